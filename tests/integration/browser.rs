@@ -6,7 +6,8 @@ use openskill_proto::v1::{InvokeRequest, SkillResult};
 use openskill_tests::backend::{Backend, Reply, Seen};
 use openskill_tests::repository;
 use openskill_tests::require::{Need, skip};
-use openskill_tests::system::{Setup, System, code, data, request};
+use openskill_tests::system::{PATIENCE, Setup, System, code, data, request};
+use openskill_tests::wait::until;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, SemaphorePermit};
 

@@ -55,6 +55,7 @@ pub async fn send(
 /// What a gateway or a worker answers to a scrape.
 pub async fn metrics(address: SocketAddr) -> String {
     let answer = send(address, Method::GET, "/metrics", &[], Bytes::new()).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
     String::from_utf8(answer.body.to_vec()).unwrap()
 }
 

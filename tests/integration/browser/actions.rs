@@ -27,6 +27,21 @@ fn pages(seen: &Seen) -> Reply {
             page(format!("<iframe src=/inner></iframe><iframe src=http://localhost:{port}/inner></iframe>"))
         }
         "/inner" => page("<button onclick=\"this.textContent='pressed here'\">Inner</button>"),
+        "/covers" => page(
+            "<iframe src=/inner style='position:absolute;left:300px;top:200px'></iframe>\
+             <button id=b style='position:absolute;left:20px;top:20px' onclick=\"document.title='pressed'\">Outer</button>\
+             <script>let late=false;b.onmouseenter=()=>{if(!late)return;document.body.insertAdjacentHTML('beforeend',\
+             '<div style=\"position:fixed;inset:0;background:#fff\"><button>Cover</button></div>')};\
+             b.addEventListener('click',()=>late=true)</script>",
+        ),
+        "/views" => page(
+            "<script>const show=()=>setTimeout(()=>document.body.innerHTML='<button>'+(location.hash||'#first')+'</button>',25);\
+             show();onpopstate=show;setTimeout(()=>history.pushState(0,'','#second')||show(),100)</script>",
+        ),
+        "/busy" => page(
+            "<script>addEventListener('DOMContentLoaded',e=>e.stopImmediatePropagation(),true);\
+             setInterval(()=>document.title=String(performance.now()),20)</script>",
+        ),
         "/dialogs" => page(
             "<button onclick=\"alert('one')\">Alert</button>\
              <button onclick=\"document.title=String(confirm('sure?'))+prompt('name?')\">Ask</button>",
@@ -134,6 +149,39 @@ async fn a_number_of_a_page_that_is_gone_is_refused() {
     assert!(back["url"].as_str().unwrap().ends_with("/form"), "{back}");
     let (code, why) = stage.fails("go_back", json!({})).await;
     assert_eq!(code, "INVALID_ARGUMENT", "{why}");
+}
+
+#[tokio::test]
+async fn what_hovering_brings_over_an_element_is_not_pressed() {
+    let Some(stage) = Stage::start(pages).await else { return };
+    stage.opens("/covers").await;
+    let outer = stage.number("Outer").await;
+    let pressed = stage.does("click_element", json!({"index": outer})).await;
+    assert_eq!(pressed["title"], "pressed", "{pressed}");
+    // The page does not see the pointer in its frame, and remembers where it was.
+    stage.does("click_element", json!({"index": stage.number("Inner").await})).await;
+    let (code, why) = stage.fails("click_element", json!({"index": outer})).await;
+    assert!(code == "EXECUTION_ERROR" && why.contains("covered"), "{code}: {why}");
+}
+
+#[tokio::test]
+async fn a_view_that_a_page_shows_a_little_later_is_waited_for() {
+    let Some(stage) = Stage::start(pages).await else { return };
+    stage.opens("/views").await;
+    until("the second view", PATIENCE, || async {
+        let info = stage.does("get_page_info", json!({})).await;
+        lines(&info["elements"]).contains("#second").then_some(())
+    })
+    .await;
+    let back = stage.does("go_back", json!({})).await;
+    assert!(lines(&back["new"]).contains("#first"), "{back}");
+}
+
+#[tokio::test]
+async fn a_page_that_keeps_events_from_its_watch_counts_as_changing() {
+    let Some(stage) = Stage::start(pages).await else { return };
+    let opened = stage.opens("/busy").await;
+    assert!(opened["note"].as_str().unwrap_or_default().contains("changing"), "{opened}");
 }
 
 #[tokio::test]

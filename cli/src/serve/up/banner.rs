@@ -30,11 +30,14 @@ pub(super) fn advice(reach: &Reach, ready: &Ready, program: &str) -> String {
     let Some(Suggestion { skill_id, input_json }) = &ready.suggestion else { return missing };
     let address = url.split_once("://").map_or(url.as_str(), |(_, address)| address);
     let (curl, grpcurl) = if reach.is_tls() { (" --cacert CA.pem", "-cacert CA.pem") } else { ("", "-plaintext") };
-    // The commands of openskill read the variable by themselves.
-    let (first, header) = match reach.asks_keys {
-        true => (", with a key of yours in OPENSKILL_TOKEN", " -H \"authorization: Bearer $OPENSKILL_TOKEN\""),
-        false => ("", ""),
+    let first = match (reach.asks_keys, reach.is_tls()) {
+        (true, true) => ", with your key in OPENSKILL_TOKEN and your authority in CA.pem",
+        (true, false) => ", with your key in OPENSKILL_TOKEN",
+        (false, true) => ", with your authority in CA.pem",
+        (false, false) => "",
     };
+    // The commands of openskill read the variable by themselves.
+    let header = if reach.asks_keys { " -H \"authorization: Bearer $OPENSKILL_TOKEN\"" } else { "" };
     format!(
         "{missing}\n\
          Try in another terminal{first}:\n\
@@ -94,9 +97,11 @@ mod tests {
     fn each_command_has_the_key_and_the_authority_that_the_gateway_asks_for() {
         let text = advice(&reach("https://127.0.0.1:8123", true), &suggested(0), "openskill");
         let key = r#" -H "authorization: Bearer $OPENSKILL_TOKEN" "#;
-        assert!(text.contains("with a key of yours in OPENSKILL_TOKEN:"), "{text}");
+        assert!(text.contains("with your key in OPENSKILL_TOKEN and your authority in CA.pem:"), "{text}");
         assert!(text.contains(&format!("curl -s --cacert CA.pem{key}https://127.0.0.1:8123/skills/")), "{text}");
-        assert!(text.contains("openskill skills --url https://127.0.0.1:8123 --ca CA.pem\n"), "{text}");
+        let flags = " --url https://127.0.0.1:8123 --ca CA.pem\n";
+        assert!(text.contains(&format!("openskill skills{flags}")), "{text}");
+        assert!(text.contains(&format!(r#"invoke shout --json '{{"text":"it'\''s"}}'{flags}"#)), "{text}");
         assert!(text.contains(&format!("grpcurl -cacert CA.pem{key}127.0.0.1:8123 list")), "{text}");
     }
 

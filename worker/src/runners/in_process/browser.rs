@@ -295,8 +295,8 @@ impl Job {
         spares.ready.pop()
     }
 
-    /// Waits for a call, and starts the spares that are missing after it: a browser that starts keeps two cores busy, which the
-    /// first page of this one needs. A long call does not hold them up.
+    /// Runs a call, then starts the spares that are missing: a browser that starts keeps two cores busy, which the first page of
+    /// this one needs. After [`SPARE_AFTER`] it does not wait for the call to end. A session that comes earlier starts its own.
     async fn before_spares<T>(&self, call: impl Future<Output = T>) -> T {
         tokio::pin!(call);
         let outcome = match tokio::time::timeout(SPARE_AFTER, &mut call).await {

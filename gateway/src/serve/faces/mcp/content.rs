@@ -55,7 +55,7 @@ struct Parts {
     meta: Map<String, Value>,
 }
 
-/// The result of `tools/call`, a JSON object. `entry`: the skill. `principal`: who gets it.
+/// The result of `tools/call`, a JSON object. `entry`: the skill. `owner`: who gets it. Leaves `result` empty if it is large.
 pub(super) async fn of(
     result: &mut SkillResult,
     entry: Option<Arc<Entry>>,

@@ -109,7 +109,7 @@ pub(super) enum Message {
     Request {
         id: Id,
         method: String,
-        // Boxed: there are many, and a message is moved often.
+        // Boxed: `Params` has many fields, and a message is moved often.
         params: Box<Params>,
     },
     Notification {
@@ -132,7 +132,6 @@ pub(super) struct Unreadable {
 
 /// A body.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "moved a few times a request, where a box would be an allocation each")]
 pub(super) enum Body {
     One(Result<Message, Unreadable>),
     Batch(Vec<Result<Message, Unreadable>>),

@@ -303,7 +303,7 @@ fn stream(first: Bytes, call: Call) -> impl futures_util::Stream<Item = Result<B
             Next::Ended(ended) => Some((Ok(event(&call.ended(ended))), Rest::Done)),
             // The client waits for no answer.
             Next::Cancelled => None,
-            Next::Due => match call.promote().await {
+            Next::Due => match Box::pin(call.promote()).await {
                 Ok(created) => Some((Ok(event(&created)), Rest::Done)),
                 // There is no room for it: it goes on as it began.
                 Err(call) => Some((Ok(beat()), Rest::Running(call))),

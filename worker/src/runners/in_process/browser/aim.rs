@@ -1,6 +1,7 @@
 //! From a number to a point that a pointer would hit: in the element's own document first, then outwards through the frames
 //! that it is in, each of which may cover it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -156,10 +157,15 @@ pub(super) async fn hover_over(browser: &mut Browser, view: &View, aim: &Aim) ->
     }
     let document = &view.nodes[aim.at].document;
     let arguments = json!({"number": aim.local, "x": aim.own.0, "y": aim.own.1});
-    // Asked while the pointer moves, because the browser answers a move a frame later; the script waits for the pointer.
-    let (moved, hits) = tokio::join!(moved, document.call(&browser.client, "hits", arguments));
+    let hits = || document.call(&browser.client, "hits", arguments.clone());
+    // Asked while the pointer moves, because the browser answers a move a frame later; the script waits for the pointer. What it
+    // says before the move is answered does not count.
+    let has_moved = AtomicBool::new(false);
+    let moved = async { moved.await.inspect(|()| has_moved.store(true, Ordering::Relaxed)) };
+    let first = async { (hits().await, has_moved.load(Ordering::Relaxed)) };
+    let (moved, (first, counts)) = tokio::join!(moved, first);
     moved?;
-    let hits = hits?;
+    let hits = if counts { first? } else { hits().await? };
     if hits["hit"] == true {
         return Ok(());
     }

@@ -28,6 +28,20 @@ const MOST_DOCUMENTS: usize = 6;
 /// New elements that are listed. There is a tool for all of them.
 const MOST_NEW: usize = 30;
 
+/// The documents that the tabs of a browser showed when a call began.
+#[derive(Debug)]
+pub(super) struct Shown(Vec<String>);
+
+impl Shown {
+    pub(super) fn now(browser: &Browser) -> Self {
+        Self(browser.state.tabs().all().iter().map(|it| it.loader.clone()).collect())
+    }
+
+    fn has(&self, loader: &str) -> bool {
+        self.0.iter().any(|it| it == loader)
+    }
+}
+
 /// What a page was before an action.
 #[derive(Debug)]
 pub(super) struct Before {
@@ -54,12 +68,12 @@ pub(super) async fn mark(browser: &mut Browser, view: &View) -> Result<Before, P
     Ok(Before { tab: view.tab.id, loader: view.tab.loader.clone(), url: view.tab.url.clone(), marks })
 }
 
-/// Waits until the current page has loaded what it began to, and is quiet. Returns whether it is. The page that an action was
-/// on has to be quiet from now on; another one, or one that was not there before, since it was loaded.
+/// Waits until the current page has loaded what it began to, and is quiet. Returns whether it is. For a page
+/// that this call loaded, the quiet time since then counts; any other must be quiet from now.
 ///
 /// # Errors
 /// It does not answer, or the browser is gone.
-pub(super) async fn settle(browser: &mut Browser, before: Option<&Before>, most: Duration) -> Result<bool, Problem> {
+pub(super) async fn settle(browser: &mut Browser, shown: &Shown, most: Duration) -> Result<bool, Problem> {
     let until = Instant::now() + most;
     let left = || until.saturating_duration_since(Instant::now());
     for _ in 0..MOST_LOADS {
@@ -68,8 +82,8 @@ pub(super) async fn settle(browser: &mut Browser, before: Option<&Before>, most:
             browser.show().await?;
             let view = View::of(browser).await?;
             let ms = MOST_MS.min(left().as_millis() as u64);
-            let is_loaded = before.is_none_or(|it| it.loader != view.tab.loader);
-            let arguments = json!({"quiet_ms": QUIET_MS, "most_ms": ms, "loaded": is_loaded});
+            let is_new = !shown.has(&view.tab.loader);
+            let arguments = json!({"quiet_ms": QUIET_MS, "most_ms": ms, "loaded": is_new});
             view.main().call(&browser.client, "settle", arguments).await.map(|it| (it, view))
         };
         match quiet.await {
@@ -103,8 +117,12 @@ async fn loaded(browser: &Browser, most: Duration) -> bool {
 ///
 /// # Errors
 /// The page does not answer, or the browser is gone.
-pub(super) async fn since(browser: &mut Browser, before: Option<&Before>) -> Result<Map<String, Value>, Problem> {
-    let is_quiet = settle(browser, before, LOADS + Duration::from_secs(2)).await?;
+pub(super) async fn since(
+    browser: &mut Browser,
+    shown: &Shown,
+    before: Option<&Before>,
+) -> Result<Map<String, Value>, Problem> {
+    let is_quiet = settle(browser, shown, LOADS + Duration::from_secs(2)).await?;
     let mut answer = whereabouts(browser)?;
     let view = match View::of(browser).await {
         Ok(view) => view,

@@ -6,7 +6,7 @@ use openskill_proto::v1::SkillError;
 use serde_json::{Map, Value, json};
 
 use super::actions::{click_element, drag_drop, input_text, options, scroll, scroll_to_text, select};
-use super::changes::{self, mark, whereabouts};
+use super::changes::{self, Shown, mark, whereabouts};
 use super::files::{Files, document, downloads, picture};
 use super::instance::{Browser, OF_PAGE};
 use super::keys::press;
@@ -78,7 +78,7 @@ impl Call<'_> {
 
     /// Something on the page that is there.
     async fn act(&self, browser: &mut Browser) -> Result<(String, Map<String, Value>), SkillError> {
-        let view = View::of(browser).await?;
+        let (shown, view) = (Shown::now(browser), View::of(browser).await?);
         let before = mark(browser, &view).await?;
         let did = match self.tool {
             Tool::Click => click_element(browser, &view, read::<tool::Index>(self.input)?.index).await?,
@@ -101,7 +101,7 @@ impl Call<'_> {
             Tool::ScrollToText => scroll_to_text(browser, &view, &read::<tool::Text>(self.input)?.text).await?,
             _ => self.wait(read::<tool::Seconds>(self.input)?.seconds).await?,
         };
-        let data = changes::since(browser, Some(&before)).await?;
+        let data = changes::since(browser, &shown, Some(&before)).await?;
         Ok((did, data))
     }
 
@@ -119,7 +119,7 @@ impl Call<'_> {
 
     /// Another page, whatever there is now.
     async fn load(&self, browser: &mut Browser) -> Result<(String, Map<String, Value>), SkillError> {
-        let mut note = None;
+        let (shown, mut note) = (Shown::now(browser), None);
         let did = match self.tool {
             Tool::Navigate => {
                 let url = navigate::address(&read::<tool::Address>(self.input)?.url)?;
@@ -138,7 +138,7 @@ impl Call<'_> {
                 let url = search::address(&self.settings.search, &query)?;
                 let tab = self.usable_tab(browser).await?;
                 note = open(browser, &tab, &url, self.left()).await?;
-                return self.found(browser, &query, note).await;
+                return self.found(browser, &shown, (&query, note)).await;
             }
             Tool::Back => {
                 let tab = self.usable_tab(browser).await?;
@@ -156,7 +156,7 @@ impl Call<'_> {
                 format!("closed the tab with page_id {id}")
             }
         };
-        let mut data = changes::since(browser, None).await?;
+        let mut data = changes::since(browser, &shown, None).await?;
         data.extend(note.map(|it| ("note".to_owned(), json!(it))));
         Ok((did, data))
     }
@@ -165,10 +165,10 @@ impl Call<'_> {
     async fn found(
         &self,
         browser: &mut Browser,
-        query: &str,
-        note: Option<String>,
+        shown: &Shown,
+        (query, note): (&str, Option<String>),
     ) -> Result<(String, Map<String, Value>), SkillError> {
-        changes::settle(browser, None, self.left().min(Duration::from_secs(5))).await?;
+        changes::settle(browser, shown, self.left().min(Duration::from_secs(5))).await?;
         let mut data = content(browser, None).await?;
         let url = data.get("url").and_then(Value::as_str).unwrap_or_default().to_owned();
         search::check(&url, data.get("content").unwrap_or(&Value::Null))?;

@@ -173,7 +173,7 @@ const locateSelector = (args) => {
 // the screen is right: what the parents' transforms do to it is not known here.
 let pointer = null;
 const seePointer = (event) => {
-  if (event.isTrusted) pointer = { x: event.clientX, y: event.clientY };
+  if (event.isTrusted) pointer = { x: event.clientX, y: event.clientY, at: performance.now() };
 };
 VIEW.addEventListener('pointermove', seePointer, { capture: true, passive: true });
 
@@ -186,16 +186,21 @@ const underPointer = (x, y) => (pointerIsNear(x, y) ? hitAt(pointer.x, pointer.y
 // Asked while the pointer moves there: what hovering changes is drawn a frame after the pointer came, and what it loads may
 // take longer, so a miss is looked at again for a third of a second.
 const HOVER_ROUNDS = 20;
-// A page can keep the pointer's move from this script, and a pointer that was there already moves nothing.
+// Frames after which the move counts as done even if it was not seen: a page can keep it from this script, and a pointer
+// that was there already moves nothing.
 const MOVE_ROUNDS = 2;
+// How long before this is asked the move may have come, in milliseconds. What came earlier was another call's.
+const MOVED_BEFORE = 100;
 const hits = async (args) => {
   const el = elementOf(args.number);
   let hit = null;
   let hovered = 0;
+  const asked = performance.now();
+  const hasMoved = () => pointerIsNear(args.x, args.y) && pointer.at >= asked - MOVED_BEFORE;
   for (let round = 0; round < HOVER_ROUNDS; round += 1) {
     await frame();
     hit = isConnected(el) ? underPointer(args.x, args.y) : null;
-    if (pointerIsNear(args.x, args.y) || round >= MOVE_ROUNDS) hovered += 1;
+    if (hasMoved() || round >= MOVE_ROUNDS) hovered += 1;
     if (hit !== null && actsOn(el, hit) && pointerIsAt(args.x, args.y) && hovered > 1) break;
   }
   if (!pointerIsAt(args.x, args.y)) return { hit: false, by: 'something outside the frame', by_n: null };

@@ -49,13 +49,14 @@ const changed = (args) => {
   };
 };
 
-// Resolves when the document has not changed for `quiet_ms`, at the latest after `most_ms`. With `loaded`, what the page was
-// quiet since it was loaded counts, if its watch is there: pages can keep events from it.
+// Resolves when the document has not changed for `quiet_ms`, at the latest after `most_ms`. With `loaded`, the quiet time
+// before this call counts too, if the watch runs: a page can stop the watch's events.
 const settle = (args) => new Promise((resolve) => {
   const quiet = Math.min(Math.max(Number(args.quiet_ms) || 80, 1), 5000);
   const most = Math.min(Math.max(Number(args.most_ms) || 1500, quiet), 10000);
   const started = performance.now();
-  const since = args.loaded === true && VIEW.changedAt <= started ? VIEW.changedAt : started;
+  const isWatched = args.loaded === true && typeof VIEW.changedAt === 'number';
+  const since = isWatched ? Math.min(VIEW.changedAt, started) : started;
   const end = (calm) => {
     observer.disconnect();
     clearTimeout(timer);
