@@ -28,6 +28,15 @@ pub(crate) struct Served {
     /// File with the API key, which only its owner may read
     #[arg(long, value_name = "FILE", requires = "gateway")]
     pub(crate) token_file: Option<String>,
+    /// File with the authorities (PEM) that may sign the gateway's certificate; default: those of the system
+    #[arg(long, value_name = "FILE", requires = "gateway")]
+    pub(crate) ca: Option<String>,
+    /// File with a certificate (PEM) to show to the gateway
+    #[arg(long, value_name = "FILE", requires = "gateway")]
+    pub(crate) cert: Option<String>,
+    /// File with the private key (PEM) of that certificate
+    #[arg(long, value_name = "FILE", requires = "gateway")]
+    pub(crate) key: Option<String>,
     /// View of the gateway: a part of its skills; default: all of them
     #[arg(long, value_name = "NAME", value_parser = view)]
     pub(crate) view: Option<String>,
@@ -50,6 +59,9 @@ impl Served {
             url: self.gateway.clone(),
             token: self.token.clone(),
             token_file: self.token_file.clone(),
+            ca: self.ca.clone(),
+            cert: self.cert.clone(),
+            key: self.key.clone(),
             ..Client::default()
         }
     }

@@ -42,9 +42,15 @@ const EXIT_GRACE: Duration = Duration::from_secs(3);
 pub(crate) fn run(args: &Up, settings: &Settings, raw: &Raw, started: Instant) -> Result<ExitCode, Failure> {
     let (scheme, base_url) = (settings.tls.scheme(), settings.base_url.clone());
     let public = Public { identity: super::gateway::identity(settings, raw)?, tls: settings.tls.acceptor(raw)? };
-    let asks_keys = public.identity.is_some();
+    let (asks_keys, asks_certificates) = (public.identity.is_some(), !raw.value(names::TLS_CLIENT_CA).is_empty());
+    // Another terminal may be in another directory.
+    let ca = match raw.value(names::CA) {
+        "" => String::new(),
+        ca => std::path::absolute(ca).map_or_else(|_| ca.to_owned(), |it| it.to_string_lossy().into_owned()),
+    };
     let ready = move |address, ready| {
-        announce(&Reach { url: format!("{scheme}://{address}"), base_url, asks_keys }, &ready, started);
+        let url = format!("{scheme}://{address}");
+        announce(&Reach { url, base_url, asks_keys, asks_certificates, ca }, &ready, started);
     };
     serve(args, settings, raw, public, ready, |_| std::future::pending())
 }
@@ -292,12 +298,13 @@ impl Drop for SocketDir {
 }
 
 fn announce(reach: &Reach, ready: &openskill_gateway::Ready, started: Instant) {
+    let docs = format!("{}/docs{}", reach.url, if reach.asks_keys { " (with the header)" } else { "" });
     let url = &reach.url;
     let seconds = started.elapsed().as_secs_f64();
     let (workers, skills) = (counted(ready.workers, "worker"), counted(ready.skills, "skill"));
     say(&format!(
         "\nopenskill is ready in {seconds:.2} s: {url}, {workers}, {skills}\n{}\n\
-         API documentation: {url}/docs        Stop: Ctrl-C\n\n",
+         API documentation: {docs}        Stop: Ctrl-C\n\n",
         banner::advice(reach, ready, &program()),
     ));
 }

@@ -169,7 +169,7 @@ settings! { OF_PROGRAM
     BROWSER "OPENSKILL_BROWSER" "" "worker, up, check, doctor"
         "Path of the Chromium program for the [browser tools](browser.md). Default: the one that the system has.";
     BROWSER_ALLOW "OPENSKILL_BROWSER_ALLOW" "" "worker, up, check, doctor"
-        "Hosts outside the public internet that browsers may load pages from, separated by commas: `host:port`, `address:port`, or a network such as `10.1.0.0/16`. Default: none.";
+        "Hosts outside the public internet that browsers may load pages from, separated by commas: `host:port`, `address:port`, or a network such as `10.1.0.0/16`. A host or address without a port means the ports 80 and 443. Default: none.";
     BROWSER_SEARCH_URL "OPENSKILL_BROWSER_SEARCH_URL" "https://www.google.com/search?q={query}" "worker, up, check, doctor"
         "URL of the search that `browser_search_google` opens, with `{query}` for what is searched for.";
     BROWSER_SESSIONS "OPENSKILL_BROWSER_SESSIONS" "8" "worker, up, check, doctor"

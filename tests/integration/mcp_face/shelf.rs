@@ -1,7 +1,8 @@
 //! Prompts, resources, templates and completion: of manifests, and of servers behind the gateway.
 
 use openskill_tests::folder::Folder;
-use openskill_tests::system::{Setup, System};
+use openskill_tests::system::{PATIENCE, Setup, System};
+use openskill_tests::wait::until;
 use serde_json::{Value, json};
 
 use super::changes::Events;
@@ -142,6 +143,12 @@ async fn an_argument_that_no_text_can_have_is_refused() {
 async fn subscribers_hear_of_a_changed_resource_of_a_server() {
     let system = start().await;
     system.has_skill("blocks__test_touch").await;
+    // Each worker has a server of its own. Those that have it now are told of the subscription, and any of them may be called.
+    until("both workers have the server", PATIENCE, || async {
+        let skills: Vec<_> = system.workers().await.iter().map(|it| it.skills).collect();
+        (skills.len() == 2 && skills[0] == skills[1]).then_some(())
+    })
+    .await;
     let mut events = Events::subscribe(&system, "s", json!({"resourceSubscriptions": ["note://changes"]})).await;
     assert_eq!(events.next().await["method"], "notifications/subscriptions/acknowledged");
     ask(&system, "tools/call", json!({"name": "blocks__test_touch", "arguments": {}})).await;

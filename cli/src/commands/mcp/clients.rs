@@ -44,8 +44,14 @@ fn arguments(served: &Served, here: &Path) -> Vec<String> {
     }
     if let Some(url) = &served.gateway {
         add("--gateway", url.clone());
-        if let Some(file) = &served.token_file {
-            add("--token-file", absolute(file));
+        let files = [
+            ("--token-file", &served.token_file),
+            ("--ca", &served.ca),
+            ("--cert", &served.cert),
+            ("--key", &served.key),
+        ];
+        for (flag, file) in files {
+            file.iter().for_each(|it| add(flag, absolute(it)));
         }
         return arguments;
     }
@@ -148,11 +154,15 @@ mod tests {
             gateway: gateway.map(str::to_owned),
             token: Some("osk_s3cret".to_owned()),
             token_file: Some("key".to_owned()),
+            ca: Some("ca.pem".to_owned()),
+            cert: None,
+            key: None,
             view: None,
             skills: Default::default(),
         };
         let arguments = |gateway| super::arguments(&served(gateway), Path::new("/home/me"));
-        assert_eq!(arguments(Some("http://a:1")), ["mcp", "--gateway", "http://a:1", "--token-file", "/home/me/key"]);
+        let at_gateway = arguments(Some("https://a:1")).join(" ");
+        assert_eq!(at_gateway, "mcp --gateway https://a:1 --token-file /home/me/key --ca /home/me/ca.pem");
         let in_view = Served { view: Some("research".to_owned()), ..served(Some("http://a:1")) };
         let in_view = super::arguments(&in_view, Path::new("/home/me"));
         assert_eq!(in_view[1..3], ["--view", "research"]);

@@ -7,8 +7,20 @@ pub(super) struct Reach {
     pub(super) url: String,
     /// Where the other commands look for a gateway.
     pub(super) base_url: String,
-    /// Whether it asks its callers for a key.
+    /// Whether it asks its callers for a key, and for a certificate.
     pub(super) asks_keys: bool,
+    pub(super) asks_certificates: bool,
+    /// The authorities that clients of this machine trust. Empty: it is not known here who trusts which.
+    pub(super) ca: String,
+}
+
+/// What the commands say to reach it.
+struct Flags {
+    openskill: String,
+    curl: String,
+    grpcurl: String,
+    /// What the reader has to put in.
+    own: Vec<&'static str>,
 }
 
 impl Reach {
@@ -16,48 +28,67 @@ impl Reach {
         self.url.starts_with("https://")
     }
 
-    /// The flags of the other commands. Who trusts which certificate is not known here.
-    fn flags(&self) -> String {
-        let at = if self.url == self.base_url { String::new() } else { format!(" --url {}", self.url) };
-        if self.is_tls() { format!("{at} --ca CA.pem") } else { at }
+    fn flags(&self) -> Flags {
+        let mut openskill = if self.url == self.base_url { String::new() } else { format!(" --url {}", self.url) };
+        let (mut curl, mut grpcurl, mut own) = (String::new(), String::new(), Vec::new());
+        if self.asks_keys {
+            // The commands of openskill read the variable by themselves.
+            let header = " -H \"authorization: Bearer $OPENSKILL_TOKEN\"";
+            curl.push_str(header);
+            grpcurl.push_str(header);
+            own.push("your key in OPENSKILL_TOKEN");
+        }
+        if self.is_tls() {
+            let ca = if self.ca.is_empty() { "CA.pem".to_owned() } else { quoted(&self.ca) };
+            openskill.push_str(&format!(" --ca {ca}"));
+            curl.push_str(&format!(" --cacert {ca}"));
+            grpcurl.push_str(&format!(" -cacert {ca}"));
+            if self.ca.is_empty() {
+                own.push("your authority in CA.pem");
+            }
+        } else {
+            grpcurl.push_str(" -plaintext");
+        }
+        if self.asks_certificates {
+            openskill.push_str(" --cert CLIENT.pem --key CLIENT.key");
+            curl.push_str(" --cert CLIENT.pem --key CLIENT.key");
+            grpcurl.push_str(" -cert CLIENT.pem -key CLIENT.key");
+            own.push("your certificate in CLIENT.pem and CLIENT.key");
+        }
+        Flags { openskill, curl, grpcurl, own }
     }
 }
 
 /// What to try, and what is missing.
 pub(super) fn advice(reach: &Reach, ready: &Ready, program: &str) -> String {
-    let (url, at) = (&reach.url, reach.flags());
-    let missing = missing(ready, program, &at);
+    let Flags { openskill, curl, grpcurl, own } = reach.flags();
+    let missing = missing(ready, program, reach, &openskill);
     let Some(Suggestion { skill_id, input_json }) = &ready.suggestion else { return missing };
+    let url = &reach.url;
     let address = url.split_once("://").map_or(url.as_str(), |(_, address)| address);
-    let (curl, grpcurl) = if reach.is_tls() { (" --cacert CA.pem", "-cacert CA.pem") } else { ("", "-plaintext") };
-    let first = match (reach.asks_keys, reach.is_tls()) {
-        (true, true) => ", with your key in OPENSKILL_TOKEN and your authority in CA.pem",
-        (true, false) => ", with your key in OPENSKILL_TOKEN",
-        (false, true) => ", with your authority in CA.pem",
-        (false, false) => "",
-    };
-    // The commands of openskill read the variable by themselves.
-    let header = if reach.asks_keys { " -H \"authorization: Bearer $OPENSKILL_TOKEN\"" } else { "" };
+    let with = if own.is_empty() { String::new() } else { format!(", with {}", own.join(", ")) };
     format!(
         "{missing}\n\
-         Try in another terminal{first}:\n\
-         \x20 curl -s{curl}{header} {url}/skills/{skill_id}:invoke -d {}\n\
-         \x20 {program} skills{at}\n\
-         \x20 {program} invoke {skill_id} --json {}{at}\n\
-         \x20 grpcurl {grpcurl}{header} {address} list\n",
+         Try in another terminal{with}:\n\
+         \x20 curl -sS{curl} {url}/skills/{skill_id}:invoke -d {}\n\
+         \x20 {program} skills{openskill}\n\
+         \x20 {program} invoke {skill_id} --json {}{openskill}\n\
+         \x20 grpcurl{grpcurl} {address} list\n",
         quoted(&format!("{{\"input\": {input_json}}}")),
         quoted(input_json),
     )
 }
 
-fn missing(ready: &Ready, program: &str, at: &str) -> String {
+fn missing(ready: &Ready, program: &str, reach: &Reach, flags: &str) -> String {
+    // A key may not see all of them.
+    let reasons = if reach.asks_keys { "doctor".to_owned() } else { format!("skills --all{flags}") };
     match (ready.skills, ready.unavailable) {
         (0, 0) => {
             format!("\nThere are no skills yet: `{program} new ID` creates one, and it is loaded within a second.\n")
         }
         (_, 0) => String::new(),
-        (_, 1) => format!("1 more skill is unavailable: `{program} skills --all{at}` shows the reason\n"),
-        (_, count) => format!("{count} more skills are unavailable: `{program} skills --all{at}` shows the reasons\n"),
+        (_, 1) => format!("1 more skill is unavailable: `{program} {reasons}` shows the reason\n"),
+        (_, count) => format!("{count} more skills are unavailable: `{program} {reasons}` shows the reasons\n"),
     }
 }
 
@@ -70,12 +101,14 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn reach(url: &str, asks_keys: bool) -> Reach {
-        Reach { url: url.to_owned(), base_url: "http://127.0.0.1:8000".to_owned(), asks_keys }
+    fn reach(url: &str) -> Reach {
+        let base_url = "http://127.0.0.1:8000".to_owned();
+        let ca = String::new();
+        Reach { url: url.to_owned(), base_url, asks_keys: false, asks_certificates: false, ca }
     }
 
     fn shown(ready: &Ready) -> String {
-        advice(&reach("http://127.0.0.1:8123", false), ready, "openskill")
+        advice(&reach("http://127.0.0.1:8123"), ready, "openskill")
     }
 
     fn suggested(unavailable: usize) -> Ready {
@@ -94,15 +127,23 @@ mod tests {
     }
 
     #[test]
-    fn each_command_has_the_key_and_the_authority_that_the_gateway_asks_for() {
-        let text = advice(&reach("https://127.0.0.1:8123", true), &suggested(0), "openskill");
-        let key = r#" -H "authorization: Bearer $OPENSKILL_TOKEN" "#;
-        assert!(text.contains("with your key in OPENSKILL_TOKEN and your authority in CA.pem:"), "{text}");
-        assert!(text.contains(&format!("curl -s --cacert CA.pem{key}https://127.0.0.1:8123/skills/")), "{text}");
-        let flags = " --url https://127.0.0.1:8123 --ca CA.pem\n";
+    fn each_command_has_what_the_gateway_asks_for() {
+        let strict = Reach { asks_keys: true, asks_certificates: true, ..reach("https://127.0.0.1:8123") };
+        let text = advice(&strict, &suggested(2), "openskill");
+        let key = r#" -H "authorization: Bearer $OPENSKILL_TOKEN""#;
+        let own =
+            "your key in OPENSKILL_TOKEN, your authority in CA.pem, your certificate in CLIENT.pem and CLIENT.key:";
+        assert!(text.contains(own) && text.starts_with("2 more skills are unavailable: `openskill doctor`"), "{text}");
+        let curl = "--cacert CA.pem --cert CLIENT.pem --key CLIENT.key https://127.0.0.1:8123/skills/";
+        assert!(text.contains(&format!("curl -sS{key} {curl}")), "{text}");
+        let flags = " --url https://127.0.0.1:8123 --ca CA.pem --cert CLIENT.pem --key CLIENT.key\n";
         assert!(text.contains(&format!("openskill skills{flags}")), "{text}");
         assert!(text.contains(&format!(r#"invoke shout --json '{{"text":"it'\''s"}}'{flags}"#)), "{text}");
-        assert!(text.contains(&format!("grpcurl -cacert CA.pem{key}127.0.0.1:8123 list")), "{text}");
+        let grpcurl = "-cacert CA.pem -cert CLIENT.pem -key CLIENT.key 127.0.0.1:8123 list";
+        assert!(text.contains(&format!("grpcurl{key} {grpcurl}")), "{text}");
+        let known = Reach { ca: "/home/me/my ca.pem".to_owned(), ..reach("https://127.0.0.1:8123") };
+        let text = advice(&known, &suggested(0), "openskill");
+        assert!(text.contains("terminal:\n") && text.contains("grpcurl -cacert '/home/me/my ca.pem' 127"), "{text}");
     }
 
     #[test]

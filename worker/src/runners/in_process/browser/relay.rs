@@ -222,7 +222,7 @@ async fn connect(
     let bare: std::result::Result<Ipv6Addr, _> = host.parse();
     let host = if bare.is_ok() { format!("[{host}]") } else { host.to_owned() };
     let url = Url::parse(&format!("http://{host}:{port}/")).map_err(|_| Problem::NoHost)?;
-    let reach = Reach::of(&url, allowed).map_err(|it| refused(&it))?;
+    let reach = Reach::of(&url, allowed).map_err(|it| refused(&it, port))?;
     let addresses = match url.host() {
         Some(url::Host::Ipv4(address)) => vec![(address, port).into()],
         Some(url::Host::Ipv6(address)) => vec![(address, port).into()],
@@ -247,17 +247,17 @@ async fn connect(
         }
     }
     match refusal {
-        Some(refusal) if !tried => Err(refused(&refusal)),
+        Some(refusal) if !tried => Err(refused(&refusal, port)),
         _ if tried => Err(Problem::Unreachable),
         _ => Err(Problem::NoName),
     }
 }
 
 /// In words of browsers, whose rules are the worker's and not a manifest's.
-fn refused(refusal: &Refusal) -> Problem {
+fn refused(refusal: &Refusal, port: u16) -> Problem {
     Problem::Refused(match refusal {
         Refusal::Address { host, kind } => {
-            format!("'{host}' is {kind}, which browsers reach only if OPENSKILL_BROWSER_ALLOW names it")
+            format!("'{host}' is {kind}, which browsers reach only if OPENSKILL_BROWSER_ALLOW names '{host}:{port}'")
         }
         other => other.to_string(),
     })
