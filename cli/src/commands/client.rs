@@ -59,7 +59,10 @@ fn failure(url: String, status: &Status) -> Failure {
         Code::Unavailable => Failure::Gateway { url, reason: format!("is not available: {message}") },
         // The connection broke.
         Code::Unknown | Code::Cancelled | Code::Internal => {
-            Failure::Gateway { url, reason: format!("failed: {message} ({code:?})") }
+            // A gateway that speaks TLS, asked in plain text, answers what is no HTTP/2.
+            let is_plain = code == Code::Unknown && url.starts_with("http://");
+            let hint = if is_plain { "; if this address speaks TLS, use an https:// URL" } else { "" };
+            Failure::Gateway { url, reason: format!("failed: {message} ({code:?}){hint}") }
         }
         Code::Unauthenticated => {
             let reason = format!("{message}; this command sends the one of OPENSKILL_TOKEN, --token or --token-file");
@@ -72,6 +75,15 @@ fn failure(url: String, status: &Status) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn plain_text_to_a_gateway_that_may_speak_tls_gets_a_hint() {
+        let hints = |url: &str| match failure(url.to_owned(), &Status::unknown("transport error")) {
+            Failure::Gateway { reason, .. } => reason.contains("use an https:// URL"),
+            other => panic!("{other:?}"),
+        };
+        assert!(hints("http://localhost:1") && !hints("https://localhost:1"));
+    }
 
     #[test]
     fn only_a_missing_gateway_counts_as_one() {
