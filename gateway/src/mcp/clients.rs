@@ -126,6 +126,12 @@ impl Clients {
         }
     }
 
+    /// The resources that a session subscribed to.
+    pub(crate) fn subscribed(&self, session: &str) -> Vec<String> {
+        let mut sessions = self.sessions.lock(session);
+        sessions.subscriptions.use_mut(session).map(|it| it.keys().cloned().collect()).unwrap_or_default()
+    }
+
     /// The resources of a session whose state is another than it knows. From now on it knows them. `state`: of a URI; none if
     /// its client may not hear of it.
     pub(crate) fn changed(&self, session: &str, state: impl Fn(&str) -> Option<String>) -> Vec<String> {

@@ -1,12 +1,16 @@
 //! Prompts, resources, templates and completion: of manifests, and of servers behind the gateway.
 
+use std::time::Duration;
+
 use openskill_tests::folder::Folder;
+use openskill_tests::processes;
 use openskill_tests::system::{PATIENCE, Setup, System};
-use openskill_tests::wait::until;
+use openskill_tests::wait::{until, until_true};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::changes::Events;
-use super::{BOTH, JSON, ask, ask_older, begin, start};
+use super::{BOTH, JSON, ask, ask_older, begin, setup, start};
 
 async fn result(system: &System, method: &str, params: Value) -> Value {
     let answer = ask(system, method, params).await.json();
@@ -136,6 +140,32 @@ async fn an_argument_that_no_text_can_have_is_refused() {
         let body = format!(r#"{{"jsonrpc": "2.0", "id": 7, "method": "completion/complete", "params": {params}}}"#);
         let answer = system.post("/mcp", &[BOTH, JSON], body).await;
         assert_eq!((answer.status, &answer.json()["error"]["code"]), (200, &json!(-32602)), "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_worker_that_starts_again_is_told_of_subscriptions() {
+    let system = setup().flag("--workers", 1).start().await;
+    system.has_skill("blocks__test_touch").await;
+    let mut events = Events::subscribe(&system, "s", json!({"resourceSubscriptions": ["note://changes"]})).await;
+    assert_eq!(events.next().await["method"], "notifications/subscriptions/acknowledged");
+    let workers = processes::children(system.process.pid(), " worker ");
+    assert_eq!(workers.len(), 1);
+    processes::send(workers[0], Signal::KILL);
+    until_true("the worker is gone", PATIENCE, || !processes::is_alive(workers[0])).await;
+    // The state of a server that starts again may count as a first change.
+    for _ in 0..2 {
+        let touches = async {
+            loop {
+                ask(&system, "tools/call", json!({"name": "blocks__test_touch", "arguments": {}})).await;
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        let changed = tokio::select! {
+            changed = events.next() => changed,
+            () = touches => unreachable!(),
+        };
+        assert_eq!(changed["params"]["uri"], "note://changes", "{changed}");
     }
 }
 

@@ -195,6 +195,7 @@ impl Listener {
                 }
                 () = tokio::time::sleep_until(self.not_before), if self.is_due => {
                     self.is_due = false;
+                    self.renew().await;
                     if let Some(changed) = self.look() {
                         return Some(changed);
                     }
@@ -227,6 +228,14 @@ impl Listener {
         let notifications = serde_json::Value::Object(notifications);
         let params = format!("{{\"_meta\":{},\"notifications\":{notifications}}}", tag(id));
         event(&notification("notifications/subscriptions/acknowledged", &params))
+    }
+
+    /// Tells new workers of the subscriptions.
+    async fn renew(&mut self) {
+        // Not by its method: the watch changes meanwhile.
+        let (principal, view) = (&self.principal, &self.entrance.view);
+        let viewer = Viewer { principal, view, session_id: &self.session, trace_id: "" };
+        self.watch.renew(&self.shard, viewer).await;
     }
 
     /// Notifications of what has changed, if anything has.

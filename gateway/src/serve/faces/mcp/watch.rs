@@ -22,6 +22,8 @@ pub(super) struct Watch {
     resources: Option<(Arc<List>, Arc<List>)>,
     /// Resources and their states.
     watched: BTreeMap<String, String>,
+    /// The workers that were told of a subscription to a resource of their servers, by instance.
+    told: BTreeMap<String, Vec<String>>,
 }
 
 impl Watch {
@@ -30,8 +32,9 @@ impl Watch {
     /// # Errors
     /// The gateway sheds load.
     pub(super) async fn of(shard: &Shard, viewer: Viewer<'_>, filter: &Filter) -> Result<Self, Fault> {
-        let mut watched = BTreeMap::new();
+        let (mut watched, mut told) = (BTreeMap::new(), BTreeMap::new());
         for uri in filter.resource_subscriptions.iter().take(MAX_WATCHED) {
+            told.insert(uri.clone(), owners(shard, viewer, uri));
             if let Some(state) = subscribe(shard, viewer, uri).await? {
                 watched.insert(uri.clone(), state);
             }
@@ -40,13 +43,31 @@ impl Watch {
             prompts: filter.prompts_list_changed.then(|| prompts(shard, viewer)),
             resources: filter.resources_list_changed.then(|| resources(shard, viewer)),
             watched,
+            told,
         })
     }
 
     /// Watches everything that a client with a session hears of. Its subscriptions are its session's.
     pub(super) fn of_session(shard: &Shard, viewer: Viewer<'_>) -> Self {
         let (prompts, resources) = (prompts(shard, viewer), resources(shard, viewer));
-        Self { prompts: Some(prompts), resources: Some(resources), watched: BTreeMap::new() }
+        Self { prompts: Some(prompts), resources: Some(resources), ..Self::default() }
+    }
+
+    /// Tells workers that came since, or started again, of the subscriptions to resources of their servers.
+    pub(super) async fn renew(&mut self, shard: &Shard, viewer: Viewer<'_>) {
+        let mut uris: Vec<String> = self.watched.keys().cloned().collect();
+        if !viewer.session_id.is_empty() {
+            uris.extend(shard.gateway.mcp.clients.subscribed(viewer.session_id));
+        }
+        self.told.retain(|uri, _| uris.contains(uri));
+        for uri in uris {
+            let owners = owners(shard, viewer, &uri);
+            let is_told = |it| self.told.get(&uri).is_some_and(|told| told.contains(it));
+            // Without a permit, it is tried again after the next change.
+            if !owners.iter().all(is_told) && subscribe(shard, viewer, &uri).await.is_ok() {
+                self.told.insert(uri, owners);
+            }
+        }
     }
 
     /// Whether there is anything to watch.
@@ -129,6 +150,13 @@ pub(super) async fn subscribe(shard: &Shard, viewer: Viewer<'_>, uri: &str) -> R
         tell_all(shard, viewer.asks(), item, &request).await.map_err(fault)?;
     }
     Ok(Some(shelf.revision(item, uri).to_owned()))
+}
+
+/// The workers at whose servers a resource is subscribed to, by instance.
+fn owners(shard: &Shard, viewer: Viewer<'_>, uri: &str) -> Vec<String> {
+    let (shelf, skills) = (shard.gateway.catalog.shelf(), shard.gateway.catalog.snapshot());
+    let item = shelf.resource(uri, |it| viewer.sees(it, &skills)).filter(|it| it.offering.of_server);
+    item.map(|it| it.workers.iter().filter(|it| it.is_serving()).map(|it| it.instance()).collect()).unwrap_or_default()
 }
 
 fn prompts(shard: &Shard, viewer: Viewer<'_>) -> Arc<List> {
