@@ -319,7 +319,7 @@ impl Job {
             let (launch, manifest) = (self.launch.clone(), Arc::clone(&self.invocation.manifest));
             let shared = Arc::clone(&self.spares);
             self.tasks.spawn(async move {
-                let started = launch.start(&manifest).await;
+                let started = launch.start_spare(&manifest).await;
                 let mut spares = lock(&shared);
                 spares.starting -= 1;
                 // One that is not wanted any more is dropped without the lock.

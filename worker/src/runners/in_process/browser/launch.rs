@@ -25,6 +25,7 @@ use super::policies::policies;
 use super::problem::Problem;
 use super::relay;
 use super::tabs::{Bounds, Tabs, attach_to};
+use super::view::{View, tell_listeners};
 use crate::config::browser::Browser as Settings;
 use crate::manifest::{Jail, Level, Limits, Manifest, Network};
 use crate::process::jail::plan::Plan;
@@ -49,6 +50,10 @@ const MOST_KEPT: u64 = 4;
 
 /// Fonts: which there are, and what is remembered of them.
 const FONTS: [&str; 2] = ["/etc/fonts", "/var/cache/fontconfig"];
+
+/// A page with what most pages have.
+const WARM_UP: &str = "<h1>A page</h1><p>Text, <b>bold</b> and <i>italic</i>, <a href=/>a link</a></p>\
+    <button onclick=1>Button</button><input value=text><input type=checkbox><select><option>One</select><ul><li>Item</ul>";
 
 /// Why there is no browser.
 #[derive(Debug, thiserror::Error)]
@@ -150,6 +155,16 @@ impl Launch {
         started
     }
 
+    /// Starts one for a session to come, and has it do ahead what its first page would wait for.
+    ///
+    /// # Errors
+    /// As [`Launch::start`].
+    pub(super) async fn start_spare(&self, manifest: &Manifest) -> Result<Browser, StartError> {
+        let mut browser = self.start(manifest).await?;
+        warm(&mut browser).await.map_err(StartError::Refused)?;
+        Ok(browser)
+    }
+
     async fn started(&self, manifest: &Manifest, said: Arc<Mutex<Vec<u8>>>) -> Result<Browser, StartError> {
         let command = self.command(manifest)?;
         let (host, host_theirs) = pair()?;
@@ -207,6 +222,18 @@ async fn introduce(browser: &Browser) -> Result<(), Problem> {
     browser.of_page(&tab.session, "Page.getFrameTree", json!({})).await?;
     browser.state.tabs().news.take(|_| true);
     Ok(())
+}
+
+/// Shows a page of the worker's own and reads it: the browser loads fonts, and keeps what it compiles of the script.
+async fn warm(browser: &mut Browser) -> Result<(), Problem> {
+    let tab = browser.tab()?;
+    let show = |html: &str| json!({"frameId": tab.target, "html": html});
+    browser.of_page(&tab.session, "Page.setDocumentContent", show(WARM_UP)).await?;
+    let document = View::of(browser).await?.main().clone();
+    tell_listeners(browser, &document).await;
+    document.call(&browser.client, "index", json!({"budget": {"elements": 10}})).await?;
+    browser.documents.forget(&document);
+    browser.of_page(&tab.session, "Page.setDocumentContent", show("")).await.map(drop)
 }
 
 /// Keeps the end of what a browser writes.
