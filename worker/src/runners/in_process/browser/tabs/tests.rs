@@ -34,7 +34,7 @@ fn tabs_have_small_numbers_that_are_never_used_again() {
 #[test]
 fn a_tab_is_watched_before_its_page_runs() {
     let orders = attach(&mut Tabs::new(BOUNDS), None, "page", "a");
-    let place = |method: &str| orders.iter().position(|it| it == method).unwrap();
+    let place = |method: &str| orders.iter().position(|it| *it == method).unwrap();
     assert!(place("Page.addScriptToEvaluateOnNewDocument") < place("Runtime.runIfWaitingForDebugger"), "{orders:?}");
 }
 
