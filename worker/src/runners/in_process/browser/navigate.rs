@@ -103,7 +103,9 @@ fn not_loaded(browser: &Browser, url: &Url, error: &str, before: u64) -> Result<
         Some(Why::Failed(reason)) => reason,
         None => line(error.trim_start_matches("net::"), 100),
     };
-    Err(Problem::NotLoaded(format!("{} was not loaded: {reason}", host(url))))
+    // An address without a scheme was taken for https.
+    let hint = if error.contains("SSL_PROTOCOL") { "; for plain HTTP, begin the address with http://" } else { "" };
+    Err(Problem::NotLoaded(format!("{} was not loaded: {reason}{hint}", host(url))))
 }
 
 /// Goes back in the history of a tab.
