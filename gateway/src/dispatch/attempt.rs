@@ -57,8 +57,7 @@ async fn send(context: &CallContext, candidate: &Candidate, number: u32) -> Atte
     let answered = match &context.events {
         None => client.execute(request(context), headers).await.map(|answer| heard(answer, context)),
         Some(relay) => match client.execute_stream(request(context), headers).await {
-            // Boxed, so that the future of a call without events stays small.
-            Ok(events) => Box::pin(follow(events, relay, context, candidate)).await,
+            Ok(events) => follow(events, relay, context, candidate).await,
             Err(error) => Err(error),
         },
     };

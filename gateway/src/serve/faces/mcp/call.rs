@@ -48,7 +48,7 @@ pub(super) struct Asked<'a> {
     pub(super) accepts: Accepts,
     pub(super) asker: Asker,
     pub(super) id: Id,
-    pub(super) params: Box<Params>,
+    pub(super) params: Params,
 }
 
 impl Asked<'_> {
@@ -101,7 +101,7 @@ impl Asked<'_> {
         let run = async |call: Streamed| stream::answer(call, self.accepts).await;
         if let (Asks::ByResult(way), Some(state)) = (&asks, &self.params.request_state) {
             let answers = self.params.input_responses.take().unwrap_or_default();
-            return match Box::pin(questions::come_back(way, state, &answers)).await? {
+            return match questions::come_back(way, state, &answers).await? {
                 Back::Asked(result) => Ok(answer::json(StatusCode::OK, jsonrpc::result(&self.id, &result))),
                 Back::On(events) => {
                     let (running, reply, asked) = (Running::Heard(events), reply(self.id), answers.len());
@@ -119,7 +119,7 @@ impl Asked<'_> {
                         task_at,
                         resumable,
                     };
-                    Box::pin(run(call)).await
+                    run(call).await
                 }
             };
         }
@@ -143,7 +143,7 @@ impl Asked<'_> {
         let permit = match shard.gateway.admit(&call) {
             Ok(permit) => permit,
             Err(refusal) => {
-                let message = reply.message(&mut refuse(shard, &call, refusal.into())).await?;
+                let message = reply.message(refuse(shard, &call, refusal.into())).await?;
                 return Ok(traced(answer::json(StatusCode::OK, message), &trace_id));
             }
         };

@@ -55,21 +55,20 @@ struct Parts {
     meta: Map<String, Value>,
 }
 
-/// The result of `tools/call`, a JSON object. `entry`: the skill. `owner`: who gets it. Leaves `result` empty if it is large.
+/// The result of `tools/call`, a JSON object. `entry`: the skill. `owner`: who gets it.
 pub(super) async fn of(
-    result: &mut SkillResult,
+    result: SkillResult,
     entry: Option<Arc<Entry>>,
     gateway: &Arc<Gateway>,
     owner: &Owner,
     revision: Revision,
 ) -> String {
-    if data(result).len().max(result.content_json.len()) > HEAVY_BYTES {
-        let (shared, owner, result) = (Arc::clone(gateway), owner.clone(), std::mem::take(result));
+    if data(&result).len().max(result.content_json.len()) > HEAVY_BYTES {
+        let (shared, owner) = (Arc::clone(gateway), owner.clone());
         let cut = move |content: &str| long::cut(&shared, &owner, content, revision);
-        // Boxed, so that the future of a small result stays small.
-        return Box::pin(gateway.aside.run(move || write(&result, entry.as_deref(), revision, cut))).await;
+        return gateway.aside.run(move || write(&result, entry.as_deref(), revision, cut)).await;
     }
-    write(result, entry.as_deref(), revision, |content| long::cut(gateway, owner, content, revision))
+    write(&result, entry.as_deref(), revision, |content| long::cut(gateway, owner, content, revision))
 }
 
 /// The result of a tool of the gateway itself. `structured`: JSON; empty for none.

@@ -109,12 +109,11 @@ pub(super) enum Message {
     Request {
         id: Id,
         method: String,
-        // Boxed: `Params` has many fields, and a message is moved often.
-        params: Box<Params>,
+        params: Params,
     },
     Notification {
         method: String,
-        params: Box<Params>,
+        params: Params,
     },
     /// An answer to a request of the server. Without a result it is an error.
     Response {
@@ -132,6 +131,7 @@ pub(super) struct Unreadable {
 
 /// A body.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "moved a few times a request, where a box would be an allocation each")]
 pub(super) enum Body {
     One(Result<Message, Unreadable>),
     Batch(Vec<Result<Message, Unreadable>>),
@@ -261,7 +261,7 @@ fn unparsable(error: &serde_json::Error) -> Fault {
 }
 
 fn message(bytes: &[u8]) -> Result<Message, Unreadable> {
-    let raw = match serde_json::from_slice::<Raw<Box<Params>>>(bytes) {
+    let raw = match serde_json::from_slice::<Raw<Params>>(bytes) {
         Ok(raw) => raw,
         Err(error) if !error.is_data() => return Err(Unreadable { id: None, fault: unparsable(&error) }),
         Err(error) => return Err(misshapen(bytes, &error)),

@@ -47,7 +47,7 @@ pub(super) async fn post(shard: Shard, entrance: Entrance, request: Request) -> 
         Err(fault) => refuse(StatusCode::SERVICE_UNAVAILABLE, None, &fault),
         Ok(Body::One(Ok(message))) => exchange.answer(message).await,
         Ok(Body::One(Err(Unreadable { id, fault }))) => refuse(StatusCode::BAD_REQUEST, id.as_ref(), &fault),
-        Ok(Body::Batch(messages)) => Box::pin(exchange.batch(messages)).await,
+        Ok(Body::Batch(messages)) => exchange.batch(messages).await,
     }
 }
 
@@ -66,7 +66,7 @@ impl Exchange {
     async fn answer(&self, message: Message) -> Response {
         match message {
             Message::Request { id, method, params } => {
-                let asker = match Asker::of(&self.shard, &self.headers, &self.context.principal, Some(&*params)) {
+                let asker = match Asker::of(&self.shard, &self.headers, &self.context.principal, Some(&params)) {
                     Ok(asker) => asker,
                     Err((status, fault)) => return refuse(status, Some(&id), &fault),
                 };
@@ -79,8 +79,7 @@ impl Exchange {
             }
             Message::Notification { method, params } => self.notified(&method, &params),
             Message::Response { id, result } => {
-                let answered = questions::answered(&self.shard, &self.context.principal, &id, result.as_deref());
-                Box::pin(answered).await;
+                questions::answered(&self.shard, &self.context.principal, &id, result.as_deref()).await;
                 accepted()
             }
         }
@@ -133,19 +132,13 @@ impl Exchange {
         accepted()
     }
 
-    async fn request(&self, asker: Asker, id: Id, method: &str, params: Box<Params>) -> Result<Response, Fault> {
+    async fn request(&self, asker: Asker, id: Id, method: &str, mut params: Params) -> Result<Response, Fault> {
         if asker.revision.is_stateless() {
             check(&self.headers, method, &params)?;
         }
-        // Each is boxed, or every move of a request would move the room that the largest of them needs.
-        match method {
-            "tools/call" => Box::pin(self.asked(asker, id, params).call()).await,
-            _ => Box::pin(self.other(asker, id, method, params)).await,
+        if method == "tools/call" {
+            return self.asked(asker, id, params).call().await;
         }
-    }
-
-    /// A request that is no call of a tool.
-    async fn other(&self, asker: Asker, id: Id, method: &str, mut params: Box<Params>) -> Result<Response, Fault> {
         let (shard, principal, session) = (&self.shard, &self.context.principal, asker.session_name());
         let viewer = self.viewer(session);
         let result = match (method, asker.revision.is_stateless()) {
@@ -178,7 +171,7 @@ impl Exchange {
         Ok(answer::json(StatusCode::OK, jsonrpc::result(&id, &result)))
     }
 
-    fn asked(&self, asker: Asker, id: Id, params: Box<Params>) -> Asked<'_> {
+    fn asked(&self, asker: Asker, id: Id, params: Params) -> Asked<'_> {
         let (shard, headers, accepts) = (&self.shard, &self.headers, self.accepts);
         Asked { shard, entrance: &self.entrance, headers, context: &self.context, accepts, asker, id, params }
     }

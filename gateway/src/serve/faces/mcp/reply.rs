@@ -40,13 +40,13 @@ impl Reply {
         Self { shard, id, revision, entry, principal, owner, abilities }
     }
 
-    /// The message with the result, which is left empty if it is large. A tool that does not exist is an error of the request; all else is for the model.
-    pub(super) async fn message(&self, result: &mut SkillResult) -> Result<String, Fault> {
+    /// The message with the result. A tool that does not exist is an error of the request; all else is for the model.
+    pub(super) async fn message(&self, result: SkillResult) -> Result<String, Fault> {
         Ok(jsonrpc::result(&self.id, &self.result(result).await?))
     }
 
-    /// The result alone, a JSON object. Leaves `result` empty if it is large.
-    pub(super) async fn result(&self, result: &mut SkillResult) -> Result<String, Fault> {
+    /// The result alone, a JSON object.
+    pub(super) async fn result(&self, result: SkillResult) -> Result<String, Fault> {
         let is_unknown = |error: &SkillError| error.code() == ErrorCode::NotFound && self.entry.is_none();
         if let Some(error) = result.error.as_ref().filter(|it| is_unknown(it)) {
             return Err(Fault::new(Code::InvalidParams, error.message.clone()));

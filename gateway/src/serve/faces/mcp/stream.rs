@@ -151,11 +151,10 @@ impl Call {
                 () = tokio::time::sleep_until(beat_at) => return Next::Silence,
             };
             match arrived {
-                Arrived::Result(mut result) => return Next::Ended(self.reply.message(&mut result).await),
+                Arrived::Result(result) => return Next::Ended(self.reply.message(result).await),
                 Arrived::Broken(message) => return Next::Ended(Err(Fault::new(Code::Internal, message))),
                 Arrived::Event(Event::InputRequired(question)) => {
-                    // Boxed, as few calls ask anything.
-                    if let Some(next) = Box::pin(self.ask(question)).await {
+                    if let Some(next) = self.ask(question).await {
                         return next;
                     }
                 }
@@ -232,7 +231,7 @@ pub(super) async fn answer(mut call: Call, accepts: Accepts) -> Result<Response,
                 return Ok(answer::events(Body::from(event(&ended?))));
             }
             Next::Cancelled => return Err(Fault::new(Code::Cancelled, "the request was cancelled")),
-            Next::Due => match Box::pin(call.promote()).await {
+            Next::Due => match call.promote().await {
                 Ok(created) if accepts.json => return Ok(answer::json(StatusCode::OK, created)),
                 Ok(created) => return Ok(answer::events(Body::from(event(&created)))),
                 Err(back) => {
@@ -303,7 +302,7 @@ fn stream(first: Bytes, call: Call) -> impl futures_util::Stream<Item = Result<B
             Next::Ended(ended) => Some((Ok(event(&call.ended(ended))), Rest::Done)),
             // The client waits for no answer.
             Next::Cancelled => None,
-            Next::Due => match Box::pin(call.promote()).await {
+            Next::Due => match call.promote().await {
                 Ok(created) => Some((Ok(event(&created)), Rest::Done)),
                 // There is no room for it: it goes on as it began.
                 Err(call) => Some((Ok(beat()), Rest::Running(call))),

@@ -78,11 +78,11 @@ async fn ask(call: &mut Going, task: &Task, question: InputRequired, (shard, pri
     task.ask(format!("{key}-{}", call.asked), question);
 }
 
-async fn ended(reply: &Reply, mut result: SkillResult) -> End {
+async fn ended(reply: &Reply, result: SkillResult) -> End {
     if let Some(error) = result.error.as_ref().filter(|it| it.code() == ErrorCode::Internal) {
         return failed(&Fault::new(Code::Internal, error.message.clone()));
     }
-    match reply.result(&mut result).await {
+    match reply.result(result).await {
         Ok(result) => End::Completed(result),
         Err(fault) => failed(&fault),
     }

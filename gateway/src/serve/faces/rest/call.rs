@@ -126,7 +126,7 @@ async fn answer(shard: Shard, skill_id: &str, verb: Verb, request: Request) -> R
         Err(refusal) => return refusal.into_response(),
     };
     if matches!(verb, Verb::Prepare) {
-        return body::prepared(&Box::pin(prepared(&shard, &call)).await, &call.trace.id);
+        return body::prepared(&prepared(&shard, &call).await, &call.trace.id);
     }
     let permit = match shard.gateway.admit(&call) {
         Ok(permit) => permit,
