@@ -298,7 +298,7 @@ impl Drop for SocketDir {
 }
 
 fn announce(reach: &Reach, ready: &openskill_gateway::Ready, started: Instant) {
-    let docs = format!("{}/docs{}", reach.url, if reach.asks_keys { " (with the header)" } else { "" });
+    let docs = format!("{}/docs{}", reach.url, if reach.asks_keys { " (with the authorization header)" } else { "" });
     let url = &reach.url;
     let seconds = started.elapsed().as_secs_f64();
     let (workers, skills) = (counted(ready.workers, "worker"), counted(ready.skills, "skill"));

@@ -195,8 +195,7 @@ impl Listener {
                 }
                 () = tokio::time::sleep_until(self.not_before), if self.is_due => {
                     self.is_due = false;
-                    self.renew().await;
-                    if let Some(changed) = self.look() {
+                    if let Some(changed) = self.look().await {
                         return Some(changed);
                     }
                 }
@@ -230,19 +229,12 @@ impl Listener {
         event(&notification("notifications/subscriptions/acknowledged", &params))
     }
 
-    /// Tells new workers of the subscriptions.
-    async fn renew(&mut self) {
+    /// Tells new workers of the subscriptions. Returns notifications of what has changed, if anything has.
+    async fn look(&mut self) -> Option<Bytes> {
         // Not by its method: the watch changes meanwhile.
         let (principal, view) = (&self.principal, &self.entrance.view);
         let viewer = Viewer { principal, view, session_id: &self.session, trace_id: "" };
         self.watch.renew(&self.shard, viewer).await;
-    }
-
-    /// Notifications of what has changed, if anything has.
-    fn look(&mut self) -> Option<Bytes> {
-        // Not by its method: the watch changes meanwhile.
-        let (principal, view) = (&self.principal, &self.entrance.view);
-        let viewer = Viewer { principal, view, session_id: &self.session, trace_id: "" };
         let mut said = self.watch.changes(&self.shard, viewer, self.id.as_ref());
         let now = current(&self.shard, &self.entrance.view, &self.principal);
         if let Some(seen) = self.seen.as_mut().filter(|seen| !Arc::ptr_eq(seen, &now) && **seen != now) {

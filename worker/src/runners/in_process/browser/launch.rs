@@ -155,7 +155,7 @@ impl Launch {
         started
     }
 
-    /// Starts one for a session to come, and has it do ahead what its first page would wait for.
+    /// Starts one for a later session and warms it up.
     ///
     /// # Errors
     /// As [`Launch::start`].
@@ -224,7 +224,7 @@ async fn introduce(browser: &Browser) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Shows a page of the worker's own and reads it: the browser loads fonts, and keeps what it compiles of the script.
+/// Shows a page of the worker's own and reads it, so that the browser has loaded its fonts and compiled the script.
 async fn warm(browser: &mut Browser) -> Result<(), Problem> {
     let tab = browser.tab()?;
     let show = |html: &str| json!({"frameId": tab.target, "html": html});

@@ -111,7 +111,7 @@ fn size() -> Value {
     json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false})
 }
 
-/// What each of its documents runs first.
+/// The script that each new document of a tab runs before its own.
 fn watch() -> Value {
     json!({"source": WATCH, "worldName": WORLD})
 }

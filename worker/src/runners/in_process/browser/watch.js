@@ -1,6 +1,6 @@
-// Runs in each page from its beginning on, in the world of the script: notes when the document changed last, so that a page
-// that has been quiet is not waited for. What its parser adds is no change, and watching that would cost. Frames have it too,
-// because the browser can't be told otherwise, and leave at once.
+// Runs in each new page, in the script's isolated world, and records the time of the last change, so that nobody waits for a page
+// that is quiet already. The parser's own changes do not count: observing them would slow down loading. The browser runs this in
+// every frame; only the main one needs it.
 (() => {
   if (globalThis.parent !== globalThis) return;
   const change = () => {
