@@ -17,8 +17,8 @@ use crate::process::protocol::Exit;
 use crate::runner::RawOutput;
 use crate::runners::once::{input_parts, no_root};
 
-/// How often, and how far apart, the engine is asked again whether memory ran out: it may say so later than the end.
-const MEMORY_LOOKS: u32 = 4;
+/// How often, and how far apart, the engine is asked again whether memory ran out: on a loaded host it says so late.
+const MEMORY_LOOKS: u32 = 40;
 const MEMORY_STEP: Duration = Duration::from_millis(25);
 
 /// A call to run in a container.

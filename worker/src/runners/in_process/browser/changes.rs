@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::future::join;
 use openskill_cdp::client::CallError;
 use serde_json::{Map, Value, json};
 
@@ -9,7 +10,7 @@ use super::instance::Browser;
 use super::listing::{elements, line};
 use super::news::Happening;
 use super::problem::Problem;
-use super::view::View;
+use super::view::{View, tell_listeners};
 use super::wording;
 
 /// How long a page that loads is waited for.
@@ -84,7 +85,15 @@ pub(super) async fn settle(browser: &mut Browser, shown: &Shown, most: Duration)
             let ms = MOST_MS.min(left().as_millis() as u64);
             let is_new = !shown.has(&view.tab.loader);
             let arguments = json!({"quiet_ms": QUIET_MS, "most_ms": ms, "loaded": is_new});
-            view.main().call(&browser.client, "settle", arguments).await.map(|it| (it, view))
+            let (client, main) = (browser.client.clone(), view.main());
+            let quiet = main.call(&client, "settle", arguments);
+            let quiet = if is_new {
+                // The listing of a new page needs this. The page has time for it now.
+                join(quiet, tell_listeners(&client, &mut browser.documents, main)).await.0
+            } else {
+                quiet.await
+            };
+            quiet.map(|it| (it, view))
         };
         match quiet.await {
             Ok((quiet, view)) => {

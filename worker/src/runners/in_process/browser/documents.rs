@@ -45,8 +45,16 @@ pub(super) struct Document {
 pub(super) struct Documents {
     by_place: HashMap<Place, Document>,
     last: u64,
-    /// What was told to the script of each: elements with listeners, by document.
-    pub(super) heard: HashMap<u64, HashSet<i64>>,
+    /// What was told to the script of each, by document.
+    pub(super) heard: HashMap<u64, Heard>,
+}
+
+/// The elements with listeners that the script of a document was told of.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    pub(super) nodes: HashSet<i64>,
+    /// The document as an object of the page's world, once it was asked for.
+    pub(super) whole: Option<String>,
 }
 
 impl Documents {

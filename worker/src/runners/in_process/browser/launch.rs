@@ -230,7 +230,7 @@ async fn warm(browser: &mut Browser) -> Result<(), Problem> {
     let show = |html: &str| json!({"frameId": tab.target, "html": html});
     browser.of_page(&tab.session, "Page.setDocumentContent", show(WARM_UP)).await?;
     let document = View::of(browser).await?.main().clone();
-    tell_listeners(browser, &document).await;
+    tell_listeners(&browser.client, &mut browser.documents, &document).await;
     document.call(&browser.client, "index", json!({"budget": {"elements": 10}})).await?;
     browser.documents.forget(&document);
     browser.of_page(&tab.session, "Page.setDocumentContent", show("")).await.map(drop)

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use openskill_cdp::client::Client;
 use serde_json::{Value, json};
 
-use super::documents::{Document, GROUP, Place};
+use super::documents::{Document, Documents, GROUP, Heard, Place};
 use super::instance::Browser;
 use super::problem::Problem;
 use super::tabs::Tab;
@@ -137,36 +138,39 @@ impl View {
 async fn owner(browser: &Browser, parent: &Document, frame: &str) -> Option<u64> {
     let client = &browser.client;
     let found = parent.ask(client, "DOM.getFrameOwner", json!({"frameId": frame}), HELP).await.ok()?;
-    let object = resolve(browser, parent, found["backendNodeId"].as_i64()?).await?;
+    let object = resolve(client, parent, found["backendNodeId"].as_i64()?).await?;
     let number = parent.with_objects(client, "number", &[object]).await.ok()?;
     number["value"].as_u64().filter(|it| *it > 0)
 }
 
 /// An element as an object in the world of the script.
-async fn resolve(browser: &Browser, document: &Document, node: i64) -> Option<String> {
+async fn resolve(client: &Client, document: &Document, node: i64) -> Option<String> {
     let params = json!({"backendNodeId": node, "executionContextId": document.context, "objectGroup": GROUP});
-    let resolved = document.ask(&browser.client, "DOM.resolveNode", params, HELP).await.ok()?;
+    let resolved = document.ask(client, "DOM.resolveNode", params, HELP).await.ok()?;
     resolved.pointer("/object/objectId").and_then(Value::as_str).map(str::to_owned)
 }
 
 /// Tells the script which elements have listeners, which it can't see from its own world. As far as this goes within a second.
-pub(super) async fn tell_listeners(browser: &mut Browser, document: &Document) {
-    let _ = tokio::time::timeout(HELP, tell(browser, document)).await;
-    let _ = document.ask(&browser.client, "Runtime.releaseObjectGroup", json!({"objectGroup": GROUP}), HELP).await;
+pub(super) async fn tell_listeners(client: &Client, documents: &mut Documents, document: &Document) {
+    let heard = documents.heard.entry(document.key).or_default();
+    let _ = tokio::time::timeout(HELP, tell(client, document, heard)).await;
+    // Nothing waits for this.
+    client.tell(Some(&document.place.session), "Runtime.releaseObjectGroup", &json!({"objectGroup": GROUP}));
 }
 
-async fn tell(browser: &mut Browser, document: &Document) -> Option<()> {
-    // The page's own document: that of the isolated world would be given wrappers of the page's world.
-    let whole = json!({"expression": "document", "objectGroup": GROUP});
-    let whole = document.ask(&browser.client, "Runtime.evaluate", whole, HELP).await.ok()?;
-    let params = json!({"objectId": whole.pointer("/result/objectId")?, "depth": -1, "pierce": true});
-    let found = document.ask(&browser.client, "DOMDebugger.getEventListeners", params, HELP).await.ok()?;
-    let known = browser.documents.heard.entry(document.key).or_default();
+async fn tell(client: &Client, document: &Document, heard: &mut Heard) -> Option<()> {
+    let whole = match heard.whole.take() {
+        Some(known) => known,
+        None => whole(client, document).await?,
+    };
+    let params = json!({"objectId": whole, "depth": -1, "pierce": true});
+    let found = document.ask(client, "DOMDebugger.getEventListeners", params, HELP).await.ok()?;
+    heard.whole = Some(whole);
     let mut new = Vec::new();
     for listener in found["listeners"].as_array()? {
         let is_use = listener["type"].as_str().is_some_and(|it| USED_BY.contains(&it));
         if let Some(node) = listener["backendNodeId"].as_i64().filter(|_| is_use && new.len() < MOST_HEARD)
-            && known.insert(node)
+            && heard.nodes.insert(node)
         {
             new.push(node);
         }
@@ -174,11 +178,16 @@ async fn tell(browser: &mut Browser, document: &Document) -> Option<()> {
     if new.is_empty() {
         return None;
     }
-    let browser = &*browser;
-    let objects: Vec<String> =
-        join_all(new.into_iter().map(|it| resolve(browser, document, it))).await.into_iter().flatten().collect();
-    document.with_objects(&browser.client, "heard", &objects).await.ok()?;
+    let objects = join_all(new.into_iter().map(|it| resolve(client, document, it))).await;
+    let objects: Vec<String> = objects.into_iter().flatten().collect();
+    document.with_objects(client, "heard", &objects).await.ok()?;
     Some(())
+}
+
+/// The page's own object of a document: that of the isolated world would be given wrappers of the page's world.
+async fn whole(client: &Client, document: &Document) -> Option<String> {
+    let whole = document.ask(client, "Runtime.evaluate", json!({"expression": "document"}), HELP).await.ok()?;
+    whole.pointer("/result/objectId").and_then(Value::as_str).map(str::to_owned)
 }
 
 /// Shows the script the closed shadow roots of hosts that it found. Returns whether there were any.
@@ -193,7 +202,7 @@ pub(super) async fn show_closed_roots(browser: &Browser, document: &Document, ho
             if root["shadowRootType"] == "closed"
                 && let Some(node) = root["backendNodeId"].as_i64()
             {
-                roots.extend(resolve(browser, document, node).await);
+                roots.extend(resolve(client, document, node).await);
             }
         }
     }
