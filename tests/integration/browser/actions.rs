@@ -42,6 +42,10 @@ fn pages(seen: &Seen) -> Reply {
             "<script>addEventListener('DOMContentLoaded',e=>e.stopImmediatePropagation(),true);\
              setInterval(()=>document.title=String(performance.now()),20)</script>",
         ),
+        "/shortly" => page(
+            "<body onload=\"setTimeout(()=>document.body.insertAdjacentHTML('beforeend','<button>Shortly</button>'),20)\">",
+        ),
+        "/handlers" => page("<p oncontextmenu=\"document.title='menu'\">Has a menu</p><p>Has none</p>"),
         "/dialogs" => page(
             "<button onclick=\"alert('one')\">Alert</button>\
              <button onclick=\"document.title=String(confirm('sure?'))+prompt('name?')\">Ask</button>",
@@ -182,6 +186,21 @@ async fn a_page_that_keeps_events_from_its_watch_counts_as_changing() {
     let Some(stage) = Stage::start(pages).await else { return };
     let opened = stage.opens("/busy").await;
     assert!(opened["note"].as_str().unwrap_or_default().contains("changing"), "{opened}");
+}
+
+#[tokio::test]
+async fn a_page_without_scripts_is_waited_for_if_its_handlers_may_change_it() {
+    let Some(stage) = Stage::start(pages).await else { return };
+    let opened = stage.opens("/shortly").await;
+    assert!(lines(&opened["new"]).contains("Shortly"), "{opened}");
+}
+
+#[tokio::test]
+async fn elements_with_handlers_in_the_text_of_a_page_are_listed() {
+    let Some(stage) = Stage::start(pages).await else { return };
+    let opened = stage.opens("/handlers").await;
+    let listed = lines(&opened["new"]);
+    assert!(listed.contains("Has a menu") && !listed.contains("Has none"), "{opened}");
 }
 
 #[tokio::test]

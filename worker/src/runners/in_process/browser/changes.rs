@@ -18,7 +18,10 @@ const LOADS: Duration = Duration::from_secs(10);
 
 /// How long a page is to be quiet, and how long that is waited for.
 const QUIET_MS: u64 = 40;
-const MOST_MS: u64 = 1000;
+const MOST: Duration = Duration::from_secs(1);
+
+/// How long its script has to say that a page is still.
+const STILL: Duration = Duration::from_millis(5);
 
 /// How often a page that goes on loading others is waited for.
 const MOST_LOADS: usize = 4;
@@ -69,37 +72,30 @@ pub(super) async fn mark(browser: &mut Browser, view: &View) -> Result<Before, P
     Ok(Before { tab: view.tab.id, loader: view.tab.loader.clone(), url: view.tab.url.clone(), marks })
 }
 
-/// Waits until the current page has loaded what it began to, and is quiet. Returns whether it is. For a page
-/// that this call loaded, the quiet time since then counts; any other must be quiet from now.
+/// How a page settled.
+#[derive(Debug, Default)]
+pub(super) struct Settled {
+    is_quiet: bool,
+    /// The page, if nothing but its user can change it.
+    still: Option<View>,
+}
+
+/// Waits until the current page has loaded what it began to, and is quiet. For a page that this call loaded, the quiet time
+/// since then counts, and one without scripts is quiet at once; any other must be quiet from now.
 ///
 /// # Errors
 /// It does not answer, or the browser is gone.
-pub(super) async fn settle(browser: &mut Browser, shown: &Shown, most: Duration) -> Result<bool, Problem> {
+pub(super) async fn settle(browser: &mut Browser, shown: &Shown, most: Duration) -> Result<Settled, Problem> {
     let until = Instant::now() + most;
     let left = || until.saturating_duration_since(Instant::now());
     for _ in 0..MOST_LOADS {
         loaded(browser, left().min(LOADS)).await;
-        let quiet = async {
-            browser.show().await?;
-            let view = View::of(browser).await?;
-            let ms = MOST_MS.min(left().as_millis() as u64);
-            let is_new = !shown.has(&view.tab.loader);
-            let arguments = json!({"quiet_ms": QUIET_MS, "most_ms": ms, "loaded": is_new});
-            let (client, main) = (browser.client.clone(), view.main());
-            let quiet = main.call(&client, "settle", arguments);
-            let quiet = if is_new {
-                // The listing of a new page needs this. The page has time for it now.
-                join(quiet, tell_listeners(&client, &mut browser.documents, main)).await.0
-            } else {
-                quiet.await
-            };
-            quiet.map(|it| (it, view))
-        };
-        match quiet.await {
-            Ok((quiet, view)) => {
+        match quiet(browser, shown, left().min(MOST)).await {
+            Ok((quiet, mut view)) => {
                 let now = browser.tab()?;
                 if !now.is_busy && now.loader == view.tab.loader {
-                    return Ok(quiet["quiet"] == true);
+                    view.is_still = quiet["still"] == true;
+                    return Ok(Settled { is_quiet: quiet["quiet"] == true, still: view.is_still.then_some(view) });
                 }
             }
             // Another page came meanwhile.
@@ -110,7 +106,25 @@ pub(super) async fn settle(browser: &mut Browser, shown: &Shown, most: Duration)
             break;
         }
     }
-    Ok(false)
+    Ok(Settled::default())
+}
+
+/// Waits until the current page is quiet, at most this long. Gives what its script says of that.
+async fn quiet(browser: &mut Browser, shown: &Shown, most: Duration) -> Result<(Value, View), Problem> {
+    browser.show().await?;
+    let view = View::of(browser).await?;
+    let is_new = !shown.has(&view.tab.loader);
+    let arguments = json!({"quiet_ms": QUIET_MS, "most_ms": most.as_millis() as u64, "loaded": is_new});
+    let (client, main) = (browser.client.clone(), view.main().clone());
+    let waits = main.call(&client, "settle", arguments);
+    tokio::pin!(waits);
+    let quiet = match tokio::time::timeout(STILL, &mut waits).await {
+        Ok(still) => still,
+        // The listing of a new page needs this, and the page has time for it now.
+        Err(_) if is_new => join(waits, tell_listeners(&client, &mut browser.documents, &main)).await.0,
+        Err(_) => waits.await,
+    };
+    quiet.map(|it| (it, view))
 }
 
 /// Waits until the current page is loaded. Returns whether it is.
@@ -131,9 +145,13 @@ pub(super) async fn since(
     shown: &Shown,
     before: Option<&Before>,
 ) -> Result<Map<String, Value>, Problem> {
-    let is_quiet = settle(browser, shown, LOADS + Duration::from_secs(2)).await?;
+    let Settled { is_quiet, still } = settle(browser, shown, LOADS + Duration::from_secs(2)).await?;
     let mut answer = whereabouts(browser)?;
-    let view = match View::of(browser).await {
+    let view = match still {
+        Some(view) => Ok(view),
+        None => View::of(browser).await,
+    };
+    let view = match view {
         Ok(view) => view,
         Err(Problem::Gone | Problem::Script(_) | Problem::Call(CallError::Refused(_))) => {
             answer.insert("note".to_owned(), json!("the page is loading another one"));

@@ -101,6 +101,8 @@ pub(super) struct Browser {
     pub(super) seen: Arc<Seen>,
     pub(super) documents: Documents,
     pub(super) numbers: Numbers,
+    /// Whether a call has used it.
+    pub(super) is_used: bool,
     /// The socket to its host process.
     pub(super) host: UnixStream,
     pub(super) _life: Life,
@@ -134,13 +136,7 @@ impl Browser {
     /// # Errors
     /// As [`Browser::call`].
     pub(super) async fn of_page(&self, session: &str, method: &str, params: Value) -> Result<Value, Problem> {
-        self.client.call(Some(session), method, &params, OF_PAGE).await.map_err(|error| match error {
-            CallError::Late(time) => {
-                tracing::debug!(method, "a page does not answer");
-                Problem::Stuck(time)
-            }
-            other => other.into(),
-        })
+        of_page(&self.client, session, method, params).await
     }
 
     /// Shows the tab that calls are about: another one may have come to the front, and what is behind it draws nothing.
@@ -202,4 +198,18 @@ impl Browser {
         };
         tokio::time::timeout(PROMPT, opened).await.ok().flatten()
     }
+}
+
+/// Calls a method of a page or a frame.
+///
+/// # Errors
+/// The browser refuses, is late or gone.
+pub(super) async fn of_page(client: &Client, session: &str, method: &str, params: Value) -> Result<Value, Problem> {
+    client.call(Some(session), method, &params, OF_PAGE).await.map_err(|error| match error {
+        CallError::Late(time) => {
+            tracing::debug!(method, "a page does not answer");
+            Problem::Stuck(time)
+        }
+        other => other.into(),
+    })
 }

@@ -192,7 +192,7 @@ impl Launch {
         let (client, driver) = connect(from, to, move |client: &Client, event: Event| of_events.on(client, &event));
         spawn(AbortOnDropHandle::new(tokio::spawn(driver)));
         let (documents, numbers) = (Documents::default(), Numbers::default());
-        let browser = Browser { client, state, seen, documents, numbers, host, _life: life };
+        let browser = Browser { client, state, seen, documents, numbers, is_used: false, host, _life: life };
         introduce(&browser).await.map_err(StartError::Refused)?;
         Ok(browser)
     }

@@ -39,7 +39,9 @@ impl Lines {
 /// Calls `index` or `lines` of a document, once what the script can't see by itself was shown to it.
 async fn ask(browser: &mut Browser, view: &View, at: usize, (name, most): (&str, usize)) -> Result<Value, Problem> {
     let document = &view.nodes[at].document;
-    tell_listeners(&browser.client, &mut browser.documents, document).await;
+    if !view.is_still {
+        tell_listeners(&browser.client, &mut browser.documents, document).await;
+    }
     let budget = if name == "index" { json!({"elements": most}) } else { json!({"lines": most}) };
     let arguments = json!({"budget": budget, "viewport_only": false});
     let mut answer = document.call(&browser.client, name, arguments.clone()).await?;

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 use openskill_cdp::client::Client;
 use serde_json::{Value, json};
 
 use super::documents::{Document, Documents, GROUP, Heard, Place};
-use super::instance::Browser;
+use super::instance::{Browser, of_page};
 use super::problem::Problem;
-use super::tabs::Tab;
+use super::tabs::{Part, Tab};
 
 /// Frames of one page that are looked into.
 const MOST_FRAMES: usize = 32;
@@ -55,6 +55,8 @@ pub(super) struct Node {
 pub(super) struct View {
     pub(super) tab: Tab,
     pub(super) nodes: Vec<Node>,
+    /// Nothing but its user can change the page: it has no scripts, and no listeners beside handlers in its text.
+    pub(super) is_still: bool,
 }
 
 /// A frame, as the browser lists it.
@@ -81,15 +83,14 @@ impl View {
     pub(super) async fn of(browser: &mut Browser) -> Result<Self, Problem> {
         let tab = browser.tab()?;
         let mut frames = Vec::new();
-        for session in [&tab.session].into_iter().chain(tab.parts.iter().map(|it| &it.session)) {
-            match browser.of_page(session, "Page.getFrameTree", json!({})).await {
-                Ok(tree) => list(session, &tree["frameTree"], &mut frames),
-                Err(problem) if *session == tab.session => return Err(problem),
-                // A frame may go at any time.
-                Err(_) => {}
+        list(&tab.session, &main_tree(browser, &tab).await?["frameTree"], &mut frames);
+        for Part { session, .. } in &tab.parts {
+            // A frame may go at any time.
+            if let Ok(tree) = browser.of_page(session, "Page.getFrameTree", json!({})).await {
+                list(session, &tree["frameTree"], &mut frames);
             }
         }
-        let mut view = Self { tab, nodes: Vec::new() };
+        let mut view = Self { tab, nodes: Vec::new(), is_still: false };
         let mut ids: Vec<String> = Vec::new();
         // Those of other processes come after those that they are in.
         for Listed { place, parent } in frames.into_iter().take(MOST_FRAMES) {
@@ -132,6 +133,19 @@ impl View {
         let child = move |(at, node): (usize, &Node)| Some((node.owner.filter(|_| node.parent == Some(parent))?, at));
         self.nodes.iter().enumerate().filter_map(child)
     }
+}
+
+/// The frames of a tab's own process. The document that the tab is known to show gets the script at the same time.
+async fn main_tree(browser: &mut Browser, tab: &Tab) -> Result<Value, Problem> {
+    let Browser { client, documents, .. } = browser;
+    let tree = of_page(client, &tab.session, "Page.getFrameTree", json!({}));
+    if tab.loader.is_empty() {
+        return tree.await;
+    }
+    let place = Place { session: tab.session.clone(), frame: tab.target.clone(), loader: tab.loader.clone() };
+    // Asked for before the tree: if the tree has the same document, the script is in it. If not, another one is looked at.
+    let (_, tree) = join(documents.open(client, place), tree).await;
+    tree
 }
 
 /// The number of a frame's element in the document that it is in.

@@ -35,6 +35,7 @@ const clientLeft = (el) => (isForm(el) ? clean(Element, el, 'clientLeft') : el.c
 const namespaceOf = (el) => (isForm(el) ? clean(Element, el, 'namespaceURI') : el.namespaceURI);
 
 const attr = (el, name) => (isForm(el) ? run(Element, el, 'getAttribute', name) : el.getAttribute(name));
+const hasAttributes = (el) => (isForm(el) ? run(Element, el, 'hasAttributes') : el.hasAttributes());
 const boxOf = (el) => (isForm(el) ? run(Element, el, 'getBoundingClientRect') : el.getBoundingClientRect());
 const boxesOf = (el) => run(Element, el, 'getClientRects');
 const matches = (el, selector) => run(Element, el, 'matches', selector);

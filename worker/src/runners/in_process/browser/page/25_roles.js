@@ -50,13 +50,26 @@ const isMoved = (el) => {
   return classes !== null && classes.length < 1000 && MOVED.test(classes);
 };
 
-const HANDLERS = ['onclick', 'onmousedown', 'onmouseup', 'onpointerdown', 'onpointerup', 'ondblclick', 'ontouchstart', 'onmouseover', 'onmouseenter'];
+// For the same events as the worker looks for listeners of.
+const HANDLERS = [
+  'onclick', 'onmousedown', 'onmouseup', 'onpointerdown', 'onpointerup', 'ondblclick', 'ontouchstart', 'onmouseover', 'onmouseenter', 'onmousemove',
+  'oncontextmenu', 'ondragstart', 'onkeydown',
+];
 
 const editable = (el) => (isForm(el) ? clean(HTMLElement, el, 'isContentEditable') : el.isContentEditable);
 const editHost = (el) => {
   if (!(el instanceof HTMLElement) || !editable(el)) return false;
   const parent = elementParent(el);
   return !(parent instanceof HTMLElement && editable(parent));
+};
+
+// Whether its attributes let a person use it.
+const isMadeToUse = (el) => {
+  // Most elements have none, and looking for each takes time.
+  if (!hasAttributes(el)) return false;
+  if (attr(el, 'draggable') === 'true' || isMoved(el)) return true;
+  const tab = attr(el, 'tabindex');
+  return (tab !== null && Number(tab) >= 0) || HANDLERS.some((name) => attr(el, name) !== null);
 };
 
 // What a person can do with the element, or null. `pointer` says whether the cursor turns into a hand here and not
@@ -78,10 +91,7 @@ const doesOf = (el, tag, role, pointer) => {
   if (edits !== null && edits !== 'false' && editHost(el)) return 'type';
   if (CHECK_ROLES.has(role)) return 'check';
   if (CLICK_ROLES.has(role)) return 'click';
-  if (heard.has(el) || pointer || attr(el, 'draggable') === 'true' || isMoved(el)) return 'click';
-  const tab = attr(el, 'tabindex');
-  if (tab !== null && Number(tab) >= 0) return 'click';
-  if (HANDLERS.some((name) => attr(el, name) !== null)) return 'click';
+  if (heard.has(el) || pointer || isMadeToUse(el)) return 'click';
   if (tag === 'label') return standsFor(el) ? 'click' : null;
   if ((tag === 'video' || tag === 'audio') && attr(el, 'controls') !== null) return 'click';
   return null;

@@ -3,6 +3,39 @@
 
 const CONTAINER_CHARS = NAME_CHARS; // a plain element with more text than this is a container, not named by its content
 
+// Where an element is. What matters for few elements is asked for only there.
+class Place {
+  constructor(el, style, { clip, hard }, position, holder) {
+    this.el = el;
+    this.style = style;
+    this.visible = style.visibility === 'visible' && Number(style.opacity) > 0;
+    this.cursor = style.cursor;
+    this.clip = clip;
+    this.hard = hard;
+    this.inner = null;
+    this.position = position;
+    this.holder = holder;
+    this.known = null;
+    this.knownOuter = null;
+  }
+
+  // The clips of what is placed absolutely in it: its own, if it holds such elements, or those of what holds it.
+  get outer() {
+    this.knownOuter ??= this.position !== 'static' || this.style.transform !== 'none' ? this.inner : this.holder.outer;
+    return this.knownOuter;
+  }
+
+  get box() {
+    this.known ??= boxOf(this.el);
+    return this.known;
+  }
+
+  get seen() {
+    const { box } = this;
+    return this.visible && box.width > 0 && box.height > 0 && !empty(meet(box, this.hard));
+  }
+}
+
 class Walk {
   // `within`: an element to describe alone; `viewport`: leave out what lies outside the viewport.
   constructor({ budget, viewport = false, texts = true, hits = true, reads = new Budget({ nodes: 1e9, ms: 1e9 }) } = {}) {
@@ -22,7 +55,7 @@ class Walk {
 
   start(root) {
     const up = {
-      depth: 0, level: 0, clip: EVERYWHERE, hard: EVERYWHERE, outer: { clip: EVERYWHERE, hard: EVERYWHERE }, hand: false, visible: true,
+      depth: 0, level: 0, clip: EVERYWHERE, hard: EVERYWHERE, holder: { outer: { clip: EVERYWHERE, hard: EVERYWHERE } }, hand: false, visible: true,
       name: null, inside: null, drawing: namespaceOf(root) === SVG && localName(root) !== 'svg',
     };
     this.node(root, up);
@@ -91,21 +124,19 @@ class Walk {
 
   // Box, visibility and the clips that hold for what is inside.
   placeOf(el, tag, style, display, up) {
-    const box = boxOf(el);
     const position = style.position;
-    const base = position === 'fixed' ? { clip: EVERYWHERE, hard: EVERYWHERE } : position === 'absolute' ? up.outer : up;
+    const base = position === 'fixed' ? { clip: EVERYWHERE, hard: EVERYWHERE } : position === 'absolute' ? up.holder.outer : up;
+    const found = new Place(el, style, base, position, up.holder);
     let { clip, hard } = base;
-    const visible = style.visibility === 'visible' && Number(style.opacity) > 0;
     const clips = style.overflowX !== 'visible' && display !== 'inline' && display !== 'contents' && tag !== 'body' && tag !== 'html';
-    const seen = visible && box.width > 0 && box.height > 0 && !empty(meet(box, hard));
     if (clips) {
+      const { box } = found;
       clip = meet(clip, box);
       hard = meet(hard, hardBox(style, box));
       if (box.width < 1 || box.height < 1) return { skip: true };
     }
-    const holds = position !== 'static' || style.transform !== 'none';
-    const outer = holds ? { clip, hard } : up.outer;
-    return { box, style, visible, seen, inner: { clip, hard, outer }, clip: base.clip, cursor: style.cursor };
+    found.inner = { clip, hard };
+    return found;
   }
 
   entryOf(el, tag, style, place, up) {
@@ -113,7 +144,7 @@ class Walk {
     const role = roleOf(el, tag);
     let does = up.drawing ? this.shapeDoes(el, tag, role, style, up) : doesOf(el, tag, role, hand && !up.hand);
     if (does && !this.shows(el, tag, role, does, place)) does = null;
-    const entry = { kind: 'element', el, tag, role, does, box: place.box, style, d: up.depth, n: 0, where: 'in', text: '', outer: up.name };
+    const entry = { kind: 'element', el, tag, role, does, place, style, d: up.depth, n: 0, where: 'in', text: '', outer: up.name };
     if (does) {
       if (!this.reaches(el, style, place, entry)) return this.shown(entry, role);
       entry.n = numberOf(el);
@@ -166,7 +197,7 @@ class Walk {
 
   // A plain container wholly filled by its own controls still is an element to act on (a row that listens).
   nestsControl(el, entry) {
-    const { box } = entry;
+    const { box } = entry.place;
     const hit = hitAt(box.left + box.width / 2, box.top + box.height / 2);
     return hit !== null && hit !== el && holds(el, hit) && entry.does === 'click' && !ACTIONABLE.has(entry.tag);
   }
@@ -175,7 +206,7 @@ class Walk {
     const drawing = up.drawing || (tag === 'svg' && place.box.width >= LEAST_DRAWING && place.box.height >= LEAST_DRAWING && !up.inside);
     const visible = place.visible || (place.style.visibility === 'visible' && Number(place.style.opacity) > 0);
     return {
-      depth: entry ? up.depth + 1 : up.depth, level: up.level + 1, clip: place.inner.clip, hard: place.inner.hard, outer: place.inner.outer,
+      depth: entry ? up.depth + 1 : up.depth, level: up.level + 1, clip: place.inner.clip, hard: place.inner.hard, holder: place,
       hand: place.cursor === 'pointer', visible: visible && (up.visible || place.style.visibility === 'visible'),
       name: entry ? entry : up.name, inside: entry && entry.does ? entry : up.inside, drawing: drawing && namespaceOf(el) === SVG,
     };

@@ -3,8 +3,8 @@
 const headingLevel = (entry) => attr(entry.el, 'aria-level') || (/^h[1-6]$/.test(entry.tag) ? entry.tag[1] : '2');
 
 const lookOf = (entry) => {
-  if (entry.does === 'graphic' && SHAPES.has(entry.tag)) return lookOfShape(entry.el, entry.tag, entry.style, entry.box);
-  return FIELDS.has(entry.does) ? `${size(entry.box)} ${place(entry.box)}` : lookOfBox(entry.style, entry.box);
+  if (entry.does === 'graphic' && SHAPES.has(entry.tag)) return lookOfShape(entry.el, entry.tag, entry.style, entry.place.box);
+  return FIELDS.has(entry.does) ? `${size(entry.place.box)} ${place(entry.place.box)}` : lookOfBox(entry.style, entry.place.box);
 };
 
 const FIELDS = new Set(['type', 'choose', 'set', 'check', 'file']);
@@ -29,7 +29,7 @@ const finish = (entry, active) => {
   if (entry.role === 'slider' || entry.role === 'spinbutton') parts.push(rangeOf(entry.el));
   parts.push(...entry.state);
   if (entry.does === 'graphic' || (entry.does && entry.does !== 'frame' && !entry.name)) parts.push(lookOf(entry));
-  else if (entry.does && saysPlace(entry.el, entry.role, entry.style)) parts.push(`${size(entry.box)} ${place(entry.box)}`);
+  else if (entry.does && saysPlace(entry.el, entry.role, entry.style)) parts.push(`${size(entry.place.box)} ${place(entry.place.box)}`);
   if (entry.where !== 'in' && entry.does) parts.push(`(${entry.where})`);
   entry.t = parts.filter(Boolean).join(' ');
   if (entry.n) remember(entry);
@@ -45,7 +45,7 @@ const rangeOf = (el) => {
 const MOST_OPTIONS = 20;
 
 const publicOf = (entry) => {
-  const { n, role, name, tag, does, where, state, t, box } = entry;
+  const { n, role, name, tag, does, where, state, t, place: { box } } = entry;
   const out = { n, role, name, tag, does, where, state, box: [box.left, box.top, box.width, box.height].map(round), t };
   if (entry.value !== null) out.value = entry.value;
   if (tag === 'input') out.type = inputType(entry.el);
@@ -81,7 +81,7 @@ const describe = (el) => {
   walk.start(el);
   let entry = walk.entries.find((one) => one.el === el);
   if (!entry) {
-    entry = { el, tag: localName(el), role: roleOf(el, localName(el)), does: null, box: boxOf(el), style: getComputedStyle(el), where: 'in', n: numbers.get(el) || 0, name: oneLine(plainText(el)) };
+    entry = { el, tag: localName(el), role: roleOf(el, localName(el)), does: null, place: { box: boxOf(el) }, style: getComputedStyle(el), where: 'in', n: numbers.get(el) || 0, name: oneLine(plainText(el)) };
   }
   return finish(entry, walk.active);
 };

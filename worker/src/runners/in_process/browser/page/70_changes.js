@@ -49,12 +49,30 @@ const changed = (args) => {
   };
 };
 
+// What may change a page that has loaded, without its user: scripts, frames, and handlers of other events than these.
+const ACTIVE = 'script,iframe,frame,object,embed,meta[http-equiv=refresh i]';
+const USER_EVENTS = new Set([
+  'onclick', 'ondblclick', 'onauxclick', 'oncontextmenu', 'onmousedown', 'onmouseup', 'onmousemove', 'onmouseover', 'onmouseout', 'onmouseenter',
+  'onmouseleave', 'onwheel', 'onpointerdown', 'onpointerup', 'onpointermove', 'ontouchstart', 'ontouchend', 'ontouchmove', 'onkeydown', 'onkeyup',
+  'onkeypress', 'oninput', 'onchange', 'onsubmit', 'onreset', 'ondragstart', 'ondrag', 'ondragend', 'ondragover', 'ondrop', 'oncopy', 'oncut', 'onpaste',
+]);
+
+const isStill = () => {
+  if (ofDocument('readyState') !== 'complete' || run(Document, DOC, 'querySelector', ACTIVE)) return false;
+  const handlers = run(Document, DOC, 'evaluate', '//@*[starts-with(name(), "on")]', DOC, null, XPathResult.UNORDERED_NODE_ITERATOR_TYPE, null);
+  for (let it = handlers.iterateNext(); it; it = handlers.iterateNext()) {
+    if (!USER_EVENTS.has(it.name)) return false;
+  }
+  return true;
+};
+
 // Resolves when the document has not changed for `quiet_ms`, at the latest after `most_ms`. With `loaded`, the quiet time
-// before this call counts too, if the watch runs: a page can stop the watch's events.
+// before this call counts too, if the watch runs: a page can stop the watch's events. A page that nothing can change is `still`.
 const settle = (args) => new Promise((resolve) => {
   const quiet = Math.min(Math.max(Number(args.quiet_ms) || 80, 1), 5000);
   const most = Math.min(Math.max(Number(args.most_ms) || 1500, quiet), 10000);
   const started = performance.now();
+  if (args.loaded === true && isStill()) return resolve({ quiet: true, still: true, ms: 0 });
   const isWatched = args.loaded === true && typeof VIEW.changedAt === 'number';
   const since = isWatched ? Math.min(VIEW.changedAt, started) : started;
   const end = (calm) => {
