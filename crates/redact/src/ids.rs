@@ -22,16 +22,22 @@ impl Ids {
         Self { keyed: Sha256::new_with_prefix(block) }
     }
 
-    /// `kind_` and 128 bits. The hash is cut in half, so that nobody can extend it.
-    pub(crate) fn hash(&self, kind: &str, id: &[u8]) -> String {
+    /// 128 bits. The hash is cut in half, so that nobody can extend it.
+    pub(crate) fn bits(&self, kind: &str, id: &[u8]) -> u128 {
         let mut state = self.keyed.clone();
         state.update([kind.len() as u8]);
         state.update(kind);
         state.update(id);
+        let hash = state.finalize();
+        hash.iter().take(16).fold(0, |bits, byte| bits << 8 | u128::from(*byte))
+    }
+
+    /// `kind_` and the bits as hexadecimal digits.
+    pub(crate) fn hash(&self, kind: &str, id: &[u8]) -> String {
         let mut text = String::with_capacity(kind.len() + 33);
         text.push_str(kind);
         text.push('_');
-        for byte in state.finalize().iter().take(16) {
+        for byte in self.bits(kind, id).to_be_bytes() {
             text.extend([byte >> 4, byte & 15].map(|digit| char::from(DIGITS[usize::from(digit)])));
         }
         text

@@ -83,7 +83,11 @@ impl Redactor {
     /// counts as free text, and bytes that are no UTF-8 as U+FFFD.
     pub fn json<'t>(&self, json: &'t [u8]) -> Cow<'t, str> {
         // Nearly all is UTF-8, and this way is several times as fast.
-        let text = str::from_utf8(json).map_or_else(|_| String::from_utf8_lossy(json), Cow::Borrowed);
+        self.json_text(str::from_utf8(json).map_or_else(|_| String::from_utf8_lossy(json), Cow::Borrowed))
+    }
+
+    /// The same for a document that is known to be UTF-8.
+    pub fn json_text<'t>(&self, text: Cow<'t, str>) -> Cow<'t, str> {
         let Some(compiled) = &self.compiled else { return text };
         let spans = compiled.layers(&text).json(text.as_bytes(), 0);
         let spans = spans.unwrap_or_else(|| compiled.layers(&text).text(text.as_bytes(), 0));
@@ -121,6 +125,11 @@ impl Redactor {
     pub fn names_secret(&self, name: &str) -> bool {
         let is_secret = |names| classify(name.as_bytes(), names).is_some_and(|kind| kind.id().is_none());
         self.compiled.as_ref().is_some_and(|it| names_secret(name.as_bytes()) || is_secret(&it.options.names))
+    }
+
+    /// The 128 bits of the hash that [`Self::id`] gives. None if redaction is off.
+    pub fn id_bits(&self, kind: &str, id: &str) -> Option<u128> {
+        self.compiled.as_ref().map(|it| it.options.ids.bits(kind, id.as_bytes()))
     }
 
     /// A stable hash of an id, such as `session_3f9c…` with 32 hexadecimal digits, whatever the id looks like: the same id

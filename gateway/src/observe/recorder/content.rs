@@ -76,8 +76,7 @@ impl<'a> Content<'a> {
     }
 
     /// Redacts arguments of the call. What they have of secrets is found in everything that is written later.
-    pub(super) fn learn<'t>(&mut self, json: &'t [u8]) -> Shown<'t> {
-        let json = str::from_utf8(json).map_or_else(|_| String::from_utf8_lossy(json), Cow::Borrowed);
+    pub(super) fn learn<'t>(&mut self, json: Cow<'t, str>) -> Shown<'t> {
         let masked = match self.secrets {
             None => json.clone(),
             Some(secrets) => self.mask(&json, secrets),
@@ -117,7 +116,7 @@ impl<'a> Content<'a> {
 
     /// JSON without what the rules say.
     fn redact<'t>(&mut self, json: &str, masked: Cow<'t, str>) -> Cow<'t, str> {
-        let shown = match self.redactor.json(masked.as_bytes()) {
+        let shown = match self.redactor.json_text(Cow::Borrowed(&masked)) {
             Cow::Owned(shown) if shown != *masked => Cow::Owned(shown),
             _ => return masked,
         };

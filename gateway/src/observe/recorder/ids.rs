@@ -1,28 +1,112 @@
 //! Ids as they are kept. Whoever looks for a call has its id as it was sent, and gets the same form from here.
 
 use std::borrow::Cow;
+use std::fmt::{self, Display, Formatter};
 
 use openskill_redact::Redactor;
 
+/// What may stand before the digits of an id.
+const PREFIXES: [&str; 3] = ["", CALL, SESSION];
+const CALL: &str = "call_";
+const SESSION: &str = "session_";
+
+/// An id as it is kept. Equal ids have the same form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Id {
+    /// One of [`PREFIXES`], and 128 bits, which need no memory of their own. Nearly all ids are that.
+    Bits(&'static str, u128),
+    Text(Box<str>),
+}
+
+impl Id {
+    pub(super) fn of(text: &str) -> Self {
+        let found = PREFIXES.into_iter().find_map(|it| Some((it, bits(text.strip_prefix(it)?)?)));
+        found.map_or_else(|| Self::Text(text.into()), |(prefix, bits)| Self::Bits(prefix, bits))
+    }
+
+    /// Whether it is written like this.
+    pub(super) fn is(&self, text: &str) -> bool {
+        match self {
+            Self::Bits(prefix, own) => text.strip_prefix(prefix).and_then(bits) == Some(*own),
+            Self::Text(own) => **own == *text,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(self, Self::Text(text) if text.is_empty())
+    }
+}
+
+impl Display for Id {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bits(prefix, bits) => write!(f, "{prefix}{bits:032x}"),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+/// What 32 lower-case hexadecimal digits say.
+fn bits(digits: &str) -> Option<u128> {
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    };
+    let mut all = digits.bytes();
+    (all.len() == 32).then(|| all.try_fold(0, |bits, it| Some(bits << 4 | u128::from(digit(it)?))))?
+}
+
 /// A trace id stays as it is, so that people recognize it, unless it looks like a secret.
-pub(super) fn trace(redactor: &Redactor, id: &str) -> String {
+pub(super) fn trace(redactor: &Redactor, id: &str) -> Id {
+    let kept = Id::of(id);
     // What the gateway generates looks random, and is no secret.
-    let is_generated = || id.len() == 32 && id.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'));
-    if is_generated() {
-        return id.to_owned();
+    if matches!(kept, Id::Bits("", _)) {
+        return kept;
     }
     match redactor.text(id) {
-        Cow::Owned(redacted) if redacted != id => redactor.id("trace", id),
-        _ => id.to_owned(),
+        Cow::Owned(redacted) if redacted != id => Id::of(&redactor.id("trace", id)),
+        _ => kept,
     }
 }
 
 /// The hash of a call's id.
-pub(super) fn call(redactor: &Redactor, id: &str) -> String {
-    redactor.id("call", id)
+pub(super) fn call(redactor: &Redactor, id: &str) -> Id {
+    redactor.id_bits("call", id).map_or_else(|| Id::of(id), |bits| Id::Bits(CALL, bits))
 }
 
 /// The hash of a session's id. Empty if there is none.
-pub(super) fn session(redactor: &Redactor, id: &str) -> String {
-    if id.is_empty() { String::new() } else { redactor.id("session", id) }
+pub(super) fn session(redactor: &Redactor, id: &str) -> Id {
+    let bits = redactor.id_bits("session", id).filter(|_| !id.is_empty());
+    bits.map_or_else(|| Id::of(id), |bits| Id::Bits(SESSION, bits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_written_as_it_was_read() {
+        let digits = "00f067aa0ba902b74bf92f3577b34da6";
+        let (call, session, upper) =
+            (format!("call_{digits}"), format!("session_{digits}"), digits.to_ascii_uppercase());
+        let other = ["", "of-this-test", &digits[1..], &upper, "+0f067aa0ba902b74bf92f3577b34da6"];
+        for (text, has_bits) in
+            [digits, &call, &session].map(|it| (it, true)).into_iter().chain(other.map(|it| (it, false)))
+        {
+            let id = Id::of(text);
+            assert_eq!((id.to_string(), matches!(id, Id::Bits(..))), (text.to_owned(), has_bits));
+            assert!(id.is(text) && !id.is("other") && id.is_empty() == text.is_empty(), "{text}");
+        }
+        assert!(!Id::of(digits).is(&call) && !Id::of(&call).is(digits));
+    }
+
+    #[test]
+    fn hashes_are_those_of_the_redactor() {
+        let redactor = Redactor::default();
+        assert_eq!(call(&redactor, "c-1").to_string(), redactor.id("call", "c-1"));
+        assert_eq!(session(&redactor, "s-1").to_string(), redactor.id("session", "s-1"));
+        assert!(session(&redactor, "").is_empty());
+        assert_eq!(call(&Redactor::off(), "c-1").to_string(), "c-1");
+    }
 }

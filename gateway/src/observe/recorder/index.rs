@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use openskill_proto::v1::{TraceFilter, TraceSummary};
 
+use super::ids::Id;
 use super::segment::Segment;
 
 /// How many calls are kept.
@@ -16,13 +17,13 @@ const MAX_MEMORY_BYTES: usize = 32 * 1024 * 1024;
 /// What a list shows of a call. Ids are hashed already.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Summary {
-    pub(super) trace_id: Box<str>,
-    pub(super) call_id: Box<str>,
+    pub(super) trace_id: Id,
+    pub(super) call_id: Id,
     pub(super) skill_id: Arc<str>,
     /// Empty means anonymous.
     pub(super) principal: Arc<str>,
     /// Empty means none.
-    pub(super) session_id: Box<str>,
+    pub(super) session_id: Id,
     pub(super) received_us: u64,
     pub(super) duration_us: u64,
     pub(super) code: &'static str,
@@ -48,12 +49,12 @@ pub(super) struct Entry {
 }
 
 /// Which calls to choose.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Choice {
     /// Its session may be as lists show it.
     pub(super) wanted: TraceFilter,
     /// The hash of the wanted session, which may be as callers sent it.
-    pub(super) session: String,
+    pub(super) session: Id,
     /// The only principal whose calls the reader may see; none means all.
     pub(super) only: Option<String>,
 }
@@ -108,12 +109,13 @@ impl Choice {
     pub(super) fn has(&self, call: &Summary) -> bool {
         let wanted = &self.wanted;
         let is = |wanted: &str, actual: &str| wanted.is_empty() || wanted == actual;
-        let is_sent = !self.session.is_empty() && self.session == *call.session_id;
+        let is_sent = !self.session.is_empty() && self.session == call.session_id;
+        let is_shown = wanted.session_id.is_empty() || call.session_id.is(&wanted.session_id);
         self.may_see(call)
             && is(&wanted.skill_id, &call.skill_id)
             && is(&wanted.code, call.code)
             && is(&wanted.principal, &call.principal)
-            && (is(&wanted.session_id, &call.session_id) || is_sent)
+            && (is_shown || is_sent)
             && call.duration_us >= wanted.min_duration_us
             && call.received_us >= wanted.since_us
             && (wanted.until_us == 0 || call.received_us < wanted.until_us)
@@ -188,11 +190,11 @@ impl Summary {
     /// A call of `echo` that succeeded.
     pub(super) fn sample(trace_id: &str) -> Self {
         Self {
-            trace_id: trace_id.into(),
-            call_id: "c".into(),
+            trace_id: Id::of(trace_id),
+            call_id: Id::of("c"),
             skill_id: "echo".into(),
             principal: "".into(),
-            session_id: "".into(),
+            session_id: Id::of(""),
             received_us: 10,
             duration_us: 20,
             code: "OK",
@@ -212,7 +214,7 @@ mod tests {
     }
 
     fn all() -> Choice {
-        Choice::default()
+        Choice { wanted: TraceFilter::default(), session: Id::of(""), only: None }
     }
 
     fn ids(calls: &[TraceSummary]) -> Vec<&str> {
@@ -237,7 +239,7 @@ mod tests {
         let other = Summary {
             skill_id: "other".into(),
             principal: "p".into(),
-            session_id: "s".into(),
+            session_id: Id::of("s"),
             received_us: 100,
             duration_us: 200,
             code: "TIMEOUT",
@@ -258,7 +260,7 @@ mod tests {
             assert_eq!(ids(&index.page(&choice, u64::MAX, 10).0), ["o"], "{choice:?}");
         }
         let wanted = TraceFilter { session_id: "as it was sent".to_owned(), ..base() };
-        let sent = Choice { wanted, session: "s".to_owned(), only: None };
+        let sent = Choice { wanted, session: Id::of("s"), only: None };
         assert_eq!(ids(&index.page(&sent, u64::MAX, 10).0), ["o"]);
         let until = Choice { wanted: TraceFilter { until_us: 100, ..base() }, ..all() };
         assert_eq!(ids(&index.page(&until, u64::MAX, 10).0), ["a"]);

@@ -8,6 +8,8 @@ use std::io::Write as _;
 use openskill_log::text::is_hidden;
 use openskill_proto::timestamp::Timestamp;
 
+use super::ids::Id;
+
 /// An object that is being written. Keys are the program's own and need no escapes.
 #[derive(Debug)]
 pub(super) struct Line<'a> {
@@ -30,6 +32,19 @@ impl<'a> Line<'a> {
     pub(super) fn text_if_any(&mut self, key: &str, text: &str) {
         if !text.is_empty() {
             self.text(key, text);
+        }
+    }
+
+    pub(super) fn id(&mut self, key: &str, id: &Id) {
+        match id {
+            Id::Text(text) => self.text(key, text),
+            Id::Bits(prefix, bits) => {
+                self.key(key);
+                self.out.push(b'"');
+                self.out.extend_from_slice(prefix.as_bytes());
+                self.out.extend_from_slice(&hex(*bits));
+                self.out.push(b'"');
+            }
         }
     }
 
@@ -122,13 +137,20 @@ impl<'a> Line<'a> {
     }
 
     fn key(&mut self, key: &str) {
-        if !matches!(self.out.last(), Some(b'{')) {
-            self.out.push(b',');
-        }
-        self.out.push(b'"');
+        let is_first = matches!(self.out.last(), Some(b'{'));
+        self.out.extend_from_slice(if is_first { b"\"" } else { b",\"" });
         self.out.extend_from_slice(key.as_bytes());
         self.out.extend_from_slice(b"\":");
     }
+}
+
+fn hex(bits: u128) -> [u8; 32] {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut digits = [0; 32];
+    for (pair, byte) in digits.chunks_exact_mut(2).zip(bits.to_be_bytes()) {
+        pair.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+    }
+    digits
 }
 
 /// Writes a JSON string.
@@ -137,7 +159,7 @@ fn string(out: &mut Vec<u8>, text: &str) {
     escape(
         out,
         text,
-        |byte| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\',
+        &PLAIN_IN_STRINGS,
         |out, byte| match byte {
             b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
             b'\n' => out.extend_from_slice(b"\\n"),
@@ -153,7 +175,7 @@ fn value(out: &mut Vec<u8>, json: &str) {
     escape(
         out,
         json,
-        |byte| matches!(byte, b' '..=b'~'),
+        &PLAIN,
         |out, byte| match byte {
             // Only between values: inside of strings it would be escaped.
             b'\n' | b'\r' | b'\t' => out.push(b' '),
@@ -162,12 +184,32 @@ fn value(out: &mut Vec<u8>, json: &str) {
     );
 }
 
-/// Copies text in runs. `is_plain` and `replace` are for ASCII.
-fn escape(out: &mut Vec<u8>, text: &str, is_plain: impl Fn(u8) -> bool, replace: impl Fn(&mut Vec<u8>, u8)) {
+/// Bytes that are copied as they are.
+type Plain = [bool; 256];
+const PLAIN: Plain = plain(b"");
+const PLAIN_IN_STRINGS: Plain = plain(b"\"\\");
+
+/// Printable ASCII but for some.
+const fn plain(except: &[u8]) -> Plain {
+    let (mut plain, mut at) = ([false; 256], b' ');
+    while at <= b'~' {
+        plain[at as usize] = true;
+        at += 1;
+    }
+    let mut at = 0;
+    while at < except.len() {
+        plain[except[at] as usize] = false;
+        at += 1;
+    }
+    plain
+}
+
+/// Copies text in runs. `replace` is for ASCII.
+fn escape(out: &mut Vec<u8>, text: &str, plain: &Plain, replace: impl Fn(&mut Vec<u8>, u8)) {
     let bytes = text.as_bytes();
     let (mut copied, mut at) = (0, 0);
-    while let Some(plain) = bytes[at..].iter().position(|byte| !is_plain(*byte)) {
-        at += plain;
+    while let Some(run) = bytes[at..].iter().position(|byte| !plain[usize::from(*byte)]) {
+        at += run;
         let byte = bytes[at];
         let character = text[at..].chars().next().unwrap_or_default();
         let next = at + character.len_utf8();
@@ -236,13 +278,15 @@ mod tests {
             line.flag("no", false);
             line.flag_if_set("unset", false);
             line.text_if_any("empty", "");
+            line.id("bits", &Id::Bits("call_", 10));
+            line.id("id", &Id::Text("\"".into()));
             line.texts("texts", ["a", "b"].iter());
             line.texts("none", [""; 0].iter());
             line.list("list", &[1, 2], |line, it| line.number("it", *it));
             line.list("no_list", &[0; 0], |_, _| ());
             line.object("object", |line| line.text("a", "b"));
         });
-        let expected = json!({ "n": 1, "most": u64::MAX, "time": "1970-01-01T00:00:00.000005Z", "f": 0.5, "nan": null, "no": false, "texts": ["a", "b"],
+        let expected = json!({ "n": 1, "most": u64::MAX, "time": "1970-01-01T00:00:00.000005Z", "f": 0.5, "nan": null, "no": false, "bits": format!("call_{:032x}", 10), "id": "\"", "texts": ["a", "b"],
             "list": [{ "it": 1 }, { "it": 2 }], "object": { "a": "b" } });
         assert_eq!(serde_json::from_str::<Value>(&line).unwrap(), expected);
     }

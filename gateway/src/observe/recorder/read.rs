@@ -82,9 +82,9 @@ impl Recorder {
         let (trace, call) = (ids::trace(&self.redactor, id), ids::call(&self.redactor, id));
         let choice = self.choice(None, reader);
         let is_wanted = |it: &Summary| {
-            let is_named = *it.trace_id == *trace || *it.call_id == *call;
+            let is_named = it.trace_id == trace || it.call_id == call;
             // Ids as lists show them.
-            let is_shown = || *it.call_id == *id || *it.trace_id == *id;
+            let is_shown = || it.call_id.is(id) || it.trace_id.is(id);
             choice.may_see(it) && (is_named || is_shown())
         };
         let places = self.shelf.index().places(is_wanted);

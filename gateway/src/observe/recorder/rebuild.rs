@@ -10,6 +10,7 @@ use openskill_proto::v1::ErrorCode;
 use serde::Deserialize;
 
 use super::folder::Folder;
+use super::ids::Id;
 use super::index::Summary;
 use super::names::Names;
 use super::render::VERSION;
@@ -140,11 +141,11 @@ pub(super) fn calls(text: &[u8], names: &mut Names) -> (Vec<Found>, u64) {
 fn summary(call: &Row<'_>, result: &Row<'_>, names: &mut Names) -> Option<Summary> {
     let code = if result.code == "OK" { "OK" } else { ErrorCode::from_str_name(&result.code)?.as_str_name() };
     Some(Summary {
-        trace_id: (*call.trace).into(),
-        call_id: (*call.call).into(),
+        trace_id: Id::of(&call.trace),
+        call_id: Id::of(&call.call),
         skill_id: names.get(&call.skill),
         principal: names.get(&call.principal),
-        session_id: (*call.session).into(),
+        session_id: Id::of(&call.session),
         received_us: Timestamp::parse(&call.time)?.0,
         duration_us: result.at_us,
         code,

@@ -1,5 +1,6 @@
 //! From a recording to its lines. `docs/recorder.md` describes them.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
@@ -76,16 +77,16 @@ impl Renderer {
         self.head.clear();
         let mut head = Line::begin(&mut self.head, b"{");
         head.number("v", VERSION);
-        head.text("trace", &summary.trace_id);
-        head.text("call", &summary.call_id);
+        head.id("trace", &summary.trace_id);
+        head.id("call", &summary.call_id);
         let mut content = Content::new(&self.redactor, recording.secrets.as_deref());
         content.know(&recording.call.secret_values);
         if !recording.has_skill {
             content.know_name(&recording.call.skill_id);
         }
         // First, so that what follows is free of secrets that only their names tell. What was repaired has the right names.
-        let prepared = prepared(recording).map(|it| content.learn(it));
-        let came = content.learn(recording.call.input.text().as_bytes());
+        let prepared = prepared(recording).map(|it| content.learn(String::from_utf8_lossy(it)));
+        let came = content.learn(Cow::Borrowed(recording.call.input.text()));
         let answers = answers(recording, &mut content);
         let torn = said::torn(&recording.events, &content);
         let version = self.versions.get(&recording.result.version, |it| self.redactor.text(it).into());
@@ -103,11 +104,11 @@ impl Renderer {
         let (call, result, redactor) = (&recording.call, &recording.result, &self.redactor);
         let skill_id = if recording.has_skill { call.skill_id.as_str().into() } else { redactor.text(&call.skill_id) };
         Summary {
-            trace_id: ids::trace(redactor, &call.trace.id).into(),
-            call_id: ids::call(redactor, &call.call_id).into(),
+            trace_id: ids::trace(redactor, &call.trace.id),
+            call_id: ids::call(redactor, &call.call_id),
             skill_id: self.names.get(&skill_id),
             principal: self.names.get(call.principal.name()),
-            session_id: ids::session(redactor, &call.session_id).into(),
+            session_id: ids::session(redactor, &call.session_id),
             received_us: Timestamp::from(recording.received).0,
             duration_us: micros(call.received, recording.ended),
             code: result.error.as_ref().map_or("OK", |error| error.code().as_str_name()),
@@ -176,7 +177,9 @@ impl Lines<'_> {
             line.text("gateway", gateway);
             line.text("skill", &summary.skill_id);
             line.text("principal", &summary.principal);
-            line.text_if_any("session", &summary.session_id);
+            if !summary.session_id.is_empty() {
+                line.id("session", &summary.session_id);
+            }
             line.flag_if_set("strict", call.policy == Policy::Strict);
             line.flag_if_set("interactive", call.interactive);
             line.flag_if_set("has_idempotency_key", !call.idempotency_key.is_empty());

@@ -129,7 +129,7 @@ mod tests {
         let redactor = Redactor::default();
         let mut content = Content::new(&redactor, None);
         if let Some(secret) = secret {
-            content.learn(json!({ "password": secret }).to_string().as_bytes());
+            content.learn(json!({ "password": secret }).to_string().into());
         }
         let events: Vec<_> = events.into_iter().map(|it| (Instant::now(), CallEvent::Relayed(Box::new(it)))).collect();
         torn(&events, &content).into_iter().collect()
