@@ -96,6 +96,17 @@ pub fn derive_trace_id(id: &str) -> [u8; 16] {
     trace_id
 }
 
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+/// The digits of 128 bits, in lower-case hexadecimal.
+pub fn hex_digits(bits: [u8; 16]) -> [u8; 32] {
+    let mut digits = [0; 32];
+    for (pair, byte) in digits.chunks_exact_mut(2).zip(bits) {
+        pair.copy_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+    }
+    digits
+}
+
 /// Lower-case hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(2 * bytes.len());
@@ -104,10 +115,9 @@ pub fn hex(bytes: &[u8]) -> String {
 }
 
 fn push_hex(text: &mut String, bytes: &[u8]) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     for byte in bytes {
-        text.push(DIGITS[usize::from(byte >> 4)].into());
-        text.push(DIGITS[usize::from(byte & 15)].into());
+        text.push(HEX[usize::from(byte >> 4)].into());
+        text.push(HEX[usize::from(byte & 15)].into());
     }
 }
 
@@ -127,7 +137,8 @@ fn valid_trace_id(value: &[u8]) -> Option<&str> {
 }
 
 /// Exactly `N` bytes of lower-case hexadecimal.
-fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+/// What lower-case hexadecimal says; none if it is not that, or of another length.
+pub fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),
         b'a'..=b'f' => Some(byte - b'a' + 10),

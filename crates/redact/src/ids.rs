@@ -23,13 +23,14 @@ impl Ids {
     }
 
     /// 128 bits. The hash is cut in half, so that nobody can extend it.
-    pub(crate) fn bits(&self, kind: &str, id: &[u8]) -> u128 {
+    pub(crate) fn bits(&self, kind: &str, id: &[u8]) -> [u8; 16] {
         let mut state = self.keyed.clone();
         state.update([kind.len() as u8]);
         state.update(kind);
         state.update(id);
-        let hash = state.finalize();
-        hash.iter().take(16).fold(0, |bits, byte| bits << 8 | u128::from(*byte))
+        let mut bits = [0; 16];
+        bits.copy_from_slice(&state.finalize()[..16]);
+        bits
     }
 
     /// `kind_` and the bits as hexadecimal digits.
@@ -37,7 +38,7 @@ impl Ids {
         let mut text = String::with_capacity(kind.len() + 33);
         text.push_str(kind);
         text.push('_');
-        for byte in self.bits(kind, id).to_be_bytes() {
+        for byte in self.bits(kind, id) {
             text.extend([byte >> 4, byte & 15].map(|digit| char::from(DIGITS[usize::from(digit)])));
         }
         text

@@ -128,7 +128,7 @@ impl Redactor {
     }
 
     /// The 128 bits of the hash that [`Self::id`] gives. None if redaction is off.
-    pub fn id_bits(&self, kind: &str, id: &str) -> Option<u128> {
+    pub fn id_bits(&self, kind: &str, id: &str) -> Option<[u8; 16]> {
         self.compiled.as_ref().map(|it| it.options.ids.bits(kind, id.as_bytes()))
     }
 

@@ -45,6 +45,12 @@ fn pages(seen: &Seen) -> Reply {
         "/shortly" => page(
             "<body onload=\"setTimeout(()=>document.body.insertAdjacentHTML('beforeend','<button>Shortly</button>'),20)\">",
         ),
+        "/removes-script" => page(
+            "<p id=p>Press me</p><script>p.addEventListener('click',()=>0);document.currentScript.remove();\
+             setTimeout(()=>document.body.insertAdjacentHTML('beforeend','<button>Shortly</button>'),20)</script>",
+        ),
+        "/fades-in" => page("<style>@keyframes in{from{opacity:0}}a{animation:in .2s}</style><a href=/two>Shortly</a>"),
+        "/refreshes" => page("<a href=/form>Not for long</a>").with("refresh", "0;url=/two"),
         "/handlers" => page("<p oncontextmenu=\"document.title='menu'\">Has a menu</p><p>Has none</p>"),
         "/dialogs" => page(
             "<button onclick=\"alert('one')\">Alert</button>\
@@ -189,14 +195,19 @@ async fn a_page_that_keeps_events_from_its_watch_counts_as_changing() {
 }
 
 #[tokio::test]
-async fn a_page_without_scripts_is_waited_for_if_its_handlers_may_change_it() {
+async fn what_comes_shortly_without_a_script_that_can_be_seen_is_waited_for() {
     let Some(stage) = Stage::start(pages).await else { return };
-    let opened = stage.opens("/shortly").await;
-    assert!(lines(&opened["new"]).contains("Shortly"), "{opened}");
+    for path in ["/shortly", "/removes-script", "/fades-in"] {
+        let opened = stage.opens(path).await;
+        assert!(lines(&opened["new"]).contains("Shortly"), "{path}: {opened}");
+        assert!(path != "/removes-script" || lines(&opened["new"]).contains("Press me"), "{opened}");
+    }
+    let opened = stage.opens("/refreshes").await;
+    assert_eq!(opened["url"], stage.server.url("/two"), "{opened}");
 }
 
 #[tokio::test]
-async fn elements_with_handlers_in_the_text_of_a_page_are_listed() {
+async fn elements_with_event_handler_attributes_are_listed() {
     let Some(stage) = Stage::start(pages).await else { return };
     let opened = stage.opens("/handlers").await;
     let listed = lines(&opened["new"]);

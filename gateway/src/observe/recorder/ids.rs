@@ -3,31 +3,46 @@
 use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter};
 
+use openskill_proto::trace::{hex_digits, unhex};
 use openskill_redact::Redactor;
-
-/// What may stand before the digits of an id.
-const PREFIXES: [&str; 3] = ["", CALL, SESSION];
-const CALL: &str = "call_";
-const SESSION: &str = "session_";
 
 /// An id as it is kept. Equal ids have the same form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Id {
-    /// One of [`PREFIXES`], and 128 bits, which need no memory of their own. Nearly all ids are that.
-    Bits(&'static str, u128),
+    /// Nearly all ids: 128 bits as hexadecimal digits, which need no heap allocation.
+    Bits(Prefix, [u8; 16]),
     Text(Box<str>),
+}
+
+/// What stands before the digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Prefix {
+    None,
+    Call,
+    Session,
+}
+
+impl Prefix {
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Call => "call_",
+            Self::Session => "session_",
+        }
+    }
 }
 
 impl Id {
     pub(super) fn of(text: &str) -> Self {
-        let found = PREFIXES.into_iter().find_map(|it| Some((it, bits(text.strip_prefix(it)?)?)));
-        found.map_or_else(|| Self::Text(text.into()), |(prefix, bits)| Self::Bits(prefix, bits))
+        let bits = |it: Prefix| Some(Self::Bits(it, unhex(text.strip_prefix(it.text())?)?));
+        let found = [Prefix::None, Prefix::Call, Prefix::Session].into_iter().find_map(bits);
+        found.unwrap_or_else(|| Self::Text(text.into()))
     }
 
     /// Whether it is written like this.
     pub(super) fn is(&self, text: &str) -> bool {
         match self {
-            Self::Bits(prefix, own) => text.strip_prefix(prefix).and_then(bits) == Some(*own),
+            Self::Bits(prefix, own) => text.strip_prefix(prefix.text()).and_then(unhex) == Some(*own),
             Self::Text(own) => **own == *text,
         }
     }
@@ -40,28 +55,20 @@ impl Id {
 impl Display for Id {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Bits(prefix, bits) => write!(f, "{prefix}{bits:032x}"),
+            Self::Bits(prefix, bits) => {
+                f.write_str(prefix.text())?;
+                hex_digits(*bits).iter().try_for_each(|it| write!(f, "{}", char::from(*it)))
+            }
             Self::Text(text) => f.write_str(text),
         }
     }
-}
-
-/// What 32 lower-case hexadecimal digits say.
-fn bits(digits: &str) -> Option<u128> {
-    let digit = |byte: u8| match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
-    };
-    let mut all = digits.bytes();
-    (all.len() == 32).then(|| all.try_fold(0, |bits, it| Some(bits << 4 | u128::from(digit(it)?))))?
 }
 
 /// A trace id stays as it is, so that people recognize it, unless it looks like a secret.
 pub(super) fn trace(redactor: &Redactor, id: &str) -> Id {
     let kept = Id::of(id);
     // What the gateway generates looks random, and is no secret.
-    if matches!(kept, Id::Bits("", _)) {
+    if matches!(kept, Id::Bits(Prefix::None, _)) {
         return kept;
     }
     match redactor.text(id) {
@@ -72,13 +79,13 @@ pub(super) fn trace(redactor: &Redactor, id: &str) -> Id {
 
 /// The hash of a call's id.
 pub(super) fn call(redactor: &Redactor, id: &str) -> Id {
-    redactor.id_bits("call", id).map_or_else(|| Id::of(id), |bits| Id::Bits(CALL, bits))
+    redactor.id_bits("call", id).map_or_else(|| Id::of(id), |bits| Id::Bits(Prefix::Call, bits))
 }
 
 /// The hash of a session's id. Empty if there is none.
 pub(super) fn session(redactor: &Redactor, id: &str) -> Id {
     let bits = redactor.id_bits("session", id).filter(|_| !id.is_empty());
-    bits.map_or_else(|| Id::of(id), |bits| Id::Bits(SESSION, bits))
+    bits.map_or_else(|| Id::of(id), |bits| Id::Bits(Prefix::Session, bits))
 }
 
 #[cfg(test)]
@@ -104,8 +111,13 @@ mod tests {
     #[test]
     fn hashes_are_those_of_the_redactor() {
         let redactor = Redactor::default();
-        assert_eq!(call(&redactor, "c-1").to_string(), redactor.id("call", "c-1"));
-        assert_eq!(session(&redactor, "s-1").to_string(), redactor.id("session", "s-1"));
+        // Those that are read from a file again are found too.
+        for (id, hash) in [
+            (call(&redactor, "c-1"), redactor.id("call", "c-1")),
+            (session(&redactor, "s-1"), redactor.id("session", "s-1")),
+        ] {
+            assert_eq!((id.to_string(), id), (hash.clone(), Id::of(&hash)));
+        }
         assert!(session(&redactor, "").is_empty());
         assert_eq!(call(&Redactor::off(), "c-1").to_string(), "c-1");
     }

@@ -7,6 +7,7 @@ use std::io::Write as _;
 
 use openskill_log::text::is_hidden;
 use openskill_proto::timestamp::Timestamp;
+use openskill_proto::trace::hex_digits;
 
 use super::ids::Id;
 
@@ -41,8 +42,8 @@ impl<'a> Line<'a> {
             Id::Bits(prefix, bits) => {
                 self.key(key);
                 self.out.push(b'"');
-                self.out.extend_from_slice(prefix.as_bytes());
-                self.out.extend_from_slice(&hex(*bits));
+                self.out.extend_from_slice(prefix.text().as_bytes());
+                self.out.extend_from_slice(&hex_digits(*bits));
                 self.out.push(b'"');
             }
         }
@@ -144,44 +145,25 @@ impl<'a> Line<'a> {
     }
 }
 
-fn hex(bits: u128) -> [u8; 32] {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut digits = [0; 32];
-    for (pair, byte) in digits.chunks_exact_mut(2).zip(bits.to_be_bytes()) {
-        pair.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
-    }
-    digits
-}
-
 /// Writes a JSON string.
 fn string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
-    escape(
-        out,
-        text,
-        &PLAIN_IN_STRINGS,
-        |out, byte| match byte {
-            b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'\t' => out.extend_from_slice(b"\\t"),
-            _ => unit(out, byte.into()),
-        },
-    );
+    escape(out, text, &PLAIN_IN_STRINGS, |out, byte| match byte {
+        b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
+        b'\n' => out.extend_from_slice(b"\\n"),
+        b'\t' => out.extend_from_slice(b"\\t"),
+        _ => unit(out, byte.into()),
+    });
     out.push(b'"');
 }
 
 /// Copies valid JSON onto one line.
 fn value(out: &mut Vec<u8>, json: &str) {
-    escape(
-        out,
-        json,
-        &PLAIN,
-        |out, byte| match byte {
-            // Only between values: inside of strings it would be escaped.
-            b'\n' | b'\r' | b'\t' => out.push(b' '),
-            _ => unit(out, byte.into()),
-        },
-    );
+    escape(out, json, &PLAIN, |out, byte| match byte {
+        // Only between values: inside of strings it would be escaped.
+        b'\n' | b'\r' | b'\t' => out.push(b' '),
+        _ => unit(out, byte.into()),
+    });
 }
 
 /// Bytes that are copied as they are.
@@ -236,6 +218,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::observe::recorder::ids::Prefix;
 
     const HOSTILE: &str = "a\"b\\c\n\r\t\u{1b}[31m\u{7f}\u{85}\u{9b}\u{202e}\u{2028}\u{2029}\u{e0041}é日本\u{0}\u{c}";
 
@@ -278,7 +261,7 @@ mod tests {
             line.flag("no", false);
             line.flag_if_set("unset", false);
             line.text_if_any("empty", "");
-            line.id("bits", &Id::Bits("call_", 10));
+            line.id("bits", &Id::Bits(Prefix::Call, [10; 16]));
             line.id("id", &Id::Text("\"".into()));
             line.texts("texts", ["a", "b"].iter());
             line.texts("none", [""; 0].iter());
@@ -286,7 +269,7 @@ mod tests {
             line.list("no_list", &[0; 0], |_, _| ());
             line.object("object", |line| line.text("a", "b"));
         });
-        let expected = json!({ "n": 1, "most": u64::MAX, "time": "1970-01-01T00:00:00.000005Z", "f": 0.5, "nan": null, "no": false, "bits": format!("call_{:032x}", 10), "id": "\"", "texts": ["a", "b"],
+        let expected = json!({ "n": 1, "most": u64::MAX, "time": "1970-01-01T00:00:00.000005Z", "f": 0.5, "nan": null, "no": false, "bits": format!("call_{}", "0a".repeat(16)), "id": "\"", "texts": ["a", "b"],
             "list": [{ "it": 1 }, { "it": 2 }], "object": { "a": "b" } });
         assert_eq!(serde_json::from_str::<Value>(&line).unwrap(), expected);
     }

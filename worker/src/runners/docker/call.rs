@@ -17,9 +17,8 @@ use crate::process::protocol::Exit;
 use crate::runner::RawOutput;
 use crate::runners::once::{input_parts, no_root};
 
-/// How often, and how far apart, the engine is asked again whether memory ran out: on a loaded host it says so late.
-const MEMORY_LOOKS: u32 = 40;
-const MEMORY_STEP: Duration = Duration::from_millis(25);
+/// After how many milliseconds each the engine is asked again whether memory ran out: on a loaded host it says so late.
+const MEMORY_LOOKS_MS: [u64; 5] = [25, 50, 100, 200, 400];
 
 /// A call to run in a container.
 pub(super) struct Task<'a> {
@@ -117,12 +116,14 @@ async fn judge(
 ) -> Result<RawOutput, Failure> {
     let exit = exit(code);
     if exit == Exit::Signal(9) {
-        for _ in 0..MEMORY_LOOKS {
+        for pause in MEMORY_LOOKS_MS {
             if memory_ran_out {
                 break;
             }
-            tokio::time::sleep(MEMORY_STEP).await;
-            memory_ran_out = state(container).await?.oom_killed == Some(true);
+            tokio::time::sleep(Duration::from_millis(pause)).await;
+            // Without an answer there still is the output.
+            let Ok(state) = state(container).await else { break };
+            memory_ran_out = state.oom_killed == Some(true);
         }
         if memory_ran_out {
             return Err(Failure::Memory { megabytes: task.memory_mb });

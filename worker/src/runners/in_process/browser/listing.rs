@@ -50,6 +50,10 @@ async fn ask(browser: &mut Browser, view: &View, at: usize, (name, most): (&str,
         if hosts == 0 || !show_closed_roots(browser, document, hosts).await {
             break;
         }
+        if view.is_still {
+            // A script may have been in there.
+            tell_listeners(&browser.client, &mut browser.documents, document).await;
+        }
         answer = document.call(&browser.client, name, arguments.clone()).await?;
     }
     Ok(answer)

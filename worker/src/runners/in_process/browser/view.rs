@@ -55,7 +55,7 @@ pub(super) struct Node {
 pub(super) struct View {
     pub(super) tab: Tab,
     pub(super) nodes: Vec<Node>,
-    /// Nothing but its user can change the page: it has no scripts, and no listeners beside handlers in its text.
+    /// Only its user can change the page: it never had a script, and has no listeners apart from event handler attributes.
     pub(super) is_still: bool,
 }
 
@@ -144,8 +144,12 @@ async fn main_tree(browser: &mut Browser, tab: &Tab) -> Result<Value, Problem> {
     }
     let place = Place { session: tab.session.clone(), frame: tab.target.clone(), loader: tab.loader.clone() };
     // Asked for before the tree: if the tree has the same document, the script is in it. If not, another one is looked at.
-    let (_, tree) = join(documents.open(client, place), tree).await;
-    tree
+    match join(documents.open(client, place), tree).await {
+        (Err(problem), Ok(tree)) if tree.pointer("/frameTree/frame/loaderId") == Some(&json!(tab.loader)) => {
+            Err(problem)
+        }
+        (_, tree) => tree,
+    }
 }
 
 /// The number of a frame's element in the document that it is in.
@@ -167,19 +171,19 @@ async fn resolve(client: &Client, document: &Document, node: i64) -> Option<Stri
 /// Tells the script which elements have listeners, which it can't see from its own world. As far as this goes within a second.
 pub(super) async fn tell_listeners(client: &Client, documents: &mut Documents, document: &Document) {
     let heard = documents.heard.entry(document.key).or_default();
-    let _ = tokio::time::timeout(HELP, tell(client, document, heard)).await;
+    // After a search that was late, the next one is left out: a call makes two.
+    heard.was_late = !heard.was_late && tokio::time::timeout(HELP, tell(client, document, heard)).await.is_err();
     // Nothing waits for this.
     client.tell(Some(&document.place.session), "Runtime.releaseObjectGroup", &json!({"objectGroup": GROUP}));
 }
 
 async fn tell(client: &Client, document: &Document, heard: &mut Heard) -> Option<()> {
-    let whole = match heard.whole.take() {
-        Some(known) => known,
-        None => whole(client, document).await?,
-    };
-    let params = json!({"objectId": whole, "depth": -1, "pierce": true});
-    let found = document.ask(client, "DOMDebugger.getEventListeners", params, HELP).await.ok()?;
-    heard.whole = Some(whole);
+    if heard.whole.is_none() {
+        heard.whole = whole(client, document).await;
+    }
+    let params = json!({"objectId": heard.whole.as_ref()?, "depth": -1, "pierce": true});
+    let found = document.ask(client, "DOMDebugger.getEventListeners", params, HELP).await;
+    let found = found.inspect_err(|_| heard.whole = None).ok()?;
     let mut new = Vec::new();
     for listener in found["listeners"].as_array()? {
         let is_use = listener["type"].as_str().is_some_and(|it| USED_BY.contains(&it));
@@ -221,4 +225,20 @@ pub(super) async fn show_closed_roots(browser: &Browser, document: &Document, ho
         }
     }
     !roots.is_empty() && document.with_objects(client, "adopt", &roots).await.is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_script_knows_the_handlers_of_all_events_that_elements_are_used_by() {
+        let handlers =
+            super::super::page::SCRIPT.split_once("const HANDLERS = [").unwrap().1.split_once(']').unwrap().0;
+        let mut handlers: Vec<&str> = handlers.split('\'').skip(1).step_by(2).collect();
+        let mut used_by = USED_BY.map(|event| format!("on{event}"));
+        handlers.sort_unstable();
+        used_by.sort_unstable();
+        assert_eq!(handlers, used_by);
+    }
 }

@@ -50,7 +50,7 @@ const isMoved = (el) => {
   return classes !== null && classes.length < 1000 && MOVED.test(classes);
 };
 
-// For the same events as the worker looks for listeners of.
+// Handlers of the events in the worker's `USED_BY`.
 const HANDLERS = [
   'onclick', 'onmousedown', 'onmouseup', 'onpointerdown', 'onpointerup', 'ondblclick', 'ontouchstart', 'onmouseover', 'onmouseenter', 'onmousemove',
   'oncontextmenu', 'ondragstart', 'onkeydown',

@@ -4,7 +4,7 @@
 const CONTAINER_CHARS = NAME_CHARS; // a plain element with more text than this is a container, not named by its content
 
 // Where an element is. What matters for few elements is asked for only there.
-class Place {
+class Placement {
   constructor(el, style, { clip, hard }, position, holder) {
     this.el = el;
     this.style = style;
@@ -15,19 +15,19 @@ class Place {
     this.inner = null;
     this.position = position;
     this.holder = holder;
-    this.known = null;
-    this.knownOuter = null;
+    this.boxOnce = null;
+    this.outerOnce = null;
   }
 
   // The clips of what is placed absolutely in it: its own, if it holds such elements, or those of what holds it.
   get outer() {
-    this.knownOuter ??= this.position !== 'static' || this.style.transform !== 'none' ? this.inner : this.holder.outer;
-    return this.knownOuter;
+    this.outerOnce ??= this.position !== 'static' || this.style.transform !== 'none' ? this.inner : this.holder.outer;
+    return this.outerOnce;
   }
 
   get box() {
-    this.known ??= boxOf(this.el);
-    return this.known;
+    this.boxOnce ??= boxOf(this.el);
+    return this.boxOnce;
   }
 
   get seen() {
@@ -126,7 +126,7 @@ class Walk {
   placeOf(el, tag, style, display, up) {
     const position = style.position;
     const base = position === 'fixed' ? { clip: EVERYWHERE, hard: EVERYWHERE } : position === 'absolute' ? up.holder.outer : up;
-    const found = new Place(el, style, base, position, up.holder);
+    const found = new Placement(el, style, base, position, up.holder);
     let { clip, hard } = base;
     const clips = style.overflowX !== 'visible' && display !== 'inline' && display !== 'contents' && tag !== 'body' && tag !== 'html';
     if (clips) {

@@ -49,25 +49,33 @@ const changed = (args) => {
   };
 };
 
-// What may change a page that has loaded, without its user: scripts, frames, and handlers of other events than these.
-const ACTIVE = 'script,iframe,frame,object,embed,meta[http-equiv=refresh i]';
+// Elements that may change a page without its user. `meta` is one of them if it loads another page.
+const ACTIVE = new Set(['script', 'iframe', 'frame', 'fencedframe', 'object', 'embed', 'animate', 'animateMotion', 'animateTransform', 'set']);
+// Events that come from the user alone. Those of a pointer that moves are not: layout may move elements below it.
 const USER_EVENTS = new Set([
-  'onclick', 'ondblclick', 'onauxclick', 'oncontextmenu', 'onmousedown', 'onmouseup', 'onmousemove', 'onmouseover', 'onmouseout', 'onmouseenter',
-  'onmouseleave', 'onwheel', 'onpointerdown', 'onpointerup', 'onpointermove', 'ontouchstart', 'ontouchend', 'ontouchmove', 'onkeydown', 'onkeyup',
-  'onkeypress', 'oninput', 'onchange', 'onsubmit', 'onreset', 'ondragstart', 'ondrag', 'ondragend', 'ondragover', 'ondrop', 'oncopy', 'oncut', 'onpaste',
+  'onclick', 'ondblclick', 'onauxclick', 'oncontextmenu', 'onmousedown', 'onmouseup', 'onwheel', 'onpointerdown', 'onpointerup', 'ontouchstart',
+  'ontouchend', 'ontouchmove', 'onkeydown', 'onkeyup', 'onkeypress', 'oninput', 'onchange', 'onsubmit', 'onreset', 'ondragstart', 'ondrag',
+  'ondragend', 'ondragover', 'ondrop', 'oncopy', 'oncut', 'onpaste',
 ]);
+const MOST_STILL = 2000;
 
+const isInert = (el) => {
+  const tag = localName(el);
+  if (ACTIVE.has(tag) || openRoot(el) || (tag === 'meta' && /^\s*refresh/i.test(attr(el, 'http-equiv') || ''))) return false;
+  return run(Element, el, 'getAttributeNames').every((name) => !name.startsWith('on') || USER_EVENTS.has(name));
+};
+
+// Whether only its user can change a page that has loaded: it never had a script, no other page can reach it, nothing in it moves.
 const isStill = () => {
-  if (ofDocument('readyState') !== 'complete' || run(Document, DOC, 'querySelector', ACTIVE)) return false;
-  const handlers = run(Document, DOC, 'evaluate', '//@*[starts-with(name(), "on")]', DOC, null, XPathResult.UNORDERED_NODE_ITERATOR_TYPE, null);
-  for (let it = handlers.iterateNext(); it; it = handlers.iterateNext()) {
-    if (!USER_EVENTS.has(it.name)) return false;
-  }
-  return true;
+  if (VIEW.hadScript !== false || VIEW.opener !== null || ofDocument('readyState') !== 'complete') return false;
+  if (run(Document, DOC, 'getAnimations').length > 0) return false;
+  const elements = queryAll(DOC, '*');
+  return elements.length <= MOST_STILL && [...elements].every(isInert);
 };
 
 // Resolves when the document has not changed for `quiet_ms`, at the latest after `most_ms`. With `loaded`, the quiet time
-// before this call counts too, if the watch runs: a page can stop the watch's events. A page that nothing can change is `still`.
+// before this call counts too, if the watch runs: a page can stop the watch's events. A page that only its
+// user can change is `still`.
 const settle = (args) => new Promise((resolve) => {
   const quiet = Math.min(Math.max(Number(args.quiet_ms) || 80, 1), 5000);
   const most = Math.min(Math.max(Number(args.most_ms) || 1500, quiet), 10000);
