@@ -204,6 +204,10 @@ up() {
     if is_secure && [ ! -e "$OPENSKILL_SECRETS/ca.pem" ]; then
         secure
     fi
+    if [ "$(count_workers)" -eq 0 ]; then
+        # The engine fills an empty volume for each container that is created with it, and fails if two are at once.
+        compose up --no-start --no-build --no-deps --scale worker=1 worker
+    fi
     compose up -d --no-build --scale "worker=$workers"
     wait_until_ready
     say "ready with $workers worker(s): $(is_secure && echo https || echo http)://$(compose port gateway 8000)"
