@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use futures_util::future::join;
 use openskill_cdp::client::CallError;
 use serde_json::{Map, Value, json};
 
@@ -10,7 +9,7 @@ use super::instance::Browser;
 use super::listing::{elements, line};
 use super::news::Happening;
 use super::problem::Problem;
-use super::view::{View, tell_listeners};
+use super::view::View;
 use super::wording;
 
 /// How long a page that loads is waited for.
@@ -19,9 +18,6 @@ const LOADS: Duration = Duration::from_secs(10);
 /// How long a page is to be quiet, and how long that is waited for.
 const QUIET_MS: u64 = 40;
 const MOST: Duration = Duration::from_secs(1);
-
-/// How long its script has to say that a page is still.
-const STILL: Duration = Duration::from_millis(5);
 
 /// How often a page that goes on loading others is waited for.
 const MOST_LOADS: usize = 4;
@@ -115,16 +111,8 @@ async fn quiet(browser: &mut Browser, shown: &Shown, most: Duration) -> Result<(
     let view = View::of(browser).await?;
     let is_new = !shown.has(&view.tab.loader);
     let arguments = json!({"quiet_ms": QUIET_MS, "most_ms": most.as_millis() as u64, "loaded": is_new});
-    let (client, main) = (browser.client.clone(), view.main().clone());
-    let waits = main.call(&client, "settle", arguments);
-    tokio::pin!(waits);
-    let quiet = match tokio::time::timeout(STILL, &mut waits).await {
-        Ok(still) => still,
-        // The listing of a new page needs this, and the page has time for it now.
-        Err(_) if is_new => join(waits, tell_listeners(&client, &mut browser.documents, &main)).await.0,
-        Err(_) => waits.await,
-    };
-    quiet.map(|it| (it, view))
+    let quiet = view.main().call(&browser.client, "settle", arguments).await?;
+    Ok((quiet, view))
 }
 
 /// Waits until the current page is loaded. Returns whether it is.

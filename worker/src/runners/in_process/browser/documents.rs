@@ -55,8 +55,6 @@ pub(super) struct Heard {
     pub(super) nodes: HashSet<i64>,
     /// The document as an object of the page's world, once it was asked for.
     pub(super) whole: Option<String>,
-    /// The last search took too long.
-    pub(super) was_late: bool,
 }
 
 impl Documents {

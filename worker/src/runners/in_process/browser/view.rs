@@ -171,8 +171,7 @@ async fn resolve(client: &Client, document: &Document, node: i64) -> Option<Stri
 /// Tells the script which elements have listeners, which it can't see from its own world. As far as this goes within a second.
 pub(super) async fn tell_listeners(client: &Client, documents: &mut Documents, document: &Document) {
     let heard = documents.heard.entry(document.key).or_default();
-    // After a search that was late, the next one is left out: a call makes two.
-    heard.was_late = !heard.was_late && tokio::time::timeout(HELP, tell(client, document, heard)).await.is_err();
+    let _ = tokio::time::timeout(HELP, tell(client, document, heard)).await;
     // Nothing waits for this.
     client.tell(Some(&document.place.session), "Runtime.releaseObjectGroup", &json!({"objectGroup": GROUP}));
 }
