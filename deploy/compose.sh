@@ -205,7 +205,7 @@ up() {
         secure
     fi
     if [ "$(count_workers)" -eq 0 ]; then
-        # The engine fills an empty volume for each container that is created with it, and fails if two are at once.
+        # The engine fills an empty volume for each container that is created with it, and fails if two are created at once.
         compose up --no-start --no-build --no-deps --scale worker=1 worker
     fi
     compose up -d --no-build --scale "worker=$workers"

@@ -136,8 +136,7 @@ fn valid_trace_id(value: &[u8]) -> Option<&str> {
     fits.then(|| std::str::from_utf8(value).ok()).flatten()
 }
 
-/// Exactly `N` bytes of lower-case hexadecimal.
-/// What lower-case hexadecimal says; none if it is not that, or of another length.
+/// Reads exactly `N` bytes of lower-case hexadecimal.
 pub fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),

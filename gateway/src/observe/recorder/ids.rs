@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter};
 
-use openskill_proto::trace::{hex_digits, unhex};
+use openskill_proto::trace::{hex, unhex};
 use openskill_redact::Redactor;
 
 /// An id as it is kept. Equal ids have the same form.
@@ -55,10 +55,7 @@ impl Id {
 impl Display for Id {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Bits(prefix, bits) => {
-                f.write_str(prefix.text())?;
-                hex_digits(*bits).iter().try_for_each(|it| write!(f, "{}", char::from(*it)))
-            }
+            Self::Bits(prefix, bits) => write!(f, "{}{}", prefix.text(), hex(bits)),
             Self::Text(text) => f.write_str(text),
         }
     }

@@ -148,50 +148,40 @@ impl<'a> Line<'a> {
 /// Writes a JSON string.
 fn string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
-    escape(out, text, &PLAIN_IN_STRINGS, |out, byte| match byte {
-        b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
-        b'\n' => out.extend_from_slice(b"\\n"),
-        b'\t' => out.extend_from_slice(b"\\t"),
-        _ => unit(out, byte.into()),
-    });
+    escape(
+        out,
+        text,
+        |byte| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\',
+        |out, byte| match byte {
+            b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            _ => unit(out, byte.into()),
+        },
+    );
     out.push(b'"');
 }
 
 /// Copies valid JSON onto one line.
 fn value(out: &mut Vec<u8>, json: &str) {
-    escape(out, json, &PLAIN, |out, byte| match byte {
-        // Only between values: inside of strings it would be escaped.
-        b'\n' | b'\r' | b'\t' => out.push(b' '),
-        _ => unit(out, byte.into()),
-    });
+    escape(
+        out,
+        json,
+        |byte| matches!(byte, b' '..=b'~'),
+        |out, byte| match byte {
+            // Only between values: inside of strings it would be escaped.
+            b'\n' | b'\r' | b'\t' => out.push(b' '),
+            _ => unit(out, byte.into()),
+        },
+    );
 }
 
-/// Bytes that are copied as they are.
-type Plain = [bool; 256];
-const PLAIN: Plain = plain(b"");
-const PLAIN_IN_STRINGS: Plain = plain(b"\"\\");
-
-/// Printable ASCII but for some.
-const fn plain(except: &[u8]) -> Plain {
-    let (mut plain, mut at) = ([false; 256], b' ');
-    while at <= b'~' {
-        plain[at as usize] = true;
-        at += 1;
-    }
-    let mut at = 0;
-    while at < except.len() {
-        plain[except[at] as usize] = false;
-        at += 1;
-    }
-    plain
-}
-
-/// Copies text in runs. `replace` is for ASCII.
-fn escape(out: &mut Vec<u8>, text: &str, plain: &Plain, replace: impl Fn(&mut Vec<u8>, u8)) {
+/// Copies text in runs. `is_plain` and `replace` are for ASCII.
+fn escape(out: &mut Vec<u8>, text: &str, is_plain: impl Fn(u8) -> bool, replace: impl Fn(&mut Vec<u8>, u8)) {
     let bytes = text.as_bytes();
     let (mut copied, mut at) = (0, 0);
-    while let Some(run) = bytes[at..].iter().position(|byte| !plain[usize::from(*byte)]) {
-        at += run;
+    while let Some(plain) = bytes[at..].iter().position(|byte| !is_plain(*byte)) {
+        at += plain;
         let byte = bytes[at];
         let character = text[at..].chars().next().unwrap_or_default();
         let next = at + character.len_utf8();

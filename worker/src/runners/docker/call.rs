@@ -17,7 +17,7 @@ use crate::process::protocol::Exit;
 use crate::runner::RawOutput;
 use crate::runners::once::{input_parts, no_root};
 
-/// After how many milliseconds each the engine is asked again whether memory ran out: on a loaded host it says so late.
+/// Pauses, in milliseconds, before the engine is asked again whether memory ran out: on a loaded host it reports that late.
 const MEMORY_LOOKS_MS: [u64; 5] = [25, 50, 100, 200, 400];
 
 /// A call to run in a container.
@@ -121,7 +121,7 @@ async fn judge(
                 break;
             }
             tokio::time::sleep(Duration::from_millis(pause)).await;
-            // Without an answer there still is the output.
+            // If the engine does not answer, the caller still gets the output.
             let Ok(state) = state(container).await else { break };
             memory_ran_out = state.oom_killed == Some(true);
         }

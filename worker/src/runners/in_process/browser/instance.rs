@@ -101,8 +101,6 @@ pub(super) struct Browser {
     pub(super) seen: Arc<Seen>,
     pub(super) documents: Documents,
     pub(super) numbers: Numbers,
-    /// Whether a call has used it.
-    pub(super) is_used: bool,
     /// The socket to its host process.
     pub(super) host: UnixStream,
     pub(super) _life: Life,

@@ -192,7 +192,7 @@ impl Launch {
         let (client, driver) = connect(from, to, move |client: &Client, event: Event| of_events.on(client, &event));
         spawn(AbortOnDropHandle::new(tokio::spawn(driver)));
         let (documents, numbers) = (Documents::default(), Numbers::default());
-        let browser = Browser { client, state, seen, documents, numbers, is_used: false, host, _life: life };
+        let browser = Browser { client, state, seen, documents, numbers, host, _life: life };
         introduce(&browser).await.map_err(StartError::Refused)?;
         Ok(browser)
     }
@@ -230,7 +230,7 @@ async fn warm(browser: &mut Browser) -> Result<(), Problem> {
     let show = |html: &str| json!({"frameId": tab.target, "html": html});
     browser.of_page(&tab.session, "Page.setDocumentContent", show(WARM_UP)).await?;
     let document = View::of(browser).await?.main().clone();
-    tell_listeners(&browser.client, &mut browser.documents, &document).await;
+    tell_listeners(browser, &document).await;
     document.call(&browser.client, "index", json!({"budget": {"elements": 10}})).await?;
     browser.documents.forget(&document);
     browser.of_page(&tab.session, "Page.setDocumentContent", show("")).await.map(drop)

@@ -40,7 +40,7 @@ impl Lines {
 async fn ask(browser: &mut Browser, view: &View, at: usize, (name, most): (&str, usize)) -> Result<Value, Problem> {
     let document = &view.nodes[at].document;
     if !view.is_still {
-        tell_listeners(&browser.client, &mut browser.documents, document).await;
+        tell_listeners(browser, document).await;
     }
     let budget = if name == "index" { json!({"elements": most}) } else { json!({"lines": most}) };
     let arguments = json!({"budget": budget, "viewport_only": false});
@@ -52,7 +52,7 @@ async fn ask(browser: &mut Browser, view: &View, at: usize, (name, most): (&str,
         }
         if view.is_still {
             // A script may have been in there.
-            tell_listeners(&browser.client, &mut browser.documents, document).await;
+            tell_listeners(browser, document).await;
         }
         answer = document.call(&browser.client, name, arguments.clone()).await?;
     }

@@ -56,10 +56,9 @@ impl Call<'_> {
     /// It can't be done: why.
     pub(super) async fn run(&self, browser: &mut Browser) -> Result<Answer, SkillError> {
         browser.show().await?;
-        let is_fresh = !std::mem::replace(&mut browser.is_used, true);
         let (did, mut data) = match self.tool {
             tool if tool.acts_on_page() => self.act(browser).await?,
-            tool if tool.loads() => self.load(browser, is_fresh).await?,
+            tool if tool.loads() => self.load(browser).await?,
             Tool::Screenshot | Tool::Pdf => self.draw(browser).await?,
             _ => self.look(browser).await?,
         };
@@ -118,13 +117,13 @@ impl Call<'_> {
         Ok(format!("waited {seconds} s"))
     }
 
-    /// Another page, whatever there is now. A fresh browser has an empty one.
-    async fn load(&self, browser: &mut Browser, is_fresh: bool) -> Result<(String, Map<String, Value>), SkillError> {
+    /// Another page, whatever there is now.
+    async fn load(&self, browser: &mut Browser) -> Result<(String, Map<String, Value>), SkillError> {
         let (shown, mut note) = (Shown::now(browser), None);
         let did = match self.tool {
             Tool::Navigate => {
                 let url = navigate::address(&read::<tool::Address>(self.input)?.url)?;
-                let tab = self.usable_tab(browser, is_fresh).await?;
+                let tab = self.usable_tab(browser).await?;
                 note = open(browser, &tab, &url, self.left()).await?;
                 format!("opened {}", line(url.as_str(), 200))
             }
@@ -137,12 +136,12 @@ impl Call<'_> {
             Tool::Search => {
                 let query = read::<tool::Query>(self.input)?.query;
                 let url = search::address(&self.settings.search, &query)?;
-                let tab = self.usable_tab(browser, is_fresh).await?;
+                let tab = self.usable_tab(browser).await?;
                 note = open(browser, &tab, &url, self.left()).await?;
                 return self.found(browser, &shown, (&query, note)).await;
             }
             Tool::Back => {
-                let tab = self.usable_tab(browser, is_fresh).await?;
+                let tab = self.usable_tab(browser).await?;
                 back(browser, &tab).await?;
                 "went back".to_owned()
             }
@@ -178,11 +177,10 @@ impl Call<'_> {
     }
 
     /// The current tab; a new one in place of one that has crashed or is gone. Scripts that run on and on are stopped.
-    async fn usable_tab(&self, browser: &mut Browser, is_fresh: bool) -> Result<Tab, Problem> {
+    async fn usable_tab(&self, browser: &mut Browser) -> Result<Tab, Problem> {
         let current = browser.state.tabs().current().cloned();
         let tab = match current {
             Some(tab) if tab.has_crashed => return replace(browser, &tab, self.settings.tabs).await,
-            Some(tab) if is_fresh => return Ok(tab),
             Some(tab) => tab,
             None => return new_tab(browser, self.settings.tabs).await,
         };

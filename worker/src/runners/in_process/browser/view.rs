@@ -6,7 +6,7 @@ use futures_util::future::{join, join_all};
 use openskill_cdp::client::Client;
 use serde_json::{Value, json};
 
-use super::documents::{Document, Documents, GROUP, Heard, Place};
+use super::documents::{Document, GROUP, Heard, Place};
 use super::instance::{Browser, of_page};
 use super::problem::Problem;
 use super::tabs::{Part, Tab};
@@ -169,7 +169,8 @@ async fn resolve(client: &Client, document: &Document, node: i64) -> Option<Stri
 }
 
 /// Tells the script which elements have listeners, which it can't see from its own world. As far as this goes within a second.
-pub(super) async fn tell_listeners(client: &Client, documents: &mut Documents, document: &Document) {
+pub(super) async fn tell_listeners(browser: &mut Browser, document: &Document) {
+    let Browser { client, documents, .. } = browser;
     let heard = documents.heard.entry(document.key).or_default();
     let _ = tokio::time::timeout(HELP, tell(client, document, heard)).await;
     // Nothing waits for this.

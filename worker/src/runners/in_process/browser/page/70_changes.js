@@ -57,6 +57,7 @@ const USER_EVENTS = new Set([
   'ontouchend', 'ontouchmove', 'onkeydown', 'onkeyup', 'onkeypress', 'oninput', 'onchange', 'onsubmit', 'onreset', 'ondragstart', 'ondrag',
   'ondragend', 'ondragover', 'ondrop', 'oncopy', 'oncut', 'onpaste',
 ]);
+// A page with more elements counts as one that may change.
 const MOST_STILL = 2000;
 
 const isInert = (el) => {
