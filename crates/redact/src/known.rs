@@ -1,13 +1,17 @@
 //! Names that were read, and what they say: one name often stands in many lines. Pure.
 
+use crate::budget::{Budget, cost};
 use crate::keys::{Kind, Names, classify};
 
 /// How many names are remembered.
 const REMEMBERED: usize = 32;
 
 /// The names of one text, by their places in it.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct KnownNames([KnownName; REMEMBERED]);
+#[derive(Debug)]
+pub(crate) struct KnownNames<'b> {
+    budget: &'b Budget,
+    names: [KnownName; REMEMBERED],
+}
 
 #[derive(Debug, Clone, Copy, Default)]
 struct KnownName {
@@ -16,11 +20,16 @@ struct KnownName {
     kind: Option<Kind>,
 }
 
-impl KnownNames {
+impl<'b> KnownNames<'b> {
+    pub(crate) fn new(budget: &'b Budget) -> Self {
+        Self { budget, names: [KnownName::default(); REMEMBERED] }
+    }
+
     pub(crate) fn kind(&mut self, text: &[u8], start: usize, end: usize, names: &Names) -> Option<Kind> {
         let name = &text[start..end];
-        let known = &mut self.0[place_of(name)];
+        let known = &mut self.names[place_of(name)];
         if text[known.start..known.end] != *name {
+            self.budget.spend(cost::NAME);
             *known = KnownName { start, end, kind: classify(name, names) };
         }
         known.kind

@@ -2,6 +2,7 @@
 
 use super::{SKIPPED, Scan};
 use crate::assignment::{self, Key, Separator};
+use crate::budget::cost;
 use crate::classes::{ALNUM, run_start};
 use crate::keys::Kind;
 use crate::span::{Mask, Span, has_mask};
@@ -18,6 +19,7 @@ const LONGEST_NAME: usize = 40;
 impl Scan<'_> {
     pub(super) fn separator(&mut self, at: usize) -> usize {
         if self.text[at] == b':' && self.text[at..].starts_with(b"://") {
+            self.budget.spend(cost::AUTHORITY);
             return match urls::user_info(self.text, at) {
                 Some(secret) => self.hide(secret),
                 None => at + 3,
@@ -38,6 +40,7 @@ impl Scan<'_> {
     }
 
     fn assigned(&mut self, at: usize, key: Key, separator: Separator) -> usize {
+        self.budget.spend(cost::KEY);
         let key = match key.kind {
             Kind::Name if at < self.values_from => return at + 1,
             Kind::Name => {
@@ -55,6 +58,7 @@ impl Scan<'_> {
         if !is_certain && at < self.values_from {
             return at + 1;
         }
+        self.budget.spend(cost::VALUE);
         let Some(verdict) = self.known_values.verdict(self.text, key, separator) else {
             self.skip_values(separator.value_start);
             return at + 1;
@@ -91,7 +95,11 @@ impl Scan<'_> {
             Mask::Id(hash) if hash.starts_with(kind) => Some(hash.to_string()),
             _ => None,
         });
-        let hash = known.unwrap_or_else(|| self.options.ids.hash(kind, id));
+        let hash = known.unwrap_or_else(|| {
+            self.budget.spend(cost::HASH);
+            self.options.ids.hash(kind, id)
+        });
+        self.budget.spend(cost::HIDING);
         self.found.spans.push(Span::id(start, end, hash));
         end
     }
