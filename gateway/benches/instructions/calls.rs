@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use bytes::{Buf as _, Bytes};
+use http::Request;
 use http_body_util::BodyExt as _;
 use openskill_proto::v1::invoke_request::Arguments;
 use openskill_proto::v1::{InvokeEvent, InvokeRequest, SkillResult, invoke_event::Event};
@@ -14,6 +15,7 @@ use openskill_trace::Tracer;
 use openskill_trace::queue::Queue;
 use openskill_trace::sampler::Name;
 use prost::Message;
+use serde_json::Value;
 use tower::ServiceExt as _;
 
 use super::cases::aside;
@@ -113,11 +115,61 @@ impl Watch {
     }
 }
 
+/// A call over gRPC.
 fn calls(
     method: &str,
     workers: usize,
     arguments: Arguments,
     watch: Watch,
+    is_right: fn(Bytes) -> bool,
+) -> Box<dyn FnMut()> {
+    let uri = format!("http://127.0.0.1:8000/openskill.v1.SkillService/{method}");
+    let request = InvokeRequest {
+        skill_id: SKILL.to_owned(),
+        arguments: Some(arguments),
+        session_id: "session-1".to_owned(),
+        ..InvokeRequest::default()
+    };
+    let request = move || {
+        let head = Request::post(&uri).version(http::Version::HTTP_2).header("te", "trailers");
+        let head = head.header("content-type", "application/grpc").header("grpc-timeout", "10S");
+        head.body(Body::from(in_memory::frame(&request))).unwrap()
+    };
+    requests(workers, watch, request, is_right)
+}
+
+/// A call over REST.
+pub(super) fn rest() -> Box<dyn FnMut()> {
+    let body = format!(r#"{{"input":{VALID}}}"#);
+    requests(1, Watch::default(), post("/skills/browse:invoke", body), |answer| {
+        serde_json::from_slice::<Value>(&answer).unwrap()["success"] == true
+    })
+}
+
+/// A call over MCP.
+pub(super) fn mcp() -> Box<dyn FnMut()> {
+    let params = format!(r#"{{"name":"{SKILL}","arguments":{VALID}}}"#);
+    let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#);
+    requests(1, Watch::default(), post("/mcp", body), |answer| {
+        let answer: Value = serde_json::from_slice(&answer).unwrap();
+        answer["result"]["content"][0]["type"] == "text" && answer["result"]["isError"] != true
+    })
+}
+
+/// A request of a client that speaks HTTP/1.1 and takes both kinds of answers.
+fn post(path: &str, body: String) -> impl Fn() -> Request<Body> + use<> {
+    let uri = format!("http://127.0.0.1:8000{path}");
+    move || {
+        let head = Request::post(&uri).header("host", "127.0.0.1:8000").header("content-type", "application/json");
+        let head = head.header("accept", "application/json, text/event-stream").header("content-length", body.len());
+        head.body(Body::from(body.clone())).unwrap()
+    }
+}
+
+fn requests(
+    workers: usize,
+    watch: Watch,
+    request: impl Fn() -> Request<Body> + 'static,
     is_right: fn(Bytes) -> bool,
 ) -> Box<dyn FnMut()> {
     let Watch { recorder, tracer, mut after } = watch;
@@ -127,19 +179,8 @@ fn calls(
         let shard = Shard { gateway: in_memory::gateway(workers, recorder, tracer).await, number: 0 };
         stack(&shard.gateway, Faces::public(&shard, &Health::new(false).await, None, true, true).unwrap(), true)
     });
-    let uri = format!("http://127.0.0.1:8000/openskill.v1.SkillService/{method}");
-    let request = InvokeRequest {
-        skill_id: SKILL.to_owned(),
-        arguments: Some(arguments),
-        session_id: "session-1".to_owned(),
-        ..InvokeRequest::default()
-    };
     Box::new(move || {
-        let request = aside(|| {
-            let head = http::Request::post(&uri).version(http::Version::HTTP_2).header("te", "trailers");
-            let head = head.header("content-type", "application/grpc").header("grpc-timeout", "10S");
-            head.body(Body::from(in_memory::frame(&request))).unwrap()
-        });
+        let request = aside(&request);
         let answered = async {
             let response = service.clone().oneshot(request).await.unwrap();
             response.into_body().collect().await.unwrap().to_bytes()

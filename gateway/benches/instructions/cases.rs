@@ -23,6 +23,8 @@ pub(super) const ALL: &[Case] = &[
     Case { name: "invoke_sampled", times: 300, prepare: calls::invoke_sampled },
     Case { name: "invoke_struct", times: 300, prepare: calls::invoke_struct },
     Case { name: "invoke_stream", times: 300, prepare: calls::invoke_stream },
+    Case { name: "rest", times: 300, prepare: calls::rest },
+    Case { name: "mcp", times: 300, prepare: calls::mcp },
 ];
 
 /// Calls before those that count, which make what is made once.

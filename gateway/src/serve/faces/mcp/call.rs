@@ -48,7 +48,7 @@ pub(super) struct Asked<'a> {
     pub(super) accepts: Accepts,
     pub(super) asker: Asker,
     pub(super) id: Id,
-    pub(super) params: Params,
+    pub(super) params: Box<Params>,
 }
 
 impl Asked<'_> {
@@ -98,10 +98,10 @@ impl Asked<'_> {
         let owner = Owner { principal: self.context.principal.name().to_owned(), view: view.name.clone() };
         let caller = || (shard.clone(), self.context.principal.clone(), owner.clone());
         let reply = |id: Id| Reply::new(caller(), id, self.asker.revision, entry.clone(), abilities);
-        let run = async |call: Streamed| stream::answer(call, self.accepts).await;
+        let run = async |call: Streamed| stream::answer(Box::new(call), self.accepts).await;
         if let (Asks::ByResult(way), Some(state)) = (&asks, &self.params.request_state) {
             let answers = self.params.input_responses.take().unwrap_or_default();
-            return match questions::come_back(way, state, &answers).await? {
+            return match Box::pin(questions::come_back(way, state, &answers)).await? {
                 Back::Asked(result) => Ok(answer::json(StatusCode::OK, jsonrpc::result(&self.id, &result))),
                 Back::On(events) => {
                     let (running, reply, asked) = (Running::Heard(events), reply(self.id), answers.len());

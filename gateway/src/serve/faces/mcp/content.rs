@@ -6,6 +6,7 @@
 //! - Text beyond a budget is cut, with a link to all of it ([`long`]).
 //! - What a model can act on is a result with `isError`.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -19,7 +20,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::hello::server_info;
-use super::jsonrpc::string;
+use super::jsonrpc::push_string;
 use super::long;
 use crate::call::aside::HEAVY_BYTES;
 use crate::catalog::entry::Entry;
@@ -66,15 +67,16 @@ pub(super) async fn of(
     if data(&result).len().max(result.content_json.len()) > HEAVY_BYTES {
         let (shared, owner) = (Arc::clone(gateway), owner.clone());
         let cut = move |content: &str| long::cut(&shared, &owner, content, revision);
-        return gateway.aside.run(move || write(&result, entry.as_deref(), revision, cut)).await;
+        return Box::pin(gateway.aside.run(move || write(&result, entry.as_deref(), revision, cut))).await;
     }
     write(&result, entry.as_deref(), revision, |content| long::cut(gateway, owner, content, revision))
 }
 
 /// The result of a tool of the gateway itself. `structured`: JSON; empty for none.
 pub(super) fn said(text: &str, structured: &str, is_error: bool, revision: Revision) -> String {
-    let content = format!("[{{\"type\":\"text\",\"text\":{}}}]", string(text));
-    let mut written = framed(&content, structured, is_error, revision);
+    let mut blocks = Blocks::new(text.len());
+    blocks.text(text);
+    let mut written = framed(&blocks.end(), structured, is_error, revision);
     if revision.is_stateless() {
         let about = json!({ "io.modelcontextprotocol/serverInfo": server_info() });
         written.push_str(&format!(",\"_meta\":{about}"));
@@ -155,31 +157,67 @@ fn data(result: &SkillResult) -> &str {
 }
 
 fn of_skill(result: &SkillResult, entry: Option<&Entry>, revision: Revision) -> Parts {
-    let (mut texts, mut structured, mut is_error) = (Vec::new(), String::new(), result.error.is_some());
+    let (mut structured, mut is_error) = (String::new(), result.error.is_some());
     let data = data(result);
+    let mut blocks = Blocks::new(data.len() + result.text.len());
     if is_error {
-        texts.push(result.text.clone());
+        blocks.text(&result.text);
     } else {
         let misfit = entry.filter(|it| has_output(it)).map(|entry| entry.misfit(data));
         match misfit {
             Some(None) => data.clone_into(&mut structured),
             Some(Some(reason)) => {
                 is_error = true;
-                texts.push(format!("the skill ran, but its data does not fit its output schema: {reason}"));
+                blocks.text(&format!("the skill ran, but its data does not fit its output schema: {reason}"));
             }
             None => {}
         }
         // A picture needs no text that says `null`.
-        if data != "null" || !structured.is_empty() || (result.artifacts.is_empty() && result.text.is_empty()) {
-            texts.push(plain(data));
-        }
-        if !result.text.is_empty() && texts.last() != Some(&result.text) {
-            texts.push(result.text.clone());
+        let is_shown = data != "null" || !structured.is_empty();
+        let shown = (is_shown || result.artifacts.is_empty() && result.text.is_empty()).then(|| plain(data));
+        shown.iter().for_each(|it| blocks.text(it));
+        if !result.text.is_empty() && shown.as_deref() != Some(&*result.text) {
+            blocks.text(&result.text);
         }
     }
-    let mut blocks: Vec<_> = texts.iter().map(|it| format!("{{\"type\":\"text\",\"text\":{}}}", string(it))).collect();
-    blocks.extend(result.artifacts.iter().map(|it| block(it, revision)));
-    Parts { content: format!("[{}]", blocks.join(",")), structured, is_error, meta: Map::new() }
+    result.artifacts.iter().for_each(|it| blocks.block(&block(it, revision)));
+    Parts { content: blocks.end(), structured, is_error, meta: Map::new() }
+}
+
+/// A JSON list of blocks that is being written.
+struct Blocks(String);
+
+impl Blocks {
+    /// `length`: of the texts in it.
+    fn new(length: usize) -> Self {
+        let mut text = String::with_capacity(length + length / 4 + 128);
+        text.push('[');
+        Self(text)
+    }
+
+    fn text(&mut self, text: &str) {
+        self.separate();
+        self.0.push_str("{\"type\":\"text\",\"text\":");
+        push_string(&mut self.0, text);
+        self.0.push('}');
+    }
+
+    /// A block that is written.
+    fn block(&mut self, json: &str) {
+        self.separate();
+        self.0.push_str(json);
+    }
+
+    fn separate(&mut self) {
+        if self.0.len() > 1 {
+            self.0.push(',');
+        }
+    }
+
+    fn end(mut self) -> String {
+        self.0.push(']');
+        self.0
+    }
 }
 
 /// Whether the tool is listed with a schema of its output.
@@ -188,8 +226,9 @@ fn has_output(entry: &Entry) -> bool {
 }
 
 /// A text stands for itself, other data is JSON.
-fn plain(data: &str) -> String {
-    serde_json::from_str::<String>(data).unwrap_or_else(|_| data.to_owned())
+fn plain(data: &str) -> Cow<'_, str> {
+    let text = data.trim_start().starts_with('"').then(|| serde_json::from_str(data).ok()).flatten();
+    text.map_or(Cow::Borrowed(data), Cow::Owned)
 }
 
 /// An artifact as a content block.

@@ -109,11 +109,11 @@ pub(super) enum Message {
     Request {
         id: Id,
         method: String,
-        params: Params,
+        params: Box<Params>,
     },
     Notification {
         method: String,
-        params: Params,
+        params: Box<Params>,
     },
     /// An answer to a request of the server. Without a result it is an error.
     Response {
@@ -131,7 +131,6 @@ pub(super) struct Unreadable {
 
 /// A body.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "moved a few times a request, where a box would be an allocation each")]
 pub(super) enum Body {
     One(Result<Message, Unreadable>),
     Batch(Vec<Result<Message, Unreadable>>),
@@ -261,7 +260,7 @@ fn unparsable(error: &serde_json::Error) -> Fault {
 }
 
 fn message(bytes: &[u8]) -> Result<Message, Unreadable> {
-    let raw = match serde_json::from_slice::<Raw<Params>>(bytes) {
+    let raw = match serde_json::from_slice::<Raw<Box<Params>>>(bytes) {
         Ok(raw) => raw,
         Err(error) if !error.is_data() => return Err(Unreadable { id: None, fault: unparsable(&error) }),
         Err(error) => return Err(misshapen(bytes, &error)),
@@ -328,8 +327,42 @@ pub(super) fn notification(method: &str, params: &str) -> String {
 
 /// A text as JSON.
 pub(super) fn string(text: &str) -> String {
-    // A string can always be written.
-    serde_json::to_string(text).unwrap_or_default()
+    let mut json = String::with_capacity(text.len() + 2);
+    push_string(&mut json, text);
+    json
+}
+
+/// Which bytes of a text JSON escapes.
+static ESCAPED: [bool; 256] = {
+    let mut table = [false; 256];
+    table[b'"' as usize] = true;
+    table[b'\\' as usize] = true;
+    let mut control = 0;
+    while control < b' ' as usize {
+        table[control] = true;
+        control += 1;
+    }
+    table
+};
+
+/// Appends a text as JSON.
+pub(super) fn push_string(json: &mut String, text: &str) {
+    json.push('"');
+    let mut rest = text;
+    while let Some(at) = rest.bytes().position(|it| ESCAPED[usize::from(it)]) {
+        json.push_str(&rest[..at]);
+        match rest.as_bytes()[at] {
+            b'\n' => json.push_str("\\n"),
+            b'\r' => json.push_str("\\r"),
+            b'\t' => json.push_str("\\t"),
+            byte @ (b'"' | b'\\') => json.extend(['\\', byte.into()]),
+            // Writing to a string does not fail.
+            byte => drop(write!(json, "\\u{byte:04x}")),
+        }
+        rest = &rest[at + 1..];
+    }
+    json.push_str(rest);
+    json.push('"');
 }
 
 #[cfg(test)]
@@ -354,6 +387,14 @@ mod tests {
         let Message::Request { id, method, params } = one(text).unwrap() else { panic!() };
         assert_eq!((id.json(), method.as_str()), (r#""a\u0062""#, "tools/call"));
         assert_eq!(params.arguments.unwrap().get(), r#"{"n": 1.50}"#);
+    }
+
+    #[test]
+    fn a_text_is_read_as_it_was_written() {
+        let all: String = (0..0x180).filter_map(char::from_u32).collect();
+        for text in ["", "plain", "a \"quote\"", "\\", "end\n", &all] {
+            assert_eq!(serde_json::from_str::<String>(&string(text)).ok().as_deref(), Some(text));
+        }
     }
 
     #[test]

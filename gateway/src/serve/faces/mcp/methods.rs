@@ -47,7 +47,7 @@ pub(super) async fn post(shard: Shard, entrance: Entrance, request: Request) -> 
         Err(fault) => refuse(StatusCode::SERVICE_UNAVAILABLE, None, &fault),
         Ok(Body::One(Ok(message))) => exchange.answer(message).await,
         Ok(Body::One(Err(Unreadable { id, fault }))) => refuse(StatusCode::BAD_REQUEST, id.as_ref(), &fault),
-        Ok(Body::Batch(messages)) => exchange.batch(messages).await,
+        Ok(Body::Batch(messages)) => Box::pin(exchange.batch(messages)).await,
     }
 }
 
@@ -79,7 +79,7 @@ impl Exchange {
             }
             Message::Notification { method, params } => self.notified(&method, &params),
             Message::Response { id, result } => {
-                questions::answered(&self.shard, &self.context.principal, &id, result.as_deref()).await;
+                Box::pin(questions::answered(&self.shard, &self.context.principal, &id, result.as_deref())).await;
                 accepted()
             }
         }
@@ -132,13 +132,19 @@ impl Exchange {
         accepted()
     }
 
-    async fn request(&self, asker: Asker, id: Id, method: &str, mut params: Params) -> Result<Response, Fault> {
+    async fn request(&self, asker: Asker, id: Id, method: &str, params: Box<Params>) -> Result<Response, Fault> {
         if asker.revision.is_stateless() {
             check(&self.headers, method, &params)?;
         }
         if method == "tools/call" {
             return self.asked(asker, id, params).call().await;
         }
+        // Boxed, so that a call's future does not reserve space for it.
+        Box::pin(self.other(asker, id, method, params)).await
+    }
+
+    /// Answers a request that is no call.
+    async fn other(&self, asker: Asker, id: Id, method: &str, mut params: Box<Params>) -> Result<Response, Fault> {
         let (shard, principal, session) = (&self.shard, &self.context.principal, asker.session_name());
         let viewer = self.viewer(session);
         let result = match (method, asker.revision.is_stateless()) {
@@ -171,7 +177,7 @@ impl Exchange {
         Ok(answer::json(StatusCode::OK, jsonrpc::result(&id, &result)))
     }
 
-    fn asked(&self, asker: Asker, id: Id, params: Params) -> Asked<'_> {
+    fn asked(&self, asker: Asker, id: Id, params: Box<Params>) -> Asked<'_> {
         let (shard, headers, accepts) = (&self.shard, &self.headers, self.accepts);
         Asked { shard, entrance: &self.entrance, headers, context: &self.context, accepts, asker, id, params }
     }

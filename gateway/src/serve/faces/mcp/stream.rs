@@ -154,7 +154,7 @@ impl Call {
                 Arrived::Result(result) => return Next::Ended(self.reply.message(result).await),
                 Arrived::Broken(message) => return Next::Ended(Err(Fault::new(Code::Internal, message))),
                 Arrived::Event(Event::InputRequired(question)) => {
-                    if let Some(next) = self.ask(question).await {
+                    if let Some(next) = Box::pin(self.ask(question)).await {
                         return next;
                     }
                 }
@@ -219,11 +219,11 @@ async fn cancelled(cancellable: Option<&Cancellable>) {
     }
 }
 
-/// The answer to a call, as soon as it is known what it begins with.
+/// The answer to a call, as soon as it is known what it begins with. The call is boxed: futures hold it several times.
 ///
 /// # Errors
 /// There is no such tool, and nothing was sent before.
-pub(super) async fn answer(mut call: Call, accepts: Accepts) -> Result<Response, Fault> {
+pub(super) async fn answer(mut call: Box<Call>, accepts: Accepts) -> Result<Response, Fault> {
     loop {
         let first = match call.next().await {
             Next::Ended(ended) if accepts.json => return Ok(answer::json(StatusCode::OK, ended?)),
@@ -231,11 +231,11 @@ pub(super) async fn answer(mut call: Call, accepts: Accepts) -> Result<Response,
                 return Ok(answer::events(Body::from(event(&ended?))));
             }
             Next::Cancelled => return Err(Fault::new(Code::Cancelled, "the request was cancelled")),
-            Next::Due => match call.promote().await {
+            Next::Due => match Box::pin(call.promote()).await {
                 Ok(created) if accepts.json => return Ok(answer::json(StatusCode::OK, created)),
                 Ok(created) => return Ok(answer::events(Body::from(event(&created)))),
                 Err(back) => {
-                    call = *back;
+                    call = back;
                     continue;
                 }
             },
@@ -255,7 +255,7 @@ pub(super) async fn answer(mut call: Call, accepts: Accepts) -> Result<Response,
 }
 
 /// Writes the stream of a call, whoever reads it.
-async fn write(replay: Arc<Replay>, first: Option<String>, mut call: Call) {
+async fn write(replay: Arc<Replay>, first: Option<String>, mut call: Box<Call>) {
     if let Some(first) = first {
         resumed::say(&replay, &first).await;
     }
@@ -289,8 +289,8 @@ enum Rest {
     Done,
 }
 
-fn stream(first: Bytes, call: Call) -> impl futures_util::Stream<Item = Result<Bytes, Infallible>> {
-    stream::unfold(Rest::First(first, Box::new(call)), |rest| async move {
+fn stream(first: Bytes, call: Box<Call>) -> impl futures_util::Stream<Item = Result<Bytes, Infallible>> {
+    stream::unfold(Rest::First(first, call), |rest| async move {
         let mut call = match rest {
             Rest::First(first, call) => return Some((Ok(first), Rest::Running(call))),
             Rest::Running(call) => call,
