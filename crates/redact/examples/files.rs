@@ -1,5 +1,5 @@
-//! How fast real files are redacted, whose paths are the lines of standard input: the slowest of them, and all. One core;
-//! build it with `--release`.
+//! Measures how fast files are redacted. Their paths are read from standard input. Prints the total and the slowest files.
+//! One core; build it with `--release`.
 #![allow(clippy::print_stdout, reason = "it is what an example is for")]
 
 use std::time::Duration;

@@ -8,7 +8,7 @@ use openskill_redact::Redactor;
 use openskill_redact::testing::{Random, hostile, planted, typical};
 
 /// How long a text is.
-const LENGTH: usize = 1 << 20;
+const LENGTH: usize = 32 << 10;
 /// How many texts are kept.
 const KEPT: usize = 48;
 /// How long the part is that is repeated.

@@ -49,7 +49,7 @@ pub(crate) fn key(
     text: &[u8],
     separator: Separator,
     names: &Names,
-    known: &mut KnownNames<'_>,
+    known: &mut KnownNames,
     hidden: usize,
 ) -> Option<Key> {
     let mut end = separator.name_end;

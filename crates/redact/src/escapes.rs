@@ -76,13 +76,6 @@ pub(crate) fn hides(text: &[u8], at: usize) -> bool {
     }
 }
 
-/// Where the first word at or after a place begins that has an escape which may hide a part of a secret.
-pub(crate) fn first(text: &[u8], from: usize) -> usize {
-    let is_escape = |at: &usize| matches!(text[*at], b'\\' | b'%') && hides(text, *at);
-    let Some(escape) = (from..text.len()).find(is_escape) else { return text.len() };
-    text[from..escape].iter().rposition(u8::is_ascii_whitespace).map_or(from, |space| from + space + 1)
-}
-
 /// After an escape sequence that colours a terminal.
 pub(crate) fn after_colour(text: &[u8], at: usize) -> usize {
     if text.get(at) != Some(&b'[') {

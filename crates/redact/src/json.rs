@@ -1,6 +1,5 @@
 //! A walk over a JSON document: names and values, at any depth. Everything is told by its place in the text. Pure.
 
-use crate::budget::{Budget, cost};
 use crate::escapes::{self, Escapes};
 use crate::judge::secret_part;
 use crate::keys::{Kind, Names, classify, may_matter, names_secret};
@@ -14,7 +13,7 @@ use crate::values::cards;
 const DEEPEST: usize = 512;
 
 /// Looks through the text of a string, which is decoded, and says what is secret in it.
-pub(crate) type Leaf<'l> = &'l dyn Fn(&[u8]) -> Vec<Span>;
+pub(crate) type Leaf<'l> = &'l mut dyn FnMut(&[u8]) -> Vec<Span>;
 
 /// What is known of an object or a list.
 #[derive(Debug, Clone, Copy, Default)]
@@ -35,15 +34,14 @@ struct Walk<'w> {
     text: &'w [u8],
     at: usize,
     options: &'w Options,
-    budget: &'w Budget,
     spans: Vec<Span>,
     frames: Vec<Frame>,
     leaf: Leaf<'w>,
 }
 
 /// What is secret in a document, or none if the text is no JSON.
-pub(crate) fn walk(text: &[u8], options: &Options, budget: &Budget, leaf: Leaf<'_>) -> Option<Vec<Span>> {
-    let mut walk = Walk { text, at: 0, options, budget, spans: Vec::new(), frames: Vec::new(), leaf };
+pub(crate) fn walk(text: &[u8], options: &Options, leaf: Leaf<'_>) -> Option<Vec<Span>> {
+    let mut walk = Walk { text, at: 0, options, spans: Vec::new(), frames: Vec::new(), leaf };
     walk.frames.push(Frame::default());
     walk.value()?;
     while walk.frames.len() > 1 {
@@ -163,8 +161,7 @@ impl Walk<'_> {
     }
 
     fn kind(&self, name: &[u8]) -> Option<Kind> {
-        self.budget.spend(cost::KEY);
-        kind(name, &self.options.names).inspect(|_| self.budget.spend(cost::NAME))
+        kind(name, &self.options.names)
     }
 
     fn value(&mut self) -> Option<()> {
@@ -219,10 +216,9 @@ impl Walk<'_> {
         if !digits.last()?.is_ascii_digit() {
             return None;
         }
-        self.budget.spend(cost::WORD);
         let frame = *self.frame()?;
         let is_hidden = match frame.kind {
-            _ if self.budget.is_spent() || frame.is_hidden && !frame.is_about => true,
+            _ if frame.is_hidden && !frame.is_about => true,
             Some(Kind::Secret | Kind::Password | Kind::Authorization) => true,
             Some(Kind::Code) => (3..=8).contains(&length),
             _ => {
@@ -234,7 +230,6 @@ impl Walk<'_> {
         if is_hidden {
             self.spans.push(Span::secret(start, self.at).number());
         } else if let Some(id) = frame.kind.and_then(Kind::id) {
-            self.budget.spend(cost::HASH);
             let hash = self.options.ids.hash(id, digits);
             self.spans.push(Span::id(start, self.at, hash).number());
         }
@@ -261,10 +256,6 @@ impl Walk<'_> {
     fn text_value(&mut self, start: usize, end: usize) {
         let Some(frame) = self.frames.last().copied() else { return };
         let raw = &self.text[start..end];
-        if self.budget.is_spent() {
-            self.spans.push(Span::private(start, end));
-            return;
-        }
         if frame.is_hidden && !frame.is_about {
             if !raw.is_empty() && !is_reference(raw) {
                 self.spans.push(Span::secret(start, end));
@@ -309,7 +300,6 @@ impl Walk<'_> {
 
     /// The value of a name that says something.
     fn keyed(&mut self, start: usize, end: usize, kind: Kind) {
-        self.budget.spend(cost::VALUE);
         let raw = &self.text[start..end];
         let decoded = raw.contains(&b'\\').then(|| escapes::decode(raw, Escapes::Json));
         let text = decoded.as_deref().unwrap_or(raw);
@@ -318,7 +308,6 @@ impl Walk<'_> {
             return self.look(start, end);
         };
         if let Some(id) = kind.id() {
-            self.budget.spend(cost::HASH);
             let is_whole = !has_mask(text);
             let span = if is_whole {
                 Span::id(start, end, self.options.ids.hash(id, text))

@@ -1,17 +1,13 @@
 //! Names that were read, and what they say: one name often stands in many lines. Pure.
 
-use crate::budget::{Budget, cost};
 use crate::keys::{Kind, Names, classify};
 
 /// How many names are remembered.
 const REMEMBERED: usize = 32;
 
-/// The names of one text, by their places in it.
-#[derive(Debug)]
-pub(crate) struct KnownNames<'b> {
-    budget: &'b Budget,
-    names: [KnownName; REMEMBERED],
-}
+/// The names of one text, by their places in it. Made with the first name: most strings of a document have none.
+#[derive(Debug, Default)]
+pub(crate) struct KnownNames(Option<Box<[KnownName; REMEMBERED]>>);
 
 #[derive(Debug, Clone, Copy, Default)]
 struct KnownName {
@@ -20,16 +16,11 @@ struct KnownName {
     kind: Option<Kind>,
 }
 
-impl<'b> KnownNames<'b> {
-    pub(crate) fn new(budget: &'b Budget) -> Self {
-        Self { budget, names: [KnownName::default(); REMEMBERED] }
-    }
-
+impl KnownNames {
     pub(crate) fn kind(&mut self, text: &[u8], start: usize, end: usize, names: &Names) -> Option<Kind> {
         let name = &text[start..end];
-        let known = &mut self.names[place_of(name)];
+        let known = &mut self.0.get_or_insert_default()[place_of(name)];
         if text[known.start..known.end] != *name {
-            self.budget.spend(cost::NAME);
             *known = KnownName { start, end, kind: classify(name, names) };
         }
         known.kind

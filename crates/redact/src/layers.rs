@@ -1,7 +1,6 @@
 //! Text within text: JSON in JSON, escapes, URL encoding, base64. Each layer is read and looked through, and what is found
 //! is hidden where it stands in the outermost text. Pure.
 
-use crate::budget::Budget;
 use crate::custom::Custom;
 use crate::escapes::{self, Escapes};
 use crate::json;
@@ -11,24 +10,26 @@ use crate::values::base64;
 
 /// How many layers are read.
 const DEEPEST: u8 = 4;
-
-/// How far an escape may stand before a secret that it hides a part of.
-const REACH: usize = 4 << 10;
+/// How much is read in all layers below the first, as a multiple of the text.
+const WORK: usize = 3;
+/// And at least this much.
+const LEAST_WORK: usize = 1 << 16;
 
 /// Looks through one text.
 pub(crate) struct Layers<'o> {
     options: &'o Options,
     custom: &'o Custom,
-    budget: Budget,
+    /// How many bytes may be read in further layers.
+    work: usize,
 }
 
 impl<'o> Layers<'o> {
     pub(crate) fn new(options: &'o Options, custom: &'o Custom, length: usize) -> Self {
-        Self { options, custom, budget: Budget::for_text(length) }
+        Self { options, custom, work: length.saturating_mul(WORK).max(LEAST_WORK) }
     }
 
     /// What is secret in free text, which may be JSON.
-    pub(crate) fn text(&self, text: &[u8], depth: u8) -> Vec<Span> {
+    pub(crate) fn text(&mut self, text: &[u8], depth: u8) -> Vec<Span> {
         let is_json =
             matches!(text.trim_ascii_start(), [b'{', b'"' | b'}' | b' ' | b'\n' | b'\r' | b'\t', ..] | [b'[', ..]);
         let spans = if is_json && depth < DEEPEST { self.json(text, depth) } else { None };
@@ -36,42 +37,37 @@ impl<'o> Layers<'o> {
     }
 
     /// What is secret in a JSON document, or none if it is not JSON.
-    pub(crate) fn json(&self, text: &[u8], depth: u8) -> Option<Vec<Span>> {
-        json::walk(text, self.options, &self.budget, &|leaf| self.text(leaf, depth + 1))
+    pub(crate) fn json(&mut self, text: &[u8], depth: u8) -> Option<Vec<Span>> {
+        let options = self.options;
+        json::walk(text, options, &mut |leaf| self.text(leaf, depth + 1))
     }
 
-    fn free(&self, text: &[u8], depth: u8) -> Vec<Span> {
-        let found = scan(text, self.options, &self.budget);
+    fn free(&mut self, text: &[u8], depth: u8) -> Vec<Span> {
+        let found = scan(text, self.options);
         let mut spans = found.spans;
         self.custom.find(text, &mut spans);
-        if depth < DEEPEST {
-            if found.has_escapes {
-                spans.append(&mut self.escaped(text, depth + 1));
+        if found.has_escapes && self.may_read(text.len(), depth) {
+            let mut inner = self.text(&escapes::decode(text, Escapes::All), depth + 1);
+            escapes::translate(text, Escapes::All, &mut inner);
+            spans.append(&mut inner);
+        }
+        for (start, end) in found.encoded {
+            if self.may_read(end - start, depth) {
+                let inner = self.text(&base64::text(&text[start..end]), depth + 1);
+                if inner.iter().any(|span| span.is_secret) {
+                    spans.push(Span::secret(start, end));
+                }
             }
-            let is_secret = |(start, end): &(usize, usize)| self.is_secret(&text[*start..*end], depth + 1);
-            let encoded = found.encoded.into_iter().filter(is_secret);
-            spans.extend(encoded.map(|(start, end)| Span::secret(start, end)));
         }
         join(&mut spans);
         spans
     }
 
-    /// What is secret in what a text with escapes stands for.
-    fn escaped(&self, text: &[u8], depth: u8) -> Vec<Span> {
-        let (read, beyond) = text.split_at(self.budget.layer(text.len(), depth));
-        let mut spans = self.text(&escapes::decode(read, Escapes::All), depth);
-        escapes::translate(read, Escapes::All, &mut spans);
-        if !beyond.is_empty() {
-            // What stands long before an escape was looked at as it is.
-            let from = escapes::first(text, read.len().saturating_sub(REACH));
-            spans.push(Span::private(from, text.len()));
+    fn may_read(&mut self, length: usize, depth: u8) -> bool {
+        let left = self.work.checked_sub(length);
+        if depth >= DEEPEST {
+            return false;
         }
-        spans
-    }
-
-    /// Whether a secret is in what a run of base64 stands for, or may be.
-    fn is_secret(&self, run: &[u8], depth: u8) -> bool {
-        let is_whole = self.budget.layer(run.len(), depth) == run.len();
-        !is_whole || self.text(&base64::text(run), depth).iter().any(|span| span.is_secret) || self.budget.is_spent()
+        left.map(|left| self.work = left).is_some()
     }
 }

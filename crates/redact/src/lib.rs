@@ -9,13 +9,12 @@
 //! assignment, value, judge, placeholder, prose            names and values in it
 //! values/    secrets by what they look like
 //! keys       what a name says                         span   what is replaced
-//! known      names that were read                      budget how much work a text may cost
+//! known      names that were read
 //! ```
 //!
 //! A secret becomes `***`. The caller's own result never passes here.
 
 mod assignment;
-mod budget;
 mod classes;
 mod custom;
 mod escapes;

@@ -1,6 +1,6 @@
 //! Secrets that prose and command lines name without a separator: `password hunter2`, `--token x`, `-u name:password`. Pure.
 
-use crate::classes::{ALNUM, DOTTED, JOINT, at_is, continues, is, run_end};
+use crate::classes::{ALNUM, at_is, continues, is, run_end};
 use crate::keys::{Kind, Names, names_secret};
 use crate::known::KnownNames;
 use crate::placeholder::{is_reference, is_state};
@@ -58,7 +58,7 @@ pub(crate) fn after_word(
     word: usize,
     end: usize,
     names: &Names,
-    known: &mut KnownNames<'_>,
+    known: &mut KnownNames,
     ahead: &mut ValueAhead,
 ) -> Option<(usize, usize)> {
     if !matches!(text.get(end), Some(b' ' | b'\t' | b'+' | b'%')) {
@@ -219,11 +219,6 @@ pub(crate) fn after_foreign_word(text: &[u8], start: usize, end: usize) -> Optio
     Some((found.start, found.end))
 }
 
-/// Whether a flag begins with the dashes between two places.
-pub(crate) fn is_flag(text: &[u8], dash: usize, start: usize) -> bool {
-    (dash == 0 || !is(text[dash - 1], ALNUM | JOINT)) && at_is(text, start, ALNUM)
-}
-
 /// The value of a flag whose first dash is at a place, and that stands apart from its value.
 /// `command` is the text up to a command before it.
 pub(crate) fn after_flag(
@@ -231,11 +226,15 @@ pub(crate) fn after_flag(
     dash: usize,
     command: &[u8],
     names: &Names,
-    known: &mut KnownNames<'_>,
+    known: &mut KnownNames,
 ) -> Option<(usize, usize)> {
-    let dashes = text[dash..].iter().take(2).take_while(|byte| **byte == b'-').count();
+    let is_start = dash == 0 || !is(text[dash - 1], ALNUM | crate::classes::JOINT);
+    let dashes = text[dash..].iter().take(3).take_while(|byte| **byte == b'-').count();
     let start = dash + dashes;
-    let end = run_end(&text[..text.len().min(start + 48)], start, DOTTED);
+    if !is_start || dashes > 2 || !at_is(text, start, ALNUM) {
+        return None;
+    }
+    let end = run_end(&text[..text.len().min(start + 48)], start, crate::classes::DOTTED);
     if dashes == 1 && text[start] == b'p' && end > start + 2 && is_of_command(text, dash, command, b'p') {
         return whole(text, start + 1);
     }

@@ -1,7 +1,6 @@
 //! One pass over a text. It stops at the beginnings of words and at few other characters, and looks there, within bounds,
 //! for what each of them may begin. Pure.
 
-use crate::budget::{Budget, cost};
 use crate::classes::{ALNUM, BASE64, TOKEN, run_end, run_start};
 use crate::escapes::{self, hides};
 use crate::ids::Ids;
@@ -46,7 +45,6 @@ const SKIPPED: usize = 24;
 struct Scan<'a> {
     text: &'a [u8],
     options: &'a Options,
-    budget: &'a Budget,
     providers: Providers,
     found: Found,
     /// Up to where runs of base64 have been looked at.
@@ -68,19 +66,17 @@ struct Scan<'a> {
     /// Where the last header of a JSON web token ended, or what looked like one.
     header_end: usize,
     /// The names that were read.
-    known_names: KnownNames<'a>,
+    known_names: KnownNames,
     /// The values that were decided about.
     known_values: KnownValues,
     value_ahead: ValueAhead,
 }
 
 /// Looks a text through.
-pub(crate) fn scan(text: &[u8], options: &Options, budget: &Budget) -> Found {
-    budget.spend(cost::TEXT);
+pub(crate) fn scan(text: &[u8], options: &Options) -> Found {
     let mut scan = Scan {
         text,
         options,
-        budget,
         providers: Providers::new(),
         found: Found::default(),
         runs_end: 0,
@@ -93,7 +89,7 @@ pub(crate) fn scan(text: &[u8], options: &Options, budget: &Budget) -> Found {
         values_from: 0,
         floor: 0,
         header_end: 0,
-        known_names: KnownNames::new(budget),
+        known_names: KnownNames::default(),
         known_values: KnownValues::default(),
         value_ahead: ValueAhead::default(),
     };
@@ -101,7 +97,6 @@ pub(crate) fn scan(text: &[u8], options: &Options, budget: &Budget) -> Found {
     while let Some(byte) = text.get(at) {
         at = match stop(*byte) {
             Stop::None => at + 1,
-            _ if budget.is_spent() => scan.hide_private((at, text.len())),
             Stop::Word => scan.word(at),
             _ if !options.names.built_in => scan.named_only(at),
             kind => scan.stopped(at, kind),
@@ -120,7 +115,6 @@ type Find = fn(&[u8], usize) -> Option<(usize, usize)>;
 impl Scan<'_> {
     /// Hides a secret, and goes on after it.
     fn hide(&mut self, (start, end): (usize, usize)) -> usize {
-        self.budget.spend(cost::HIDING);
         let end = self.further(start, end);
         self.found.spans.push(Span::secret(start, end));
         end
@@ -145,7 +139,6 @@ impl Scan<'_> {
     }
 
     fn hide_private(&mut self, (start, end): (usize, usize)) -> usize {
-        self.budget.spend(cost::HIDING);
         self.found.spans.push(Span::private(start, end));
         end
     }
@@ -160,7 +153,6 @@ impl Scan<'_> {
     }
 
     fn stopped(&mut self, at: usize, stop: Stop) -> usize {
-        self.budget.spend(cost::STOP);
         match stop {
             Stop::None | Stop::Word => at + 1,
             Stop::Separator => self.separator(at),
@@ -182,7 +174,6 @@ impl Scan<'_> {
     }
 
     fn word(&mut self, start: usize) -> usize {
-        self.budget.spend(cost::WORD);
         let text = self.text;
         // What made it a colour is gone: some programs leave out characters that nobody sees.
         if text[start].is_ascii_digit() && text[..start].ends_with(b"[") {
@@ -227,7 +218,6 @@ impl Scan<'_> {
 
     /// A token with a prefix. In a long run of characters that is none, not every few bytes are looked at again.
     fn token(&mut self, start: usize, letters: u16) -> Option<(usize, usize)> {
-        self.budget.spend(cost::TOKEN);
         match self.providers.find(self.text, start, letters) {
             Ok(token) => Some(token),
             Err(Miss::Long) => {
@@ -240,7 +230,6 @@ impl Scan<'_> {
 
     /// A word after which a secret may follow, or of which one consists.
     fn known_word(&mut self, start: usize, end: usize) -> Option<(usize, usize)> {
-        self.budget.spend(cost::KNOWN_WORD);
         let text = self.text;
         if text[start..].starts_with(b"eyJ") {
             return jwt::find(text, start, &mut self.header_end).map(|end| (start, end));
@@ -261,11 +250,10 @@ impl Scan<'_> {
     }
 
     fn number(&mut self, start: usize, end: usize) -> Option<usize> {
-        if cards::may_begin(end - start) {
-            self.budget.spend(cost::CARD);
-            if let Some(card) = cards::find(self.text, start, self.floor) {
-                return Some(self.hide((start, card)));
-            }
+        if cards::may_begin(end - start)
+            && let Some(card) = cards::find(self.text, start, self.floor)
+        {
+            return Some(self.hide((start, card)));
         }
         let is_bot = (8..=10).contains(&(end - start)) && self.text.get(end) == Some(&b':');
         if is_bot && run_end(self.text, end + 1, TOKEN) - end > 33 {
@@ -278,7 +266,6 @@ impl Scan<'_> {
 
     /// A word that is too long for prose.
     fn long_word(&mut self, start: usize, end: usize) -> usize {
-        self.budget.spend(cost::LONG_WORD);
         let text = self.text;
         if let Some(end) = tokens::dotted(text, start, end) {
             return self.hide((start, end));
@@ -301,7 +288,6 @@ impl Scan<'_> {
 
     /// Backslashes: escapes, and paths of Windows.
     fn backslash(&mut self, at: usize) -> usize {
-        self.budget.spend(cost::BACKSLASH);
         let text = self.text;
         if let Some(name) = home::windows(text, at) {
             return self.hide_private(name);
@@ -343,17 +329,15 @@ impl Scan<'_> {
     }
 
     fn dashes(&mut self, at: usize) -> usize {
-        self.budget.spend(cost::DASHES);
         let text = self.text;
         let end = at + text[at..].iter().take_while(|byte| **byte == b'-').count();
         let found = match end - at {
-            1 | 2 if prose::is_flag(text, at, end) => {
-                self.budget.spend(cost::FLAG);
+            1 | 2 => {
                 let command = self.command.filter(|command| at - command.min(&at) < 96).map(|end| &text[..end]);
                 let names = &self.options.names;
                 prose::after_flag(text, at, command.unwrap_or_default(), names, &mut self.known_names)
             }
-            0..4 => None,
+            3 => None,
             _ => pem::find(text, at).map(|end| (at, end)),
         };
         match found {
@@ -363,7 +347,6 @@ impl Scan<'_> {
     }
 
     fn address(&mut self, at: usize) -> usize {
-        self.budget.spend(cost::AT_SIGN);
         if let Some(secret) = urls::go_data_source(self.text, at) {
             self.hide(secret);
         } else if self.options.emails
@@ -389,7 +372,6 @@ impl Scan<'_> {
 
     /// Characters beyond ASCII: names of secrets in other languages.
     fn beyond(&mut self, at: usize) -> usize {
-        self.budget.spend(cost::BEYOND);
         let end = at + self.text[at..].iter().position(u8::is_ascii).unwrap_or(self.text.len() - at);
         match prose::after_foreign_word(self.text, at, end) {
             Some(secret) => self.hide(secret),

@@ -2,7 +2,6 @@
 
 use super::{SKIPPED, Scan};
 use crate::assignment::{self, Key, Separator};
-use crate::budget::cost;
 use crate::classes::{ALNUM, run_start};
 use crate::keys::Kind;
 use crate::span::{Mask, Span, has_mask};
@@ -19,7 +18,6 @@ const LONGEST_NAME: usize = 40;
 impl Scan<'_> {
     pub(super) fn separator(&mut self, at: usize) -> usize {
         if self.text[at] == b':' && self.text[at..].starts_with(b"://") {
-            self.budget.spend(cost::AUTHORITY);
             return match urls::user_info(self.text, at) {
                 Some(secret) => self.hide(secret),
                 None => at + 3,
@@ -40,7 +38,6 @@ impl Scan<'_> {
     }
 
     fn assigned(&mut self, at: usize, key: Key, separator: Separator) -> usize {
-        self.budget.spend(cost::KEY);
         let key = match key.kind {
             Kind::Name if at < self.values_from => return at + 1,
             Kind::Name => {
@@ -58,7 +55,6 @@ impl Scan<'_> {
         if !is_certain && at < self.values_from {
             return at + 1;
         }
-        self.budget.spend(cost::VALUE);
         let Some(verdict) = self.known_values.verdict(self.text, key, separator) else {
             self.skip_values(separator.value_start);
             return at + 1;
@@ -95,11 +91,7 @@ impl Scan<'_> {
             Mask::Id(hash) if hash.starts_with(kind) => Some(hash.to_string()),
             _ => None,
         });
-        let hash = known.unwrap_or_else(|| {
-            self.budget.spend(cost::HASH);
-            self.options.ids.hash(kind, id)
-        });
-        self.budget.spend(cost::HIDING);
+        let hash = known.unwrap_or_else(|| self.options.ids.hash(kind, id));
         self.found.spans.push(Span::id(start, end, hash));
         end
     }

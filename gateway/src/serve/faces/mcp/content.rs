@@ -74,7 +74,7 @@ pub(super) async fn of(
 
 /// The result of a tool of the gateway itself. `structured`: JSON; empty for none.
 pub(super) fn said(text: &str, structured: &str, is_error: bool, revision: Revision) -> String {
-    let mut blocks = Blocks::new(text.len());
+    let mut blocks = Blocks::new();
     blocks.text(text);
     let mut written = framed(&blocks.end(), structured, is_error, revision);
     if revision.is_stateless() {
@@ -159,7 +159,7 @@ fn data(result: &SkillResult) -> &str {
 fn of_skill(result: &SkillResult, entry: Option<&Entry>, revision: Revision) -> Parts {
     let (mut structured, mut is_error) = (String::new(), result.error.is_some());
     let data = data(result);
-    let mut blocks = Blocks::new(data.len() + result.text.len());
+    let mut blocks = Blocks::new();
     if is_error {
         blocks.text(&result.text);
     } else {
@@ -188,14 +188,13 @@ fn of_skill(result: &SkillResult, entry: Option<&Entry>, revision: Revision) -> 
 struct Blocks(String);
 
 impl Blocks {
-    /// `length`: of the texts in it.
-    fn new(length: usize) -> Self {
-        let mut text = String::with_capacity(length + length / 4 + 128);
-        text.push('[');
-        Self(text)
+    fn new() -> Self {
+        Self("[".to_owned())
     }
 
     fn text(&mut self, text: &str) {
+        // JSON as text has a quote or two for each value.
+        self.0.reserve(text.len() + text.len() / 4 + 32);
         self.separate();
         self.0.push_str("{\"type\":\"text\",\"text\":");
         push_string(&mut self.0, text);
