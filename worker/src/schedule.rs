@@ -10,6 +10,7 @@ mod book;
 mod flows;
 mod gate;
 mod pace;
+mod principals;
 #[cfg(test)]
 mod simulation;
 mod stagger;

@@ -116,8 +116,6 @@ pub(super) struct Book<W> {
     active: usize,
     calls: Slab<Call>,
     numbers: u64,
-    /// Running calls by principal.
-    principals: HashMap<String, usize>,
     /// Virtual time, in seconds, and when it was advanced.
     virtual_time: f64,
     advanced: Instant,
@@ -134,7 +132,6 @@ impl<W> Book<W> {
             active: 0,
             calls: Slab::new(),
             numbers: 0,
-            principals: HashMap::default(),
             virtual_time: 0.0,
             advanced: now,
         }
@@ -205,7 +202,7 @@ impl<W> Book<W> {
         let is_open = self.open < self.bounds.places;
         let may_run = |flow: &Flow<W>| is_open || self.may_reserve(flow, &flow.waiting[0].skill);
         let (index, _) = self.flows.waiting().filter(|(_, flow)| may_run(flow)).min_by(|(_, one), (_, other)| {
-            let rank = |flow: &Flow<W>| (self.running_of(&flow.principal), flow.running);
+            let rank = |flow: &Flow<W>| (self.flows.running_of_principal(flow), flow.running);
             let number = |flow: &Flow<W>| flow.waiting[0].ticket.number;
             rank(one).cmp(&rank(other)).then(one.served.total_cmp(&other.served)).then(number(one).cmp(&number(other)))
         })?;
@@ -261,7 +258,6 @@ impl<W> Book<W> {
             Phase::Waiting => {}
             Phase::Running { since, place } => {
                 let ran = now.saturating_duration_since(since);
-                flow.running -= 1;
                 flow.served += ran.as_secs_f64();
                 match ending {
                     Ending::Whole => {
@@ -277,10 +273,7 @@ impl<W> Book<W> {
                     Kind::Open => self.open -= 1,
                     Kind::Reserved => self.reserved.retain(|it| it.number != call.number),
                 }
-                match self.principals.get_mut(&flow.principal) {
-                    Some(count) if *count > 1 => *count -= 1,
-                    _ => drop(self.principals.remove(&flow.principal)),
-                }
+                self.flows.end(call.flow);
             }
         }
         self.settle(call.flow);
@@ -301,20 +294,11 @@ impl<W> Book<W> {
     fn start(&mut self, ticket: Ticket, place: Kind, now: Instant) {
         let call = &mut self.calls[ticket.index];
         call.phase = Phase::Running { since: now, place };
-        let flow = self.flows.get_mut(call.flow);
-        flow.running += 1;
-        match self.principals.get_mut(&flow.principal) {
-            Some(count) => *count += 1,
-            None => drop(self.principals.insert(flow.principal.clone(), 1)),
-        }
+        self.flows.start(call.flow);
         match place {
             Kind::Open => self.open += 1,
             Kind::Reserved => self.reserved.push(ticket),
         }
-    }
-
-    fn running_of(&self, principal: &str) -> usize {
-        self.principals.get(principal).copied().unwrap_or_default()
     }
 
     /// Whether a call of this flow may have a reserved place.
@@ -348,7 +332,7 @@ impl<W> Book<W> {
         let mine = flow.waiting.len() + 1;
         let (mut turns, mut time) = (mine, usual.as_secs_f64() * mine as f64);
         // The waiting calls of each other principal, and their place time.
-        let mut principals = HashMap::<&str, (usize, f64)>::default();
+        let mut principals = HashMap::<usize, (usize, f64)>::default();
         for (_, other) in self.flows.waiting().filter(|(other, _)| *other != index) {
             let average = other.average(&other.waiting[0].skill).unwrap_or(usual).min(most).as_secs_f64();
             if other.principal == flow.principal {
@@ -356,7 +340,7 @@ impl<W> Book<W> {
                 turns += before;
                 time += average * before as f64;
             } else {
-                let (calls, all) = principals.entry(&other.principal).or_default();
+                let (calls, all) = principals.entry(other.principal).or_default();
                 *calls += other.waiting.len();
                 *all += average * other.waiting.len() as f64;
             }

@@ -8,6 +8,7 @@ use ahash::HashMap;
 use slab::Slab;
 
 use super::pace::{CallerPaces, Skill};
+use super::principals::Principals;
 
 /// How many flows are remembered. Past that, flows without a call are forgotten.
 const MAX_FLOWS: usize = 4096;
@@ -19,7 +20,8 @@ const IDLE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(super) struct Flow<W> {
     name: String,
-    pub(super) principal: String,
+    /// The number of its principal in [`Principals`].
+    pub(super) principal: usize,
     pub(super) running: usize,
     pub(super) waiting: VecDeque<Waiting<W>>,
     /// The place time that it has used, in seconds of virtual time. See [`super::book`].
@@ -67,6 +69,7 @@ impl<W> Flow<W> {
 pub(super) struct Flows<W> {
     by_name: HashMap<String, usize>,
     flows: Slab<Flow<W>>,
+    principals: Principals,
     /// Those with calls waiting, in no order.
     queued: Vec<usize>,
     /// Kept so that looking a flow up does not allocate.
@@ -75,7 +78,8 @@ pub(super) struct Flows<W> {
 
 impl<W> Flows<W> {
     pub(super) fn new() -> Self {
-        Self { by_name: HashMap::default(), flows: Slab::new(), queued: Vec::new(), scratch: String::new() }
+        let (by_name, principals) = Default::default();
+        Self { by_name, flows: Slab::new(), principals, queued: Vec::new(), scratch: String::new() }
     }
 
     /// The flow of a caller, new if it is not known.
@@ -90,7 +94,7 @@ impl<W> Flows<W> {
         if self.flows.len() >= MAX_FLOWS {
             self.forget(now);
         }
-        let (name, principal) = (self.scratch.clone(), principal.to_owned());
+        let (name, principal) = (self.scratch.clone(), self.principals.add_flow(principal));
         let (waiting, paces) = (VecDeque::new(), CallerPaces::default());
         let flow = Flow { name: name.clone(), principal, running: 0, waiting, served: 0.0, paces, seen: now };
         let index = self.flows.insert(flow);
@@ -101,11 +105,12 @@ impl<W> Flows<W> {
     /// Forgets the flows that had no call for a while; if that is not enough, all that have none now.
     fn forget(&mut self, now: Instant) {
         for age in [IDLE, Duration::ZERO] {
-            let by_name = &mut self.by_name;
+            let (by_name, principals) = (&mut self.by_name, &mut self.principals);
             self.flows.retain(|_, flow| {
                 let stays = flow.is_active() || now.saturating_duration_since(flow.seen) < age;
                 if !stays {
                     by_name.remove(&flow.name);
+                    principals.remove_flow(flow.principal);
                 }
                 stays
             });
@@ -121,6 +126,25 @@ impl<W> Flows<W> {
 
     pub(super) fn get_mut(&mut self, index: usize) -> &mut Flow<W> {
         &mut self.flows[index]
+    }
+
+    /// A call of a flow starts.
+    pub(super) fn start(&mut self, index: usize) {
+        let flow = &mut self.flows[index];
+        flow.running += 1;
+        self.principals.start(flow.principal);
+    }
+
+    /// A call of a flow that ran has left.
+    pub(super) fn end(&mut self, index: usize) {
+        let flow = &mut self.flows[index];
+        flow.running -= 1;
+        self.principals.end(flow.principal);
+    }
+
+    /// How many calls of a flow's principal run.
+    pub(super) fn running_of_principal(&self, flow: &Flow<W>) -> usize {
+        self.principals.running(flow.principal)
     }
 
     /// The flows that have calls waiting.
@@ -172,12 +196,27 @@ mod tests {
     fn flows_without_calls_are_forgotten_and_those_with_calls_are_not() {
         let (mut flows, now) = (Flows::<()>::new(), Instant::now());
         let busy = flows.of("", "busy", now);
-        flows.get_mut(busy).running = 1;
+        flows.start(busy);
         for number in 0..10 * MAX_FLOWS {
             flows.of("", &number.to_string(), now);
         }
         assert!(flows.flows.len() <= MAX_FLOWS && flows.by_name.len() == flows.flows.len());
         assert_eq!(flows.of("", "busy", now), busy);
         assert_ne!(flows.of("other", "busy", now), busy);
+    }
+
+    #[test]
+    fn a_principal_is_known_while_it_has_a_flow() {
+        let (mut flows, now) = (Flows::<()>::new(), Instant::now());
+        let [one, two, other] =
+            [("a", "1"), ("a", "2"), ("b", "1")].map(|(name, session)| flows.of(name, session, now));
+        [one, one, two, other].into_iter().for_each(|it| flows.start(it));
+        flows.end(one);
+        let running = |it| flows.running_of_principal(flows.get(it));
+        assert_eq!([one, two, other].map(running), [2, 2, 1]);
+        flows.end(other);
+        let later = now + IDLE * 2;
+        (0..MAX_FLOWS).for_each(|number| drop(flows.of("c", &number.to_string(), later)));
+        assert_eq!(flows.principals.len(), 2, "b has no call, and is forgotten");
     }
 }
