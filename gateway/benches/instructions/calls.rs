@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use bytes::{Buf as _, Bytes};
-use http::Request;
+use http::{HeaderName, Request};
 use http_body_util::BodyExt as _;
 use openskill_proto::v1::invoke_request::Arguments;
 use openskill_proto::v1::{InvokeEvent, InvokeRequest, SkillResult, invoke_event::Event};
@@ -26,6 +26,8 @@ use crate::observe::recorder::Recorder;
 use crate::serve::faces::Faces;
 use crate::serve::faces::grpc::health::Health;
 use crate::serve::stack::stack;
+
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
 /// Arguments that fit.
 pub(super) fn arguments_valid() -> Box<dyn FnMut()> {
@@ -135,22 +137,25 @@ fn calls(
         let head = head.header("content-type", "application/grpc").header("grpc-timeout", "10S");
         head.body(Body::from(in_memory::frame(&request))).unwrap()
     };
-    requests(workers, watch, request, is_right)
+    requests(workers, watch, None, request, is_right)
 }
 
 /// A call over REST.
 pub(super) fn rest() -> Box<dyn FnMut()> {
     let body = format!(r#"{{"input":{VALID}}}"#);
-    requests(1, Watch::default(), post("/skills/browse:invoke", body), |answer| {
+    requests(1, Watch::default(), None, post("/skills/browse:invoke", body), |answer| {
         serde_json::from_slice::<Value>(&answer).unwrap()["success"] == true
     })
 }
 
-/// A call over MCP.
+/// A call over MCP, in a session.
 pub(super) fn mcp() -> Box<dyn FnMut()> {
     let params = format!(r#"{{"name":"{SKILL}","arguments":{VALID}}}"#);
     let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#);
-    requests(1, Watch::default(), post("/mcp", body), |answer| {
+    let about = r#"{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}"#;
+    let initialize = format!(r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{about}}}"#);
+    let first = Some(post("/mcp", initialize)());
+    requests(1, Watch::default(), first, post("/mcp", body), |answer| {
         let answer: Value = serde_json::from_slice(&answer).unwrap();
         answer["result"]["content"][0]["type"] == "text" && answer["result"]["isError"] != true
     })
@@ -166,9 +171,11 @@ fn post(path: &str, body: String) -> impl Fn() -> Request<Body> + use<> {
     }
 }
 
+/// `first`: what begins the session that the requests are part of.
 fn requests(
     workers: usize,
     watch: Watch,
+    first: Option<Request<Body>>,
     request: impl Fn() -> Request<Body> + 'static,
     is_right: fn(Bytes) -> bool,
 ) -> Box<dyn FnMut()> {
@@ -179,8 +186,14 @@ fn requests(
         let shard = Shard { gateway: in_memory::gateway(workers, recorder, tracer).await, number: 0 };
         stack(&shard.gateway, Faces::public(&shard, &Health::new(false).await, None, true, true).unwrap(), true)
     });
+    let begun = first.map(|it| runtime.block_on(service.clone().oneshot(it)).unwrap());
+    let session = begun.map(|it| it.headers()[SESSION].clone());
     Box::new(move || {
-        let request = aside(&request);
+        let request = aside(|| {
+            let mut request = request();
+            request.headers_mut().extend(session.clone().map(|it| (SESSION, it)));
+            request
+        });
         let answered = async {
             let response = service.clone().oneshot(request).await.unwrap();
             response.into_body().collect().await.unwrap().to_bytes()
