@@ -82,9 +82,7 @@ impl Project {
     }
 
     async fn run(&self, command: &mut Command) -> Output {
-        // A prebuilt binary has one place in the context of the build.
-        static TURNS: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
-        let _turn = TURNS.lock().await;
+        let _turn = BUILDS.lock().await;
         let output = command
             .env("COMPOSE_PROJECT_NAME", &self.name)
             .env("OPENSKILL_TAG", &self.name)
@@ -121,6 +119,17 @@ impl Project {
     }
 }
 
+/// Whoever builds images or removes them: a prebuilt binary has one place in the context of a build, and a build fails if its
+/// layers are removed meanwhile, which projects share.
+static BUILDS: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+fn remove([gateway, worker]: &[String; 2]) {
+    let _turn = BUILDS.blocking_lock();
+    let _ = docker(&["image", "rm", "-f", gateway, worker]);
+    // The stages of their builds.
+    let _ = docker(&["image", "prune", "-f", "--filter", "label=openskill.stage"]);
+}
+
 impl Drop for Project {
     fn drop(&mut self) {
         let down = std::process::Command::new(repository().join("deploy/compose.sh"))
@@ -130,10 +139,10 @@ impl Drop for Project {
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .output();
         let _ = down;
-        let [gateway, worker] = ["gateway", "worker"].map(|it| format!("openskill-{it}:{}", self.name));
-        let _ = docker(&["image", "rm", "-f", &gateway, &worker]);
-        // The stages of their builds.
-        let _ = docker(&["image", "prune", "-f", "--filter", "label=openskill.stage"]);
+        let images = ["gateway", "worker"].map(|it| format!("openskill-{it}:{}", self.name));
+        // On a thread that is not a runtime's, where waiting is allowed.
+        let removed = std::thread::spawn(move || remove(&images)).join();
+        let _ = removed;
     }
 }
 
