@@ -119,8 +119,8 @@ impl Project {
     }
 }
 
-/// Whoever builds images or removes them: a prebuilt binary has one place in the context of a build, and a build fails if its
-/// layers are removed meanwhile, which projects share.
+/// Held while images are built or removed. A prebuilt binary has one place in the build context, and projects share layers: a
+/// build fails if another project removes them meanwhile.
 static BUILDS: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 fn remove([gateway, worker]: &[String; 2]) {
@@ -140,9 +140,8 @@ impl Drop for Project {
             .output();
         let _ = down;
         let images = ["gateway", "worker"].map(|it| format!("openskill-{it}:{}", self.name));
-        // On a thread that is not a runtime's, where waiting is allowed.
-        let removed = std::thread::spawn(move || remove(&images)).join();
-        let _ = removed;
+        // A runtime's thread must not block on the lock.
+        let _ = std::thread::spawn(move || remove(&images)).join();
     }
 }
 

@@ -135,7 +135,7 @@ impl<W> Flows<W> {
         self.principals.start(flow.principal);
     }
 
-    /// A call of a flow that ran has left.
+    /// A running call of a flow ends.
     pub(super) fn end(&mut self, index: usize) {
         let flow = &mut self.flows[index];
         flow.running -= 1;

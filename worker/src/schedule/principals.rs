@@ -1,4 +1,4 @@
-//! The principals of a gate's flows. Flows refer to them by number: whoever runs next is found by comparing many flows.
+//! The principals of a gate's flows. Flows refer to them by number, because choosing the next call compares many flows.
 
 use ahash::HashMap;
 use slab::Slab;

@@ -20,7 +20,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::hello::server_info;
-use super::jsonrpc::push_string;
+use super::jsonrpc::string;
 use super::long;
 use crate::call::aside::HEAVY_BYTES;
 use crate::catalog::entry::Entry;
@@ -173,8 +173,8 @@ fn of_skill(result: &SkillResult, entry: Option<&Entry>, revision: Revision) -> 
             None => {}
         }
         // A picture needs no text that says `null`.
-        let is_shown = data != "null" || !structured.is_empty();
-        let shown = (is_shown || result.artifacts.is_empty() && result.text.is_empty()).then(|| plain(data));
+        let has_data = data != "null" || !structured.is_empty();
+        let shown = (has_data || result.artifacts.is_empty() && result.text.is_empty()).then(|| plain(data));
         shown.iter().for_each(|it| blocks.text(it));
         if !result.text.is_empty() && shown.as_deref() != Some(&*result.text) {
             blocks.text(&result.text);
@@ -193,15 +193,13 @@ impl Blocks {
     }
 
     fn text(&mut self, text: &str) {
-        // JSON as text has a quote or two for each value.
-        self.0.reserve(text.len() + text.len() / 4 + 32);
         self.separate();
-        self.0.push_str("{\"type\":\"text\",\"text\":");
-        push_string(&mut self.0, text);
-        self.0.push('}');
+        for part in ["{\"type\":\"text\",\"text\":", &string(text), "}"] {
+            self.0.push_str(part);
+        }
     }
 
-    /// A block that is written.
+    /// Appends a block that is JSON already.
     fn block(&mut self, json: &str) {
         self.separate();
         self.0.push_str(json);

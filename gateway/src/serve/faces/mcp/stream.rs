@@ -219,7 +219,8 @@ async fn cancelled(cancellable: Option<&Cancellable>) {
     }
 }
 
-/// The answer to a call, as soon as it is known what it begins with. The call is boxed: futures hold it several times.
+/// The answer to a call, as soon as it is known what it begins with. `call` is boxed, because each of the nested futures would
+/// hold a copy.
 ///
 /// # Errors
 /// There is no such tool, and nothing was sent before.
