@@ -3,13 +3,14 @@
 //!
 //! A call passes two gates. A skill with a `concurrency` of its own has the first, so calls that wait for that limit hold
 //! nothing that other skills need. The worker is the second; its places are the slots. Both have the same rules, those of
-//! [`book`]: each caller gets an even share of the places. Gateways need not agree on anything for that. The worker sees
-//! the calls of all of them, and a caller has one share, however many gateways it uses.
+//! [`book`]: each principal gets an even share of the places, and each of its sessions an even part of that. Gateways need
+//! not agree on anything for that: the worker sees the calls of all of them.
 
 mod book;
 mod flows;
 mod gate;
 mod pace;
+mod place_time;
 mod principals;
 #[cfg(test)]
 mod simulation;
@@ -34,7 +35,11 @@ pub(crate) struct Scheduler {
 
 /// A skill's own concurrency limit, with its queue.
 #[derive(Debug, Clone)]
-pub(crate) struct SkillLimit(Arc<Gate>);
+pub(crate) struct SkillLimit {
+    gate: Arc<Gate>,
+    /// How long its calls hold a place there: they also wait for the worker meanwhile, which does not make the skill slow.
+    skill: Arc<Skill>,
+}
 
 /// A call that asks for a slot.
 #[derive(Debug, Clone, Copy)]
@@ -67,7 +72,7 @@ impl Slot {
     /// The nice value for the processes of the call. A caller that has n calls running gives each 1/n of the weight that a
     /// single call has, so callers get even shares of the processors too, and a burst of starts does not delay others.
     pub(crate) fn nice(&self) -> u8 {
-        nice(self.places.of_worker.rank())
+        nice(self.places.of_worker.rank().running)
     }
 
     /// Watches the call. To be dropped before the call's slot is.
@@ -106,7 +111,8 @@ fn nice(rank: usize) -> u8 {
 impl SkillLimit {
     /// At most `concurrency` calls of the skill run at once, and `queue` more wait.
     pub(crate) fn new(concurrency: usize, queue: usize) -> Self {
-        Self(Gate::new(Bounds { places: concurrency, reserved: 0, most_waiting: queue }))
+        let bounds = Bounds { places: concurrency, reserved: 0, most_waiting: queue };
+        Self { gate: Gate::new(bounds), skill: Arc::default() }
     }
 }
 
@@ -126,22 +132,22 @@ impl Scheduler {
         let Request { principal, session, skill, limit, deadline } = request;
         let arrival = Arrival { principal, session, skill, deadline };
         let of_skill = match limit {
-            Some(SkillLimit(gate)) => Some(gate.enter(arrival).await?),
+            Some(SkillLimit { gate, skill }) => Some(gate.enter(Arrival { skill, ..arrival }).await?),
             None => None,
         };
         let asked = Instant::now();
         let of_worker = self.worker.enter(arrival).await?;
-        self.stagger(skill).await;
+        self.stagger(of_worker.rank().expected).await;
         let slot = Slot { places: Arc::new(Places { of_worker, of_skill }) };
         slot.places.set_whole(true);
         Ok((slot, asked.elapsed()))
     }
 
-    /// Waits, with a slot, until a long call may start: shortly.
-    async fn stagger(&self, skill: &Skill) {
+    /// Waits, with a slot, until a call that may run for this long may start: shortly.
+    async fn stagger(&self, expected: Option<Duration>) {
         let start = {
             let mut starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner);
-            starts.start(skill.pace.read(), self.concurrency, Instant::now())
+            starts.start(expected, self.concurrency, Instant::now())
         };
         if let Some(start) = start {
             tokio::time::sleep_until(start.into()).await;
@@ -196,6 +202,25 @@ mod tests {
         slot.watch().ended();
         drop(slot);
         assert!(skill.pace.read() < Some(Duration::from_secs(5)));
+    }
+
+    #[tokio::test]
+    async fn what_a_call_waits_for_the_worker_does_not_make_its_skill_slow() {
+        let (scheduler, skill, limit) = (Scheduler::new(1, 0, 8), Arc::default(), SkillLimit::new(1, 8));
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let request = Request { principal: "", session: "", skill: &skill, limit: Some(&limit), deadline };
+        let other = scheduler.any_slot().await;
+        let release = async {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            assert_eq!(scheduler.load(), (1, 1));
+            let released = Instant::now();
+            drop(other);
+            released
+        };
+        let (slot, released) = tokio::join!(scheduler.slot(request), release);
+        drop(slot.unwrap());
+        skill.pace.read().into_iter().for_each(|pace| assert!(pace <= released.elapsed(), "{pace:?}"));
+        assert!(skill.pace.read().is_some());
     }
 
     #[tokio::test]

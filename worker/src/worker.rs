@@ -100,11 +100,13 @@ impl Worker {
 
     /// The worker as gateways see it.
     pub(crate) fn state(&self) -> WorkerState {
+        // Skills first: a server that connects meanwhile must not show its tools without its prompts and resources.
+        let skills = self.registry.describe();
         let (offerings, updates) = self.registry.shelf();
         WorkerState {
             worker_id: self.config.worker_id.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            skills: self.registry.describe(),
+            skills,
             capacity: self.config.concurrency as u32,
             in_flight: self.scheduler.in_flight() as u32,
             draining: self.is_draining(),

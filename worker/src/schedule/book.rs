@@ -4,12 +4,17 @@
 //! that becomes free goes to the flow
 //!
 //! 1. whose principal has the fewest calls running,
-//! 2. then, that has the fewest calls running itself,
-//! 3. then, that has used the least place time.
+//! 2. then, whose principal has used the least place time,
+//! 3. then, that has the fewest calls running itself,
+//! 4. then, that has used the least place time.
 //!
-//! So flows that want more than there is hold equally many places, and nobody owns a place that others could use. Place
-//! time is compared in virtual time, as in generalized processor sharing (Parekh and Gallager 1993): it advances by what
-//! each active flow is due, and a flow that comes back starts at the present, with neither credit nor an old debt.
+//! So principals that want more than there is hold equally many places, and so do the flows of one principal, and nobody owns
+//! a place that others could use.
+//!
+//! Place time is compared in virtual time, as in start-time fair queuing (Goyal, Vin and Cheng 1996). Virtual time advances
+//! to the least place time of those that wait. Whoever has no call waiting starts at the virtual time with its next one: time
+//! without calls gives no credit. When the first call waits, those that have calls running start even: what they used while
+//! nobody waited is no debt.
 //!
 //! A place can't be taken back from a call, so fair turns alone would let a short call wait for a long one to end. Some
 //! places are reserved: beyond the others, for calls that are expected to be short, of flows that hold less than an even
@@ -19,12 +24,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ahash::HashMap;
 use slab::Slab;
 
 use super::flows::{Flow, Flows, Ticket, Waiting};
 use super::pace::{SHORT, Skill};
+use super::place_time::{PlaceTime, Seconds};
 use super::stagger;
+
+mod estimate;
 
 /// The bounds of a gate.
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +49,15 @@ pub(super) struct Arrival<'a> {
     pub(super) session: &'a str,
     pub(super) skill: &'a Arc<Skill>,
     pub(super) deadline: Instant,
+}
+
+/// What a call that got a place is told.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rank {
+    /// How many calls its caller has running, this one included.
+    pub(super) running: usize,
+    /// How long it may run. None: no call of its skill has ended.
+    pub(super) expected: Option<Duration>,
 }
 
 /// What becomes of it. `G` is what learns of the grant.
@@ -67,7 +83,7 @@ pub(super) enum Next<W> {
 /// Why a call neither runs nor waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// The queue is full, and nobody has more calls in it than this caller.
+    /// The queue is full, and neither another principal nor another session of this one has at least two more calls in it.
     Full,
     /// The call would not end before its deadline. After this time the same call may be accepted.
     Late { retry_after: Duration },
@@ -116,9 +132,9 @@ pub(super) struct Book<W> {
     active: usize,
     calls: Slab<Call>,
     numbers: u64,
-    /// Virtual time, in seconds, and when it was advanced.
-    virtual_time: f64,
-    advanced: Instant,
+    began: Instant,
+    /// The latest time that it was told.
+    now: Instant,
 }
 
 impl<W> Book<W> {
@@ -132,9 +148,13 @@ impl<W> Book<W> {
             active: 0,
             calls: Slab::new(),
             numbers: 0,
-            virtual_time: 0.0,
-            advanced: now,
+            began: now,
+            now,
         }
+    }
+
+    fn seconds(&self) -> Seconds {
+        Seconds::between(self.began, self.now)
     }
 
     /// Calls that run.
@@ -142,14 +162,17 @@ impl<W> Book<W> {
         self.open + self.reserved.len()
     }
 
-    /// How many calls the flow of this running call has running, itself included.
-    pub(super) fn running_beside(&self, ticket: Ticket) -> usize {
-        self.calls.get(ticket.index).map_or(1, |call| self.flows.get(call.flow).running)
+    /// How many calls the flow of this running call has running, itself included, and how long the call is expected to run.
+    pub(super) fn rank(&self, ticket: Ticket) -> Rank {
+        let Some(call) = self.calls.get(ticket.index) else { return Rank { running: 1, expected: None } };
+        let flow = self.flows.get(call.flow);
+        Rank { running: flow.used.running(), expected: flow.expected(&call.skill) }
     }
 
-    /// Whether a call that runs has to give its reserved place back before another may have one.
-    pub(super) fn is_reserve_full(&self) -> bool {
-        !self.reserved.is_empty() && self.reserved.len() >= self.bounds.reserved
+    /// Whether a reserved place that becomes free may go to this call, which waits.
+    pub(super) fn may_become_reserved(&self, ticket: Ticket) -> bool {
+        let is_short = |call: &Call| self.flows.get(call.flow).expects_short(&call.skill);
+        self.bounds.reserved > 0 && self.calls.get(ticket.index).is_some_and(is_short)
     }
 
     /// Calls that run or wait.
@@ -173,6 +196,9 @@ impl<W> Book<W> {
             () => None,
         };
         if let Some(place) = place {
+            if self.waiting > 0 {
+                self.compete(index);
+            }
             let ticket = self.note(index, arrival.skill);
             self.start(ticket, place, now);
             return Arrived::Runs(ticket);
@@ -184,6 +210,7 @@ impl<W> Book<W> {
         if self.waiting >= self.bounds.most_waiting {
             return Arrived::Refused(Refusal::Full);
         }
+        self.compete(index);
         let ticket = self.note(index, arrival.skill);
         let (waiter, granted) = waiter();
         let (skill, deadline) = (Arc::clone(arrival.skill), arrival.deadline);
@@ -200,17 +227,16 @@ impl<W> Book<W> {
         }
         self.advance(now);
         let is_open = self.open < self.bounds.places;
-        let may_run = |flow: &Flow<W>| is_open || self.may_reserve(flow, &flow.waiting[0].skill);
-        let (index, _) = self.flows.waiting().filter(|(_, flow)| may_run(flow)).min_by(|(_, one), (_, other)| {
-            let rank = |flow: &Flow<W>| (self.flows.running_of_principal(flow), flow.running);
-            let number = |flow: &Flow<W>| flow.waiting[0].ticket.number;
-            rank(one).cmp(&rank(other)).then(one.served.total_cmp(&other.served)).then(number(one).cmp(&number(other)))
-        })?;
+        if !is_open && !self.has_reserve() {
+            return None;
+        }
+        let index = self.choose(is_open)?;
+        self.flows.advance(index, self.seconds());
         let Waiting { ticket, waiter, skill, deadline } = self.flows.pop_first(index)?;
         self.waiting -= 1;
         let left = deadline.saturating_duration_since(now);
         // With its place, a long call may wait a little more until it starts.
-        let pace = self.flows.get(index).expected(&skill).filter(|pace| *pace > SHORT);
+        let pace = self.flows.get(index).average(&skill).filter(|pace| *pace > SHORT);
         match pace.map(|pace| pace + pace / stagger::PART).filter(|needs| *needs > left) {
             None => {
                 self.start(ticket, if is_open { Kind::Open } else { Kind::Reserved }, now);
@@ -222,6 +248,28 @@ impl<W> Book<W> {
                 Some(Next::Refused(waiter, Refusal::Late { retry_after: needs - left }))
             }
         }
+    }
+
+    /// The flow whose turn it is, of those whose next call may run.
+    fn choose(&self, is_open: bool) -> Option<usize> {
+        let now = self.seconds();
+        let may_run = |flow: &Flow<W>| is_open || self.may_reserve(flow, &flow.waiting[0].skill);
+        let candidates = || self.flows.waiting().filter(|(_, flow)| may_run(flow));
+        let by_use = |one: &PlaceTime, other: &PlaceTime| {
+            one.running().cmp(&other.running()).then(one.used(now).total_cmp(&other.used(now)))
+        };
+        let by_arrival = |one: &Flow<W>, other: &Flow<W>| {
+            let number = |flow: &Flow<W>| flow.waiting[0].ticket.number;
+            number(one).cmp(&number(other))
+        };
+        // The principal first: its sessions compete with each other only.
+        let (_, first) = candidates().min_by(|(_, one), (_, other)| {
+            let used = |flow| &self.flows.principal(flow).used;
+            by_use(used(one), used(other)).then(by_arrival(one, other))
+        })?;
+        let siblings = candidates().filter(|(_, flow)| flow.principal == first.principal);
+        let of_flows = |one: &Flow<W>, other: &Flow<W>| by_use(&one.used, &other.used).then(by_arrival(one, other));
+        siblings.min_by(|(_, one), (_, other)| of_flows(one, other)).map(|(index, _)| index)
     }
 
     /// A call of the flow has left.
@@ -240,12 +288,14 @@ impl<W> Book<W> {
         }
     }
 
-    /// A call that still waits stops waiting. Does nothing if it runs, or was evicted.
-    pub(super) fn give_up(&mut self, ticket: Ticket, now: Instant) {
+    /// A call that still waits stops waiting. False if it runs, or was evicted.
+    pub(super) fn give_up(&mut self, ticket: Ticket, now: Instant) -> bool {
         let is_waiting = |call: &Call| call.number == ticket.number && call.phase == Phase::Waiting;
-        if self.calls.get(ticket.index).is_some_and(is_waiting) {
+        let gives_up = self.calls.get(ticket.index).is_some_and(is_waiting);
+        if gives_up {
             self.leave(ticket, Ending::CutShort, now);
         }
+        gives_up
     }
 
     fn finish(&mut self, call: &Call, ending: Ending, now: Instant) {
@@ -254,11 +304,11 @@ impl<W> Book<W> {
             self.waiting -= 1;
         }
         let flow = self.flows.get_mut(call.flow);
+        flow.seen = now;
         match call.phase {
             Phase::Waiting => {}
             Phase::Running { since, place } => {
                 let ran = now.saturating_duration_since(since);
-                flow.served += ran.as_secs_f64();
                 match ending {
                     Ending::Whole => {
                         flow.paces.observe(call.skill.number, ran);
@@ -273,19 +323,26 @@ impl<W> Book<W> {
                     Kind::Open => self.open -= 1,
                     Kind::Reserved => self.reserved.retain(|it| it.number != call.number),
                 }
-                self.flows.end(call.flow);
+                self.flows.end(call.flow, Seconds::between(self.began, since), self.seconds());
             }
         }
         self.settle(call.flow);
     }
 
+    /// A flow competes with others for places.
+    fn compete(&mut self, flow: usize) {
+        let now = self.seconds();
+        let is_running = |call: &&Call| call.phase != Phase::Waiting;
+        let running = self.calls.iter().map(|(_, call)| call).filter(is_running).map(|call| call.flow);
+        self.flows.arrive(flow, running, now);
+    }
+
     /// Notes a new call of a flow.
     fn note(&mut self, flow: usize, skill: &Arc<Skill>) -> Ticket {
-        let (number, it) = (self.numbers, self.flows.get_mut(flow));
+        let number = self.numbers;
         self.numbers += 1;
-        if !it.is_active() {
+        if !self.flows.get(flow).is_active() {
             self.active += 1;
-            it.served = it.served.max(self.virtual_time);
         }
         let index = self.calls.insert(Call { number, flow, skill: Arc::clone(skill), phase: Phase::Waiting });
         Ticket { index, number }
@@ -294,79 +351,52 @@ impl<W> Book<W> {
     fn start(&mut self, ticket: Ticket, place: Kind, now: Instant) {
         let call = &mut self.calls[ticket.index];
         call.phase = Phase::Running { since: now, place };
-        self.flows.start(call.flow);
+        self.flows.start(call.flow, Seconds::between(self.began, now));
         match place {
             Kind::Open => self.open += 1,
             Kind::Reserved => self.reserved.push(ticket),
         }
     }
 
-    /// Whether a call of this flow may have a reserved place.
-    fn may_reserve(&self, flow: &Flow<W>, skill: &Skill) -> bool {
+    /// Whether a reserved place is free.
+    fn has_reserve(&self) -> bool {
         let Bounds { places, reserved, .. } = self.bounds;
         // What long calls took from the reserve has a bound too.
-        let has_room = self.reserved.len() < reserved && self.running() < places + 2 * reserved;
-        let is_modest = flow.running == 0 || (flow.running + 1) * self.active <= places;
-        has_room && is_modest && flow.expected(skill).unwrap_or_default() <= SHORT
+        self.reserved.len() < reserved && self.running() < places + 2 * reserved
     }
 
-    /// Refuses a call that would wait past its deadline.
-    fn is_late(&self, index: usize, arrival: Arrival<'_>, now: Instant) -> Option<Refusal> {
-        let pace = self.flows.get(index).expected(arrival.skill)?;
-        let starts_in = self.place_time_before(index, arrival.skill, pace) / self.bounds.places as f64;
-        // A quarter more: a call that passes its deadline half way has wasted what another could have used.
-        let waits = Duration::try_from_secs_f64(starts_in * 1.25).unwrap_or(Duration::MAX);
-        let needs = waits.saturating_add(pace);
-        let left = arrival.deadline.saturating_duration_since(now);
-        (needs > left).then(|| Refusal::Late { retry_after: needs - left })
+    /// Whether a call of this flow may have a reserved place.
+    fn may_reserve(&self, flow: &Flow<W>, skill: &Skill) -> bool {
+        let running = flow.used.running();
+        let is_modest = running == 0 || (running + 1) * self.active <= self.bounds.places;
+        self.has_reserve() && is_modest && flow.expects_short(skill)
     }
 
-    /// The place time, in seconds, of the calls that start before the next call of a flow, and of that call. It is a call of
-    /// `skill` and may run for `pace`. Principals take turns, and their flows do. The flow's own calls count by their usual
-    /// time; all waiting calls of another flow count as its first one.
-    fn place_time_before(&self, index: usize, skill: &Skill, pace: Duration) -> f64 {
-        let flow = self.flows.get(index);
-        let usual = flow.paces.typical().or_else(|| skill.pace.mean()).unwrap_or(pace);
-        // A short call need not wait for long ones of others: the reserve serves it in between.
-        let most = if pace <= SHORT && self.bounds.reserved > 0 { usual } else { Duration::MAX };
-        let mine = flow.waiting.len() + 1;
-        let (mut turns, mut time) = (mine, usual.as_secs_f64() * mine as f64);
-        // The waiting calls of each other principal, and their place time.
-        let mut principals = HashMap::<usize, (usize, f64)>::default();
-        for (_, other) in self.flows.waiting().filter(|(other, _)| *other != index) {
-            let average = other.average(&other.waiting[0].skill).unwrap_or(usual).min(most).as_secs_f64();
-            if other.principal == flow.principal {
-                let before = other.waiting.len().min(mine);
-                turns += before;
-                time += average * before as f64;
-            } else {
-                let (calls, all) = principals.entry(other.principal).or_default();
-                *calls += other.waiting.len();
-                *all += average * other.waiting.len() as f64;
-            }
-        }
-        time + principals.values().map(|(calls, all)| all * turns.min(*calls) as f64 / *calls as f64).sum::<f64>()
-    }
-
-    /// Makes room in the queue: the newest call of the flow that has most waiting, if that is more than this one would have.
+    /// Makes room in the queue for a call of a flow, if that leaves it even: by the newest call of the longest flow of the
+    /// principal that has most waiting, or else of the newcomer's own principal.
     fn evict(&mut self, newcomer: usize) -> Option<W> {
-        let (longest, flow) = self.flows.waiting().max_by_key(|(_, flow)| flow.waiting.len())?;
-        if flow.waiting.len() <= self.flows.get(newcomer).waiting.len() + 1 {
-            return None;
-        }
+        let newcomer = self.flows.get(newcomer);
+        let of_principal = |flow: &Flow<W>| self.flows.principal(flow).waiting;
+        let own = of_principal(newcomer);
+        let newest = |flow: &Flow<W>| flow.waiting.back().map(|it| it.ticket.number);
+        let length = |flow: &Flow<W>| (of_principal(flow), flow.waiting.len(), newest(flow));
+        let (longest, flow) = self.flows.waiting().max_by_key(|(_, flow)| length(flow))?;
+        let longest = if of_principal(flow) > own + 1 {
+            longest
+        } else {
+            let siblings = self.flows.waiting().filter(|(_, flow)| flow.principal == newcomer.principal);
+            let (longest, flow) = siblings.max_by_key(|(_, flow)| length(flow))?;
+            (flow.waiting.len() > newcomer.waiting.len() + 1).then_some(longest)?
+        };
         let Waiting { ticket, waiter, .. } = self.flows.pop_last(longest)?;
         let call = self.calls.remove(ticket.index);
-        self.finish(&call, Ending::CutShort, self.advanced);
+        self.finish(&call, Ending::CutShort, self.now);
         Some(waiter)
     }
 
-    /// Advances virtual time, and takes reserved places back from calls that are not short.
+    /// Takes reserved places back from calls that are not short.
     fn advance(&mut self, now: Instant) {
-        let elapsed = now.saturating_duration_since(self.advanced).as_secs_f64();
-        if self.active > 0 {
-            self.virtual_time += elapsed * self.running() as f64 / self.active as f64;
-        }
-        self.advanced = self.advanced.max(now);
+        self.now = self.now.max(now);
         let Self { reserved, calls, flows, open, .. } = self;
         reserved.retain(|ticket| {
             let Call { flow, skill, phase, .. } = &mut calls[ticket.index];

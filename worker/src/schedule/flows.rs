@@ -1,5 +1,6 @@
 //! The callers of a gate: a flow for each principal and session, with its calls that wait and what it has used.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,13 +8,14 @@ use std::time::{Duration, Instant};
 use ahash::HashMap;
 use slab::Slab;
 
-use super::pace::{CallerPaces, Skill};
-use super::principals::Principals;
+use super::pace::{CallerPaces, SHORT, Skill};
+use super::place_time::{PlaceTime, Seconds};
+use super::principals::{Principal, Principals};
 
-/// How many flows are remembered. Past that, flows without a call are forgotten.
+/// How many flows are remembered. Past that, flows without a call are forgotten, down to half of it.
 const MAX_FLOWS: usize = 4096;
 
-/// A flow that was without a call for longer is the first to be forgotten.
+/// Flows that had no call for this long are forgotten first.
 const IDLE: Duration = Duration::from_secs(60);
 
 /// One caller: a session of a principal. Calls without a session are one flow for each principal.
@@ -22,13 +24,12 @@ pub(super) struct Flow<W> {
     name: String,
     /// The number of its principal in [`Principals`].
     pub(super) principal: usize,
-    pub(super) running: usize,
     pub(super) waiting: VecDeque<Waiting<W>>,
-    /// The place time that it has used, in seconds of virtual time. See [`super::book`].
-    pub(super) served: f64,
+    /// What its calls used, in its principal's virtual time.
+    pub(super) used: PlaceTime,
     pub(super) paces: CallerPaces,
-    /// When it last had a call.
-    seen: Instant,
+    /// When a call of it last came or ended.
+    pub(super) seen: Instant,
 }
 
 /// A call at a gate. Never used for another one.
@@ -59,8 +60,13 @@ impl<W> Flow<W> {
         self.paces.of_skill(skill.number).or_else(|| skill.pace.mean())
     }
 
+    /// Whether a call of a skill is expected to be short: one of an unknown skill is.
+    pub(super) fn expects_short(&self, skill: &Skill) -> bool {
+        self.expected(skill).unwrap_or_default() <= SHORT
+    }
+
     pub(super) fn is_active(&self) -> bool {
-        self.running > 0 || !self.waiting.is_empty()
+        self.used.running() > 0 || !self.waiting.is_empty()
     }
 }
 
@@ -70,7 +76,7 @@ pub(super) struct Flows<W> {
     by_name: HashMap<String, usize>,
     flows: Slab<Flow<W>>,
     principals: Principals,
-    /// Those with calls waiting, in no order.
+    /// Those with calls waiting.
     queued: Vec<usize>,
     /// Kept so that looking a flow up does not allocate.
     scratch: String,
@@ -95,28 +101,34 @@ impl<W> Flows<W> {
             self.forget(now);
         }
         let (name, principal) = (self.scratch.clone(), self.principals.add_flow(principal));
-        let (waiting, paces) = (VecDeque::new(), CallerPaces::default());
-        let flow = Flow { name: name.clone(), principal, running: 0, waiting, served: 0.0, paces, seen: now };
+        let (waiting, used, paces) = Default::default();
+        let flow = Flow { name: name.clone(), principal, waiting, used, paces, seen: now };
         let index = self.flows.insert(flow);
         self.by_name.insert(name, index);
         index
     }
 
-    /// Forgets the flows that had no call for a while; if that is not enough, all that have none now.
+    /// Forgets the flows that had no call for a while. If that is not enough, each principal keeps an even share of the idle
+    /// ones, those it used last: one with many sessions does not push out those of others.
     fn forget(&mut self, now: Instant) {
-        for age in [IDLE, Duration::ZERO] {
-            let (by_name, principals) = (&mut self.by_name, &mut self.principals);
-            self.flows.retain(|_, flow| {
-                let stays = flow.is_active() || now.saturating_duration_since(flow.seen) < age;
-                if !stays {
-                    by_name.remove(&flow.name);
-                    principals.remove_flow(flow.principal);
-                }
-                stays
-            });
-            if self.flows.len() <= MAX_FLOWS / 2 {
-                return;
-            }
+        let idle = self.flows.iter().filter(|(_, flow)| !flow.is_active());
+        let is_old = |flow: &Flow<W>| now.saturating_duration_since(flow.seen) >= IDLE;
+        self.remove_all(idle.filter(|(_, flow)| is_old(flow)).map(|(index, _)| index).collect());
+        if self.flows.len() <= MAX_FLOWS / 2 {
+            return;
+        }
+        let share = MAX_FLOWS / 2 / self.principals.len();
+        let mut idle: Vec<_> = self.flows.iter().filter(|(_, flow)| !flow.is_active()).collect();
+        idle.sort_unstable_by_key(|(_, flow)| (flow.principal, Reverse(flow.seen)));
+        let of_principals = idle.chunk_by(|(_, one), (_, other)| one.principal == other.principal);
+        self.remove_all(of_principals.flat_map(|it| it.iter().skip(share)).map(|(index, _)| *index).collect());
+    }
+
+    fn remove_all(&mut self, flows: Vec<usize>) {
+        for index in flows {
+            let flow = self.flows.remove(index);
+            self.by_name.remove(&flow.name);
+            self.principals.remove_flow(flow.principal);
         }
     }
 
@@ -128,23 +140,93 @@ impl<W> Flows<W> {
         &mut self.flows[index]
     }
 
+    /// A call comes to a flow, while others wait or because it has to wait itself. A flow without waiting calls starts at the
+    /// virtual time. `running`: the flows of the calls that run.
+    pub(super) fn arrive(&mut self, index: usize, running: impl Iterator<Item = usize> + Clone, now: Seconds) {
+        let number = self.flows[index].principal;
+        self.advance(index, now);
+        if self.queued.is_empty() {
+            self.level_principals(running.clone(), now);
+        }
+        if self.principals.get(number).waiting == 0 {
+            self.level_flows(number, running, now);
+        }
+        let (flow, time) = (&mut self.flows[index], self.principals.time);
+        let principal = self.principals.get_mut(number);
+        if principal.waiting == 0 {
+            principal.used.raise(time, now);
+        }
+        if flow.waiting.is_empty() {
+            flow.used.raise(principal.time, now);
+        }
+    }
+
+    /// Nobody waited until now, so what was used is no debt: the principals that have calls running start even.
+    fn level_principals(&mut self, running: impl Iterator<Item = usize> + Clone, now: Seconds) {
+        for index in running.clone() {
+            let used = self.principal(&self.flows[index]).used.used(now);
+            self.principals.advance(used);
+        }
+        let time = self.principals.time;
+        for index in running {
+            self.principals.get_mut(self.flows[index].principal).used.raise(time, now);
+        }
+    }
+
+    /// The same for the flows of a principal that had no call waiting.
+    fn level_flows(&mut self, number: usize, running: impl Iterator<Item = usize> + Clone, now: Seconds) {
+        let principal = self.principals.get_mut(number);
+        for index in running.clone() {
+            let flow = &self.flows[index];
+            if flow.principal == number {
+                principal.advance(flow.used.used(now));
+            }
+        }
+        for index in running {
+            let flow = &mut self.flows[index];
+            if flow.principal == number {
+                flow.used.raise(principal.time, now);
+            }
+        }
+    }
+
+    /// Advances virtual time to the least that any waiting one has used: that of the principals, and that of the flows of this
+    /// flow's principal.
+    pub(super) fn advance(&mut self, index: usize, now: Seconds) {
+        let number = self.flows[index].principal;
+        let waiting = || self.queued.iter().map(|index| &self.flows[*index]);
+        let least = waiting().map(|flow| self.principal(flow).used.used(now)).reduce(f64::min);
+        let siblings = waiting().filter(|flow| flow.principal == number);
+        let least_of_siblings = siblings.map(|flow| flow.used.used(now)).reduce(f64::min);
+        least.into_iter().for_each(|it| self.principals.advance(it));
+        least_of_siblings.into_iter().for_each(|it| self.principals.get_mut(number).advance(it));
+    }
+
     /// A call of a flow starts.
-    pub(super) fn start(&mut self, index: usize) {
+    pub(super) fn start(&mut self, index: usize, now: Seconds) {
         let flow = &mut self.flows[index];
-        flow.running += 1;
-        self.principals.start(flow.principal);
+        flow.used.start(now);
+        self.principals.get_mut(flow.principal).used.start(now);
     }
 
-    /// A running call of a flow ends.
-    pub(super) fn end(&mut self, index: usize) {
+    /// A call of a flow ends.
+    pub(super) fn end(&mut self, index: usize, started: Seconds, now: Seconds) {
         let flow = &mut self.flows[index];
-        flow.running -= 1;
-        self.principals.end(flow.principal);
+        let principal = self.principals.get_mut(flow.principal);
+        flow.used.end(started, now);
+        principal.used.end(started, now);
+        // What was used while nobody waited is no debt.
+        if principal.waiting == 0 {
+            principal.advance(flow.used.used(now));
+        }
+        let used = principal.used.used(now);
+        if self.queued.is_empty() {
+            self.principals.advance(used);
+        }
     }
 
-    /// How many calls of a flow's principal run.
-    pub(super) fn running_of_principal(&self, flow: &Flow<W>) -> usize {
-        self.principals.running(flow.principal)
+    pub(super) fn principal(&self, flow: &Flow<W>) -> &Principal {
+        self.principals.get(flow.principal)
     }
 
     /// The flows that have calls waiting.
@@ -154,37 +236,44 @@ impl<W> Flows<W> {
 
     /// A call waits, as the last of its flow.
     pub(super) fn push(&mut self, index: usize, call: Waiting<W>) {
-        let waiting = &mut self.flows[index].waiting;
-        if waiting.is_empty() {
+        let flow = &mut self.flows[index];
+        if flow.waiting.is_empty() {
             self.queued.push(index);
         }
-        waiting.push_back(call);
+        flow.waiting.push_back(call);
+        self.principals.get_mut(flow.principal).waiting += 1;
     }
 
     /// The call of a flow that has waited longest, which waits no more.
     pub(super) fn pop_first(&mut self, index: usize) -> Option<Waiting<W>> {
-        let call = self.flows[index].waiting.pop_front();
-        self.settle(index);
-        call
+        self.take(index, VecDeque::pop_front)
     }
 
     /// The call of a flow that came last, which waits no more.
     pub(super) fn pop_last(&mut self, index: usize) -> Option<Waiting<W>> {
-        let call = self.flows[index].waiting.pop_back();
-        self.settle(index);
-        call
+        self.take(index, VecDeque::pop_back)
     }
 
     /// A call waits no more.
     pub(super) fn remove(&mut self, index: usize, number: u64) {
-        self.flows[index].waiting.retain(|it| it.ticket.number != number);
-        self.settle(index);
+        self.take(index, |waiting| {
+            let at = waiting.iter().position(|it| it.ticket.number == number)?;
+            waiting.remove(at)
+        });
     }
 
-    fn settle(&mut self, index: usize) {
-        if self.flows[index].waiting.is_empty() {
+    fn take(
+        &mut self,
+        index: usize,
+        take: impl FnOnce(&mut VecDeque<Waiting<W>>) -> Option<Waiting<W>>,
+    ) -> Option<Waiting<W>> {
+        let flow = &mut self.flows[index];
+        let call = take(&mut flow.waiting)?;
+        self.principals.get_mut(flow.principal).waiting -= 1;
+        if flow.waiting.is_empty() {
             self.queued.retain(|it| *it != index);
         }
+        Some(call)
     }
 }
 
@@ -194,9 +283,10 @@ mod tests {
 
     #[test]
     fn flows_without_calls_are_forgotten_and_those_with_calls_are_not() {
-        let (mut flows, now) = (Flows::<()>::new(), Instant::now());
+        let now = Instant::now();
+        let mut flows = Flows::<()>::new();
         let busy = flows.of("", "busy", now);
-        flows.start(busy);
+        flows.start(busy, Seconds::between(now, now));
         for number in 0..10 * MAX_FLOWS {
             flows.of("", &number.to_string(), now);
         }
@@ -206,19 +296,37 @@ mod tests {
     }
 
     #[test]
-    fn a_principal_is_known_while_it_has_a_flow() {
-        let (mut flows, now) = (Flows::<()>::new(), Instant::now());
+    fn a_principal_with_many_sessions_does_not_push_out_those_of_others() {
+        let now = Instant::now();
+        let mut flows = Flows::<()>::new();
+        let quiet = flows.of("quiet", "", now);
+        for number in 0..10 * MAX_FLOWS {
+            flows.of("many", &number.to_string(), now);
+        }
+        assert!(flows.flows.len() <= MAX_FLOWS, "{}", flows.flows.len());
+        assert_eq!(flows.of("quiet", "", now), quiet);
+    }
+
+    #[test]
+    fn a_principal_is_known_while_it_has_a_flow_and_new_when_it_comes_back() {
+        let now = Instant::now();
+        let mut flows = Flows::<()>::new();
         let [one, two, other] =
             [("a", "1"), ("a", "2"), ("b", "1")].map(|(name, session)| flows.of(name, session, now));
-        [one, one, two, other].into_iter().for_each(|it| flows.start(it));
-        flows.end(one);
-        let running = |it| flows.running_of_principal(flows.get(it));
-        assert_eq!([one, two, other].map(running), [2, 2, 1]);
-        flows.end(other);
+        let (began, ended) = (Seconds::between(now, now), Seconds::between(now, now + IDLE));
+        [one, one, two, other].into_iter().for_each(|it| flows.start(it, began));
+        flows.end(one, began, ended);
+        let running = |flows: &Flows<()>, it| flows.principal(flows.get(it)).used.running();
+        assert_eq!([one, two, other].map(|it| running(&flows, it)), [2, 2, 1]);
+        flows.end(other, began, ended);
         let later = now + IDLE * 2;
         for number in 0..MAX_FLOWS {
             flows.of("c", &number.to_string(), later);
         }
-        assert_eq!(flows.principals.len(), 2, "b has no call, and is forgotten");
+        assert_eq!(flows.principals.names(), ["a", "c"], "b has no call, and is forgotten");
+        assert_eq!(running(&flows, one), 2);
+        let again = flows.of("b", "1", later);
+        let principal = flows.principal(flows.get(again));
+        assert_eq!((principal.used.running(), principal.used.used(ended), principal.waiting), (0, 0.0, 0));
     }
 }

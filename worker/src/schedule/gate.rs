@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use tokio::sync::oneshot::{self, error::RecvError};
 
-use super::book::{Arrival, Arrived, Book, Bounds, Ending, Next, Refusal};
+use super::book::{Arrival, Arrived, Book, Bounds, Ending, Next, Rank, Refusal};
 use super::flows::Ticket;
 use super::pace::SHORT;
 
@@ -23,21 +23,21 @@ pub(super) struct Place {
     gate: Arc<Gate>,
     /// None once it was given back.
     ticket: Option<Ticket>,
-    /// How many calls its caller had running when it was granted, this one included.
-    rank: usize,
+    /// When it was granted.
+    rank: Rank,
     /// Whether a call ran here to its own end, as far as is known: then the time it took is its pace.
     is_whole: AtomicBool,
 }
 
 /// A call that waits, and stops waiting when it is dropped.
 struct Queued<'a> {
-    gate: &'a Gate,
+    gate: &'a Arc<Gate>,
     ticket: Ticket,
 }
 
 impl Place {
     /// A call that never starts leaves it cut short.
-    fn new(gate: &Arc<Gate>, ticket: Ticket, rank: usize) -> Self {
+    fn new(gate: &Arc<Gate>, ticket: Ticket, rank: Rank) -> Self {
         Self { gate: Arc::clone(gate), ticket: Some(ticket), rank, is_whole: AtomicBool::new(false) }
     }
 
@@ -46,8 +46,8 @@ impl Place {
         self.is_whole.store(is_whole, Ordering::Relaxed);
     }
 
-    /// How many calls its caller had running when it was granted, this one included.
-    pub(super) fn rank(&self) -> usize {
+    /// What was known of the call when the place was granted.
+    pub(super) fn rank(&self) -> Rank {
         self.rank
     }
 }
@@ -77,26 +77,26 @@ impl Gate {
     /// # Errors
     /// The call is refused: at once, because another one needs its place in the queue more, or because it waited too long.
     pub(super) async fn enter(self: &Arc<Self>, arrival: Arrival<'_>) -> Result<Place, Refusal> {
-        let (arrived, rank, is_reserve_full) = {
+        let (ticket, granted, evicted, may_become_reserved) = {
             let (mut book, now) = (self.book(), Instant::now());
             let arrived = book.arrive(arrival, oneshot::channel, now);
             self.grant(&mut book, now);
-            let rank = if let Arrived::Runs(ticket) = &arrived { book.running_beside(*ticket) } else { 0 };
-            (arrived, rank, book.is_reserve_full())
-        };
-        let (ticket, granted, evicted) = match arrived {
-            Arrived::Runs(ticket) => return Ok(Place::new(self, ticket, rank)),
-            Arrived::Refused(refusal) => return Err(refusal),
-            Arrived::Waits { ticket, granted, evicted } => (ticket, granted, evicted),
+            match arrived {
+                Arrived::Runs(ticket) => return Ok(Place::new(self, ticket, book.rank(ticket))),
+                Arrived::Refused(refusal) => return Err(refusal),
+                Arrived::Waits { ticket, granted, evicted } => {
+                    (ticket, granted, evicted, book.may_become_reserved(ticket))
+                }
+            }
         };
         // The evicted call sees its sender dropped.
         drop(evicted);
         let _queued = Queued { gate: self, ticket };
-        let granted = if is_reserve_full { self.ask_again(granted).await } else { granted.await };
+        let granted = if may_become_reserved { self.ask_again(granted).await } else { granted.await };
         granted.unwrap_or(Err(Refusal::Full))
     }
 
-    /// Waits, and checks the reserve periodically: a call that gives its reserved place back goes on and wakes nobody.
+    /// Waits, and checks the reserve periodically: a call that gives its reserved place back runs on and wakes nobody.
     async fn ask_again(self: &Arc<Self>, mut granted: oneshot::Receiver<Granted>) -> Result<Granted, RecvError> {
         loop {
             match tokio::time::timeout(SHORT, &mut granted).await {
@@ -117,8 +117,7 @@ impl Gate {
                     continue;
                 }
             };
-            let rank = book.running_beside(ticket);
-            if let Err(Ok(mut place)) = waiter.send(Ok(Place::new(self, ticket, rank))) {
+            if let Err(Ok(mut place)) = waiter.send(Ok(Place::new(self, ticket, book.rank(ticket)))) {
                 // Its call is gone. Not by drop, which would lock the book again.
                 place.ticket = None;
                 book.leave(ticket, Ending::CutShort, now);
@@ -130,7 +129,11 @@ impl Gate {
 impl Drop for Queued<'_> {
     fn drop(&mut self) {
         // A place that was granted meanwhile is in the channel, which drops it.
-        self.gate.book().give_up(self.ticket, Instant::now());
+        let (mut book, now) = (self.gate.book(), Instant::now());
+        if book.give_up(self.ticket, now) {
+            // With one caller less, others may have more of the reserve.
+            self.gate.grant(&mut book, now);
+        }
     }
 }
 
@@ -142,5 +145,36 @@ impl Drop for Place {
             book.leave(ticket, ending, now);
             self.gate.grant(&mut book, now);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::schedule::pace::Skill;
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    #[tokio::test]
+    async fn a_short_call_gets_the_reserved_place_that_a_longer_one_gives_back() {
+        let gate = Gate::new(Bounds { places: 1, reserved: 1, most_waiting: 8 });
+        let [unknown, short, long]: [Arc<Skill>; 3] = Default::default();
+        short.pace.observe(Duration::from_millis(1));
+        long.pace.observe(Duration::from_secs(5));
+        let deadline = Instant::now() + PATIENCE;
+        let enter = |session, skill| gate.enter(Arrival { principal: "", session, skill, deadline });
+        let first = enter("busy", &unknown).await.unwrap();
+        // Its caller has more than an even share until the first call ends, when a long one of another goes first.
+        let mut waits = Box::pin(enter("busy", &short));
+        let mut goes_first = Box::pin(enter("other", &long));
+        assert!(futures_util::poll!(&mut waits).is_pending() && futures_util::poll!(&mut goes_first).is_pending());
+        let _reserved = enter("new", &unknown).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        drop(first);
+        let _open = goes_first.await.unwrap();
+        // Nothing ends any more.
+        tokio::time::timeout(PATIENCE / 2, waits).await.expect("the reserved place is given back").unwrap();
     }
 }

@@ -290,13 +290,63 @@ fn long_calls_cannot_keep_the_reserve() {
 
 #[test]
 fn a_principal_with_many_sessions_gets_no_more_than_one_with_one() {
+    // Also where the places can't be divided evenly.
+    for places in [1, 3, 5, 16] {
+        let skill: Arc<Skill> = Arc::default();
+        let mut callers: Vec<_> =
+            (0..20).map(|it| Caller { principal: "many", ..caller(it, &skill, LONG, ms(0), 5) }).collect();
+        callers.push(Caller { principal: "one", ..caller("", &skill, LONG, ms(0), 50) });
+        callers.iter_mut().for_each(|it| it.patience = Duration::from_secs(300));
+        let mut simulation = Simulation::new(bounds(places), callers);
+        simulation.run(Duration::from_secs(600));
+        let many: Duration = simulation.got[..20].iter().map(|got| got.ran).sum();
+        let ratio = many.as_secs_f64() / simulation.got[20].ran.as_secs_f64();
+        assert!((0.8..1.25).contains(&ratio), "{places} places: {ratio}");
+    }
+}
+
+#[test]
+fn sessions_of_a_principal_get_even_shares_also_those_that_come_later() {
     let skill: Arc<Skill> = Arc::default();
-    let mut callers: Vec<_> =
-        (0..20).map(|it| Caller { principal: "many", ..caller(it, &skill, LONG, ms(0), 5) }).collect();
-    callers.push(Caller { principal: "one", ..caller("", &skill, LONG, ms(0), 50) });
-    let mut simulation = Simulation::new(bounds(16), callers);
-    simulation.run(Duration::from_secs(300));
-    let many: Duration = simulation.got[..20].iter().map(|got| got.ran).sum();
-    let ratio = many.as_secs_f64() / simulation.got[20].ran.as_secs_f64();
-    assert!((0.8..1.25).contains(&ratio), "{ratio} {:?}", simulation.got[20].waited.len());
+    let of =
+        |principal, it| Caller { principal, patience: Duration::from_secs(300), ..caller(it, &skill, LONG, ms(0), 5) };
+    let mut callers: Vec<_> = (0..4).map(|it| of("many", it)).collect();
+    callers.push(of("one", 4));
+    callers.push(Caller { at_once: 0, ..of("many", 5) });
+    let mut simulation = Simulation::new(bounds(3), callers);
+    simulation.run(Duration::from_secs(600));
+    let before = simulation.got.clone();
+    (0..5).for_each(|_| simulation.at(simulation.now, Happens::Calls { caller: 5 }));
+    simulation.run(Duration::from_secs(1800));
+    let got = |it: usize| (simulation.got[it].ran - before[it].ran).as_secs_f64();
+    let mean = got(4) / 5.0;
+    let ratios = [0, 1, 2, 3, 5].map(|it| got(it) / mean);
+    assert!(ratios.iter().all(|it| (0.8..1.25).contains(it)), "{ratios:?}");
+}
+
+/// However long a principal used what another left, it is not starved for it.
+#[test]
+fn using_what_others_leave_costs_little_later() {
+    let of = |principal, skill: &_, runs, pause, at_once| Caller {
+        principal,
+        patience: Duration::from_secs(300),
+        ..caller("", skill, runs, pause, at_once)
+    };
+    for places in [1, 3, 5, 16] {
+        let (slow, quick): (Arc<Skill>, Arc<Skill>) = Default::default();
+        let callers = vec![
+            of("greedy", &slow, LONG, ms(0), 3 * places),
+            of("modest", &quick, ms(5), ms(45), 1),
+            of("late", &slow, LONG, ms(0), 0),
+        ];
+        let bounds = Bounds { places, reserved: 0, most_waiting: 1024 };
+        let mut simulation = Simulation::new(bounds, callers);
+        simulation.run(Duration::from_secs(3600));
+        let before = simulation.got[0].ran;
+        (0..3 * places).for_each(|_| simulation.at(simulation.now, Happens::Calls { caller: 2 }));
+        simulation.run(Duration::from_secs(3600 + 200));
+        let (greedy, late) = (simulation.got[0].ran - before, simulation.got[2].ran);
+        let ratio = late.as_secs_f64() / greedy.as_secs_f64();
+        assert!((0.8..1.25).contains(&ratio), "{places} places: {ratio}, {late:?} of {greedy:?}");
+    }
 }

@@ -20,10 +20,11 @@ pub(super) const PART: u32 = 8;
 pub(super) struct Stagger(Option<Instant>);
 
 impl Stagger {
-    /// When a call that has a place now starts, if its skill's calls take this long. A short one does not wait.
+    /// When a call that has a place now starts, if it is expected to take this long. A short one does not wait.
     pub(super) fn start(&mut self, pace: Option<Duration>, places: usize, now: Instant) -> Option<Instant> {
         let pace = pace.filter(|pace| *pace > SHORT)?;
-        let start = self.0.map_or(now, |next| next.max(now));
+        // Calls that were cancelled before they started must not delay others for longer than a full gate would.
+        let start = self.0.map_or(now, |next| next.clamp(now, now + pace / PART));
         let places = u32::try_from(places.max(1)).unwrap_or(u32::MAX);
         self.0 = Some(start + APART.min(pace / places.saturating_mul(PART)));
         (start > now).then_some(start)
@@ -54,6 +55,16 @@ mod tests {
         }
         assert_eq!(stagger.start(Some(SHORT), 8, now), None);
         assert_eq!(stagger.start(None, 8, now), None);
+    }
+
+    #[test]
+    fn calls_that_are_cancelled_before_they_start_delay_the_next_by_an_eighth_of_a_call_at_most() {
+        let (mut stagger, now) = (Stagger::default(), Instant::now());
+        for _ in 0..100_000 {
+            stagger.start(Some(LONG), 8, now);
+        }
+        assert_eq!(stagger.start(Some(LONG), 8, now), Some(now + LONG / PART));
+        assert_eq!(stagger.start(Some(SHORT * 2), 8, now), Some(now + SHORT * 2 / PART));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What a gate decides, call by call.
 
+mod turns;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -32,6 +34,68 @@ fn a_full_queue_makes_room_for_whoever_has_less_in_it() {
     assert!(matches!(arrives(&mut book, "modest", 7), Arrived::Waits { evicted: Some(3), .. }));
     assert!(matches!(arrives(&mut book, "modest", 8), Arrived::Refused(Refusal::Full)));
     assert_eq!((book.running(), book.len()), (1, 5));
+}
+
+#[test]
+fn a_full_queue_makes_room_for_a_principal_that_has_less_in_it_however_many_sessions_others_have() {
+    let (skill, now): (Arc<Skill>, _) = (Arc::default(), Instant::now());
+    let mut book = Book::new(Bounds { places: 1, reserved: 0, most_waiting: 4 }, now);
+    let arrives = |book: &mut Book<usize>, principal: &str, number: usize| {
+        let session = number.to_string();
+        let arrival = Arrival { principal, session: &session, skill: &skill, deadline: now + PATIENCE };
+        book.arrive(arrival, || (number, ()), now)
+    };
+    for number in 0..5 {
+        assert!(matches!(arrives(&mut book, "many", number), Arrived::Runs(_) | Arrived::Waits { evicted: None, .. }));
+    }
+    for number in [5, 6] {
+        assert!(matches!(arrives(&mut book, "one", number), Arrived::Waits { evicted: Some(1..=4), .. }));
+    }
+    assert!(matches!(arrives(&mut book, "one", 7), Arrived::Refused(Refusal::Full)));
+    assert!(matches!(arrives(&mut book, "many", 8), Arrived::Refused(Refusal::Full)));
+    assert_eq!((book.running(), book.len()), (1, 5));
+}
+
+#[test]
+fn beside_a_principal_with_as_many_calls_a_session_takes_the_room_of_a_longer_one_of_its_own() {
+    for [first, second] in [["a", "b"], ["b", "a"]] {
+        let (skill, now): (Arc<Skill>, _) = (Arc::default(), Instant::now());
+        let mut book = Book::new(Bounds { places: 1, reserved: 0, most_waiting: 6 }, now);
+        let arrives = |book: &mut Book<(&'static str, &'static str)>, principal, session| {
+            let arrival = Arrival { principal, session, skill: &skill, deadline: now + PATIENCE };
+            book.arrive(arrival, || ((principal, session), ()), now)
+        };
+        assert!(matches!(arrives(&mut book, "runs", ""), Arrived::Runs(_)));
+        for principal in [first, second, first, second, first, second] {
+            assert!(matches!(arrives(&mut book, principal, "long"), Arrived::Waits { evicted: None, .. }));
+        }
+        for principal in [first, second] {
+            let Arrived::Waits { evicted, .. } = arrives(&mut book, principal, "short") else { panic!("{principal}") };
+            assert_eq!(evicted, Some((principal, "long")));
+            assert!(matches!(arrives(&mut book, principal, "short"), Arrived::Refused(Refusal::Full)));
+        }
+    }
+}
+
+#[test]
+fn the_estimate_lets_each_principal_have_one_turn_before_a_call() {
+    let (skill, began): (Arc<Skill>, _) = (Arc::default(), Instant::now());
+    let mut book = Book::new(Bounds { places: 1, reserved: 0, most_waiting: 100 }, began);
+    let arrives = |book: &mut Book<()>, principal, session, left: Duration, now: Instant| {
+        let arrival = Arrival { principal, session, skill: &skill, deadline: now + left };
+        book.arrive(arrival, || ((), ()), now)
+    };
+    let Arrived::Runs(first) = arrives(&mut book, "a", "", PATIENCE, began) else { panic!("a place is free") };
+    let now = began + ms(1000);
+    book.leave(first, Ending::Whole, now);
+    for principal in ["a", "b", "c"] {
+        for session in ["1", "2", "3"] {
+            let _ = arrives(&mut book, principal, session, PATIENCE * 100, now);
+        }
+    }
+    // A turn of each, its own, and a quarter more: 5 s. Then it runs for another.
+    assert!(matches!(arrives(&mut book, "d", "", ms(5900), now), Arrived::Refused(Refusal::Late { .. })));
+    assert!(matches!(arrives(&mut book, "d", "", ms(6100), now), Arrived::Waits { .. }));
 }
 
 #[test]
@@ -144,6 +208,25 @@ fn a_call_that_once_took_long_does_not_make_the_short_calls_of_new_sessions_look
     }
     // Six wait, for less than a second each, and one call may take five.
     assert!(matches!(arrives(&mut book, "new", ms(14_000)), Arrived::Waits { .. }));
+}
+
+#[test]
+fn a_call_that_was_cut_short_does_not_keep_new_sessions_from_its_skill() {
+    let skill: Arc<Skill> = Arc::default();
+    let began = Instant::now();
+    let mut book = Book::new(Bounds { places: 2, reserved: 0, most_waiting: 100 }, began);
+    let arrives = |book: &mut Book<()>, session: &str| {
+        let arrival = Arrival { principal: "", session, skill: &skill, deadline: began + PATIENCE };
+        book.arrive(arrival, || ((), ()), began)
+    };
+    for (ran, ending) in [(ms(5), Ending::Whole), (PATIENCE, Ending::CutShort)] {
+        let Arrived::Runs(call) = arrives(&mut book, "hangs") else { panic!("it is free") };
+        book.leave(call, ending, began + ran);
+    }
+    for session in ["new-0", "new-1"] {
+        assert!(matches!(arrives(&mut book, session), Arrived::Runs(_)));
+    }
+    assert!(matches!(arrives(&mut book, "new-2"), Arrived::Waits { .. }));
 }
 
 #[test]
