@@ -8,8 +8,9 @@ use std::io::{Result, Write, stderr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use openskill_log::turns::Turns;
 use openskill_redact::Redactor;
 
 /// The name of the thread that writes.
@@ -20,6 +21,12 @@ const BATCH_WINDOW: Duration = Duration::from_millis(5);
 
 /// A batch of this size is written at once. A thread that would queue more than four times as much waits.
 const BATCH_BYTES: usize = 64 * 1024;
+
+/// The thread does not yield in a batch of more bytes: callers would soon have to wait for it.
+const LATE_BYTES: usize = 2 * BATCH_BYTES;
+
+/// Nor does it yield once a batch has taken this long.
+const LATE: Duration = Duration::from_millis(20);
 
 /// Lines that are queued to be written.
 #[derive(Debug, Default)]
@@ -105,11 +112,16 @@ impl Lines {
             return lines;
         }
         let mut redacted = String::with_capacity(lines.len());
+        let (mut turns, began) = (Turns::begin(), Instant::now());
+        let is_large = lines.len() > LATE_BYTES;
         for line in lines.split_inclusive('\n') {
             // Nobody else writes the log: a mistake in redaction must cost no more than this line.
             match catch_unwind(AssertUnwindSafe(|| self.redactor.text(line))) {
                 Ok(line) => redacted.push_str(&line),
                 Err(_) => redacted.push_str(&not_redacted(line)),
+            }
+            if !is_large && began.elapsed() < LATE {
+                turns.yield_if_over();
             }
         }
         Cow::Owned(redacted)

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use openskill_log::turns::Turns;
 use openskill_metrics::telemetry::TELEMETRY;
 use tokio::sync::broadcast;
 
@@ -23,6 +24,9 @@ const GATHER: Duration = Duration::from_millis(10);
 
 /// How many recordings are taken before the thread looks at anything else.
 const MAX_ROUND: usize = 16 * 1024;
+
+/// The thread does not yield after recordings that waited for longer: on a busy machine, it would fall further behind.
+const LATE: Duration = Duration::from_millis(100);
 
 /// How often old files are looked for while no calls end.
 const TIDY_INTERVAL: Duration = Duration::from_secs(60);
@@ -87,7 +91,10 @@ impl Writer {
     pub(super) fn run(mut self) {
         let mut tidied = Instant::now();
         loop {
-            if let Some(first) = self.queue.wait(TIDY_INTERVAL) {
+            // The last round may have consumed the wake-up of `stop`.
+            if !self.is_stopping()
+                && let Some(first) = self.queue.wait(TIDY_INTERVAL)
+            {
                 if !self.is_stopping() {
                     std::thread::park_timeout(GATHER);
                 }
@@ -109,9 +116,13 @@ impl Writer {
 
     /// Writes what waits, as much as one round may take.
     pub(super) fn write_waiting(&mut self) {
+        let mut turns = Turns::begin();
         for _ in 0..MAX_ROUND {
             let Some(recording) = self.queue.next() else { break };
             self.add(&recording);
+            if recording.ended.elapsed() < LATE {
+                turns.yield_if_over();
+            }
         }
         self.flush();
     }
