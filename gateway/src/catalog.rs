@@ -189,8 +189,9 @@ impl Catalog {
         let snapshot = merge(&workers, (&self.definitions, &self.agents, &self.series), &self.current.load());
         // Also of offers that are not listed now: in a rolling update they may be again.
         self.definitions.keep(offered().chain(snapshot.values().map(|entry| &entry.skill)));
-        self.current.store(Arc::new(snapshot));
+        // Stored first: who finds a skill of a server finds the server's prompts and resources, too.
         self.shelf.store(Arc::new(Shelf::merge(&workers)));
+        self.current.store(Arc::new(snapshot));
         workers.iter().filter(|worker| worker.is_serving()).for_each(|worker| worker.mark_listed());
         self.changes.send_modify(|change| *change += 1);
     }

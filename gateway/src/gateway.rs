@@ -292,7 +292,7 @@ fn tasks(config: &TasksConfig) -> std::io::Result<Tasks> {
     let times = Times { after: config.after, ttl: config.lifetime };
     let opened = match Tasks::open(config.file.as_deref(), times) {
         Err(error) if config.is_default => {
-            tracing::info!(%error, "tasks of MCP clients end with this process");
+            tracing::info!(%error, "tasks of MCP clients are kept in memory: their default file cannot be opened, perhaps because another gateway has it");
             Tasks::open(None, times)
         }
         opened => opened,
