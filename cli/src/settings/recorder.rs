@@ -38,7 +38,9 @@ pub(super) fn read(reader: &mut Reader<'_>) -> RecorderSettings {
     let (sanitizes, contacts) = (reader.flag(names::TRACE_SANITIZE), reader.flag(names::REDACT_CONTACTS));
     let markdown_is_raw = reader.flag(names::TRACE_MD_RAW);
     let rules = rules(reader);
-    let redaction = sanitizes.then(|| rules.emails(contacts).phones(contacts));
+    // What the file turns on stays on.
+    let rules = if contacts { rules.emails(true).phones(true) } else { rules };
+    let redaction = sanitizes.then_some(rules);
     let dir = dir(reader.raw.value(names::TRACE_DIR));
     RecorderSettings { dir, max_bytes, max_age, redaction, markdown_is_raw }
 }

@@ -67,7 +67,8 @@ pub(crate) fn after_word(
     if let Some(is_credential) = scheme(&text[word..end]) {
         return after_scheme(text, end, is_credential);
     }
-    if !ahead.is_near(text, end) {
+    // What an escape hides is found where the escapes are read.
+    if text[end] == b'%' || !ahead.is_near(text, end) {
         return None;
     }
     let kind = known.kind(text, word.saturating_sub(BEFORE), end, names)?;

@@ -81,6 +81,28 @@ async fn nothing_is_redacted_if_a_setting_says_so_and_a_warning_too() {
 }
 
 #[tokio::test]
+async fn a_rule_file_adds_names_and_turns_on_addresses_and_so_does_a_setting() {
+    let folder = Folder::new();
+    let rules = folder.write("rules.toml", "emails = true\nnames = [\"employee_number\"]\n");
+    let rules = rules.to_string_lossy().into_owned();
+    let input = json!({"employee_number": "E-48213", "text": "mail ada@example.com or call +49 30 901820"});
+    let both = json!({"employee_number": "***", "text": "mail *** or call ***"});
+    for (settings, expected) in [
+        (
+            vec![("OPENSKILL_REDACT_RULES", rules.as_str())],
+            json!({"employee_number": "***", "text": "mail *** or call +49 30 901820"}),
+        ),
+        (vec![("OPENSKILL_REDACT_RULES", rules.as_str()), ("OPENSKILL_REDACT_CONTACTS", "1")], both),
+        (vec![], input.clone()),
+    ] {
+        let setup = settings.iter().fold(Setup::up(), |setup, (name, value)| setup.with(name, value));
+        let system = setup.start().await;
+        call(&system, "contacts", request("in_echo", input.clone())).await;
+        assert_eq!(events(&system, "contacts").await[0]["arguments"], expected, "{settings:?}");
+    }
+}
+
+#[tokio::test]
 async fn hostile_text_stays_one_line_an_event() {
     let folder = Folder::new();
     let system = Setup::up().with("OPENSKILL_TRACE_DIR", folder.path().display()).start().await;

@@ -202,6 +202,9 @@ fn value_of(text: &str) -> Result<Value> {
     if let Ok(number) = text.parse() {
         return Ok(Value::Number(number));
     }
+    if !text.starts_with(['"', '\'']) {
+        return Err(format!("`{text}` is neither true nor false, nor a number: put a string in double quotes"));
+    }
     match string(text)? {
         (text, "") => Ok(Value::Text(text)),
         (_, rest) => Err(format!("`{rest}` follows the string: remove it")),

@@ -72,6 +72,7 @@ pub fn hostile(length: usize) -> Vec<(String, String)> {
         "token=${",
         "secret: [",
         "api_key=<",
+        "api_key%",
         "--password ",
         "--token --token ",
         "-u a:",
