@@ -9,7 +9,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tonic::Code;
 
-use self::difference::differences;
+use self::difference::Differences;
 use super::input::json_or_file;
 use super::trace::recorded::{Call, calls, redacted_at};
 use super::{client, trace};
@@ -114,25 +114,30 @@ fn compare(call: &Call, result: &SkillResult) -> ExitCode {
     if let Some(error) = &result.error {
         complain(&format!("{}\n", error.message));
     }
-    let mut found = Vec::new();
-    if call.code() != code {
-        found.push(format!("- code: {}\n+ code: {code}\n", call.code()));
-    }
     let recorded = call.event("result").map(|it| &it.fields);
-    match recorded.and_then(|it| it.get("data")) {
-        Some(before) => found.extend(differences(before, &data)),
+    let mut found = match recorded.and_then(|it| it.get("data")) {
+        Some(before) => Differences::of(before, &data),
         None if recorded.is_some_and(|it| it.get("data_text").is_some()) => {
             complain("the recorded result was cut: results are not compared\n");
+            Differences::default()
         }
-        None => found.extend(differences(&Value::Null, &data)),
+        None => Differences::of(&Value::Null, &data),
+    };
+    if call.code() != code {
+        found.lines.insert(0, format!("- code: {}\n+ code: {code}\n", call.code()));
     }
-    if found.is_empty() {
+    let Differences { lines, redacted } = found;
+    if redacted > 0 {
+        let redacted = counted(redacted, "redacted value");
+        complain(&format!("{redacted} in the recording: only the text around a mask is compared\n"));
+    }
+    if lines.is_empty() {
         say_json(&pretty(&data.to_string()));
         complain("same result\n");
         return ExitCode::SUCCESS;
     }
-    found.iter().for_each(|it| say(it));
-    complain(&format!("{}\n", counted(found.len(), "difference")));
+    lines.iter().for_each(|it| say(it));
+    complain(&format!("{}\n", counted(lines.len(), "difference")));
     ExitCode::from(FAILED)
 }
 

@@ -37,7 +37,8 @@ fn key(client: McpClient) -> &'static str {
 /// The arguments of `openskill`. Paths are absolute: a client starts it anywhere. A key is never among them.
 fn arguments(served: &Served, here: &Path) -> Vec<String> {
     let mut arguments = vec!["mcp".to_owned()];
-    let absolute = |path: &str| here.join(path).to_string_lossy().into_owned();
+    // Without `.`: people read it.
+    let absolute = |path: &str| here.join(path).components().collect::<PathBuf>().to_string_lossy().into_owned();
     let mut add = |flag: &str, value: String| arguments.extend([flag.to_owned(), value]);
     if let Some(view) = &served.view {
         add("--view", view.clone());
@@ -167,7 +168,7 @@ mod tests {
         let in_view = super::arguments(&in_view, Path::new("/home/me"));
         assert_eq!(in_view[1..3], ["--view", "research"]);
         let own = arguments(None);
-        assert_eq!((own[1].as_str(), own[2].as_str()), ("--skills-dir", "/home/me/./worker/skills"));
+        assert_eq!((own[1].as_str(), own[2].as_str()), ("--skills-dir", "/home/me/worker/skills"));
         assert!(!own.concat().contains("s3cret"));
     }
 }

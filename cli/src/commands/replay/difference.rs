@@ -2,45 +2,68 @@
 
 use serde_json::Value;
 
-use crate::commands::trace::recorded::is_redacted;
+use crate::commands::trace::recorded::{MASK, is_redacted};
 
 /// How many differences are listed.
 const MAX: usize = 100;
 
-/// The differences, each as the lines of a diff: JSON pointer and value. Values that were redacted are not compared.
-pub(super) fn differences(before: &Value, after: &Value) -> Vec<String> {
-    let mut found = Vec::new();
-    compare(Some(before), Some(after), "", &mut found);
-    found
+/// How a result differs from a recorded one.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Differences {
+    /// Each as the lines of a diff: JSON pointer and value.
+    pub(super) lines: Vec<String>,
+    /// Values that were redacted in the recording. Only the text around a mask is compared.
+    pub(super) redacted: usize,
 }
 
-fn compare(before: Option<&Value>, after: Option<&Value>, path: &str, found: &mut Vec<String>) {
-    if before == after || found.len() >= MAX {
-        return;
+impl Differences {
+    pub(super) fn of(before: &Value, after: &Value) -> Self {
+        let mut found = Self::default();
+        found.compare(Some(before), Some(after), "");
+        found
     }
-    match (before, after) {
-        (Some(Value::String(text)), _) if is_redacted(text) => {}
-        (Some(Value::Object(one)), Some(Value::Object(other))) => {
-            let added = other.keys().filter(|key| !one.contains_key(*key));
-            for key in one.keys().chain(added) {
-                let path = format!("{path}/{}", key.replace('~', "~0").replace('/', "~1"));
-                compare(one.get(key), other.get(key), &path, found);
+
+    fn compare(&mut self, before: Option<&Value>, after: Option<&Value>, path: &str) {
+        if before == after || self.lines.len() >= MAX {
+            return;
+        }
+        match (before, after) {
+            (Some(Value::String(text)), Some(after)) if is_redacted(text) && may_be(text, after) => self.redacted += 1,
+            (Some(Value::Object(one)), Some(Value::Object(other))) => {
+                let added = other.keys().filter(|key| !one.contains_key(*key));
+                for key in one.keys().chain(added) {
+                    let path = format!("{path}/{}", key.replace('~', "~0").replace('/', "~1"));
+                    self.compare(one.get(key), other.get(key), &path);
+                }
+            }
+            (Some(Value::Array(one)), Some(Value::Array(other))) => {
+                for index in 0..one.len().max(other.len()) {
+                    self.compare(one.get(index), other.get(index), &format!("{path}/{index}"));
+                }
+            }
+            _ => {
+                let line = |sign: char, value: Option<&Value>| {
+                    value.map_or(String::new(), |value| {
+                        format!("{sign} {}: {value}\n", if path.is_empty() { "data" } else { path })
+                    })
+                };
+                self.lines.push(line('-', before) + &line('+', after));
             }
         }
-        (Some(Value::Array(one)), Some(Value::Array(other))) => {
-            for index in 0..one.len().max(other.len()) {
-                compare(one.get(index), other.get(index), &format!("{path}/{index}"), found);
-            }
-        }
-        _ => {
-            let line = |sign: char, value: Option<&Value>| {
-                value.map_or(String::new(), |value| {
-                    format!("{sign} {}: {value}\n", if path.is_empty() { "data" } else { path })
-                })
-            };
-            found.push(line('-', before) + &line('+', after));
-        }
     }
+}
+
+/// Whether a value may be the one that was redacted: the text around each mask is the same. A mask that stands alone, and the
+/// hash of an id, may have been any value but a list or an object.
+fn may_be(redacted: &str, value: &Value) -> bool {
+    let Value::String(text) = value else {
+        let is_whole = redacted == MASK || !redacted.contains(MASK);
+        return is_whole && !value.is_array() && !value.is_object();
+    };
+    let parts: Vec<&str> = redacted.split(MASK).collect();
+    let [start, middle @ .., end] = &parts[..] else { return true };
+    let rest = text.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
+    rest.is_some_and(|rest| middle.iter().try_fold(rest, |rest, part| Some(rest.split_once(part)?.1)).is_some())
 }
 
 #[cfg(test)]
@@ -55,8 +78,30 @@ mod tests {
         let after = json!({"same": 1, "changed": [1, 3, 4], "new/key": null, "secret": "s3cret"});
         let expected =
             ["- /changed/1: 2\n+ /changed/1: 3\n", "+ /changed/2: 4\n", "- /gone: true\n", "+ /new~1key: null\n"];
-        assert_eq!(differences(&before, &after), expected);
-        assert_eq!(differences(&json!(1), &json!("1")), ["- data: 1\n+ data: \"1\"\n"]);
-        assert!(differences(&before, &before).is_empty());
+        assert_eq!(
+            Differences::of(&before, &after),
+            Differences { lines: expected.map(str::to_owned).into(), redacted: 1 }
+        );
+        assert_eq!(Differences::of(&json!(1), &json!("1")).lines, ["- data: 1\n+ data: \"1\"\n"]);
+        assert_eq!(Differences::of(&before, &before), Differences::default());
+    }
+
+    #[test]
+    fn around_a_mask_the_text_is_compared() {
+        let hash = format!("session_{}", "0a".repeat(16));
+        for (before, after, is_same) in [
+            ("token=*** for bob", json!("token=abc for bob"), true),
+            ("token=*** for bob", json!("completely different"), false),
+            ("*** and *** end", json!("one and two end"), true),
+            ("*** and *** end", json!("one or two end"), false),
+            ("a***a", json!("a"), false),
+            ("***", json!(5), true),
+            ("***", json!([5]), false),
+            ("n=***", json!(5), false),
+            (&hash, json!("abc"), true),
+            (&hash, json!(5), true),
+        ] {
+            assert_eq!(Differences::of(&json!(before), &after).lines.is_empty(), is_same, "{before} {after}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// What stands for a secret.
-const MASK: &str = "***";
+pub(crate) const MASK: &str = "***";
 
 /// An event of a call.
 #[derive(Debug)]
