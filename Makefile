@@ -42,7 +42,8 @@ build: need-rust need-python ## Build the binary (PROFILE=dev for a quick one)
 gateway: need-rust ## Build the program of the gateway's image, without a worker: target/release/openskill-gateway
 	@cargo build --locked --profile $(PROFILE) -p openskill --no-default-features
 	@# Not under the name of the program with a worker: `make build` puts that back at once.
-	@mv $(BINARY) $(BINARY)-gateway
+	@# A program that did not change is still the same file under both names, which mv refuses.
+	@rm -f $(BINARY)-gateway && mv $(BINARY) $(BINARY)-gateway
 
 test: need-rust need-python lint test-venv ## Everything CI runs except bench-instructions
 	$(MAKE) gateway PROFILE=dev

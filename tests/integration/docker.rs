@@ -200,20 +200,20 @@ async fn a_deadline_and_a_cancellation_both_remove_the_container() {
 async fn fifty_calls_leave_nothing_behind() {
     let Some(image) = Image::or_skip() else { return };
     let echo = own("many");
-    let (system, _folder) = serve(&[image.skill(&echo, "(sleep 100 &) ; cat", "")]).await;
+    let (system, _folder) = serve(&[image.skill(&echo, "(sleep 100 &) ; cat", "timeout_ms: 120000")]).await;
     let calls = (0..50).map(|number| {
         let input = json!({"n": number});
         let mut client = None;
         let (system, skill) = (&system, &echo);
         async move {
             let client = client.insert(system.skills().await);
-            let call = InvokeRequest { timeout_ms: 60_000, ..request(skill, input.clone()) };
+            let call = InvokeRequest { timeout_ms: 120_000, ..request(skill, input.clone()) };
             let result = client.invoke(call).await.unwrap().into_inner();
             assert_eq!(data(&result), json!({"input": input}), "{result:?}");
         }
     });
     futures_util::future::join_all(calls).await;
-    gone(&echo, SOON).await;
+    gone(&echo, PATIENCE).await;
 }
 
 fn runs(container: &str) -> bool {

@@ -11,6 +11,7 @@ use std::time::Duration;
 use http::Method;
 use openskill_tests::alone::beside_others;
 use openskill_tests::containers::{Image, debian_or_skip, docker, locate};
+use openskill_tests::folder::Folder;
 use openskill_tests::port::Port;
 use openskill_tests::repository;
 use openskill_tests::require::{Need, skip};
@@ -128,6 +129,7 @@ async fn prometheus_scrapes_and_the_collector_hears_of_all_processes() {
     prometheus.has_targets(1, 2).await;
     prometheus.has_rules().await;
     the_dashboard_has_data(&prometheus).await;
+    the_dashboard_is_drawn(&prometheus).await;
 
     // Workers that come are found, and those that went are forgotten.
     project.compose(&["scale", "1"]).await;
@@ -147,10 +149,36 @@ async fn prometheus_scrapes_and_the_collector_hears_of_all_processes() {
     assert!(firing.is_empty(), "{firing:?}");
 }
 
+/// Draws the dashboard without Grafana: every panel is there, and calls have lines.
+async fn the_dashboard_is_drawn(prometheus: &Prometheus) {
+    let folder = Folder::new();
+    let mut draw = tokio::process::Command::new("python3");
+    draw.arg(repository().join("deploy/observability/render.py")).arg(folder.path());
+    draw.args(["--minutes", "2", "--prometheus", &format!("http://{}", prometheus.0.address())]);
+    let drawn = draw.output().await.unwrap();
+    assert!(drawn.status.success(), "{}", String::from_utf8_lossy(&drawn.stderr));
+    let pictures = String::from_utf8(drawn.stdout).unwrap();
+    let pictures: Vec<_> = pictures.lines().map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    let dashboard = dashboard();
+    let (rows, panels): (Vec<_>, Vec<_>) =
+        dashboard["panels"].as_array().unwrap().iter().partition(|it| it["type"] == "row");
+    assert_eq!(pictures.len(), rows.len());
+    for panel in panels {
+        let title = format!(">{}</text>", panel["title"].as_str().unwrap());
+        assert_eq!(pictures.iter().filter(|it| it.contains(&title)).count(), 1, "{title}");
+    }
+    let calls = pictures.iter().find(|it| it.contains("<title>Calls at the gateway</title>")).unwrap();
+    assert!(calls.contains("<polyline") && calls.contains(">OK: "), "{calls}");
+}
+
+fn dashboard() -> Value {
+    let path = repository().join("deploy/observability/grafana/dashboards/openskill.json");
+    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+}
+
 /// Asks everything that the dashboard asks.
 async fn the_dashboard_has_data(prometheus: &Prometheus) {
-    let path = repository().join("deploy/observability/grafana/dashboards/openskill.json");
-    let dashboard: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let dashboard = dashboard();
     let panels = dashboard["panels"].as_array().unwrap().iter();
     let targets = panels.flat_map(|it| it["targets"].as_array().cloned().unwrap_or_default());
     let asked = targets.map(|it| it["expr"].as_str().unwrap().to_owned());

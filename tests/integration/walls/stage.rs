@@ -160,6 +160,8 @@ impl Scene {
 
     pub(super) fn skill(&self, id: &str, kind: Kind, script: &str, more: &str) {
         let (settings, level) = (kind.settings(), self.level.1);
+        // The default of 15 s would cut the deadlines that calls ask for, and is too short on a loaded machine.
+        let more = format!("timeout_ms: 120000\n{more}");
         let manifest = format!("id: {id}\ntype: cli\n{settings}\nentry: {script}\njail: {level}\n{more}\n");
         self.folder.write(&format!("skills/{id}.yaml"), manifest);
     }
