@@ -27,9 +27,15 @@ impl KnownNames {
     }
 }
 
-/// Where a name is remembered, by its length and both of its ends.
+/// Where a name is remembered.
 fn place_of(name: &[u8]) -> usize {
-    let ends = |chunk: Option<&[u8; 4]>| chunk.map_or(0, |chunk| u32::from_le_bytes(*chunk));
-    let mixed = ends(name.first_chunk()) ^ ends(name.last_chunk()).rotate_left(7) ^ name.len() as u32;
-    (mixed.wrapping_mul(0x9e37_79b1) >> 27) as usize % REMEMBERED
+    (mixed(name) >> 32) as usize % REMEMBERED
+}
+
+/// A hash of a text, to find again what was decided about it.
+pub(crate) fn mixed(text: &[u8]) -> u64 {
+    let (eights, rest) = text.as_chunks::<8>();
+    let rest = rest.iter().fold(text.len() as u64, |rest, byte| rest << 8 | u64::from(*byte));
+    let mix = |hash: u64, eight: u64| (hash.rotate_left(5) ^ eight).wrapping_mul(0x517c_c1b7_2722_0a95);
+    mix(eights.iter().fold(0, |hash, eight| mix(hash, u64::from_le_bytes(*eight))), rest)
 }

@@ -17,6 +17,7 @@
 mod assignment;
 mod classes;
 mod custom;
+mod endings;
 mod escapes;
 mod ids;
 mod json;

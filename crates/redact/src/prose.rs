@@ -1,6 +1,7 @@
 //! Secrets that prose and command lines name without a separator: `password hunter2`, `--token x`, `-u name:password`. Pure.
 
 use crate::classes::{ALNUM, at_is, continues, is, run_end};
+use crate::endings::Endings;
 use crate::keys::{Kind, Names, names_secret};
 use crate::known::KnownNames;
 use crate::placeholder::{is_reference, is_state};
@@ -13,6 +14,8 @@ const FILLERS: [&[u8]; 24] = [
     b"is", b"was", b"are", b"be", b"will", b"now", b"equals", b"as", b"to", b"set", b"the", b"my", b"your", b"this",
     b"value", b"of", b"named", b"called", b"following", b"e.g.", b"like", b"with", b"changed", b"here",
 ];
+
+const LONGEST_FILLER: usize = b"following".len();
 
 /// How far the value is from its name.
 const NEAR: usize = 48;
@@ -141,7 +144,7 @@ fn named(text: &[u8], end: usize, kind: Kind) -> Option<(usize, usize)> {
         if matches!(word, b"=" | b":" | b"->" | b"=>" | b"-" | b"\xe2\x80\x94") {
             return None;
         }
-        if FILLERS.iter().any(|it| word.eq_ignore_ascii_case(it)) {
+        if word.len() <= LONGEST_FILLER && FILLERS.iter().any(|it| word.eq_ignore_ascii_case(it)) {
             has_verb |= matches!(word, b"is" | b"was" | b"to" | b"as");
             at = word_end;
             continue;
@@ -201,14 +204,13 @@ fn code(text: &[u8], end: usize) -> Option<(usize, usize)> {
 }
 
 /// Words and marks between a name of other letters and its value.
-const LINKS: [&str; 10] = ["：", "是", "为", "為", "は", "＝", "は「", "「", "：“", "“"];
+static LINKS: Endings<10> = Endings::new(["：", "是", "为", "為", "は", "＝", "は「", "「", "：“", "“"]);
 
 /// The value after a name of other letters, which is in the run of them that ends at a place: `密码：hunter2`.
 pub(crate) fn after_foreign_word(text: &[u8], start: usize, end: usize) -> Option<(usize, usize)> {
     let run = &text[end - (end - start).min(48)..end];
-    let link = LINKS.iter().find_map(|link| run.strip_suffix(link.as_bytes()));
-    let is_named = names_secret(link.unwrap_or(run)) && (link.is_some() || text.get(end) == Some(&b' '));
-    if !is_named {
+    let link = LINKS.of(run);
+    if link.is_none() && text.get(end) != Some(&b' ') || !names_secret(&run[..run.len() - link.map_or(0, str::len)]) {
         return None;
     }
     let near = &text[..text.len().min(end + NEAR)];

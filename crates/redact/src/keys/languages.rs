@@ -1,7 +1,8 @@
 //! Names of secrets that are written with letters beyond ASCII.
 
-/// Sorted by nothing: there are few, and they are looked for only after such letters.
-const NAMES: [&str; 27] = [
+use crate::endings::Endings;
+
+static NAMES: Endings<27> = Endings::new([
     "密码",
     "密碼",
     "口令",
@@ -29,9 +30,9 @@ const NAMES: [&str; 27] = [
     "contraseña",
     "Contraseña",
     "κωδικός",
-];
+]);
 
 /// Whether a text ends with the name of a secret.
 pub(crate) fn names_secret(text: &[u8]) -> bool {
-    NAMES.iter().any(|name| text.ends_with(name.as_bytes()))
+    NAMES.of(text).is_some()
 }

@@ -112,14 +112,14 @@ pub(super) const AFTERTHOUGHTS: &[&[u8]] = &[
 /// Words before a name that make it another one: `has_password` is none.
 #[rustfmt::skip]
 pub(super) const NOT_A_SECRET: &[&[u8]] = &[
-    b"is", b"has", b"show", b"hide", b"forgot", b"forget", b"require", b"requires", b"required", b"needs", b"need",
-    b"use", b"uses", b"using", b"enable", b"disable", b"allow", b"allows", b"without", b"with", b"no", b"not",
-    b"wrong", b"invalid", b"incorrect", b"bad", b"missing", b"reset", b"change", b"toggle", b"per", b"max", b"min",
-    b"num", b"n", b"count", b"next", b"prev", b"previous", b"page", b"continuation", b"sync", b"bos", b"eos", b"pad",
-    b"unk", b"stop", b"special", b"start", b"end", b"mask", b"cls", b"sep", b"image", b"last", b"first", b"input",
-    b"output", b"total", b"current", b"lookahead", b"cur", b"identifier", b"keyword", b"parse", b"lexer", b"syntax",
-    b"cancellation", b"cancel", b"paging", b"resume", b"watch", b"fungible", b"erc20", b"nft", b"utility",
-    b"governance", b"stringify",
+    b"allow", b"allows", b"bad", b"bos", b"cancel", b"cancellation", b"change", b"cls", b"continuation", b"count",
+    b"cur", b"current", b"disable", b"enable", b"end", b"eos", b"erc20", b"first", b"forget", b"forgot",
+    b"fungible", b"governance", b"has", b"hide", b"identifier", b"image", b"incorrect", b"input", b"invalid", b"is",
+    b"keyword", b"last", b"lexer", b"lookahead", b"mask", b"max", b"min", b"missing", b"n", b"need", b"needs",
+    b"next", b"nft", b"no", b"not", b"num", b"output", b"pad", b"page", b"paging", b"parse", b"per", b"prev",
+    b"previous", b"require", b"required", b"requires", b"reset", b"resume", b"sep", b"show", b"special", b"start",
+    b"stop", b"stringify", b"sync", b"syntax", b"toggle", b"total", b"unk", b"use", b"uses", b"using", b"utility",
+    b"watch", b"with", b"without", b"wrong",
 ];
 
 /// Ends of words that were written without a separator: `githubtoken`.

@@ -1,6 +1,7 @@
 //! Remembers verdicts on values: equal names and values get equal verdicts. Pure.
 
 use crate::assignment::{self, Key, Separator, Verdict};
+use crate::known::mixed;
 
 /// How many values are remembered, once there were [`FEW`].
 const VALUES: usize = 64;
@@ -41,12 +42,8 @@ impl KnownValues {
 /// the name.
 fn place(text: &[u8], separator: Separator) -> Option<usize> {
     let decides = text.get(separator.value_start..assignment::decides_to(separator))?;
-    let mixed = decides.chunks_exact(8).fold(0_u64, |hash, eight| {
-        let eight = eight.try_into().map_or(0, u64::from_le_bytes);
-        (hash.rotate_left(5) ^ eight).wrapping_mul(0x517c_c1b7_2722_0a95)
-    });
     let may_be_mask = decides.trim_ascii_start().starts_with(b"*");
-    (!may_be_mask).then_some((mixed >> 58) as usize)
+    (!may_be_mask).then_some((mixed(decides) >> 58) as usize)
 }
 
 impl KnownValue {

@@ -1,6 +1,6 @@
 //! What a token looks like: random, or written by a person.
 
-use crate::classes::{ALNUM, HEX, JOINT, is};
+use crate::classes::{HEX, JOINT, is};
 
 /// Letters and digits of a token.
 #[derive(Debug, Clone, Copy, Default)]
@@ -97,9 +97,6 @@ pub(crate) fn is_hex(token: &[u8]) -> bool {
 
 /// Whether a person may have chosen it as a password: it has a letter, and a digit or another character.
 pub(crate) fn is_chosen(token: &[u8]) -> bool {
-    let letters = token.iter().filter(|byte| byte.is_ascii_alphabetic()).count();
-    let others =
-        token.iter().filter(|byte| !is(**byte, ALNUM) && !matches!(byte, b'-' | b'_' | b'.' | b'/' | b'\'')).count();
-    let digits = token.iter().filter(|byte| byte.is_ascii_digit()).count();
-    token.len() >= 6 && letters > 0 && digits + others > 0
+    let is_plain = |byte: &u8| byte.is_ascii_alphabetic() || matches!(byte, b'-' | b'_' | b'.' | b'/' | b'\'');
+    token.len() >= 6 && token.iter().any(u8::is_ascii_alphabetic) && !token.iter().all(is_plain)
 }
