@@ -72,7 +72,7 @@ impl Slot {
     /// The nice value for the processes of the call. A caller that has n calls running gives each 1/n of the weight that a
     /// single call has, so callers get even shares of the processors too, and a burst of starts does not delay others.
     pub(crate) fn nice(&self) -> u8 {
-        nice(self.places.of_worker.rank().running)
+        nice(self.places.of_worker.admission().running)
     }
 
     /// Watches the call. To be dropped before the call's slot is.
@@ -137,7 +137,7 @@ impl Scheduler {
         };
         let asked = Instant::now();
         let of_worker = self.worker.enter(arrival).await?;
-        self.stagger(of_worker.rank().expected).await;
+        self.stagger(of_worker.admission().expected).await;
         let slot = Slot { places: Arc::new(Places { of_worker, of_skill }) };
         slot.places.set_whole(true);
         Ok((slot, asked.elapsed()))

@@ -53,7 +53,7 @@ pub(super) struct Arrival<'a> {
 
 /// What a call that got a place is told.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Rank {
+pub(super) struct Admission {
     /// How many calls its caller has running, this one included.
     pub(super) running: usize,
     /// How long it may run. None: no call of its skill has ended.
@@ -163,10 +163,10 @@ impl<W> Book<W> {
     }
 
     /// How many calls the flow of this running call has running, itself included, and how long the call is expected to run.
-    pub(super) fn rank(&self, ticket: Ticket) -> Rank {
-        let Some(call) = self.calls.get(ticket.index) else { return Rank { running: 1, expected: None } };
+    pub(super) fn admission(&self, ticket: Ticket) -> Admission {
+        let Some(call) = self.calls.get(ticket.index) else { return Admission { running: 1, expected: None } };
         let flow = self.flows.get(call.flow);
-        Rank { running: flow.used.running(), expected: flow.expected(&call.skill) }
+        Admission { running: flow.used.running(), expected: flow.expected(&call.skill) }
     }
 
     /// Whether a reserved place that becomes free may go to this call, which waits.

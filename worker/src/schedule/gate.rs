@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use tokio::sync::oneshot::{self, error::RecvError};
 
-use super::book::{Arrival, Arrived, Book, Bounds, Ending, Next, Rank, Refusal};
+use super::book::{Arrival, Arrived, Book, Bounds, Ending, Next, Admission, Refusal};
 use super::flows::Ticket;
 use super::pace::SHORT;
 
@@ -24,7 +24,7 @@ pub(super) struct Place {
     /// None once it was given back.
     ticket: Option<Ticket>,
     /// When it was granted.
-    rank: Rank,
+    admission: Admission,
     /// Whether a call ran here to its own end, as far as is known: then the time it took is its pace.
     is_whole: AtomicBool,
 }
@@ -37,8 +37,8 @@ struct Queued<'a> {
 
 impl Place {
     /// A call that never starts leaves it cut short.
-    fn new(gate: &Arc<Gate>, ticket: Ticket, rank: Rank) -> Self {
-        Self { gate: Arc::clone(gate), ticket: Some(ticket), rank, is_whole: AtomicBool::new(false) }
+    fn new(gate: &Arc<Gate>, ticket: Ticket, admission: Admission) -> Self {
+        Self { gate: Arc::clone(gate), ticket: Some(ticket), admission, is_whole: AtomicBool::new(false) }
     }
 
     /// The call starts, or is cut short.
@@ -47,8 +47,8 @@ impl Place {
     }
 
     /// What was known of the call when the place was granted.
-    pub(super) fn rank(&self) -> Rank {
-        self.rank
+    pub(super) fn admission(&self) -> Admission {
+        self.admission
     }
 }
 
@@ -82,7 +82,7 @@ impl Gate {
             let arrived = book.arrive(arrival, oneshot::channel, now);
             self.grant(&mut book, now);
             match arrived {
-                Arrived::Runs(ticket) => return Ok(Place::new(self, ticket, book.rank(ticket))),
+                Arrived::Runs(ticket) => return Ok(Place::new(self, ticket, book.admission(ticket))),
                 Arrived::Refused(refusal) => return Err(refusal),
                 Arrived::Waits { ticket, granted, evicted } => {
                     (ticket, granted, evicted, book.may_become_reserved(ticket))
@@ -117,7 +117,7 @@ impl Gate {
                     continue;
                 }
             };
-            if let Err(Ok(mut place)) = waiter.send(Ok(Place::new(self, ticket, book.rank(ticket)))) {
+            if let Err(Ok(mut place)) = waiter.send(Ok(Place::new(self, ticket, book.admission(ticket)))) {
                 // Its call is gone. Not by drop, which would lock the book again.
                 place.ticket = None;
                 book.leave(ticket, Ending::CutShort, now);
