@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use tokio::sync::oneshot::{self, error::RecvError};
 
-use super::book::{Arrival, Arrived, Book, Bounds, Ending, Next, Admission, Refusal};
+use super::book::{Admission, Arrival, Arrived, Book, Bounds, Ending, Next, Refusal};
 use super::flows::Ticket;
 use super::pace::SHORT;
 
