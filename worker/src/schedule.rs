@@ -104,8 +104,8 @@ impl Places {
 }
 
 /// The kernel gives each nice value 1/1.25 of the weight of the one before (sched(7)).
-fn nice(rank: usize) -> u8 {
-    ((rank.max(1) as f64).ln() / 1.25_f64.ln()).round().min(19.0) as u8
+fn nice(running: usize) -> u8 {
+    ((running.max(1) as f64).ln() / 1.25_f64.ln()).round().min(19.0) as u8
 }
 
 impl SkillLimit {

@@ -23,7 +23,7 @@ pub(super) struct Place {
     gate: Arc<Gate>,
     /// None once it was given back.
     ticket: Option<Ticket>,
-    /// When it was granted.
+    /// What was known of the call when the place was granted.
     admission: Admission,
     /// Whether a call ran here to its own end, as far as is known: then the time it took is its pace.
     is_whole: AtomicBool,

@@ -1,8 +1,9 @@
 //! How two JSON values differ.
 
+use openskill_redact::Redactor;
 use serde_json::Value;
 
-use crate::commands::trace::recorded::{MASK, is_redacted};
+use crate::commands::trace::recorded::is_redacted;
 
 /// How many differences are listed.
 const MAX: usize = 100;
@@ -57,10 +58,10 @@ impl Differences {
 /// hash of an id, may have been any value but a list or an object.
 fn may_be(redacted: &str, value: &Value) -> bool {
     let Value::String(text) = value else {
-        let is_whole = redacted == MASK || !redacted.contains(MASK);
+        let is_whole = redacted == Redactor::MASK || !redacted.contains(Redactor::MASK);
         return is_whole && !value.is_array() && !value.is_object();
     };
-    let parts: Vec<&str> = redacted.split(MASK).collect();
+    let parts: Vec<&str> = redacted.split(Redactor::MASK).collect();
     let [start, middle @ .., end] = &parts[..] else { return true };
     let rest = text.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
     rest.is_some_and(|rest| middle.iter().try_fold(rest, |rest, part| Some(rest.split_once(part)?.1)).is_some())

@@ -1,9 +1,7 @@
 //! Recorded calls, as `docs/recorder.md` describes them.
 
+use openskill_redact::Redactor;
 use serde_json::Value;
-
-/// What stands for a secret.
-pub(crate) const MASK: &str = "***";
 
 /// An event of a call.
 #[derive(Debug)]
@@ -124,7 +122,7 @@ pub(crate) fn is_redacted(text: &str) -> bool {
             is_kind && hash.len() == 32 && hash.bytes().all(|it| it.is_ascii_hexdigit())
         })
     };
-    text.contains(MASK) || is_hash()
+    text.contains(Redactor::MASK) || is_hash()
 }
 
 /// Microseconds, as people read them.
