@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use openskill_tests::alone::beside_others;
-use openskill_tests::containers::{debian_or_skip, docker};
+use openskill_tests::containers::docker;
 use openskill_tests::port::Port;
+use openskill_tests::repository;
 use openskill_tests::require::{Need, skip};
 use openskill_tests::rest;
 use openskill_tests::wait::until;
-use openskill_tests::{binary, gateway_binary, repository};
 use serde_json::json;
 use tokio::process::Command;
 
@@ -21,19 +21,20 @@ mod images;
 mod observe;
 mod replicas;
 
-const NOT_AVAILABLE: i32 = 3;
+use images::Images;
 
 /// A project that is taken down when it is dropped.
 struct Project {
     name: String,
     port: Port,
+    images: Arc<Images>,
     environment: Vec<(&'static str, String)>,
 }
 
 impl Project {
-    fn new(name: &str) -> Self {
+    fn new(name: &str, images: Arc<Images>) -> Self {
         let name = format!("openskilltest{name}{}", std::process::id());
-        Self { name, port: Port::reserve(), environment: Vec::new() }
+        Self { name, port: Port::reserve(), images, environment: Vec::new() }
     }
 
     fn with(mut self, name: &'static str, value: impl ToString) -> Self {
@@ -82,20 +83,17 @@ impl Project {
     }
 
     async fn run(&self, command: &mut Command) -> Output {
-        let _turn = BUILDS.lock().await;
         let output = command
             .env("COMPOSE_PROJECT_NAME", &self.name)
-            .env("OPENSKILL_TAG", &self.name)
+            .env("OPENSKILL_TAG", &self.images.tag)
             .env("OPENSKILL_PORT", self.port.number().to_string())
-            .env("OPENSKILL_BINARY", binary())
-            .envs(gateway_binary().map(|it| ("OPENSKILL_GATEWAY_BINARY", it)))
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .output()
             .await
             .unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success() || output.status.code() == Some(NOT_AVAILABLE), "{command:?}: {stderr}");
+        assert!(output.status.success(), "{command:?}: {stderr}");
         output
     }
 
@@ -119,44 +117,24 @@ impl Project {
     }
 }
 
-/// Held while images are built or removed. A prebuilt binary has one place in the build context, and projects share layers: a
-/// build fails if another project removes them meanwhile.
-static BUILDS: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
-
-fn remove([gateway, worker]: &[String; 2]) {
-    let _turn = BUILDS.blocking_lock();
-    let _ = docker(&["image", "rm", "-f", gateway, worker]);
-    // The stages of their builds.
-    let _ = docker(&["image", "prune", "-f", "--filter", "label=openskill.stage"]);
-}
-
 impl Drop for Project {
     fn drop(&mut self) {
         let down = std::process::Command::new(repository().join("deploy/compose.sh"))
             .args(["down", "--volumes"])
             .env("COMPOSE_PROJECT_NAME", &self.name)
-            .env("OPENSKILL_TAG", &self.name)
+            .env("OPENSKILL_TAG", &self.images.tag)
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .output();
         let _ = down;
-        let images = ["gateway", "worker"].map(|it| format!("openskill-{it}:{}", self.name));
-        // A runtime's thread must not block on the lock.
-        let _ = std::thread::spawn(move || remove(&images)).join();
     }
 }
 
 #[tokio::test]
 async fn scaling_workers_with_compose_loses_no_call() {
     let _turn = beside_others();
-    if !debian_or_skip() {
-        return;
-    }
-    let project = Arc::new(Project::new("scale"));
-    let up = project.compose(&["up"]).await;
-    if up.status.code() == Some(NOT_AVAILABLE) {
-        skip(Need::Compose, String::from_utf8_lossy(&up.stderr).trim());
-        return;
-    }
+    let Some(images) = Images::or_skip() else { return };
+    let project = Arc::new(Project::new("scale", images));
+    project.compose(&["up"]).await;
     project.wait_for(1).await;
     let answer = project.echo().await;
     assert_eq!(answer.json()["data"], json!({"echoed": "hello"}), "{answer:?}");

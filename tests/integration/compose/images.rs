@@ -1,30 +1,98 @@
-//! The images: what is in them, and what is not.
+//! The images that projects run: built once for all of them. What is in them, and what is not.
 
-use openskill_tests::containers::docker;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// The images of a project that has been built.
-pub(super) fn are_small_labelled_and_bare(tag: &str) {
-    let [gateway, worker] = ["gateway", "worker"].map(|it| format!("openskill-{it}:{tag}"));
-    for image in [&gateway, &worker] {
-        let label = |name: &str| {
-            let format = format!("{{{{ index .Config.Labels \"org.opencontainers.image.{name}\" }}}}");
-            docker(&["image", "inspect", "--format", &format, image]).unwrap()
-        };
-        assert_eq!(label("licenses"), "Apache-2.0");
-        assert!(!label("title").is_empty() && !label("version").is_empty(), "{image}");
-        assert_eq!(docker(&["image", "inspect", "--format", "{{.Config.User}}", image]).unwrap(), "10001:10001");
+use openskill_tests::containers::{debian_or_skip, docker};
+use openskill_tests::require::{Need, skip};
+use openskill_tests::{binary, gateway_binary, repository};
+
+/// The exit code of `deploy/compose.sh` where Docker or Compose is missing.
+const NOT_AVAILABLE: i32 = 3;
+
+/// The images of the programs under test, removed after the last project that uses them.
+pub(super) struct Images {
+    pub(super) tag: String,
+}
+
+/// Held while images are built or removed: a build fails if layers that it shares are removed meanwhile.
+static SHARED: Mutex<Latest> = Mutex::new(Latest { images: Weak::new(), builds: 0 });
+
+struct Latest {
+    images: Weak<Images>,
+    /// Tells the images of one build from those of the last, which may not be removed yet.
+    builds: u32,
+}
+
+impl Images {
+    /// The images, or none after the test was skipped.
+    pub(super) fn or_skip() -> Option<Arc<Self>> {
+        if !debian_or_skip() {
+            return None;
+        }
+        let mut latest = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(images) = latest.images.upgrade() {
+            return Some(images);
+        }
+        latest.builds += 1;
+        let tag = format!("openskilltest{}-{}", std::process::id(), latest.builds);
+        let built = Command::new(repository().join("deploy/compose.sh"))
+            .arg("build")
+            .env("OPENSKILL_TAG", &tag)
+            .env("OPENSKILL_BINARY", binary())
+            .envs(gateway_binary().map(|it| ("OPENSKILL_GATEWAY_BINARY", it)))
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8_lossy(&built.stderr);
+        if built.status.code() == Some(NOT_AVAILABLE) {
+            skip(Need::Compose, stderr.trim());
+            return None;
+        }
+        assert!(built.status.success(), "{stderr}");
+        let images = Arc::new(Self { tag });
+        latest.images = Arc::downgrade(&images);
+        Some(images)
     }
-    let files = files(&gateway);
-    let has = |name: &str| files.iter().any(|it| it.ends_with(&format!("/{name}")) || it == name);
-    assert!(has("openskill") && has("ca-certificates.crt"), "{files:?}");
-    for name in ["sh", "bash", "dash", "busybox", "python3", "perl", "apt-get", "dpkg"] {
-        assert!(!has(name), "the gateway's image has {name}");
+
+    fn names(&self) -> [String; 2] {
+        ["gateway", "worker"].map(|it| format!("openskill-{it}:{}", self.tag))
     }
-    assert!(files.len() < 60, "{files:?}");
-    let run = |script: &str| docker(&["run", "--rm", "--network", "none", "--entrypoint", "sh", &worker, "-c", script]);
-    assert!(run("python3 -c 'import ssl, sqlite3' && test -w /app/data && test -w /app/tools").is_ok());
-    assert!(run("test -w /app/worker/skills || test -w /usr/local/bin").is_err(), "a skill could change what runs");
-    assert!(run("command -v apt-get || command -v dpkg").is_err(), "the worker's image can install packages");
+
+    pub(super) fn are_small_labelled_and_bare(&self) {
+        let [gateway, worker] = self.names();
+        for image in [&gateway, &worker] {
+            let label = |name: &str| {
+                let format = format!("{{{{ index .Config.Labels \"org.opencontainers.image.{name}\" }}}}");
+                docker(&["image", "inspect", "--format", &format, image]).unwrap()
+            };
+            assert_eq!(label("licenses"), "Apache-2.0");
+            assert!(!label("title").is_empty() && !label("version").is_empty(), "{image}");
+            assert_eq!(docker(&["image", "inspect", "--format", "{{.Config.User}}", image]).unwrap(), "10001:10001");
+        }
+        let files = files(&gateway);
+        let has = |name: &str| files.iter().any(|it| it.ends_with(&format!("/{name}")) || it == name);
+        assert!(has("openskill") && has("ca-certificates.crt"), "{files:?}");
+        for name in ["sh", "bash", "dash", "busybox", "python3", "perl", "apt-get", "dpkg"] {
+            assert!(!has(name), "the gateway's image has {name}");
+        }
+        assert!(files.len() < 60, "{files:?}");
+        let run =
+            |script: &str| docker(&["run", "--rm", "--network", "none", "--entrypoint", "sh", &worker, "-c", script]);
+        assert!(run("python3 -c 'import ssl, sqlite3' && test -w /app/data && test -w /app/tools").is_ok());
+        assert!(run("test -w /app/worker/skills || test -w /usr/local/bin").is_err(), "a skill could change what runs");
+        assert!(run("command -v apt-get || command -v dpkg").is_err(), "the worker's image can install packages");
+    }
+}
+
+impl Drop for Images {
+    fn drop(&mut self) {
+        let _turn = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        let [gateway, worker] = self.names();
+        let _ = docker(&["image", "rm", "-f", &gateway, &worker]);
+        // The stages of their builds.
+        let _ = docker(&["image", "prune", "-f", "--filter", "label=openskill.stage"]);
+    }
 }
 
 /// The files of an image, without folders and what the engine adds.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use http::Method;
 use openskill_tests::alone::beside_others;
-use openskill_tests::containers::{Image, debian_or_skip, docker, locate};
+use openskill_tests::containers::{Image, docker, locate};
 use openskill_tests::folder::Folder;
 use openskill_tests::port::Port;
 use openskill_tests::repository;
@@ -19,7 +19,8 @@ use openskill_tests::rest;
 use openskill_tests::wait::until;
 use serde_json::Value;
 
-use super::{NOT_AVAILABLE, Project};
+use super::Project;
+use super::images::Images;
 
 /// Prometheus scrapes every 15 s, and a rate needs two scrapes of a target.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -91,16 +92,14 @@ impl Prometheus {
 #[tokio::test]
 async fn prometheus_scrapes_and_the_collector_hears_of_all_processes() {
     let _turn = beside_others();
-    if !debian_or_skip() {
-        return;
-    }
     let Some(program) = locate("prometheus") else {
         return skip(Need::Prometheus, "there is no prometheus on PATH; install it: apt-get install prometheus");
     };
+    let Some(images) = Images::or_skip() else { return };
     let prometheus = Image::running(&program);
     let receiver = Image::running(Path::new(env!("CARGO_BIN_EXE_otlp_receiver")));
     let [port, grafana, jaeger] = std::array::from_fn(|_| Port::reserve());
-    let project = Project::new("observe")
+    let project = Project::new("observe", images)
         .with("COMPOSE_PROFILES", "observe")
         .with("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4317")
         .with("PROMETHEUS_IMAGE", &prometheus.id)
@@ -111,10 +110,7 @@ async fn prometheus_scrapes_and_the_collector_hears_of_all_processes() {
         .with("GRAFANA_PORT", grafana.number())
         .with("JAEGER_PORT", jaeger.number());
     let project = Arc::new(project);
-    let up = project.compose_with(&["up"], "2").await;
-    if up.status.code() == Some(NOT_AVAILABLE) {
-        return skip(Need::Compose, String::from_utf8_lossy(&up.stderr).trim());
-    }
+    project.compose_with(&["up"], "2").await;
     let stop = Arc::new(AtomicBool::new(false));
     let calls = {
         let (project, stop) = (Arc::clone(&project), Arc::clone(&stop));

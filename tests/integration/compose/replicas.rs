@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::Method;
 use openskill_tests::alone::beside_others;
 use openskill_tests::certs::Client;
-use openskill_tests::containers::{Image, debian_or_skip, docker};
+use openskill_tests::containers::{Image, docker};
 use openskill_tests::folder::Folder;
 use openskill_tests::port::Port;
 use openskill_tests::require::{Need, skip};
@@ -15,7 +15,8 @@ use openskill_tests::rest::Answer;
 use openskill_tests::wait::{until, until_true};
 use serde_json::{Value, json};
 
-use super::{NOT_AVAILABLE, Project, images};
+use super::Project;
+use super::images::Images;
 
 /// How often a call is made again before it counts as failed. Each try is after a pause.
 const TRIES: usize = 40;
@@ -76,17 +77,16 @@ impl Caller {
 #[tokio::test]
 async fn two_gateways_behind_a_proxy_share_sessions_and_restart_without_a_failed_call() {
     let _turn = beside_others();
-    if !debian_or_skip() {
-        return;
-    }
     let Some(nginx) = Image::of(&["nginx"]) else {
         return skip(Need::Nginx, "nginx is not here; install it: apt-get install nginx-light");
     };
+    let Some(images) = Images::or_skip() else { return };
+    images.are_small_labelled_and_bare();
     let (folder, proxy, grpc) = (Folder::new(), Port::reserve(), Port::reserve());
     folder.write("skills/who.yaml", WHO);
     let script = folder.write("skills/who.sh", "#!/bin/sh\ncat > /dev/null\necho '{}'\n");
     std::fs::set_permissions(script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let project = Project::new("replicas")
+    let project = Project::new("replicas", images)
         .with("OPENSKILL_SECURE", 1)
         .with("OPENSKILL_SECRETS", folder.path().join("secrets").display())
         .with("OPENSKILL_OWN_SKILLS", folder.path().join("skills").display())
@@ -94,12 +94,7 @@ async fn two_gateways_behind_a_proxy_share_sessions_and_restart_without_a_failed
         .with("NGINX_IMAGE", &nginx.id)
         .with("PROXY_PORT", proxy.number())
         .with("PROXY_GRPC_PORT", grpc.number());
-    let up = project.compose_with(&["up"], "2").await;
-    if up.status.code() == Some(NOT_AVAILABLE) {
-        return skip(Need::Compose, String::from_utf8_lossy(&up.stderr).trim());
-    }
-    images::are_small_labelled_and_bare(&project.name);
-
+    project.compose_with(&["up"], "2").await;
     let read = |name: &str| std::fs::read_to_string(folder.path().join("secrets").join(name)).unwrap();
     let caller = Caller {
         client: Client::trusting(&folder.path().join("secrets/ca.pem")),
