@@ -48,8 +48,10 @@ gateway: need-rust ## Build the program of the gateway's image, without a worker
 test: need-rust need-python lint test-venv ## Everything CI runs except bench-instructions
 	$(MAKE) gateway PROFILE=dev
 	cargo build --locked -p openskill
-	cargo test --locked --workspace --exclude openskill-tests
-	cargo test --locked -p openskill-tests
+	@# All of the workspace each time: other sets of crates would have other features, and be built again.
+	cargo test --locked --workspace --lib --bins
+	cargo test --locked --workspace --test integration
+	cargo test --locked --workspace --doc
 	$(MAKE) doc
 
 lint: need-rust ## Formatting and lints, warnings denied

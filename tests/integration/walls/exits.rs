@@ -60,6 +60,18 @@ async fn all_are_gone(marks: &[(Kind, Mark)]) {
     until_none_is_left("threads", GONE, left).await;
 }
 
+/// A thread that a call has left two seconds after its end, if there is one.
+async fn left_of(stage: &Stage, attack: &str, kind: Kind, timeout_ms: u32) -> Option<String> {
+    let mark = Mark::new();
+    let input = json!({"do": attack, "mark": mark.name()});
+    stage.call(&format!("attack_{}", kind.word()), input, timeout_ms).await;
+    let ended = std::time::Instant::now();
+    while ended.elapsed() < GONE && !mark.threads().is_empty() {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    mark.threads().first().map(|it| format!("{attack}, {}: {it:?}", kind.word()))
+}
+
 async fn nothing_outlives_a_call_whose_main_thread_exits_alone(worker: Worker) {
     let Some(stage) = stage(worker).await else { return };
     let mut left = Vec::new();
@@ -70,16 +82,8 @@ async fn nothing_outlives_a_call_whose_main_thread_exits_alone(worker: Worker) {
         ("daemon", 20_000),
         ("deaf", DEADLINE_MS),
     ] {
-        for kind in Kind::ALL {
-            let mark = Mark::new();
-            let input = json!({"do": attack, "mark": mark.name()});
-            stage.call(&format!("attack_{}", kind.word()), input, timeout_ms).await;
-            let ended = std::time::Instant::now();
-            while ended.elapsed() < GONE && !mark.threads().is_empty() {
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-            }
-            left.extend(mark.threads().first().map(|it| format!("{attack}, {}: {it:?}", kind.word())));
-        }
+        let of_each = Kind::ALL.map(|kind| left_of(&stage, attack, kind, timeout_ms));
+        left.extend(futures_util::future::join_all(of_each).await.into_iter().flatten());
     }
     assert!(left.is_empty(), "left two seconds after their calls: {left:#?}");
 }

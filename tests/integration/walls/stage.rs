@@ -245,7 +245,7 @@ impl Stage {
 }
 
 /// Where everybody may look around, and not in `/tmp` if that is possible: a jail may have one of its own.
-fn place() -> PathBuf {
+pub(super) fn place() -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let is_open = |folder: &Path| folder.metadata().is_ok_and(|it| it.mode() & 0o5 == 0o5);
     if target.ancestors().all(is_open) { target.to_owned() } else { std::env::temp_dir() }
