@@ -140,7 +140,7 @@ pub(crate) struct Chat {
     #[arg(long, value_enum)]
     pub(crate) mode: Option<ChatMode>,
     /// Only skills of this toolset
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) toolset: String,
     /// Print events as JSON, one a line
     #[arg(long)]
@@ -162,7 +162,7 @@ pub(crate) struct Skills {
     #[command(flatten)]
     pub(crate) client: Client,
     /// List only skills of this toolset
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) toolset: String,
     /// Include skills that cannot be called at the moment, with the reason
     #[arg(long)]
@@ -256,10 +256,10 @@ pub(crate) struct Invoke {
     #[arg(long, value_name = "ID")]
     pub(crate) trace_id: Option<String>,
     /// Session that the call belongs to
-    #[arg(long, value_name = "ID", default_value = "")]
+    #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
     pub(crate) session: String,
     /// Idempotency key: a second call with the same key returns the result of the first call
-    #[arg(long, value_name = "KEY", default_value = "")]
+    #[arg(long, value_name = "KEY", default_value = "", hide_default_value = true)]
     pub(crate) idempotency_key: String,
     /// Timeout of the call in milliseconds; 0 means the skill's own timeout
     #[arg(long, value_name = "MS", default_value_t = 0)]

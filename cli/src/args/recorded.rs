@@ -9,16 +9,16 @@ use crate::complete::skill_ids;
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Traces {
     /// Only calls of this skill
-    #[arg(long, value_name = "ID", default_value = "", add = skill_ids())]
+    #[arg(long, value_name = "ID", default_value = "", hide_default_value = true, add = skill_ids())]
     pub(crate) skill: String,
     /// Only calls that ended with this error code, or OK
-    #[arg(long, value_name = "CODE", default_value = "")]
+    #[arg(long, value_name = "CODE", default_value = "", hide_default_value = true)]
     pub(crate) code: String,
     /// Only calls of this principal
-    #[arg(long, value_name = "NAME", default_value = "")]
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     pub(crate) principal: String,
     /// Only calls of this session
-    #[arg(long, value_name = "ID", default_value = "")]
+    #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
     pub(crate) session: String,
     /// Only calls that took at least this long, such as 250ms, 2s or 5m
     #[arg(long, value_name = "DURATION")]
@@ -33,7 +33,7 @@ pub(crate) struct Traces {
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) limit: u32,
     /// Continue a list where it ended
-    #[arg(long, value_name = "CURSOR", default_value = "")]
+    #[arg(long, value_name = "CURSOR", default_value = "", hide_default_value = true)]
     pub(crate) cursor: String,
     /// Print calls as they end, until Ctrl-C
     #[arg(short, long, conflicts_with_all = ["limit", "cursor", "since", "until"])]
@@ -71,7 +71,7 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "OBJECT")]
     pub(crate) input: Option<String>,
     /// Session that the new call belongs to
-    #[arg(long, value_name = "ID", default_value = "")]
+    #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
     pub(crate) session: String,
     /// Run a skill that is destructive or not idempotent too
     #[arg(long)]
@@ -83,10 +83,10 @@ pub(crate) struct Replay {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Logs {
     /// Only calls of this skill
-    #[arg(long, value_name = "ID", default_value = "", add = skill_ids())]
+    #[arg(long, value_name = "ID", default_value = "", hide_default_value = true, add = skill_ids())]
     pub(crate) skill: String,
     /// Only calls of this session
-    #[arg(long, value_name = "ID", default_value = "")]
+    #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
     pub(crate) session: String,
     /// Only calls since this time, such as 2026-01-31T12:00:00Z, or of this age, such as 15m
     #[arg(long, value_name = "TIME")]

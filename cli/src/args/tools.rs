@@ -29,19 +29,19 @@ pub(crate) struct Export {
     #[arg(long)]
     pub(crate) strict: bool,
     /// Export only skills of this toolset
-    #[arg(long, value_name = "NAME", default_value = "")]
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     pub(crate) toolset: String,
     /// Export only this skill; repeat the flag to export several
     #[arg(long = "skill", value_name = "ID", add = skill_ids())]
     pub(crate) skills: Vec<String>,
     /// Export only tools that are relevant to this task, best match first
-    #[arg(long, value_name = "WORDS", default_value = "")]
+    #[arg(long, value_name = "WORDS", default_value = "", hide_default_value = true)]
     pub(crate) query: String,
     /// Maximum number of tools; 0 means 10 with --query and no limit otherwise
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) limit: u32,
     /// Omit tools whose circuit breaker is open in this session
-    #[arg(long, value_name = "ID", default_value = "")]
+    #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
     pub(crate) session: String,
     /// Include tools that cannot be called at the moment
     #[arg(long)]
