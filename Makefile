@@ -48,7 +48,7 @@ gateway: need-rust ## Build the program of the gateway's image, without a worker
 test: need-rust need-python lint test-venv ## Everything CI runs except bench-instructions
 	$(MAKE) gateway PROFILE=dev
 	cargo build --locked -p openskill
-	@# All of the workspace each time: other sets of crates would have other features, and be built again.
+	@# The whole workspace each time: other selections enable other features, and dependencies are built again.
 	cargo test --locked --workspace --lib --bins
 	cargo test --locked --workspace --test integration
 	cargo test --locked --workspace --doc

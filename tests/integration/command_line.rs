@@ -209,13 +209,13 @@ async fn check_distinguishes_a_bad_manifest_a_failing_example_and_a_missing_skil
 #[tokio::test]
 async fn make_up_builds_starts_and_suggests_what_to_try() {
     let _turn = beside_others();
-    let mut make = Command::new("make");
-    // Build scripts run again when what cargo tells a test of its package changes, and all that depends on them is rebuilt.
-    let of_package = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
-    for (name, _) in std::env::vars().filter(|(name, _)| of_package(name)) {
-        make.env_remove(name);
+    let mut command = Command::new("make");
+    // Cargo describes this test's package in them. Build scripts that watch them would run again, and rebuild the program.
+    let is_of_package = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in std::env::vars().filter(|(name, _)| is_of_package(name)) {
+        command.env_remove(name);
     }
-    let mut make = make
+    let mut make = command
         .args(["up", "PROFILE=dev", "WORKERS=1"])
         .env("OPENSKILL_LISTEN", "127.0.0.1:0")
         .env("OPENSKILL_TRACE_DIR", "memory")

@@ -70,7 +70,7 @@ impl Drop for Flood {
 async fn latency(client: &mut SkillServiceClient<Channel>) -> (Duration, Duration) {
     let mut times = Vec::new();
     for _ in 0..CALLS {
-        // In a session of its own: where the flood is slow, its calls take the permits of theirs.
+        // In a session of its own: on a slow machine, the flood holds all permits of its session.
         let call = InvokeRequest { session_id: "neighbour".into(), ..request("in_echo", json!({"n": 1})) };
         let begun = Instant::now();
         let result = client.invoke(call).await.unwrap().into_inner();

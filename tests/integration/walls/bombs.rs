@@ -18,7 +18,7 @@ const LIMIT: u64 = 100;
 const NEIGHBOURS: usize = 250;
 
 /// Bombs that go off one after the other.
-const BOMBS: usize = 4;
+const BOMBS: usize = 6;
 
 async fn stage(worker: Worker) -> Option<Stage> {
     let limits = format!("limits: {{processes: {LIMIT}}}");

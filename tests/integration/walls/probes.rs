@@ -39,11 +39,9 @@ const SHARED: [&str; 12] =
 
 async fn probes_meet_their_walls(worker: Worker) {
     if stage::place().starts_with(std::env::temp_dir()) {
-        let advice = "clone it to a directory that all users can read, such as /srv/openskill";
-        return skip(
-            Need::Jail,
-            &format!("this checkout is in /tmp, which strict calls have for themselves, or private; {advice}"),
-        );
+        let reason =
+            "strict calls have a /tmp of their own, and this checkout is beneath /tmp or not open to all users";
+        return skip(Need::Jail, &format!("{reason}; clone it elsewhere, such as to /srv/openskill"));
     }
     let mut differences = Vec::new();
     for (level, word) in LEVELS.iter().copied() {
