@@ -3,10 +3,8 @@
 //! - [`admission`]: permits, by concurrency limits and fair shares
 //! - [`circuit`]: circuit breakers around skills
 //! - [`idempotency`]: the keys of earlier calls; [`once`]: a call that runs once for its key
-//! - [`shares`]: how much of anything one session may hold
 
 pub(crate) mod admission;
 pub(crate) mod circuit;
 pub(crate) mod idempotency;
 pub(crate) mod once;
-mod shares;

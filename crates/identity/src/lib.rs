@@ -6,6 +6,7 @@
 //! - [`file`](mod@file): reading the file, with its bounds and its permissions
 //! - [`edit`]: creating and revoking keys in it
 //! - [`jwt`]: tokens that others sign, and what their claims allow
+//! - [`shares`]: how principals share what runs out
 //!
 //! Nothing here knows requests: the gateway reads credentials, and its rooms ask the policy.
 
@@ -15,3 +16,4 @@ pub mod jwt;
 pub mod key;
 pub mod key_file;
 pub mod policy;
+pub mod shares;

@@ -1,7 +1,7 @@
 //! Admission: how many calls the gateway has at once, in all, for one skill, for one session. A full gateway sheds load: it
 //! answers at once and never queues.
 //!
-//! The permits, and the bytes of arguments, are shared fairly among sessions: see [`super::shares`]. The workers' limit
+//! The permits, and the bytes of arguments, are shared fairly among sessions: see [`openskill_identity::shares`]. The workers' limit
 //! changes, and may fall below what is in flight; a session that holds less than half of an even share is admitted all the
 //! same, as long as the gateway itself has a permit. A principal's calls without a session count as one session.
 
@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ahash::HashMap;
 use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 
-use super::shares::is_fair;
 use crate::call::principal::Principal;
 use crate::call::request::Call;
 use crate::identity::usage::{Exceeded, Held, Limit};
 use crate::state::key;
 use crate::state::striped::Striped;
+use openskill_identity::shares::is_fair;
 
 /// The arguments of all admitted calls, in bytes.
 const MAX_BYTES: usize = 512 * 1024 * 1024;

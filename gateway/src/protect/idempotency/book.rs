@@ -7,13 +7,13 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
+use openskill_identity::shares::is_fair;
 use openskill_proto::v1::SkillError;
 use prost::Message as _;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 
 use crate::call::outcome::Outcome;
-use crate::protect::shares::is_fair;
 use crate::state::key;
 
 /// How many keys are remembered.

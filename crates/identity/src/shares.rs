@@ -1,0 +1,163 @@
+//! Fair shares of something that runs out, such as memory or places. Each holder may hold four times as much as is free. So
+//! one holder that takes all it can leaves a fifth to the others, and several that do share the rest evenly (Choudhury and
+//! Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches"). Less than half of an even share is granted
+//! whatever the others hold.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// How much a holder may hold for each unit that is free.
+const PER_FREE_UNIT: usize = 4;
+
+/// Whether a holder may hold `mine`, which includes what it asks for, while `used` of `limit` are held by `holders` in all.
+pub fn is_fair(mine: usize, used: usize, limit: usize, holders: usize) -> bool {
+    2 * mine * holders <= limit || mine <= PER_FREE_UNIT * limit.saturating_sub(used)
+}
+
+/// A pool of `limit` units that holders, usually principals, share fairly. Clones are the same pool.
+#[derive(Debug, Clone)]
+pub struct Pool(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    limit: usize,
+    held: Mutex<Held>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    total: usize,
+    /// A holder of nothing has no entry.
+    by_holder: HashMap<Arc<str>, usize>,
+}
+
+/// What a holder has of a [`Pool`]. Dropping it gives everything back.
+#[derive(Debug)]
+pub struct Share {
+    pool: Pool,
+    holder: Arc<str>,
+    amount: usize,
+}
+
+impl Pool {
+    /// A pool of `limit` units.
+    pub fn new(limit: usize) -> Self {
+        Self(Arc::new(Shared { limit, held: Mutex::default() }))
+    }
+
+    /// A share that holds nothing yet.
+    pub fn share(&self, holder: &str) -> Share {
+        Share { pool: self.clone(), holder: holder.into(), amount: 0 }
+    }
+
+    /// A share of `amount` units. None if the pool has no room for it, or it is more than fair.
+    pub fn take(&self, holder: &str, amount: usize) -> Option<Share> {
+        let mut share = self.share(holder);
+        share.grow(amount).then_some(share)
+    }
+
+    /// How many units are held.
+    pub fn used(&self) -> usize {
+        self.lock().total
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Held> {
+        self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Share {
+    /// How many units it holds.
+    pub fn amount(&self) -> usize {
+        self.amount
+    }
+
+    /// Holds `more` units more. False if they are not to be had or more than fair; the share does not change then.
+    pub fn grow(&mut self, more: usize) -> bool {
+        let limit = self.pool.0.limit;
+        let mut held = self.pool.lock();
+        let mine = held.by_holder.get(&self.holder).copied().unwrap_or(0).saturating_add(more);
+        let holders = held.by_holder.len() + usize::from(!held.by_holder.contains_key(&self.holder));
+        let fits = held.total.checked_add(more).is_some_and(|total| total <= limit);
+        if !fits || !is_fair(mine, held.total, limit, holders) {
+            return false;
+        }
+        held.total += more;
+        if mine > 0 {
+            held.by_holder.insert(Arc::clone(&self.holder), mine);
+        }
+        self.amount += more;
+        true
+    }
+
+    /// Gives back `less` units, or all if it holds fewer.
+    pub fn shrink(&mut self, less: usize) {
+        let less = less.min(self.amount);
+        self.amount -= less;
+        let mut held = self.pool.lock();
+        held.total -= less;
+        if let Some(mine) = held.by_holder.get_mut(&self.holder) {
+            *mine -= less;
+            if *mine == 0 {
+                held.by_holder.remove(&self.holder);
+            }
+        }
+    }
+
+    /// Holds exactly `amount` units. False if they are not to be had or more than fair; the share does not change then.
+    pub fn resize(&mut self, amount: usize) -> bool {
+        if amount > self.amount {
+            return self.grow(amount - self.amount);
+        }
+        self.shrink(self.amount - amount);
+        true
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.shrink(self.amount);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    /// How much each of `holders` gets if they take turns, one unit at a time, until none gets more.
+    fn take_turns(pool: &Pool, holders: &[&str]) -> Vec<Share> {
+        let mut shares: Vec<Share> = holders.iter().map(|holder| pool.share(holder)).collect();
+        while shares.iter_mut().fold(false, |any, share| share.grow(1) || any) {}
+        shares
+    }
+
+    #[test]
+    fn one_holder_leaves_a_fifth_and_several_share_evenly() {
+        let amounts = |holders| take_turns(&Pool::new(100), holders).iter().map(Share::amount).collect::<Vec<_>>();
+        assert!((79..=81).contains(&amounts(&["one"])[0]));
+        assert!(amounts(&["a", "b", "c", "d"]).iter().all(|amount| (22..=25).contains(amount)));
+    }
+
+    #[test]
+    fn a_holder_gets_its_share_of_what_another_left() {
+        let pool = Pool::new(1000);
+        let _first = take_turns(&pool, &["greedy"]);
+        let second = take_turns(&pool, &["modest"])[0].amount();
+        assert!((160..=200).contains(&second), "{second}");
+    }
+
+    #[test]
+    fn several_shares_of_a_holder_count_together_and_are_given_back() {
+        let pool = Pool::new(100);
+        let mut one = pool.take("a", 40).unwrap();
+        let other = pool.take("a", 38).unwrap();
+        assert!(pool.take("a", 40).is_none() && !one.grow(40) && pool.take("b", 101).is_none());
+        assert!(one.resize(10) && one.amount() == 10);
+        assert_eq!(pool.used(), 48);
+        drop((one, other));
+        assert_eq!((pool.used(), pool.lock().by_holder.len()), (0, 0));
+        assert!(!pool.share("a").grow(usize::MAX));
+    }
+}
