@@ -1,6 +1,7 @@
 //! Artifacts too large to travel by value: held in memory until they expire, and read in ranges.
 //!
-//! The store is bounded. What it holds longest goes first when a new artifact needs the memory.
+//! The store is bounded. When a new artifact needs the memory, the oldest artifact of the principal that holds most goes: one
+//! principal cannot evict what others hold while they hold less.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -44,6 +45,13 @@ pub(super) struct Stored {
 #[derive(Debug, Default)]
 struct Held {
     by_handle: HashMap<String, Stored>,
+    by_principal: HashMap<String, Holding>,
+    bytes: usize,
+}
+
+/// The artifacts of one principal.
+#[derive(Debug, Default)]
+struct Holding {
     /// When each expires, the oldest first: all live equally long.
     expiries: VecDeque<(Instant, String)>,
     bytes: usize,
@@ -60,10 +68,8 @@ impl Store {
         let handle = format!("{}/{}", self.instance_id, hex(&random_id::<16>()));
         let mut held = self.lock();
         held.expire(now);
-        held.bytes += cost(&artifact);
-        held.expiries.push_back((now + LIFETIME, handle.clone()));
-        held.by_handle.insert(handle.clone(), artifact);
-        while held.bytes > MAX_STORE_BYTES && held.evict_oldest() {}
+        held.insert(handle.clone(), artifact, now + LIFETIME);
+        while held.bytes > MAX_STORE_BYTES && held.evict() {}
         handle
     }
 
@@ -102,19 +108,43 @@ impl Store {
 }
 
 impl Held {
+    fn insert(&mut self, handle: String, artifact: Stored, expires: Instant) {
+        let cost = cost(&artifact);
+        let holding = self.by_principal.entry(artifact.principal.clone()).or_default();
+        holding.expiries.push_back((expires, handle.clone()));
+        holding.bytes += cost;
+        self.bytes += cost;
+        self.by_handle.insert(handle, artifact);
+    }
+
     fn expire(&mut self, now: Instant) {
-        while self.expiries.front().is_some_and(|(expires, _)| *expires <= now) {
-            self.evict_oldest();
+        let is_due = |holding: &Holding| holding.expiries.front().is_some_and(|(expires, _)| *expires <= now);
+        let due = self.by_principal.iter().filter(|(_, holding)| is_due(holding));
+        for principal in due.map(|(principal, _)| principal.clone()).collect::<Vec<_>>() {
+            while self.by_principal.get(&principal).is_some_and(is_due) {
+                self.remove_oldest(&principal);
+            }
         }
     }
 
-    /// Whether there was any.
-    fn evict_oldest(&mut self) -> bool {
-        let Some((_, handle)) = self.expiries.pop_front() else { return false };
-        if let Some(artifact) = self.by_handle.remove(&handle) {
+    /// Removes the oldest artifact of the principal that holds most. False if there is none.
+    fn evict(&mut self) -> bool {
+        let heaviest = self.by_principal.iter().max_by_key(|(principal, holding)| (holding.bytes, *principal));
+        let Some((principal, _)) = heaviest else { return false };
+        self.remove_oldest(&principal.clone());
+        true
+    }
+
+    fn remove_oldest(&mut self, principal: &str) {
+        let Some(holding) = self.by_principal.get_mut(principal) else { return };
+        let oldest = holding.expiries.pop_front();
+        if let Some(artifact) = oldest.and_then(|(_, handle)| self.by_handle.remove(&handle)) {
+            holding.bytes -= cost(&artifact);
             self.bytes -= cost(&artifact);
         }
-        true
+        if holding.expiries.is_empty() {
+            self.by_principal.remove(principal);
+        }
     }
 }
 
@@ -168,6 +198,20 @@ mod tests {
         store.expire(now + LIFETIME);
         assert_eq!(store.lock().bytes, 0);
         assert!(store.read(&range(&handle, 0, 0), "ada", now).is_none());
+    }
+
+    #[test]
+    fn a_principal_that_fills_the_store_evicts_what_it_holds_itself() {
+        let (store, now) = (Store::new("w1"), Instant::now());
+        let modest = store.put(stored("x"), now);
+        let large = Bytes::from(vec![0; MAX_STORE_BYTES / 4]);
+        for _ in 0..8 {
+            store.put(Stored { principal: "eve".to_owned(), ..stored(large.clone()) }, now);
+        }
+        assert!(store.read(&range(&modest, 0, 1), "ada", now).is_some());
+        store.expire(now + LIFETIME);
+        let held = store.lock();
+        assert_eq!((held.bytes, held.by_handle.len(), held.by_principal.len()), (0, 0, 0));
     }
 
     #[test]
