@@ -30,8 +30,9 @@ SECONDS = 60 * float(os.environ.get("MINUTES", "20"))
 MEMORY_MB = int(os.environ.get("MEMORY_MB", "1024"))
 GROUPS = pathlib.Path("/sys/fs/cgroup/memory")
 SLOPE_MB_A_MINUTE, AFTERWARDS_MB = 1.0, 250
-JSON = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
-BATCHES = {"mcp-protocol-version": "2025-03-26"}
+JSON = {"content-type": "application/json", "accept": "application/json"}
+MCP = {"accept": "application/json, text/event-stream"}
+BATCHES = {**MCP, "mcp-protocol-version": "2025-03-26"}
 
 BLOB = """from openskill_sdk import artifact, run
 
@@ -71,7 +72,7 @@ class Gateway:
         self.environment = {
             "PATH": os.environ["PATH"],
             "OPENSKILL_ALLOWED_ROOT": str(self.folder / "data"),
-            "OPENSKILL_SKILLS_DIR": f"{skills}:{ROOT / 'worker/skills'}",
+            "OPENSKILL_CLI_DIR": f"{skills}:{ROOT / 'worker/skills'}",
             "OPENSKILL_TRACE_DIR": "memory",
             "OPENSKILL_KEYS": str(self.folder / "keys.toml"),
         }
@@ -107,6 +108,7 @@ class Gateway:
             except OSError:
                 pass
             time.sleep(0.1)
+        self.__exit__()
         raise SystemExit("the gateway did not start:\n" + (self.folder / "log").read_text())
 
     def __exit__(self, *_):
@@ -251,7 +253,7 @@ def subscriptions(gateway, principal):
     opened = []
     for _ in range(60):
         status, _ = ask(gateway, principal, "POST", "/mcp", rpc("initialize", {
-            "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "abuse", "version": "1"}}))
+            "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "abuse", "version": "1"}}), MCP)
         opened += unread(gateway, principal, 1, "GET", "/skills:watch", headers={"accept": "text/event-stream"})
         opened += unread(gateway, principal, 1, "GET", "/tools?dialect=openai")
     opened += unread(gateway, principal, 60, "GET", "/openapi.json")
@@ -281,7 +283,7 @@ def honest(gateway, until, took, failed):
     steps = [
         ("POST", "/skills/say:invoke", {"input": {"text": "hello"}}, {}),
         ("POST", "/skills/say:invoke", {"input": {"text": "hello"}, "session_id": "mine"}, "key"),
-        ("POST", "/mcp", [rpc("initialize", initialize)][0], {}),
+        ("POST", "/mcp", rpc("initialize", initialize), MCP),
         ("GET", "/traces?limit=5", None, {}),
         ("GET", f"/agent/conversations/{conversation}/events", None, {}),
         ("GET", "/skills", None, {}),
