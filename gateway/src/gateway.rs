@@ -24,6 +24,7 @@ use crate::dispatch::budget::RetryBudget;
 use crate::dispatch::lateness::Lateness;
 use crate::dispatch::questions::Questions;
 use crate::identity::audit;
+use crate::identity::grant::Grant;
 use crate::identity::registry::Registry;
 use crate::mcp::McpState;
 use crate::mcp::tasks::{Tasks, Times};
@@ -131,17 +132,25 @@ impl Gateway {
 
     /// Admits a call, or says why not. Refusals are not counted: the caller may wait and ask again.
     pub(crate) fn try_admit(&self, call: &Call) -> Result<Permit, Refusal> {
-        if *self.drained.borrow() {
-            return Err(Refusal::Drained);
-        }
         let (id, principal) = (&call.skill_id, &call.principal);
+        self.check_open(principal)?;
         // A busy skill that does not exist for the principal must look like one that nobody has.
         let exists = principal.sees_all() || self.catalog.get_for(id, principal).is_some();
         let skill = if exists { id.as_str() } else { "" };
         let permit = self.admission.admit(call, skill, self.workers_limit()).map_err(Refusal::Full)?;
         // Last, so that a call which the gateway has no room for takes no token of its principal.
-        let held = call.principal.begin(&call.session_id, call.input.size()).map_err(Refusal::Principal)?;
+        let held = principal.begin(&call.session_id, call.input.size()).map_err(Refusal::Principal)?;
+        principal.note_admitted();
         Ok(permit.with(held))
+    }
+
+    /// Whether anything of this principal is admitted: its credential may have ended since its request began.
+    fn check_open(&self, principal: &Principal) -> Result<(), Refusal> {
+        match () {
+            () if !principal.is_valid() => Err(Refusal::Revoked),
+            () if *self.drained.borrow() => Err(Refusal::Drained),
+            () => Ok(()),
+        }
     }
 
     /// Admits a question to a worker that is no call, of a session, to an owner, of so many bytes. Counts the refusal if it does
@@ -163,9 +172,7 @@ impl Gateway {
         principal: &Principal,
         (session_id, owner, bytes): (&str, &str, usize),
     ) -> Result<Permit, Refusal> {
-        if *self.drained.borrow() {
-            return Err(Refusal::Drained);
-        }
+        self.check_open(principal)?;
         let permit = self.admission.admit_consult((principal, session_id), owner, bytes, self.workers_limit());
         let permit = permit.map_err(Refusal::Full)?;
         let held = principal.begin(session_id, bytes).map_err(Refusal::Principal)?;
@@ -186,6 +193,7 @@ impl Gateway {
     fn count_refusal(&self, refusal: Refusal, principal: &Principal, trace_id: &str) {
         match refusal {
             Refusal::Drained => {}
+            Refusal::Revoked => audit::unauthenticated("a call", "credential that has ended", trace_id),
             Refusal::Full(bound) => self.observer.call_refused(bound.name()),
             Refusal::Principal(exceeded) => {
                 self.observer.call_refused(exceeded.limit.name());
@@ -194,13 +202,14 @@ impl Gateway {
         }
     }
 
-    /// The principal of this name, for work without a request, such as the agent's turns.
-    pub(crate) fn principal(&self, name: &str) -> Principal {
+    /// The principal of work without a request, such as an agent's turn: with the rights that the credential of this name has
+    /// now, and with none if it is no longer valid.
+    pub(crate) fn principal(&self, name: &str, credential: &str) -> Principal {
         match &self.registry {
             None => Principal::of(name),
-            Some(registry) => {
-                registry.account(name, Timestamp::now()).map_or_else(|| Principal::nobody(name), Principal::identified)
-            }
+            Some(registry) => registry
+                .find(name, credential, Timestamp::now())
+                .map_or_else(|| Principal::nobody(name), |it| Principal::granted(Grant::new(it))),
         }
     }
 

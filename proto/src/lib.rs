@@ -6,7 +6,7 @@
 //! - [`v1`]: the generated messages of package `openskill.v1`; with `grpc`, its clients and servers too
 //! - [`error`]: what each error code means for the caller, the circuit breaker and the status, in one table
 //! - [`render`]: results, events and skills as JSON text
-//! - [`json`]: what to ask of JSON text before, or without, parsing it
+//! - [`json`]: reading requests, and what to ask of JSON text before, or without, parsing it
 //! - [`trace`]: trace ids and W3C trace context
 //! - [`uri_template`]: which URI fits a template, and what stands in its places
 //! - [`timestamp`]: points in time as text

@@ -26,6 +26,7 @@ async fn rest_answers_every_bad_request_with_a_typed_error() {
         ("an empty body", path, json_type, "", 400, "INVALID_JSON"),
         ("not UTF-8", path, json_type, "{\"input\": \"\u{fffd}", 400, "INVALID_JSON"),
         ("no object", path, json_type, "[]", 400, "INVALID_ARGUMENT"),
+        ("values by position", path, json_type, r#"[{"text": "hi"}, null, "id"]"#, 400, "INVALID_ARGUMENT"),
         ("input is no object", path, json_type, "{\"input\": [1]}", 400, "INVALID_ARGUMENT"),
         ("an unknown field", path, json_type, "{\"inputs\": {}}", 400, "INVALID_ARGUMENT"),
         ("a wrong content type", path, ("content-type", "text/xml"), "{}", 415, "INVALID_ARGUMENT"),

@@ -13,6 +13,7 @@ use tonic::Request;
 
 mod access;
 mod administration;
+mod bound;
 mod command_line;
 mod limits;
 mod mcp;

@@ -119,7 +119,7 @@ fn sink(
     deadline: Instant,
     listener: Option<mpsc::Sender<Event>>,
 ) -> EventSink {
-    let artifacts = Collector::new(Arc::clone(&worker.artifacts), &request.principal);
+    let artifacts = Collector::new(Arc::clone(&worker.artifacts), &request.principal, &request.skill_id);
     let can_ask = request.interactive && listener.is_some() && reads_answers(manifest);
     let kinds = request.answers().collect();
     let asker =

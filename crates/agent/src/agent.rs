@@ -19,7 +19,7 @@ pub use crate::feed::Events;
 use crate::journal::Journal;
 use crate::provider::Models;
 use crate::secrets::Secrets;
-use crate::skills::Skills;
+use crate::skills::{Owner, Skills, Validity};
 use crate::turn::{Shared, State, Turn};
 
 /// Entries of one conversation.
@@ -121,17 +121,17 @@ impl Agent {
     ///
     /// # Errors
     /// The input is refused, and nothing was changed.
-    pub async fn send(&self, principal: &str, conversation: &str, input: Input) -> Result<Accepted, AgentError> {
+    pub async fn send(&self, owner: &Owner, conversation: &str, input: Input) -> Result<Accepted, AgentError> {
         if self.0.shared.shutdown.is_cancelled() {
             return Err(AgentError::Shutdown);
         }
         match input {
-            Input::Message(message) => self.begin(principal, conversation, message).await,
+            Input::Message(message) => self.begin(owner, conversation, message).await,
             _ if conversation.is_empty() => Err(AgentError::Invalid("conversation_id is missing".to_owned())),
             input => {
-                let after = self.journal().get(principal, conversation).await?.last_number;
+                let after = self.journal().get(&owner.principal, conversation).await?.last_number;
                 let events = self.feed(conversation, after).await?;
-                self.steer(principal, conversation, input).await?;
+                self.steer(owner, conversation, input).await?;
                 Ok(Accepted { conversation_id: conversation.to_owned(), after, events })
             }
         }
@@ -213,13 +213,8 @@ impl Agent {
     }
 
     /// Begins a turn.
-    async fn begin(
-        &self,
-        principal: &str,
-        conversation: &str,
-        message: v1::UserMessage,
-    ) -> Result<Accepted, AgentError> {
-        let shared = &self.0.shared;
+    async fn begin(&self, owner: &Owner, conversation: &str, message: v1::UserMessage) -> Result<Accepted, AgentError> {
+        let (shared, principal) = (&self.0.shared, owner.principal.as_str());
         check_text("message.text", &message.text)?;
         let _starting = self.0.starting.lock().await;
         self.sweep();
@@ -231,7 +226,10 @@ impl Agent {
         if !state.is_over() {
             return Err(AgentError::Busy);
         }
-        let started = self.started(message, state.started())?;
+        let started = Started { credential: owner.credential.clone(), ..self.started(message, state.started())? };
+        if shared.skills.validity(owner) != Validity::Valid {
+            return Err(AgentError::Revoked);
+        }
         let conversation =
             if conversation.is_empty() { shared.journal.create(principal).await? } else { conversation.to_owned() };
         let after = before.last().map_or(0, |it| it.number);
@@ -267,13 +265,15 @@ impl Agent {
             limits: config.limits_within(message.limits.unwrap_or_default()),
             toolset: message.toolset,
             trace_id: format!("{:032x}", rand::random::<u128>().max(1)),
-            delegated: None,
+            ..Started::default()
         })
     }
 
     /// Brings answers, a decision or a cancellation to the turn that waits for it.
-    async fn steer(&self, principal: &str, conversation: &str, input: Input) -> Result<(), AgentError> {
+    async fn steer(&self, owner: &Owner, conversation: &str, input: Input) -> Result<(), AgentError> {
+        let principal = owner.principal.as_str();
         let turn = self.resume(principal, conversation).await?.ok_or(AgentError::NotWaiting)?;
+        turn.check_sender(owner, &input).await?;
         match input {
             Input::Answers(answers) => turn.answer(answers).await?,
             Input::Decision(decision) => turn.decide(decision).await?,

@@ -52,12 +52,12 @@ impl Delegates {
         let (caller, time) = (task.caller.clone(), task.time);
         let started = task.started(config, models).map_err(AgentError::Invalid)?;
         check_text("the task", &started.text)?;
-        let id = journal.create(&caller.principal).await?;
+        let id = journal.create(&caller.owner.principal).await?;
         let answer = tokio::select! {
             answer = self.turn(&id, &caller, (started, time), progress) => answer,
             () = cancel.cancelled() => Err(AgentError::Shutdown),
         };
-        if let Err(error) = journal.delete(&caller.principal, &id).await {
+        if let Err(error) = journal.delete(&caller.owner.principal, &id).await {
             tracing::warn!(%error, "the conversation of a sub-agent stays in memory until it expires");
         }
         answer
@@ -75,7 +75,7 @@ impl Delegates {
         let journal = &self.shared.journal;
         let mut events = journal.watch(id);
         let entries = journal.append(id, vec![Entry::Started(started)]).await?;
-        let origin = (caller.principal.clone(), caller.parent);
+        let origin = (caller.owner.principal.clone(), caller.parent);
         let turn = Turn::new(Arc::clone(&self.shared), id.to_owned(), origin, Arc::default(), entries, false);
         let running = async {
             let running = turn.run();

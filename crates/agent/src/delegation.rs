@@ -89,6 +89,7 @@ impl Task {
             limits,
             toolset: String::new(),
             trace_id: self.caller.trace_id,
+            credential: self.caller.owner.credential,
             delegated: Some(Delegated {
                 agent: self.skill_id,
                 prompt: self.definition.prompt,

@@ -69,6 +69,8 @@ pub struct Started {
     pub toolset: String,
     /// The trace id of the turn and of its calls.
     pub trace_id: String,
+    /// The name of the credential that began the turn: it acts with the rights of that one alone. No secret.
+    pub credential: String,
     /// Set if the turn is a sub-agent's.
     pub delegated: Option<Delegated>,
 }
@@ -495,6 +497,6 @@ pub enum End {
     Limit,
     /// The user cancelled.
     Cancelled,
-    /// The model could not be asked.
+    /// The model could not be asked, or the credential that began the turn has ended.
     Failed,
 }

@@ -13,6 +13,12 @@ pub enum AgentError {
     /// A field of the request is not valid. Says which, and what to do.
     #[error("{0}")]
     Invalid(String),
+    /// The credential of the request has ended.
+    #[error("the key or token of this request was revoked or has expired: send it again with a valid one")]
+    Revoked,
+    /// The decision or answer is for a call that the credential of the request does not allow.
+    #[error("the key or token of this request may not call that skill: decide with one that may")]
+    Forbidden,
     /// A turn runs.
     #[error("a turn of this conversation runs: wait for its `done`, or cancel it")]
     Busy,
@@ -36,6 +42,8 @@ impl AgentError {
         match self {
             Self::NoConversation => ErrorCode::NotFound,
             Self::Invalid(_) | Self::NotWaiting => ErrorCode::InvalidArgument,
+            Self::Revoked => ErrorCode::Unauthenticated,
+            Self::Forbidden => ErrorCode::PermissionDenied,
             Self::Busy => ErrorCode::ConversationBusy,
             Self::TooManyTurns(_) => ErrorCode::Overloaded,
             Self::Store(_) | Self::Shutdown => ErrorCode::Unavailable,

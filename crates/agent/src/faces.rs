@@ -12,6 +12,7 @@ use std::sync::Arc;
 use http::Extensions;
 
 use crate::hosted::Hosted;
+use crate::skills::Owner;
 
 pub mod grpc;
 mod refusal;
@@ -19,7 +20,7 @@ pub mod rest;
 mod stream;
 
 /// Tells from what the layers before a face found out on whose behalf a request is.
-type Identify = dyn Fn(&Extensions) -> String + Send + Sync;
+type Identify = dyn Fn(&Extensions) -> Owner + Send + Sync;
 
 /// What both faces serve. Cheap to clone.
 #[derive(Clone)]
@@ -29,13 +30,17 @@ pub struct Served {
 }
 
 impl Served {
-    /// `identify`: the principal of a request. Empty if nobody was identified.
-    pub fn new(agent: Hosted, identify: impl Fn(&Extensions) -> String + Send + Sync + 'static) -> Self {
+    /// `identify`: whose request it is.
+    pub fn new(agent: Hosted, identify: impl Fn(&Extensions) -> Owner + Send + Sync + 'static) -> Self {
         Self { agent, identify: Arc::new(identify) }
     }
 
-    fn principal(&self, extensions: &Extensions) -> String {
+    fn owner(&self, extensions: &Extensions) -> Owner {
         (self.identify)(extensions)
+    }
+
+    fn principal(&self, extensions: &Extensions) -> String {
+        self.owner(extensions).principal
     }
 }
 

@@ -14,7 +14,7 @@ use crate::config::{AgentConfig, Place};
 use crate::delegation::{Answer, Task};
 use crate::error::AgentError;
 use crate::provider::Models;
-use crate::skills::Skills;
+use crate::skills::{Owner, Skills};
 
 /// How much its threads give way to those that serve calls: they get a tenth of a core that all want.
 const NICE: i32 = 10;
@@ -79,10 +79,10 @@ impl Hosted {
     ///
     /// # Errors
     /// The input is refused, and nothing was changed.
-    pub async fn send(&self, principal: &str, conversation: &str, input: Input) -> Result<Accepted, AgentError> {
-        let (principal, conversation) = (principal.to_owned(), conversation.to_owned());
+    pub async fn send(&self, owner: &Owner, conversation: &str, input: Input) -> Result<Accepted, AgentError> {
+        let (owner, conversation) = (owner.clone(), conversation.to_owned());
         let agent = self.agent.clone();
-        let accepted = self.there(async move { agent.send(&principal, &conversation, input).await }).await?;
+        let accepted = self.there(async move { agent.send(&owner, &conversation, input).await }).await?;
         Ok(Accepted { events: self.until_closed(accepted.events), ..accepted })
     }
 

@@ -17,7 +17,7 @@ use tonic::metadata::MetadataValue;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, ConnectError, Request, Status};
 
-use crate::skills::{Caller, Skills, Unreachable};
+use crate::skills::{Caller, Owner, Skills, Unreachable, Validity};
 
 /// How long a connection attempt may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -104,6 +104,11 @@ impl Remote {
 }
 
 impl Skills for Remote {
+    /// Whoever serves the agent identifies its users. The gateway sees the agent's own key alone.
+    fn validity(&self, _: &Owner) -> Validity {
+        Validity::Valid
+    }
+
     fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Result<Vec<Skill>, Unreachable>> {
         async {
             let request = self.brief(caller, ListSkillsRequest::default());

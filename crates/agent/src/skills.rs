@@ -6,11 +6,31 @@ use futures_util::future::BoxFuture;
 use openskill_proto::trace::TraceContext;
 use openskill_proto::v1;
 
+/// Whose request something is. Its rights are those of the credential, whatever others the principal has.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Owner {
+    /// The principal. Empty if callers are not identified.
+    pub principal: String,
+    /// The name of the credential that it showed. No secret. Empty if callers are not identified.
+    pub credential: String,
+}
+
+/// Whether a credential still counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Validity {
+    /// It is valid.
+    Valid,
+    /// It was revoked, or has expired.
+    Ended,
+    /// This process has not seen it: it may be valid, and counts once its owner shows it again.
+    Unknown,
+}
+
 /// On whose behalf the agent acts, and under which trace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Caller {
-    /// The principal. Empty if nobody was identified.
-    pub principal: String,
+    /// Whose turn it is.
+    pub owner: Owner,
     /// The trace id of the turn: 32 hexadecimal digits, or what the caller of a sub-agent sent.
     pub trace_id: String,
     /// The span that calls are children of, if there is one.
@@ -24,6 +44,9 @@ pub struct Unreachable(pub String);
 
 /// A gateway: in this process, or over gRPC.
 pub trait Skills: fmt::Debug + Send + Sync + 'static {
+    /// Whether the credential of this owner still counts. Asked for each input of a user, and before each step of a turn.
+    fn validity(&self, owner: &Owner) -> Validity;
+
     /// All skills, sorted by id.
     ///
     /// # Errors

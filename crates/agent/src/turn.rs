@@ -28,12 +28,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::AgentConfig;
 use crate::entry::event::usage;
-use crate::entry::{Delegated, Ended, Entry, Stamped, Used};
+use crate::entry::{Delegated, End, Ended, Entry, Stamped, Used};
 use crate::error::AgentError;
 use crate::journal::Journal;
 use crate::provider::Models;
 use crate::secrets::Secrets;
-use crate::skills::{Caller, Skills};
+use crate::skills::{Caller, Owner, Skills, Validity};
 
 mod approval;
 mod ask;
@@ -59,6 +59,14 @@ const PARK_AFTER: Duration = Duration::from_secs(60);
 
 /// How long a turn that goes on after a restart waits for skills.
 const RESTART_PATIENCE: Duration = Duration::from_secs(15);
+
+/// How often it looks meanwhile whether its credential is known again.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+/// Why a turn ends before its model has answered.
+const CANCELLED: &str = "the user cancelled";
+const REVOKED: &str =
+    "the key or token that began this turn is no longer valid, or was not shown again after a restart";
 
 /// What all turns of an agent share.
 #[derive(Debug)]
@@ -123,13 +131,14 @@ impl Turn {
         let state = State::of(entries);
         let started = state.started();
         let trace_id = started.map(|it| it.trace_id.clone()).unwrap_or_default();
+        let credential = started.map(|it| it.credential.clone()).unwrap_or_default();
         let delegated = started.and_then(|it| it.delegated.clone());
         let spans = TurnSpans::new(shared.config.tracer.as_ref(), &trace_id, parent);
         Self {
             cancel: shared.shutdown.child_token(),
             shared,
             conversation,
-            caller: Caller { principal, trace_id, parent: spans.context().or(parent) },
+            caller: Caller { owner: Owner { principal, credential }, trace_id, parent: spans.context().or(parent) },
             spans,
             pictures: Mutex::default(),
             delegated,
@@ -150,7 +159,7 @@ impl Turn {
             done = self.work() => done,
             () = self.cancel.cancelled() => {
                 // At a shutdown, the turn goes on at the next start.
-                if self.shared.shutdown.is_cancelled() { Ok(()) } else { self.stop().await }
+                if self.shared.shutdown.is_cancelled() { Ok(()) } else { self.stop(End::Cancelled, CANCELLED).await }
             }
             () = self.parked() => Ok(()),
         };
@@ -164,12 +173,28 @@ impl Turn {
 
     async fn work(&self) -> Result<(), AgentError> {
         loop {
+            let is_over = self.state().is_over();
+            if !is_over && !self.is_authorized().await {
+                return self.stop(End::Failed, REVOKED).await;
+            }
             let next = self.state().next();
             match next {
                 Next::Nothing => return Ok(()),
                 Next::Ask => self.ask().await?,
                 Next::Settle(calls) => self.settle(calls).await?,
                 Next::End => self.end().await?,
+            }
+        }
+    }
+
+    /// Whether the credential that began the turn still counts. After a restart, its owner may first have to show it again.
+    async fn is_authorized(&self) -> bool {
+        loop {
+            let is_early = self.skills_come_until.is_some_and(|it| Instant::now() < it);
+            match self.shared.skills.validity(&self.caller.owner) {
+                Validity::Valid => return true,
+                Validity::Unknown if is_early => tokio::time::sleep(LOOK_AGAIN).await,
+                Validity::Ended | Validity::Unknown => return false,
             }
         }
     }

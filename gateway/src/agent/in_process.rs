@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, StreamExt as _};
-use openskill_agent::skills::{Caller, Skills, Unreachable};
+use openskill_agent::skills::{Caller, Owner, Skills, Unreachable, Validity};
 use openskill_proto::trace::Trace;
 use openskill_proto::v1::invoke_event::Event;
 use openskill_proto::v1::{
@@ -15,6 +15,7 @@ use openskill_proto::v1::{
 };
 
 use crate::call::outcome::Outcome;
+use crate::call::principal::Principal;
 use crate::call::reading;
 use crate::call::request::{Call, RequestContext};
 use crate::call::result::result;
@@ -39,8 +40,17 @@ impl fmt::Debug for InProcess {
 }
 
 impl Skills for InProcess {
+    fn validity(&self, owner: &Owner) -> Validity {
+        let is_known = || self.0.gateway.registry.as_ref().is_none_or(|it| it.knows(&owner.credential));
+        match () {
+            () if self.principal(owner).is_valid() => Validity::Valid,
+            () if is_known() => Validity::Ended,
+            () => Validity::Unknown,
+        }
+    }
+
     fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Result<Vec<Skill>, Unreachable>> {
-        let principal = self.0.gateway.principal(&caller.principal);
+        let principal = self.principal(&caller.owner);
         let snapshot = self.0.gateway.catalog.snapshot_for(&principal);
         let skills = snapshot.values().map(|entry| entry.skill.clone()).collect();
         async { Ok(skills) }.boxed()
@@ -51,7 +61,7 @@ impl Skills for InProcess {
         caller: &'a Caller,
         request: ExportToolsRequest,
     ) -> BoxFuture<'a, Result<ExportToolsResponse, Unreachable>> {
-        let exported = tools::export(&self.0.gateway, &self.0.gateway.principal(&caller.principal), &request);
+        let exported = tools::export(&self.0.gateway, &self.principal(&caller.owner), &request);
         async { exported.map_err(|error| Unreachable(error.message)) }.boxed()
     }
 
@@ -100,7 +110,7 @@ impl Skills for InProcess {
         request: ReadArtifactRequest,
     ) -> BoxFuture<'a, Result<ReadArtifactResponse, Unreachable>> {
         async {
-            let principal = self.0.gateway.principal(&caller.principal);
+            let principal = self.principal(&caller.owner);
             artifacts::read(&self.0, &principal, request).await.map_err(|error| Unreachable(error.message))
         }
         .boxed()
@@ -108,7 +118,7 @@ impl Skills for InProcess {
 
     fn answer<'a>(&'a self, caller: &'a Caller, response: InputResponse) -> BoxFuture<'a, Result<bool, Unreachable>> {
         async {
-            let (questions, principal) = (&self.0.gateway.questions, self.0.gateway.principal(&caller.principal));
+            let (questions, principal) = (&self.0.gateway.questions, self.principal(&caller.owner));
             match questions.answer(&principal, response, self.0.number).await {
                 Ok(()) => Ok(true),
                 Err(error) if error.code() == ErrorCode::NotFound => Ok(false),
@@ -120,11 +130,16 @@ impl Skills for InProcess {
 }
 
 impl InProcess {
+    /// With the rights that the credential has now.
+    fn principal(&self, owner: &Owner) -> Principal {
+        self.0.gateway.principal(&owner.principal, &owner.credential)
+    }
+
     async fn read(&self, caller: &Caller, request: InvokeRequest) -> Arc<Call> {
         let parent = caller.parent.map(|it| it.to_traceparent());
         let parent = parent.as_deref().map(str::as_bytes);
         let trace = Trace::from_headers(Some(caller.trace_id.as_bytes()), parent, None);
-        let principal = self.0.gateway.principal(&caller.principal);
+        let principal = self.principal(&caller.owner);
         let context = RequestContext { trace, principal, ..RequestContext::unknown() };
         let gateway = &self.0.gateway;
         Arc::new(reading::read(&gateway.aside, gateway.config.default_timeout, request, context).await)

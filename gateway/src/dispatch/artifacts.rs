@@ -13,7 +13,8 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Reads a range of an artifact that belongs to `principal`.
 ///
 /// # Errors
-/// `NOT_FOUND` if there is no such artifact, it has expired, its worker is gone, or it belongs to somebody else.
+/// `NOT_FOUND` if there is no such artifact, it has expired, its worker is gone, it belongs to somebody else, or the skill that
+/// produced it does not exist for `principal` any more.
 pub(crate) async fn read(
     shard: &Shard,
     principal: &Principal,
@@ -22,10 +23,11 @@ pub(crate) async fn read(
     let worker = range.handle.split_once('/').and_then(|(instance, _)| shard.gateway.fleet.by_instance(instance));
     let worker = worker.ok_or_else(not_found)?;
     let request = FetchArtifactRequest { range: Some(range), principal: principal.name().to_owned() };
-    let mut client = worker.client(shard.number);
+    let (mut client, catalog) = (worker.client(shard.number), &shard.gateway.catalog);
     let fetched = tokio::time::timeout(TIMEOUT, client.fetch_artifact(request)).await;
     match fetched.unwrap_or_else(|_| Err(SkillError::unavailable("the worker did not answer in time"))) {
         Err(error) if error.code() == ErrorCode::NotFound => Err(not_found()),
+        Ok(read) if !principal.sees_all() && catalog.get_for(&read.skill_id, principal).is_none() => Err(not_found()),
         fetched => fetched,
     }
 }

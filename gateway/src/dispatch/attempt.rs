@@ -103,7 +103,7 @@ async fn follow(
                 questions.retain(OpenQuestion::is_open);
                 if context.is_interactive() && questions.len() < MAX_QUESTIONS {
                     let (principal, worker) = (&context.call.principal, &candidate.worker);
-                    let asker = Asker::new(principal, worker, &context.record);
+                    let asker = Asker::new(principal, (&context.entry.skill).into(), worker, &context.record);
                     questions.push(context.shard.gateway.questions.open(&question.request_id, asker));
                     context.record.note_said(question.encoded_len(), || CallEvent::Asked(question.clone()));
                     relay.relay(Event::InputRequired(question)).await;

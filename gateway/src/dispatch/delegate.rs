@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use openskill_agent::delegation::{Answer, Task};
 use openskill_agent::entry::{End, Used};
 use openskill_agent::error::AgentError;
-use openskill_agent::skills::Caller;
+use openskill_agent::skills::{Caller, Owner};
 use openskill_proto::v1::execute_event::Event;
 use openskill_proto::v1::{AgentDefinition, AgentUse, Blame, ErrorCode, ExecuteResult, Progress, SkillError};
 use serde_json::json;
@@ -75,7 +75,10 @@ fn task(context: &CallContext, definition: &AgentDefinition) -> Task {
         arguments: String::from_utf8_lossy(&context.arguments).into_owned(),
         session: call.session_id.clone(),
         caller: Caller {
-            principal: call.principal.name().to_owned(),
+            owner: Owner {
+                principal: call.principal.name().to_owned(),
+                credential: call.principal.credential().to_owned(),
+            },
             trace_id: call.trace.id.clone(),
             parent: Some(context.record.context_of_agent()),
         },
@@ -112,7 +115,7 @@ fn result(context: &CallContext, answer: Answer) -> Result<ExecuteResult, SkillE
             json!({ "answer": ended.text, "limit": ended.limit }),
             format!("the agent reached its limit {} after {calls}: the answer may be incomplete", ended.limit),
         ),
-        End::Failed => return failed(format!("the agent's model could not be asked: {}", ended.error)),
+        End::Failed => return failed(format!("the agent failed: {}", ended.error)),
         End::Cancelled => return Err(SkillError::new(ErrorCode::Cancelled, "the agent was cancelled")),
     };
     Ok(ExecuteResult {

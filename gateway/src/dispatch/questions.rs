@@ -7,7 +7,7 @@ use std::time::Duration;
 use openskill_proto::v1::{DeliverInputRequest, ErrorCode, InputResponse, SkillError};
 use prost::Message as _;
 
-use crate::call::principal::Principal;
+use crate::call::principal::{GovernedSkill, Principal, REVOKED};
 use crate::observe::call_event::CallEvent;
 use crate::observe::call_record::CallRecord;
 use crate::workers::worker::Worker;
@@ -23,15 +23,21 @@ pub(crate) struct Questions(Arc<Mutex<HashMap<String, Asker>>>);
 #[derive(Debug, Clone)]
 pub(crate) struct Asker {
     principal: Principal,
+    skill: GovernedSkill,
     worker: Arc<Worker>,
     /// Weak: an answer on its way must not keep a call that ended from being recorded.
     record: Weak<CallRecord>,
 }
 
 impl Asker {
-    /// A call that `worker` runs on behalf of `principal`.
-    pub(crate) fn new(principal: &Principal, worker: &Arc<Worker>, record: &Arc<CallRecord>) -> Self {
-        Self { principal: principal.clone(), worker: Arc::clone(worker), record: Arc::downgrade(record) }
+    /// A call of `skill` that `worker` runs on behalf of `principal`.
+    pub(crate) fn new(
+        principal: &Principal,
+        skill: GovernedSkill,
+        worker: &Arc<Worker>,
+        record: &Arc<CallRecord>,
+    ) -> Self {
+        Self { principal: principal.clone(), skill, worker: Arc::clone(worker), record: Arc::downgrade(record) }
     }
 }
 
@@ -52,7 +58,8 @@ impl Questions {
     /// Hands an answer to the skill that waits for it, over the connections of shard number `shard`.
     ///
     /// # Errors
-    /// `NOT_FOUND` if no skill of this principal waits for it; `INVALID_ARGUMENT` if it does not fit the question's schema: the
+    /// `UNAUTHENTICATED` if the principal's credential has ended; `NOT_FOUND` if no skill of this principal waits for it,
+    /// or its policy does not allow the one that does; `INVALID_ARGUMENT` if it does not fit the question's schema: the
     /// question stays open then.
     pub(crate) async fn answer(
         &self,
@@ -60,7 +67,11 @@ impl Questions {
         response: InputResponse,
         shard: usize,
     ) -> Result<(), SkillError> {
-        let asker = self.lock().get(&response.request_id).filter(|it| it.principal == *principal).cloned();
+        if !principal.is_valid() {
+            return Err(SkillError::new(ErrorCode::Unauthenticated, REVOKED));
+        }
+        let may_answer = |it: &&Asker| it.principal == *principal && principal.may_have(&it.skill);
+        let asker = self.lock().get(&response.request_id).filter(may_answer).cloned();
         let Asker { worker, record, .. } = asker.ok_or_else(not_waiting)?;
         let answer = response.clone();
         let request = DeliverInputRequest { response: Some(response), principal: principal.name().to_owned() };
@@ -116,7 +127,7 @@ mod tests {
         let request = InvokeRequest { skill_id: "asks".to_owned(), ..InvokeRequest::default() };
         let call = Arc::new(Call::new(request, RequestContext::unknown()));
         let record = CallRecord::begin(&Arc::default(), &call);
-        let open = questions.open("q", Asker::new(&principal, &worker, &record));
+        let open = questions.open("q", Asker::new(&principal, GovernedSkill::default(), &worker, &record));
         assert_eq!(answer().await, ErrorCode::Unavailable, "the worker can't be reached");
         drop(open);
         assert_eq!(answer().await, ErrorCode::NotFound);

@@ -1,6 +1,6 @@
 //! A principal as the file of keys has it now.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use openskill_identity::policy::Policy;
 
@@ -12,14 +12,4 @@ pub(crate) struct Account {
     pub(crate) name: Arc<str>,
     pub(crate) policy: Arc<Policy>,
     pub(crate) usage: Arc<Usage>,
-}
-
-static NOBODY: LazyLock<Arc<Account>> =
-    LazyLock::new(|| Arc::new(Account { name: Arc::from(""), policy: Arc::default(), usage: Arc::default() }));
-
-impl Account {
-    /// The account of a caller without a valid key: it may do nothing.
-    pub(crate) fn nobody() -> Arc<Self> {
-        Arc::clone(&NOBODY)
-    }
 }

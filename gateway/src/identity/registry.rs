@@ -15,7 +15,7 @@ use super::account::Account;
 use super::credentials::Credentials;
 use super::identified::Identified;
 use super::issuer::LiveIssuer;
-use super::tokens::{Checked, JwtConfig, Tokens};
+use super::tokens::{Checked, JwtConfig, TOKEN_PREFIX, Tokens};
 
 /// Who may use a gateway. At least one of them is there.
 #[derive(Debug, Clone, Default)]
@@ -101,14 +101,22 @@ impl Registry {
         found.filter(|it| is_same && !it.kept.is_expired(now)).map(|it| Arc::clone(&it.identified))
     }
 
-    /// The account of a principal with valid credentials, for work without a request, such as an agent's turn.
-    pub(crate) fn account(&self, principal: &str, now: Timestamp) -> Option<Arc<Account>> {
-        let known = self.current.load();
-        let Some(account) = known.principals.get(principal) else {
-            return self.tokens.as_ref()?.account(principal, now);
+    /// A credential by its name, if it is valid and this principal's: for work without a request, such as an agent's turn.
+    /// Other credentials of the principal don't count: they may allow more.
+    pub(crate) fn find(&self, principal: &str, credential: &str, now: Timestamp) -> Option<Arc<Identified>> {
+        let found = match credential.parse::<KeyId>() {
+            Ok(id) => {
+                let known = self.current.load();
+                known.keys.get(&id).filter(|it| !it.kept.is_expired(now)).map(|it| Arc::clone(&it.identified))
+            }
+            Err(_) => self.tokens.as_ref()?.find(credential, now),
         };
-        let is_own = |it: &KnownKey| Arc::ptr_eq(&it.identified.account, account) && !it.kept.is_expired(now);
-        known.keys.values().any(is_own).then(|| Arc::clone(account))
+        found.filter(|it| *it.account.name == *principal)
+    }
+
+    /// Whether it can tell if the credential of this name is valid: a key always, a token once it was shown to this process.
+    pub(crate) fn knows(&self, credential: &str) -> bool {
+        !credential.starts_with(TOKEN_PREFIX) || self.tokens.as_ref().is_none_or(|it| it.has_seen(credential))
     }
 
     /// Whom to ask for tokens. None: no token counts here.
@@ -217,13 +225,28 @@ mod tests {
     }
 
     #[test]
+    fn a_credential_is_found_again_by_its_name_and_no_other_takes_its_place() {
+        let (one, two, bob) = (NewKey::generate(), NewKey::generate(), NewKey::generate());
+        let registry = registry(contents(&[("a", false, &[kept(&one), kept(&two)]), ("b", true, &[kept(&bob)])]));
+        let is_found = |principal, key: &NewKey| registry.find(principal, &key.id.to_string(), NOW).is_some();
+        assert!(is_found("a", &one) && is_found("a", &two) && is_found("b", &bob));
+        assert!(!is_found("a", &bob) && !is_found("b", &one));
+        for credential in ["", "a", "jwt 00"] {
+            assert!(registry.find("a", credential, NOW).is_none(), "{credential}");
+        }
+        registry.replace(contents(&[("a", false, &[kept(&two)]), ("b", true, &[kept(&bob)])]));
+        assert!(!is_found("a", &one) && is_found("a", &two));
+    }
+
+    #[test]
     fn an_expired_key_is_nobodys() {
         let key = NewKey::generate();
         let registry = registry(contents(&[("a", false, &[Key { expires: Some(NOW), ..kept(&key) }])]));
         assert!(registry.identify(shown(&key), Timestamp(NOW.0 - 1)).is_ok());
         let identified = registry.identify(shown(&key), Timestamp(0)).unwrap();
         assert!(registry.identify(shown(&key), NOW).is_err());
-        assert!(registry.account("a", Timestamp(0)).is_some() && registry.account("a", NOW).is_none());
+        let found = |at| registry.find("a", &key.id.to_string(), at).is_some();
+        assert!(found(Timestamp(0)) && !found(NOW));
         registry.end_expired(NOW);
         assert!(identified.ended.is_cancelled());
     }

@@ -25,6 +25,9 @@ const TOKENS: usize = 4096;
 /// Principals whose use is kept, likewise.
 const PRINCIPALS: usize = 4096;
 
+/// What names of tokens begin with.
+pub(super) const TOKEN_PREFIX: &str = "jwt ";
+
 /// The file of issuers, and what it had when the gateway started.
 #[derive(Debug, Clone)]
 pub struct JwtConfig {
@@ -40,16 +43,10 @@ pub(crate) struct Tokens {
     pub(super) file: PathBuf,
     /// By the claim `iss`.
     issuers: ArcSwap<HashMap<String, Arc<LiveIssuer>>>,
-    /// By the hash of the token.
+    /// By the name of the credential, which has the hash of the token.
     verified: Mutex<Recent<Arc<Identified>>>,
-    /// By name: the last token of each principal, and what it uses.
-    principals: Mutex<Recent<Known>>,
-}
-
-#[derive(Debug)]
-struct Known {
-    usage: Arc<Usage>,
-    last: Arc<Identified>,
+    /// What each principal uses, by its name.
+    usages: Mutex<Recent<Arc<Usage>>>,
 }
 
 /// What became of a token.
@@ -66,19 +63,18 @@ impl Tokens {
             file: config.file,
             issuers: ArcSwap::default(),
             verified: Mutex::new(Recent::new(TOKENS)),
-            principals: Mutex::new(Recent::new(PRINCIPALS)),
+            usages: Mutex::new(Recent::new(PRINCIPALS)),
         };
         tokens.issuers.store(Arc::new(live(config.issuers, &HashMap::new())));
         tokens
     }
 
     pub(super) fn check(&self, text: &[u8], now: Timestamp) -> Checked {
-        let hash = openskill_proto::trace::hex(&<[u8; 32]>::from(Sha256::digest(text)));
-        if let Some(known) = lock(&self.verified).use_mut(&hash) {
-            let is_valid = !known.ended.is_cancelled() && !known.is_expired(now);
-            if is_valid {
-                return Checked::Valid(Arc::clone(known));
-            }
+        // Enough to tell tokens apart, and no use to anybody.
+        let credential =
+            format!("{TOKEN_PREFIX}{}", openskill_proto::trace::hex(&<[u8; 32]>::from(Sha256::digest(text))));
+        if let Some(known) = self.find(&credential, now) {
+            return Checked::Valid(known);
         }
         let Some(token) = Token::read(text) else { return Checked::Invalid(Refusal::Malformed) };
         let issuers = self.issuers.load();
@@ -93,29 +89,39 @@ impl Tokens {
         };
         let Some(live_key) = keys.get(at) else { return Checked::Invalid(Refusal::Key) };
         match verify(&live.issuer, &token, (&live_key.key, algorithm), now) {
-            Ok(verified) => Checked::Valid(self.keep(hash, verified, live_key.ended.clone())),
+            Ok(verified) => Checked::Valid(self.keep(credential, verified, live_key.ended.clone())),
             Err(refusal) => Checked::Invalid(refusal),
         }
     }
 
-    fn keep(&self, hash: String, verified: Verified, ended: CancellationToken) -> Arc<Identified> {
+    fn keep(&self, credential: String, verified: Verified, ended: CancellationToken) -> Arc<Identified> {
         let Verified { principal, policy, expires, scopes } = verified;
-        let mut principals = lock(&self.principals);
-        let usage = principals.use_mut(&principal).map(|it| Arc::clone(&it.usage)).unwrap_or_default();
+        let mut usages = lock(&self.usages);
+        let usage = usages.use_mut(&principal).cloned().unwrap_or_default();
         let account = Arc::new(Account { name: Arc::from(principal.as_str()), policy, usage: Arc::clone(&usage) });
-        // Enough to tell tokens apart, and no use to anybody.
-        let credential = format!("jwt {}", hash.get(..16).unwrap_or_default()).into();
+        usages.insert(principal, usage);
+        drop(usages);
         let identified = Arc::new(Identified {
-            credential,
+            credential: credential.as_str().into(),
             account,
             ended,
             expires: Some(expires),
             scopes: Some(Scopes::new(scopes)),
         });
-        principals.insert(principal, Known { usage, last: Arc::clone(&identified) });
-        drop(principals);
-        lock(&self.verified).insert(hash, Arc::clone(&identified));
+        lock(&self.verified).insert(credential, Arc::clone(&identified));
         identified
+    }
+
+    /// Whether the token of this name was verified here, and is remembered.
+    pub(super) fn has_seen(&self, credential: &str) -> bool {
+        lock(&self.verified).peek(credential).is_some()
+    }
+
+    /// The token of this name, if it was verified here and is still valid.
+    pub(super) fn find(&self, credential: &str, now: Timestamp) -> Option<Arc<Identified>> {
+        let found = lock(&self.verified).use_mut(credential).cloned()?;
+        let is_valid = !found.ended.is_cancelled() && !found.is_expired(now);
+        is_valid.then_some(found)
     }
 
     /// What the issuers sign as.
@@ -123,14 +129,6 @@ impl Tokens {
         let mut names: Vec<_> = self.issuers.load().keys().cloned().collect();
         names.sort();
         names
-    }
-
-    /// The account of a principal whose last token is still valid.
-    pub(super) fn account(&self, principal: &str, now: Timestamp) -> Option<Arc<Account>> {
-        let mut principals = lock(&self.principals);
-        let last = &principals.use_mut(principal)?.last;
-        let is_valid = !last.ended.is_cancelled() && !last.is_expired(now);
-        is_valid.then(|| Arc::clone(&last.account))
     }
 
     /// Takes the issuers of a new file. Tokens of those that are another, or gone, end with their streams.

@@ -12,6 +12,8 @@ use bytes::Bytes;
 use openskill_proto::trace::{hex, random_id};
 use tokio::sync::Notify;
 
+use crate::call::principal::{GovernedSkill, Principal};
+
 /// How many streams are kept. Calls beyond that have streams that can't be taken up again.
 const MAX_STREAMS: usize = 4096;
 
@@ -43,6 +45,8 @@ pub(crate) struct Replay {
     id: String,
     /// Whose it is.
     session: String,
+    /// What its call runs.
+    skill: GovernedSkill,
     state: Mutex<State>,
     /// Something was written, or another reader took over.
     written: Notify,
@@ -82,8 +86,8 @@ impl Replays {
         self.patience
     }
 
-    /// A stream of a session's call, and its first reader. None if streams are not kept, or too many are.
-    pub(crate) fn open(&self, session: &str, now: Instant) -> Option<(Arc<Replay>, Reader)> {
+    /// A stream of a session's call of `skill`, and its first reader. None if streams are not kept, or too many are.
+    pub(crate) fn open(&self, session: &str, skill: GovernedSkill, now: Instant) -> Option<(Arc<Replay>, Reader)> {
         let mut streams = self.lock();
         streams.forget(now, self.patience);
         if self.patience.is_zero() || streams.by_id.len() >= MAX_STREAMS {
@@ -95,6 +99,7 @@ impl Replays {
         let replay = Arc::new(Replay {
             id: id.clone(),
             session,
+            skill,
             state,
             written: Notify::new(),
             read: Notify::new(),
@@ -105,13 +110,13 @@ impl Replays {
         Some((replay, reader))
     }
 
-    /// Reads on after an event of a session's stream. None if it is not kept.
-    pub(crate) fn resume(&self, session: &str, last: &str, now: Instant) -> Option<Reader> {
+    /// Reads on after an event of a session's stream. None if it is not kept, or this principal may no longer call its skill.
+    pub(crate) fn resume(&self, principal: &Principal, session: &str, last: &str, now: Instant) -> Option<Reader> {
         let (id, number) = last.rsplit_once('-')?;
         let after = number.parse::<u64>().ok()?.checked_add(1)?;
         let mut streams = self.lock();
         streams.forget(now, self.patience);
-        let replay = streams.by_id.get(id).filter(|it| it.session == session)?;
+        let replay = streams.by_id.get(id).filter(|it| it.session == session && principal.may_have(&it.skill))?;
         replay.reader(after)
     }
 
@@ -275,7 +280,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(60);
 
     fn open(replays: &Replays) -> (Arc<Replay>, Reader) {
-        replays.open("s", Instant::now()).unwrap()
+        replays.open("s", GovernedSkill::default(), Instant::now()).unwrap()
     }
 
     async fn write(replay: &Replay, text: &str) -> String {
@@ -300,7 +305,7 @@ mod tests {
         drop(reader);
         write(&replay, "three").await;
         replays.end(&replay, Instant::now());
-        let mut again = replays.resume("s", &first, Instant::now()).unwrap();
+        let mut again = replays.resume(&Principal::anonymous(), "s", &first, Instant::now()).unwrap();
         assert_eq!(again.next().await.unwrap(), "two", "what was sent may not have arrived");
         assert_eq!((again.next().await.unwrap(), again.next().await), (Bytes::from_static(b"three"), None));
     }
@@ -312,14 +317,14 @@ mod tests {
         let id = write(&replay, "one").await;
         let now = Instant::now();
         for (session, last) in [("other", id.as_str()), ("s", "x-0"), ("s", ""), ("s", &format!("{}-9", replay.id))] {
-            assert!(replays.resume(session, last, now).is_none(), "{session} {last}");
+            assert!(replays.resume(&Principal::anonymous(), session, last, now).is_none(), "{session} {last}");
         }
         drop(reader);
         replays.end(&replay, now);
-        assert!(replays.resume("s", &id, now).is_some());
-        assert!(replays.resume("s", &id, now + PATIENCE).is_none());
+        assert!(replays.resume(&Principal::anonymous(), "s", &id, now).is_some());
+        assert!(replays.resume(&Principal::anonymous(), "s", &id, now + PATIENCE).is_none());
         assert!(replays.lock().by_id.is_empty());
-        assert!(Replays::new(Duration::ZERO).open("s", now).is_none());
+        assert!(Replays::new(Duration::ZERO).open("s", GovernedSkill::default(), now).is_none());
     }
 
     #[tokio::test]
@@ -327,7 +332,7 @@ mod tests {
         let replays = Replays::new(PATIENCE);
         let (replay, mut first) = open(&replays);
         let id = write(&replay, "one").await;
-        let mut second = replays.resume("s", &id, Instant::now()).unwrap();
+        let mut second = replays.resume(&Principal::anonymous(), "s", &id, Instant::now()).unwrap();
         assert_eq!(first.next().await, None);
         drop(first);
         assert!(replay.lock().is_read, "the second still reads");
@@ -346,7 +351,7 @@ mod tests {
         assert!(stays().await);
         drop(reader);
         replay.abandoned(soon).await;
-        let again = replays.resume("s", &id, Instant::now()).unwrap();
+        let again = replays.resume(&Principal::anonymous(), "s", &id, Instant::now()).unwrap();
         assert!(stays().await, "somebody reads again");
         drop(again);
         replay.abandoned(soon).await;
@@ -365,18 +370,18 @@ mod tests {
         reader.next().await.unwrap();
         write(&replay, "small").await;
         assert!(replay.lock().events.iter().map(Bytes::len).sum::<usize>() <= MAX_BYTES + 5);
-        assert!(replays.resume("s", &first, Instant::now()).is_none(), "it is no longer kept");
+        assert!(replays.resume(&Principal::anonymous(), "s", &first, Instant::now()).is_none(), "it is no longer kept");
     }
 
     #[test]
     fn memory_stays_bounded() {
         let (replays, now) = (Replays::new(PATIENCE), Instant::now());
         for _ in 0..3 * MAX_STREAMS {
-            let (replay, _reader) = replays.open("s", now).unwrap();
+            let (replay, _reader) = replays.open("s", GovernedSkill::default(), now).unwrap();
             replays.end(&replay, now);
         }
         assert!(replays.lock().by_id.len() <= MAX_STREAMS);
-        let streams: Vec<_> = (0..2 * MAX_STREAMS).map(|_| replays.open("s", now)).collect();
+        let streams: Vec<_> = (0..2 * MAX_STREAMS).map(|_| replays.open("s", GovernedSkill::default(), now)).collect();
         assert!(streams.last().unwrap().is_none() && streams[0].is_some());
     }
 }

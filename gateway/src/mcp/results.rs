@@ -8,6 +8,7 @@ use openskill_proto::trace::{hex, random_id};
 
 use super::owner::Owner;
 use super::shares::heaviest;
+use crate::call::principal::GovernedSkill;
 
 /// How long a result is kept.
 pub(crate) const LIFETIME: Duration = Duration::from_secs(15 * 60);
@@ -19,6 +20,8 @@ const MAX_BYTES: usize = 64 * 1024 * 1024;
 #[derive(Debug)]
 pub(crate) struct Long {
     owner: Owner,
+    /// What it is a result of.
+    pub(crate) skill: GovernedSkill,
     /// Its type.
     pub(crate) media_type: &'static str,
     /// All of it.
@@ -38,8 +41,14 @@ struct Kept {
 }
 
 impl Results {
-    /// Keeps a text for its owner. Returns its id; none if there is no room for it.
-    pub(crate) fn keep(&self, owner: Owner, media_type: &'static str, text: String, now: Instant) -> Option<String> {
+    /// Keeps the text of a skill's result for its owner. Returns its id; none if there is no room for it.
+    pub(crate) fn keep(
+        &self,
+        (owner, skill): (Owner, GovernedSkill),
+        media_type: &'static str,
+        text: String,
+        now: Instant,
+    ) -> Option<String> {
         if text.len() > MAX_BYTES {
             return None;
         }
@@ -47,7 +56,7 @@ impl Results {
         kept.forget(now);
         let id = hex(&random_id::<16>());
         kept.bytes += text.len();
-        kept.by_id.insert(id.clone(), Arc::new(Long { owner, media_type, text }));
+        kept.by_id.insert(id.clone(), Arc::new(Long { owner, skill, media_type, text }));
         kept.order.push_back((now, id.clone()));
         kept.make_room();
         // Who has most by now may be who asks, with this text.
@@ -102,7 +111,8 @@ mod tests {
     #[test]
     fn a_result_is_its_owners_alone_and_for_a_while() {
         let (results, now) = (Results::default(), Instant::now());
-        let id = results.keep(at("ada", "notes"), "text/plain", "long".to_owned(), now).unwrap();
+        let id =
+            results.keep((at("ada", "notes"), GovernedSkill::default()), "text/plain", "long".to_owned(), now).unwrap();
         let get = |owner: &Owner, now: Instant| results.get(owner, &id, now).map(|it| it.text.clone());
         assert_eq!(get(&at("ada", "notes"), now).unwrap(), "long");
         assert!(get(&at("bob", "notes"), now).is_none() && results.get(&at("ada", "notes"), "x", now).is_none());
@@ -113,7 +123,8 @@ mod tests {
     #[test]
     fn the_oldest_make_room() {
         let (results, now) = (Results::default(), Instant::now());
-        let keep = |bytes: usize| results.keep(at("", ""), "text/plain", "x".repeat(bytes), now);
+        let keep =
+            |bytes: usize| results.keep((at("", ""), GovernedSkill::default()), "text/plain", "x".repeat(bytes), now);
         let (first, second) = (keep(MAX_BYTES / 2).unwrap(), keep(MAX_BYTES / 2).unwrap());
         let third = keep(1).unwrap();
         let is_kept = |id: &str| results.get(&at("", ""), id, now).is_some();
@@ -125,7 +136,9 @@ mod tests {
     fn one_principal_pushes_out_its_own_results_and_nobody_elses_share() {
         let (results, now) = (Results::default(), Instant::now());
         let keep = |principal: &'static str, bytes: usize| {
-            let id = results.keep(at(principal, ""), "text/plain", "x".repeat(bytes), now).unwrap();
+            let id = results
+                .keep((at(principal, ""), GovernedSkill::default()), "text/plain", "x".repeat(bytes), now)
+                .unwrap();
             move |results: &Results| results.get(&at(principal, ""), &id, now).is_some()
         };
         let small = keep("ada", MAX_BYTES / 8);
@@ -135,7 +148,7 @@ mod tests {
         // Another one gets a share, of what the first has.
         let share = keep("cyd", MAX_BYTES / 4);
         assert!(share(&results) && small(&results) && floods.last().unwrap()(&results));
-        let more = results.keep(at("cyd", ""), "text/plain", "x".repeat(MAX_BYTES), now);
+        let more = results.keep((at("cyd", ""), GovernedSkill::default()), "text/plain", "x".repeat(MAX_BYTES), now);
         assert!(more.is_none() && small(&results) && floods.last().unwrap()(&results));
     }
 }

@@ -24,6 +24,7 @@ use store::{Change, Store, StoreError};
 
 use super::owner::Owner;
 use super::shares::heaviest;
+use crate::call::principal::GovernedSkill;
 
 /// How many tasks are kept, of all principals and of one. The oldest that ended make room for new ones, of the principal who
 /// has most.
@@ -128,14 +129,15 @@ impl Tasks {
         self.0.times
     }
 
-    /// Begins a task of `owner`. It is stored when this returns.
+    /// Begins a task of `owner`, which runs `skill`. It is stored when this returns.
     ///
     /// # Errors
     /// There is no room, or the store failed.
-    pub(crate) async fn begin(&self, owner: &Owner) -> Result<Running, Full> {
+    pub(crate) async fn begin(&self, owner: &Owner, skill: GovernedSkill) -> Result<Running, Full> {
         let (id, now) = (hex(&random_id::<16>()), now_ms());
         let record = Record {
             owner: owner.clone(),
+            skill,
             created_ms: now,
             updated_ms: now,
             ttl_ms: u64::try_from(self.0.times.ttl.as_millis()).unwrap_or(u64::MAX),

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ahash::HashMap;
 use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 
-use crate::call::principal::Principal;
+use crate::call::principal::{Principal, REVOKED};
 use crate::call::request::Call;
 use crate::identity::usage::{Exceeded, Held, Limit};
 use crate::state::key;
@@ -77,6 +77,8 @@ pub(crate) enum Bound {
 /// Why a call gets no permit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
+    /// The credential of its principal is no longer valid.
+    Revoked,
     /// An operator drained the gateway.
     Drained,
     Full(Bound),
@@ -109,9 +111,17 @@ impl Bound {
     }
 }
 
+impl Refusal {
+    /// Whether the same call may be admitted once others have ended.
+    pub(crate) fn may_pass(self) -> bool {
+        !matches!(self, Self::Revoked | Self::Drained)
+    }
+}
+
 impl From<Refusal> for SkillError {
     fn from(refusal: Refusal) -> Self {
         match refusal {
+            Refusal::Revoked => Self::new(ErrorCode::Unauthenticated, REVOKED),
             Refusal::Drained => {
                 let message = "the gateway is drained: send the call to another gateway";
                 Self::unavailable(message).with_retry_after_ms(1000).with_blame(Blame::Gateway)

@@ -16,6 +16,7 @@ use futures_util::future::{Either, MapOk};
 use http::{Extensions, HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use openskill_agent::faces::{self as agent, Served};
 use openskill_agent::hosted::Hosted;
+use openskill_agent::skills::Owner;
 use openskill_proto::limits::MAX_REQUEST_BYTES;
 use openskill_proto::v1::admin_service_server::AdminServiceServer;
 use openskill_proto::v1::skill_service_server::{SERVICE_NAME, SkillServiceServer};
@@ -121,7 +122,10 @@ fn limited(shard: &Shard, services: &[&'static str]) -> std::io::Result<Option<R
 
 /// An agent as it is served: on behalf of the principals that the layers find.
 pub(crate) fn served(agent: Hosted) -> Served {
-    Served::new(agent, |extensions| request_context(extensions).principal.name().to_owned())
+    Served::new(agent, |extensions| {
+        let principal = request_context(extensions).principal;
+        Owner { principal: principal.name().to_owned(), credential: principal.credential().to_owned() }
+    })
 }
 
 fn with_agent(grpc: Routes, agent: Option<&Served>) -> Routes {

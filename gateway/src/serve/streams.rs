@@ -33,7 +33,7 @@ use crate::call::result::result;
 use crate::gateway::Shard;
 use crate::invoke::{invoke, refuse};
 use crate::observe::call_record::CallRecord;
-use crate::protect::admission::{Permit, Refusal};
+use crate::protect::admission::Permit;
 use crate::state::memory::MemoryShare;
 
 /// How many events may wait for a slow client before the skills have to.
@@ -182,7 +182,7 @@ impl<E> State<E> {
                     self.start(call, permit);
                     return Ok(());
                 }
-                Err(refusal) if refusal == Refusal::Drained || self.running.is_empty() => {
+                Err(refusal) if !refusal.may_pass() || self.running.is_empty() => {
                     self.shard.gateway.count(refusal, &call);
                     self.refuse(call, refusal.into());
                     return Ok(());

@@ -224,6 +224,13 @@ async fn artifacts_and_idempotency_keys_belong_to_their_principal() {
     assert_eq!(again["artifacts"][0]["handle"], first["artifacts"][0]["handle"], "the first result");
     let of_other = post(&system, &other, "/skills/in_artifact:invoke", call).await.json();
     assert_ne!(of_other["artifacts"][0]["handle"], first["artifacts"][0]["handle"]);
+    // It exists as long as its skill does for them.
+    keys.write(&keys.text().replace("[\"*\"]", "[\"in_echo\"]"));
+    openskill_tests::wait::until("the policy has changed", openskill_tests::system::PATIENCE, || async {
+        (get(&system, &one, "/skills/in_artifact").await.status == 404).then_some(())
+    })
+    .await;
+    assert_eq!(get(&system, &one, &path).await.status, 404);
 }
 
 /// The agent acts for whoever talks with it, and finds no other tools than theirs.

@@ -13,13 +13,16 @@ use super::{Keys, from};
 
 const ADMIN: &str = "openskill.v1.AdminService";
 
-async fn services(system: &System, key: &str) -> Vec<String> {
+/// The answer of reflection. None if there is no such thing.
+async fn reflect(system: &System, key: &str, wanted: MessageRequest) -> Option<MessageResponse> {
     let mut client = ServerReflectionClient::new(system.channel().await);
-    let wanted = Some(MessageRequest::ListServices(String::new()));
-    let request = ServerReflectionRequest { host: String::new(), message_request: wanted };
+    let request = ServerReflectionRequest { host: String::new(), message_request: Some(wanted) };
     let answers = client.server_reflection_info(from(key, tokio_stream::iter([request]))).await.unwrap();
-    let answer = answers.into_inner().message().await.unwrap().unwrap();
-    match answer.message_response.unwrap() {
+    answers.into_inner().message().await.ok()??.message_response
+}
+
+async fn services(system: &System, key: &str) -> Vec<String> {
+    match reflect(system, key, MessageRequest::ListServices(String::new())).await.unwrap() {
         MessageResponse::ListServicesResponse(listed) => listed.service.into_iter().map(|it| it.name).collect(),
         other => panic!("{other:?}"),
     }
@@ -55,6 +58,18 @@ async fn administration_needs_an_administrator_and_leaves_a_line() {
     assert!(!log.text().contains("decision=\"inspected\" principal=\"caller\""), "{}", log.text());
     let seen = services(&system, &caller).await;
     assert!(!seen.iter().any(|it| it == ADMIN) && seen.iter().any(|it| it == "openskill.v1.SkillService"), "{seen:?}");
+    // What is not listed is not found by another name either.
+    for wanted in [
+        MessageRequest::FileContainingSymbol(ADMIN.to_owned()),
+        MessageRequest::FileContainingSymbol(format!("{ADMIN}.Drain")),
+        MessageRequest::FileContainingSymbol("openskill.v1.DrainRequest".to_owned()),
+        MessageRequest::FileByFilename("openskill/v1/admin.proto".to_owned()),
+    ] {
+        let is_file =
+            |answer: Option<MessageResponse>| matches!(answer, Some(MessageResponse::FileDescriptorResponse(_)));
+        assert!(is_file(reflect(&system, &operator, wanted.clone()).await), "{wanted:?}");
+        assert!(!is_file(reflect(&system, &caller, wanted.clone()).await), "{wanted:?}");
+    }
     let mut anonymous = ServerReflectionClient::new(system.channel().await);
     let refused = anonymous.server_reflection_info(tokio_stream::empty()).await.unwrap_err();
     assert_eq!(refused.code(), Code::Unauthenticated);

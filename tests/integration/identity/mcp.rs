@@ -93,6 +93,57 @@ async fn prompts_resources_and_tasks_follow_the_policies_of_principals() {
     }
     let own = newest(&alice, "tasks/get", id, json!({"taskId": id})).await;
     assert_eq!(own["result"]["status"], "working", "{own}");
+    // It is its owner's as long as the policy allows its skill.
+    keys.write(&keys.text().replace("\"slow_compute\"", "\"echo\""));
+    until("the policy has changed", PATIENCE, || async {
+        let listed = ask(&system, &alice, "", "tools/list", json!({})).await.json().to_string();
+        (!listed.contains("slow_compute")).then_some(())
+    })
+    .await;
+    let later = newest(&alice, "tasks/get", id, json!({"taskId": id})).await;
+    assert_eq!(later["error"]["code"], -32602, "{later}");
+}
+
+#[tokio::test]
+async fn a_call_that_waits_for_an_answer_is_taken_up_by_whom_the_policy_still_allows_its_skill() {
+    let keys = Keys::new();
+    let key = keys.create("alice", &["--skills", "asks,in_echo"]);
+    let system = keys.up().start().await;
+    let call = async |more: Value| {
+        let schema = json!({"type": "object", "properties": {"name": {"type": "string"}}});
+        let mut params = json!({"name": "asks", "arguments": {"message": "Who?", "schema": schema}, "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+        }});
+        params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let body = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}).to_string();
+        let authorization = format!("Bearer {key}");
+        let headers = [
+            ("content-type", "application/json"),
+            ("authorization", authorization.as_str()),
+            ("mcp-protocol-version", "2026-07-28"),
+            ("mcp-method", "tools/call"),
+            ("mcp-name", "asks"),
+        ];
+        system.post("/mcp", &headers, body).await.json()
+    };
+    let back = |asked: &Value| {
+        let key = asked["result"]["inputRequests"].as_object().unwrap_or_else(|| panic!("{asked}")).keys().next();
+        let answer = json!({"action": "accept", "content": {"name": "Ada"}});
+        json!({"requestState": asked["result"]["requestState"], "inputResponses": {key.unwrap(): answer}})
+    };
+    let (first, second) = (call(json!({})).await, call(json!({})).await);
+    let done = call(back(&first)).await;
+    assert!(done["result"]["content"].to_string().contains("Ada"), "{done}");
+    keys.write(&keys.text().replace("\"asks\"", "\"in_wait\""));
+    until("the policy has changed", PATIENCE, || async {
+        let listed = ask(&system, &key, "", "tools/list", json!({})).await.json().to_string();
+        (!listed.contains("\"asks\"")).then_some(())
+    })
+    .await;
+    let refused = call(back(&second)).await;
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    assert!(!refused.to_string().contains("Ada"));
 }
 
 #[tokio::test]

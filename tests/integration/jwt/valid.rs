@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use openskill_proto::v1::{InvokeRequest, ListSkillsRequest, WatchSkillsRequest};
-use openskill_tests::system::{PATIENCE, request};
+use openskill_proto::v1::agent_service_client::AgentServiceClient;
+use openskill_proto::v1::{ChatRequest, InvokeRequest, ListSkillsRequest, WatchSkillsRequest};
+use openskill_tests::system::{PATIENCE, Setup, request};
 use openskill_tests::tokens::{Signer, claims, jwks, seconds};
 use openskill_tests::wait::until;
 use serde_json::json;
@@ -52,12 +53,19 @@ async fn a_stream_ends_when_its_token_expires_and_new_requests_are_refused() {
     let call = InvokeRequest { timeout_ms: 60_000, ..request("in_wait", json!({"ms": 60_000})) };
     let mut events = skills.invoke_stream(from(&token, call)).await.unwrap().into_inner();
     assert!(events.message().await.unwrap().is_some());
+    // One that has sent nothing yet ends too: what its client sends later is not read.
+    let (messages, sent) = tokio::sync::mpsc::channel::<ChatRequest>(1);
+    let mut agent = AgentServiceClient::new(system.channel().await);
+    let chat = from(&token, tokio_stream::wrappers::ReceiverStream::new(sent));
+    let chat = tokio::spawn(async move { agent.chat(chat).await.map(drop) });
     let mut other = skills.watch_skills(from(&lasting, WatchSkillsRequest::default())).await.unwrap().into_inner();
     while !other.message().await.unwrap().unwrap().snapshot_complete {}
     let begun = Instant::now();
     for ended in [watched.message().await.map(drop), events.message().await.map(drop)] {
         assert_eq!(ended.unwrap_err().code(), Code::Unauthenticated);
     }
+    assert_eq!(chat.await.unwrap().unwrap_err().code(), Code::Unauthenticated);
+    drop(messages);
     assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
     let refused = skills.list_skills(from(&token, ListSkillsRequest::default())).await.unwrap_err();
     assert_eq!(refused.code(), Code::Unauthenticated);
@@ -82,6 +90,45 @@ async fn a_changed_rule_counts_at_once_and_ends_the_streams_of_its_issuer() {
     issuers.write("jwks = 'http://keys.example'", RULES);
     system.process.log.line(&["OPENSKILL_JWT", "https URL"]).await;
     assert_eq!(status(&system, &token).await, 404);
+}
+
+const SCOPES: &str = "
+[[issuers.login.rules]]
+claim = 'scope'
+value = 'write'
+policy = 'wide'
+
+[[issuers.login.rules]]
+claim = 'scope'
+value = 'read'
+policy = 'narrow'
+
+[policies.wide]
+skills = ['*']
+
+[policies.narrow]
+skills = ['echo']
+";
+
+#[tokio::test]
+async fn the_agent_has_the_rights_of_the_token_that_began_the_turn_and_not_of_another_one_of_its_subject() {
+    let signer = Signer::p256("a");
+    let issuers = Issuers::with_keys(&jwks(&[&signer]));
+    issuers.write("jwks = 'keys.json'", SCOPES);
+    let system = Setup::shipped().with("OPENSKILL_JWT", issuers.0.path().join("jwt.toml").display()).start().await;
+    let token = |scope: &str| signer.token(&claims(&json!({"scope": scope})));
+    let (narrow, wide) = (token("read"), token("write"));
+    let called = async |token: &str| {
+        let authorization = format!("Bearer {token}");
+        let headers = [("authorization", authorization.as_str()), ("content-type", "application/json")];
+        let body = json!({"message": "mean and max of 10.5, 9.9, 11.2"}).to_string();
+        let answer = system.post("/agent/chat", &headers, body).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        answer.json()["events"].to_string().contains("\"skill_id\":\"calculator\"")
+    };
+    // In whichever order they are shown, and whichever was verified last.
+    assert!(!called(&narrow).await, "alone");
+    assert!(called(&wide).await && !called(&narrow).await && called(&wide).await && !called(&narrow).await);
 }
 
 #[tokio::test]

@@ -22,6 +22,7 @@ use super::unfinished::{MAX_UNFINISHED_BYTES, Share, Unfinished};
 pub(crate) struct Collector {
     store: Arc<Store>,
     principal: String,
+    skill_id: String,
     state: Mutex<State>,
 }
 
@@ -70,9 +71,9 @@ enum Progress {
 }
 
 impl Collector {
-    /// Large artifacts go to `store`, for `principal` to read.
-    pub(crate) fn new(store: Arc<Store>, principal: &str) -> Self {
-        Self { store, principal: principal.to_owned(), state: Mutex::default() }
+    /// Large artifacts of a call of `skill_id` go to `store`, for `principal` to read.
+    pub(crate) fn new(store: Arc<Store>, principal: &str, skill_id: &str) -> Self {
+        Self { store, principal: principal.to_owned(), skill_id: skill_id.to_owned(), state: Mutex::default() }
     }
 
     /// Adds a chunk, and gives the artifact that it completes, if it does.
@@ -140,8 +141,8 @@ impl Collector {
             state.inline_bytes += size;
             Content::Data(data)
         } else {
-            let (principal, name) = (self.principal.clone(), entry.name.clone());
-            let stored = Stored { principal, name, media_type: media_type.clone(), data };
+            let (principal, skill_id, name) = (self.principal.clone(), self.skill_id.clone(), entry.name.clone());
+            let stored = Stored { principal, skill_id, name, media_type: media_type.clone(), data };
             Content::Handle(self.store.put(stored, Instant::now()))
         };
         let (id, name) = (entry.id.clone(), entry.name.clone());
@@ -251,7 +252,7 @@ mod tests {
     #[test]
     fn a_large_artifact_travels_as_a_handle_of_its_principal() {
         let store = Arc::new(Store::new("w1"));
-        let collector = Collector::new(Arc::clone(&store), "ada");
+        let collector = Collector::new(Arc::clone(&store), "ada", "draws");
         let content = vec![7; MAX_INLINE_ARTIFACT_BYTES + 1];
         let artifact = collector.add(chunk("a", &content, false)).unwrap();
         let Some(Content::Handle(handle)) = artifact.content else { panic!("{artifact:?}") };
@@ -299,7 +300,7 @@ mod tests {
     #[test]
     fn unfinished_artifacts_of_all_calls_share_a_budget() {
         let store = Arc::new(Store::new("w1"));
-        let [one, two] = ["ada", "eve"].map(|principal| Collector::new(Arc::clone(&store), principal));
+        let [one, two] = ["ada", "eve"].map(|principal| Collector::new(Arc::clone(&store), principal, "draws"));
         let mut others = Share::of(&store.unfinished);
         assert!(others.grow(MAX_UNFINISHED_BYTES - 4));
         assert_eq!(one.add(chunk("a", b"1234", true)), None);

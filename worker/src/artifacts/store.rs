@@ -37,6 +37,8 @@ pub(crate) struct Store {
 pub(super) struct Stored {
     /// The only principal who may read it.
     pub(super) principal: String,
+    /// The skill that produced it. The gateway asks the reader's policy for it.
+    pub(super) skill_id: String,
     pub(super) name: String,
     pub(super) media_type: String,
     pub(super) data: Bytes,
@@ -94,6 +96,7 @@ impl Store {
             size_bytes: size as u64,
             media_type: artifact.media_type,
             name: artifact.name,
+            skill_id: artifact.skill_id,
         })
     }
 
@@ -158,7 +161,7 @@ mod tests {
 
     fn stored(data: impl Into<Bytes>) -> Stored {
         let (principal, name, media_type) = ("ada".to_owned(), "a.bin".to_owned(), "a/b".to_owned());
-        Stored { principal, name, media_type, data: data.into() }
+        Stored { principal, skill_id: "draws".to_owned(), name, media_type, data: data.into() }
     }
 
     fn range(handle: &str, offset: u64, length: u64) -> ReadArtifactRequest {

@@ -38,16 +38,16 @@ impl AgentService for Service {
     type WatchConversationStream = BoxStream<'static, Result<ChatEvent, Status>>;
 
     async fn chat(&self, request: Request<Streaming<ChatRequest>>) -> Result<Response<Self::ChatStream>, Status> {
-        let principal = self.0.principal(request.extensions());
+        let owner = self.0.owner(request.extensions());
         let mut requests = request.into_inner();
         let Some(first) = requests.message().await? else {
             return Err(status(&refusal::invalid("the stream has no request: send a message first")));
         };
         let conversation = first.conversation_id.clone();
         let agent = self.0.agent.clone();
-        let accepted = agent.send(&principal, &conversation, input(first)?).await.map_err(|error| of(&error))?;
+        let accepted = agent.send(&owner, &conversation, input(first)?).await.map_err(|error| of(&error))?;
         let inputs: Inputs<Status> = requests.map(|request| request.and_then(input)).boxed();
-        let events = exchange(agent, principal, accepted, Some(inputs));
+        let events = exchange(agent, owner, accepted, Some(inputs));
         Ok(Response::new(events.map(|event| event.map_err(of_broken)).boxed()))
     }
 

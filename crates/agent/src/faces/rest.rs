@@ -40,7 +40,7 @@ type Id = Result<Path<String>, axum::extract::rejection::PathRejection>;
 
 async fn chat(State(served): State<Served>, request: Request) -> Response {
     let (trace_id, as_sse) = (trace_id(request.extensions()), wants_sse(request.headers()));
-    let principal = served.principal(request.extensions());
+    let owner = served.owner(request.extensions());
     let bytes = match body::read(request, &trace_id).await {
         Ok(bytes) => bytes,
         Err(refusal) => return refusal,
@@ -49,12 +49,12 @@ async fn chat(State(served): State<Served>, request: Request) -> Response {
         Ok(sent) => sent,
         Err(message) => return body::error(&refusal::invalid(message), &trace_id),
     };
-    let accepted = match served.agent.send(&principal, &conversation, input).await {
+    let accepted = match served.agent.send(&owner, &conversation, input).await {
         Ok(accepted) => accepted,
         Err(error) => return body::error(&refusal::of(&error), &trace_id),
     };
     let conversation = accepted.conversation_id.clone();
-    let events = exchange::<std::convert::Infallible>(served.agent, principal, accepted, None);
+    let events = exchange::<std::convert::Infallible>(served.agent, owner, accepted, None);
     let events = events.map(|event| {
         event.map_err(|broken| match broken {
             super::stream::Broken::Agent(error) => refusal::of(&error),

@@ -12,6 +12,7 @@ use openskill_proto::v1::{self, ChatEvent, TurnEnd};
 use crate::agent::{Accepted, Events, Input};
 use crate::error::AgentError;
 use crate::hosted::Hosted;
+use crate::skills::Owner;
 
 /// What a client still sends. An error of the client's half ends the exchange.
 pub(super) type Inputs<E> = BoxStream<'static, Result<Input, E>>;
@@ -27,7 +28,7 @@ pub(super) enum Broken<E> {
 
 struct Exchange<E> {
     agent: Hosted,
-    principal: String,
+    owner: Owner,
     conversation: String,
     events: Events,
     /// None: the client can send no more.
@@ -39,13 +40,13 @@ struct Exchange<E> {
 /// The events from the input on, `done` last. What comes from `inputs` goes to the same conversation.
 pub(super) fn exchange<E: Send + 'static>(
     agent: Hosted,
-    principal: String,
+    owner: Owner,
     accepted: Accepted,
     inputs: Option<Inputs<E>>,
 ) -> impl Stream<Item = Result<ChatEvent, Broken<E>>> + Send + 'static {
     let course = Course::default();
     let (conversation, events) = (accepted.conversation_id, accepted.events);
-    let exchange = Exchange { agent, principal, conversation, events, inputs, course, ended: false };
+    let exchange = Exchange { agent, owner, conversation, events, inputs, course, ended: false };
     stream::unfold(exchange, Exchange::step)
 }
 
@@ -96,7 +97,7 @@ impl<E> Exchange<E> {
         };
         let input = input.map_err(Broken::Client)?;
         let answered = Answered::of(&input);
-        self.agent.send(&self.principal, &self.conversation, input).await.map_err(Broken::Agent)?;
+        self.agent.send(&self.owner, &self.conversation, input).await.map_err(Broken::Agent)?;
         self.course.sent(answered);
         Ok(())
     }

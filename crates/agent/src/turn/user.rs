@@ -5,12 +5,36 @@ use std::time::Duration;
 use openskill_proto::v1::{self, ArgumentPolicy, ErrorCode};
 
 use super::{Next, State, Turn};
+use crate::agent::Input;
 use crate::clock::now_us;
 use crate::context::own_tools;
 use crate::entry::{Answer, Answered, ApprovalDecided, Asked, Called, Decided, End, Ended, Entry, Outcome, ReplyCall};
 use crate::error::AgentError;
+use crate::skills::{Caller, Owner, Validity};
 
 impl Turn {
+    /// Whether the turn may do what this input asks for. It must not call, on the word of a credential, what that one may not.
+    ///
+    /// # Errors
+    /// [`AgentError::Revoked`]; [`AgentError::Forbidden`]; [`AgentError::Invalid`]: the gateway can't be reached.
+    pub(crate) async fn check_sender(&self, sender: &Owner, input: &Input) -> Result<(), AgentError> {
+        let skills = &self.shared.skills;
+        let request_id = match input {
+            Input::Answers(it) if !it.declined => Some(&it.request_id),
+            Input::Decision(it) if it.decision() != v1::Decision::Deny => Some(&it.request_id),
+            _ => None,
+        };
+        let skill_id = request_id.and_then(|it| self.state().skill_of_request(it).map(str::to_owned));
+        if let Some(skill_id) = skill_id.filter(|_| *sender != self.caller.owner) {
+            let listed = skills.list(&Caller { owner: sender.clone(), ..Caller::default() }).await;
+            let listed = listed.map_err(|error| AgentError::Invalid(error.to_string()))?;
+            if !listed.iter().any(|it| it.id == skill_id) {
+                return Err(AgentError::Forbidden);
+            }
+        }
+        if skills.validity(sender) == Validity::Valid { Ok(()) } else { Err(AgentError::Revoked) }
+    }
+
     /// Answers a question.
     ///
     /// # Errors
@@ -74,8 +98,8 @@ impl Turn {
         self.append(writing, vec![Entry::ApprovalDecided(decided)]).await
     }
 
-    /// Ends the turn on the user's behalf: every call gets its result, every request its end, and nothing starts.
-    pub(super) async fn stop(&self) -> Result<(), AgentError> {
+    /// Ends the turn early: every call gets its result, every request its end, and nothing starts.
+    pub(super) async fn stop(&self, end: End, reason: &str) -> Result<(), AgentError> {
         let writing = self.lock().await;
         let mut entries = Vec::new();
         {
@@ -83,12 +107,13 @@ impl Turn {
             if state.is_over() {
                 return Ok(());
             }
-            entries.extend(withdrawn(&state));
+            entries.extend(withdrawn(&state, reason));
             if let Next::Settle(calls) = state.next() {
-                entries.extend(calls.iter().map(|call| Entry::Called(cancelled(&state, call))));
+                entries.extend(calls.iter().map(|call| Entry::Called(unfinished(&state, call, reason))));
             }
             let text = state.reply_text().to_owned();
-            entries.push(Entry::Ended(Ended { end: End::Cancelled, text, used: state.used(), ..Ended::default() }));
+            let error = if end == End::Failed { format!("{reason}: send the message again") } else { String::new() };
+            entries.push(Entry::Ended(Ended { end, text, error, used: state.used(), ..Ended::default() }));
         }
         self.append(writing, entries).await
     }
@@ -164,10 +189,10 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// The ends of all open requests of a turn that is cancelled.
-fn withdrawn(state: &State) -> Vec<Entry> {
+/// The ends of all open requests of a turn that ends early.
+fn withdrawn(state: &State, reason: &str) -> Vec<Entry> {
     let end = |request_id: String| match state.approval(&request_id) {
-        Some(_) => denied(request_id, "the user cancelled the turn"),
+        Some(_) => denied(request_id, reason),
         None => declined(request_id),
     };
     state.open_requests().into_iter().map(end).collect()
@@ -183,20 +208,20 @@ pub(super) fn declined(request_id: String) -> Entry {
     Entry::Answered(Answered { request_id, answers: Vec::new(), declined: true })
 }
 
-/// The result of a call of a turn that the user cancelled.
-fn cancelled(state: &State, call: &ReplyCall) -> Called {
+/// The result of a call of a turn that ends early.
+fn unfinished(state: &State, call: &ReplyCall, reason: &str) -> Called {
     let begun = state.begun(&call.id);
     let unknown = begun.is_some_and(|it| !it.is_idempotent && !it.version.is_empty());
     let message = match (begun, unknown) {
-        (None, _) => "the user cancelled: the call did not start",
-        (Some(_), false) => "the user cancelled while the call ran",
-        (Some(_), true) => "the user cancelled while the call ran: it may have had an effect",
+        (None, _) => ": the call did not start",
+        (Some(_), false) => " while the call ran",
+        (Some(_), true) => " while the call ran: it may have had an effect",
     };
     Called {
         call_id: call.id.clone(),
         skill_id: begun.map(|it| it.skill_id.clone()).unwrap_or_default(),
         name: call.name.clone(),
-        outcome: Outcome::failure(ErrorCode::Cancelled, message),
+        outcome: Outcome::failure(ErrorCode::Cancelled, format!("{reason}{message}")),
         unknown,
         ..Called::default()
     }

@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use openskill_proto::json;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -44,7 +45,7 @@ impl<'a> Token<'a> {
         let first_dot = message.iter().position(|it| *it == b'.')?;
         let (header, claims) = (message.get(..first_dot)?, message.get(first_dot + 1..)?);
         let decode = |part: &[u8]| URL_SAFE_NO_PAD.decode(part).ok();
-        let header: Header = serde_json::from_slice(&decode(header)?).ok()?;
+        let header: Header = json::read(&decode(header)?).ok()?;
         let is_ours = header.typ.is_none_or(|it| TYPES.contains(&it.to_ascii_lowercase().as_str()));
         if !is_ours || header.crit.is_some() {
             return None;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::call::principal::GovernedSkill;
 use crate::mcp::owner::Owner;
 
 /// What became of a task.
@@ -30,6 +31,9 @@ impl End {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub(crate) owner: Owner,
+    /// What it runs.
+    #[serde(default)]
+    pub(crate) skill: GovernedSkill,
     /// Milliseconds since 1970.
     pub(crate) created_ms: u64,
     pub(crate) updated_ms: u64,

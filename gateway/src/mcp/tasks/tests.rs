@@ -23,7 +23,7 @@ fn completed() -> End {
 #[tokio::test]
 async fn a_task_is_there_for_its_owner_alone_while_it_runs_and_after_it() {
     let tasks = tasks();
-    let running = tasks.begin(&ada()).await.unwrap();
+    let running = tasks.begin(&ada(), GovernedSkill::default()).await.unwrap();
     let id = running.id().to_owned();
     running.say("half".to_owned());
     let seen = tasks.get(&ada(), &id).await.unwrap().unwrap();
@@ -40,7 +40,7 @@ async fn a_task_is_there_for_its_owner_alone_while_it_runs_and_after_it() {
 #[tokio::test]
 async fn questions_are_open_until_they_are_answered() {
     let tasks = tasks();
-    let running = tasks.begin(&ada()).await.unwrap();
+    let running = tasks.begin(&ada(), GovernedSkill::default()).await.unwrap();
     let id = running.id().to_owned();
     for key in ["one", "two"] {
         running.ask(key.to_owned(), InputRequired::default());
@@ -53,7 +53,7 @@ async fn questions_are_open_until_they_are_answered() {
 #[tokio::test]
 async fn one_that_is_cancelled_hears_of_it() {
     let tasks = tasks();
-    let running = tasks.begin(&ada()).await.unwrap();
+    let running = tasks.begin(&ada(), GovernedSkill::default()).await.unwrap();
     assert!(tasks.cancel(&ada(), running.id()));
     running.cancelled().await;
     let id = running.id().to_owned();
@@ -67,7 +67,10 @@ async fn what_ended_survives_the_process_and_what_did_not_has_failed() {
     let folder = std::env::temp_dir().join(format!("openskill-tasks-{}", hex(&random_id::<8>())));
     let file = folder.join("tasks.redb");
     let tasks = Tasks::open(Some(&file), times()).unwrap();
-    let (ended, runs) = (tasks.begin(&ada()).await.unwrap(), tasks.begin(&ada()).await.unwrap());
+    let (ended, runs) = (
+        tasks.begin(&ada(), GovernedSkill::default()).await.unwrap(),
+        tasks.begin(&ada(), GovernedSkill::default()).await.unwrap(),
+    );
     let ids = [ended.id().to_owned(), runs.id().to_owned()];
     ended.end(completed(), String::new).await;
     drop((runs, tasks));
@@ -81,16 +84,23 @@ async fn what_ended_survives_the_process_and_what_did_not_has_failed() {
 #[tokio::test]
 async fn an_expired_task_is_none_and_goes_with_the_next_one() {
     let tasks = Tasks::open(None, Times { ttl: Duration::ZERO, ..times() }).unwrap();
-    let running = tasks.begin(&ada()).await.unwrap();
+    let running = tasks.begin(&ada(), GovernedSkill::default()).await.unwrap();
     let id = running.id().to_owned();
     running.end(completed(), String::new).await;
     assert!(tasks.get(&ada(), &id).await.unwrap().is_none());
-    let _next = tasks.begin(&ada()).await.unwrap();
+    let _next = tasks.begin(&ada(), GovernedSkill::default()).await.unwrap();
     assert!(!tasks.lock().kept.contains_key(&id) && tasks.0.store.all().unwrap().len() == 1);
 }
 
 fn record(principal: &str, created_ms: u64, end: Option<End>) -> Record {
-    Record { owner: at(principal, ""), created_ms, updated_ms: created_ms, ttl_ms: 1_000_000, end }
+    Record {
+        owner: at(principal, ""),
+        skill: GovernedSkill::default(),
+        created_ms,
+        updated_ms: created_ms,
+        ttl_ms: 1_000_000,
+        end,
+    }
 }
 
 fn of_size(bytes: usize) -> Option<End> {
@@ -143,7 +153,7 @@ fn one_principal_pushes_out_its_own_tasks_and_nobody_elses_share() {
 #[tokio::test]
 async fn a_task_whose_call_was_dropped_makes_room_like_others() {
     let tasks = tasks();
-    let id = tasks.begin(&ada()).await.unwrap().id().to_owned();
+    let id = tasks.begin(&ada(), GovernedSkill::default()).await.unwrap().id().to_owned();
     let seen = tasks.get(&ada(), &id).await.unwrap().unwrap();
     assert_eq!(seen.record.end, Some(End::Failed(interrupted())));
     let mut state = tasks.lock();

@@ -2,34 +2,34 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use tokio_util::sync::CancellationToken;
+
+use crate::identity::identified::CredentialWatch;
+
+/// Why a stream ends that has no way to say it.
+#[derive(Debug, thiserror::Error)]
+#[error("the key or token of this stream was revoked or has expired")]
+struct Ended;
 
 /// A body until its key ends.
 pub(crate) struct Ending<B> {
     /// None after the end.
     body: Option<B>,
-    ended: Pin<Box<dyn Future<Output = ()> + Send>>,
+    watch: CredentialWatch,
     last: Option<Frame<Bytes>>,
 }
 
 impl<B> Ending<B> {
-    /// `last`: what the client gets instead of the rest, once `ended` is cancelled or so much time has passed.
-    pub(crate) fn new(body: B, ended: CancellationToken, left: Option<Duration>, last: Frame<Bytes>) -> Self {
-        let ended = async move {
-            match left {
-                None => ended.cancelled().await,
-                Some(left) => drop(tokio::time::timeout(left, ended.cancelled()).await),
-            }
-        };
-        Self { body: Some(body), ended: Box::pin(ended), last: Some(last) }
+    /// `last`: what the client gets instead of the rest, once the credential has ended. None: the body breaks off, so that
+    /// nobody takes what was sent for the whole.
+    pub(crate) fn new(body: B, watch: CredentialWatch, last: Option<Frame<Bytes>>) -> Self {
+        Self { body: Some(body), watch, last }
     }
 }
 
-impl<B: Body<Data = Bytes> + Unpin> Body for Ending<B> {
+impl<B: Body<Data = Bytes, Error = axum::BoxError> + Unpin> Body for Ending<B> {
     type Data = Bytes;
     type Error = B::Error;
 
@@ -39,9 +39,9 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Ending<B> {
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let this = &mut *self;
         // First: a stream that always has something to send ends too.
-        if this.body.is_some() && this.ended.as_mut().poll(context).is_ready() {
+        if this.body.is_some() && this.watch.poll_end(context).is_ready() {
             this.body = None;
-            return Poll::Ready(this.last.take().map(Ok));
+            return Poll::Ready(Some(this.last.take().ok_or_else(|| Ended.into())));
         }
         match &mut this.body {
             Some(body) => Pin::new(body).poll_frame(context),
@@ -60,12 +60,23 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Ending<B> {
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
+    use std::sync::Arc;
+    use std::time::Duration;
 
+    use axum::BoxError;
     use futures_util::stream;
     use http_body_util::{BodyExt as _, StreamBody};
+    use openskill_proto::timestamp::Timestamp;
+    use tokio_util::sync::CancellationToken;
 
     use super::*;
+    use crate::identity::identified::Identified;
+
+    fn watch(ended: &CancellationToken, expires: Option<Timestamp>) -> CredentialWatch {
+        let account = Arc::clone(&Identified::nobody().account);
+        let (credential, ended) = (Box::from("k"), ended.clone());
+        CredentialWatch::new(Arc::new(Identified { credential, account, ended, expires, scopes: None }))
+    }
 
     fn frame(text: &'static str) -> Frame<Bytes> {
         Frame::data(Bytes::from_static(text.as_bytes()))
@@ -73,9 +84,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_stream_that_never_pauses_ends_with_its_key_and_says_why() {
-        let endless = StreamBody::new(stream::repeat_with(|| Ok::<_, Infallible>(frame("more"))));
+        let endless = StreamBody::new(stream::repeat_with(|| Ok::<_, BoxError>(frame("more"))));
         let ended = CancellationToken::new();
-        let mut body = Ending::new(endless, ended.clone(), None, frame("last"));
+        let mut body = Ending::new(endless, watch(&ended, None), Some(frame("last")));
         let mut next = async || body.frame().await.map(|it| it.unwrap().into_data().unwrap());
         assert_eq!(next().await.unwrap(), "more");
         ended.cancel();
@@ -88,10 +99,10 @@ mod tests {
         let (held, mut is_held) = tokio::sync::mpsc::channel::<()>(1);
         let waits = StreamBody::new(stream::once(async move {
             let _held = held;
-            std::future::pending::<Result<Frame<Bytes>, Infallible>>().await
+            std::future::pending::<Result<Frame<Bytes>, BoxError>>().await
         }));
         let ended = CancellationToken::new();
-        let mut body = Ending::new(Box::pin(waits), ended.clone(), None, frame("last"));
+        let mut body = Ending::new(Box::pin(waits), watch(&ended, None), Some(frame("last")));
         let reading = tokio::spawn(async move { body.frame().await.unwrap().unwrap().into_data().unwrap() });
         tokio::task::yield_now().await;
         ended.cancel();
@@ -101,11 +112,23 @@ mod tests {
 
     #[tokio::test]
     async fn a_stream_ends_when_its_time_is_over() {
-        let waits = StreamBody::new(stream::pending::<Result<Frame<Bytes>, Infallible>>());
+        let waits = StreamBody::new(stream::pending::<Result<Frame<Bytes>, BoxError>>());
         let left = Duration::from_millis(50);
-        let mut body = Ending::new(Box::pin(waits), CancellationToken::new(), Some(left), frame("last"));
         let begun = tokio::time::Instant::now();
+        let expires = Timestamp(Timestamp::now().0 + 50_000);
+        let mut body =
+            Ending::new(Box::pin(waits), watch(&CancellationToken::new(), Some(expires)), Some(frame("last")));
         assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "last");
         assert!(begun.elapsed() >= left && body.frame().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_can_not_say_why_it_ends_breaks_off() {
+        let waits = StreamBody::new(stream::pending::<Result<Frame<Bytes>, BoxError>>());
+        let ended = CancellationToken::new();
+        let mut body = Ending::new(Box::pin(waits), watch(&ended, None), None);
+        ended.cancel();
+        assert!(body.frame().await.unwrap().is_err(), "a client must not take what it has for the whole");
+        assert!(body.frame().await.is_none());
     }
 }

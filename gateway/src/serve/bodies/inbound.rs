@@ -12,6 +12,7 @@ use openskill_proto::limits::MAX_REQUEST_BYTES;
 use tokio::time::{Instant, Sleep};
 
 use super::inflate::{Inflate, InflateError, Step};
+use crate::identity::identified::CredentialWatch;
 use crate::state::memory::{MemoryBudget, MemoryShare, SMALL};
 
 /// How long a body, or a message of a stream, may take to arrive.
@@ -23,6 +24,9 @@ pub(crate) enum InboundError {
     /// The client was too slow.
     #[error("the body took longer than {} s to arrive", TIMEOUT.as_secs())]
     TooSlow,
+    /// The credential of its request was revoked or has expired.
+    #[error("the key or token of this request was revoked or has expired: begin again with a valid one")]
+    Revoked,
     /// The bodies of all clients hold too much memory.
     #[error("the gateway holds too many request bodies")]
     OverBudget,
@@ -42,6 +46,8 @@ pub(crate) struct Inbound<B> {
     share: MemoryShare,
     /// Inflates messages, if the client says that they are compressed.
     gzip: Option<Box<Inflate>>,
+    /// What it ends with, if the gateway requires keys.
+    credential: Option<CredentialWatch>,
 }
 
 /// How much longer the gateway waits for the client.
@@ -129,12 +135,17 @@ impl<B> Inbound<B> {
     pub(crate) fn new(body: B, is_stream: bool, budget: &MemoryBudget) -> Self {
         let parts = if is_stream { Parts::Messages(Framing::default()) } else { Parts::One(0) };
         let clock = Clock { over: None, left: TIMEOUT, since: None };
-        Self { body, parts, clock, share: budget.share(), gzip: None }
+        Self { body, parts, clock, share: budget.share(), gzip: None, credential: None }
     }
 
     /// The same for a client whose messages may be compressed with gzip.
     pub(crate) fn inflated(self) -> Self {
         Self { gzip: Some(Box::new(Inflate::new())), ..self }
+    }
+
+    /// From now on it ends with this credential: what arrives later is not read.
+    pub(crate) fn end_with(&mut self, credential: CredentialWatch) {
+        self.credential = Some(credential);
     }
 
     /// Counts what arrived. False if the budget is spent.
@@ -254,7 +265,16 @@ where
     type Error = InboundError;
 
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Polled {
-        if self.gzip.is_some() { self.poll_inflated(context) } else { self.poll_arriving(context) }
+        if self.credential.as_ref().is_some_and(CredentialWatch::has_ended) {
+            return Poll::Ready(Some(Err(InboundError::Revoked)));
+        }
+        let polled = if self.gzip.is_some() { self.poll_inflated(context) } else { self.poll_arriving(context) };
+        match &mut self.credential {
+            Some(credential) if polled.is_pending() => {
+                credential.poll_end(context).map(|()| Some(Err(InboundError::Revoked)))
+            }
+            _ => polled,
+        }
     }
 
     fn is_end_stream(&self) -> bool {

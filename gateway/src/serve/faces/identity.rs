@@ -1,7 +1,7 @@
 //! What the faces know of requests that need a key, and how they refuse those without one.
 
 use bytes::Bytes;
-use http::{Extensions, HeaderMap, HeaderValue, Method, Response, header};
+use http::{HeaderMap, HeaderValue, Method, Response, header};
 use http_body::Frame;
 use openskill_proto::render;
 use openskill_proto::v1::admin_service_server::SERVICE_NAME as ADMIN;
@@ -13,19 +13,28 @@ use super::grpc::{protocol, status};
 use super::rest::{answer, body};
 use crate::serve::bodies::outbound::Answer;
 use crate::serve::layers::identity::{Denied, Rules, StreamKind};
-use crate::serve::layers::request_context;
 use crate::serve::resource::METADATA;
 
 /// The rules of all listeners.
-pub(crate) const RULES: Rules =
-    Rules { is_open, is_administration, is_change, is_insight, is_stream: is_server_streaming, events, refuse, last };
+pub(crate) const RULES: Rules = Rules {
+    is_open,
+    is_administration,
+    is_change,
+    is_insight,
+    is_stream: is_server_streaming,
+    events,
+    is_grpc: protocol::has_grpc_type,
+    refuse,
+    last,
+};
 
 /// The same text whatever is wrong: missing, malformed, unknown, expired, revoked.
 const UNAUTHENTICATED: &str = "this gateway needs a valid API key or token: send it as 'authorization: Bearer …'";
 
 const NOT_ADMIN: &str = "only administrators may call this: use a key of a principal with admin = true";
 
-const ENDED: &str = "the key or token of this stream was revoked or has expired, or its policy has changed: reconnect";
+const ENDED: &str =
+    "the key or token of this request was revoked or has expired, or its policy has changed: send a new request";
 
 /// Probes have no keys, and learn nothing but whether the gateway is ready. Nor has a browser that asks what it may send, or a
 /// client that asks where to get a token.
@@ -58,16 +67,17 @@ fn events(path: &str) -> StreamKind {
     if is_mcp { StreamKind::JsonRpc } else { StreamKind::ServerSentEvents }
 }
 
-fn refuse(denied: Denied, headers: &HeaderMap, extensions: &Extensions) -> Response<Answer> {
+fn refuse(denied: Denied, is_grpc: bool, trace_id: &str) -> Response<Answer> {
     let error = match denied {
+        Denied::Ended => SkillError::new(ErrorCode::Unauthenticated, ENDED),
         Denied::Unauthenticated => SkillError::new(ErrorCode::Unauthenticated, UNAUTHENTICATED),
         Denied::NotAdmin => SkillError::new(ErrorCode::PermissionDenied, NOT_ADMIN),
     };
-    if protocol::has_grpc_type(headers) {
+    if is_grpc {
         return status::of(&error).into_http::<tonic::body::Body>().map(Answer::Grpc);
     }
-    let mut refusal = answer(body::error(&error, &request_context(extensions).trace.id));
-    if denied == Denied::Unauthenticated {
+    let mut refusal = answer(body::error(&error, trace_id));
+    if denied != Denied::NotAdmin {
         refusal.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     refusal
@@ -85,6 +95,10 @@ fn last(kind: StreamKind, trace_id: &str) -> Frame<Bytes> {
         StreamKind::ServerSentEvents => {
             let data = render::refusal(error.code(), &error.message, trace_id);
             Frame::data(format!("event: error\ndata: {data}\n\n").into())
+        }
+        StreamKind::Lines => {
+            let data = render::refusal(error.code(), &error.message, trace_id);
+            Frame::data(format!("{{\"event\":\"error\",\"data\":{data}}}\n").into())
         }
         // The stream may be that of any request, or of none.
         StreamKind::JsonRpc => Frame::data(format!(": {}\n\n", error.message).into()),

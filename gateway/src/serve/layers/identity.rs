@@ -1,18 +1,19 @@
-//! Authenticates requests, if the gateway requires keys or tokens, and rejects those without a valid one.
+//! Authenticates requests, if the gateway requires keys or tokens, and rejects those without a valid one. Binds each request
+//! to its credential: once that has ended, the body of the request brings nothing more, the wait for the response ends, and so
+//! does a response that is a stream. Only a call that was admitted gets its result in any case.
 //!
 //! Without a file of keys or issuers, it costs one branch a request.
 
 use std::future::{Ready, ready};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready as poll_ready};
-use std::time::Duration;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_util::future::Either;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
-use http::{Extensions, HeaderMap, Method, Request, Response};
-use http_body::Frame;
+use http::{HeaderMap, HeaderValue, Method, Request, Response};
+use http_body::{Body as _, Frame};
 use openskill_proto::timestamp::Timestamp;
 use openskill_proto::trace::Trace;
 use pin_project_lite::pin_project;
@@ -21,10 +22,12 @@ use tower::{Layer, Service};
 use crate::call::principal::Principal;
 use crate::identity::audit;
 use crate::identity::credentials::Credentials;
-use crate::identity::identified::Identified;
+use crate::identity::grant::Grant;
+use crate::identity::identified::{CredentialWatch, Identified};
 use crate::identity::issuer::LiveIssuer;
 use crate::identity::registry::{Registry, Unidentified};
 use crate::serve::bodies::ending::Ending;
+use crate::serve::bodies::inbound::Inbound;
 use crate::serve::bodies::outbound::Answer;
 use crate::serve::resource::Resource;
 
@@ -33,6 +36,8 @@ use crate::serve::resource::Resource;
 pub(crate) enum Denied {
     /// It has no valid credentials. The answer does not say what is wrong with them.
     Unauthenticated,
+    /// Its credentials ended before it was answered.
+    Ended,
     /// It is for administrators.
     NotAdmin,
 }
@@ -42,6 +47,8 @@ pub(crate) enum Denied {
 pub(crate) enum StreamKind {
     Grpc,
     ServerSentEvents,
+    /// Events that are lines of JSON.
+    Lines,
     /// Events that are JSON-RPC messages.
     JsonRpc,
 }
@@ -57,12 +64,14 @@ pub(crate) struct Rules {
     pub(crate) is_change: fn(&str) -> bool,
     /// Whether administrators see at the path what belongs to others.
     pub(crate) is_insight: fn(&str) -> bool,
-    /// Whether the answer to a gRPC request with this path is a stream.
+    /// Whether the answer to a gRPC request with this path is a stream. Of other answers, those are whose length is not known.
     pub(crate) is_stream: fn(&str) -> bool,
-    /// The kind of a stream of events at this path.
+    /// The kind of a stream of server-sent events at this path.
     pub(crate) events: fn(&str) -> StreamKind,
-    /// The answer to a request that is refused.
-    pub(crate) refuse: fn(Denied, &HeaderMap, &Extensions) -> Response<Answer>,
+    /// Whether a message has the media type of gRPC.
+    pub(crate) is_grpc: fn(&HeaderMap) -> bool,
+    /// The answer to a request that is refused, over gRPC or not. The text is its trace id.
+    pub(crate) refuse: fn(Denied, bool, &str) -> Response<Answer>,
     /// The last frame of a stream whose key was revoked or has expired.
     pub(crate) last: fn(StreamKind, &str) -> Frame<Bytes>,
 }
@@ -92,9 +101,9 @@ impl<S> Layer<S> for IdentityLayer {
     }
 }
 
-impl<S, B> Service<Request<B>> for IdentityService<S>
+impl<S, B> Service<Request<Inbound<B>>> for IdentityService<S>
 where
-    S: Service<Request<B>, Response = Response<Answer>, Error: Send, Future: Send> + Clone + Send + 'static,
+    S: Service<Request<Inbound<B>>, Response = Response<Answer>, Error: Send, Future: Send> + Clone + Send + 'static,
     B: Send + 'static,
 {
     type Response = Response<Answer>;
@@ -105,12 +114,12 @@ where
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+    fn call(&mut self, mut request: Request<Inbound<B>>) -> Self::Future {
         let Some(registry) = &self.layer.registry else {
-            return Either::Left(ResponseFuture { response: self.inner.call(request), stream: None });
+            return Either::Left(ResponseFuture { response: self.inner.call(request), bound: None });
         };
         match admit(registry, &self.layer.rules, &mut request) {
-            Ok(stream) => Either::Left(ResponseFuture { response: self.inner.call(request), stream }),
+            Ok(bound) => Either::Left(ResponseFuture { response: self.inner.call(request), bound }),
             Err(Stopped::Denied(denied)) => {
                 Either::Right(Either::Left(ready(Ok(self.layer.refusal(denied, &request)))))
             }
@@ -119,7 +128,7 @@ where
                 Either::Right(Either::Right(Box::pin(async move {
                     issuer.learned().await;
                     match admit(&registry, &layer.rules, &mut request) {
-                        Ok(stream) => ResponseFuture { response: inner.call(request), stream }.await,
+                        Ok(bound) => ResponseFuture { response: inner.call(request), bound }.await,
                         // Once is enough.
                         Err(Stopped::Later(_)) => {
                             audit::unauthenticated(
@@ -151,7 +160,7 @@ enum Stopped {
 
 impl IdentityLayer {
     fn refusal<B>(&self, denied: Denied, request: &Request<B>) -> Response<Answer> {
-        let mut refusal = (self.rules.refuse)(denied, request.headers(), request.extensions());
+        let mut refusal = (self.rules.refuse)(denied, (self.rules.is_grpc)(request.headers()), trace_id(request));
         let challenge = self.resource.as_ref().filter(|_| denied == Denied::Unauthenticated);
         if let Some(challenge) = challenge.and_then(|it| it.challenge(request.uri(), request.headers())) {
             refusal.headers_mut().insert(WWW_AUTHENTICATE, challenge);
@@ -160,22 +169,27 @@ impl IdentityLayer {
     }
 }
 
-/// What a response needs if it is a stream.
-#[derive(Debug)]
-struct Begun {
-    identified: Arc<Identified>,
-    /// Whether a gRPC answer is a stream. Over REST, its content type says so.
+/// A request that is bound to its credential.
+struct Bound {
+    grant: Arc<Grant>,
+    watch: CredentialWatch,
+    is_grpc: bool,
+    /// Whether a gRPC answer is a stream.
     is_grpc_stream: bool,
     events: StreamKind,
     trace_id: String,
-    last: fn(StreamKind, &str) -> Frame<Bytes>,
+    rules: Rules,
 }
 
 fn trace_id<B>(request: &Request<B>) -> &str {
     request.extensions().get::<Trace>().map(|it| it.id.as_str()).unwrap_or_default()
 }
 
-fn admit<B>(registry: &Registry, rules: &Rules, request: &mut Request<B>) -> Result<Option<Box<Begun>>, Stopped> {
+fn admit<B>(
+    registry: &Registry,
+    rules: &Rules,
+    request: &mut Request<Inbound<B>>,
+) -> Result<Option<Box<Bound>>, Stopped> {
     if (rules.is_open)(request.method(), request.headers(), request.uri().path()) {
         request.extensions_mut().insert(Principal::nobody(""));
         return Ok(None);
@@ -189,7 +203,8 @@ fn admit<B>(registry: &Registry, rules: &Rules, request: &mut Request<B>) -> Res
             Stopped::Denied(Denied::Unauthenticated)
         }
     })?;
-    let principal = Principal::identified(Arc::clone(&identified.account));
+    let grant = Grant::new(Arc::clone(&identified));
+    let principal = Principal::granted(Arc::clone(&grant));
     if principal.is_admin() {
         let (name, credential) = (principal.name(), &identified.credential);
         if (rules.is_change)(path) {
@@ -201,17 +216,23 @@ fn admit<B>(registry: &Registry, rules: &Rules, request: &mut Request<B>) -> Res
         audit::forbidden(principal.name(), path, &trace_id);
         return Err(Stopped::Denied(Denied::NotAdmin));
     }
-    let is_grpc_stream = (rules.is_stream)(path);
-    let events = (rules.events)(path);
-    let scopes = identified.scopes.clone();
-    let begun = Begun { identified, is_grpc_stream, events, trace_id, last: rules.last };
+    let bound = Bound {
+        grant,
+        watch: CredentialWatch::new(Arc::clone(&identified)),
+        is_grpc: (rules.is_grpc)(request.headers()),
+        is_grpc_stream: (rules.is_stream)(path),
+        events: (rules.events)(path),
+        trace_id,
+        rules: *rules,
+    };
+    request.body_mut().end_with(CredentialWatch::new(Arc::clone(&identified)));
     request.extensions_mut().insert(principal);
-    if let Some(scopes) = scopes {
-        request.extensions_mut().insert(scopes);
+    if let Some(scopes) = &identified.scopes {
+        request.extensions_mut().insert(scopes.clone());
     }
     // Nothing behind this layer needs it, so nothing can show it.
     request.headers_mut().remove(AUTHORIZATION);
-    Ok(Some(Box::new(begun)))
+    Ok(Some(Box::new(bound)))
 }
 
 /// Rejects several headers: a proxy may have checked another one.
@@ -226,11 +247,11 @@ fn identify(registry: &Registry, headers: &HeaderMap) -> Result<Arc<Identified>,
 }
 
 pin_project! {
-    /// Makes a stream end with its key.
+    /// A response that ends with its credential.
     pub(crate) struct ResponseFuture<F> {
         #[pin]
         response: F,
-        stream: Option<Box<Begun>>,
+        bound: Option<Box<Bound>>,
     }
 }
 
@@ -242,27 +263,52 @@ where
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let response = poll_ready!(this.response.poll(context))?;
-        Poll::Ready(Ok(match this.stream.take() {
-            Some(begun) => begun.bind(response),
-            None => response,
-        }))
+        // First: what arrived before the end has no effect after it.
+        if let Some(bound) = this.bound.as_ref().filter(|it| it.is_over()) {
+            return Poll::Ready(Ok(bound.refusal()));
+        }
+        match this.response.poll(context)? {
+            Poll::Ready(response) => Poll::Ready(Ok(match this.bound.take() {
+                Some(bound) => bound.bind(response),
+                None => response,
+            })),
+            Poll::Pending => match this.bound {
+                Some(bound) => bound.poll_over(context).map(|()| Ok(bound.refusal())),
+                None => Poll::Pending,
+            },
+        }
     }
 }
 
-impl Begun {
-    fn bind(&self, response: Response<Answer>) -> Response<Answer> {
-        let kind = response.headers().get(CONTENT_TYPE).map(http::HeaderValue::as_bytes).unwrap_or_default();
+impl Bound {
+    /// Whether the request is not answered any more.
+    fn is_over(&self) -> bool {
+        !self.grant.is_admitted() && self.watch.has_ended()
+    }
+
+    fn poll_over(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.grant.is_admitted() { Poll::Pending } else { self.watch.poll_end(context) }
+    }
+
+    fn refusal(&self) -> Response<Answer> {
+        (self.rules.refuse)(Denied::Ended, self.is_grpc, &self.trace_id)
+    }
+
+    /// Makes a response that is a stream end with the credential.
+    fn bind(self: Box<Self>, response: Response<Answer>) -> Response<Answer> {
+        let is_grpc = (self.rules.is_grpc)(response.headers());
+        let is_stream = if is_grpc { self.is_grpc_stream } else { response.body().size_hint().exact().is_none() };
+        if !is_stream {
+            return response;
+        }
+        let kind = response.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
         let kind = match kind {
-            kind if kind.starts_with(b"text/event-stream") => self.events,
-            kind if kind.starts_with(b"application/grpc") && self.is_grpc_stream => StreamKind::Grpc,
-            // A call that was admitted gets its result.
-            _ => return response,
+            _ if is_grpc => Some(StreamKind::Grpc),
+            kind if kind.starts_with(b"text/event-stream") => Some(self.events),
+            kind if kind.starts_with(b"application/x-ndjson") => Some(StreamKind::Lines),
+            _ => None,
         };
-        let last = (self.last)(kind, &self.trace_id);
-        let Identified { ended, expires, .. } = &*self.identified;
-        let left = expires.map(|end| Duration::from_micros(end.0.saturating_sub(Timestamp::now().0)));
-        let ended = ended.clone();
-        response.map(|body| Answer::Ending(Box::new(Ending::new(body, ended, left, last))))
+        let last = kind.map(|kind| (self.rules.last)(kind, &self.trace_id));
+        response.map(|body| Answer::Ending(Box::new(Ending::new(body, self.watch, last))))
     }
 }

@@ -1,6 +1,6 @@
 //! What the body of a chat request says. Pure.
 
-use openskill_proto::v1;
+use openskill_proto::{json, v1};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -174,7 +174,7 @@ fn decision(raw: &RawValue) -> Result<v1::UserDecision, String> {
 }
 
 fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8], what: &str) -> Result<T, String> {
-    serde_json::from_slice(bytes).map_err(|error| format!("{what} can't be read: {error}; {FORM}"))
+    json::read(bytes).map_err(|error| format!("{what} can't be read: {error}; {FORM}"))
 }
 
 #[cfg(test)]
@@ -230,6 +230,12 @@ mod tests {
         for text in [
             "",
             "[]",
+            r#"["", "hi"]"#,
+            r#"{"message": ["hi"]}"#,
+            r#"{"message": {"text": "hi", "limits": [1]}}"#,
+            r#"{"conversation_id": "c", "decision": ["r", "allow"]}"#,
+            r#"{"conversation_id": "c", "answers": ["r", []]}"#,
+            r#"{"conversation_id": "c", "answers": {"request_id": "r", "answers": [["a", "x"]]}}"#,
             "{}",
             r#"{"message": "hi", "cancel": {}}"#,
             r#"{"message": {}}"#,

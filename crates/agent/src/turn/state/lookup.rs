@@ -141,6 +141,13 @@ impl State {
         })
     }
 
+    /// The skill whose call a request belongs to. None for the agent's own questions.
+    pub(crate) fn skill_of_request(&self, request_id: &str) -> Option<&str> {
+        let asks = || self.begun(&self.question(request_id)?.call_id).filter(|it| !it.version.is_empty());
+        let approval = self.approval(request_id).map(|it| it.skill_id.as_str());
+        approval.or_else(|| asks().map(|it| it.skill_id.as_str()))
+    }
+
     /// The requests of this turn that wait for the user.
     pub(crate) fn open_requests(&self) -> Vec<String> {
         let open = self.turn_entries().filter_map(|it| match it {

@@ -5,6 +5,7 @@ use openskill_proto::v1::{TurnEnd, chat_event::Event};
 use super::scene::{Scene, calls, done, results, says, until};
 use crate::agent::Input;
 use crate::error::AgentError;
+use crate::skills::Owner;
 
 #[tokio::test]
 async fn a_message_is_answered() {
@@ -54,7 +55,7 @@ async fn a_cancelled_turn_gives_each_call_one_result_and_starts_nothing() {
     while scene.skills.runs("slow") == 0 {
         tokio::task::yield_now().await;
     }
-    scene.agent.send("", &accepted.conversation_id, Input::Cancel).await.unwrap();
+    scene.agent.send(&Owner::default(), &accepted.conversation_id, Input::Cancel).await.unwrap();
     let events = until(&mut accepted.events, |it| matches!(it, Event::Done(_))).await;
     assert_eq!(done(&events).end(), TurnEnd::Cancelled);
     let unknown: Vec<_> = results(&events).iter().map(|it| it.unknown).collect();
@@ -67,7 +68,7 @@ async fn a_second_message_waits_for_the_first_ones_end() {
     let scene = Scene::new(|_, _| calls(&[("slow", "{}")])).await;
     let accepted = scene.begin().await;
     let message = openskill_proto::v1::UserMessage { text: "again".into(), ..Default::default() };
-    let refused = scene.agent.send("", &accepted.conversation_id, Input::Message(message)).await;
+    let refused = scene.agent.send(&Owner::default(), &accepted.conversation_id, Input::Message(message)).await;
     assert_eq!(refused.unwrap_err(), AgentError::Busy);
 }
 
@@ -76,7 +77,8 @@ async fn a_conversation_of_another_principal_does_not_exist() {
     let scene = Scene::new(|_, _| says("hello")).await;
     let accepted = scene.begin().await;
     let id = &accepted.conversation_id;
-    assert_eq!(scene.agent.send("eve", id, Input::Cancel).await.unwrap_err(), AgentError::NoConversation);
+    let eve = Owner { principal: "eve".to_owned(), ..Owner::default() };
+    assert_eq!(scene.agent.send(&eve, id, Input::Cancel).await.unwrap_err(), AgentError::NoConversation);
     assert_eq!(scene.agent.get("eve", id).await.unwrap_err(), AgentError::NoConversation);
     assert!(scene.agent.events("eve", id, 0, false).await.is_err());
 }

@@ -9,7 +9,7 @@ use crate::agent::{Agent, Input};
 use crate::config::AgentConfig;
 use crate::entry::{Entry, Stamped};
 use crate::provider::{ModelError, Models, Reply, Request};
-use crate::skills::Skills;
+use crate::skills::{Owner, Skills};
 
 fn script(step: usize, _: &Request) -> Result<Reply, ModelError> {
     match step {
@@ -35,7 +35,7 @@ async fn allow(agent: &Agent, id: &str, events: &mut crate::agent::Events) -> Ve
         let Some(Event::Waiting(waiting)) = all.last() else { return all };
         let request_id = waiting.request_ids[0].clone();
         let decision = UserDecision { request_id, decision: Decision::Allow.into(), ..UserDecision::default() };
-        let _ = agent.send("", id, Input::Decision(decision)).await;
+        let _ = agent.send(&Owner::default(), id, Input::Decision(decision)).await;
     }
 }
 

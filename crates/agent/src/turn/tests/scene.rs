@@ -14,7 +14,7 @@ use crate::agent::{Accepted, Agent, Events, Input};
 use crate::config::AgentConfig;
 use crate::message::{Message, ModelCall, Tokens};
 use crate::provider::{Model, ModelError, Models, Reply, Request};
-use crate::skills::{Caller, Skills, Unreachable};
+use crate::skills::{Caller, Owner, Skills, Unreachable, Validity};
 
 /// A model that answers by what it was told so far, so that it says the same after a restart.
 pub(super) type Script = dyn Fn(usize, &Request) -> Result<Reply, ModelError> + Send + Sync;
@@ -95,7 +95,12 @@ pub(super) struct Counting {
     pub(super) ran: Mutex<Vec<(String, String)>>,
     /// What `helper` was given of the turn that called it.
     pub(super) delegations: Mutex<Vec<v1::Delegation>>,
+    /// Credentials that are not valid.
+    pub(super) validities: Mutex<BTreeMap<String, Validity>>,
 }
+
+/// A credential that only `read` exists for.
+pub(super) const NARROW: &str = "narrow";
 
 impl Counting {
     pub(super) fn runs(&self, skill: &str) -> usize {
@@ -134,9 +139,14 @@ fn arguments(request: &v1::InvokeRequest) -> String {
 }
 
 impl Skills for Counting {
-    fn list<'a>(&'a self, _: &'a Caller) -> BoxFuture<'a, Result<Vec<v1::Skill>, Unreachable>> {
+    fn validity(&self, owner: &Owner) -> Validity {
+        self.validities.lock().unwrap().get(&owner.credential).copied().unwrap_or(Validity::Valid)
+    }
+
+    fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Result<Vec<v1::Skill>, Unreachable>> {
         let ids = ["again", "fail", "helper", "read", "slow", "strict", "web", "wipe", "write"];
-        Box::pin(async move { Ok(ids.into_iter().map(skill).collect()) })
+        let is_seen = |id: &&str| caller.owner.credential != NARROW || *id == "read";
+        Box::pin(async move { Ok(ids.into_iter().filter(is_seen).map(skill).collect()) })
     }
 
     fn export<'a>(
@@ -229,6 +239,7 @@ impl Skills for Counting {
 pub(super) struct Scene {
     pub(super) agent: Agent,
     pub(super) skills: Arc<Counting>,
+    models: Models,
 }
 
 impl Scene {
@@ -245,7 +256,19 @@ impl Scene {
         let skills = Arc::new(Counting::default());
         let models = Models::of(vec![Arc::new(Scripted(Box::new(script)))]);
         let shared: Arc<dyn Skills> = Arc::clone(&skills) as _;
-        Self { agent: Agent::start(config, models, shared).await.unwrap(), skills }
+        Self { agent: Agent::start(config, models.clone(), shared).await.unwrap(), skills, models }
+    }
+
+    /// Another agent that finds the log of one conversation, as after a restart, and its id there.
+    pub(super) async fn restarted(self, principal: &str, conversation: &str) -> (Self, String) {
+        self.agent.shutdown().await;
+        let entries = self.agent.journal().read(conversation, 0, 1000).await.unwrap();
+        let shared: Arc<dyn Skills> = Arc::clone(&self.skills) as _;
+        let agent = Agent::start(AgentConfig::default(), self.models.clone(), shared).await.unwrap();
+        let id = agent.journal().create(principal).await.unwrap();
+        agent.journal().append(&id, entries.into_iter().map(|it| it.entry).collect()).await.unwrap();
+        agent.recover().await.unwrap();
+        (Self { agent, ..self }, id)
     }
 
     /// Sends a message that begins a conversation.
@@ -254,7 +277,7 @@ impl Scene {
     }
 
     pub(super) async fn say(&self, conversation: &str, message: v1::UserMessage) -> Accepted {
-        self.agent.send("", conversation, Input::Message(message)).await.unwrap()
+        self.agent.send(&Owner::default(), conversation, Input::Message(message)).await.unwrap()
     }
 
     /// A whole turn: its events that are kept.

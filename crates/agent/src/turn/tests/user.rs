@@ -7,6 +7,7 @@ use openskill_proto::v1::{
 use super::scene::{Scene, calls, done, results, says, until};
 use crate::agent::{Accepted, Input};
 use crate::error::AgentError;
+use crate::skills::Owner;
 
 async fn waits(accepted: &mut Accepted) -> (Vec<Event>, String) {
     let events = until(&mut accepted.events, |it| matches!(it, Event::Waiting(_))).await;
@@ -16,7 +17,7 @@ async fn waits(accepted: &mut Accepted) -> (Vec<Event>, String) {
 }
 
 async fn decide(scene: &Scene, accepted: &Accepted, decision: UserDecision) -> Result<Accepted, AgentError> {
-    scene.agent.send("", &accepted.conversation_id, Input::Decision(decision)).await
+    scene.agent.send(&Owner::default(), &accepted.conversation_id, Input::Decision(decision)).await
 }
 
 fn decision(request_id: &str, decision: Decision) -> UserDecision {
@@ -147,7 +148,11 @@ async fn a_secret_reaches_the_skill_and_neither_the_model_nor_the_log() {
     let mut accepted = scene.begin().await;
     let (_, request_id) = waits(&mut accepted).await;
     let id = accepted.conversation_id.clone();
-    scene.agent.send("", &id, answers(&request_id, &[("name", "Ada"), ("key", "hunter2-x")])).await.unwrap();
+    scene
+        .agent
+        .send(&Owner::default(), &id, answers(&request_id, &[("name", "Ada"), ("key", "hunter2-x")]))
+        .await
+        .unwrap();
     let events = until(&mut accepted.events, |it| matches!(it, Event::Done(_))).await;
     assert_eq!(scene.skills.ran.lock().unwrap()[0].1, r#"{"token":"hunter2-x"}"#);
     assert!(!format!("{events:?}").contains("hunter2-x"), "{events:?}");
@@ -159,7 +164,7 @@ async fn a_declined_question_is_told_to_the_model() {
     let mut accepted = scene.begin().await;
     let (_, request_id) = waits(&mut accepted).await;
     let declined = UserAnswers { request_id, declined: true, ..UserAnswers::default() };
-    scene.agent.send("", &accepted.conversation_id, Input::Answers(declined)).await.unwrap();
+    scene.agent.send(&Owner::default(), &accepted.conversation_id, Input::Answers(declined)).await.unwrap();
     let events = until(&mut accepted.events, |it| matches!(it, Event::Done(_))).await;
     assert!(results(&events)[0].content.contains("declined"));
 }

@@ -2,7 +2,7 @@
 
 use http_body_util::BodyExt as _;
 use http_body_util::combinators::MapErr;
-use openskill_proto::v1::SkillError;
+use openskill_proto::v1::{ErrorCode, SkillError};
 use tonic::Status;
 
 use super::status;
@@ -23,6 +23,7 @@ where
 fn as_status(error: InboundError) -> Status {
     match error {
         InboundError::TooSlow => Status::deadline_exceeded(error.to_string()),
+        InboundError::Revoked => status::of(&SkillError::new(ErrorCode::Unauthenticated, error.to_string())),
         InboundError::OverBudget => status::of(&SkillError::overloaded(error.to_string())),
         InboundError::Compressed(InflateError::TooLarge) => Status::resource_exhausted(error.to_string()),
         // As grpc-go has it.

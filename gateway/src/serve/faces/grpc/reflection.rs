@@ -1,9 +1,13 @@
 //! gRPC reflection, in both versions that clients ask for. Each shows the services that its listener serves, among them both
-//! versions of itself, and no others: clients describe whatever is listed.
+//! versions of itself, and no others, by whatever name they are asked for.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use openskill_agent::faces::grpc::SERVICE_NAME as AGENT;
 use openskill_proto::DESCRIPTORS;
 use openskill_proto::v1::{admin_service_server, skill_service_server, trace_service_server};
+use prost::Message as _;
+use prost_types::{FileDescriptorProto, FileDescriptorSet};
 use tonic::service::Routes;
 use tonic_reflection::pb::{v1, v1alpha};
 use tonic_reflection::server::Builder;
@@ -47,16 +51,74 @@ pub(crate) fn is_for(path: &str) -> bool {
 /// # Errors
 /// The compiled descriptors can't be read.
 pub(crate) fn add_to(routes: Routes, services: &[&'static str]) -> std::io::Result<Routes> {
-    let v1 = builder(services).build_v1().map_err(std::io::Error::other)?;
-    let v1alpha = builder(services).build_v1alpha().map_err(std::io::Error::other)?;
+    let files = files(services)?;
+    let v1 = builder(&files, services).build_v1().map_err(std::io::Error::other)?;
+    let v1alpha = builder(&files, services).build_v1alpha().map_err(std::io::Error::other)?;
     Ok(routes.add_service(v1).add_service(v1alpha))
 }
 
-fn builder(services: &[&'static str]) -> Builder<'static> {
-    let builder = Builder::configure()
-        .register_encoded_file_descriptor_set(DESCRIPTORS)
-        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-        .register_encoded_file_descriptor_set(v1::FILE_DESCRIPTOR_SET)
-        .register_encoded_file_descriptor_set(v1alpha::FILE_DESCRIPTOR_SET);
+fn builder(files: &FileDescriptorSet, services: &[&'static str]) -> Builder<'static> {
+    let builder = Builder::configure().register_file_descriptor_set(files.clone());
     services.iter().fold(builder, |builder, service| builder.with_service_name(*service))
+}
+
+/// The files of `services` and those that they import. Other services are in none of them: what is not listed can't be found by
+/// the names of files and symbols either.
+fn files(services: &[&'static str]) -> std::io::Result<FileDescriptorSet> {
+    let mut files = BTreeMap::new();
+    for set in
+        [DESCRIPTORS, tonic_health::pb::FILE_DESCRIPTOR_SET, v1::FILE_DESCRIPTOR_SET, v1alpha::FILE_DESCRIPTOR_SET]
+    {
+        let set = FileDescriptorSet::decode(set).map_err(std::io::Error::other)?;
+        files.extend(set.file.into_iter().map(|file| (file.name().to_owned(), without_others(file, services))));
+    }
+    let mut shown = BTreeSet::new();
+    let mut next: Vec<&String> = files.iter().filter(|(_, it)| !it.service.is_empty()).map(|(name, _)| name).collect();
+    while let Some(name) = next.pop() {
+        if shown.insert(name.clone()) {
+            next.extend(files.get(name).into_iter().flat_map(|it| &it.dependency));
+        }
+    }
+    files.retain(|name, _| shown.contains(name));
+    Ok(FileDescriptorSet { file: files.into_values().collect() })
+}
+
+/// A file without the services that are not shown, and without the comments of a file that has any.
+fn without_others(mut file: FileDescriptorProto, services: &[&'static str]) -> FileDescriptorProto {
+    let (package, before) = (file.package().to_owned(), file.service.len());
+    file.service.retain(|it| services.iter().any(|shown| *shown == format!("{package}.{}", it.name())));
+    if file.service.len() < before {
+        file.source_code_info = None;
+    }
+    file
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(services: &[&'static str]) -> (Vec<String>, String) {
+        let mut files = files(services).unwrap();
+        // Comments may name what is elsewhere.
+        files.file.iter_mut().for_each(|it| it.source_code_info = None);
+        let names = files.file.iter().map(|it| it.name().to_owned()).collect();
+        (names, String::from_utf8_lossy(&files.encode_to_vec()).into_owned())
+    }
+
+    #[test]
+    fn what_is_not_listed_is_in_no_file() {
+        let (names, all) = text(&public(true, true));
+        assert!(names.iter().any(|it| it.ends_with("admin.proto")) && all.contains("AdminService"), "{names:?}");
+        assert!(!all.contains("WorkerService"), "it is not served here");
+        let (names, limited) = text(&without_administration(&public(true, true)));
+        assert!(!names.iter().any(|it| it.ends_with("admin.proto")), "{names:?}");
+        for hidden in ["AdminService", "ListWorkers", "ResetCircuits", "WorkerService", "ExecuteRequest"] {
+            assert!(!limited.contains(hidden), "{hidden}");
+        }
+        for shown in ["SkillService", "TraceService", "AgentService", "ServerReflection", "Health", "Struct"] {
+            assert!(limited.contains(shown), "{shown}");
+        }
+        let (_, without_agent) = text(&public(false, false));
+        assert!(!without_agent.contains("AgentService") && without_agent.contains("AgentDefinition"));
+    }
 }

@@ -100,6 +100,10 @@ impl Asked<'_> {
         let reply = |id: Id| Reply::new(caller(), id, self.asker.revision, entry.clone(), abilities);
         let run = async |call: Streamed| stream::answer(Box::new(call), self.accepts).await;
         if let (Asks::ByResult(way), Some(state)) = (&asks, &self.params.request_state) {
+            // The call was admitted, but this is a new request: it is for whom the policy allows the tool now.
+            if entry.is_none() && !self.context.principal.sees_all() {
+                return Err(Fault::new(Code::InvalidParams, "there is no such tool here, or no longer"));
+            }
             let answers = self.params.input_responses.take().unwrap_or_default();
             return match Box::pin(questions::come_back(way, state, &answers)).await? {
                 Back::Asked(result) => Ok(answer::json(StatusCode::OK, jsonrpc::result(&self.id, &result))),

@@ -65,11 +65,12 @@ pub(super) async fn of(
     revision: Revision,
 ) -> String {
     if data(&result).len().max(result.content_json.len()) > HEAVY_BYTES {
-        let (shared, owner) = (Arc::clone(gateway), owner.clone());
-        let cut = move |content: &str| long::cut(&shared, &owner, content, revision);
+        let (shared, owner, skill) = (Arc::clone(gateway), owner.clone(), entry.clone());
+        let cut = move |content: &str| long::cut(&shared, (&owner, skill.as_deref()), content, revision);
         return Box::pin(gateway.aside.run(move || write(&result, entry.as_deref(), revision, cut))).await;
     }
-    write(&result, entry.as_deref(), revision, |content| long::cut(gateway, owner, content, revision))
+    let entry = entry.as_deref();
+    write(&result, entry, revision, |content| long::cut(gateway, (owner, entry), content, revision))
 }
 
 /// The result of a tool of the gateway itself. `structured`: JSON; empty for none.

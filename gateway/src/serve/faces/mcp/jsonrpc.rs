@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use openskill_proto::json::{Survey, depth};
+use openskill_proto::json::{self, Survey, depth};
 use openskill_proto::limits::{MAX_JSON_DEPTH, MAX_JSON_VALUES};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
@@ -260,7 +260,7 @@ fn unparsable(error: &serde_json::Error) -> Fault {
 }
 
 fn message(bytes: &[u8]) -> Result<Message, Unreadable> {
-    let raw = match serde_json::from_slice::<Raw<Box<Params>>>(bytes) {
+    let raw = match json::read::<Raw<Box<Params>>>(bytes) {
         Ok(raw) => raw,
         Err(error) if !error.is_data() => return Err(Unreadable { id: None, fault: unparsable(&error) }),
         Err(error) => return Err(misshapen(bytes, &error)),
@@ -289,11 +289,11 @@ fn misshapen(bytes: &[u8], error: &serde_json::Error) -> Unreadable {
     struct OnlyId {
         id: Option<Box<RawValue>>,
     }
-    let code = match serde_json::from_slice::<Raw<IgnoredAny>>(bytes) {
+    let code = match json::read::<Raw<IgnoredAny>>(bytes) {
         Ok(_) => Code::InvalidParams,
         Err(_) => Code::InvalidRequest,
     };
-    let id = serde_json::from_slice::<OnlyId>(bytes).ok().and_then(|it| it.id).and_then(Id::read);
+    let id = json::read::<OnlyId>(bytes).ok().and_then(|it| it.id).and_then(Id::read);
     Unreadable { id, fault: Fault::new(code, format!("the message can't be read: {error}")) }
 }
 
@@ -384,6 +384,15 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":7,"id":8,"method":"ping"}"#, (Code::InvalidRequest, None)),
             (r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":5}}"#, (Code::InvalidParams, seven())),
             (r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":5}"#, (Code::InvalidParams, seven())),
+            // Values by position have no keys that anybody on the way could look at.
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":[null,"echo",null,{}]}"#,
+                (Code::InvalidParams, seven()),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","_meta":["t"]}}"#,
+                (Code::InvalidParams, seven()),
+            ),
             (&long, (Code::InvalidRequest, None)),
         ] {
             assert_eq!(refused(text), expected, "{text}");

@@ -89,7 +89,7 @@ pub(super) fn get(shard: Shard, entrance: Entrance, request: &Request) -> Respon
         Only::None => {}
         Only::One(last) => {
             let owner = asker.session.as_ref().map(|it| resumed::owner(it, &entrance.view)).unwrap_or_default();
-            let reader = shard.gateway.mcp.replays.resume(&owner, last, std::time::Instant::now());
+            let reader = shard.gateway.mcp.replays.resume(&context.principal, &owner, last, std::time::Instant::now());
             return match reader {
                 Some(reader) => answer::events(Body::from_stream(resumed::events(reader))),
                 None => fault(StatusCode::BAD_REQUEST, Code::InvalidRequest, "the stream of this event is not kept"),

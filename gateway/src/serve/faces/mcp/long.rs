@@ -5,6 +5,9 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use super::jsonrpc::{Code, Fault};
+use super::shelf::Viewer;
+use crate::call::principal::GovernedSkill;
+use crate::catalog::entry::Entry;
 use crate::gateway::Gateway;
 use crate::mcp::owner::Owner;
 use crate::mcp::revision::Revision;
@@ -16,8 +19,13 @@ pub(super) const RESULTS: &str = "openskill://results/";
 const MAX_RANGE: usize = 1024 * 1024;
 
 /// The content blocks of a result within the budget of text, if they are beyond it. None if they fit as they are.
-/// `content`: a JSON list of blocks.
-pub(super) fn cut(gateway: &Gateway, owner: &Owner, content: &str, revision: Revision) -> Option<String> {
+/// `content`: a JSON list of blocks, the result of the skill of `entry`.
+pub(super) fn cut(
+    gateway: &Gateway,
+    (owner, entry): (&Owner, Option<&Entry>),
+    content: &str,
+    revision: Revision,
+) -> Option<String> {
     let budget = gateway.config.mcp_result_bytes;
     // As JSON, a text is no shorter.
     if content.len() <= budget {
@@ -31,7 +39,8 @@ pub(super) fn cut(gateway: &Gateway, owner: &Owner, content: &str, revision: Rev
     }
     let is_json = whole.starts_with(['{', '[']) && serde_json::from_str::<serde::de::IgnoredAny>(&whole).is_ok();
     let (media_type, size) = (if is_json { "application/json" } else { "text/plain" }, whole.len());
-    let uri = gateway.mcp.results.keep(owner.clone(), media_type, whole, Instant::now());
+    let skill = entry.map(|it| GovernedSkill::from(&it.skill)).unwrap_or_default();
+    let uri = gateway.mcp.results.keep((owner.clone(), skill), media_type, whole, Instant::now());
     let uri = uri.map(|id| format!("{RESULTS}{id}"));
     let shown = shorten(&mut blocks, budget);
     blocks.extend(links(uri.as_deref(), media_type, (shown, size), revision));
@@ -86,10 +95,11 @@ fn links(
 /// A range of a long result: what `resources/read` returns of it. `rest`: the URI after [`RESULTS`].
 ///
 /// # Errors
-/// A range that can't be read. None: there is no such result of this owner.
-pub(super) fn read(gateway: &Gateway, owner: &Owner, uri: &str, rest: &str) -> Result<Option<Value>, Fault> {
+/// A range that can't be read. None: there is no such result of this viewer, or its policy no longer allows the skill.
+pub(super) fn read(gateway: &Gateway, viewer: Viewer<'_>, uri: &str, rest: &str) -> Result<Option<Value>, Fault> {
     let (id, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let Some(long) = gateway.mcp.results.get(owner, id, Instant::now()) else { return Ok(None) };
+    let found = gateway.mcp.results.get(&viewer.owner(), id, Instant::now());
+    let Some(long) = found.filter(|it| viewer.principal.may_have(&it.skill)) else { return Ok(None) };
     let (offset, length) = range(query)?;
     let text = &long.text;
     let begin = text.floor_char_boundary(offset);

@@ -151,7 +151,7 @@ fn response(action: InputAction, content: Option<Box<RawValue>>) -> InputRespons
 
 /// Reads an answer as the client wrote it: a user's action, or the result of what was asked for.
 fn read(answer: &RawValue, request_id: &str) -> Result<InputResponse, serde_json::Error> {
-    let read = match serde_json::from_str::<Reaction>(answer.get())? {
+    let read = match openskill_proto::json::read::<Reaction>(answer.get().as_bytes())? {
         // Only an accepted form has content, and some clients leave an empty one out.
         Reaction { action: Some(UserAction::Accept), content, .. } => {
             let content = content.or_else(|| RawValue::from_string("{}".to_owned()).ok());

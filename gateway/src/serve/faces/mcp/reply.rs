@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::content;
 use super::jsonrpc::{self, Code, Fault, Id};
-use crate::call::principal::Principal;
+use crate::call::principal::{GovernedSkill, Principal};
 use crate::catalog::entry::Entry;
 use crate::gateway::Shard;
 use crate::mcp::owner::Owner;
@@ -38,6 +38,11 @@ impl Reply {
         abilities: Abilities,
     ) -> Self {
         Self { shard, id, revision, entry, principal, owner, abilities }
+    }
+
+    /// The skill that the result comes of, as policies see it.
+    pub(super) fn skill(&self) -> GovernedSkill {
+        self.entry.as_ref().map(|it| GovernedSkill::from(&it.skill)).unwrap_or_default()
     }
 
     /// The message with the result. A tool that does not exist is an error of the request; all else is for the model.

@@ -9,6 +9,7 @@ use futures_util::stream::{self, Stream};
 
 use super::asker::Asker;
 use super::sse::{BEAT, beat_after_id, event_with_id, only_id};
+use crate::call::principal::GovernedSkill;
 use crate::gateway::Gateway;
 use crate::mcp::replay::{Reader, Replay};
 use crate::mcp::revision::Revision;
@@ -39,10 +40,10 @@ impl Resumable {
         Some(Self { gateway: Arc::clone(gateway), session, view, knows_empty })
     }
 
-    /// Begins a stream. None if it can't be kept.
-    pub(super) fn open(self) -> Option<(Writer, Reader)> {
+    /// Begins a stream of a call of `skill`. None if it can't be kept.
+    pub(super) fn open(self, skill: GovernedSkill) -> Option<(Writer, Reader)> {
         let Self { gateway, session, view, knows_empty } = self;
-        let (replay, reader) = gateway.mcp.replays.open(&owner(&session, &view), Instant::now())?;
+        let (replay, reader) = gateway.mcp.replays.open(&owner(&session, &view), skill, Instant::now())?;
         Some((Writer { gateway, replay, knows_empty }, reader))
     }
 }

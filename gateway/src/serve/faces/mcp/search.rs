@@ -60,11 +60,12 @@ pub(super) fn read(view: &View, name: String, arguments: String) -> Result<Wante
         return Ok(Wanted::Call { name, arguments, by });
     }
     #[derive(Deserialize)]
+    #[serde(expecting = "an object")]
     struct Raw {
         name: String,
         arguments: Option<Box<RawValue>>,
     }
-    let raw: Raw = serde_json::from_str(&arguments).map_err(|error| {
+    let raw: Raw = openskill_proto::json::read(arguments.as_bytes()).map_err(|error| {
         format!("{error}. Example: {{\"name\": \"a tool that {SEARCH_TOOLS} found\", \"arguments\": {{}}}}")
     })?;
     let arguments = raw.arguments.map_or_else(|| "{}".to_owned(), |it| Box::<str>::from(it).into());
@@ -75,11 +76,12 @@ pub(super) fn read(view: &View, name: String, arguments: String) -> Result<Wante
 
 fn search(arguments: &str) -> Result<Wanted, String> {
     #[derive(Deserialize)]
+    #[serde(expecting = "an object")]
     struct Raw {
         query: String,
         limit: Option<usize>,
     }
-    let raw: Raw = serde_json::from_str(arguments)
+    let raw: Raw = openskill_proto::json::read(arguments.as_bytes())
         .map_err(|error| format!("{error}. Example: {{\"query\": \"convert a picture to PDF\"}}"))?;
     let mut task = raw.query;
     task.truncate(task.floor_char_boundary(MAX_QUERY_BYTES));

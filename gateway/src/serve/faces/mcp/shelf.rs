@@ -238,7 +238,7 @@ fn answered(params: &mut Params) -> Map<String, Value> {
         content: Map<String, Value>,
     }
     let answers = params.input_responses.take().unwrap_or_default();
-    let answer = answers.get(MISSING).and_then(|it| serde_json::from_str::<Answer>(it.get()).ok());
+    let answer = answers.get(MISSING).and_then(|it| openskill_proto::json::read::<Answer>(it.get().as_bytes()).ok());
     let content = answer.filter(|it| it.action == "accept").map(|it| it.content).unwrap_or_default();
     content.into_iter().filter(|(_, value)| value.is_string()).collect()
 }

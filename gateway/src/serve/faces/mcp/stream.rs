@@ -245,7 +245,7 @@ pub(super) async fn answer(mut call: Box<Call>, accepts: Accepts) -> Result<Resp
             Next::Said(message) => Some(message),
         };
         if let Some(resumable) = call.resumable.take()
-            && let Some((writer, reader)) = resumable.open()
+            && let Some((writer, reader)) = resumable.open(call.reply.skill())
         {
             writer.spawn(|replay| write(replay, first, call));
             return Ok(answer::events(Body::from_stream(resumed::events(reader))));

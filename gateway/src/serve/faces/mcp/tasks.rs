@@ -33,7 +33,7 @@ pub(super) struct Going {
 /// Makes a task of a call. Returns the message for its client, or the call if there is no room for another task.
 pub(super) async fn promote(call: Going) -> Result<String, Box<Going>> {
     let (shard, principal, owner) = (call.reply.shard.clone(), call.reply.principal.clone(), call.reply.owner.clone());
-    let Ok(task) = shard.gateway.mcp.tasks.begin(&owner).await else { return Err(Box::new(call)) };
+    let Ok(task) = shard.gateway.mcp.tasks.begin(&owner, call.reply.skill()).await else { return Err(Box::new(call)) };
     let created = match shard.gateway.mcp.tasks.get(&owner, task.id()).await {
         Ok(Some(seen)) => jsonrpc::result(&call.reply.id, &written(task.id(), &seen, "task").to_string()),
         _ => return Err(Box::new(call)),
@@ -139,7 +139,7 @@ fn written(id: &str, seen: &Seen, result_type: &str) -> Value {
 /// A method of tasks. None: there is no such method.
 ///
 /// # Errors
-/// The client does not declare the extension, or there is no such task of this viewer.
+/// The client does not declare the extension, there is no such task of this viewer, or its policy no longer allows the skill.
 pub(super) async fn method(
     shard: &Shard,
     method: &str,
@@ -168,7 +168,8 @@ pub(super) async fn method(
 
 async fn get(shard: &Shard, id: &str, viewer: Viewer<'_>) -> Result<Seen, Fault> {
     let found = shard.gateway.mcp.tasks.get(&viewer.owner(), id).await;
-    found.map_err(|error| Fault::new(Code::Internal, error.to_string()))?.ok_or_else(unknown)
+    let found = found.map_err(|error| Fault::new(Code::Internal, error.to_string()))?;
+    found.filter(|it| viewer.principal.may_have(&it.record.skill)).ok_or_else(unknown)
 }
 
 /// Hands answers to the call of a task. What it did not ask for is ignored; what does not fit is still asked for.
@@ -195,11 +196,13 @@ fn unknown() -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::call::principal::GovernedSkill;
     use crate::mcp::owner::Owner;
 
     fn seen(end: Option<End>, questions: Vec<(String, InputRequired)>) -> Seen {
         let record = Record {
             owner: Owner::default(),
+            skill: GovernedSkill::default(),
             created_ms: 1_800_000_000_000,
             updated_ms: 1_800_000_001_000,
             ttl_ms: 5,

@@ -13,7 +13,7 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use futures_util::stream::{Stream, StreamExt as _};
-use openskill_proto::json::Survey;
+use openskill_proto::json::{self, Survey};
 use openskill_proto::limits::{MAX_JSON_DEPTH, MAX_JSON_VALUES};
 use openskill_proto::metadata::IDEMPOTENCY_KEY;
 use openskill_proto::render;
@@ -183,7 +183,7 @@ fn parse(bytes: &[u8]) -> Result<CallBody<'_>, SkillError> {
         let message = format!("the arguments nest too deep: at most {MAX_JSON_DEPTH} levels");
         return Err(SkillError::new(ErrorCode::InvalidJson, message));
     }
-    let body: CallBody<'_> = serde_json::from_slice(bytes).map_err(|error| {
+    let body: CallBody<'_> = json::read(bytes).map_err(|error| {
         let code = if error.is_data() { ErrorCode::InvalidArgument } else { ErrorCode::InvalidJson };
         SkillError::new(code, format!("the body can't be read: {error}; {form}"))
     })?;

@@ -4,6 +4,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
+use openskill_proto::json;
 use openskill_proto::v1::{ErrorCode, InputAction, InputResponse, SkillError};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -14,7 +15,7 @@ use crate::serve::faces::user_action::UserAction;
 use crate::serve::layers::request_context;
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 struct AnswerBody<'a> {
     action: UserAction,
     #[serde(borrow)]
@@ -48,7 +49,7 @@ pub(super) async fn answer(
 }
 
 fn parse(request_id: &str, bytes: &[u8]) -> Result<InputResponse, SkillError> {
-    let body: AnswerBody<'_> = serde_json::from_slice(bytes).map_err(|error| {
+    let body: AnswerBody<'_> = json::read(bytes).map_err(|error| {
         let message = format!(
             "the answer can't be read: {error}; send {{\"action\": \"accept\", \"content\": {{...}}}}, \
              or \"decline\" or \"cancel\" without content"

@@ -1,0 +1,29 @@
+//! What one request may do: as much as its credential allows, and for as long as that is valid.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::identified::Identified;
+
+/// The rights of one request.
+#[derive(Debug)]
+pub(crate) struct Grant {
+    pub(crate) identified: Arc<Identified>,
+    is_admitted: AtomicBool,
+}
+
+impl Grant {
+    pub(crate) fn new(identified: Arc<Identified>) -> Arc<Self> {
+        Arc::new(Self { identified, is_admitted: AtomicBool::new(false) })
+    }
+
+    /// Notes that the request has become a call.
+    pub(crate) fn note_admitted(&self) {
+        self.is_admitted.store(true, Ordering::Release);
+    }
+
+    /// Whether the request has become a call: its client gets the result, whatever happens to the credential.
+    pub(crate) fn is_admitted(&self) -> bool {
+        self.is_admitted.load(Ordering::Acquire)
+    }
+}
