@@ -2,6 +2,7 @@
 //!
 //! - `depth`, `Survey`: how deep it nests, how many values it has
 //! - `repeated_key`: whether an object in it has a key twice
+//! - `end_of_string`: where a string in it ends
 
 use serde::Serialize;
 
@@ -10,6 +11,7 @@ mod strings;
 mod survey;
 
 pub use keys::repeated_key;
+pub use strings::end_of_string;
 pub use survey::{Survey, depth};
 
 /// Writes plain data with string keys, which serializes without an error.
