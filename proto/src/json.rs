@@ -3,6 +3,7 @@
 //! - `read`: into structs, each of which is an object
 //! - `depth`, `Survey`: how deep it nests, how many values it has
 //! - `repeated_key`: whether an object in it has a key twice
+//! - `end_of_string`: where a string in it ends
 
 use serde::Serialize;
 
@@ -13,6 +14,7 @@ mod survey;
 
 pub use keys::repeated_key;
 pub use objects::read;
+pub use strings::end_of_string;
 pub use survey::{Survey, depth};
 
 /// Writes plain data with string keys, which serializes without an error.

@@ -175,7 +175,7 @@ async fn a_shared_interpreter_has_fresh_globals_and_warns_what_it_does_not_isola
 async fn a_shared_interpreter_puts_back_what_a_call_changed_or_is_replaced() {
     let folder = Folder::new();
     let script = r#"
-import json, os, resource, signal, sys, threading, time
+import atexit, concurrent.futures, json, os, resource, signal, sys, threading, time
 what = json.load(sys.stdin)["input"].get("what")
 found = {
     "environment": os.environ.get("LEFT"), "folder": os.getcwd(), "umask": os.umask(0o022), "argv": len(sys.argv),
@@ -187,6 +187,15 @@ if what == "change":
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM]); signal.setitimer(signal.ITIMER_REAL, 3600)
 if what == "thread":
     threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
+waits = threading.Thread(target=time.sleep, args=(3600,))
+if what == "waiting thread":
+    waits.start()
+if what == "busy thread":
+    threading.Thread(target=exec, args=("while True: pass",)).start()
+if what == "executor":
+    concurrent.futures.ThreadPoolExecutor().submit(time.sleep, 3600)
+if what == "thread at exit":
+    atexit.register(waits.start)
 if what == "limit":
     resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 if what == "descriptor":
@@ -209,7 +218,8 @@ print(json.dumps([found, os.stat("/proc/self/").st_ino]))
     let first = value(&system, "together", json!({"what": "change"})).await;
     let next = value(&system, "together", json!({})).await;
     assert_eq!(next, first, "put back, in the same interpreter");
-    for what in ["thread", "limit", "descriptor"] {
+    let threads = ["thread", "waiting thread", "busy thread", "executor", "thread at exit"];
+    for what in threads.into_iter().chain(["limit", "descriptor"]) {
         let before = value(&system, "together", json!({"what": what})).await;
         let after = value(&system, "together", json!({})).await;
         assert_eq!(after[0], first[0], "{what}");

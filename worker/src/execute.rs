@@ -23,6 +23,7 @@ use crate::registry::Entry;
 use crate::runner::{Invocation, RawOutput, Runner};
 use crate::schedule::{Refusal, Request};
 use crate::spans::Served;
+use crate::untrusted_json::{LIGHT_BYTES, off_shard};
 use crate::worker::Worker;
 
 /// The OpenTelemetry context of a call, as its headers say.
@@ -201,10 +202,12 @@ async fn run(
     drop(open);
     log_stderr(&raw, &trace_id, &entry.manifest.id);
     let judged = As { with_stderr: worker.config.debug, networkless: is_networkless(&entry.manifest) };
-    let mut result = match entry.manifest.how.printed() {
+    let manifest = Arc::clone(&entry.manifest);
+    let normalized = off_shard(raw.bytes() > LIGHT_BYTES, move || match manifest.how.printed() {
         Some(rules) => printed::normalize(raw, rules, judged),
         None => normalize(raw, judged),
-    };
+    });
+    let mut result = normalized.await;
     collect_artifacts(&mut result, &events);
     result.logs = events.unheard();
     result.content_json = events.content().into();

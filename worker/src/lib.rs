@@ -57,6 +57,7 @@ mod shards;
 mod shelf;
 mod spans;
 pub mod tools;
+mod untrusted_json;
 mod worker;
 
 // Unit tests skip as the integration tests do.

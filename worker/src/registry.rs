@@ -17,6 +17,7 @@ use crate::roster::{Names, Roster};
 use crate::runners::{Admitted, Runners};
 use crate::schedule::{Skill, SkillLimit};
 use crate::shelf;
+use crate::untrusted_json::off_shard;
 
 mod held;
 mod look;
@@ -142,8 +143,8 @@ impl Registry {
         if let (How::Mcp(_), Some(runner)) = (&manifest.how, self.runners.of(&manifest)) {
             return runner.consult(request).await;
         }
-        let answered = tokio::task::spawn_blocking(move || shelf::consult(&manifest, &request)).await;
-        answered.unwrap_or_else(|_| Err(SkillError::new(ErrorCode::Internal, "the worker failed to read it")))
+        // It reads files, and its answer may be large.
+        off_shard(true, move || shelf::consult(&manifest, &request)).await
     }
 
     /// Changes with each new snapshot.

@@ -190,3 +190,14 @@ pub enum RawOutput {
     /// The runner reports that the skill certainly did not start. The caller may safely call again.
     NotStarted(SkillError),
 }
+
+impl RawOutput {
+    /// How much text there is to read, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Process { stdout, .. } => stdout.len(),
+            Self::Value(text) | Self::Answer { json: text, .. } | Self::Report { data: text, .. } => text.len(),
+            Self::Failed(_) | Self::NotStarted(_) => 0,
+        }
+    }
+}

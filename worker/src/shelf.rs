@@ -18,9 +18,16 @@ use crate::manifest::shelf::body::{Body, Values, fill, is_json};
 use crate::manifest::shelf::prompt::{Kind, Message, Prompt, Role};
 use crate::manifest::shelf::resource::Resource;
 use crate::plain_file::Folder;
+use crate::untrusted_json::parse;
 
 /// The largest file that is read, in bytes.
 const MAX_FILE_BYTES: u64 = 8 * 1024 * 1024;
+
+/// The texts and files of an answer, in bytes.
+const MAX_CONTENT_BYTES: usize = 8 * 1024 * 1024;
+
+/// The largest answer, in bytes: JSON and base64 are longer than what they hold.
+const MAX_ANSWER_BYTES: usize = 12 * 1024 * 1024;
 
 /// How many values a completion has. The protocol allows no more.
 const MAX_VALUES: usize = 100;
@@ -86,16 +93,39 @@ pub(crate) fn updates(manifest: &Manifest) -> Vec<ResourceUpdate> {
 /// # Errors
 /// `NOT_FOUND`: the manifest has no such thing. `INVALID_ARGUMENT`: the parameters do not fit.
 pub(crate) fn consult(manifest: &Manifest, request: &ConsultRequest) -> Result<String, SkillError> {
-    let params: Params = serde_json::from_str(&request.params_json).map_err(|error| {
+    let params: Params = parse(request.params_json.as_bytes()).map_err(|error| {
         SkillError::new(ErrorCode::InvalidArgument, format!("the parameters can't be read: {error}"))
     })?;
-    match request.method() {
+    let answer = match request.method() {
         ConsultMethod::Prompt => prompt(manifest, &params),
         ConsultMethod::Read => read(manifest, &params, &request.template),
         ConsultMethod::Complete => complete(manifest, &params),
         // Its changes are told anyway.
         ConsultMethod::Subscribe => resource(manifest, &params.uri).map(|_| "{}".to_owned()),
+    };
+    answer.and_then(|answer| if answer.len() > MAX_ANSWER_BYTES { Err(too_large()) } else { Ok(answer) })
+}
+
+/// How much more an answer may hold, in bytes.
+struct Room(usize);
+
+impl Room {
+    fn fill(&mut self, text: &str, values: &Values, is_json: bool) -> Result<String, SkillError> {
+        let filled = fill(text, values, is_json, self.0).ok_or_else(too_large)?;
+        self.0 -= filled.len();
+        Ok(filled)
     }
+
+    fn encode(&mut self, bytes: &[u8]) -> Result<String, SkillError> {
+        self.0 = self.0.checked_sub(bytes.len()).ok_or_else(too_large)?;
+        Ok(STANDARD.encode(bytes))
+    }
+}
+
+fn too_large() -> SkillError {
+    let message =
+        format!("with these arguments, the answer has more than {MAX_CONTENT_BYTES} bytes: send shorter ones");
+    SkillError::new(ErrorCode::InvalidArgument, message)
 }
 
 fn prompt(manifest: &Manifest, params: &Params) -> Result<String, SkillError> {
@@ -108,19 +138,22 @@ fn prompt(manifest: &Manifest, params: &Params) -> Result<String, SkillError> {
     // An argument that is left out leaves no braces behind.
     let given = |name: &str| params.arguments.get(name).cloned().unwrap_or_default();
     let values = prompt.arguments.iter().map(|it| (it.name.clone(), given(&it.name))).collect();
-    let messages = prompt.messages.iter().map(|it| message(manifest, it, &values)).collect::<Result<Vec<_>, _>>()?;
+    let mut room = Room(MAX_CONTENT_BYTES);
+    let messages = prompt.messages.iter().map(|it| message(manifest, it, &values, &mut room));
+    let messages = messages.collect::<Result<Vec<_>, _>>()?;
     Ok(json!({ "description": prompt.description, "messages": messages }).to_string())
 }
 
-fn message(manifest: &Manifest, message: &Message, values: &Values) -> Result<Value, SkillError> {
+fn message(manifest: &Manifest, message: &Message, values: &Values, room: &mut Room) -> Result<Value, SkillError> {
     let Message { role, kind, body, media_type } = message;
     let bytes = bytes(manifest, body)?;
     let content = match kind {
-        Kind::Text => json!({ "type": "text", "text": fill(&text(bytes)?, values, false) }),
-        Kind::Image => json!({ "type": "image", "data": STANDARD.encode(bytes), "mimeType": media_type }),
-        Kind::Audio => json!({ "type": "audio", "data": STANDARD.encode(bytes), "mimeType": media_type }),
+        Kind::Text => json!({ "type": "text", "text": room.fill(&text(bytes)?, values, false)? }),
+        Kind::Image => json!({ "type": "image", "data": room.encode(&bytes)?, "mimeType": media_type }),
+        Kind::Audio => json!({ "type": "audio", "data": room.encode(&bytes)?, "mimeType": media_type }),
         Kind::Resource(uri) => {
-            json!({ "type": "resource", "resource": contents(&fill(uri, values, false), media_type, bytes, values) })
+            let uri = room.fill(uri, values, false)?;
+            json!({ "type": "resource", "resource": contents(&uri, media_type, bytes, values, room)? })
         }
     };
     let role = match role {
@@ -138,12 +171,19 @@ fn read(manifest: &Manifest, params: &Params, template: &str) -> Result<String, 
     } else {
         Values::new()
     };
-    let contents = contents(&params.uri, &resource.media_type, bytes(manifest, &resource.body)?, &values);
+    let (bytes, mut room) = (bytes(manifest, &resource.body)?, Room(MAX_CONTENT_BYTES));
+    let contents = contents(&params.uri, &resource.media_type, bytes, &values, &mut room)?;
     Ok(json!({ "contents": [contents] }).to_string())
 }
 
 /// A content: text if it is text, else a blob.
-fn contents(uri: &str, media_type: &str, bytes: Vec<u8>, values: &Values) -> Value {
+fn contents(
+    uri: &str,
+    media_type: &str,
+    bytes: Vec<u8>,
+    values: &Values,
+    room: &mut Room,
+) -> Result<Value, SkillError> {
     let mut contents = json!({ "uri": uri });
     if !media_type.is_empty() {
         contents["mimeType"] = media_type.into();
@@ -152,12 +192,12 @@ fn contents(uri: &str, media_type: &str, bytes: Vec<u8>, values: &Values) -> Val
     let is_binary = ["image/", "audio/", "video/", "application/octet-stream", "application/pdf"];
     match String::from_utf8(bytes) {
         Ok(text) if essence == "image/svg+xml" || !is_binary.iter().any(|it| essence.starts_with(it)) => {
-            contents["text"] = fill(&text, values, is_json(media_type)).into();
+            contents["text"] = room.fill(&text, values, is_json(media_type))?.into();
         }
-        Ok(text) => contents["blob"] = STANDARD.encode(text).into(),
-        Err(binary) => contents["blob"] = STANDARD.encode(binary.into_bytes()).into(),
+        Ok(text) => contents["blob"] = room.encode(text.as_bytes())?.into(),
+        Err(binary) => contents["blob"] = room.encode(binary.as_bytes())?.into(),
     }
-    contents
+    Ok(contents)
 }
 
 fn complete(manifest: &Manifest, params: &Params) -> Result<String, SkillError> {
@@ -206,4 +246,54 @@ fn text(bytes: Vec<u8>) -> Result<String, SkillError> {
 
 fn not_found(message: &str) -> SkillError {
     SkillError::new(ErrorCode::NotFound, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::How;
+    use crate::manifest::shelf::prompt::Argument;
+
+    fn manifest(text: String, kind: Kind, count: usize) -> Manifest {
+        let message = Message { role: Role::User, kind, body: Body::Text(text), media_type: String::new() };
+        let argument =
+            Argument { name: "x".to_owned(), description: String::new(), required: true, values: Vec::new() };
+        let prompt = Prompt {
+            name: "p".to_owned(),
+            title: String::new(),
+            description: String::new(),
+            arguments: vec![argument],
+            messages: vec![message; count],
+        };
+        let mut manifest = Manifest::plain("a".to_owned(), "mcp:stdio", How::Unknown);
+        manifest.shelf.prompts = vec![prompt];
+        manifest
+    }
+
+    fn ask(manifest: &Manifest, value: &str) -> Result<String, SkillError> {
+        let params_json = json!({"name": "p", "arguments": {"x": value}}).to_string();
+        consult(manifest, &ConsultRequest { method: ConsultMethod::Prompt.into(), params_json, ..Default::default() })
+    }
+
+    #[test]
+    fn a_filled_prompt_is_bounded_however_its_places_are_divided() {
+        let half = "x".repeat(MAX_CONTENT_BYTES / 2);
+        let uri = |uri: &str| Kind::Resource(uri.to_owned());
+        for (text, kind, count) in [
+            ("{x}".repeat(3), Kind::Text, 1),
+            ("{x}".to_owned(), Kind::Text, 3),
+            ("a".to_owned(), uri("a:{x}{x}{x}"), 1),
+            ("{x}".to_owned(), uri("a:{x}"), 2),
+        ] {
+            let manifest = manifest(text, kind, count);
+            assert!(ask(&manifest, "short").is_ok());
+            assert_eq!(ask(&manifest, &half).unwrap_err().code(), ErrorCode::InvalidArgument);
+        }
+        // Within bounds as text, but not as JSON.
+        let escaped = "\u{1}".repeat(MAX_CONTENT_BYTES / 2);
+        assert_eq!(
+            ask(&manifest("{x}".to_owned(), Kind::Text, 1), &escaped).unwrap_err().code(),
+            ErrorCode::InvalidArgument
+        );
+    }
 }

@@ -1,5 +1,7 @@
 //! What a message is: a request, the answer to one, or an event.
 
+use openskill_proto::json::Survey;
+use openskill_proto::limits::MAX_JSON_VALUES;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -41,7 +43,7 @@ pub struct Refused {
 #[derive(Debug, PartialEq)]
 pub(crate) enum Message {
     Answer(u64, Result<Value, Refused>),
-    /// An answer that can't be read: it is too long, or nested too deep.
+    /// An answer that can't be read: it is too long, nested too deep, or has too many values.
     Unreadable(u64),
     Event(Event),
 }
@@ -59,9 +61,11 @@ struct Raw<'a> {
     error: Option<Refused>,
 }
 
-/// A part of a message. `Null` if there is none. None: it is nested too deep.
+/// A part of a message. `Null` if there is none. None: it is nested too deep, or has too many values.
 fn value(part: Option<&RawValue>) -> Option<Value> {
-    part.map_or(Some(Value::Null), |it| serde_json::from_str(it.get()).ok())
+    let Some(text) = part.map(RawValue::get) else { return Some(Value::Null) };
+    let values = Survey::of(text.as_bytes(), MAX_JSON_VALUES).values;
+    if values <= MAX_JSON_VALUES { serde_json::from_str(text).ok() } else { None }
 }
 
 /// What a browser says that could not write its own answer: it was nested too deep for that.

@@ -2,8 +2,8 @@
 
 use memchr::memchr2;
 
-/// Where the string that begins at `begin` ends: after its closing quote, or at the end of the text.
-pub(super) fn end_of_string(text: &[u8], begin: usize) -> usize {
+/// Where the string whose opening quote is at `begin` ends: after its closing quote, or at the end of the text.
+pub fn end_of_string(text: &[u8], begin: usize) -> usize {
     let mut at = begin + 1;
     while let Some(next) = text.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
         match text[at + next] {

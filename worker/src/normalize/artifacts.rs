@@ -9,6 +9,8 @@ use openskill_proto::v1::artifact::Content;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::untrusted_json::parse;
+
 #[derive(Deserialize)]
 struct Listed<'a> {
     #[serde(default)]
@@ -21,8 +23,8 @@ struct Listed<'a> {
 
 /// The artifacts, as the skill labels them, and a warning about those that can't be read.
 pub(super) fn read(listed: &RawValue) -> (Vec<Artifact>, Option<String>) {
-    let Ok(entries) = serde_json::from_str::<Vec<&RawValue>>(listed.get()) else {
-        return (Vec::new(), Some("the result's artifacts were dropped: they are not a list".to_owned()));
+    let Ok(entries) = parse::<Vec<&RawValue>>(listed.get().as_bytes()) else {
+        return (Vec::new(), Some("the result's artifacts were dropped: they are not a list, or too many".to_owned()));
     };
     let artifacts: Vec<_> = entries.iter().filter_map(|it| artifact(it)).collect();
     let malformed = entries.len() - artifacts.len();

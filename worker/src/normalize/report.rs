@@ -9,6 +9,8 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::untrusted_json::parse;
+
 /// What an answer is.
 pub(super) enum Answer<'a> {
     /// No object with a boolean `success`: the value is the data.
@@ -78,7 +80,7 @@ impl<'a> Answer<'a> {
             (false, None) => return Self::Broken("reports a failure without an error that says why"),
             (false, Some(error)) => Err(ReportedError::read(error)),
         };
-        let meta: Value = fields.meta.and_then(|meta| serde_json::from_str(meta.get()).ok()).unwrap_or_default();
+        let meta: Value = fields.meta.and_then(|meta| parse(meta.get().as_bytes()).ok()).unwrap_or_default();
         Self::Report(Report {
             outcome,
             text: fields.text.and_then(text).unwrap_or_default(),
@@ -95,7 +97,7 @@ impl<'a> ReportedError<'a> {
         let fields = serde_json::from_str::<Fields<'a>>(error.get()).unwrap_or_default();
         let message = text(error).or_else(|| fields.message.and_then(text));
         Self {
-            code: fields.code.and_then(|code| serde_json::from_str(code.get()).ok()).unwrap_or_default(),
+            code: fields.code.and_then(|code| parse(code.get().as_bytes()).ok()).unwrap_or_default(),
             message: message.unwrap_or_else(|| "the skill failed and gave no readable message".to_owned()),
             details: fields.details.filter(|details| details.get().starts_with('{')),
         }

@@ -18,6 +18,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue, LOCATION};
 use crate::manifest::http::Http as Settings;
 use crate::manifest::{How, Manifest};
 use crate::runner::{Invocation, RawOutput, Runner};
+use crate::untrusted_json::{LIGHT_BYTES, off_shard};
 
 mod arguments;
 pub(crate) mod cause;
@@ -80,7 +81,7 @@ impl Http {
             }
             Err(unanswered) => unanswered,
         };
-        response::bounded(without(&secrets, raw))
+        off_shard(raw.bytes() > LIGHT_BYTES, move || response::bounded(without(&secrets, raw))).await
     }
 
     /// Sends the request, and follows redirects.

@@ -8,9 +8,9 @@
 //! ```
 //!
 //! - [`server`]: one server: its connections, its tools, its capacity; [`lane`]: keeps one connection up; [`host`]: its parts
-//! - [`connection`], [`program`], [`lines`], [`http_client`]: how a server is reached; [`why`]: why it can't be
+//! - [`connection`], [`program`], [`lines`], [`http_client`], [`http_post`]: how a server is reached; [`why`]: why it can't be
 //! - [`said`]: what it writes beside its messages, for the log; [`last_lines`]: the end of it, for whoever checks it
-//! - [`tapped`], [`tap`]: tracking requests; [`broken`]: answers that are not valid
+//! - [`message`]: reads its messages; [`broken`]: what is left of one that is not valid; [`tapped`], [`tap`]: tracking requests
 //! - [`catalog`], [`known`], [`names`], [`pins`]: its tools, the ids of their skills, and whether they changed
 //! - [`shelf`], [`consult`], [`subscriptions`]: its prompts and resources, their content, and which of those changed
 //! - [`trial`]: the tools of a server that is not served yet
@@ -47,11 +47,13 @@ mod consult;
 mod errors;
 mod host;
 mod http_client;
+mod http_post;
 mod known;
 mod lane;
 mod last_lines;
 mod lines;
 mod media;
+mod message;
 mod names;
 mod output;
 pub(crate) mod pins;

@@ -38,18 +38,22 @@ impl Body {
 /// Values for the places of a text, by name.
 pub(crate) type Values = BTreeMap<String, String>;
 
-/// A text with values in its places. What is in braces and has no value stays as it is. In JSON, a value is escaped as a part
-/// of a string.
-pub(crate) fn fill<'a>(text: &'a str, values: &Values, is_json: bool) -> Cow<'a, str> {
-    if values.is_empty() || !text.contains('{') {
-        return Cow::Borrowed(text);
+/// A text with values in its places, of at most `most` bytes: a text may have many places for one value. What is in braces and
+/// has no value stays as it is. In JSON, a value is escaped as a part of a string. None: the text would be longer.
+pub(crate) fn fill(text: &str, values: &Values, is_json: bool, most: usize) -> Option<String> {
+    if values.is_empty() {
+        return Some(text.to_owned()).filter(|it| it.len() <= most);
     }
     let (mut filled, mut rest) = (String::with_capacity(text.len()), text);
     while let Some((before, after)) = rest.split_once('{') {
         filled.push_str(before);
         match after.split_once('}').and_then(|(name, after)| Some((values.get(name)?, after))) {
             Some((value, after)) => {
-                filled.push_str(&if is_json { escaped(value) } else { Cow::Borrowed(value.as_str()) });
+                let value = if is_json { escaped(value) } else { Cow::Borrowed(value.as_str()) };
+                if filled.len() + value.len() > most {
+                    return None;
+                }
+                filled.push_str(&value);
                 rest = after;
             }
             None => {
@@ -59,7 +63,7 @@ pub(crate) fn fill<'a>(text: &'a str, values: &Values, is_json: bool) -> Cow<'a,
         }
     }
     filled.push_str(rest);
-    Cow::Owned(filled)
+    Some(filled).filter(|it| it.len() <= most)
 }
 
 fn escaped(value: &str) -> Cow<'_, str> {

@@ -63,6 +63,9 @@ fn what_can_not_be_served_is_refused() {
 #[test]
 fn only_places_with_values_are_filled() {
     let values = Values::from([("id".to_owned(), "a\"b".to_owned()), ("x".to_owned(), "{id}".to_owned())]);
-    assert_eq!(fill(r#"{"id":"{id}", {y}, {x}, {"#, &values, false), r#"{"id":"a"b", {y}, {id}, {"#);
-    assert_eq!(fill(r#"{"id":"{id}"}"#, &values, true), r#"{"id":"a\"b"}"#);
+    let filled = r#"{"id":"a"b", {y}, {id}, {"#;
+    let fill_within = |most| fill(r#"{"id":"{id}", {y}, {x}, {"#, &values, false, most);
+    assert_eq!(fill_within(filled.len()).as_deref(), Some(filled));
+    assert_eq!(fill_within(filled.len() - 1), None);
+    assert_eq!(fill(r#"{"id":"{id}"}"#, &values, true, 100).as_deref(), Some(r#"{"id":"a\"b"}"#));
 }

@@ -22,25 +22,32 @@ pub(super) fn fill(elements: &[Element], input: &[u8]) -> Result<Vec<String>, Sk
     }
     let arguments: Map<String, Value> = serde_json::from_slice(input)
         .map_err(|error| SkillError::new(ErrorCode::InvalidJson, format!("the arguments are no object: {error}")))?;
+    let mut left = MAX_BYTES;
+    let mut push = |text: String| -> Result<(), SkillError> {
+        left = left.checked_sub(text.len() + 1).ok_or_else(too_long)?;
+        filled.push(text);
+        Ok(())
+    };
     for element in elements {
         match element {
-            Element::Literal(text) => filled.push(text.clone()),
+            Element::Literal(text) => push(text.clone())?,
             Element::Value { prefix, name, after_dashes } => match arguments.get(name) {
                 None | Some(Value::Null) => {}
                 Some(Value::Array(items)) => {
                     for item in items {
-                        filled.push(one(prefix, name, item, *after_dashes)?);
+                        push(one(prefix, name, item, *after_dashes)?)?;
                     }
                 }
-                Some(value) => filled.push(one(prefix, name, value, *after_dashes)?),
+                Some(value) => push(one(prefix, name, value, *after_dashes)?)?,
             },
         }
     }
-    if filled.iter().map(|it| it.len() + 1).sum::<usize>() > MAX_BYTES {
-        let message = format!("the arguments make a command line of more than {MAX_BYTES} bytes");
-        return Err(SkillError::new(ErrorCode::InvalidArgument, message));
-    }
     Ok(filled)
+}
+
+fn too_long() -> SkillError {
+    let message = format!("the arguments make a command line of more than {MAX_BYTES} bytes");
+    SkillError::new(ErrorCode::InvalidArgument, message)
 }
 
 fn one(prefix: &str, name: &str, value: &Value, after_dashes: bool) -> Result<String, SkillError> {
@@ -94,5 +101,9 @@ mod tests {
         assert!(fill(&[value("", "a", false)], br#"{"a": "x\u0000y"}"#).is_err());
         let long = format!(r#"{{"a": "{}"}}"#, "x".repeat(40_000));
         assert!(fill(&[value("", "a", false)], long.as_bytes()).is_err());
+        // Refused at the first place: the others would take gigabytes.
+        let places = vec![value("", "a", false); 100_000];
+        let long = format!(r#"{{"a": "{}"}}"#, "x".repeat(4_000_000));
+        assert!(fill(&places, long.as_bytes()).is_err());
     }
 }

@@ -1,30 +1,64 @@
 //! JSON pointers (RFC 6901) into unparsed JSON: the value found is passed on as it was written.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::fmt;
 
 use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 /// A key, borrowed unless it has escapes.
-#[derive(Deserialize, PartialEq, Eq, Hash)]
+#[derive(Deserialize)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// The value that a pointer selects.
 pub(super) fn find<'a>(value: &'a RawValue, pointer: &str) -> Option<&'a RawValue> {
     pointer.split('/').skip(1).try_fold(value, |value, token| {
         let token = token.replace("~1", "/").replace("~0", "~");
-        if value.get().starts_with('{') {
-            let mut fields: HashMap<Key<'a>, &'a RawValue> = serde_json::from_str(value.get()).ok()?;
-            fields.remove(&Key(Cow::Owned(token)))
-        } else {
-            let is_index = !token.is_empty() && token.bytes().all(|it| it.is_ascii_digit());
-            let index =
-                token.parse::<usize>().ok().filter(|_| is_index && (token == "0" || !token.starts_with('0')))?;
-            let items: Vec<&'a RawValue> = serde_json::from_str(value.get()).ok()?;
-            items.get(index).copied()
-        }
+        Step(&token).deserialize(&mut serde_json::Deserializer::from_str(value.get())).ok()?
     })
+}
+
+/// Finds the value of a key, or of an index. It keeps no other one: there may be millions.
+struct Step<'t>(&'t str);
+
+impl<'de> DeserializeSeed<'de> for Step<'_> {
+    type Value = Option<&'de RawValue>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Step<'_> {
+    type Value = Option<&'de RawValue>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object or an array")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut fields: M) -> Result<Self::Value, M::Error> {
+        let mut found = None;
+        while let Some((Key(key), value)) = fields.next_entry()? {
+            if key == self.0 {
+                found = Some(value);
+            }
+        }
+        Ok(found)
+    }
+
+    fn visit_seq<S: SeqAccess<'de>>(self, mut items: S) -> Result<Self::Value, S::Error> {
+        let is_index = self.0.bytes().all(|it| it.is_ascii_digit()) && (self.0 == "0" || !self.0.starts_with('0'));
+        let index = self.0.parse::<usize>().ok().filter(|_| is_index);
+        let (mut found, mut at) = (None, 0);
+        while let Some(item) = items.next_element()? {
+            if Some(at) == index {
+                found = Some(item);
+            }
+            at += 1;
+        }
+        Ok(found)
+    }
 }
 
 #[cfg(test)]

@@ -147,6 +147,9 @@ fn filled_segment(segment: &Text, arguments: &Arguments<'_>, secrets: &Secrets) 
                 last = name;
             }
         }
+        if filled.len() > MAX_URL_BYTES {
+            return Err(Budget::new(MAX_URL_BYTES, "URL").over());
+        }
     }
     if is_dots(&filled) {
         return Err(unfit(last, "must not make '.' or '..' of a part of the skill's URL"));

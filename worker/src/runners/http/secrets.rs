@@ -3,8 +3,11 @@
 //! A server may return what it was sent: in an error, an echo, a URL. Exact occurrences are replaced, also in the spelling
 //! of URLs and JSON. A value of less than six characters cannot be told from other text and is not masked.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use openskill_proto::json::end_of_string;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::manifest::http::Http;
@@ -87,45 +90,45 @@ impl Secrets {
         text.chars().map(|it| it as u8).collect::<Vec<u8>>().into()
     }
 
-    /// JSON text with secrets masked. It is parsed only if it may hold one; otherwise every number keeps its digits.
+    /// JSON text with secrets masked. All else stays as it is written.
     pub(crate) fn scrub_json(&self, text: String) -> String {
         let hidden = || text.contains("\\u") || text.contains("\\/");
-        if self.forms.is_empty() || !(hidden() || self.forms.iter().any(|it| text.contains(it))) {
+        if self.forms.is_empty() || !(hidden() || self.is_in(&text)) {
             return text;
         }
-        match serde_json::from_str::<Value>(&text) {
-            Ok(mut value) => match self.scrub_value(&mut value) {
-                true => value.to_string(),
-                false => text,
-            },
+        match serde_json::from_str::<IgnoredAny>(&text) {
+            Ok(_) => self.scrub_tokens(&text),
             Err(_) => self.scrub_text(text),
         }
     }
 
-    /// Whether anything was replaced.
-    fn scrub_value(&self, value: &mut Value) -> bool {
-        let holds = |text: &str| self.forms.iter().any(|it| text.contains(it));
-        match value {
-            Value::String(text) if holds(text) => {
-                *text = self.scrub_text(std::mem::take(text));
-                true
-            }
-            Value::Number(number) if holds(&number.to_string()) => {
-                *value = Value::String(MASK.to_owned());
-                true
-            }
-            Value::Array(items) => items.iter_mut().fold(false, |found, item| self.scrub_value(item) | found),
-            Value::Object(fields) => {
-                let mut found = fields.values_mut().fold(false, |found, item| self.scrub_value(item) | found);
-                if fields.keys().any(|key| holds(key)) {
-                    let scrubbed = std::mem::take(fields).into_iter().map(|(key, it)| (self.scrub_text(key), it));
-                    *fields = scrubbed.collect();
-                    found = true;
+    /// Masks strings and numbers of JSON text one by one. As values, all of it could take a hundred times as much memory.
+    fn scrub_tokens(&self, text: &str) -> String {
+        let mut scrubbed = String::with_capacity(text.len());
+        let mut rest = text;
+        while !rest.is_empty() {
+            let is_string = rest.starts_with('"');
+            let end = match is_string {
+                true => end_of_string(rest.as_bytes(), 0),
+                false => rest.find(|it: char| "\"[]{},: \t\r\n".contains(it)).unwrap_or(rest.len()).max(1),
+            };
+            let (token, after) = rest.split_at(end);
+            match is_string.then(|| serde_json::from_str::<Cow<'_, str>>(token)) {
+                Some(Ok(string)) if self.is_in(&string) => {
+                    scrubbed.push_str(&Value::from(self.scrub_text(string.into_owned())).to_string());
                 }
-                found
+                // Half of a surrogate pair has no text.
+                Some(Err(_)) => scrubbed.push_str(&self.scrub_text(token.to_owned())),
+                None if self.is_in(token) => scrubbed.push_str(&Value::from(MASK).to_string()),
+                _ => scrubbed.push_str(token),
             }
-            _ => false,
+            rest = after;
         }
+        scrubbed
+    }
+
+    fn is_in(&self, text: &str) -> bool {
+        self.forms.iter().any(|it| text.contains(it))
     }
 }
 
@@ -187,7 +190,7 @@ mod tests {
     #[test]
     fn a_number_that_is_a_secret_is_replaced_too() {
         let scrubbed = secrets(&[("PIN", "123456789")]).scrub_json(r#"{"pin": 123456789, "n": 12}"#.to_owned());
-        assert_eq!(scrubbed, r#"{"pin":"[secret]","n":12}"#);
+        assert_eq!(scrubbed, r#"{"pin": "[secret]", "n": 12}"#);
     }
 
     #[test]

@@ -28,6 +28,7 @@ use crate::events::EventSink;
 use crate::runner::{Invocation, RawOutput};
 use crate::runners::http::secrets::Secrets;
 use crate::schedule::Slot;
+use crate::untrusted_json::{is_heavy, off_shard};
 
 /// How long before its deadline a call ends here, so that its error names the server.
 const MARGIN: Duration = Duration::from_millis(15);
@@ -138,8 +139,8 @@ async fn attempts(server: &Arc<Server>, tool: &str, outgoing: &Outgoing, until: 
         };
         match ended {
             Ok(result) => {
-                collect(&result, &outgoing.sink, &server.secrets).await;
-                return naming(judge(&result, tool, tap.asked(), &server.secrets), &tap);
+                let output = judge(result, tool, tap.asked(), &outgoing.sink, &server.secrets).await;
+                return naming(output, &tap);
             }
             Err(ServiceError::McpError(error)) => {
                 let message = server.secrets.scrub_text(error.message.into_owned());
@@ -186,27 +187,29 @@ async fn answer(
     ended
 }
 
-/// Keeps the media of a result as artifacts, also those of a failure.
-async fn collect(result: &ServerResult, sink: &EventSink, secrets: &Secrets) {
-    let ServerResult::CallToolResult(result) = result else { return };
-    sink.keep_content(|| output::as_sent(result, secrets));
-    for media in media::of(result, secrets) {
+/// Keeps the media of a result as artifacts, also those of a failure, and gives its output.
+async fn judge(result: ServerResult, tool: &str, asked: bool, sink: &EventSink, secrets: &Arc<Secrets>) -> RawOutput {
+    let result = match result {
+        ServerResult::CallToolResult(result) => result,
+        // The server wants the call repeated with the user's input.
+        ServerResult::InputRequiredResult(_) => {
+            return RawOutput::Failed(graded(Fault::Tool { text: "the tool asks the user something" }, true));
+        }
+        _ => return failed(Fault::NoResult),
+    };
+    let (tool, kept, secrets) = (tool.to_owned(), sink.clone(), Arc::clone(secrets));
+    let judged = off_shard(is_heavy(&result), move || {
+        kept.keep_content(|| output::as_sent(&result, &secrets));
+        (media::of(&result, &secrets), output::of(&result, &tool, asked, &secrets))
+    });
+    let (media, output) = judged.await;
+    for media in media {
         match media {
             Some(it) => sink.artifact(&it.name, &it.media_type, it.data).await,
             None => sink.drop_one(),
         }
     }
-}
-
-fn judge(result: &ServerResult, tool: &str, asked: bool, secrets: &Secrets) -> RawOutput {
-    match result {
-        ServerResult::CallToolResult(result) => output::of(result, tool, asked, secrets),
-        // The server wants the call repeated with the user's input.
-        ServerResult::InputRequiredResult(_) => {
-            RawOutput::Failed(graded(Fault::Tool { text: "the tool asks the user something" }, true))
-        }
-        _ => failed(Fault::NoResult),
-    }
+    output
 }
 
 /// The same failure, with the capability that the caller lacks.
@@ -226,21 +229,11 @@ fn of_http(error: &ServiceError) -> Option<Fault<'static>> {
         StreamableHttpError::HttpStatus(error) => Some(Fault::Status(error.status)),
         StreamableHttpError::AuthRequired(_) => Some(Fault::Status(401)),
         StreamableHttpError::InsufficientScope(_) => Some(Fault::Status(403)),
-        // The library reports all other statuses as text.
-        StreamableHttpError::UnexpectedServerResponse(text) => {
-            Some(status(text).map_or(Fault::NoResult, Fault::Status))
-        }
-        StreamableHttpError::UnexpectedContentType(_) | StreamableHttpError::ResponseBodyTooLarge { .. } => {
-            Some(Fault::NoResult)
-        }
+        StreamableHttpError::UnexpectedServerResponse(_)
+        | StreamableHttpError::UnexpectedContentType(_)
+        | StreamableHttpError::ResponseBodyTooLarge { .. } => Some(Fault::NoResult),
         _ => None,
     }
-}
-
-/// The status in `HTTP 404 Not Found: <body>`.
-fn status(text: &str) -> Option<u16> {
-    let digits = text.strip_prefix("HTTP ")?.get(..3)?;
-    digits.parse().ok().filter(|status| (300..600).contains(status))
 }
 
 /// The trace context, the session and the principal, for servers that read them.

@@ -7,9 +7,11 @@ use openskill_proto::v1::{ConsultMethod, ConsultRequest, ErrorCode, SkillError};
 use rmcp::{Peer, RoleClient, ServiceError};
 use serde_json::{Value, json};
 
+use super::message::TOO_LARGE;
 use super::server::Server;
 use super::shelf::ask;
 use super::words::clean;
+use crate::untrusted_json::{is_heavy, off_shard};
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -44,17 +46,21 @@ pub(super) async fn consult(server: Arc<Server>, request: ConsultRequest) -> Res
     let asked = tokio::time::timeout_at(until.into(), ask(&reserved.connection.peer, method, params)).await;
     match asked {
         Ok(Ok(result)) => {
-            let json = result.to_string();
-            if json.len() > MAX_ANSWER_BYTES {
+            let secrets = Arc::clone(&server.secrets);
+            let json = off_shard(is_heavy(&result), move || {
+                let json = Some(result.to_string()).filter(|it| it.len() <= MAX_ANSWER_BYTES);
+                json.map(|it| secrets.scrub_json(it))
+            });
+            json.await.ok_or_else(|| {
                 let message = format!("the answer has more than {MAX_ANSWER_BYTES} bytes");
-                return Err(SkillError::new(ErrorCode::OutputTooLarge, message));
-            }
-            Ok(server.secrets.scrub_json(json))
+                SkillError::new(ErrorCode::OutputTooLarge, message)
+            })
         }
         Ok(Err(ServiceError::McpError(error))) => {
             let code = match error.code.0 {
                 -32002 | -32601 => ErrorCode::NotFound,
                 -32602 => ErrorCode::InvalidArgument,
+                TOO_LARGE => ErrorCode::OutputTooLarge,
                 _ => ErrorCode::McpExecutionError,
             };
             let message = clean(&server.secrets.scrub_text(error.message.into_owned()), MAX_MESSAGE_BYTES);

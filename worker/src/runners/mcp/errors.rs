@@ -6,7 +6,9 @@
 
 use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 
+use super::message::TOO_LARGE;
 use super::words::clean;
+use crate::untrusted_json::parse;
 
 /// The longest message that is passed on.
 const MAX_MESSAGE_BYTES: usize = 4096;
@@ -80,6 +82,7 @@ fn of_rpc(code: i32, message: &str) -> ErrorCode {
         -32602 if names_unknown_tool(&bare(message)) => ErrorCode::McpNotFound,
         -32602 => ErrorCode::McpParamError,
         -32700 | -32600 => ErrorCode::McpParseError,
+        TOO_LARGE => ErrorCode::OutputTooLarge,
         // Elicitation by URL, and the missing capability for it.
         -32042 | -32021 => ErrorCode::AskUserUnavailable,
         // The timeout of the official TypeScript library.
@@ -192,7 +195,7 @@ fn is_pydantic(bare: &str) -> bool {
 
 /// A list of zod's issues: `[{"code": "invalid_type", "path": ["x"], ...}]`.
 fn is_zod(bare: &str) -> bool {
-    let issues = serde_json::from_str::<Vec<serde_json::Map<String, serde_json::Value>>>(bare.trim());
+    let issues = parse::<Vec<serde_json::Map<String, serde_json::Value>>>(bare.trim().as_bytes());
     issues.is_ok_and(|issues| {
         !issues.is_empty()
             && issues.iter().all(|it| it.contains_key("code") && it.contains_key("path") && it.contains_key("message"))

@@ -4,18 +4,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
-use futures_util::stream::BoxStream;
 use reqwest::header::{HeaderName, HeaderValue};
 use rmcp::model::ClientJsonRpcMessage;
 use rmcp::transport::streamable_http_client::{
-    SseError, StreamableHttpClient, StreamableHttpClientTransport, StreamableHttpClientTransportConfig,
-    StreamableHttpError, StreamableHttpPostResponse,
+    StreamableHttpClient, StreamableHttpClientTransport, StreamableHttpClientTransportConfig, StreamableHttpError,
+    StreamableHttpPostResponse,
 };
-use sse_stream::Sse;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use url::Url;
 
-use super::lines::MAX_MESSAGE_BYTES;
+use super::http_post::{Fallible, Headers, Stream, bounded, post};
+use super::message::MAX_MESSAGE_BYTES;
 use super::tap::Tap;
 use crate::manifest::http::Allowed;
 use crate::manifest::mcp::fill;
@@ -89,10 +88,6 @@ impl Traced {
     }
 }
 
-type Headers = HashMap<HeaderName, HeaderValue>;
-type Stream = BoxStream<'static, Result<Sse, SseError>>;
-type Fallible<T> = Result<T, StreamableHttpError<reqwest::Error>>;
-
 impl StreamableHttpClient for Traced {
     type Error = reqwest::Error;
 
@@ -112,9 +107,9 @@ impl StreamableHttpClient for Traced {
         uri: Arc<str>,
         message: ClientJsonRpcMessage,
         session: Option<Arc<str>>,
-        token: Option<String>,
+        _: Option<String>,
         mut headers: Headers,
-        most: usize,
+        _: usize,
     ) -> Fallible<StreamableHttpPostResponse> {
         let tap = Tap::of(&message).cloned();
         if let Some(tap) = &tap {
@@ -128,8 +123,7 @@ impl StreamableHttpClient for Traced {
                 }
             }
         }
-        let post = self.client.post_message_with_max_sse_event_size(uri, message, session, token, headers, most);
-        let sent = self.while_wanted(post).await;
+        let sent = self.while_wanted(post(&self.client, &uri, &message, session.as_deref(), headers)).await;
         if let (Err(error), Some(tap)) = (&sent, &tap)
             && was_refused(error)
         {
@@ -174,7 +168,7 @@ impl StreamableHttpClient for Traced {
         most: usize,
     ) -> Fallible<Stream> {
         let get = self.client.get_stream_with_max_sse_event_size(uri, session, last_event, token, headers, most);
-        Ok(self.stream_while_wanted(self.while_wanted(get).await?))
+        Ok(self.stream_while_wanted(bounded(self.while_wanted(get).await?, None)))
     }
 }
 

@@ -7,22 +7,23 @@ use std::io::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use openskill_log::admits;
 use openskill_redact::Redactor;
 use rmcp::RoleClient;
-use rmcp::model::{ClientJsonRpcMessage, ErrorData, NumberOrString, RequestId, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, NumberOrString, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::broken::Remains;
+use super::message::{self, MAX_MESSAGE_BYTES, Unread};
 use super::said::Said;
 use super::tap::Tap;
 use super::tapped::{Signs, may_send};
-
-/// The longest message, in bytes.
-pub(super) const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
+use crate::untrusted_json::{LIGHT_BYTES, off_shard};
 
 /// How long the server may take to read one message. A server that takes longer is ended.
 const READING: Duration = Duration::from_secs(5);
@@ -39,12 +40,16 @@ const MAX_JUNK_BYTES: usize = 4096;
 /// How many invalid lines are logged.
 const MAX_WARNINGS: u32 = 10;
 
+type Message = std::result::Result<ServerJsonRpcMessage, Unread>;
+
 /// The transport.
 pub(super) struct Lines<R, W> {
     server: String,
     reader: BufReader<R>,
     /// The partial line: a read that is dropped halfway continues here.
     line: Vec<u8>,
+    /// The line that is being read, and then what it holds. It, too, survives a read that is dropped.
+    reading: Option<BoxFuture<'static, (Vec<u8>, Message)>>,
     junk: u32,
     /// The lines that are not messages.
     said: Said,
@@ -60,6 +65,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<
             server: server.to_owned(),
             reader: BufReader::new(reader),
             line: Vec::new(),
+            reading: None,
             junk: 0,
             said: Said::new(redactor),
             writer: Arc::new(Mutex::new(Some(writer))),
@@ -91,24 +97,31 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<
         }
     }
 
-    /// The message of a line, if it is one.
-    fn read(&mut self) -> Option<ServerJsonRpcMessage> {
-        let text = self.line.trim_ascii();
-        if text.is_empty() {
-            return None;
-        }
-        if let Ok(message) = serde_json::from_slice::<ServerJsonRpcMessage>(text) {
-            return Some(message);
-        }
-        let remains = Remains::of(text);
-        let belongs_to = self.request_of(&remains);
+    /// Reads the line, away from this thread if it is long.
+    async fn read(&mut self) -> Message {
+        let line = std::mem::take(&mut self.line);
+        let heavy = line.len() > LIGHT_BYTES;
+        let reading = self.reading.get_or_insert_with(|| {
+            let read = move || {
+                let message = message::read(line.trim_ascii());
+                (line, message)
+            };
+            off_shard(heavy, read).boxed()
+        });
+        let (line, message) = reading.await;
+        self.reading = None;
+        self.line = line;
+        message
+    }
+
+    /// What a line that is not a message stands for: the answer to a request, or nothing.
+    fn answer_of(&mut self, unread: Unread) -> Option<ServerJsonRpcMessage> {
+        let belongs_to = self.request_of(&unread.remains);
         self.junk = self.junk.saturating_add(1);
         if self.junk <= MAX_WARNINGS {
-            log_invalid(&self.server, &mut self.said, text, belongs_to.is_some());
+            log_invalid(&self.server, &mut self.said, self.line.trim_ascii(), belongs_to.is_some());
         }
-        // No other answer will follow.
-        let error = ErrorData::parse_error("the server's answer is not a valid JSON-RPC response", None);
-        belongs_to.map(|id| ServerJsonRpcMessage::error(error, Some(id)))
+        belongs_to.map(|id| unread.into_answer(id))
     }
 
     /// The request that a line which is not a message was to answer.
@@ -116,7 +129,8 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<
         let taps = &self.signs.taps;
         match remains.id.map(NumberOrString::Number) {
             _ if remains.has_method => None,
-            Some(id) => Some(id).filter(|id| taps.waits(id)),
+            // Those of lists have no tap.
+            Some(id) => Some(id).filter(|id| remains.is_answer() || taps.waits(id)),
             None => taps.only_waiting().filter(|_| remains.is_answer()),
         }
     }
@@ -180,16 +194,22 @@ where
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         let clogged = self.clogged.clone();
         loop {
-            tokio::select! {
-                () = clogged.cancelled() => {
-                    if admits("an MCP server is ended") {
-                        tracing::warn!(server = self.server, "the server does not read its input: it is ended");
+            if self.reading.is_none() {
+                tokio::select! {
+                    () = clogged.cancelled() => {
+                        if admits("an MCP server is ended") {
+                            tracing::warn!(server = self.server, "the server does not read its input: it is ended");
+                        }
+                        return None;
                     }
-                    return None;
+                    line = self.next_line() => line?,
                 }
-                line = self.next_line() => line?,
             }
-            let message = self.read();
+            let message = match self.read().await {
+                Ok(message) => Some(message),
+                Err(_) if self.line.trim_ascii().is_empty() => None,
+                Err(unread) => self.answer_of(unread),
+            };
             self.line.clear();
             self.line.shrink_to(KEPT_BYTES);
             if message.is_some() {
@@ -207,7 +227,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rmcp::model::JsonRpcMessage;
+    use rmcp::model::{ErrorData, JsonRpcMessage};
 
     async fn received(stdout: &[u8]) -> Vec<ServerJsonRpcMessage> {
         let mut lines = Lines::new("s", stdout, tokio::io::sink(), Arc::default(), &Redactor::off());
@@ -224,6 +244,22 @@ mod tests {
             b"Starting server...\n\n{\"a\": 1}\n\xff\xfe\n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\r\n{\"half\": ";
         let all = received(text).await;
         assert!(matches!(&all[..], [JsonRpcMessage::Response(it)] if it.id == NumberOrString::Number(1)), "{all:?}");
+    }
+
+    #[tokio::test]
+    async fn a_message_of_too_many_values_is_an_error_if_it_answers_a_request() {
+        let many = format!("[{}0]", "0,".repeat(100_000));
+        let text = format!(
+            "{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{many}}}\n\
+             {{\"jsonrpc\":\"2.0\",\"result\":{{\"content\":[],\"_meta\":{many}}},\"id\":1}}\n\
+             {{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{{}}}}\n"
+        );
+        let mut lines = Lines::new("s", text.as_bytes(), tokio::io::sink(), Arc::default(), &Redactor::off());
+        // A long line is read on another thread: a receive that is dropped meanwhile loses nothing.
+        while lines.receive().now_or_never().is_some() {}
+        let first = lines.receive().await.unwrap();
+        assert!(matches!(&first, JsonRpcMessage::Error(it) if it.error.code.0 == message::TOO_LARGE), "{first:?}");
+        assert!(matches!(lines.receive().await.unwrap(), JsonRpcMessage::Response(_)));
     }
 
     #[tokio::test]

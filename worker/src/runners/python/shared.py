@@ -6,7 +6,7 @@ bytes), the length of its environment (four), the environment, and the input; a 
 environment is the values of the names in the settings, in their order, separated by zero bytes.
 
 Descriptor 1 is a stream to the worker. The answer to a call is a line `{"ended": {...}}` with its number, the exit code
-and the lengths of stdout and stderr, which follow. Events of the script are lines of the same stream, before that; an empty
+and the lengths of stdout and stderr, which follow; `last` tells that this interpreter takes no other call. Events of the script are lines of the same stream, before that; an empty
 line ends one that it left unfinished.
 
 What is not kept apart: imported modules and what they remember, signal handlers, files, and memory that is never given back. What can
@@ -119,7 +119,7 @@ def lowest_free():
 def serve(script, calls, answers, names):
     code = compiled(script)
     own, start = os.getpid(), Start(names)
-    for _ in range(MOST_CALLS):
+    for served in range(1, MOST_CALLS + 1):
         message, rights, _, _ = calls.recvmsg(MESSAGE_BYTES, RIGHTS_BYTES)
         if not message:
             return
@@ -143,11 +143,13 @@ def serve(script, calls, answers, names):
                 pass
         out, err = out.getvalue(), err.getvalue()[-STDERR_BYTES:]
         left = left_behind()
+        is_last = left or start.is_lasting() or served == MOST_CALLS
         number = int.from_bytes(message[:8], "little")
-        told = b'\n{"ended": {"call": %d, "status": %d, "stdout": %d, "stderr": %d, "left": %d}}\n'
-        send(answers, told % (number, status, len(out), len(err), left) + out + err)
-        # What it left running ends with this interpreter.
-        if left or start.is_lasting():
+        told = b'\n{"ended": {"call": %d, "status": %d, "stdout": %d, "stderr": %d, "left": %d, "last": %s}}\n'
+        last = b"true" if is_last else b"false"
+        send(answers, told % (number, status, len(out), len(err), left, last) + out + err)
+        # The worker ends this interpreter, with all that the call left running: to end by itself, it would wait for threads.
+        if is_last:
             return
 
 

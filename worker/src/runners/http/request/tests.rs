@@ -29,6 +29,13 @@ fn body(request: Request) -> String {
 }
 
 #[test]
+fn a_path_that_would_take_gigabytes_is_refused_at_its_first_place() {
+    let manifest = format!("entry: https://a.example/{}\nhttp: {{method: GET}}\n", "{x}".repeat(2000));
+    let input = serde_json::json!({"x": "x".repeat(4_000_000)}).to_string();
+    assert_eq!(filled(&manifest, &input).unwrap_err().code(), ErrorCode::InvalidArgument);
+}
+
+#[test]
 fn no_value_changes_the_structure_of_the_path() {
     for (value, segment) in [
         ("Berlin", "Berlin"),

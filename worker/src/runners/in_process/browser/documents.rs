@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::page::{SCRIPT, WORLD};
 use super::problem::Problem;
+use crate::untrusted_json;
 
 /// How long one call of the script may take. Its own budgets are shorter.
 const OF_SCRIPT: Duration = Duration::from_secs(5);
@@ -117,7 +118,8 @@ impl Document {
         let arguments = json!([{"value": name}, {"value": arguments}]);
         let answer = self.run(client, "function(n,a){return this.call(n,a)}", arguments, time).await?;
         let text = answer.get("value").and_then(Value::as_str).unwrap_or_default();
-        let mut answer: Value = serde_json::from_str(text).map_err(|_| Problem::Script("no answer".to_owned()))?;
+        let mut answer: Value =
+            untrusted_json::parse(text.as_bytes()).map_err(|_| Problem::Script("no answer".to_owned()))?;
         if answer.get("ok") == Some(&Value::Bool(true)) {
             return Ok(answer["value"].take());
         }

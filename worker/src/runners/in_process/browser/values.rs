@@ -14,6 +14,7 @@ use crate::runners::in_process::research::budget::Budget;
 use crate::runners::in_process::research::fetch::Fetcher;
 use crate::runners::in_process::research::model::Model;
 use crate::runners::in_process::research::problem::Problem;
+use crate::untrusted_json;
 
 /// How much of the blocks a model reads, and of one of them, in bytes.
 const MOST_BYTES: usize = 24 * 1024;
@@ -114,7 +115,7 @@ fn text(block: &Value) -> &str {
 /// The values that blocks say, each with its quote and its place, and how many were removed.
 fn kept(said: &str, blocks: &[Value]) -> (Vec<Value>, usize) {
     let all = said.find('[').zip(said.rfind(']')).and_then(|(from, to)| said.get(from..=to));
-    let all: Vec<Value> = all.and_then(|it| serde_json::from_str(it).ok()).unwrap_or_default();
+    let all: Vec<Value> = all.and_then(|it| untrusted_json::parse(it.as_bytes()).ok()).unwrap_or_default();
     let (mut values, mut removed) = (Vec::new(), 0);
     for one in all {
         match serde_json::from_value(one).ok().and_then(|it| verbatim(&it, blocks)) {

@@ -17,6 +17,7 @@ use super::problem::Problem;
 use super::provider::own_host;
 use crate::config::research::{Model as Settings, Secret};
 use crate::manifest::http::Allowed;
+use crate::untrusted_json;
 
 /// The longest answer of the API.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
@@ -155,7 +156,7 @@ impl Model {
             429 => return Err(Problem::TooMany),
             status => return Err(Problem::Status(status)),
         }
-        let answer: Answer = serde_json::from_slice(&answer.body).map_err(|_| Problem::Answer)?;
+        let answer: Answer = untrusted_json::parse(&answer.body).map_err(|_| Problem::Answer)?;
         if let Some(usage) = answer.usage {
             budget.give_back_tokens(reserved.saturating_sub(usage.total_tokens));
         }

@@ -28,8 +28,8 @@ pub(super) struct Answers {
 pub(super) enum Heard {
     /// A line of the script, while it runs.
     Event(Vec<u8>),
-    /// A call is over.
-    Ended { call: u64, left: u32, output: RawOutput },
+    /// A call is over. `last`: the interpreter takes no other one.
+    Ended { call: u64, last: bool, output: RawOutput },
 }
 
 #[derive(Deserialize)]
@@ -46,6 +46,7 @@ struct Ended {
     stderr: usize,
     /// Processes that the script left running.
     left: u32,
+    last: bool,
 }
 
 impl Answers {
@@ -89,9 +90,9 @@ impl Answers {
         let (stdout, stderr) = (stdout.to_vec(), stderr.to_vec());
         self.begin += length;
         self.searched = self.begin;
-        let Ended { call, status, left, .. } = ended;
+        let Ended { call, status, left, last, .. } = ended;
         let output = RawOutput::Process { stdout, stderr, exit: Exit::Code(status), leftovers: left };
-        Ok(Some(Heard::Ended { call, left, output }))
+        Ok(Some(Heard::Ended { call, last, output }))
     }
 
     fn line(&mut self) -> Result<Option<&[u8]>, RunError> {
@@ -116,16 +117,16 @@ mod tests {
     #[test]
     fn answers_are_parsed_however_they_are_cut() {
         let mut answers = Answers::default();
-        let said = b"{\"progress\": 1}\n{\"ended\": {\"call\": 1, \"status\": 0, \"stdout\": 3, \"stderr\": 1, \"left\": 0}}\na\nbe\
-                     {\"ended\": {\"call\": 2, \"status\": 7, \"stdout\": 2, \"stderr\": 0, \"left\": 1}}\n\n";
+        let said = b"{\"progress\": 1}\n{\"ended\": {\"call\": 1, \"status\": 0, \"stdout\": 3, \"stderr\": 1, \"left\": 0, \"last\": false}}\na\nbe\
+                     {\"ended\": {\"call\": 2, \"status\": 7, \"stdout\": 2, \"stderr\": 0, \"left\": 1, \"last\": true}}\n\n";
         answers.room().extend_from_slice(said);
         assert!(matches!(answers.next(), Ok(Some(Heard::Event(line))) if line == b"{\"progress\": 1}\n"));
-        let Ok(Some(Heard::Ended { call: 1, left: 0, output })) = answers.next() else { panic!("the first") };
+        let Ok(Some(Heard::Ended { call: 1, last: false, output })) = answers.next() else { panic!("the first") };
         let RawOutput::Process { stdout, stderr, exit: Exit::Code(0), .. } = output else { panic!("{output:?}") };
         assert_eq!((&stdout[..], &stderr[..]), (&b"a\nb"[..], &b"e"[..]));
         assert!(matches!(answers.next(), Ok(None)));
         answers.room().extend_from_slice(b"\n{\"pro");
-        assert!(matches!(answers.next(), Ok(Some(Heard::Ended { call: 2, left: 1, .. }))));
+        assert!(matches!(answers.next(), Ok(Some(Heard::Ended { call: 2, last: true, .. }))));
         assert!(matches!(answers.next(), Ok(None)));
     }
 
@@ -136,7 +137,7 @@ mod tests {
         assert!(matches!(answers.next(), Err(RunError::Launch(LaunchError::Lost))));
         let mut answers = Answers::default();
         let huge = format!(
-            "{{\"ended\": {{\"call\": 1, \"status\": 0, \"stdout\": {}, \"stderr\": 0, \"left\": 0}}}}\n",
+            "{{\"ended\": {{\"call\": 1, \"status\": 0, \"stdout\": {}, \"stderr\": 0, \"left\": 0, \"last\": false}}}}\n",
             MAX_OUTPUT_BYTES + 1
         );
         answers.room().extend_from_slice(huge.as_bytes());

@@ -48,7 +48,7 @@ async fn read(pool: &Arc<Pool>, id: u64, mut stream: UnixStream, wire: &Wire) ->
         while let Some(heard) = answers.next()? {
             let goes_on = match heard {
                 Heard::Event(line) => deliver(pool, id, &line, wire).await,
-                Heard::Ended { call, left, output } => pool.answered(id, call, left, output),
+                Heard::Ended { call, last, output } => pool.answered(id, call, last, output),
             };
             if !goes_on {
                 return Ok(());

@@ -127,8 +127,8 @@ impl Pool {
         true
     }
 
-    /// An interpreter answered. Whether it goes on.
-    pub(super) fn answered(self: &Arc<Self>, id: u64, number: u64, left: u32, output: RawOutput) -> bool {
+    /// An interpreter answered, and takes no other call if this is its `last`. Whether it goes on.
+    pub(super) fn answered(self: &Arc<Self>, id: u64, number: u64, last: bool, output: RawOutput) -> bool {
         let mut state = self.lock();
         let Some(at) = state.with_id(id) else { return false };
         let interpreter = &mut state.interpreters[at];
@@ -138,13 +138,13 @@ impl Pool {
             return false;
         };
         interpreter.last_used = Instant::now();
-        if left > 0 {
-            // It ends, and the processes of its script with it. The call's slot is free after that.
+        if last {
+            // It ends, with the threads and processes that the call left. The call's slot is free after that.
             lock(&interpreter.slots).push(call.slot);
         }
         let _ = call.ended.send(End::Ran(output));
         let interpreter = &state.interpreters[at];
-        if left > 0 || (interpreter.draining && interpreter.calls.is_empty()) {
+        if last || (interpreter.draining && interpreter.calls.is_empty()) {
             state.end(self, at, RunError::Launch(LaunchError::Lost));
             return false;
         }

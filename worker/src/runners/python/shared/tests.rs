@@ -43,11 +43,12 @@ impl Played {
         self.answers.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
     }
 
-    fn answer(&mut self, call: u64, left: u32) {
+    fn answer(&mut self, call: u64, last: bool) {
         let out = call.to_string();
         let size = out.len();
         self.say(&format!(
-            "\n{{\"ended\": {{\"call\": {call}, \"status\": 0, \"stdout\": {size}, \"stderr\": 0, \"left\": {left}}}}}\n{out}"
+            "\n{{\"ended\": {{\"call\": {call}, \"status\": 0, \"stdout\": {size}, \"stderr\": 0, \"left\": 0, \
+             \"last\": {last}}}}}\n{out}"
         ));
     }
 
@@ -135,10 +136,10 @@ async fn answers_and_events_reach_their_own_calls() {
     let mut played = stage.interpreter(0);
     let calls = [played.take().unwrap(), played.take().unwrap(), played.take().unwrap()];
     played.say("{\"partial\": 1}\n");
-    played.answer(calls[0], 0);
+    played.answer(calls[0], false);
     played.say("{\"partial\": 2}\n{\"unfinished");
-    played.answer(calls[1], 0);
-    played.answer(calls[2], 0);
+    played.answer(calls[1], false);
+    played.answer(calls[2], false);
     assert_eq!([output(first).await, output(second).await, output(third).await], calls.map(|it| it.to_string()));
     let Some(openskill_proto::v1::execute_event::Event::Partial(partial)) = heard.recv().await else { panic!("none") };
     assert_eq!(partial.data_json, "2");
@@ -156,9 +157,9 @@ async fn calls_prefer_idle_then_new_then_least_loaded_interpreters() {
         let mut played = stage.interpreter(at);
         let (call, behind) = (played.take().unwrap(), played.take().unwrap());
         assert!(played.take().is_none(), "two each");
-        played.answer(call, 0);
+        played.answer(call, false);
         assert_eq!(output(first).await, call.to_string());
-        played.answer(behind, 0);
+        played.answer(behind, false);
         until(|| more[at].is_finished()).await;
     }
 }
@@ -171,7 +172,7 @@ async fn a_call_behind_a_slow_one_moves_to_an_idle_interpreter() {
     slow_one.take().unwrap();
     let call = other.take().unwrap();
     assert!(other.take().is_none(), "it is behind the slow one");
-    other.answer(call, 0);
+    other.answer(call, false);
     assert_eq!(output(quick).await, call.to_string());
     let mut moved = None;
     until(|| {
@@ -180,7 +181,7 @@ async fn a_call_behind_a_slow_one_moves_to_an_idle_interpreter() {
     })
     .await;
     assert!(slow_one.take().is_none(), "it is with one alone");
-    other.answer(moved.unwrap(), 0);
+    other.answer(moved.unwrap(), false);
     assert_eq!(output(behind).await, moved.unwrap().to_string());
 }
 
@@ -196,7 +197,7 @@ async fn a_dropped_call_that_was_begun_ends_its_interpreter_and_those_behind_it_
     let mut next = stage.interpreter(1);
     let call = next.take().unwrap();
     assert!(!behind.is_finished());
-    next.answer(call, 0);
+    next.answer(call, false);
     assert_eq!(output(behind).await, call.to_string());
 }
 
@@ -208,10 +209,10 @@ async fn a_dropped_call_that_was_not_begun_just_leaves_the_queue() {
     let call = played.take().unwrap();
     dropped.abort();
     until(|| dropped.is_finished()).await;
-    played.answer(call, 0);
+    played.answer(call, false);
     assert_eq!(output(first).await, call.to_string());
     let call = played.take().unwrap();
-    played.answer(call, 0);
+    played.answer(call, false);
     assert_eq!(output(last).await, call.to_string());
     assert!(played.take().is_none() && !played.is_ended() && stage.count() == 1);
 }
@@ -223,11 +224,11 @@ async fn a_dropped_call_that_has_ended_leaves_its_interpreter_running() {
     let mut played = stage.interpreter(0);
     let calls = [played.take().unwrap(), played.take().unwrap()];
     // In one go, so that the answer is there, and nobody has read it.
-    played.answer(calls[0], 0);
+    played.answer(calls[0], false);
     stage.pool.drop_call(calls[0]);
     until(|| first.is_finished()).await;
     assert!(!played.is_ended());
-    played.answer(calls[1], 0);
+    played.answer(calls[1], false);
     assert_eq!(output(second).await, calls[1].to_string());
 }
 
@@ -237,13 +238,13 @@ async fn when_an_interpreter_dies_the_begun_call_fails_and_the_rest_run_elsewher
     let (over, begun, waiting) = (stage.call().await, stage.call().await, stage.call().await);
     let mut played = stage.interpreter(0);
     let calls = [played.take().unwrap(), played.take().unwrap()];
-    played.answer(calls[0], 0);
+    played.answer(calls[0], false);
     played.answers = None;
     assert_eq!(output(over).await, calls[0].to_string());
     assert_eq!(output(begun).await, "lost");
     let mut next = stage.interpreter(1);
     let call = next.take().unwrap();
-    next.answer(call, 0);
+    next.answer(call, false);
     assert_eq!(output(waiting).await, call.to_string());
 }
 
@@ -270,12 +271,12 @@ async fn an_interpreter_with_leftover_processes_ends_and_frees_the_slot() {
     let (first, behind) = (stage.call_with(EventSink::default(), held).await, stage.call().await);
     let mut played = stage.interpreter(0);
     let call = played.take().unwrap();
-    played.answer(call, 1);
+    played.answer(call, true);
     assert_eq!(output(first).await, call.to_string());
     assert!(played.is_ended());
     let mut next = stage.interpreter(1);
     let call = next.take().unwrap();
-    next.answer(call, 0);
+    next.answer(call, false);
     assert_eq!(output(behind).await, call.to_string());
     // Nothing of it is left, once its process is gone.
     tokio::time::timeout(LONG, scheduler.any_slot()).await.unwrap();
@@ -287,7 +288,7 @@ async fn an_answer_for_another_call_ends_the_interpreter() {
     let call = stage.call().await;
     let mut played = stage.interpreter(0);
     let number = played.take().unwrap();
-    played.answer(number + 1, 0);
+    played.answer(number + 1, false);
     assert_eq!(output(call).await, "lost");
     assert!(played.is_ended());
 }
@@ -300,8 +301,8 @@ async fn a_retired_interpreter_ends_after_its_calls() {
     let calls = [played.take().unwrap(), played.take().unwrap()];
     stage.pool.retire();
     assert!(!played.is_ended());
-    played.answer(calls[0], 0);
-    played.answer(calls[1], 0);
+    played.answer(calls[0], false);
+    played.answer(calls[1], false);
     assert_eq!([output(first).await, output(second).await], calls.map(|it| it.to_string()));
     assert!(played.is_ended());
 }

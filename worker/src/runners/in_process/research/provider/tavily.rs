@@ -6,6 +6,7 @@ use serde_json::json;
 use url::Url;
 
 use super::results::{Asked, Found, MAX_RESULTS, url_of};
+use crate::untrusted_json::parse;
 
 #[derive(Deserialize)]
 struct Answer {
@@ -30,7 +31,7 @@ pub(super) fn ask(base: &Url, key: &str, query: &str) -> Asked {
 
 /// What was found. None: it is not an answer of this API.
 pub(super) fn read(body: &[u8]) -> Option<Vec<Found>> {
-    let answer: Answer = serde_json::from_slice(body).ok()?;
+    let answer: Answer = parse(body).ok()?;
     let found =
         |it: Entry| Found { url: it.url, title: it.title.unwrap_or_default(), snippet: it.content.unwrap_or_default() };
     Some(answer.results.into_iter().map(found).collect())
