@@ -116,6 +116,22 @@ async fn private_memory_of_many_processes_is_bounded(worker: Worker) {
     is_bounded(worker, "private_memory").await;
 }
 
+/// A process of which the kernel counts the memory has at most its own; of one that is looked at they would not be seen.
+async fn pages_in_pipes_are_bounded(worker: Worker) {
+    for attack in ["pages_of_processes", "pages_of_files", "sent_pages_of_files"] {
+        is_bounded(worker, attack).await;
+    }
+}
+
+async fn reserved_pages_are_refused(worker: Worker) {
+    let Some(scene) = Scene::new(worker).await else { return };
+    let Some(stage) = scene.skills("attack", "attacks.py", "").start().await else { return };
+    for kind in Kind::ALL {
+        let refused = stage.value(&format!("attack_{}", kind.word()), json!({"do": "reserved_pages"})).await;
+        assert!(refused == json!(["ENOMEM", "ENOMEM"]) || refused == json!(["ENOMEM", "ENOSYS"]), "{refused}");
+    }
+}
+
 /// Without namespaces, where the device is that of the machine.
 async fn mappings_of_zeros_are_bounded(worker: Worker) {
     is_bounded_on(Scene::at(worker, LEVELS[0]).await, "zero_mappings").await;
@@ -164,4 +180,6 @@ super::for_each_worker! {
     shared_files_are_bounded
     shared_memory_of_many_processes_is_bounded
     private_memory_of_many_processes_is_bounded
+    pages_in_pipes_are_bounded
+    reserved_pages_are_refused
 }
