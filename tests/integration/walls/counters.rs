@@ -11,7 +11,7 @@ async fn a_call_takes_few_of_what_the_machine_counts_by_user(worker: Worker) {
     for kind in Kind::ALL {
         let taken = stage.value(&format!("attack_{}", kind.word()), json!({"do": "counters"})).await;
         let is_little = |name: &str, most: u64| taken[name].as_u64().is_some_and(|it| it <= most);
-        if !(is_little("inotify", 16) && is_little("timers", 128) && is_little("contexts", 0)) {
+        if !(is_little("inotify", 4) && is_little("timers", 128) && is_little("contexts", 0)) {
             wrong.push(format!("{}: {taken}", kind.word()));
         }
     }

@@ -84,7 +84,7 @@ pub(in crate::process) fn raise_loopback() -> io::Result<()> {
 /// What the users of one namespace may have together of what the kernel also adds to what the user has who made it (the
 /// worker's): watches of files. None of its users can raise it.
 const COUNTED: [(&str, u32); 2] =
-    [("/proc/sys/user/max_inotify_instances", 16), ("/proc/sys/user/max_inotify_watches", 8192)];
+    [("/proc/sys/user/max_inotify_instances", 4), ("/proc/sys/user/max_inotify_watches", 4096)];
 
 /// Bounds what the processes of the calling process's user namespace take of numbers that the machine counts by user.
 /// As far as `/proc/sys` can be written: a container may show it read-only.

@@ -98,7 +98,7 @@ class Server:
                     self.namespaces.end(first)
                 if folder:
                     os.rmdir(folder)
-                if not self.idle and not self.busy:
+                if not (self.idle or self.busy or self.ending or self.killed):
                     raise
                 return  # at the limit of processes; tried again when a child has exited
             if pid == 0:
