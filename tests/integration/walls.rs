@@ -8,6 +8,7 @@
 
 mod attributes;
 mod bombs;
+mod counters;
 mod cpu;
 mod exits;
 mod imports;
@@ -17,6 +18,7 @@ mod memory;
 mod own_users;
 mod probes;
 mod remains;
+mod siblings;
 mod stage;
 mod storm;
 mod table;

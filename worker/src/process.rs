@@ -23,6 +23,7 @@
 //! - [`supervise`]: the supervisor itself
 //! - [`mod@run`]: one whole run: input in, output out, within bounds
 //! - [`protocol`], [`packet`]: the messages, and how they are framed
+//! - [`sockets`]: what skills can't send over them
 //! - [`tree`]: who descends from whom
 //! - [`strays`]: orphans whose supervisor or worker was killed
 
@@ -33,6 +34,7 @@ pub(crate) mod launch;
 mod packet;
 pub(crate) mod protocol;
 pub(crate) mod run;
+pub(crate) mod sockets;
 pub mod strays;
 mod streams;
 pub mod supervise;

@@ -109,8 +109,8 @@ async fn without_a_strict_jail_nothing_is_installed() {
         return;
     }
     let stage = Stage::new();
-    let filter = fixtures().with_file_name("walls").join("without_namespaces.py").display().to_string();
-    let system = stage.setup("listed").through(&["python3", &filter]).start().await;
+    let filter = fixtures().with_file_name("walls").join("without.py").display().to_string();
+    let system = stage.setup("listed").through(&["python3", &filter, "namespaces"]).start().await;
     let result = search(&system, TASK, json!({})).await;
     assert_eq!((code(&result), &details(&result)["reason"]), ("PERMISSION_DENIED", &json!("no_jail")), "{result:?}");
     assert_eq!(stage.installed(), [""; 0]);

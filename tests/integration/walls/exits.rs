@@ -91,7 +91,7 @@ async fn nothing_outlives_a_call_whose_main_thread_exits_alone(worker: Worker) {
 async fn a_call_that_leaves_a_daemon_fails_however_it_ends(worker: Worker) {
     let Some(stage) = stage(worker).await else { return };
     let mut unnoticed = Vec::new();
-    for attack in ["daemon", "daemon_beside_a_thread", "daemon_and_exit"] {
+    for attack in ["daemon", "silent_daemon", "daemon_beside_a_thread", "daemon_and_exit"] {
         for kind in Kind::ALL {
             let mark = Mark::new();
             let input = json!({"do": attack, "mark": mark.name()});

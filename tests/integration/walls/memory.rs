@@ -116,6 +116,20 @@ async fn private_memory_of_many_processes_is_bounded(worker: Worker) {
     is_bounded(worker, "private_memory").await;
 }
 
+async fn pages_that_nothing_counts_are_refused(worker: Worker) {
+    let Some(scene) = Scene::new(worker).await else { return };
+    let Some(stage) = scene.skills("attack", "attacks.py", "").start().await else { return };
+    for kind in Kind::ALL {
+        let refused = stage.value(&format!("attack_{}", kind.word()), json!({"do": "reserved_pages"})).await;
+        assert!(refused == json!(["ENOMEM", "ENOMEM"]) || refused == json!(["ENOMEM", "ENOSYS"]), "{refused}");
+    }
+    // Those of a process of its own may be counted by the kernel.
+    for attack in ["pages_of_processes", "pages_of_files", "sent_pages_of_files"] {
+        let taken = stage.value("attack_fork", json!({"do": attack, "megabytes": WANTED_MB, "seconds": 0})).await;
+        assert_eq!(taken, json!({"megabytes": 0, "refused": "EINVAL"}), "{attack}");
+    }
+}
+
 /// Without namespaces, where the device is that of the machine.
 async fn mappings_of_zeros_are_bounded(worker: Worker) {
     is_bounded_on(Scene::at(worker, LEVELS[0]).await, "zero_mappings").await;
@@ -164,4 +178,5 @@ super::for_each_worker! {
     shared_files_are_bounded
     shared_memory_of_many_processes_is_bounded
     private_memory_of_many_processes_is_bounded
+    pages_that_nothing_counts_are_refused
 }

@@ -100,6 +100,8 @@ pub(super) struct Scene {
     environment: Vec<(&'static str, String)>,
     /// What the machine gives and no more, and the word of the manifests for it.
     level: (Level, &'static str),
+    /// What the machine forbids: a word of `without.py`.
+    forbidden: Option<&'static str>,
 }
 
 /// A worker with skills, and the folder of all of it.
@@ -124,7 +126,9 @@ impl Scene {
             skip(Need::Jail, &format!("attacks need {PYTHON}"));
             return None;
         }
-        let scene = Self { worker, folder: Folder::beneath(&place()), uid: new_user(), environment: Vec::new(), level };
+        let forbidden = (level.0 == Level::Standard).then_some("namespaces");
+        let (folder, uid) = (Folder::beneath(&place()), new_user());
+        let scene = Self { worker, folder, uid, environment: Vec::new(), level, forbidden };
         copy(&repository().join("tests/fixtures/walls"), &scene.path("skills"));
         for name in ["data", "tmp"] {
             std::fs::create_dir(scene.path(name)).unwrap();
@@ -166,6 +170,12 @@ impl Scene {
         self.folder.write(&format!("skills/{id}.yaml"), manifest);
     }
 
+    /// On a machine where system calls can't be filtered, and which gives all else.
+    #[must_use]
+    pub(super) fn without_filters(self) -> Self {
+        Self { forbidden: Some("filters"), ..self }
+    }
+
     #[must_use]
     pub(super) fn with(mut self, name: &'static str, value: impl ToString) -> Self {
         self.environment.push((name, value.to_string()));
@@ -181,10 +191,10 @@ impl Scene {
 
     /// None: this machine lacks something, and the test is skipped.
     pub(super) async fn start(self) -> Option<Stage> {
-        let (user, filter) = (self.uid.to_string(), self.path("skills/without_namespaces.py").display().to_string());
+        let (user, filter) = (self.uid.to_string(), self.path("skills/without.py").display().to_string());
         let mut through = Vec::new();
-        if self.level.0 == Level::Standard {
-            through.extend([PYTHON, &filter]);
+        if let Some(forbidden) = self.forbidden {
+            through.extend([PYTHON, &filter, forbidden]);
         }
         if self.worker == Worker::Unprivileged {
             let as_user = ["setpriv", "--reuid", &user, "--regid", &user, "--clear-groups"];

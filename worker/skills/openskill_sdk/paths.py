@@ -275,6 +275,8 @@ class Root:
             return invalid(field, f"'{name}' is a file, not a folder")
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             return SkillError("NOT_FOUND", f"{field}: there is no '{path}'; {self._hint()}", field=field, path=path)
+        if error.errno in (errno.EISDIR, errno.ENOTEMPTY):
+            return invalid(field, "is a folder, not a file")
         if error.errno == errno.EEXIST:
             return invalid(field, "exists already; choose another name")
         if error.errno == errno.ENAMETOOLONG:

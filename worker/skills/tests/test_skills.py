@@ -215,6 +215,18 @@ class TheContract(SkillTest):
                 answer = run_script(self.skill(body), {"input": {}}, self.work)
                 self.assertEqual((3, "INTERNAL"), (answer.exit, answer.error["code"]))
 
+    def test_a_file_whose_place_a_folder_takes_at_the_last_moment_is_refused(self):
+        script = self.skill(
+            "import os\nfrom openskill_sdk.paths import Root\nrename = os.rename\n"
+            "def swapped(*names, **folders):\n    os.makedirs('data/out/a' + input['within'])\n    rename(*names, **folders)\n"
+            "os.rename = swapped\nwith Root() as root:\n    root.write('data/out/a', [b'x'], 'output_path', replace=True)"
+        )
+        for within in ("", "/folder"):
+            answer = run_script(script, {"input": {"within": within}}, self.work)
+            self.assertEqual("INVALID_ARGUMENT", answer.error["code"], answer.error)
+            self.assertEqual(["a"], os.listdir(self.data / "out"), "no temporary file is left")
+            shutil.rmtree(self.data / "out")
+
     def test_a_result_over_ten_megabytes_is_refused_by_name(self):
         answer = run_script(self.skill("return 'x' * 10_000_001"), {"input": {}}, self.work)
         self.assertEqual((1, "OUTPUT_TOO_LARGE"), (answer.exit, answer.error["code"]))

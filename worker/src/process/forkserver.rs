@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use rustix::net::Shutdown;
 use tokio::sync::oneshot;
 
 use super::jail::identity::User;
@@ -66,6 +67,8 @@ impl ForkServer {
     /// Its supervisor could not be started, or there is no allowed root.
     pub(crate) fn start(launcher: &Launcher, command: &Command, program: &[u8]) -> Result<Arc<Self>, LaunchError> {
         let (socket, theirs) = packet::pair()?;
+        // Nothing comes from there, whoever has the other end.
+        rustix::net::shutdown(&socket, Shutdown::Read).map_err(std::io::Error::from)?;
         let calls = Arc::new(Calls::new());
         let guard = calls::Guard(Arc::clone(&calls));
         let (running, stderr) = launcher.launch_host(command, program, (theirs, None), guard)?;

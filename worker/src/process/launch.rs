@@ -20,6 +20,7 @@ use tokio_util::task::TaskTracker;
 use super::jail::plan::Plan;
 use super::packet::{self, DESCRIPTORS};
 use super::protocol::{Command, Notice, ONLY_CALL, Order, Report};
+use super::sockets::refuse_descriptors;
 use super::strays::Strays;
 use super::tree::{self, Snapshot};
 use crate::allowed_root::{RootError, RunRoot};
@@ -60,6 +61,7 @@ impl Pipes {
         // Close-on-exec both. The process's end blocks, as a pipe would.
         let (events, events_theirs) = StdUnixStream::pair()?;
         events.set_nonblocking(true)?;
+        refuse_descriptors(&events)?;
         let ours = Self {
             stdin: pipe::Sender::from_owned_fd(stdin)?,
             stdout: pipe::Receiver::from_owned_fd(stdout)?,
@@ -307,5 +309,20 @@ async fn sweep_up(strays: &Arc<Strays>) {
             return;
         }
         tokio::time::sleep(STEP).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::sockets::sends_descriptors;
+
+    #[tokio::test]
+    async fn a_process_sends_events_and_no_descriptors() {
+        let (pipes, [.., events]) = Pipes::open().unwrap();
+        assert_ne!(sends_descriptors(&events), Some(true));
+        rustix::io::write(&events, b"x").unwrap();
+        pipes.events.readable().await.unwrap();
+        assert_eq!(pipes.events.try_read(&mut [0; 9]).unwrap(), 1);
     }
 }

@@ -14,6 +14,8 @@ use rustix::net::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::sockets::refuse_descriptors;
+
 /// How many descriptors go with a message that has any, at least.
 pub(super) const DESCRIPTORS: usize = 4;
 
@@ -23,10 +25,11 @@ pub(super) const MAX_FURTHER: usize = 8;
 /// The longest message. More than a clean environment and a few arguments need, and less than a socket's buffer takes.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// Two connected sockets, both close-on-exec: ours, which never waits, and theirs, which does.
+/// Two connected sockets, both close-on-exec: ours, which never waits and takes no descriptors, and theirs, which does both.
 pub(super) fn pair() -> Result<(OwnedFd, OwnedFd)> {
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
     rustix::io::ioctl_fionbio(&ours, true)?;
+    refuse_descriptors(&ours)?;
     Ok((ours, theirs))
 }
 
@@ -109,6 +112,7 @@ fn parse<M: DeserializeOwned>(text: &[u8]) -> Result<M> {
 mod tests {
     use super::*;
     use crate::process::protocol::Order;
+    use crate::process::sockets::sends_descriptors;
 
     #[test]
     fn packets_keep_their_bounds_and_an_end_is_not_a_message() {
@@ -122,6 +126,14 @@ mod tests {
         assert_eq!(receive::<Order>(&theirs).unwrap_err().kind(), ErrorKind::InvalidData);
         drop(ours);
         assert_eq!(receive::<Order>(&theirs).unwrap(), None);
+    }
+
+    #[test]
+    fn our_end_takes_none() {
+        let (ours, theirs) = pair().unwrap();
+        assert_ne!(sends_descriptors(&theirs), Some(true));
+        send(&theirs, &Order::Kill(1)).unwrap();
+        assert_eq!(receive(&ours).unwrap(), Some(Order::Kill(1)));
     }
 
     #[test]

@@ -32,7 +32,7 @@ use end::{End, GRACE};
 use report::{not_started, report};
 
 use super::bounds::Group;
-use super::jail::namespaces::{Side, raise_loopback, split};
+use super::jail::namespaces::{Side, bound_counters, raise_loopback, split};
 use super::jail::plan::{OwnNetwork, Plan};
 use super::jail::prepared;
 use super::jail::probe;
@@ -78,12 +78,14 @@ fn supervise(control: OwnedFd) -> std::io::Result<()> {
     };
     if let Some(OwnNetwork(own_network)) = command.jail.as_ref().and_then(Plan::namespaces) {
         match split(own_network, |child| group.as_ref().map_or(Ok(()), |group| group.add(child))) {
-            Ok(Side::Inside) if command.jail.as_ref().is_some_and(Plan::has_loopback) => {
-                if let Err(error) = raise_loopback() {
+            Ok(Side::Inside) => {
+                bound_counters();
+                let raised =
+                    if command.jail.as_ref().is_some_and(Plan::has_loopback) { raise_loopback() } else { Ok(()) };
+                if let Err(error) = raised {
                     return report(&control, not_started(&error));
                 }
             }
-            Ok(Side::Inside) => {}
             Ok(Side::Outside(child)) => {
                 // Their ends are the child's alone.
                 drop((descriptors, further));

@@ -81,6 +81,19 @@ pub(in crate::process) fn raise_loopback() -> io::Result<()> {
     }
 }
 
+/// What the users of one namespace may have together of what the kernel also adds to what the user has who made it (the
+/// worker's): watches of files. None of its users can raise it.
+const COUNTED: [(&str, u32); 2] =
+    [("/proc/sys/user/max_inotify_instances", 4), ("/proc/sys/user/max_inotify_watches", 4096)];
+
+/// Bounds what the processes of the calling process's user namespace take of numbers that the machine counts by user.
+/// As far as `/proc/sys` can be written: a container may show it read-only.
+pub(in crate::process) fn bound_counters() {
+    for (setting, most) in COUNTED {
+        let _ = std::fs::write(setting, most.to_string());
+    }
+}
+
 /// Waits until the parent has mapped the users.
 fn enter(gate: OwnedFd) -> io::Result<()> {
     // The signal of a parent that is outside reaches process 1 too. One that died before it was asked for closed the gate.

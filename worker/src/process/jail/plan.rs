@@ -57,6 +57,11 @@ impl Plan {
         }
     }
 
+    /// Whether a filter bounds its system calls.
+    pub(crate) fn filters_calls(&self) -> bool {
+        self.walls.as_ref().is_some_and(|it| it.calls)
+    }
+
     /// Whether its network is to have a loopback address.
     pub(in crate::process) fn has_loopback(&self) -> bool {
         self.walls.as_ref().is_some_and(|it| it.sandbox.is_some())

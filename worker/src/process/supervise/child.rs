@@ -21,6 +21,9 @@ use crate::process::jail::prepared::Prepared;
 use crate::process::packet::DESCRIPTORS;
 use crate::process::protocol::{Command, ProcessLimits};
 
+/// Signals that wait, and timers, of the user of a process in its namespaces. The kernel adds them to those of the worker's user.
+const MOST_SIGNALS: u64 = 128;
+
 /// Names a fork server's end of its status socket.
 const ENV_STATUS_FD: &str = "OPENSKILL_STATUS_FD";
 
@@ -119,6 +122,7 @@ fn apply(limits: ProcessLimits) -> std::io::Result<()> {
         (Resource::Fsize, limits.file_size_bytes),
         (Resource::Nproc, limits.processes),
         (Resource::Core, 0),
+        (Resource::Sigpending, MOST_SIGNALS),
     ];
     for (resource, wanted) in wanted {
         let most = rustix::process::getrlimit(resource).maximum.map_or(wanted, |most| most.min(wanted));

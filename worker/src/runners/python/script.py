@@ -58,10 +58,11 @@ def execute(script, code):
     return 0
 
 
-def children():
-    """The children of this process. None where the system does not list them."""
+def children(parent=None):
+    """The children of this process, or of another with one thread. None where the system does not list them."""
+    parent = parent or os.getpid()
     try:
-        with open(f"/proc/self/task/{os.getpid()}/children") as file:
+        with open(f"/proc/{parent}/task/{parent}/children") as file:
             return [int(pid) for pid in file.read().split()]
     except OSError:
         return None

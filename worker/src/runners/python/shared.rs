@@ -10,13 +10,12 @@
 //! - [`mod@attend`]: the task that starts an interpreter and reads its [`answers`]
 //! - [`message`]: a call as it is sent
 
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use openskill_proto::limits::{MAX_OUTPUT_BYTES, MAX_STDERR_BYTES};
+use rustix::pipe::{PipeFlags, pipe_with};
 use serde_json::json;
 use tokio::sync::Semaphore;
 
@@ -24,6 +23,7 @@ use super::settings::{SHARED, WarmSettings, program_arguments};
 use crate::environment::{self, path_text};
 use crate::events::EventSink;
 use crate::plain_file;
+use crate::process::jail::plan::Plan;
 use crate::process::launch::LaunchError;
 use crate::process::launch::Launcher;
 use crate::process::launch::Running;
@@ -77,6 +77,7 @@ impl Shared {
             "stderr_bytes": MAX_STDERR_BYTES,
             "output_bytes": MAX_OUTPUT_BYTES,
             "names": environment::OF_CALL,
+            "filtered": fresh.jail.as_ref().is_some_and(Plan::filters_calls),
         });
         let mut env = fresh.env.clone();
         env.insert("OPENSKILL_SHARED".to_owned(), program.to_string());
@@ -175,7 +176,7 @@ impl Drop for OnRuntime {
     }
 }
 
-/// The sockets of a new interpreter, and what starts its process.
+/// The descriptors of a new interpreter, and what starts its process.
 fn connect(
     launcher: &Launcher,
     runtime: &tokio::runtime::Handle,
@@ -183,8 +184,7 @@ fn connect(
     script: &Arc<Path>,
 ) -> std::io::Result<Connected> {
     let (queue, calls) = Queue::new()?;
-    let (answers, theirs) = UnixStream::pair()?;
-    answers.set_nonblocking(true)?;
+    let (answers, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
     let slots = Slots::default();
     let (launcher, runtime, command, script, guard) =
         (launcher.clone(), runtime.clone(), Arc::clone(command), Arc::clone(script), Arc::clone(&slots));
@@ -192,7 +192,7 @@ fn connect(
         // It would wait to open it, and its calls with it.
         plain_file::check_start(&script).map_err(std::io::Error::other)?;
         let _runtime = runtime.enter();
-        let descriptors = (calls, Some(OwnedFd::from(theirs)));
+        let descriptors = (calls, Some(theirs));
         let (running, stderr) = launcher.launch_host(&command, PROGRAM.as_bytes(), descriptors, guard)?;
         tokio::spawn(drain_to_log(stderr));
         Ok(Box::new(OnRuntime { running: Some(running), runtime: runtime.clone() }) as Process)

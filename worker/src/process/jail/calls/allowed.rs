@@ -3,7 +3,7 @@
 //! What only some processes may make is in [`BY_PROFILE`]. Of some calls, not all arguments are allowed:
 //! [`conditions`](super::conditions).
 
-use super::profile::errno::{DONE, EACCES, ENOSYS, EOPNOTSUPP, EPERM};
+use super::profile::errno::{DONE, EACCES, EINVAL, ENOSYS, EOPNOTSUPP, EPERM};
 use super::profile::{Group, Makes, Owner, Profile, calls};
 use crate::manifest::Network;
 use crate::process::jail::numbers as n;
@@ -14,8 +14,8 @@ pub(super) const ALWAYS: &[Group] = &[
         reason: "Content of files and pipes: namespaces, Landlock and permissions decide what can be opened.",
         calls: calls![
             OPEN OPENAT CREAT CLOSE CLOSE_RANGE READ WRITE READV WRITEV PREAD64 PWRITE64 PREADV PWRITEV PREADV2
-            PWRITEV2 LSEEK SENDFILE COPY_FILE_RANGE SPLICE TEE VMSPLICE FALLOCATE TRUNCATE FTRUNCATE FSYNC FDATASYNC
-            SYNC SYNCFS SYNC_FILE_RANGE FADVISE64 READAHEAD CACHESTAT FLOCK FCNTL IOCTL DUP DUP2 DUP3 PIPE PIPE2
+            PWRITEV2 LSEEK COPY_FILE_RANGE FALLOCATE TRUNCATE FTRUNCATE FSYNC FDATASYNC SYNC SYNCFS SYNC_FILE_RANGE
+            FADVISE64 READAHEAD CACHESTAT FLOCK FCNTL IOCTL DUP DUP2 DUP3 PIPE PIPE2
         ],
     },
     Group {
@@ -28,10 +28,10 @@ pub(super) const ALWAYS: &[Group] = &[
         ],
     },
     Group {
-        reason: "Waiting for descriptors, and input and output that is waited for later.",
+        reason: "Waiting for descriptors.",
         calls: calls![
             POLL PPOLL SELECT PSELECT6 EPOLL_CREATE EPOLL_CREATE1 EPOLL_CTL EPOLL_WAIT EPOLL_PWAIT EPOLL_PWAIT2
-            EVENTFD EVENTFD2 IO_SETUP IO_DESTROY IO_SUBMIT IO_CANCEL IO_GETEVENTS IO_PGETEVENTS
+            EVENTFD EVENTFD2
         ],
     },
     Group {
@@ -194,6 +194,15 @@ pub(super) const BY_PROFILE: &[Granted] = &[
         },
         to: |it| it.counted,
         otherwise: ENOSYS,
+    },
+    Granted {
+        group: Group {
+            reason: "Pages that pipes and sockets share instead of bytes: for one byte they keep a huge page, also one that is \
+                     no process's and no file's any more. Programs copy instead, as where a file can't do this.",
+            calls: calls![VMSPLICE SPLICE TEE SENDFILE],
+        },
+        to: |it| it.counted,
+        otherwise: EINVAL,
     },
     Granted {
         group: Group {

@@ -1,6 +1,6 @@
 //! Arguments that are refused in calls that are allowed. A filter sees registers, and not the memory they point to.
 
-use super::profile::errno::{DONE, EACCES, EPERM};
+use super::profile::errno::{DONE, EACCES, ENOMEM, EOPNOTSUPP, EPERM};
 use super::profile::{Makes, Owner, Profile};
 use crate::manifest::Network;
 use crate::process::jail::numbers as n;
@@ -34,6 +34,12 @@ const O_CREAT: u32 = 0o100;
 /// Without the bit that it shares with `O_DIRECTORY`, which differs by architecture.
 const O_TMPFILE: u32 = 0o20_000_000;
 const PR_SET_CHILD_SUBREAPER: u32 = 36;
+const CLONE_PARENT: u32 = 0x8000;
+const RENAME_WHITEOUT: u32 = 4;
+const MAP_HUGETLB: u32 = 0x4_0000;
+const MFD_HUGETLB: u32 = 4;
+const SO_ZEROCOPY: u32 = 60;
+const TCP_ZEROCOPY_RECEIVE: u32 = 35;
 const S_ISUID: u32 = 0o4000;
 const S_ISGID: u32 = 0o2000;
 const S_IFMT: u32 = 0o170_000;
@@ -53,6 +59,7 @@ pub(super) fn add(rules: &mut Rules, profile: &Profile<'_>) {
     files(rules, profile.owner);
     privileged_programs(rules);
     system(rules, profile.makes);
+    huge_pages(rules);
     if !profile.counted {
         unseen(rules);
     }
@@ -80,6 +87,8 @@ fn files(rules: &mut Rules, owner: Owner) {
             rules.refuse_if(EPERM, call, &[Test::Bits(mode, S_IFMT, kind)]);
         }
     }
+    // It leaves a device in the place of the old name.
+    rules.refuse_if(EPERM, n::RENAMEAT2, &[Test::Bits(4, RENAME_WHITEOUT, RENAME_WHITEOUT)]);
 }
 
 /// A program left in the allowed root would run as its owner for whoever starts it outside.
@@ -118,18 +127,28 @@ fn system(rules: &mut Rules, makes: Makes) {
     }
 }
 
+/// Pages that the machine keeps apart, which neither a control group nor a look at processes counts: there are none left.
+fn huge_pages(rules: &mut Rules) {
+    rules.refuse_if(ENOMEM, n::MMAP, &[Test::Bits(3, MAP_HUGETLB, MAP_HUGETLB)]);
+    rules.refuse_if(ENOMEM, n::MEMFD_CREATE, &[Test::Bits(1, MFD_HUGETLB, MFD_HUGETLB)]);
+}
+
 /// Memory that looking at processes does not show: mappings that several processes share, which stay as long as one of them
 /// maps a page. Buffers of sockets stay as large as the system makes them.
 fn unseen(rules: &mut Rules) {
     rules.refuse_if(EPERM, n::MMAP, &[Test::Bits(3, MAP_SHARED_ANONYMOUS, MAP_SHARED_ANONYMOUS)]);
     // A size is a hint: programs need not know that it was not taken.
     rules.refuse_if(DONE, n::SETSOCKOPT, &[Test::is(1, SOL_SOCKET), Test::is(2, SO_SNDBUF)]);
+    // Sockets that send and receive pages instead of bytes, like vmsplice(2).
+    rules.refuse_if(EOPNOTSUPP, n::SETSOCKOPT, &[Test::is(1, SOL_SOCKET), Test::is(2, SO_ZEROCOPY)]);
+    rules.refuse_if(EOPNOTSUPP, n::GETSOCKOPT, &[Test::is(1, IPPROTO_TCP), Test::is(2, TCP_ZEROCOPY_RECEIVE)]);
 }
 
 /// Other processes: their limits and priorities. The worker may have the same user.
 fn processes(rules: &mut Rules) {
-    // Orphans of a call would leave its tree, and be another's.
+    // Orphans of a call, or a child that it makes its parent's, would leave its tree, and be another's.
     rules.refuse_if(EPERM, n::PRCTL, &[Test::is(0, PR_SET_CHILD_SUBREAPER), Test::is(1, 0)]);
+    rules.refuse_if(EPERM, n::CLONE, &[Test::Bits(0, CLONE_PARENT, CLONE_PARENT)]);
     for call in [n::PRLIMIT64, n::SCHED_SETAFFINITY, n::SCHED_SETATTR, n::SCHED_SETPARAM, n::SCHED_SETSCHEDULER] {
         rules.refuse_if(EPERM, call, &[Test::Not(0, 0)]);
     }

@@ -64,7 +64,9 @@ pub(super) mod errno {
     /// As if it had been done.
     pub(in crate::process::jail::calls) const DONE: u32 = 0;
     pub(in crate::process::jail::calls) const EPERM: u32 = 1;
+    pub(in crate::process::jail::calls) const ENOMEM: u32 = 12;
     pub(in crate::process::jail::calls) const EACCES: u32 = 13;
+    pub(in crate::process::jail::calls) const EINVAL: u32 = 22;
     pub(in crate::process::jail::calls) const ENOSYS: u32 = 38;
     pub(in crate::process::jail::calls) const EOPNOTSUPP: u32 = 95;
 }

@@ -21,6 +21,13 @@ pub(super) const NEVER: &[(u32, Group)] = &[
             calls: calls![IO_URING_SETUP IO_URING_ENTER IO_URING_REGISTER],
         },
     ),
+    (
+        ENOSYS,
+        Group {
+            reason: "Input and output that is waited for later: the machine has one number of them for all users.",
+            calls: calls![IO_SETUP IO_DESTROY IO_SUBMIT IO_CANCEL IO_GETEVENTS IO_PGETEVENTS],
+        },
+    ),
     (ENOSYS, Group { reason: "Memory that nothing counts.", calls: calls![MEMFD_SECRET] }),
     (
         EPERM,

@@ -123,3 +123,27 @@ fn a_browser_makes_the_namespaces_and_sockets_of_its_sandbox_and_no_others() {
         assert_eq!(run(n::SOCKET, [family, kind, protocol, 0]), Some(13), "{refused:?}");
     }
 }
+
+#[test]
+fn arguments_that_would_escape_what_is_counted_are_refused_to_all() {
+    let (clone_parent, sigchld, hugetlb, private_anonymous) = (0x8000, 17, 0x4_0000, 0x22);
+    for profile in profiles(&networks()) {
+        let rules = rules(&profile);
+        let run = |call: i64, arguments| u32::try_from(call).map_or(None, |call| rules.run(call, arguments));
+        assert_eq!(run(n::CLONE, [sigchld, 0, 0, 0]), None, "{profile:?}");
+        for flags in [clone_parent, clone_parent | sigchld, clone_parent | 0x1_0f00] {
+            assert_eq!(run(n::CLONE, [flags, 0, 0, 0]), Some(1), "{flags:x}: {profile:?}");
+        }
+        assert_eq!(run(n::MMAP, [0, 4096, 3, private_anonymous]), None);
+        assert_eq!(run(n::MMAP, [0, 4096, 3, private_anonymous | hugetlb]), Some(12), "{profile:?}");
+        let of_looked_at = |error| if profile.counted { None } else { Some(error) };
+        for call in [n::VMSPLICE, n::SPLICE, n::TEE, n::SENDFILE] {
+            assert_eq!(run(call, [0; 4]), of_looked_at(22), "{call}: {profile:?}");
+        }
+        assert_eq!(run(n::SETSOCKOPT, [5, 1, 60, 0]), of_looked_at(95), "{profile:?}");
+        assert_eq!(run(n::MEMFD_CREATE, [0, 4, 0, 0]), if profile.counted { Some(12) } else { Some(ENOSYS) });
+        assert_eq!(run(n::IO_SETUP, [1, 0, 0, 0]), Some(ENOSYS), "{profile:?}");
+        let rename = |flags| rules.run(n::RENAMEAT2 as u32, [0, 0, 0, 0, flags]);
+        assert_eq!([0, 1, 2, 4, 5].map(rename), [None, None, None, Some(1), Some(1)], "{profile:?}");
+    }
+}

@@ -31,6 +31,7 @@ use crate::manifest::{Jail, Level, Limits, Manifest, Network};
 use crate::process::jail::plan::Plan;
 use crate::process::launch::LaunchError;
 use crate::process::protocol::{Command, ProcessLimits};
+use crate::process::sockets::refuse_descriptors;
 use crate::runners::in_process::host::Host;
 
 /// How long a browser may take to start, on a busy machine.
@@ -170,6 +171,7 @@ impl Launch {
         let (host, host_theirs) = pair()?;
         let (ours, theirs) = StdUnixStream::pair()?;
         ours.set_nonblocking(true)?;
+        refuse_descriptors(&ours)?;
         let theirs = OwnedFd::from(theirs);
         let (running, stderr) = self.host.launcher.launch_with(&command, (&host_theirs, &theirs), ())?;
         drop((host_theirs, theirs));

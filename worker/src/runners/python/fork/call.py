@@ -16,6 +16,8 @@ from resource import RLIMIT_NOFILE, getrlimit
 # How long what a script started may take to end by itself, in seconds: Python's own helper processes do, a moment after the script.
 GRACE = 0.2
 SIGKILL = 9
+# Also children that send no SIGCHLD when they exit (wait(2)).
+WALL = 0x40000000
 # No descriptor has a higher number.
 MOST_FILES = getrlimit(RLIMIT_NOFILE)[1]
 
@@ -94,7 +96,7 @@ class LastWord:
 
 def has_children():
     try:
-        waitid(P_ALL, 0, WEXITED | WNOHANG | WNOWAIT)
+        waitid(P_ALL, 0, WEXITED | WNOHANG | WNOWAIT | WALL)
         return True
     except ChildProcessError:
         return False
@@ -103,7 +105,7 @@ def has_children():
 def reap():
     """Reaps the children that have exited. Whether any is left."""
     try:
-        while waitpid(-1, WNOHANG)[0]:
+        while waitpid(-1, WNOHANG | WALL)[0]:
             pass
         return True
     except ChildProcessError:

@@ -10,7 +10,7 @@ server, as a thread does, and costs as little; when it is killed, the kernel end
 import mmap
 
 # By names of their own, as all that a child calls.
-from os import O_CLOEXEC, O_RDONLY, O_WRONLY, close, getegid, geteuid, kill, read, readlink, waitpid, write
+from os import O_CLOEXEC, O_RDONLY, O_WRONLY, close, getegid, geteuid, kill, read, readlink, write
 from os import open as open_file
 # Not from `signal`, which turns each of them into an object, twice.
 from _signal import SIG_BLOCK, SIG_SETMASK, SIGCHLD, SIGKILL, pthread_sigmask, valid_signals
@@ -54,8 +54,9 @@ class Namespaces:
         statements = bytes.fromhex(settings["filter"])
         self.filter = Filter(len(statements) // STATEMENT_BYTES, statements) if statements else None
         self.all_signals = valid_signals()
-        # Process 1 of each child's namespace, by the child; and the stacks of those that have ended.
+        # Process 1 of each child's namespace, by the child; their stacks, by process; and the stacks of those that have ended.
         self.first = {}
+        self.used = {}
         self.stacks = []
         self.capability_header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0)
         self.capabilities = (ctypes.c_uint32 * 6)()
@@ -66,7 +67,7 @@ class Namespaces:
         )
 
     def before_fork(self):
-        """Makes a namespace for the next child. Gives its process 1, for `forked` or `end`."""
+        """Makes a namespace for the next child. Gives its process 1."""
         # Back to the server's own first: a namespace of processes is made only from there.
         done(libc.setns(self.own, CLONE_NEWPID))
         done(libc.unshare(CLONE_NEWPID))
@@ -77,17 +78,21 @@ class Namespaces:
         pthread_sigmask(SIG_SETMASK, before)
         if pid < 0:
             raise OSError(ctypes.get_errno(), "no process 1")
-        return pid, stack
+        self.used[pid] = stack
+        return pid
 
-    def forked(self, child, first):
-        self.first[child] = first
+    def end(self, first):
+        """Kills all that is in a namespace. Its process 1 exits when nothing is left there. Whether that is still to come."""
+        if first in self.used:
+            kill(first, SIGKILL)
+        return first in self.used
 
-    def end_first(self, pid, stack):
-        """Ends all that is in a namespace, and waits for it."""
-        kill(pid, SIGKILL)
-        # It exits when nothing is left in its namespace: what is killed takes no longer than a moment.
-        waitpid(pid, 0)
-        self.stacks.append(stack)
+    def has_ended(self, pid):
+        """Whether a process that was reaped is process 1 of a namespace."""
+        stack = self.used.pop(pid, None)
+        if stack:
+            self.stacks.append(stack)
+        return stack is not None
 
     def number(self):
         """The process id of this child, as the fork server knows it: before `enter`."""

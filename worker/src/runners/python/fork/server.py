@@ -15,7 +15,8 @@ from ctypes import memmove
 from operator import is_ as no_handler
 from os import WNOHANG, _exit, close, environ, fork, getpid, mkdir, nice, pipe, read, setsid, urandom, waitpid, write
 from resource import RLIM_INFINITY, RLIMIT_CPU, RLIMIT_NPROC, getrlimit, setrlimit
-from time import monotonic, sleep
+from select import POLLIN, poll
+from time import monotonic
 
 CALL_ID = "OPENSKILL_CALL_ID"
 CALL_ID_BYTES = 128
@@ -23,8 +24,9 @@ PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
 # Wakes the server: Python writes it for a signal, and a child that took a call writes it after its process id.
 WAKE = bytes([SIGCHLD])
-# Between two looks at what calls left behind, in seconds.
-STEP = 0.005
+# Between two looks at what calls left behind, and how long the next fork waits for the end of a call, in milliseconds.
+STEP = 5
+MOMENT = 2
 # The exit code of a child that failed before its script.
 NOT_BEGUN = 70
 
@@ -48,9 +50,14 @@ class Server:
         self.busy = set()
         # Calls that have exited, while what they left behind has time to end: process id, status, process 1, and until when.
         self.ending = []
+        # By the process 1 that was killed, while its namespace ends: the call's process id, status, and what it had left.
+        self.killed = {}
         self.shown_id = find_shown_id()
         self.wake_read, self.wake_write = pipe()
+        os.set_blocking(self.wake_read, False)
         os.set_blocking(self.wake_write, False)
+        self.waked = poll()
+        self.waked.register(self.wake_read, POLLIN)
         # What imports may have kept as stdout, and what calls use.
         self.streams = [sys.stdout, sys.stderr, *open_streams()]
 
@@ -64,9 +71,16 @@ class Server:
         send_ready(self.status, self.preloaded.files(), self.preloaded.skip)
         while True:
             self.fork_ahead()
-            self.notice(self.wait())
-            self.reap()
-            self.settle()
+            self.attend(STEP if self.ending else None)
+            if self.killed:
+                self.attend(MOMENT)
+
+    def attend(self, most):
+        """Waits until a child has something to say, at most so long: something may end that no signal tells of."""
+        self.waked.poll(most)
+        self.notice(self.read_waiting())
+        self.reap()
+        self.settle()
 
     def fork_ahead(self):
         """Keeps as many idle children as the load needs. During a single call one waits; the next is forked after the call, so
@@ -81,24 +95,23 @@ class Server:
                 pid = fork()
             except OSError:
                 if first:
-                    self.namespaces.end_first(*first)
+                    self.namespaces.end(first)
                 if folder:
                     os.rmdir(folder)
-                if not self.idle and not self.busy:
+                if not (self.idle or self.busy or self.ending or self.killed):
                     raise
                 return  # at the limit of processes; tried again when a child has exited
             if pid == 0:
                 self.child(folder, first)
             if first:
-                self.namespaces.forked(pid, first)
+                self.namespaces.first[pid] = first
             self.idle.add(pid)
 
-    def wait(self):
-        """Until a child has something to say. For a moment only, while something may end that no signal tells of."""
-        if not self.ending:
+    def read_waiting(self):
+        try:
             return read(self.wake_read, 4096)
-        sleep(STEP)
-        return read_waiting(self.wake_read)
+        except BlockingIOError:
+            return b""
 
     def notice(self, data):
         """Children that took a call, by their process ids. Those of all children fit into one read."""
@@ -108,36 +121,53 @@ class Server:
                 self.busy.add(int(pid))
 
     def reap(self):
-        while True:
-            try:
-                pid, status = waitpid(-1, WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
+        pid, status = next_exited()
+        while pid:
             if pid in self.idle:
                 # A child does not exit idle unless somebody killed it: then this server can't be trusted to go on.
-                self.notice(read_waiting(self.wake_read))
+                self.notice(self.read_waiting())
                 if pid in self.idle:
                     _exit(1)
-            self.busy.discard(pid)
-            if self.namespaces and pid in self.namespaces.first:
-                # What a call left that was killed need not end by itself.
-                until = 0 if status == SIGKILL else monotonic() + GRACE
-                self.ending.append((pid, status, self.namespaces.first.pop(pid), until))
+            if self.namespaces and self.namespaces.has_ended(pid):
+                if pid in self.killed:
+                    send_exited(self.status, *self.killed.pop(pid))
+            elif pid in self.busy:
+                self.busy.remove(pid)
+                self.end_strays()
+                self.end(pid, status)
             else:
-                send_exited(self.status, pid, status, 0)
+                self.end_strays()
+            pid, status = next_exited()
+
+    def end(self, pid, status):
+        """A call has exited."""
+        if self.namespaces:
+            # What a call left that was killed need not end by itself.
+            until = 0 if status == SIGKILL else monotonic() + GRACE
+            self.ending.append((pid, status, self.namespaces.first.pop(pid), until))
+        else:
+            send_exited(self.status, pid, status, 0)
+
+    def end_strays(self):
+        """Kills the children that this process did not start. A call makes some, by CLONE_PARENT, where no filter refuses it. Nothing
+        waits for them; when one exits, it may have made another."""
+        known = self.idle | self.busy
+        for pid in children() or ():
+            if pid not in known and not (self.namespaces and pid in self.namespaces.used):
+                kill(pid, SIGKILL)
 
     def settle(self):
-        """Ends the namespaces of calls that have exited, once nothing is left in them or its time is over."""
+        """Ends the namespaces of calls that have exited, once nothing is left in them or its time is over. That may take a while: what
+        is killed may have files to close, and what is a child of this process must be reaped first."""
         ending, self.ending = self.ending, []
         for it in ending:
             pid, status, first, until = it
-            left = living(first[0])
+            left = living(first)
             if left and monotonic() < until:
                 self.ending.append(it)
+            elif self.namespaces.end(first):
+                self.killed[first] = pid, status, left
             else:
-                self.namespaces.end_first(*first)
                 send_exited(self.status, pid, status, left)
 
     def temporary_folder(self):
@@ -160,7 +190,6 @@ class Server:
             prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
             limit(RLIMIT_CPU, self.settings["cpu_seconds"])
             pid = getpid()
-            first = first[0] if first else 0
             if self.namespaces:
                 pid = self.namespaces.number()
                 self.namespaces.enter()
@@ -179,7 +208,7 @@ class Server:
                 nice(call["nice"])
             write(self.wake_write, b"%d%b" % (pid, WAKE))
             # The supervisor gives the session the weight that the process has now.
-            send_started(self.status, call["call"], pid, first, folder.rpartition("/")[2] if folder else "")
+            send_started(self.status, call["call"], pid, first or 0, folder.rpartition("/")[2] if folder else "")
             close(self.wake_write)
             close(self.status)
             self.calls.close()
@@ -210,14 +239,12 @@ def limit(kind, wanted):
         setrlimit(kind, (wanted, wanted))
 
 
-def read_waiting(descriptor):
-    os.set_blocking(descriptor, False)
+def next_exited():
+    """A child that has exited, and its status; zeros if there is none."""
     try:
-        return read(descriptor, 4096)
-    except BlockingIOError:
-        return b""
-    finally:
-        os.set_blocking(descriptor, True)
+        return waitpid(-1, WNOHANG)
+    except ChildProcessError:
+        return 0, 0
 
 
 def open_streams():

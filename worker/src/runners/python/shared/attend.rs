@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tokio::io::AsyncReadExt as _;
-use tokio::net::UnixStream;
+use tokio::net::unix::pipe;
 
 use super::answers::{Answers, Heard};
 use super::interpreter::Wire;
@@ -25,7 +25,7 @@ async fn attend_to(pool: Arc<Pool>, started: Started) {
         if let Some(kept) = kept.upgrade() {
             *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(process);
         }
-        Ok(UnixStream::from_std(stream)?)
+        Ok(pipe::Receiver::from_owned_fd(stream)?)
     });
     let ended = match stream {
         Ok(stream) => read(&pool, id, stream, &wire).await,
@@ -42,7 +42,7 @@ async fn attend_to(pool: Arc<Pool>, started: Started) {
 }
 
 /// Ok: the pool has ended it.
-async fn read(pool: &Arc<Pool>, id: u64, mut stream: UnixStream, wire: &Wire) -> Result<(), RunError> {
+async fn read(pool: &Arc<Pool>, id: u64, mut stream: pipe::Receiver, wire: &Wire) -> Result<(), RunError> {
     let mut answers = Answers::default();
     loop {
         while let Some(heard) = answers.next()? {

@@ -3,12 +3,10 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream as StdUnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime};
 
-use rustix::net::{RecvFlags, recv};
 use tokio::sync::{Notify, oneshot};
 
 use super::message::Message;
@@ -28,10 +26,11 @@ pub(super) type Process = Box<dyn Send>;
 /// Starts the process of an interpreter. Takes milliseconds: not for a thread that holds the pool's lock.
 pub(super) type Launch = Box<dyn FnOnce() -> Result<Process, LaunchError> + Send>;
 
-/// An interpreter's sockets: calls can be put into its queue before its process runs.
+/// An interpreter's descriptors: calls can be put into its queue before its process runs.
 pub(super) struct Connected {
     pub(super) queue: Queue,
-    pub(super) answers: StdUnixStream,
+    /// A pipe, over which no descriptors come.
+    pub(super) answers: OwnedFd,
     pub(super) launch: Launch,
     pub(super) slots: Slots,
 }
@@ -97,17 +96,16 @@ impl Interpreter {
 }
 
 impl Wire {
-    pub(super) fn of(answers: &StdUnixStream) -> io::Result<Self> {
-        let stream = OwnedFd::from(answers.try_clone()?);
+    pub(super) fn of(answers: &OwnedFd) -> io::Result<Self> {
+        let stream = answers.try_clone()?;
         let (behind, dropped) = (AtomicBool::new(false), AtomicBool::new(false));
         Ok(Self { stream, behind, dropped, changed: Notify::new() })
     }
 
     /// Whether there is output that was not parsed yet.
     pub(super) fn has_more(&self) -> bool {
-        let mut byte = [0; 1];
-        let peeked = recv(&self.stream, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT);
-        // In this order: the reader sets the flag before it reads, so what is not in the socket any more is flagged.
-        peeked.is_ok_and(|(count, _)| count > 0) || self.behind.load(Ordering::Acquire)
+        let waiting = rustix::io::ioctl_fionread(&self.stream);
+        // In this order: the reader sets the flag before it reads, so what is not in the pipe any more is flagged.
+        waiting.is_ok_and(|count| count > 0) || self.behind.load(Ordering::Acquire)
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::unix::net::UnixStream;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -29,7 +29,7 @@ const MOST_CALLS: u64 = 100_000;
 /// How many interpreters may end before one of them begins a call.
 const TRIES: u32 = 3;
 
-/// Makes the sockets of a new interpreter, and what starts its process.
+/// Makes the descriptors of a new interpreter, and what starts its process.
 pub(super) type Connect = Box<dyn Fn() -> io::Result<Connected> + Send + Sync>;
 
 /// Starts an interpreter's process and reads what it says, until it ends.
@@ -38,7 +38,7 @@ pub(super) type Attend = fn(Arc<Pool>, Started) -> BoxFuture<'static, ()>;
 /// An interpreter whose process is to be started.
 pub(super) struct Started {
     pub(super) id: u64,
-    pub(super) answers: UnixStream,
+    pub(super) answers: OwnedFd,
     pub(super) wire: Arc<Wire>,
     pub(super) launch: Launch,
     /// Where the pool keeps its process.

@@ -8,8 +8,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
-    SocketType, recvmsg, sendmsg, socketpair,
+    AddressFamily, RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown,
+    SocketFlags, SocketType, recvmsg, sendmsg, shutdown, socketpair,
 };
 
 use super::message::{Message, NUMBER_BYTES};
@@ -27,6 +27,8 @@ impl Queue {
     pub(super) fn new() -> std::io::Result<(Self, OwnedFd)> {
         let (entrance, exit) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let theirs = exit.try_clone()?;
+        // Nothing comes back, whoever has the other end.
+        shutdown(&entrance, Shutdown::Read)?;
         Ok((Self { entrance, exit }, theirs))
     }
 
@@ -51,5 +53,21 @@ impl Queue {
         let mut parts = [IoSliceMut::new(&mut number)];
         let taken = recvmsg(&self.exit, &mut parts, &mut ancillary, RecvFlags::DONTWAIT).ok()?;
         (taken.bytes == NUMBER_BYTES).then(|| u64::from_le_bytes(number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::sockets::sends_descriptors;
+
+    #[test]
+    fn nothing_comes_back_from_an_interpreter() {
+        let (queue, theirs) = Queue::new().unwrap();
+        assert_ne!(sends_descriptors(&theirs), Some(true));
+        assert_eq!(rustix::io::write(&theirs, b"x"), Err(rustix::io::Errno::PIPE));
+        let bytes = 7_u64.to_le_bytes().to_vec();
+        queue.put(&Message { bytes, file: None }).unwrap();
+        assert_eq!(queue.take_back(), Some(7));
     }
 }

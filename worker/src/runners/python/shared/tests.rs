@@ -1,6 +1,5 @@
-use std::io::Write as _;
+use std::io::{PipeWriter, Write as _};
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -23,7 +22,7 @@ const LONG: Duration = Duration::from_secs(10);
 struct Played {
     calls: OwnedFd,
     /// None: it has ended.
-    answers: Option<UnixStream>,
+    answers: Option<PipeWriter>,
     /// Whether the worker has ended it.
     alive: Arc<()>,
 }
@@ -69,13 +68,12 @@ impl Stage {
         let list = Arc::clone(&started);
         let connect = Box::new(move || {
             let (queue, calls) = Queue::new()?;
-            let (answers, theirs) = UnixStream::pair()?;
-            answers.set_nonblocking(true)?;
+            let (answers, theirs) = std::io::pipe()?;
             let alive = Arc::new(());
             let played = Played { calls, answers: Some(theirs), alive: Arc::clone(&alive) };
             list.lock().unwrap().push(Some(played));
             let launch = Box::new(move || Ok(Box::new(alive) as Process));
-            Ok(Connected { queue, answers, launch, slots: Slots::default() })
+            Ok(Connected { queue, answers: answers.into(), launch, slots: Slots::default() })
         });
         // A file that is there, and does not change.
         let script = std::env::current_exe().unwrap();
