@@ -2,11 +2,12 @@
 //! `name := value`, in lines, headers, query strings, forms, shells, configuration and code. Found at the separator. Pure.
 
 use crate::classes::{ALNUM, DOTTED, at_is, is};
+use crate::endings::Endings;
 use crate::judge::secret_part;
 use crate::keys::{Kind, Names, may_matter, names_secret};
 use crate::known::KnownNames;
-use crate::placeholder::is_state;
-use crate::value::{Value, ends_line, is_after_mask, line_end, value};
+use crate::placeholder::{is_state, is_tag};
+use crate::value::{Value, after_spaces, begins_quoted, ends_line, is_after_mask, line_end, value};
 
 /// How far a name goes back.
 const NAME: usize = 56;
@@ -65,9 +66,12 @@ pub(crate) fn key(
     if end > floor && text[end - 1] == b';' && text[..end].ends_with(b"&quot;") {
         end -= 6;
     }
+    if !separator.is_colon && text[..end].ends_with(b"]") {
+        end = before_index(text, end, end == separator.name_end)?;
+    }
     let last = *text[..end].last()?;
     if last >= 0x80 {
-        return foreign(text, end);
+        return foreign(text, end, names);
     }
     if !is(last, ALNUM) || !names.is_extended() && !may_matter(&text[..end]) {
         return None;
@@ -92,10 +96,26 @@ pub(crate) fn key(
     Some(Key { start, end, kind: at_place(text, start, end, kind, separator)? })
 }
 
+/// Where the name ends before `]`: in the brackets, as in `user[password]=x` of a form, or before them, if they have a number
+/// or nothing, as in `password[]=x` and `char password[32] = "x"`.
+fn before_index(text: &[u8], end: usize, is_joined: bool) -> Option<usize> {
+    let mut end = end - 1;
+    for _ in 0..3 {
+        let digits = text[..end].iter().rev().take(6).take_while(|byte| byte.is_ascii_digit()).count();
+        match &text[..end - digits] {
+            [.., b']', b'['] => end = end - digits - 2,
+            [.., b'['] => return Some(end - digits - 1),
+            _ => break,
+        }
+    }
+    is_joined.then_some(end)
+}
+
 /// A name that is written with other letters.
-fn foreign(text: &[u8], end: usize) -> Option<Key> {
+fn foreign(text: &[u8], end: usize, names: &Names) -> Option<Key> {
     let start = end.saturating_sub(24);
-    names_secret(&text[start..end]).then_some(Key { start, end, kind: Kind::Password })
+    let is_secret = names.built_in && names_secret(&text[start..end]);
+    is_secret.then_some(Key { start, end, kind: Kind::Password })
 }
 
 /// What a name says at its place: some are secret in query strings only.
@@ -111,6 +131,90 @@ fn at_place(text: &[u8], start: usize, end: usize, kind: Kind, separator: Separa
         (false, true) => Some(Kind::Name),
         (false, false) => None,
     }
+}
+
+/// Types of variables that stand after their names, in lower case.
+static TYPES: Endings<9> = Endings::new([
+    " as string",
+    " *string",
+    " []byte",
+    " []rune",
+    " [] string",
+    " varchar",
+    " nvarchar",
+    " nchar",
+    " char",
+]);
+const LONGEST_TYPE: usize = 16;
+
+/// The separator after a name and the type of a variable: `password []byte = "x"`, `@password VARCHAR(9) = 'x'`.
+pub(crate) fn after_type(text: &[u8], separator: Separator) -> Option<Separator> {
+    let is_spaced = !separator.is_colon && text[..separator.name_end].ends_with(b" ");
+    let value_start = unwrapped(text, separator.value_start);
+    if !is_spaced || !begins_quoted(text, after_spaces(text, value_start)) {
+        return None;
+    }
+    let near = &text[..separator.name_end];
+    let line = near[near.len() - near.len().min(LONGEST_TYPE)..].trim_ascii_end();
+    let length = line.iter().rposition(|byte| *byte == b'(').filter(|_| line.ends_with(b")"));
+    let typed = &line[..length.unwrap_or(line.len())];
+    let name = TYPES.of(&typed.to_ascii_lowercase())?;
+    let name_end = near.trim_ascii_end().len() - (line.len() - typed.len()) - name.len();
+    Some(Separator { name_end, value_start, ..separator })
+}
+
+/// How long the type of a variable may be.
+const TYPE: usize = 56;
+
+/// The separator after the type of a variable, as in `password: str = "x"`, if a string follows.
+pub(crate) fn typed(text: &[u8], separator: Separator) -> Option<Separator> {
+    let rest =
+        text.get(separator.value_start..text.len().min(separator.value_start + TYPE)).filter(|_| separator.is_colon)?;
+    let belongs = |byte: &u8| {
+        is(*byte, DOTTED)
+            || matches!(
+                byte,
+                b' ' | b':' | b'<' | b'>' | b'[' | b']' | b'&' | b'\'' | b'*' | b'?' | b'|' | b',' | b';' | b'(' | b')'
+            )
+    };
+    let length = rest.iter().position(|byte| !belongs(byte)).filter(|at| *at > 0 && rest[*at] == b'=')?;
+    let is_type =
+        rest[..length].iter().any(u8::is_ascii_alphabetic) && !matches!(rest.get(length + 1), Some(b'=' | b'>'));
+    let value_start = unwrapped(text, after_lines(text, separator.value_start + length + 1));
+    let start = after_spaces(text, value_start);
+    // A space after the quote: it closes one that was opened before.
+    let is_string = begins_quoted(text, start) && text.get(start + 1) != Some(&b' ');
+    (is_type && is_string).then_some(Separator { value_start, is_colon: false, ..separator })
+}
+
+/// After spaces and line breaks.
+fn after_lines(text: &[u8], at: usize) -> usize {
+    let rest = text.get(at..).unwrap_or_default();
+    at + rest.iter().take(64).take_while(|byte| byte.is_ascii_whitespace()).count()
+}
+
+/// What makes a value of a string, in parentheses.
+#[rustfmt::skip]
+const WRAPPERS: [&str; 30] = [
+    "", "String", "string", "std::string", "String::from", "new String", "SecretString", "SecretString::new",
+    "SecretString::from", "SecretStr", "Secret", "Secret::new", "SecretBox::new", "new SecretString", "Zeroizing::new", "str",
+    "bytes", "bytearray", "[]byte", "[]rune", "Some", "Ok", "Just", "Optional.of", "Buffer.from", "Arc::from", "Box::from",
+    "Cow::from", "Cow::Borrowed", "aws.String",
+];
+const LONGEST_WRAPPER: usize = 20;
+
+/// Where the string begins at a value, which may be in parentheses or be made by one call: `String::from("x")`.
+pub(crate) fn unwrapped(text: &[u8], value_start: usize) -> usize {
+    let start = after_spaces(text, value_start);
+    let near = &text[start.min(text.len())..text.len().min(start + LONGEST_WRAPPER)];
+    let Some(length) = near.iter().position(|byte| matches!(byte, b'(' | b'{' | b'"' | b'\'')) else {
+        return value_start;
+    };
+    let inner = start + length + 1;
+    let is_wrapper = matches!(near[length], b'(' | b'{') && (length > 0 || near[length] == b'(');
+    let is_string =
+        is_wrapper && begins_quoted(text, inner) && WRAPPERS.iter().any(|it| it.as_bytes() == &near[..length]);
+    if is_string { inner } else { value_start }
 }
 
 /// What the beginning of a value says: which part of it is secret.
@@ -148,7 +252,9 @@ pub(crate) fn verdict(text: &[u8], key: Key, separator: Separator) -> Option<Ver
     let near = &text[..text.len().min(decides_to(separator))];
     // Code and containers, told apart before more is read.
     let spaces = near[start.min(near.len())..].iter().take(2).take_while(|byte| **byte == b' ').count();
-    if matches!(near.get(start + spaces), Some(b'(' | b'[' | b'{' | b'|' | b'=') | None) && !takes_line {
+    if matches!(near.get(start + spaces..), Some([b'(' | b'[' | b'{' | b'|' | b'=', ..] | [b'#', b' ', ..] | []) | None)
+        && !takes_line
+    {
         return None;
     }
     if !takes_line && (is_key_block(near, start + spaces) || separator.is_colon && is_prompt(near, start, separator)) {
@@ -156,8 +262,9 @@ pub(crate) fn verdict(text: &[u8], key: Key, separator: Separator) -> Option<Ver
     }
     let guess = value(near, start, takes_line)?;
     let (from, to) = secret_part(near, guess, key.kind, name)?;
-    let is_prose = !guess.is_quoted && !takes_line && is_prose(near, guess, separator);
-    (!is_prose).then_some(Verdict { from, to, guess })
+    let is_tag = separator.is_colon && near.get(guess.end) == Some(&b' ') && is_tag(&near[guess.start..guess.end]);
+    let is_none = !guess.is_quoted && !takes_line && (is_tag || is_prose(near, guess, separator));
+    (!is_none).then_some(Verdict { from, to, guess })
 }
 
 /// The part of the value that is secret, and where the text goes on. What was decided is hidden to its end, however far
@@ -207,25 +314,4 @@ fn phrase_end(text: &[u8], start: usize, end: usize) -> usize {
     let phrase = end + near[end..].iter().take_while(|byte| is_of_phrase(byte)).count();
     let is_line = phrase == near.len() || ends_line(near, phrase);
     if is_line { end + text[end..phrase].trim_ascii_end().len() } else { end }
-}
-
-/// The separator of an element of XML: at the `>` after its name, if the element is opened there.
-pub(crate) fn element(text: &[u8], at: usize) -> Option<Separator> {
-    let name = text[..at].iter().rev().take(NAME).take_while(|byte| is(**byte, DOTTED) || **byte == b':').count();
-    let is_opened = at > name && text[at - name - 1] == b'<' && name > 0;
-    let is_filled = !matches!(text.get(at + 1), None | Some(b'<' | b'\n' | b'\r'));
-    (is_opened && is_filled).then_some(Separator { name_end: at, value_start: at + 1, is_colon: false })
-}
-
-/// How long the text of an element may be.
-const ELEMENT: usize = 512;
-
-/// The text of an element that is a secret: up to the next tag.
-pub(crate) fn element_text(text: &[u8], key: Key, separator: Separator) -> Option<(usize, usize)> {
-    let start = separator.value_start;
-    let near = &text[start..text.len().min(start + ELEMENT)];
-    let end = start + near.iter().position(|byte| matches!(byte, b'<' | b'\n' | b'"'))?;
-    let value = Value { start, end, next: end, is_quoted: true };
-    let is_element = key.kind.is_certain() && text[end] == b'<';
-    if is_element { secret_part(text, value, key.kind, &text[key.start..key.end]) } else { None }
 }

@@ -1,32 +1,34 @@
 //! Classes of bytes, by table. Pure.
 
 /// Letters and digits of ASCII.
-pub(crate) const ALNUM: u8 = 1;
+pub(crate) const ALNUM: u16 = 1;
 /// `_` and `-`.
-pub(crate) const JOINT: u8 = 1 << 1;
+pub(crate) const JOINT: u16 = 1 << 1;
 /// A full stop.
-pub(crate) const DOT: u8 = 1 << 2;
+pub(crate) const DOT: u16 = 1 << 2;
 /// `+` and `/`.
-pub(crate) const BASE64: u8 = 1 << 3;
+pub(crate) const BASE64: u16 = 1 << 3;
 /// `=`.
-pub(crate) const PADDING: u8 = 1 << 4;
+pub(crate) const PADDING: u16 = 1 << 4;
 /// Hexadecimal digits of either case.
-pub(crate) const HEX: u8 = 1 << 5;
+pub(crate) const HEX: u16 = 1 << 5;
 /// Digits and upper-case letters.
-pub(crate) const UPPER: u8 = 1 << 6;
+pub(crate) const UPPER: u16 = 1 << 6;
 /// White space of ASCII.
-pub(crate) const SPACE: u8 = 1 << 7;
+pub(crate) const SPACE: u16 = 1 << 7;
+/// `$`.
+pub(crate) const DOLLAR: u16 = 1 << 8;
 
 /// What most tokens consist of.
-pub(crate) const TOKEN: u8 = ALNUM | JOINT;
+pub(crate) const TOKEN: u16 = ALNUM | JOINT;
 /// Tokens of several parts.
-pub(crate) const DOTTED: u8 = TOKEN | DOT;
+pub(crate) const DOTTED: u16 = TOKEN | DOT;
 /// Both alphabets of base64, with padding.
-pub(crate) const ENCODED: u8 = TOKEN | BASE64 | PADDING;
+pub(crate) const ENCODED: u16 = TOKEN | BASE64 | PADDING;
 
-static FLAGS: [u8; 256] = flags();
+static FLAGS: [u16; 256] = flags();
 
-const fn flags() -> [u8; 256] {
+const fn flags() -> [u16; 256] {
     let mut table = [0; 256];
     let mut at = 0;
     while at < 128 {
@@ -42,6 +44,7 @@ const fn flags() -> [u8; 256] {
             b'+' | b'/' => BASE64,
             b'=' => PADDING,
             b' ' | b'\t' | b'\n' | b'\r' => SPACE,
+            b'$' => DOLLAR,
             _ => 0,
         };
         at += 1;
@@ -51,25 +54,25 @@ const fn flags() -> [u8; 256] {
 
 /// Whether a byte is of one of some classes.
 #[inline]
-pub(crate) fn is(byte: u8, classes: u8) -> bool {
+pub(crate) fn is(byte: u8, classes: u16) -> bool {
     FLAGS[byte as usize] & classes != 0
 }
 
 /// Whether the byte at a place exists and is of one of some classes.
 #[inline]
-pub(crate) fn at_is(text: &[u8], at: usize, classes: u8) -> bool {
+pub(crate) fn at_is(text: &[u8], at: usize, classes: u16) -> bool {
     text.get(at).is_some_and(|byte| is(*byte, classes))
 }
 
 /// Where the run of bytes of some classes ends that begins at a place.
 #[inline]
-pub(crate) fn run_end(text: &[u8], start: usize, classes: u8) -> usize {
+pub(crate) fn run_end(text: &[u8], start: usize, classes: u16) -> usize {
     let rest = text.get(start..).unwrap_or_default();
     start + rest.iter().position(|byte| !is(*byte, classes)).unwrap_or(rest.len())
 }
 
 /// Where the run of bytes of some classes begins that ends at a place. It looks back over `limit` bytes at most.
-pub(crate) fn run_start(text: &[u8], end: usize, classes: u8, limit: usize) -> usize {
+pub(crate) fn run_start(text: &[u8], end: usize, classes: u16, limit: usize) -> usize {
     let floor = end.saturating_sub(limit);
     let before = text.get(floor..end).unwrap_or_default();
     before.iter().rposition(|byte| !is(*byte, classes)).map_or(floor, |at| floor + at + 1)

@@ -10,7 +10,7 @@ use crate::span::Span;
 pub(crate) struct Token {
     pub(crate) prefix: String,
     /// What follows: classes of bytes.
-    pub(crate) characters: u8,
+    pub(crate) characters: u16,
     /// How much follows, at least.
     pub(crate) shortest: usize,
 }

@@ -1,8 +1,10 @@
 //! A walk over a JSON document: names and values, at any depth. Everything is told by its place in the text. Pure.
 
+use std::borrow::Cow;
+
 use crate::escapes::{self, Escapes};
 use crate::judge::secret_part;
-use crate::keys::{Kind, Names, classify, may_matter, names_secret};
+use crate::keys::{Kind, Names, classify, may_matter};
 use crate::placeholder::is_reference;
 use crate::scan::Options;
 use crate::span::{Span, has_mask, join};
@@ -11,6 +13,8 @@ use crate::values::cards;
 
 /// How deep a document may be. A deeper one is looked through as text.
 const DEEPEST: usize = 512;
+/// How long a flag may be, with its escapes.
+const LONGEST_FLAG: usize = 128;
 
 /// Looks through the text of a string, which is decoded, and says what is secret in it.
 pub(crate) type Leaf<'l> = &'l mut dyn FnMut(&[u8]) -> Vec<Span>;
@@ -59,9 +63,6 @@ pub(crate) fn walk(text: &[u8], options: &Options, leaf: Leaf<'_>) -> Option<Vec
 pub(crate) fn kind(name: &[u8], names: &Names) -> Option<Kind> {
     if !may_matter(name) && !names.is_extended() && name.is_ascii() {
         return None;
-    }
-    if names_secret(name) && names.built_in {
-        return Some(Kind::Password);
     }
     match classify(name, names)? {
         Kind::Query if name.eq_ignore_ascii_case(b"key") => Some(Kind::Name),
@@ -147,16 +148,14 @@ impl Walk<'_> {
     /// Reads a name, and what it says about the value after it.
     fn name(&mut self) -> Option<()> {
         let (start, end) = self.string()?;
-        let raw = &self.text[start..end];
-        let decoded = raw.contains(&b'\\').then(|| escapes::decode(raw, Escapes::Json));
-        let name = decoded.as_deref().unwrap_or(raw);
-        let kind = self.kind(name);
+        let name = decoded(&self.text[start..end]);
+        let kind = self.kind(&name);
         if name.len() >= 12 && kind.is_none() {
             self.look(start, end);
         }
         let frame = self.frames.last_mut()?;
         frame.kind = kind;
-        frame.is_about = frame.is_hidden && is_about_secret(name);
+        frame.is_about = frame.is_hidden && is_about_secret(&name);
         Some(())
     }
 
@@ -278,8 +277,10 @@ impl Walk<'_> {
 
     /// After a flag such as `--password` in a list of arguments, the next one is its value.
     fn flag(&mut self, start: usize, end: usize) {
-        let flag = &self.text[start..end];
-        let is_certain = flag.starts_with(b"--") && flag.len() < 64 && self.kind(flag).is_some_and(Kind::is_certain);
+        let raw = &self.text[start..end];
+        let may_be = raw.len() < LONGEST_FLAG && matches!(raw.first(), Some(b'-' | b'\\'));
+        let flag = if may_be { decoded(raw) } else { Cow::Borrowed(&b""[..]) };
+        let is_certain = flag.starts_with(b"--") && self.kind(&flag).is_some_and(Kind::is_certain);
         if let Some(frame) = self.frames.last_mut().filter(|frame| !frame.is_object) {
             frame.kind = is_certain.then_some(Kind::Secret);
         }
@@ -287,7 +288,7 @@ impl Walk<'_> {
 
     /// The name of something whose value stands beside it, before or after.
     fn named(&mut self, start: usize, end: usize) {
-        let kind = self.kind(&self.text[start..end]);
+        let kind = self.kind(&decoded(&self.text[start..end]));
         let Some(frame) = self.frames.last_mut() else { return };
         if kind.is_some_and(Kind::is_certain) {
             frame.names_secret = true;
@@ -301,16 +302,15 @@ impl Walk<'_> {
     /// The value of a name that says something.
     fn keyed(&mut self, start: usize, end: usize, kind: Kind) {
         let raw = &self.text[start..end];
-        let decoded = raw.contains(&b'\\').then(|| escapes::decode(raw, Escapes::Json));
-        let text = decoded.as_deref().unwrap_or(raw);
+        let text = decoded(raw);
         let value = Value { start: 0, end: text.len(), next: text.len(), is_quoted: true };
-        let Some((from, to)) = secret_part(text, value, kind, b"") else {
+        let Some((from, to)) = secret_part(&text, value, kind, b"") else {
             return self.look(start, end);
         };
         if let Some(id) = kind.id() {
-            let is_whole = !has_mask(text);
+            let is_whole = !has_mask(&text);
             let span = if is_whole {
-                Span::id(start, end, self.options.ids.hash(id, text))
+                Span::id(start, end, self.options.ids.hash(id, &text))
             } else {
                 Span::private(start, end)
             };
@@ -318,7 +318,7 @@ impl Walk<'_> {
             return;
         }
         let mut spans = [Span::secret(from, to)];
-        if decoded.is_some() {
+        if text.len() != raw.len() {
             escapes::translate(raw, Escapes::Json, &mut spans);
         }
         self.spans.extend(spans.into_iter().map(|span| moved(span, start)));
@@ -327,15 +327,18 @@ impl Walk<'_> {
     /// Looks through the text of a string.
     fn look(&mut self, start: usize, end: usize) {
         let raw = &self.text[start..end];
-        if !raw.contains(&b'\\') {
-            let spans = (self.leaf)(raw);
-            self.spans.extend(spans.into_iter().map(|span| moved(span, start)));
-            return;
+        let text = decoded(raw);
+        let mut spans = (self.leaf)(&text);
+        if text.len() != raw.len() {
+            escapes::translate(raw, Escapes::Json, &mut spans);
         }
-        let mut spans = (self.leaf)(&escapes::decode(raw, Escapes::Json));
-        escapes::translate(raw, Escapes::Json, &mut spans);
         self.spans.extend(spans.into_iter().map(|span| moved(span, start)));
     }
+}
+
+/// What a string of JSON stands for: it is shorter if it has escapes.
+fn decoded(raw: &[u8]) -> Cow<'_, [u8]> {
+    if raw.contains(&b'\\') { Cow::Owned(escapes::decode(raw, Escapes::Json)) } else { Cow::Borrowed(raw) }
 }
 
 fn moved(span: Span, by: usize) -> Span {

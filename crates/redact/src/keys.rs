@@ -135,7 +135,11 @@ pub(crate) fn classify(name: &[u8], names: &Names) -> Option<Kind> {
             return Some(Kind::Secret);
         }
     }
-    if names.built_in { built_in(words) } else { None }
+    match names.built_in {
+        true if names_secret(name) => Some(Kind::Password),
+        true => built_in(words),
+        false => None,
+    }
 }
 
 /// What the built-in names say.

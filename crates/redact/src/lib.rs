@@ -6,7 +6,8 @@
 //! stream     chunks
 //! layers     JSON, escapes, base64: one text within another
 //! json       names and values of a document          scan   one pass over free text
-//! assignment, value, judge, placeholder, prose            names and values in it
+//! assignment, block, call, element, multipart, prose      names and values in it
+//! value, judge, placeholder                               which part of a value is secret
 //! values/    secrets by what they look like
 //! keys       what a name says                         span   what is replaced
 //! known      names that were read
@@ -15,8 +16,11 @@
 //! A secret becomes `***`. The caller's own result never passes here.
 
 mod assignment;
+mod block;
+mod call;
 mod classes;
 mod custom;
+mod element;
 mod endings;
 mod escapes;
 mod ids;
@@ -25,6 +29,7 @@ mod judge;
 mod keys;
 mod known;
 mod layers;
+mod multipart;
 mod placeholder;
 mod prose;
 mod redactor;

@@ -72,6 +72,16 @@ pub(crate) fn is_reference(word: &[u8]) -> bool {
     }
 }
 
+/// Tags of YAML whose values say where a value comes from.
+const REFERRING_TAGS: [&[u8]; 10] =
+    [b"!secret", b"!Ref", b"!Sub", b"!GetAtt", b"!ImportValue", b"!Join", b"!ENV", b"!env", b"!include", b"!reference"];
+
+/// Whether it is a tag before a value: of a type, or one that says where the value comes from.
+pub(crate) fn is_tag(word: &[u8]) -> bool {
+    let is_type = |name: &[u8]| !name.is_empty() && name.iter().all(u8::is_ascii_lowercase);
+    REFERRING_TAGS.contains(&word) || word.strip_prefix(b"!!").is_some_and(is_type)
+}
+
 /// Whether it is an expression of a program: a call, a path of names, an index, a keyword.
 fn is_code(text: &[u8], value: Value) -> bool {
     let word = &text[value.start..value.end];

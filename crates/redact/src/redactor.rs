@@ -7,7 +7,7 @@ use crate::custom::Custom;
 use crate::ids::Ids;
 use crate::json;
 use crate::judge::secret_part;
-use crate::keys::{Names, Words, classify, names_secret};
+use crate::keys::{Names, Words, classify};
 use crate::layers::Layers;
 use crate::rules::{RuleError, Rules};
 use crate::scan::Options;
@@ -124,7 +124,7 @@ impl Redactor {
     /// Whether a field, a header or a question of this name has a secret as its value. False if redaction is off.
     pub fn names_secret(&self, name: &str) -> bool {
         let is_secret = |names| classify(name.as_bytes(), names).is_some_and(|kind| kind.id().is_none());
-        self.compiled.as_ref().is_some_and(|it| names_secret(name.as_bytes()) || is_secret(&it.options.names))
+        self.compiled.as_ref().is_some_and(|it| is_secret(&it.options.names))
     }
 
     /// The 128 bits of the hash that [`Self::id`] gives. None if redaction is off.

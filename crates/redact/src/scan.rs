@@ -1,6 +1,7 @@
 //! One pass over a text. It stops at the beginnings of words and at few other characters, and looks there, within bounds,
 //! for what each of them may begin. Pure.
 
+use crate::call;
 use crate::classes::{ALNUM, BASE64, TOKEN, run_end, run_start};
 use crate::escapes::{self, hides};
 use crate::ids::Ids;
@@ -170,6 +171,7 @@ impl Scan<'_> {
             Stop::Escape => self.after_escape(at + 1),
             Stop::Beyond => self.beyond(at),
             Stop::Plus => self.phone(at),
+            Stop::Call => self.call(at),
         }
     }
 
@@ -360,6 +362,13 @@ impl Scan<'_> {
     fn phone(&mut self, at: usize) -> usize {
         let phone = if self.options.phones { contacts::phone(self.text, at) } else { None };
         phone.map_or(at + 1, |phone| self.hide_private(phone))
+    }
+
+    fn call(&mut self, at: usize) -> usize {
+        match call::argument(self.text, at, &self.options.names, &mut self.known_names) {
+            Some(secret) => self.hide(secret),
+            None => self.phone(at),
+        }
     }
 
     /// Hides what is found at a place, if anything is.

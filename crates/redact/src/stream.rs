@@ -128,7 +128,7 @@ impl Stream {
         let context = self.text.floor_char_boundary(cut.saturating_sub(CONTEXT));
         // The context begins with a line, if one begins in it.
         let line = memchr::memchr(b'\n', &self.text.as_bytes()[context..cut.max(context + 1) - 1]);
-        let line = line.map_or(context, |at| context + at + 1);
+        let line = line.filter(|_| context > 0).map_or(context, |at| context + at + 1);
         self.text.drain(..line);
         self.held = cut - line;
         out
@@ -175,14 +175,17 @@ fn key_end(text: &[u8]) -> Option<usize> {
     Some(end)
 }
 
-/// Whether a secret may go on in the next line: a private key without its end, or a string that isn't closed.
+/// Whether a secret may go on in the next line: a private key without its end, a string that isn't closed, or what stands
+/// alone in its line, as in a block of YAML.
 fn goes_on(text: &[u8], span: &Span, cut: usize) -> bool {
     let is_last = text[span.end.min(cut)..cut].trim_ascii().is_empty();
     let secret = &text[span.start..span.end.min(cut)];
     let is_key = secret.starts_with(b"---")
         && memchr::memmem::find(&secret[secret.len().saturating_sub(80)..], b"-END").is_none();
     let is_string = span.start > 0 && matches!(text[span.start - 1], b'"' | b'\'' | b'`');
-    is_last && (is_key || is_string)
+    let line = memchr::memrchr(b'\n', &text[..span.start]).map_or(0, |at| at + 1);
+    let is_alone = text[line..span.start].iter().all(|byte| matches!(byte, b' ' | b'\t' | b'-'));
+    is_last && (is_key || is_string || is_alone)
 }
 
 /// Where lines of base64 begin that end at a place: a secret may go on in the next one.

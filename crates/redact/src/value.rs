@@ -15,41 +15,42 @@ pub(crate) struct Value {
 
 /// How far a quoted value may go on in further lines.
 const FURTHER_LINES: usize = 256;
+/// The same in quotes of three marks.
+const MANY_LINES: usize = 64 << 10;
 
-/// A quote as text has it: of which bytes, and how often it is escaped.
+/// A quote as text has it: what closes it, and how often it is escaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Quote {
-    mark: &'static [u8],
+    mark: &'static Mark,
     escapes: usize,
     length: usize,
 }
 
-const MARKS: [&[u8]; 11] = [
-    b"\"",
-    b"'",
-    b"`",
-    b"&quot;",
-    b"&#34;",
-    b"&#39;",
-    b"&apos;",
-    "“".as_bytes(),
-    "‘".as_bytes(),
-    "「".as_bytes(),
-    "『".as_bytes(),
+/// A quote: what opens and what closes it, and how far a value in it may go on in further lines.
+#[derive(Debug, PartialEq, Eq)]
+struct Mark(&'static str, &'static str, usize);
+
+/// The longest of several that begin alike is first.
+static MARKS: [Mark; 14] = [
+    Mark("\"\"\"", "\"\"\"", MANY_LINES),
+    Mark("\"\\\"\\\"", "\"\\\"\\\"", MANY_LINES),
+    Mark("'''", "'''", MANY_LINES),
+    Mark("\"", "\"", FURTHER_LINES),
+    Mark("'", "'", FURTHER_LINES),
+    Mark("`", "`", FURTHER_LINES),
+    Mark("&quot;", "&quot;", FURTHER_LINES),
+    Mark("&#34;", "&#34;", FURTHER_LINES),
+    Mark("&#39;", "&#39;", FURTHER_LINES),
+    Mark("&apos;", "&apos;", FURTHER_LINES),
+    Mark("“", "”", FURTHER_LINES),
+    Mark("‘", "’", FURTHER_LINES),
+    Mark("「", "」", FURTHER_LINES),
+    Mark("『", "』", FURTHER_LINES),
 ];
-const CLOSING: [&[u8]; 11] = [
-    b"\"",
-    b"'",
-    b"`",
-    b"&quot;",
-    b"&#34;",
-    b"&#39;",
-    b"&apos;",
-    "”".as_bytes(),
-    "’".as_bytes(),
-    "」".as_bytes(),
-    "』".as_bytes(),
-];
+
+/// What may stand before a quote: what sort of string it is, as in `b"…"`, `f'…'` and `r#"…"#`.
+const PREFIXES: [&[u8]; 17] =
+    [b"", b"b", b"r", b"f", b"u", b"L", b"@", b"$", b"N", b"R", b"#", b"br", b"rb", b"r#", b"u8", b"$@", b"br#"];
 
 fn quote(text: &[u8], at: usize) -> Option<Quote> {
     let rest = text.get(at..)?;
@@ -59,8 +60,27 @@ fn quote(text: &[u8], at: usize) -> Option<Quote> {
     if !matches!(rest.first()?, b'"' | b'\'' | b'`' | b'&' | 0xe2 | 0xe3) {
         return None;
     }
-    let found = MARKS.iter().position(|mark| rest.starts_with(mark))?;
-    Some(Quote { mark: CLOSING[found], escapes, length: escapes + MARKS[found].len() })
+    let mark = MARKS.iter().find(|mark| rest.starts_with(mark.0.as_bytes()))?;
+    Some(Quote { mark, escapes, length: escapes + mark.0.len() })
+}
+
+/// The quote that begins at a place, after what says what sort of string it is.
+fn prefixed_quote(text: &[u8], at: usize) -> Option<(usize, Quote)> {
+    let rest = text.get(at..text.len().min(at + 4)).unwrap_or_default();
+    let prefix = rest.iter().position(|byte| matches!(byte, b'"' | b'\'')).unwrap_or(0);
+    let at = at + if PREFIXES.contains(&&rest[..prefix]) { prefix } else { 0 };
+    Some((at, quote(text, at)?))
+}
+
+/// Whether a quote begins at a place.
+pub(crate) fn begins_quoted(text: &[u8], at: usize) -> bool {
+    prefixed_quote(text, at).is_some()
+}
+
+/// After spaces, of which most texts have few.
+pub(crate) fn after_spaces(text: &[u8], at: usize) -> usize {
+    let rest = text.get(at..).unwrap_or_default();
+    at + rest.iter().take(64).take_while(|byte| matches!(byte, b' ' | b'\t')).count()
 }
 
 /// The value that begins at a place, after spaces.
@@ -75,12 +95,8 @@ pub(crate) fn value(text: &[u8], at: usize, takes_line: bool) -> Option<Value> {
     {
         start += 1;
     }
-    // A letter may say what sort of string it is, as in b"…" and f'…'.
-    let is_prefixed = matches!(text.get(start), Some(b'b' | b'r' | b'f' | b'u' | b'L' | b'@' | b'$'))
-        && matches!(text.get(start + 1), Some(b'"' | b'\''));
-    let quote_at = start + usize::from(is_prefixed);
-    match quote(text, quote_at) {
-        Some(quote) => Some(quoted(text, quote_at, quote)),
+    match prefixed_quote(text, start) {
+        Some((at, quote)) => Some(quoted(text, at, quote)),
         None => unquoted(text, start, takes_line),
     }
 }
@@ -113,14 +129,15 @@ fn is_emphasis(before: &[u8]) -> bool {
 
 fn quoted(text: &[u8], at: usize, quote: Quote) -> Value {
     let start = at + quote.length;
-    let mark = quote.mark;
+    let Mark(_, mark, further) = *quote.mark;
+    let mark = mark.as_bytes();
     let (mut from, mut limit) = (start, text.len());
     let mut line = None;
     while let Some(found) = memchr::memchr2(mark[0], b'\n', &text[from..limit]).map(|it| from + it) {
         from = found + 1;
         if text[found] == b'\n' {
             line.get_or_insert(found);
-            limit = limit.min(line.unwrap_or(found) + FURTHER_LINES);
+            limit = limit.min(line.unwrap_or(found) + further);
             from = from.min(limit);
             continue;
         }
@@ -131,9 +148,9 @@ fn quoted(text: &[u8], at: usize, quote: Quote) -> Value {
             return Value { start, end, next: found + mark.len(), is_quoted: true };
         }
     }
-    let line = line.unwrap_or(text.len());
-    // Nothing closes it: the text was cut short.
-    Value { start, end: line, next: line, is_quoted: true }
+    // Nothing closes it: the text was cut short. Quotes of three marks are there for further lines.
+    let end = if further == MANY_LINES { limit } else { line.unwrap_or(text.len()) };
+    Value { start, end, next: end, is_quoted: true }
 }
 
 fn unquoted(text: &[u8], start: usize, takes_line: bool) -> Option<Value> {
@@ -141,10 +158,42 @@ fn unquoted(text: &[u8], start: usize, takes_line: bool) -> Option<Value> {
     (end > start).then_some(Value { start, end, next: end, is_quoted: false })
 }
 
-/// Where the line ends, or the quotes around it.
+/// Where the line ends, or the quotes around it. Quotes around the value of a parameter belong to it, as in
+/// `Digest username="x", response="y"`, and so does a further line after such a parameter and a comma.
 pub(crate) fn line_end(text: &[u8], start: usize) -> usize {
-    let end = (start..text.len()).find(|at| ends_line(text, *at)).unwrap_or(text.len());
+    let (mut at, mut end) = (start, text.len());
+    while let Some(found) = (at..text.len()).find(|at| ends_line(text, *at)) {
+        match parameter_end(&text[start..], found - start) {
+            Some(next) => at = start + next,
+            None => {
+                end = found;
+                break;
+            }
+        }
+    }
     start + text[start..end].trim_ascii_end().len()
+}
+
+/// How long the value of a parameter may be.
+const PARAMETER: usize = 512;
+
+/// Where a parameter ends whose quoted value begins at a place, with the comma and the line break after it.
+fn parameter_end(text: &[u8], at: usize) -> Option<usize> {
+    let before = &text[at.saturating_sub(48)..at];
+    let name = before.trim_ascii_end().strip_suffix(b"=")?.trim_ascii_end();
+    let letters =
+        name.iter().rev().take_while(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'-')).count();
+    let is_name = letters > 0 && matches!(name[..name.len() - letters].last(), Some(b' ' | b',' | b'\t'));
+    let mark = if text[at] == b'\\' { &text[at..text.len().min(at + 2)] } else { &text[at..=at] };
+    let inner = at + mark.len();
+    let near = text.get(inner..text.len().min(inner + PARAMETER)).filter(|_| is_name && mark.ends_with(b"\""))?;
+    let end = inner + memchr::memmem::find(near, mark)? + mark.len();
+    let rest = &text[end..];
+    if let Some(rest) = rest.strip_prefix(b",") {
+        let spaces = rest.iter().take(64).take_while(|byte| byte.is_ascii_whitespace()).count();
+        return Some(end + 1 + spaces);
+    }
+    (rest.is_empty() || ends_line(text, end) || rest.starts_with(b" ")).then_some(end)
 }
 
 /// Whether a byte ends the line, or the quotes around it.

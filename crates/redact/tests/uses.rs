@@ -285,3 +285,138 @@ fn a_parameter_that_is_no_secret_does_not_hide_the_next_one() {
     assert_eq!(redactor.text(text), "https://x.example/?key=a&code=1&sig=***&auth=no");
     assert_eq!(redactor.text("name: x, name: DB_PASSWORD, value: hunter2"), "name: x, name: DB_PASSWORD, value: ***");
 }
+
+/// Asserts what texts become, and that this stays as it is.
+fn assert_redacted(cases: &[(&str, &str)]) {
+    let redactor = Redactor::default();
+    for (text, redacted) in cases {
+        assert_eq!(redactor.text(text), *redacted, "{text}");
+        assert_eq!(redactor.text(redacted), *redacted, "again: {redacted}");
+    }
+}
+
+#[test]
+fn a_value_below_its_name_is_hidden() {
+    assert_redacted(&[
+        ("password: |\n  hunter2-x\nuser: bob", "password: |\n  ***\nuser: bob"),
+        ("db:\n  password: >-\n    correct horse\n\n    battery\n  port: 1", "db:\n  password: >-\n    ***\n  port: 1"),
+        (
+            "- password: |2+ # folded\r\n    hunter2\r\n  user: bob",
+            "- password: |2+ # folded\r\n    ***\r\n  user: bob",
+        ),
+        ("password:\n  hunter2x\nuser: bob", "password:\n  ***\nuser: bob"),
+        (
+            "password: # of the database\n\n  \"hunter2\"\nuser: bob",
+            "password: # of the database\n\n  \"***\"\nuser: bob",
+        ),
+        ("passwords:\n  - hunter2x\n  - 'other'\nuser: bob", "passwords:\n  - ***\nuser: bob"),
+        ("tokens:\napi_keys:\n- aB3dE5fG7\n- x\nuser: bob", "tokens:\napi_keys:\n- ***\nuser: bob"),
+        ("passwords: [hunter2x, other]", "passwords: [***]"),
+        ("password: !!str hunter2", "password: !!str ***"),
+        ("password: &db hunter2 # x", "password: &db *** # x"),
+        ("password: !!str &db >-\n  hunter2\nx: 1", "password: !!str &db >-\n  ***\nx: 1"),
+        (r#"text="password: |\n  hunter2\nuser: bob""#, r#"text="password: |\n  ***\nuser: bob""#),
+        ("const API_KEY: &str =\n    \"hunter2\";", "const API_KEY: &str =\n    \"***\";"),
+        ("password = \"\"\"\nhunter2\n\"\"\"\nuser = 1", "password = \"\"\"***\"\"\"\nuser = 1"),
+        ("password = '''hunter2'''", "password = '''***'''"),
+    ]);
+}
+
+#[test]
+fn what_stands_below_a_name_and_is_no_secret_stays() {
+    for text in [
+        "password: |\n  Enter the password of your account.\nuser: bob",
+        "password: |\nuser: bob\n",
+        "password:\n  type: string\n  description: Of the user\n",
+        "Args:\n    password:\n        The password of the user, e.g. abc123x.\n    token: (str)\n",
+        "secrets:\n  - db_password\n  - source: server-2025\n",
+        "secrets: |\n  GIT_TOKEN=${{ secrets.GIT_TOKEN }}\n  NPM_TOKEN=$NPM_TOKEN\n",
+        "password: ['', Validators.required, Validators.minLength(8)]",
+        "password: [\"required\", \"string\", \"min:10\"]",
+        "fn f(token: &mut Lexer2, password: &str) {}",
+        "| password: | the secret |\n|---|---|\n  x123456",
+        "password:\n  <redacted>\ntoken:\n  (optional)\n",
+        "password: !secret db_password\n",
+        "  token:\n    process.env.API_TOKEN2,\n",
+    ] {
+        let redacted = Redactor::default().text(text).into_owned();
+        assert_eq!(redacted, text);
+    }
+}
+
+#[test]
+fn a_value_in_an_element_a_form_or_a_part_is_hidden() {
+    assert_redacted(&[
+        ("<password><![CDATA[a<b>&]]></password>", "<password><![CDATA[***]]></password>"),
+        (
+            "<a>\n <password>\n  <![CDATA[hunter2]]>\n </password></a>",
+            "<a>\n <password>\n  <![CDATA[***]]>\n </password></a>",
+        ),
+        ("<s:Password Type=\"x:y\">hunter2</s:Password>", "<s:Password Type=\"x:y\">***</s:Password>"),
+        ("<password>\n  hunter2\n</password>", "<password>\n  ***\n</password>"),
+        ("user[password]=hunter2&a=b", "user[password]=***&a=b"),
+        ("a=b&user[0][password][]=hunter2&b=c", "a=b&user[0][password][]=***&b=c"),
+        ("user%5Bpassword%5D=hunter2&a=b", "user%5Bpassword%5D=***&a=b"),
+        ("passwords[0]=hunter2&a=b", "passwords[0]=***&a=b"),
+        (
+            "--X\r\nContent-Disposition: form-data; name=\"password\"\r\n\r\nhunter2\r\n--X\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\nb\r\n--X--",
+            "--X\r\nContent-Disposition: form-data; name=\"password\"\r\n\r\n***\r\n--X\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\nb\r\n--X--",
+        ),
+        (
+            "content-disposition: form-data; name=token; filename=\"t.txt\"\nContent-Type: text/plain\n\none\ntwo\n--X",
+            "content-disposition: form-data; name=token; filename=\"t.txt\"\nContent-Type: text/plain\n\n***\n--X",
+        ),
+        (
+            "Authorization: Digest username=\"bob\", realm=\"r\",\r\n  response=\"6629fae4\", cnonce=\"0a4f\"\r\nHost: x",
+            "Authorization: Digest ***\r\nHost: x",
+        ),
+        (
+            "curl -H \"Authorization: Digest username=\\\"bob\\\", response=\\\"6629\\\"\" -v",
+            "curl -H \"Authorization: Digest ***\" -v",
+        ),
+        (
+            "curl -H \"Authorization: Basic YWJjOmQ=\" -H \"Accept: a\"",
+            "curl -H \"Authorization: Basic ***\" -H \"Accept: a\"",
+        ),
+        ("name=%E5%AF%86%E7%A0%81&value=hunter2", "name=%E5%AF%86%E7%A0%81&value=***"),
+        ("x access_token$production$1yp8k2q9$7a1c2d3e4f5a6b7c8d9e0f1a2b3c4d5e y", "x *** y"),
+    ]);
+    let json = r#"{"name": "\u5bc6\u7801", "value": "hunter2"}"#;
+    assert_eq!(Redactor::default().json(json.as_bytes()), json.replace("hunter2", "***"));
+    let list = r#"["\u002d-p\u0061ssword", "hunter2"]"#;
+    assert_eq!(Redactor::default().json(list.as_bytes()), list.replace("hunter2", "***"));
+}
+
+#[test]
+fn a_string_in_code_is_hidden_by_the_name_that_it_is_given_to() {
+    assert_redacted(&[
+        ("password: str = 'hunter'", "password: str = '***'"),
+        ("let password: string = \"hunter\";", "let password: string = \"***\";"),
+        ("let apiKey: String? = \"hunter\"", "let apiKey: String? = \"***\""),
+        ("const API_KEY: &'static str = r#\"hunter\"#;", "const API_KEY: &'static str = r#\"***\"#;"),
+        ("token: Optional[str] = Field(\"x\")", "token: Optional[str] = Field(\"x\")"),
+        ("private token: string | null = `hunter`", "private token: string | null = `***`"),
+        (
+            "let password: SecretString = SecretString::from(\"hunter\");",
+            "let password: SecretString = SecretString::from(\"***\");",
+        ),
+        ("var password string = \"hunter\"", "var password string = \"***\""),
+        ("var password = []byte(\"hunter\")", "var password = []byte(\"***\")"),
+        ("private static final String PASSWORD = \"hunter\";", "private static final String PASSWORD = \"***\";"),
+        ("char password[16] = \"hunter\";", "char password[16] = \"***\";"),
+        ("password: Final = b\"hunter\"", "password: *** = b\"***\""),
+        ("os.Setenv(\"API_SECRET\", \"hunter\")", "os.Setenv(\"API_SECRET\", \"***\")"),
+        (
+            "env::set_var(\n    \"API_SECRET\",\n    \"hunter\",\n);",
+            "env::set_var(\n    \"API_SECRET\",\n    \"***\",\n);",
+        ),
+        ("System.setProperty(\"db.password\", \"hunter\");", "System.setProperty(\"db.password\", \"***\");"),
+        ("define('DB_PASSWORD', 'hunter');", "define('DB_PASSWORD', '***');"),
+        ("putenv(\"API_SECRET=hunter\")", "putenv(\"API_SECRET=***\")"),
+        ("os.environ[\"API_SECRET\"] = \"hunter\"", "os.environ[\"API_SECRET\"] = \"***\""),
+        ("process.env.API_SECRET = 'hunter'", "process.env.API_SECRET = '***'"),
+        ("config.set('db', 'password', 'hunter2x')", "config.set('db', 'password', '***')"),
+        ("map.put(\"token\", \"aB3dE5fG7\")", "map.put(\"token\", \"***\")"),
+        ("h.Set(\"Authorization\", \"Bearer hunter2x\")", "h.Set(\"Authorization\", \"Bearer ***\")"),
+    ]);
+}

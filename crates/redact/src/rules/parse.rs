@@ -158,7 +158,7 @@ fn token_key(token: &mut Token, key: &str, value: Value) -> Result<()> {
     Ok(())
 }
 
-fn characters(name: &str) -> Result<u8> {
+fn characters(name: &str) -> Result<u16> {
     Ok(match name {
         "alnum" => ALNUM,
         "hex" => HEX,

@@ -3,10 +3,11 @@
 use super::{SKIPPED, Scan};
 use crate::assignment::{self, Key, Separator};
 use crate::classes::{ALNUM, run_start};
+use crate::judge::secret_part;
 use crate::keys::Kind;
 use crate::span::{Mask, Span, has_mask};
-use crate::value;
 use crate::values::urls;
+use crate::{block, element, multipart, value};
 
 /// How far the value stands from its name in `name: TOKEN, value: x`.
 const BESIDE: usize = 160;
@@ -28,8 +29,11 @@ impl Scan<'_> {
 
     pub(super) fn assignment(&mut self, at: usize) -> usize {
         let Some(separator) = assignment::separator(self.text, at) else { return at + 1 };
-        let Some(key) = self.key(separator) else { return at + 1 };
-        self.assigned(at, key, separator)
+        if let Some(key) = self.key(separator) {
+            return self.assigned(at, key, separator);
+        }
+        let typed = assignment::after_type(self.text, separator);
+        typed.and_then(|typed| Some(self.assigned(at, self.key(typed)?, typed))).unwrap_or(at + 1)
     }
 
     fn key(&mut self, separator: Separator) -> Option<Key> {
@@ -40,10 +44,7 @@ impl Scan<'_> {
     fn assigned(&mut self, at: usize, key: Key, separator: Separator) -> usize {
         let key = match key.kind {
             Kind::Name if at < self.values_from => return at + 1,
-            Kind::Name => {
-                self.name(key, separator.value_start);
-                return at + 1;
-            }
+            Kind::Name => return self.name(key, separator.value_start).unwrap_or(at + 1),
             Kind::Value if at < self.beside_end => Key { kind: Kind::Secret, ..key },
             Kind::Value => {
                 self.value_before = Some(separator.value_start);
@@ -55,6 +56,20 @@ impl Scan<'_> {
         if !is_certain && at < self.values_from {
             return at + 1;
         }
+        let (next, typed) = match key.kind.is_certain() {
+            true => match block::below(self.text, key, separator) {
+                Some(secret) => return self.hide(secret),
+                None => (self.value(at, key, separator), assignment::typed(self.text, separator)),
+            },
+            false => (self.value(at, key, separator), None),
+        };
+        typed.map_or(next, |typed| self.value(next, key, typed))
+    }
+
+    /// Hides the value after a separator, and goes on after it.
+    fn value(&mut self, at: usize, key: Key, separator: Separator) -> usize {
+        let value_start = assignment::unwrapped(self.text, separator.value_start);
+        let separator = Separator { value_start, ..separator };
         let Some(verdict) = self.known_values.verdict(self.text, key, separator) else {
             self.skip_values(separator.value_start);
             return at + 1;
@@ -97,20 +112,28 @@ impl Scan<'_> {
     }
 
     /// The name of something: its value may stand beside it.
-    fn name(&mut self, key: Key, value_start: usize) {
+    fn name(&mut self, key: Key, value_start: usize) -> Option<usize> {
         let before = self.value_before.take();
         let near = &self.text[..self.text.len().min(value_start + 56)];
-        let Some(name) = value::value(near, value_start, false) else { return };
+        let name = value::value(near, value_start, false)?;
         if name.end - name.start > LONGEST_NAME {
-            return self.skip_values(value_start);
+            self.skip_values(value_start);
+            return None;
         }
-        let kind = self.known_names.kind(near, name.start, name.end, &self.options.names);
-        if kind.is_some_and(Kind::is_certain) {
+        let kind = self.known_names.kind(near, name.start, name.end, &self.options.names)?;
+        if let Some(part) = multipart::part(self.text, key, name) {
+            return secret_part(self.text, part, kind, b"").map(|secret| self.hide(secret));
+        }
+        if kind.is_certain() {
+            if let Some(text) = element::text_by_attribute(self.text, name, kind) {
+                return Some(self.hide(text));
+            }
             self.beside_end = name.end + BESIDE;
             if let Some(secret) = before.and_then(|before| self.value_that_ends(before, key.end)) {
                 self.hide(secret);
             }
         }
+        None
     }
 
     /// The value that begins at a place, if nothing but quotes, commas and spaces stands between it and a name.
@@ -125,9 +148,9 @@ impl Scan<'_> {
     }
 
     pub(super) fn element(&mut self, at: usize) -> usize {
-        let Some(separator) = assignment::element(self.text, at) else { return at + 1 };
+        let Some(separator) = element::element(self.text, at) else { return at + 1 };
         let Some(key) = self.key(separator) else { return at + 1 };
-        match assignment::element_text(self.text, key, separator) {
+        match element::text(self.text, key, separator) {
             Some(text) => self.hide(text),
             None => self.assigned(at, key, separator),
         }

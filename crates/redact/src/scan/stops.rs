@@ -22,6 +22,7 @@ pub(super) enum Stop {
     Escape,
     Beyond,
     Plus,
+    Call,
 }
 
 static STOPS: [Stop; 256] = stops();
@@ -41,7 +42,8 @@ const fn stops() -> [Stop; 256] {
             b'>' => Stop::Angle,
             b'~' => Stop::Tilde,
             b'$' => Stop::Dollar,
-            b'+' | b'(' => Stop::Plus,
+            b'+' => Stop::Plus,
+            b'(' => Stop::Call,
             0x1b => Stop::Escape,
             0x80..=0xff => Stop::Beyond,
             _ => Stop::None,

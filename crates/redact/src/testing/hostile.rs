@@ -59,6 +59,35 @@ pub fn hostile(length: usize) -> Vec<(String, String)> {
         "password is ",
         "the password is not ",
         "password: ",
+        "password: |\n ",
+        "password: >-\n  the a is\n",
+        "password:\n  ",
+        "password:\n- ",
+        "password:\n- a: b\n",
+        "password: [",
+        "password: [a1b2c3,",
+        "password: &a ",
+        "password: !!str &a ",
+        "password: string = ",
+        "password: a ",
+        "password=\"\"\"",
+        "password=\"\"\"\n",
+        "password='''\n\"",
+        "password=String::from(\"",
+        "(\"password\", ",
+        "(\"password\", \"",
+        "(\"a\", \"b\", \"password\", ",
+        "(\"",
+        "a[password]=",
+        "a[0][1][2]=",
+        "form-data; name=\"password\"",
+        "form-data; name=\"password\"\n\n",
+        "<password><![CDATA[",
+        "<password a=\"\">",
+        "<password>\n",
+        "\">",
+        "Authorization: Digest a=\"",
+        "Authorization: a=\"b\",\n ",
         "password=",
         "password=(",
         "password=\"",
@@ -222,6 +251,8 @@ pub fn hostile(length: usize) -> Vec<(String, String)> {
     texts.extend([1, 2, 4, 6, 12].map(|depth| (format!("JSON in JSON, {depth} deep"), nested(depth))));
     let levels: String = (0..length / 64).map(|at| format!("auth={}\"x ", "\\".repeat(at % 60))).collect();
     texts.push(("quotes of many levels".to_owned(), levels));
+    let block = |at: usize| format!("{}password: |\n", " ".repeat(at % 150));
+    texts.push(("blocks in blocks".to_owned(), (0..length / 80).map(block).collect()));
     let mut random = Random::new(7);
     texts.push(("random letters".to_owned(), random.text(super::random::ALNUM, length)));
     texts.push(("random ASCII".to_owned(), (0..length).map(|_| char::from(32 + random.below(95) as u8)).collect()));

@@ -74,7 +74,7 @@ fn prose(random: &mut Random) -> String {
     (0..count).map(|_| *random.pick(&PROSE)).collect::<Vec<_>>().join(" ")
 }
 
-const CODE: [&str; 50] = [
+const CODE: [&str; 68] = [
     "token = get_token()",
     "let token = lexer.next_token()?;",
     "password = getpass.getpass(\"Password: \")",
@@ -123,6 +123,24 @@ const CODE: [&str; 50] = [
     "/usr/lib/python3.12/site-packages/requests/auth.py:86",
     "at Object.<anonymous> (/app/node_modules/token-types/lib/index.js:12:34)",
     "thread 'main' panicked at src/main.rs:10:5: index out of bounds",
+    "def f(password: str, token: Optional[str] = None) -> bool:",
+    "let token: Token<'_> = self.next()?;",
+    "password?: string;",
+    "password: str = Field(default=None, min_length=8)",
+    "const token: string = localStorage.getItem(\"token\");",
+    "os.Setenv(\"API_KEY\", apiKey)",
+    "os.getenv(\"API_KEY\", \"\")",
+    "t(\"password\", \"Password\")",
+    "errors.add(\"password\", \"is too short\")",
+    "if field in (\"password\", \"token\", \"api_key\"):",
+    "if (token === '=') { count[token] = count[token] + 1; }",
+    "password: |\n  Enter the password of your account.\nuser: bob\n",
+    "password:\n  type: string\n  format: password\n",
+    "secrets:\n  - db_password\n  - api_token\n",
+    "const schema = { password: [required(), minLength(8)], token: [] };",
+    "Vec<Token>\n    where T: Into<Token>",
+    "<input name=\"password\" type=\"password\"> <token class=\"x\"/>",
+    "Authorization: Digest <credentials>",
     "-----BEGIN PUBLIC KEY-----",
     "-----BEGIN CERTIFICATE-----",
 ];

@@ -130,7 +130,7 @@ const NAMES: [&str; 24] = [
 type Place = (&'static str, fn(&mut Random, &str, &str) -> String, bool);
 
 /// Places that give a name to what stands there. The name, and the secret.
-const NAMED: [Place; 22] = [
+const NAMED: [Place; 32] = [
     ("JSON field", |r, name, secret| format!("{{{}: {}, \"n\": {}}}", json(name), json(secret), r.below(9)), true),
     (
         "nested JSON field",
@@ -173,6 +173,41 @@ const NAMED: [Place; 22] = [
     ),
     ("YAML", |_, name, secret| format!("db:\n  {name}: {}\n  port: 5432\n", secret.replace('\n', "\\n")), false),
     ("quoted YAML", |_, name, secret| format!("  {name}: {}\n", json(secret)), false),
+    (
+        "YAML block",
+        |_, name, secret| format!("db:\n  {name}: |\n    {}\n  port: 5432\n", secret.replace('\n', "\n    ")),
+        false,
+    ),
+    (
+        "YAML block in JSON",
+        |_, name, secret| {
+            let block = format!("{name}: >-\n  {}\nport: 5432\n", secret.replace('\n', "\n  "));
+            format!("{{\"file\": {}}}", json(&block))
+        },
+        true,
+    ),
+    ("YAML below", |_, name, secret| format!("db:\n  {name}:\n    {}\n  port: 5432\n", json(secret)), false),
+    ("YAML tag", |_, name, secret| format!("db:\n  {name}: !!str {}\n  port: 5432\n", json(secret)), false),
+    (
+        "TOML in lines",
+        |_, name, secret| format!("[server]\n{} = \"\"\"\n{secret}\n\"\"\"\nport = 1\n", name.replace('.', "_")),
+        false,
+    ),
+    ("CDATA", |_, name, secret| format!("<a><{name} b=\"c\"><![CDATA[{secret}]]></{name}></a>"), false),
+    ("nested form", |_, name, secret| format!("grant=x&user[{name}]={}&scope=all", percent(secret)), false),
+    (
+        "part of a form",
+        |_, name, secret| {
+            format!("--X\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{secret}\r\n--X--\r\n")
+        },
+        false,
+    ),
+    (
+        "typed variable",
+        |_, name, secret| format!("let {}: string = {};\n", name.replace(['-', '.'], "_"), json(secret)),
+        false,
+    ),
+    ("call", |_, name, secret| format!("os.Setenv({}, {})\n", json(name), json(secret)), false),
     ("TOML", |_, name, secret| format!("[server]\n{} = {}\n", name.replace('.', "_"), json(secret)), false),
     ("shell", |_, name, secret| format!("export {}={} && ./run", name.replace(['-', '.'], "_"), quoted(secret)), false),
     ("flag", |_, name, secret| format!("tool --{} {} --verbose", name.replace(['_', '.'], "-"), quoted(secret)), false),

@@ -11,7 +11,7 @@ const LOOKED_AT: usize = 24;
 /// The length of lines in which long runs are wrapped.
 const WRAPPED: std::ops::RangeInclusive<usize> = 60..=76;
 
-const CHARACTERS: u8 = ALNUM | BASE64 | JOINT;
+const CHARACTERS: u16 = ALNUM | BASE64 | JOINT;
 
 /// What stands in the table for a byte of neither alphabet.
 const NONE: u8 = 64;

@@ -1,6 +1,6 @@
 //! What a token with a prefix looks like.
 
-use crate::classes::{ALNUM, BASE64, DOT, HEX, PADDING, TOKEN, UPPER};
+use crate::classes::{ALNUM, BASE64, DOLLAR, DOT, HEX, PADDING, TOKEN, UPPER};
 
 /// What the rest of a token consists of.
 #[derive(Debug, Clone, Copy)]
@@ -12,18 +12,21 @@ pub(in crate::values::providers) enum Set {
     Token,
     /// A token with full stops and padding.
     Dotted,
+    /// Tokens with `$` between them.
+    Dollars,
     /// Base64, of either alphabet.
     Base64,
 }
 
 impl Set {
-    pub(in crate::values::providers) fn classes(self) -> u8 {
+    pub(in crate::values::providers) fn classes(self) -> u16 {
         match self {
             Self::Alnum => ALNUM,
             Self::Hex => HEX,
             Self::Upper => UPPER,
             Self::Token => TOKEN,
             Self::Dotted => TOKEN | DOT | PADDING,
+            Self::Dollars => TOKEN | DOLLAR,
             Self::Base64 => TOKEN | BASE64 | PADDING | DOT,
         }
     }

@@ -4,7 +4,7 @@
 
 use super::prefix::Look::{Any, Dense, Exact, Mixed};
 use super::prefix::Prefix;
-use super::prefix::Set::{Alnum, Base64, Dotted, Hex, Token, Upper};
+use super::prefix::Set::{Alnum, Base64, Dollars, Dotted, Hex, Token, Upper};
 
 pub(super) const SERVICES: &[Prefix] = &[
     // Code.
@@ -156,7 +156,7 @@ pub(super) const SERVICES: &[Prefix] = &[
     ("sq0csp-", Token, 30, Any),
     ("sq0idp-", Token, 20, Any),
     ("sq0csb-", Token, 20, Any),
-    ("access_token$", Dotted, 20, Mixed),
+    ("access_token$", Dollars, 20, Mixed),
     ("shpat_", Hex, 24, Any),
     ("shpca_", Hex, 24, Any),
     ("shppa_", Hex, 24, Any),

@@ -1,0 +1,273 @@
+//! Values that stand below their name, as in YAML: a block after `|` or `>`, a list, or one value in the next line. Also
+//! those after `&anchor` or `!!tag`. Pure.
+
+use crate::assignment::{Key, Separator};
+use crate::judge::secret_part;
+use crate::keys::Kind;
+use crate::placeholder::{is_reference, is_state};
+use crate::value::{Value, after_spaces, begins_quoted, value};
+use crate::values::looks;
+
+/// How far the line of a name begins before the separator.
+const LINE: usize = 160;
+/// How much is looked at, to decide.
+const DECIDES: usize = 384;
+/// How long an anchor or a tag is.
+const PROPERTY: usize = 64;
+
+/// What looks like an anchor and is code.
+const NOT_PROPERTIES: [&[u8]; 5] = [b"&mut", b"&dyn", b"&const", b"&self", b"&&"];
+
+/// The value below a name, or after its anchor and tag, or a list: from and to, in the text.
+pub(crate) fn below(text: &[u8], key: Key, separator: Separator) -> Option<(usize, usize)> {
+    let mut at = after_spaces(text, separator.value_start);
+    let near = &text[..text.len().min(at + DECIDES)];
+    match near.get(at)? {
+        b'[' => return flow_list(text, near, at + 1, key),
+        b'\n' | b'\r' | b'\\' | b'|' | b'>' | b'&' | b'!' | b'#' => {}
+        _ => return None,
+    }
+    let mut is_block = false;
+    if separator.is_colon {
+        let value_start = after_properties(near, at);
+        let indicator = after_indicator(near, value_start);
+        let end = after_comment(near, indicator.unwrap_or(value_start));
+        if value_start > at && line_break(text, end) == 0 {
+            return inline(near, key, value_start);
+        }
+        (at, is_block) = (end, indicator.is_some());
+    }
+    let lines = Lines::new(text, separator.name_end, at)?;
+    match text.get(lines.first.1)? {
+        _ if is_block => lines.block(key),
+        b'-' if separator.is_colon => lines.list(key),
+        _ => lines.next_line(key, separator.is_colon),
+    }
+}
+
+/// How long a list in brackets may be.
+const LIST: usize = 4 << 10;
+
+/// The items of a list in brackets, if one of them looks like a secret.
+fn flow_list(text: &[u8], near: &[u8], start: usize, key: Key) -> Option<(usize, usize)> {
+    let items = &near[start..];
+    let items = &items[..memchr::memchr(b']', items).unwrap_or(items.len())];
+    let is_plain = |item: &[u8]| !item.iter().any(|byte| matches!(byte, b':' | b'|' | b'(' | b'{' | b'['));
+    let is_item = |item: &[u8]| is_secret_word(item.trim_ascii(), key) && item.iter().any(u8::is_ascii_digit);
+    let is_list = items.split(|byte| *byte == b',').all(is_plain) && items.split(|byte| *byte == b',').any(is_item);
+    let length = memchr::memchr(b']', &text[start..text.len().min(start + LIST)]).filter(|_| is_list)?;
+    Some((after_spaces(text, start), start + text[start..start + length].trim_ascii_end().len()))
+}
+
+/// After the anchor and the tag of a value.
+fn after_properties(text: &[u8], mut at: usize) -> usize {
+    for _ in 0..2 {
+        let rest = &text[at.min(text.len())..];
+        let belongs = |byte: &u8| {
+            byte.is_ascii_alphanumeric()
+                || matches!(byte, b'_' | b'-' | b'.' | b':' | b'/' | b'!' | b'<' | b'>' | b',' | b'&')
+        };
+        let length = rest.iter().take(PROPERTY).take_while(|byte| belongs(byte)).count();
+        let is_property = length > 1 && matches!(rest[0], b'&' | b'!') && !NOT_PROPERTIES.contains(&&rest[..length]);
+        if !is_property || !matches!(rest.get(length), Some(b' ' | b'\t' | b'\n' | b'\r' | b'\\')) {
+            break;
+        }
+        at = after_spaces(text, at + length);
+    }
+    at
+}
+
+/// After the `|` or `>` of a block.
+fn after_indicator(text: &[u8], at: usize) -> Option<usize> {
+    let rest = text.get(at..)?.strip_prefix(b"|").or_else(|| text[at..].strip_prefix(b">"))?;
+    let length = rest.iter().take(2).take_while(|byte| matches!(byte, b'+' | b'-' | b'0'..=b'9')).count();
+    Some(at + 1 + length)
+}
+
+/// After a comment, at the end of the line.
+fn after_comment(text: &[u8], at: usize) -> usize {
+    let at = after_spaces(text, at);
+    if text.get(at) != Some(&b'#') {
+        return at;
+    }
+    (at..text.len()).find(|at| line_break(text, *at) > 0).unwrap_or(text.len())
+}
+
+/// The value after an anchor or a tag, in the same line.
+fn inline(text: &[u8], key: Key, start: usize) -> Option<(usize, usize)> {
+    let found = value(text, start, false)?;
+    let next = after_spaces(text, found.next);
+    let is_last = matches!(text.get(next), None | Some(b'#' | b',' | b'}')) || line_break(text, next) > 0;
+    if is_last { secret_part(text, found, key.kind, &text[key.start..key.end]) } else { None }
+}
+
+/// How long the end of a line at a place is, also if it is escaped. 0: there is none.
+fn line_break(text: &[u8], at: usize) -> usize {
+    match text.get(at..).unwrap_or_default() {
+        [b'\\', b'r', b'\\', b'n', ..] => 4,
+        [b'\r', b'\n', ..] | [b'\\', b'n', ..] => 2,
+        [b'\n', ..] => 1,
+        _ => 0,
+    }
+}
+
+/// The lines below a name.
+struct Lines<'t> {
+    text: &'t [u8],
+    /// Whether ends of lines are escaped.
+    is_escaped: bool,
+    /// The column of the name.
+    column: usize,
+    /// The first line that has something: where it begins, and its text.
+    first: (usize, usize),
+}
+
+impl<'t> Lines<'t> {
+    /// The lines after a name, whose own line ends at a place.
+    fn new(text: &'t [u8], name_end: usize, end: usize) -> Option<Self> {
+        let length = line_break(text, end);
+        let mut lines = Self { text, is_escaped: text.get(end) == Some(&b'\\'), column: 0, first: (0, 0) };
+        let before = &text[name_end.saturating_sub(LINE)..name_end];
+        let line = before.iter().enumerate().rposition(|(at, _)| line_break(before, at) > 0);
+        let line = match line {
+            Some(at) => &before[at + line_break(before, at)..],
+            None if before.len() < LINE => before,
+            None => return None,
+        };
+        lines.column = line.iter().take_while(|byte| matches!(byte, b' ' | b'-')).count();
+        let mut start = end + length;
+        for _ in 0..3 {
+            let begin = after_spaces(text, start);
+            let blank = line_break(text, begin);
+            if blank == 0 {
+                lines.first = (start, begin);
+                return (length > 0 && begin < text.len()).then_some(lines);
+            }
+            start = begin + blank;
+        }
+        None
+    }
+
+    /// Where a line ends: at its break, or at the quote around lines with escapes.
+    fn end(&self, start: usize) -> usize {
+        let rest = &self.text[start..];
+        let length = if self.is_escaped {
+            let ends = |at: usize| matches!(rest[at..], [b'"' | b'\n', ..] | [b'\\', b'n' | b'r' | b'"', ..]);
+            memchr::memchr3_iter(b'"', b'\n', b'\\', rest).find(|at| ends(*at))
+        } else {
+            memchr::memchr(b'\n', rest)
+        };
+        start + length.unwrap_or(rest.len())
+    }
+
+    /// Where the lines of a text end that belong to the value, by their text and their column. Blank ones may stand between.
+    fn last(&self, text: &[u8], belongs: impl Fn(&[u8], usize) -> bool) -> usize {
+        let (mut start, mut last) = (self.first.0, self.first.1);
+        while start < text.len() {
+            let begin = start + text[start..].iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+            let end = self.end(begin).min(text.len());
+            let line = text[begin..end].trim_ascii_end();
+            if !line.is_empty() && !belongs(line, begin - start) {
+                break;
+            }
+            if !line.is_empty() {
+                last = begin + line.len();
+            }
+            match line_break(text, end) {
+                0 => break,
+                length => start = end + length,
+            }
+        }
+        last
+    }
+
+    /// The value, if its first lines are a secret. What belongs to it ends further down.
+    fn judged(
+        &self,
+        belongs: impl Fn(&[u8], usize) -> bool,
+        is_secret: impl FnOnce(&[&[u8]]) -> bool,
+    ) -> Option<(usize, usize)> {
+        let start = self.first.1;
+        let near = &self.text[..self.text.len().min(start + DECIDES)];
+        let near = &near[start..self.last(near, &belongs)];
+        let starts_line = |byte: &u8| *byte == b'\n' || self.is_escaped && *byte == b'\\';
+        let lines = near.split(starts_line).map(|line| {
+            let line = if self.is_escaped { line.strip_prefix(b"n").unwrap_or(line) } else { line };
+            line.trim_ascii()
+        });
+        let lines: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
+        is_secret(&lines).then(|| (start, self.last(self.text, belongs)))
+    }
+
+    /// All that is further to the right than the name.
+    fn block(&self, key: Key) -> Option<(usize, usize)> {
+        let (start, end) = self.judged(
+            |_, column| column > self.column,
+            |lines| {
+                let is_key = lines.first().is_none_or(|line| line.starts_with(b"----"));
+                !is_key && !lines.iter().all(|line| refers(line)) && !is_prose(lines)
+            },
+        )?;
+        secret_part(self.text, Value { start, end, next: end, is_quoted: true }, key.kind, b"")
+    }
+
+    /// The items of a list of values.
+    fn list(&self, key: Key) -> Option<(usize, usize)> {
+        let belongs = |line: &[u8], column| column > self.column || column == self.column && line.starts_with(b"- ");
+        let (start, end) = self.judged(belongs, |lines| {
+            let items = lines.iter().filter_map(|line| line.strip_prefix(b"- ").map(<[u8]>::trim_ascii));
+            let mut items = items.map(|item| &item[after_properties(item, 0).min(item.len())..]);
+            let is_map = |item: &[u8]| {
+                !begins_quoted(item, 0) && (item.ends_with(b":") || memchr::memmem::find(item, b": ").is_some())
+            };
+            let is_block = |item: &[u8]| after_indicator(item, 0) == Some(item.len());
+            !items.clone().any(is_map) && items.any(|item| is_block(item) || is_secret_word(item, key))
+        })?;
+        Some((after_spaces(self.text, start + 1), end))
+    }
+
+    /// One value: a word to the right of the name, or a string.
+    fn next_line(&self, key: Key, is_yaml: bool) -> Option<(usize, usize)> {
+        let (line, start) = self.first;
+        if start - line <= self.column {
+            return None;
+        }
+        if begins_quoted(self.text, start) {
+            let found = value(self.text, start, false)?;
+            let is_name = self.text[after_spaces(self.text, found.next)..].starts_with(b":");
+            return if is_name { None } else { secret_part(self.text, found, key.kind, b"") };
+        }
+        let end = start + self.text[start..self.end(start)].trim_ascii_end().len();
+        let word = &self.text[start..end];
+        let is_secret = is_yaml && !word.ends_with(b":") && is_secret_word(word, key);
+        is_secret.then_some((start, end))
+    }
+}
+
+/// Whether a word is a secret, and no word about it: a password in quotes may be any, others have digits or signs.
+fn is_secret_word(word: &[u8], key: Key) -> bool {
+    let (word, is_quoted) = match word {
+        [b'"' | b'\'', inner @ .., b'"' | b'\''] => (inner, true),
+        _ => (word, false),
+    };
+    let found = Value { start: 0, end: word.len(), next: word.len(), is_quoted };
+    let is_number = || word.len() >= 4 && word.iter().all(u8::is_ascii_digit);
+    let is_password = is_quoted && key.kind == Kind::Password && word.len() >= 4;
+    let is_one = |word: &[u8]| is_password || !word.contains(&b' ');
+    let is_sentence = word.split(|byte| *byte == b' ').any(is_state);
+    let has_look = || looks::is_chosen(word) || is_number() || is_password;
+    is_one(word) && !is_sentence && has_look() && secret_part(word, found, key.kind, b"").is_some()
+}
+
+/// Whether a line only says where a value comes from: `TOKEN=${TOKEN}`.
+fn refers(line: &[u8]) -> bool {
+    let start = line.iter().position(|byte| matches!(byte, b'=' | b':')).map_or(0, |at| at + 1);
+    is_reference(line[start..].trim_ascii())
+}
+
+/// Whether lines are sentences: words of letters, some of which no password has.
+fn is_prose(lines: &[&[u8]]) -> bool {
+    let words = || lines.iter().flat_map(|line| line.split(|byte| *byte == b' ')).filter(|word| !word.is_empty());
+    let is_chosen = |word: &[u8]| looks::is_chosen(word) && word.iter().any(u8::is_ascii_digit);
+    words().count() >= 3 && words().any(is_state) && !words().any(is_chosen)
+}
