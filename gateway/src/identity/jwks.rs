@@ -1,6 +1,7 @@
 //! Reads the public keys of an issuer, from its server or a file: at intervals, and when a token names a key that is not known.
 //!
-//! Keys that can't be read again stay in use for a bounded time, so that an outage of the issuer ends no call.
+//! Keys that can't be read again stay in use for a bounded time, so that an outage of the issuer ends no call. A set that is
+//! read is what the issuer says, also if no key in it can be used: what it has no longer ends at once.
 
 use std::path::Path;
 use std::sync::{Arc, Once};
@@ -53,6 +54,10 @@ async fn keep(issuer: &LiveIssuer) {
         let now = read.map(|keys| keys.len());
         if told.as_ref() != Some(&now) {
             match &now {
+                Ok(0) => tracing::error!(
+                    issuer = name,
+                    "the keys of an issuer were read, and none of them verifies signatures: its tokens are refused"
+                ),
                 Ok(keys) => tracing::info!(issuer = name, keys, "the keys of an issuer were read"),
                 Err(reason) => {
                     tracing::error!(

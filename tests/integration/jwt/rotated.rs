@@ -25,9 +25,20 @@ async fn a_rotated_file_of_keys_is_taken_and_the_old_key_no_longer_counts() {
     until("the old key is gone", PATIENCE, || async { (status(&system, &of_old).await == 401).then_some(()) }).await;
     assert_eq!(status(&system, &of_new).await, 200);
     // Not a document of keys: those that are known stay.
-    issuers.write_keys(&json!({"keys": [{"kty": "oct", "k": "c2VjcmV0", "kid": "new"}]}));
-    system.process.log.line(&["keys of an issuer cannot be read", "no public key"]).await;
-    assert_eq!(status(&system, &of_new).await, 200);
+    issuers.write_keys(&json!({"error": "out of order"}));
+    system.process.log.line(&["keys of an issuer cannot be read", "not a JSON Web Key Set"]).await;
+    let another = new.token(&claims(&json!({"sub": "bob"})));
+    assert_eq!((status(&system, &of_new).await, status(&system, &another).await), (200, 200));
+    // A document without a usable key: none is valid, and neither is what they signed.
+    for keys in [json!([]), json!([{"kty": "oct", "k": "c2VjcmV0", "kid": "new"}])] {
+        issuers.write_keys(&json!({ "keys": keys }));
+        until("no key is left", PATIENCE, || async { (status(&system, &of_new).await == 401).then_some(()) }).await;
+        let never_seen = new.token(&claims(&json!({"sub": "eve"})));
+        assert_eq!(status(&system, &never_seen).await, 401);
+        issuers.write_keys(&jwks(&[&new]));
+        until("the key is back", PATIENCE, || async { (status(&system, &of_new).await == 200).then_some(()) }).await;
+    }
+    system.process.log.line(&["ERROR", "none of them verifies signatures"]).await;
 }
 
 /// A server of keys that can be changed, and fail.

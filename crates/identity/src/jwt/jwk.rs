@@ -59,10 +59,10 @@ struct RawKey {
 }
 
 /// Reads a document of keys. Those that are for something else, such as encryption, or of a kind that is not known here, are
-/// left out.
+/// left out. A document that leaves no key says that none is valid.
 ///
 /// # Errors
-/// It is malformed or too large, or has no key that verifies signatures.
+/// It is malformed or too large.
 pub fn parse(document: &[u8]) -> Result<Vec<Key>, String> {
     if document.len() > MAX_BYTES {
         return Err(format!("it has more than {MAX_BYTES} bytes"));
@@ -72,8 +72,7 @@ pub fn parse(document: &[u8]) -> Result<Vec<Key>, String> {
     if set.keys.len() > MAX_KEYS {
         return Err(format!("it has more than {MAX_KEYS} keys"));
     }
-    let keys: Vec<_> = set.keys.into_iter().filter_map(|raw| key(serde_json::from_value(raw).ok()?)).collect();
-    if keys.is_empty() { Err("it has no public key that verifies signatures".to_owned()) } else { Ok(keys) }
+    Ok(set.keys.into_iter().filter_map(|raw| key(serde_json::from_value(raw).ok()?)).collect())
 }
 
 fn key(raw: RawKey) -> Option<Key> {
@@ -144,5 +143,25 @@ impl Key {
             Material::Ed25519(point) => UnparsedPublicKey::new(&signature::ED25519, point).verify(message, signed),
         };
         verified.is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_without_usable_keys_is_a_set_and_what_is_no_set_is_none() {
+        for set in [
+            r#"{"keys": []}"#,
+            r#"{"keys": [{"kty": "oct", "k": "c2VjcmV0", "kid": "a"}]}"#,
+            r#"{"keys": [{"kty": "OKP", "crv": "Ed25519", "use": "enc", "x": "AAAA"}, {}, 1, null]}"#,
+            r#"{"keys": [{"kty": "RSA", "n": "AQAB", "e": "AQAB"}], "more": 1}"#,
+        ] {
+            assert_eq!(parse(set.as_bytes()), Ok(Vec::new()), "{set}");
+        }
+        for no_set in ["", "{", r#"{"keys": ["#, "{}", "[]", "null", r#"{"keys": null}"#, r#"{"keys": {}}"#, "<html>"] {
+            assert!(parse(no_set.as_bytes()).is_err(), "{no_set}");
+        }
     }
 }
