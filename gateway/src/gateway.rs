@@ -4,8 +4,6 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use openskill_agent::hosted::Hosted;
 use openskill_metrics::Snapshot;
-use openskill_net::tls::client::Connector;
-use openskill_net::tls::server::Acceptor;
 use openskill_proto::timestamp::Timestamp;
 use openskill_proto::v1::SkillError;
 use tokio::sync::watch;
@@ -29,7 +27,7 @@ use crate::mcp::McpState;
 use crate::mcp::tasks::{Tasks, Times};
 use crate::observe::Observer;
 use crate::observe::call_record::CallRecord;
-use crate::observe::metrics::Gauges;
+use crate::observe::metrics::{CertificateGauge, Gauges};
 use crate::observe::recorder::Recorder;
 use crate::protect::admission::{Admission, Permit, Refusal};
 use crate::protect::circuit::Circuits;
@@ -231,10 +229,9 @@ impl Gateway {
     /// All metrics now. Takes milliseconds if there are many skills.
     pub(crate) fn metrics(&self) -> Snapshot {
         let skills = self.catalog.snapshot();
-        let certificates = [
-            ("public", self.config.tls.as_ref().and_then(Acceptor::expiry)),
-            ("mesh", self.config.mesh.as_ref().and_then(Connector::expiry)),
-        ];
+        let certificate = |name, ends, is_stale| CertificateGauge { name, ends, is_stale };
+        let public = self.config.tls.as_ref().map(|it| certificate("public", it.expiry(), it.is_stale()));
+        let mesh = self.config.mesh.as_ref().map(|it| certificate("mesh", it.expiry(), it.is_stale()));
         self.observer.metrics.snapshot(&Gauges {
             in_flight: self.in_flight(),
             limit: self.workers_limit(),
@@ -246,7 +243,7 @@ impl Gateway {
             circuits: self.circuits.not_closed(),
             session_circuits: self.circuits.of_sessions(),
             view_failures: self.mcp.views.failures.get(),
-            certificates: certificates.into_iter().filter_map(|(of, ends)| Some((of, ends?.0))).collect(),
+            certificates: public.into_iter().chain(mesh).collect(),
         })
     }
 

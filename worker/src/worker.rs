@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use openskill_metrics::{Snapshot, table};
-use openskill_net::tls::server::Acceptor;
 use openskill_proto::trace::{hex, random_id};
 use openskill_proto::v1::WorkerState;
 use tokio::sync::watch;
@@ -92,8 +91,11 @@ impl Worker {
         let now = Gauges { running, queued, slots, reserved, queue, available, unavailable };
         let mut all = self.metrics.snapshot(now);
         self.registry.measure(&mut all);
-        if let Some(expiry) = self.config.mesh.as_ref().and_then(Acceptor::expiry) {
-            all.number(&table::CERTIFICATE_EXPIRY, &["mesh"], expiry.0 as f64);
+        if let Some(mesh) = &self.config.mesh {
+            if let Some(expiry) = mesh.expiry() {
+                all.number(&table::CERTIFICATE_EXPIRY, &["mesh"], expiry.0 as f64);
+            }
+            all.number(&table::CERTIFICATE_STALE, &["mesh"], f64::from(u8::from(mesh.is_stale())));
         }
         all
     }

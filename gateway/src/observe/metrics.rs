@@ -8,6 +8,7 @@ use openskill_metrics::skills::MOST_SKILLS;
 use openskill_metrics::snapshot::Value;
 use openskill_metrics::telemetry::TELEMETRY;
 use openskill_metrics::{Counter, Histogram, Labelled, OTHER, SkillSeries, Skills, Snapshot, process, table};
+use openskill_net::tls::expiry::Time;
 use openskill_proto::error::TABLE;
 use openskill_proto::v1::{Blame, CircuitState, ExecuteResult};
 
@@ -81,8 +82,17 @@ pub(crate) struct Gauges {
     pub(crate) session_circuits: [usize; 2],
     /// How often the file of views could not be used.
     pub(crate) view_failures: u64,
-    /// Certificates of this process, and when they end, in seconds since 1970.
-    pub(crate) certificates: Vec<(&'static str, i64)>,
+    /// Certificates of this process.
+    pub(crate) certificates: Vec<CertificateGauge>,
+}
+
+/// A certificate of this process.
+pub(crate) struct CertificateGauge {
+    pub(crate) name: &'static str,
+    /// When it ends, if it says so.
+    pub(crate) ends: Option<Time>,
+    /// Whether its files have something else now that cannot be used.
+    pub(crate) is_stale: bool,
 }
 
 impl Default for Metrics {
@@ -160,8 +170,11 @@ impl Metrics {
         self.jailed.read(&mut all, &table::JAILED);
         self.mcp.read(&mut all);
         all.add(&table::MCP_VIEW_FAILURES, &[], Value::Count(now.view_failures));
-        for (certificate, ends) in &now.certificates {
-            all.number(&table::CERTIFICATE_EXPIRY, &[certificate], *ends as f64);
+        for CertificateGauge { name, ends, is_stale } in &now.certificates {
+            if let Some(ends) = ends {
+                all.number(&table::CERTIFICATE_EXPIRY, &[name], ends.0 as f64);
+            }
+            all.number(&table::CERTIFICATE_STALE, &[name], f64::from(u8::from(*is_stale)));
         }
         all.number(&table::WORKERS_UP, &[], now.workers_up as f64);
         all.number(&table::WORKERS_KNOWN, &[], now.workers_known as f64);

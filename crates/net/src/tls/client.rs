@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::ClientConfig;
-use rustls::client::{ResolvesClientCert, Resumption};
+use rustls::client::{ResolvesClientCert, Resumption, WebPkiServerVerifier};
 use rustls::pki_types::ServerName;
 use rustls::sign::CertifiedKey;
 use rustls_platform_verifier::BuilderVerifierExt as _;
@@ -15,8 +15,9 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::expiry::Time;
-use super::facts::{described, expiry};
-use super::reload::{Contents, FileError, Made, Reloaded};
+use super::facts::{chain_validity, described, validities};
+use super::named::NamedServers;
+use super::reload::{Contents, FileError, Made, Reloaded, Term};
 use super::shown::Shown;
 use super::{pem, provider};
 
@@ -75,6 +76,11 @@ impl Connector {
         self.config.follow().await;
     }
 
+    /// Whether the files have something else now that cannot be used: what was read before stays in use.
+    pub fn is_stale(&self) -> bool {
+        self.config.is_stale()
+    }
+
     /// When its own certificate ends, or the first one of its chain that does. None if it shows none.
     pub fn expiry(&self) -> Option<Time> {
         self.config.current().expiry
@@ -124,10 +130,19 @@ fn config(files: &ClientFiles, is_mesh: bool, contents: &Contents) -> Result<Mad
     let of_system = |error: rustls::Error| FileError::new("the system's certificates".as_ref(), error.to_string());
     let builder =
         ClientConfig::builder_with_provider(provider()).with_protocol_versions(versions).map_err(of_system)?;
+    let mut terms = Vec::new();
     let builder = match &files.authorities {
         Some(file) => {
-            let roots = pem::authorities(next()).map_err(|reason| FileError::new(file, reason))?;
-            builder.with_root_certificates(roots)
+            let unusable = |reason: String| FileError::new(file, reason);
+            let (roots, authorities) = pem::authorities(next()).map_err(unusable)?;
+            terms.push(Term { file: file.clone(), any_of: validities(&authorities) });
+            if is_mesh {
+                let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider());
+                let inner = verifier.build().map_err(|error| unusable(error.to_string()))?;
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(NamedServers { inner }))
+            } else {
+                builder.with_root_certificates(roots)
+            }
         }
         None => builder.with_platform_verifier().map_err(of_system)?,
     };
@@ -136,7 +151,9 @@ fn config(files: &ClientFiles, is_mesh: bool, contents: &Contents) -> Result<Mad
         None => None,
         Some((certificate, key)) => {
             let chain = pem::chain(next()).map_err(|reason| FileError::new(certificate, reason))?;
-            (about, ends) = (described(&chain), expiry(&chain));
+            let validity = chain_validity(&chain);
+            (about, ends) = (described(&chain), validity.map(|it| it.ends));
+            terms.push(Term { file: certificate.clone(), any_of: validity.into_iter().collect() });
             let private = pem::key(next()).map_err(|reason| FileError::new(key, reason))?;
             let unusable = |error: rustls::Error| {
                 FileError::new(key, format!("it cannot be used with '{}': {error}", certificate.display()))
@@ -150,5 +167,5 @@ fn config(files: &ClientFiles, is_mesh: bool, contents: &Contents) -> Result<Mad
     if is_mesh {
         config.resumption = Resumption::disabled();
     }
-    Ok(Made { value: Used { config: Arc::new(config), shown, expiry: ends }, about })
+    Ok(Made { value: Used { config: Arc::new(config), shown, expiry: ends }, about, terms })
 }

@@ -6,6 +6,22 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time(pub i64);
 
+/// From when to when something is valid, both included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Validity {
+    /// When it begins.
+    pub begins: Time,
+    /// When it ends.
+    pub ends: Time,
+}
+
+impl Validity {
+    /// Whether it is valid at a time.
+    pub fn contains(self, time: Time) -> bool {
+        (self.begins..=self.ends).contains(&time)
+    }
+}
+
 const DAY: i64 = 86_400;
 
 impl Time {

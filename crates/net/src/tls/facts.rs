@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use rustls::pki_types::CertificateDer;
 
-use super::expiry::Time;
+use super::expiry::{Time, Validity};
 
 /// How many names are shown.
 const MAX_NAMES: usize = 8;
@@ -30,19 +30,31 @@ pub struct Facts {
 impl Facts {
     /// Reads a certificate in DER. None if it is malformed.
     pub fn read(certificate: &[u8]) -> Option<Self> {
-        let mut body = Der(Der(Der(certificate).take(SEQUENCE)?).take(SEQUENCE)?);
-        body.skip_if(VERSION);
-        body.take(INTEGER)?;
-        body.take(SEQUENCE)?;
+        let mut body = Der::body(certificate)?;
         let issuer = body.take(SEQUENCE)?;
         let mut validity = Der(body.take(SEQUENCE)?);
         let (begins, ends) = (validity.time()?, validity.time()?);
         let subject = body.take(SEQUENCE)?;
         body.take(SEQUENCE)?;
-        let names = body.extensions().map(alternative_names).unwrap_or_default();
-        let is_self_issued = issuer == subject;
+        let names = body.alternative_names().into_iter().filter_map(|(tag, content)| match tag {
+            DNS_NAME | URI => Some(visible(content)),
+            IP_ADDRESS => address(content),
+            _ => None,
+        });
+        let (names, is_self_issued) = (names.collect(), issuer == subject);
         Some(Self { names, issuer: common_name(issuer).unwrap_or_default(), is_self_issued, begins, ends })
     }
+}
+
+/// Whether a certificate in DER has this very name among its DNS names, in whatever case. No wildcard counts.
+pub(super) fn has_dns_name(certificate: &[u8], name: &str) -> bool {
+    let names = || {
+        let mut body = Der::body(certificate)?;
+        (0..4).try_for_each(|_| body.take(SEQUENCE).map(drop))?;
+        Some(body.alternative_names())
+    };
+    let is_name = |(tag, content): (u8, &[u8])| tag == DNS_NAME && content.eq_ignore_ascii_case(name.as_bytes());
+    names().is_some_and(|names| names.into_iter().any(is_name))
 }
 
 /// A line about the first certificate of a chain.
@@ -51,9 +63,16 @@ pub(super) fn described(chain: &[CertificateDer<'_>]) -> String {
     facts.map_or_else(|| "a certificate".to_owned(), |it| it.to_string())
 }
 
-/// When the first certificate of a chain ends. None if none of them can be read.
-pub(super) fn expiry(chain: &[CertificateDer<'_>]) -> Option<Time> {
-    chain.iter().filter_map(|it| Facts::read(it)).map(|it| it.ends).min()
+/// When each of the certificates is valid that can be read.
+pub(super) fn validities(certificates: &[CertificateDer<'_>]) -> Vec<Validity> {
+    let facts = certificates.iter().filter_map(|it| Facts::read(it));
+    facts.map(|Facts { begins, ends, .. }| Validity { begins, ends }).collect()
+}
+
+/// When all certificates of a chain are valid. None if none of them can be read.
+pub(super) fn chain_validity(chain: &[CertificateDer<'_>]) -> Option<Validity> {
+    let both = |a: Validity, b: Validity| Validity { begins: a.begins.max(b.begins), ends: a.ends.min(b.ends) };
+    validities(chain).into_iter().reduce(both)
 }
 
 impl fmt::Display for Facts {
@@ -81,6 +100,11 @@ const BOOLEAN: u8 = 0x01;
 const VERSION: u8 = 0xa0;
 const UNIQUE_IDS: [u8; 2] = [0x81, 0x82];
 const EXTENSIONS: u8 = 0xa3;
+
+/// The kinds of alternative names.
+const DNS_NAME: u8 = 0x82;
+const URI: u8 = 0x86;
+const IP_ADDRESS: u8 = 0x87;
 
 const COMMON_NAME: [u8; 3] = [0x55, 0x04, 0x03];
 const ALTERNATIVE_NAME: [u8; 3] = [0x55, 0x1d, 0x11];
@@ -127,9 +151,30 @@ impl<'a> Der<'a> {
         }
     }
 
-    fn extensions(mut self) -> Option<Der<'a>> {
+    /// The body of a certificate, from its issuer on.
+    fn body(certificate: &'a [u8]) -> Option<Self> {
+        let mut body = Der(Der(Der(certificate).take(SEQUENCE)?).take(SEQUENCE)?);
+        body.skip_if(VERSION);
+        body.take(INTEGER)?;
+        body.take(SEQUENCE)?;
+        Some(body)
+    }
+
+    /// The alternative names of a body, after its public key: their kinds and contents.
+    fn alternative_names(mut self) -> Vec<(u8, &'a [u8])> {
         UNIQUE_IDS.into_iter().for_each(|tag| self.skip_if(tag));
-        Some(Der(Der(self.take(EXTENSIONS)?).take(SEQUENCE)?))
+        let (mut names, mut extensions) = (Vec::new(), self.take(EXTENSIONS).map(Der));
+        let mut extensions = Der(extensions.as_mut().and_then(|it| it.take(SEQUENCE)).unwrap_or_default());
+        while let Some(extension) = extensions.take(SEQUENCE) {
+            let mut extension = Der(extension);
+            if extension.take(OBJECT_ID) != Some(&ALTERNATIVE_NAME) {
+                continue;
+            }
+            extension.skip_if(BOOLEAN);
+            let mut list = Der(extension.take(OCTET_STRING).and_then(|it| Der(it).take(SEQUENCE)).unwrap_or_default());
+            names.extend(std::iter::from_fn(|| list.next()));
+        }
+        names
     }
 }
 
@@ -143,28 +188,6 @@ fn common_name(name: &[u8]) -> Option<String> {
         }
     }
     None
-}
-
-fn alternative_names(mut extensions: Der<'_>) -> Vec<String> {
-    let mut names = Vec::new();
-    while let Some(extension) = extensions.take(SEQUENCE) {
-        let mut extension = Der(extension);
-        if extension.take(OBJECT_ID) != Some(&ALTERNATIVE_NAME) {
-            continue;
-        }
-        extension.skip_if(BOOLEAN);
-        let Some(list) = extension.take(OCTET_STRING).and_then(|it| Der(it).take(SEQUENCE)) else { continue };
-        let mut list = Der(list);
-        while let Some((tag, content)) = list.next() {
-            names.extend(match tag {
-                // A DNS name, a URI, an IP address.
-                0x82 | 0x86 => Some(visible(content)),
-                0x87 => address(content),
-                _ => None,
-            });
-        }
-    }
-    names
 }
 
 fn address(bytes: &[u8]) -> Option<String> {
@@ -206,5 +229,23 @@ mod tests {
             other[at] ^= 0xff;
             let _ = Facts::read(&other);
         }
+    }
+
+    #[test]
+    fn a_name_is_one_of_the_dns_names_as_a_whole() {
+        let certificate = of("server.pem");
+        for (name, is_there) in [
+            ("localhost", true),
+            ("LOCALHOST", true),
+            ("localhost.", false),
+            ("ocalhost", false),
+            ("127.0.0.1", false),
+            ("openskill tests: server", false),
+        ] {
+            assert_eq!(has_dns_name(&certificate, name), is_there, "{name}");
+        }
+        assert!(!has_dns_name(&of("wildcard.pem"), "worker.openskill.internal"));
+        assert!(has_dns_name(&of("wildcard.pem"), "*.openskill.internal"));
+        assert!(!has_dns_name(&certificate[..certificate.len() / 2], "localhost"));
     }
 }

@@ -33,7 +33,7 @@ pub struct Inspection {
 pub async fn inspect(host: &str, port: u16, authorities: Option<&[u8]>) -> Result<Inspection, String> {
     let trusted: Arc<dyn ServerCertVerifier> = match authorities {
         Some(pem) => {
-            let roots = Arc::new(pem::authorities(pem)?);
+            let roots = Arc::new(pem::authorities(pem)?.0);
             WebPkiServerVerifier::builder_with_provider(roots, provider()).build().map_err(|it| it.to_string())?
         }
         None => Arc::new(Verifier::new(provider()).map_err(|error| error.to_string())?),

@@ -1,16 +1,18 @@
-//! Lets in only clients whose certificate has a certain name, beside being signed by an authority.
+//! Trusts only peers whose certificate has a certain name, and is signed by an authority.
 //!
 //! The authority of a mesh signs the certificates of gateways and of workers. Without the name, each worker could call every
-//! other one.
+//! other one. The name is a role: a wildcard, which stands for hosts, has none.
 
 use std::sync::Arc;
 
-use rustls::client::danger::HandshakeSignatureValid;
-use rustls::client::verify_server_name;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
+use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
+
+use super::facts::{Facts, has_dns_name};
 
 /// Checks what `inner` checks, and the name.
 #[derive(Debug)]
@@ -39,6 +41,7 @@ impl ClientCertVerifier for NamedClients {
     ) -> Result<ClientCertVerified, Error> {
         let verified = self.inner.verify_client_cert(certificate, intermediates, now)?;
         verify_server_name(&ParsedCertificate::try_from(certificate)?, &self.name)?;
+        check_role(certificate, &self.name)?;
         Ok(verified)
     }
 
@@ -62,5 +65,95 @@ impl ClientCertVerifier for NamedClients {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.inner.supported_verify_schemes()
+    }
+}
+
+/// Checks what `inner` checks, among it the name of the server, and that no wildcard stands for the name.
+#[derive(Debug)]
+pub(super) struct NamedServers {
+    pub(super) inner: Arc<WebPkiServerVerifier>,
+}
+
+impl ServerCertVerifier for NamedServers {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let verified = self.inner.verify_server_cert(certificate, intermediates, name, ocsp_response, now)?;
+        check_role(certificate, name)?;
+        Ok(verified)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.inner.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.inner.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.inner.supported_verify_schemes()
+    }
+}
+
+/// Whether the name itself is among the DNS names of a certificate. A full stop at its end, which makes it absolute, is no part
+/// of it.
+fn check_role(certificate: &CertificateDer<'_>, name: &ServerName<'_>) -> Result<(), Error> {
+    let role = name.to_str();
+    if has_dns_name(certificate, role.strip_suffix('.').unwrap_or(&role)) {
+        return Ok(());
+    }
+    let presented = Facts::read(certificate).map(|it| it.names).unwrap_or_default();
+    Err(Error::InvalidCertificate(CertificateError::NotValidForNameContext { expected: name.to_owned(), presented }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of `tests/fixtures/tls`.
+    fn fixture(name: &str) -> CertificateDer<'static> {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/tls/");
+        super::super::pem::chain(&std::fs::read(format!("{path}{name}")).unwrap()).unwrap().remove(0)
+    }
+
+    /// Whether a certificate counts for a role: as that of a server, and as that of a client.
+    fn counts(certificate: &str, role: &str) -> [bool; 2] {
+        let (certificate, role) = (fixture(certificate), ServerName::try_from(role.to_owned()).unwrap());
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(fixture("authority.pem")).unwrap();
+        let (roots, provider) = (Arc::new(roots), super::super::provider());
+        let now = UnixTime::now();
+        let inner = WebPkiServerVerifier::builder_with_provider(roots.clone(), provider.clone()).build().unwrap();
+        let as_server = NamedServers { inner }.verify_server_cert(&certificate, &[], &role, &[], now);
+        let inner = rustls::server::WebPkiClientVerifier::builder_with_provider(roots, provider).build().unwrap();
+        let as_client = NamedClients::new(inner, role).verify_client_cert(&certificate, &[], now);
+        [as_server.is_ok(), as_client.is_ok()]
+    }
+
+    #[test]
+    fn a_role_is_a_name_as_a_whole_and_no_wildcard_common_name_or_uri() {
+        assert_eq!(counts("server.pem", "localhost"), [true; 2]);
+        assert_eq!(counts("server.pem", "LocalHost."), [true; 2]);
+        for role in ["worker.openskill.internal", "gateway.openskill.internal"] {
+            // It has `*.openskill.internal`, and the role as its common name and as a URI.
+            assert_eq!(counts("wildcard.pem", role), [false; 2], "{role}");
+        }
+        assert_eq!(counts("wildcard.pem", "other.openskill.internal"), [false; 2]);
     }
 }

@@ -34,14 +34,15 @@ pub fn key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
         .map_err(|_| "it has no private key in PEM ('-----BEGIN PRIVATE KEY-----')".to_owned())
 }
 
-/// The certificates of authorities.
+/// Whom the authorities of a file let trust, and their certificates.
 ///
 /// # Errors
 /// There are none, or one is malformed.
-pub fn authorities(pem: &[u8]) -> Result<RootCertStore, String> {
-    let mut roots = RootCertStore::empty();
-    for certificate in chain(pem)? {
-        roots.add(certificate).map_err(|error| format!("it has a certificate that cannot be used: {error}"))?;
+pub fn authorities(pem: &[u8]) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), String> {
+    let (mut roots, certificates) = (RootCertStore::empty(), chain(pem)?);
+    for certificate in &certificates {
+        let added = roots.add(certificate.clone());
+        added.map_err(|error| format!("it has a certificate that cannot be used: {error}"))?;
     }
-    Ok(roots)
+    Ok((roots, certificates))
 }

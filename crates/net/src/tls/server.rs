@@ -5,18 +5,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::ServerConfig;
 use rustls::pki_types::ServerName;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::{RootCertStore, ServerConfig};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::expiry::Time;
-use super::facts::{described, expiry};
+use super::facts::{chain_validity, described, validities};
 use super::named::NamedClients;
-use super::reload::{Contents, FileError, Made, Reloaded};
+use super::reload::{Contents, FileError, Made, Reloaded, Term};
 use super::{pem, provider};
 
 /// How long a handshake may take, from the first byte on.
@@ -85,6 +85,11 @@ impl Acceptor {
         self.0.follow().await;
     }
 
+    /// Whether the files have something else now that cannot be used: what was read before stays in use.
+    pub fn is_stale(&self) -> bool {
+        self.0.is_stale()
+    }
+
     /// When the certificate in use ends, or the first one of its chain that does.
     pub fn expiry(&self) -> Option<Time> {
         self.0.current().expiry
@@ -117,14 +122,18 @@ fn config(files: &ServerFiles, contents: &Contents) -> Result<Made<Served>, File
     let versions = if is_mesh { &[&rustls::version::TLS13][..] } else { rustls::DEFAULT_VERSIONS };
     let builder = ServerConfig::builder_with_provider(provider());
     let builder = builder.with_protocol_versions(versions).map_err(|error| FileError::new(key, error.to_string()))?;
+    let (about, validity) = (described(&chain), chain_validity(&chain));
+    let mut terms = vec![Term { file: certificate.clone(), any_of: validity.into_iter().collect() }];
     let builder = match clients.authorities() {
         None => builder.with_no_client_auth(),
         Some(file) => {
-            let verifier = verifier(clients, content(2)).map_err(|reason| FileError::new(file, reason))?;
+            let unusable = |reason: String| FileError::new(file, reason);
+            let (roots, authorities) = pem::authorities(content(2)).map_err(unusable)?;
+            terms.push(Term { file: file.clone(), any_of: validities(&authorities) });
+            let verifier = verifier(clients, roots).map_err(unusable)?;
             builder.with_client_cert_verifier(verifier)
         }
     };
-    let (about, expiry) = (described(&chain), expiry(&chain));
     let mut config = builder.with_single_cert(chain, private).map_err(|error| {
         let reason = match error {
             rustls::Error::InconsistentKeys(_) => format!("it is not the key of '{}'", certificate.display()),
@@ -141,15 +150,43 @@ fn config(files: &ServerFiles, contents: &Contents) -> Result<Made<Served>, File
     } else {
         config.alpn_protocols = vec![H2.to_vec(), HTTP_1_1.to_vec()];
     }
-    Ok(Made { value: Served { config: Arc::new(config), expiry }, about })
+    let expiry = validity.map(|it| it.ends);
+    Ok(Made { value: Served { config: Arc::new(config), expiry }, about, terms })
 }
 
-fn verifier(clients: &Clients, authorities: &[u8]) -> Result<Arc<dyn ClientCertVerifier>, String> {
-    let roots = Arc::new(pem::authorities(authorities)?);
-    let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider());
+fn verifier(clients: &Clients, authorities: RootCertStore) -> Result<Arc<dyn ClientCertVerifier>, String> {
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), provider());
     let verifier = verifier.build().map_err(|error| error.to_string())?;
     Ok(match clients {
         Clients::Mesh(_, name) => Arc::new(NamedClients::new(verifier, name.clone())),
         _ => verifier,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::reload::{check, now};
+    use super::*;
+
+    /// Files of `tests/fixtures/tls`, one after the other.
+    fn fixture(names: &[&str]) -> Vec<u8> {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/tls/");
+        names.iter().flat_map(|name| std::fs::read(format!("{path}{name}")).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_signer_and_authorities_that_have_expired_are_no_valid_files() {
+        for (chain, authorities, expired) in [
+            (&["server.pem", "authority.pem"][..], &["expired.pem", "authority.pem"][..], None),
+            (&["server.pem", "expired.pem"], &["authority.pem"], Some("chain")),
+            (&["server.pem"], &["expired.pem"], Some("authorities")),
+        ] {
+            let contents = vec![fixture(chain), fixture(&["server.key"]), fixture(authorities)];
+            let clients = Clients::SignedBy("authorities".into());
+            let files = ServerFiles { certificate: "chain".into(), key: "key".into(), clients };
+            let terms = config(&files, &contents).unwrap().terms;
+            let rejected = check(&terms, now()).err().map(|it| it.path);
+            assert_eq!(rejected, expired.map(PathBuf::from), "{chain:?} {authorities:?}");
+        }
+    }
 }

@@ -89,7 +89,8 @@ fn a_gateway_has_every_metric_of_the_table_that_is_a_gateways() {
     let metrics = Metrics::new(1);
     let series = metrics.skills.get("a", "http");
     metrics.ended(&call("a"), Some(&series), &failed(ErrorCode::Timeout, Blame::Skill));
-    let snapshot = metrics.snapshot(&Gauges { certificates: vec![("public", 0)], ..Gauges::default() });
+    let certificate = CertificateGauge { name: "public", ends: Some(Time(0)), is_stale: false };
+    let snapshot = metrics.snapshot(&Gauges { certificates: vec![certificate], ..Gauges::default() });
     let mut found: Vec<_> = snapshot.families().iter().map(|family| family.metric.name).collect();
     let mut expected: Vec<_> = ALL.iter().filter(|it| it.of != Process::Worker).map(|it| it.name).collect();
     found.sort_unstable();
