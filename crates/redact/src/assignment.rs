@@ -2,6 +2,7 @@
 //! `name := value`, in lines, headers, query strings, forms, shells, configuration and code. Found at the separator. Pure.
 
 use crate::classes::{ALNUM, DOTTED, at_is, is};
+use crate::endings::Endings;
 use crate::judge::secret_part;
 use crate::keys::{Kind, Names, may_matter, names_secret};
 use crate::known::KnownNames;
@@ -130,6 +131,36 @@ fn at_place(text: &[u8], start: usize, end: usize, kind: Kind, separator: Separa
         (false, true) => Some(Kind::Name),
         (false, false) => None,
     }
+}
+
+/// Types of variables that stand after their names, in lower case.
+static TYPES: Endings<9> = Endings::new([
+    " as string",
+    " *string",
+    " []byte",
+    " []rune",
+    " [] string",
+    " varchar",
+    " nvarchar",
+    " nchar",
+    " char",
+]);
+const LONGEST_TYPE: usize = 16;
+
+/// The separator after a name and the type of a variable: `password []byte = "x"`, `@password VARCHAR(9) = 'x'`.
+pub(crate) fn after_type(text: &[u8], separator: Separator) -> Option<Separator> {
+    let is_spaced = !separator.is_colon && text[..separator.name_end].ends_with(b" ");
+    let value_start = unwrapped(text, separator.value_start);
+    if !is_spaced || !begins_quoted(text, after_spaces(text, value_start)) {
+        return None;
+    }
+    let near = &text[..separator.name_end];
+    let line = near[near.len() - near.len().min(LONGEST_TYPE)..].trim_ascii_end();
+    let length = line.iter().rposition(|byte| *byte == b'(').filter(|_| line.ends_with(b")"));
+    let typed = &line[..length.unwrap_or(line.len())];
+    let name = TYPES.of(&typed.to_ascii_lowercase())?;
+    let name_end = near.trim_ascii_end().len() - (line.len() - typed.len()) - name.len();
+    Some(Separator { name_end, value_start, ..separator })
 }
 
 /// How long the type of a variable may be.

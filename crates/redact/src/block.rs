@@ -213,13 +213,15 @@ impl<'t> Lines<'t> {
 
     /// The items of a list of values.
     fn list(&self, key: Key) -> Option<(usize, usize)> {
-        let items = |line: &[u8], column| column >= self.column && line.starts_with(b"- ");
-        let (start, end) = self.judged(items, |lines| {
-            let mut items = lines.iter().filter_map(|line| line.strip_prefix(b"- ").map(<[u8]>::trim_ascii));
+        let belongs = |line: &[u8], column| column > self.column || column == self.column && line.starts_with(b"- ");
+        let (start, end) = self.judged(belongs, |lines| {
+            let items = lines.iter().filter_map(|line| line.strip_prefix(b"- ").map(<[u8]>::trim_ascii));
+            let mut items = items.map(|item| &item[after_properties(item, 0).min(item.len())..]);
             let is_map = |item: &[u8]| {
                 !begins_quoted(item, 0) && (item.ends_with(b":") || memchr::memmem::find(item, b": ").is_some())
             };
-            !items.clone().any(is_map) && items.any(|item| is_secret_word(item, key))
+            let is_block = |item: &[u8]| after_indicator(item, 0) == Some(item.len());
+            !items.clone().any(is_map) && items.any(|item| is_block(item) || is_secret_word(item, key))
         })?;
         Some((after_spaces(self.text, start + 1), end))
     }
@@ -250,10 +252,11 @@ fn is_secret_word(word: &[u8], key: Key) -> bool {
     };
     let found = Value { start: 0, end: word.len(), next: word.len(), is_quoted };
     let is_number = || word.len() >= 4 && word.iter().all(u8::is_ascii_digit);
-    let has_look =
-        || looks::is_chosen(word) || is_number() || is_quoted && key.kind == Kind::Password && word.len() >= 4;
-    let is_word = !word.iter().any(u8::is_ascii_whitespace) && !is_state(word);
-    is_word && has_look() && secret_part(word, found, key.kind, b"").is_some()
+    let is_password = is_quoted && key.kind == Kind::Password && word.len() >= 4;
+    let is_one = |word: &[u8]| is_password || !word.contains(&b' ');
+    let is_sentence = word.split(|byte| *byte == b' ').any(is_state);
+    let has_look = || looks::is_chosen(word) || is_number() || is_password;
+    is_one(word) && !is_sentence && has_look() && secret_part(word, found, key.kind, b"").is_some()
 }
 
 /// Whether a line only says where a value comes from: `TOKEN=${TOKEN}`.

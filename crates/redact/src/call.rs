@@ -1,9 +1,9 @@
-//! A name and its value as arguments of a call: `setenv("API_SECRET", "x")`. Found at the `(`. Pure.
+//! A name and its value as arguments of a call: `setenv("API_SECRET", "x")`, and `setPassword("x")`. Found at the `(`. Pure.
 
 use crate::classes::{DOT, TOKEN, run_start};
 use crate::endings::Endings;
 use crate::judge::secret_part;
-use crate::keys::{Kind, Names};
+use crate::keys::{Kind, Names, may_matter};
 use crate::known::KnownNames;
 use crate::placeholder::is_state;
 use crate::value::{Value, begins_quoted, value};
@@ -11,54 +11,55 @@ use crate::values::looks;
 
 /// How long a name and what stands around it may be.
 const NAME: usize = 64;
+/// How long the name of a function may be.
+const FUNCTION: usize = 40;
 /// How many arguments may stand before a value.
 const ARGUMENTS: usize = 3;
 /// How much of a value decides.
 const DECIDES: usize = 96;
 
 /// How the functions end that give a value to a name, in lower case.
-static SETTERS: Endings<20> = Endings::new([
-    "setenv",
-    "putenv",
-    "put_env",
-    "set_env",
-    "set_var",
-    "setvar",
-    "environmentvariable",
-    "setproperty",
-    "set_property",
-    "setdefault",
-    "setitem",
-    "set_secret",
-    "setsecret",
-    "setheader",
-    "set_header",
-    "requestheader",
-    "header.set",
-    "headers.set",
-    "define",
-    "withenv",
+#[rustfmt::skip]
+static SETTERS: Endings<30> = Endings::new([
+    "setenv", "putenv", "putenv_s", "put_env", "set_env", "env.set", "env.store", ".env", "withenv", "addenv", "set_var",
+    "setvar", "envvar", "environmentvariable", "environment", "setproperty", "set_property", "setdefault", "setitem",
+    "set_secret", "setsecret", "putsecret", "setheader", "set_header", "addheader", "requestheader", "header.set",
+    "headers.set", "headers.append", "define",
 ]);
 
-/// The value of an argument after the one that names it: from and to, in the text.
+/// The value of an argument after the one that names it, or of a call of a named setter: from and to, in the text.
 pub(crate) fn argument(text: &[u8], open: usize, names: &Names, known: &mut KnownNames) -> Option<(usize, usize)> {
     let mut at = after_spaces(text, open + 1);
+    if !is_string(text, at) {
+        return None;
+    }
+    let start = run_start(text, open, TOKEN | DOT, FUNCTION);
+    let function = text[start..open].to_ascii_lowercase();
+    if may_matter(&function)
+        && let Some(kind) = known.kind(text, start, open, names).filter(|kind| kind.is_certain())
+    {
+        let method = function.rsplit(|byte| *byte == b'.').next().unwrap_or_default();
+        return secret(text, at, kind, method.starts_with(b"set"));
+    }
     for _ in 0..ARGUMENTS {
         let near = &text[..text.len().min(at + NAME)];
         let name = string(near, at)?;
         at = after_comma(near, name)?;
         let kind = known.kind(text, name.start, name.end, names);
         if let Some(kind) = kind.filter(|kind| kind.is_certain()) {
-            return secret(text, open, kind, at);
+            return secret(text, at, kind, SETTERS.of(&function).is_some());
         }
     }
     None
 }
 
+fn is_string(text: &[u8], at: usize) -> bool {
+    matches!(text.get(at), Some(b'"' | b'\'' | b'`' | b'\\')) || begins_quoted(text, at)
+}
+
 /// A string at a place, that is closed.
 fn string(text: &[u8], at: usize) -> Option<Value> {
-    let is_quoted = matches!(text.get(at)?, b'"' | b'\'' | b'`' | b'\\') || begins_quoted(text, at);
-    value(text, at, false).filter(|it| is_quoted && it.is_quoted && it.next > it.end)
+    value(text, at, false).filter(|it| is_string(text, at) && it.is_quoted && it.next > it.end)
 }
 
 fn after_spaces(text: &[u8], at: usize) -> usize {
@@ -72,19 +73,14 @@ fn after_comma(text: &[u8], argument: Value) -> Option<usize> {
     (text.get(at)? == &b',').then(|| after_spaces(text, at + 1))
 }
 
-/// The value, if the function is known, or it looks like a secret.
-fn secret(text: &[u8], open: usize, kind: Kind, at: usize) -> Option<(usize, usize)> {
+/// The value, if the function gives values to names, or it looks like a secret.
+fn secret(text: &[u8], at: usize, kind: Kind, is_setter: bool) -> Option<(usize, usize)> {
     let near = value(&text[..text.len().min(at + DECIDES)], at, false).filter(|it| it.is_quoted)?;
     let word = &text[near.start..near.end];
-    let function = &text[run_start(text, open, TOKEN | DOT, 32)..open];
-    let is_setter = SETTERS.of(&function.to_ascii_lowercase()).is_some();
-    let has_look = looks::is_chosen(word)
-        && word.iter().any(u8::is_ascii_digit)
-        && !word.iter().any(|byte| byte.is_ascii_whitespace() || matches!(byte, b'(' | b'/' | b':'))
-        || looks::is_random(word, 12);
+    let is_of_token = |byte: &u8| !byte.is_ascii_whitespace() && !matches!(byte, b'(' | b'/' | b':');
+    let has_look = looks::is_chosen(word) && word.iter().any(u8::is_ascii_digit) && word.iter().all(is_of_token);
     let is_header = matches!(kind, Kind::Authorization | Kind::Cookie);
-    let is_sentence = word.contains(&b' ') && word.split(|byte| *byte == b' ').any(is_state);
-    let is_secret = has_look || is_header || is_setter && !is_sentence && !is_state(word);
-    let whole = value(text, at, false).filter(|_| is_secret)?;
-    secret_part(text, whole, kind, b"")
+    let is_sentence = word.split(|byte| *byte == b' ').any(is_state);
+    let is_secret = has_look || looks::is_random(word, 12) || is_header || is_setter && !is_sentence;
+    secret_part(text, value(text, at, false).filter(|_| is_secret)?, kind, b"")
 }

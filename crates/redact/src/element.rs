@@ -1,9 +1,11 @@
-//! Elements of XML: `<password>x</password>`, also with attributes, and with a section of text. Found at the `>`. Pure.
+//! Elements of XML: `<password>x</password>`, also with attributes, or named by one, and with a section of text. Pure.
 
 use crate::assignment::{Key, Separator};
 use crate::classes::{DOTTED, is};
 use crate::judge::secret_part;
+use crate::keys::Kind;
 use crate::value::Value;
+use crate::values::looks;
 
 /// How long the name of an element may be.
 const NAME: usize = 56;
@@ -11,8 +13,6 @@ const NAME: usize = 56;
 const ATTRIBUTES: usize = 160;
 /// How long its text may be.
 const TEXT: usize = 512;
-/// How long a section may be.
-const SECTION: usize = 8 << 10;
 
 /// What opens and closes a section of text.
 const CDATA: (&[u8], &[u8]) = (b"<![CDATA[", b"]]>");
@@ -41,13 +41,17 @@ fn name_end(text: &[u8], at: usize) -> Option<usize> {
 
 /// The text of an element that is a secret: up to the next tag, or the section in it.
 pub(crate) fn text(text: &[u8], key: Key, separator: Separator) -> Option<(usize, usize)> {
+    if !key.kind.is_certain() {
+        return None;
+    }
     let space = |byte: &&u8| byte.is_ascii_whitespace();
     let start = separator.value_start + text[separator.value_start..].iter().take(TEXT).take_while(space).count();
     let is_below = text[separator.value_start..start].contains(&b'\n');
     let rest = &text[start..];
     let (start, end) = if let Some(section) = rest.strip_prefix(CDATA.0) {
-        let section = &section[..section.len().min(SECTION)];
-        let length = memchr::memmem::find(section, CDATA.1).unwrap_or(section.len());
+        // A text with `]]>` in it has two sections.
+        let is_last = |end: &usize| !section[end + CDATA.1.len()..].starts_with(CDATA.0);
+        let length = memchr::memmem::find_iter(section, CDATA.1).find(is_last).unwrap_or(section.len());
         (start + CDATA.0.len(), start + CDATA.0.len() + length)
     } else {
         let near = &rest[..rest.len().min(TEXT)];
@@ -60,5 +64,16 @@ pub(crate) fn text(text: &[u8], key: Key, separator: Separator) -> Option<(usize
         (if is_below { start } else { separator.value_start }, start + end)
     };
     let value = Value { start, end, next: end, is_quoted: true };
-    if key.kind.is_certain() { secret_part(text, value, key.kind, &text[key.start..key.end]) } else { None }
+    secret_part(text, value, key.kind, &text[key.start..key.end])
+}
+
+/// The text of an element that is a secret by an attribute, whose value is a name: `<string name="api_key">x</string>`.
+pub(crate) fn text_by_attribute(text: &[u8], name: Value, kind: Kind) -> Option<(usize, usize)> {
+    let rest = text.get(name.next..text.len().min(name.next + TEXT))?.strip_prefix(b">")?;
+    let length = memchr::memchr(b'<', rest).filter(|at| rest[*at..].starts_with(b"</"))?;
+    let word = rest[..length].trim_ascii();
+    let has_look = looks::is_chosen(word) && word.iter().any(u8::is_ascii_digit) && !word.contains(&b' ');
+    let start = name.next + 1;
+    let value = Value { start, end: start + length, next: start + length, is_quoted: true };
+    if has_look { secret_part(text, value, kind, b"") } else { None }
 }

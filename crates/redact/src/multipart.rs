@@ -8,9 +8,9 @@ use crate::value::Value;
 const HEADERS: usize = 512;
 
 /// A blank line, as texts have it.
-const BLANK: [&[u8]; 3] = [b"\r\n\r\n", b"\n\n", b"\\r\\n\\r\\n"];
+const BLANK: [&[u8]; 4] = [b"\r\n\r\n", b"\n\n", b"\\r\\n\\r\\n", b"\\n\\n"];
 /// What follows a body: the end of its last line, and two dashes.
-const BOUNDARY: [&[u8]; 3] = [b"\r\n--", b"\n--", b"\\r\\n--"];
+const BOUNDARY: [&[u8]; 4] = [b"\r\n--", b"\n--", b"\\r\\n--", b"\\n--"];
 
 /// The body of the part whose name stands at a place.
 pub(crate) fn part(text: &[u8], key: Key, name: Value) -> Option<Value> {
@@ -18,8 +18,8 @@ pub(crate) fn part(text: &[u8], key: Key, name: Value) -> Option<Value> {
     let line = &before[memchr::memrchr(b'\n', before).map_or(0, |at| at + 1)..];
     memchr::memmem::find(line, b"form-data")?;
     let headers = &text[name.next..text.len().min(name.next + HEADERS)];
-    let blank = |mark: &&[u8]| memchr::memmem::find(headers, mark).map(|at| at + mark.len());
-    let (mark, length) = BLANK.iter().enumerate().find_map(|(at, mark)| Some((at, blank(mark)?)))?;
+    let blank = |mark: &[u8]| memchr::memmem::find(headers, mark).map(|at| at + mark.len());
+    let (length, mark) = BLANK.iter().enumerate().filter_map(|(at, mark)| Some((blank(mark)?, at))).min()?;
     let start = name.next + length;
     let length = memchr::memmem::find(&text[start..], BOUNDARY[mark]);
     let end = length.map_or(text.len(), |length| start + length);

@@ -1,6 +1,6 @@
 //! Secrets that prose and command lines name without a separator: `password hunter2`, `--token x`, `-u name:password`. Pure.
 
-use crate::classes::{ALNUM, at_is, continues, is, run_end};
+use crate::classes::{ALNUM, TOKEN, at_is, continues, is, run_end, run_start};
 use crate::endings::Endings;
 use crate::keys::{Kind, Names, names_secret};
 use crate::known::KnownNames;
@@ -55,6 +55,9 @@ fn is_of_value(byte: &u8) -> bool {
         || matches!(byte, b'"' | b'\'' | b'`' | b'!' | b'@' | b'#' | b'$' | b'%' | b'^' | b'*' | b'&' | 0xe2)
 }
 
+/// What stands before a variable and its value, with spaces between them: of csh, Windows, fish and Dockerfiles.
+static EXPORTS: Endings<7> = Endings::new(["setenv ", "setx ", "set -x ", "set -gx ", "set -Ux ", "\nENV ", "\nenv "]);
+
 /// The secret that follows a word which ends at a place.
 pub(crate) fn after_word(
     text: &[u8],
@@ -75,6 +78,9 @@ pub(crate) fn after_word(
         return None;
     }
     let kind = known.kind(text, word.saturating_sub(BEFORE), end, names)?;
+    if kind.is_certain() && EXPORTS.of(&text[..run_start(text, end, TOKEN, BEFORE)]).is_some() {
+        return whole(text, run_of_spaces(text, end));
+    }
     match kind {
         Kind::Password | Kind::Secret => named(text, end, kind),
         Kind::Code => code(text, end),

@@ -16,7 +16,7 @@ pub(crate) struct Value {
 /// How far a quoted value may go on in further lines.
 const FURTHER_LINES: usize = 256;
 /// The same in quotes of three marks.
-const MANY_LINES: usize = 8 << 10;
+const MANY_LINES: usize = 64 << 10;
 
 /// A quote as text has it: what closes it, and how often it is escaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,8 +179,8 @@ const PARAMETER: usize = 512;
 
 /// Where a parameter ends whose quoted value begins at a place, with the comma and the line break after it.
 fn parameter_end(text: &[u8], at: usize) -> Option<usize> {
-    let name = text[..at].strip_suffix(b"=")?;
-    let name = &name[name.len() - name.len().min(40)..];
+    let before = &text[at.saturating_sub(48)..at];
+    let name = before.trim_ascii_end().strip_suffix(b"=")?.trim_ascii_end();
     let letters =
         name.iter().rev().take_while(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'-')).count();
     let is_name = letters > 0 && matches!(name[..name.len() - letters].last(), Some(b' ' | b',' | b'\t'));

@@ -235,3 +235,21 @@ async fn a_broken_file_changes_nothing_and_is_reported_once() {
     .await;
     assert_eq!(system.process.log.text().matches("cannot be used").count(), 1);
 }
+
+#[tokio::test]
+async fn a_file_that_is_gone_or_cut_off_changes_nothing_and_an_empty_one_revokes_all() {
+    let keys = Keys::new();
+    let key = keys.create("a", &["--skills", "in_echo"]);
+    let good = keys.text();
+    let system = keys.up().start().await;
+    assert_eq!(get(&system, &key, "/skills").await.status, 200);
+    keys.write(&good[..good.len() - 10]);
+    system.process.log.line(&["ERROR", "cannot be used", "OPENSKILL_KEYS"]).await;
+    assert_eq!(get(&system, &key, "/skills").await.status, 200);
+    std::fs::remove_file(keys.path()).unwrap();
+    system.process.log.line(&["ERROR", "cannot be read", "OPENSKILL_KEYS"]).await;
+    assert_eq!(get(&system, &key, "/skills").await.status, 200);
+    keys.write("");
+    until("no key is left", PATIENCE, || async { (get(&system, &key, "/skills").await.status == 401).then_some(()) })
+        .await;
+}

@@ -71,11 +71,11 @@ impl Term {
     }
 }
 
-fn check(terms: &[Term], now: Time) -> Result<(), FileError> {
+pub(super) fn check(terms: &[Term], now: Time) -> Result<(), FileError> {
     terms.iter().try_for_each(|term| term.check(now))
 }
 
-fn now() -> Time {
+pub(super) fn now() -> Time {
     Time(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() as i64)
 }
 
@@ -303,5 +303,33 @@ mod tests {
         assert_eq!(it.take(vec!["-9 -5 -9 9".into()]), Ok(()), "one part is valid");
         it.taken().terms[0].any_of.truncate(1);
         assert_eq!(it.take(vec!["5 9".into()]), Ok(()), "the one before is expired too");
+    }
+
+    #[tokio::test]
+    async fn what_is_not_valid_yet_is_taken_when_it_is() {
+        let folder = Folder::new("begins");
+        let path = folder.write("a", "0");
+        let it = Reloaded::load("it", vec![path.clone()], move |contents| {
+            let begins = Time(String::from_utf8_lossy(&contents[0]).parse().unwrap());
+            let any_of = vec![Validity { begins, ends: Time(i64::MAX) }];
+            Ok(Made { value: begins, about: String::new(), terms: vec![Term { file: path.clone(), any_of }] })
+        })
+        .unwrap();
+        let following = tokio::spawn(Arc::clone(&it).follow());
+        let begins = Time(now().0 + 3);
+        folder.write("a", &begins.0.to_string());
+        let until = async |is_reached: &dyn Fn() -> bool| {
+            while !is_reached() {
+                tokio::time::sleep(INTERVAL / 10).await;
+            }
+        };
+        let taken = async {
+            until(&|| it.is_stale()).await;
+            assert_eq!(*it.current(), Time(0));
+            until(&|| *it.current() == begins && !it.is_stale()).await;
+            assert!(now() >= begins);
+        };
+        tokio::time::timeout(40 * INTERVAL, taken).await.unwrap();
+        following.abort();
     }
 }

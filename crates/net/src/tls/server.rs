@@ -162,3 +162,31 @@ fn verifier(clients: &Clients, authorities: RootCertStore) -> Result<Arc<dyn Cli
         _ => verifier,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::reload::{check, now};
+    use super::*;
+
+    /// Files of `tests/fixtures/tls`, one after the other.
+    fn fixture(names: &[&str]) -> Vec<u8> {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/tls/");
+        names.iter().flat_map(|name| std::fs::read(format!("{path}{name}")).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_signer_and_authorities_that_have_expired_are_no_valid_files() {
+        for (chain, authorities, expired) in [
+            (&["server.pem", "authority.pem"][..], &["expired.pem", "authority.pem"][..], None),
+            (&["server.pem", "expired.pem"], &["authority.pem"], Some("chain")),
+            (&["server.pem"], &["expired.pem"], Some("authorities")),
+        ] {
+            let contents = vec![fixture(chain), fixture(&["server.key"]), fixture(authorities)];
+            let clients = Clients::SignedBy("authorities".into());
+            let files = ServerFiles { certificate: "chain".into(), key: "key".into(), clients };
+            let terms = config(&files, &contents).unwrap().terms;
+            let rejected = check(&terms, now()).err().map(|it| it.path);
+            assert_eq!(rejected, expired.map(PathBuf::from), "{chain:?} {authorities:?}");
+        }
+    }
+}

@@ -29,8 +29,11 @@ impl Scan<'_> {
 
     pub(super) fn assignment(&mut self, at: usize) -> usize {
         let Some(separator) = assignment::separator(self.text, at) else { return at + 1 };
-        let Some(key) = self.key(separator) else { return at + 1 };
-        self.assigned(at, key, separator)
+        if let Some(key) = self.key(separator) {
+            return self.assigned(at, key, separator);
+        }
+        let typed = assignment::after_type(self.text, separator);
+        typed.and_then(|typed| Some(self.assigned(at, self.key(typed)?, typed))).unwrap_or(at + 1)
     }
 
     fn key(&mut self, separator: Separator) -> Option<Key> {
@@ -122,6 +125,9 @@ impl Scan<'_> {
             return secret_part(self.text, part, kind, b"").map(|secret| self.hide(secret));
         }
         if kind.is_certain() {
+            if let Some(text) = element::text_by_attribute(self.text, name, kind) {
+                return Some(self.hide(text));
+            }
             self.beside_end = name.end + BESIDE;
             if let Some(secret) = before.and_then(|before| self.value_that_ends(before, key.end)) {
                 self.hide(secret);
