@@ -46,14 +46,19 @@ impl Pool {
     }
 
     /// A share that holds nothing yet.
-    pub fn share(&self, holder: &str) -> Share {
+    pub fn share(&self, holder: impl Into<Arc<str>>) -> Share {
         Share { pool: self.clone(), holder: holder.into(), amount: 0 }
     }
 
     /// A share of `amount` units. None if the pool has no room for it, or it is more than fair.
-    pub fn take(&self, holder: &str, amount: usize) -> Option<Share> {
+    pub fn take(&self, holder: impl Into<Arc<str>>, amount: usize) -> Option<Share> {
         let mut share = self.share(holder);
         share.grow(amount).then_some(share)
+    }
+
+    /// How many units there are.
+    pub fn limit(&self) -> usize {
+        self.0.limit
     }
 
     /// How many units are held.
@@ -128,7 +133,7 @@ mod tests {
 
     /// How much each of `holders` gets if they take turns, one unit at a time, until none gets more.
     fn take_turns(pool: &Pool, holders: &[&str]) -> Vec<Share> {
-        let mut shares: Vec<Share> = holders.iter().map(|holder| pool.share(holder)).collect();
+        let mut shares: Vec<Share> = holders.iter().map(|holder| pool.share(*holder)).collect();
         while shares.iter_mut().fold(false, |any, share| share.grow(1) || any) {}
         shares
     }

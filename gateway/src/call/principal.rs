@@ -46,6 +46,11 @@ impl Principal {
         &self.name
     }
 
+    /// The same, to keep.
+    pub(crate) fn shared_name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
+    }
+
     /// Whether it may see all skills.
     pub(crate) fn sees_all(&self) -> bool {
         self.account.is_none()

@@ -27,6 +27,11 @@ impl<B> Ending<B> {
         };
         Self { body: Some(body), ended: Box::pin(ended), last: Some(last) }
     }
+
+    /// The body. None after its end.
+    pub(crate) fn inner(&self) -> Option<&B> {
+        self.body.as_ref()
+    }
 }
 
 impl<B: Body<Data = Bytes> + Unpin> Body for Ending<B> {
