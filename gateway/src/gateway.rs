@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock, Weak};
 
 use openskill_agent::hosted::Hosted;
+use openskill_identity::shares::Share;
 use openskill_metrics::Snapshot;
 use openskill_proto::timestamp::Timestamp;
 use openskill_proto::v1::SkillError;
@@ -33,7 +34,7 @@ use crate::observe::recorder::Recorder;
 use crate::protect::admission::{Admission, Permit, Refusal};
 use crate::protect::circuit::Circuits;
 use crate::protect::idempotency::IdempotencyKeys;
-use crate::state::memory::MemoryBudget;
+use crate::state::limits::{Limits, SharedLimit};
 use crate::workers::fleet::Fleet;
 
 /// A gateway.
@@ -52,12 +53,12 @@ pub(crate) struct Gateway {
     pub(crate) observer: Arc<Observer>,
     /// Who may use it. None: everybody.
     pub(crate) registry: Option<Arc<Registry>>,
-    /// Request bodies that arrive.
-    pub(crate) inbound: MemoryBudget,
+    /// What is kept for principals.
+    pub(crate) limits: Limits,
+    /// The same of operators: on their own listener, and of administrators' requests anywhere.
+    pub(crate) operators: Limits,
     /// Where large requests and answers are read.
     pub(crate) aside: Aside,
-    /// Answers that wait for clients to read them.
-    pub(crate) outbound: MemoryBudget,
     /// Calls that continue without their clients, and connections that linger.
     pub(crate) tasks: TaskTracker,
     /// The agent in this process. It owns what calls this gateway, so it is not owned here.
@@ -96,10 +97,10 @@ impl Gateway {
         shutdown: CancellationToken,
     ) -> std::io::Result<Arc<Self>> {
         let observer = Arc::new(Observer { recorder, ..Observer::new(config.measured_skills, config.tracer.clone()) });
-        let inbound = MemoryBudget::default();
+        let limits = Limits::default();
         let agents = Agents::new(config.agent.as_ref().map(|setup| setup.models.clone()));
         Ok(Arc::new(Self {
-            aside: Aside::new(inbound.clone()),
+            aside: Aside::new(limits.pool(SharedLimit::Requests).clone()),
             catalog: Catalog::new(agents, Arc::clone(&observer.metrics.skills)),
             fleet: Fleet::default(),
             affinity: Affinity::default(),
@@ -111,14 +112,15 @@ impl Gateway {
                 tasks(&config.mcp_tasks)?,
                 config.mcp_views.clone(),
                 config.mcp_resumable,
+                &limits,
             ),
             circuits: Circuits::new(config.circuits, Arc::clone(&observer)),
             keys: IdempotencyKeys::new(config.idempotency_lifetime),
             admission: Admission::new(config.max_in_flight, config.max_in_flight_of_skill),
             observer,
             registry: config.identity.clone().map(|it| Arc::new(Registry::new(it))),
-            inbound,
-            outbound: MemoryBudget::default(),
+            limits,
+            operators: Limits::default(),
             tasks: TaskTracker::new(),
             agent: OnceLock::new(),
             drained: watch::Sender::new(false),
@@ -126,6 +128,11 @@ impl Gateway {
             shutdown,
             config,
         }))
+    }
+
+    /// What a principal holds of a kind of thing from now on: nothing yet.
+    pub(crate) fn share(&self, kept: SharedLimit, principal: &Principal) -> Share {
+        self.limits.pool(kept).share(principal.shared_name())
     }
 
     /// Admits a call, or says why not. Refusals are not counted: the caller may wait and ask again.

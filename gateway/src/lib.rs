@@ -167,7 +167,7 @@ fn serve_admin(
 ) -> std::io::Result<JoinHandle<()>> {
     let shard = Shard { gateway: Arc::clone(gateway), number: 0 };
     let is_loopback = listener.local_addr()?.ip().is_loopback();
-    let service = stack::stack(gateway, Faces::admin(&shard, health)?, is_loopback);
+    let service = stack::stack(gateway, Faces::admin(&shard, health)?, is_loopback, &gateway.operators);
     let roster = Roster::new(MAX_ADMIN_CONNECTIONS, Peers::new(MAX_ADMIN_CONNECTIONS));
     let door = (listener, gateway.config.tls.clone());
     let served = connections::serve(door, service, roster, gateway.tasks.clone(), stop.clone());

@@ -33,11 +33,9 @@ use replay::Replays;
 use results::Results;
 use seal::Key;
 use tasks::Tasks;
-use tokio::sync::Semaphore;
 use views::{Views, ViewsConfig};
 
-/// How many clients may listen for changes at a time, over all connections.
-const MAX_LISTENERS: usize = 8192;
+use crate::state::limits::Limits;
 
 /// The state of a gateway for MCP.
 pub(crate) struct McpState {
@@ -51,25 +49,28 @@ pub(crate) struct McpState {
     pub(crate) tasks: Tasks,
     pub(crate) replays: Replays,
     pub(crate) results: Results,
-    /// Streams that wait for changes.
-    pub(crate) listeners: Arc<Semaphore>,
 }
 
 impl McpState {
     /// `secret`: what replicas share; none for one that only this process knows. `views`: none for that of `/mcp` alone.
     /// `resumable`: how long calls go on without their clients.
-    pub(crate) fn new(secret: Option<&[u8]>, tasks: Tasks, views: Option<ViewsConfig>, resumable: Duration) -> Self {
+    pub(crate) fn new(
+        secret: Option<&[u8]>,
+        tasks: Tasks,
+        views: Option<ViewsConfig>,
+        resumable: Duration,
+        limits: &Limits,
+    ) -> Self {
         Self {
             key: secret.map_or_else(Key::random, Key::of),
-            clients: Clients::default(),
+            clients: Clients::new(limits),
             views: Arc::new(Views::new(views)),
             pages: Pages::default(),
             shelves: Default::default(),
             parking: Parking::default(),
             tasks,
-            replays: Replays::new(resumable),
+            replays: Replays::new(resumable, limits),
             results: Results::default(),
-            listeners: Arc::new(Semaphore::new(MAX_LISTENERS)),
         }
     }
 }

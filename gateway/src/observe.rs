@@ -6,13 +6,13 @@
 //! - [`call_event`]: what happens to a call on its way; [`recording`]: all of it, when it has ended; [`recorder`]: who keeps it
 //! - [`spans`]: the OpenTelemetry spans of a call
 
+use openskill_identity::shares::Pool;
 use openskill_metrics::SkillSeries;
 use openskill_proto::v1::{Circuit, ExecuteResult};
 use openskill_trace::Tracer;
 
 use crate::call::preparation::Preparation;
 use crate::call::request::Call;
-use crate::state::memory::MemoryBudget;
 
 pub(crate) mod call_event;
 pub(crate) mod call_record;
@@ -21,9 +21,9 @@ pub(crate) mod recorder;
 pub(crate) mod recording;
 mod spans;
 
+use crate::state::limits::SharedLimit;
 use metrics::Metrics;
 use recorder::Recorder;
-use recording::MAX_RUNNING_BYTES;
 
 /// Hears of everything that is worth a metric or a log line.
 #[derive(Debug)]
@@ -34,12 +34,17 @@ pub(crate) struct Observer {
     /// Keeps whole calls, if that is on.
     pub(crate) recorder: Option<Recorder>,
     /// What is kept of what skills and users say, until their calls end.
-    pub(crate) said: MemoryBudget,
+    pub(crate) said: Pool,
 }
 
 impl Default for Observer {
     fn default() -> Self {
-        Self { metrics: Metrics::default(), tracer: None, recorder: None, said: MemoryBudget::of(MAX_RUNNING_BYTES) }
+        Self {
+            metrics: Metrics::default(),
+            tracer: None,
+            recorder: None,
+            said: Pool::new(SharedLimit::Recordings.bound()),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::call::preparation::prepared;
 use crate::call::request::{Call, granted};
 use crate::catalog::lookup::{cannot_run, find};
 use crate::gateway::Shard;
-use crate::state::memory::SMALL;
+use crate::state::limits::{SMALL, SharedLimit};
 
 /// Prepares the arguments of `call` as [`crate::invoke::invoke`] would, and refuses what it would refuse, in the same order.
 /// Takes no permit, asks no circuit, records and starts nothing.
@@ -24,10 +24,9 @@ async fn fill(shard: &Shard, call: &Arc<Call>, ready: &mut PreparedCall) -> Resu
     call.fault.clone().map_or(Ok(()), Err)?;
     let gateway = &shard.gateway;
     // No permit accounts for the arguments.
-    let mut share = gateway.inbound.share();
-    let size = call.input.size();
-    if size > SMALL && !share.add(size) {
-        return Err(SkillError::overloaded("the gateway holds too many large requests"));
+    let (mut share, size) = (gateway.share(SharedLimit::Requests, &call.principal), call.input.size());
+    if size > SMALL && !share.grow(size) {
+        return Err(SkillError::overloaded("the gateway holds too many large requests of this caller, or of all"));
     }
     let entry = find(&gateway.catalog, call, gateway.has_workers())?;
     ready.version.clone_from(&entry.skill.version);

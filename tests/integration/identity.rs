@@ -20,10 +20,10 @@ mod mcp;
 mod validity;
 
 /// A file of keys.
-struct Keys(Folder);
+pub(crate) struct Keys(Folder);
 
 impl Keys {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let keys = Self(Folder::new());
         keys.write("");
         keys
@@ -49,7 +49,7 @@ impl Keys {
     }
 
     /// A new key of a principal.
-    fn create(&self, principal: &str, flags: &[&str]) -> String {
+    pub(crate) fn create(&self, principal: &str, flags: &[&str]) -> String {
         let ran = self.run(&[&["create", "--principal", principal], flags].concat());
         assert!(ran.status.success(), "{ran:?}");
         String::from_utf8(ran.stdout).unwrap().trim().to_owned()
@@ -61,7 +61,7 @@ impl Keys {
     }
 
     /// The misbehaving skills, for callers with keys.
-    fn up(&self) -> Setup {
+    pub(crate) fn up(&self) -> Setup {
         Setup::up().with("OPENSKILL_KEYS", self.path().display())
     }
 }
@@ -72,18 +72,18 @@ fn id(key: &str) -> &str {
 }
 
 /// A message from the owner of a key.
-fn from<T>(key: &str, message: T) -> Request<T> {
+pub(crate) fn from<T>(key: &str, message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.metadata_mut().insert("authorization", format!("Bearer {key}").parse().unwrap());
     request
 }
 
-async fn get(system: &System, key: &str, path: &str) -> Answer {
+pub(crate) async fn get(system: &System, key: &str, path: &str) -> Answer {
     let authorization = format!("Bearer {key}");
     rest::send(system.address, Method::GET, path, &[("authorization", &authorization)], "").await
 }
 
-async fn post(system: &System, key: &str, path: &str, body: &str) -> Answer {
+pub(crate) async fn post(system: &System, key: &str, path: &str, body: &str) -> Answer {
     let authorization = format!("Bearer {key}");
     let headers = [("authorization", authorization.as_str()), ("content-type", "application/json")];
     system.post(path, &headers, body.to_owned()).await

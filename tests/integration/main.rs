@@ -69,6 +69,7 @@ mod sandbox;
 mod sdk;
 mod secrets;
 mod sessions;
+mod shares;
 mod shipped_skills;
 mod shutdown;
 mod sites;

@@ -16,7 +16,9 @@ async fn in_flight(system: &System) -> u64 {
 }
 
 /// A connection with a flow-control window of zero: the server can send headers, but no byte of a body.
-async fn connection_without_windows(system: &System) -> hyper::client::conn::http2::SendRequest<Full<bytes::Bytes>> {
+pub(crate) async fn connection_without_windows(
+    system: &System,
+) -> hyper::client::conn::http2::SendRequest<Full<bytes::Bytes>> {
     let stream = TcpStream::connect(system.address).await.unwrap();
     let io = hyper_util::rt::TokioIo::new(stream);
     let executor = hyper_util::rt::TokioExecutor::new();

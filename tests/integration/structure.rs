@@ -239,7 +239,7 @@ fn only_the_faces_know_statuses_and_only_serve_knows_http() {
 
 /// What a `Drop` of the gateway does. One that is not here is a new one: it may give back what it holds, and record nothing
 /// but that a call was dropped.
-const DROPS: [(&str, &str); 18] = [
+const DROPS: [(&str, &str); 17] = [
     ("call/events.rs", "TakeBack"),            // gives memory back
     ("dispatch/attempt.rs", "Tracker"),        // records that a call was dropped
     ("dispatch/lateness.rs", "Watched"),       // forgets a refusal when a call of its caller is cancelled
@@ -256,7 +256,6 @@ const DROPS: [(&str, &str); 18] = [
     ("serve/connections/peers.rs", "PeerShare"),
     ("serve/connections/roster.rs", "Busy"),
     ("serve/connections/roster.rs", "Place"),
-    ("state/memory.rs", "MemoryShare"),
     ("workers/worker.rs", "InFlight"),
 ];
 

@@ -14,6 +14,13 @@ pub fn is_fair(mine: usize, used: usize, limit: usize, holders: usize) -> bool {
     2 * mine * holders <= limit || mine <= PER_FREE_UNIT * limit.saturating_sub(used)
 }
 
+/// How much one of `holders` can hold of `limit` units, while it holds `mine` of the `used` ones and the others keep theirs. Its
+/// own parts, such as its sessions, share that.
+pub fn reachable(mine: usize, used: usize, limit: usize, holders: usize) -> usize {
+    let left_by_others = limit.saturating_sub(used.saturating_sub(mine));
+    (left_by_others / (PER_FREE_UNIT + 1) * PER_FREE_UNIT).max(limit / (2 * holders.max(1)))
+}
+
 /// A pool of `limit` units that holders, usually principals, share fairly. Clones are the same pool.
 #[derive(Debug, Clone)]
 pub struct Pool(Arc<Shared>);
@@ -46,14 +53,19 @@ impl Pool {
     }
 
     /// A share that holds nothing yet.
-    pub fn share(&self, holder: &str) -> Share {
+    pub fn share(&self, holder: impl Into<Arc<str>>) -> Share {
         Share { pool: self.clone(), holder: holder.into(), amount: 0 }
     }
 
     /// A share of `amount` units. None if the pool has no room for it, or it is more than fair.
-    pub fn take(&self, holder: &str, amount: usize) -> Option<Share> {
+    pub fn take(&self, holder: impl Into<Arc<str>>, amount: usize) -> Option<Share> {
         let mut share = self.share(holder);
         share.grow(amount).then_some(share)
+    }
+
+    /// How many units there are.
+    pub fn limit(&self) -> usize {
+        self.0.limit
     }
 
     /// How many units are held.
@@ -128,7 +140,7 @@ mod tests {
 
     /// How much each of `holders` gets if they take turns, one unit at a time, until none gets more.
     fn take_turns(pool: &Pool, holders: &[&str]) -> Vec<Share> {
-        let mut shares: Vec<Share> = holders.iter().map(|holder| pool.share(holder)).collect();
+        let mut shares: Vec<Share> = holders.iter().map(|holder| pool.share(*holder)).collect();
         while shares.iter_mut().fold(false, |any, share| share.grow(1) || any) {}
         shares
     }
@@ -138,6 +150,15 @@ mod tests {
         let amounts = |holders| take_turns(&Pool::new(100), holders).iter().map(Share::amount).collect::<Vec<_>>();
         assert!((79..=81).contains(&amounts(&["one"])[0]));
         assert!(amounts(&["a", "b", "c", "d"]).iter().all(|amount| (22..=25).contains(amount)));
+    }
+
+    #[test]
+    fn a_holder_reaches_what_it_would_get_if_it_took_turns() {
+        let pool = Pool::new(100);
+        let _other = pool.take("other", 20).unwrap();
+        let mine = take_turns(&pool, &["one"])[0].amount();
+        assert!(mine.abs_diff(reachable(0, 20, 100, 2)) <= 1, "{mine}");
+        assert_eq!((reachable(0, 100, 100, 4), reachable(10, 200, 100, 5)), (12, 10), "half of an even share is safe");
     }
 
     #[test]

@@ -184,7 +184,12 @@ fn requests(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let service = runtime.block_on(async {
         let shard = Shard { gateway: in_memory::gateway(workers, recorder, tracer).await, number: 0 };
-        stack(&shard.gateway, Faces::public(&shard, &Health::new(false).await, None, true, true).unwrap(), true)
+        stack(
+            &shard.gateway,
+            Faces::public(&shard, &Health::new(false).await, None, true, true).unwrap(),
+            true,
+            &shard.gateway.limits,
+        )
     });
     let begun = first.map(|it| runtime.block_on(service.clone().oneshot(it)).unwrap());
     let session = begun.map(|it| it.headers()[SESSION].clone());

@@ -33,7 +33,8 @@ pub(crate) async fn run(
     let health = Health::of_agent().await;
     let is_loopback = listener.local_addr()?.ip().is_loopback();
     let shard = Shard { gateway: Arc::clone(&gateway), number: 0 };
-    let service = stack::stack(&gateway, Faces::agent(&shard, &health, &served(agent.clone()))?, is_loopback);
+    let service =
+        stack::stack(&gateway, Faces::agent(&shard, &health, &served(agent.clone()))?, is_loopback, &gateway.limits);
     let peers = Peers::new(gateway.config.max_connections_of_peer);
     let roster = Roster::new(gateway.config.max_connections, peers);
     let door = (listener, gateway.config.tls.clone());

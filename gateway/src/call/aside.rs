@@ -4,11 +4,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use openskill_identity::shares::Pool;
 use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-use crate::state::memory::MemoryBudget;
+use super::principal::Principal;
 
 /// A text up to this size is light whatever it holds.
 pub(crate) const LIGHT_BYTES: usize = 4 * 1024;
@@ -23,12 +24,12 @@ pub(crate) const HEAVY_VALUES: usize = 1000;
 pub(crate) struct Aside {
     threads: Arc<Semaphore>,
     /// What waits before its call is admitted.
-    memory: MemoryBudget,
+    memory: Pool,
 }
 
 impl Aside {
     /// Takes half of the processors at most, so that shards go on. `memory` accounts for what waits.
-    pub(crate) fn new(memory: MemoryBudget) -> Self {
+    pub(crate) fn new(memory: Pool) -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Self { threads: Arc::new(Semaphore::new((processors / 2).max(1))), memory }
     }
@@ -53,20 +54,19 @@ impl Aside {
         }
     }
 
-    /// The same for work that serves a call which is not admitted yet: `bytes` are accounted for until it is done.
+    /// The same for work that serves a call which is not admitted yet: so many bytes count to its principal until it is done.
     ///
     /// # Errors
-    /// The gateway holds too much that waits, or the work was not done by `until`.
+    /// Too much of the principal, or of all, waits, or the work was not done by `until`.
     pub(crate) async fn run_until<T: Send + 'static>(
         &self,
         until: Instant,
-        bytes: usize,
+        (principal, bytes): (&Principal, usize),
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, SkillError> {
-        let mut share = self.memory.share();
-        if !share.add(bytes) {
-            return Err(SkillError::overloaded("the gateway holds too many large requests"));
-        }
+        let Some(_share) = self.memory.take(principal.shared_name(), bytes) else {
+            return Err(SkillError::overloaded("the gateway holds too many large requests of this caller, or of all"));
+        };
         tokio::time::timeout_at(until.into(), self.run(work)).await.map_err(|_| {
             let message = "the deadline passed while the call waited for its arguments to be read";
             SkillError::new(ErrorCode::Timeout, message).with_blame(Blame::Gateway)
@@ -84,7 +84,7 @@ mod tests {
 
     #[tokio::test]
     async fn only_so_many_run_at_once_and_a_shard_goes_on_meanwhile() {
-        let aside = Arc::new(Aside { threads: Arc::new(Semaphore::new(2)), memory: MemoryBudget::default() });
+        let aside = Arc::new(Aside { threads: Arc::new(Semaphore::new(2)), memory: Pool::new(100) });
         let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let works = (0..8).map(|_| {
             let (aside, running, most) = (Arc::clone(&aside), Arc::clone(&running), Arc::clone(&most));
@@ -109,19 +109,20 @@ mod tests {
 
     #[tokio::test]
     async fn work_that_waits_too_long_or_holds_too_much_is_refused() {
-        let memory = MemoryBudget::default();
+        let (memory, caller) = (Pool::new(100), Principal::anonymous());
         let aside = Aside { threads: Arc::new(Semaphore::new(1)), memory: memory.clone() };
         let (release, wait) = sync_channel::<()>(1);
         let busy = aside.run(move || wait.recv());
         let late = async {
-            let error = aside.run_until(Instant::now() + Duration::from_millis(1), 10, || ()).await.unwrap_err();
+            let error =
+                aside.run_until(Instant::now() + Duration::from_millis(1), (&caller, 10), || ()).await.unwrap_err();
             assert_eq!((error.code(), error.blame()), (ErrorCode::Timeout, Blame::Gateway));
-            let error = aside.run_until(Instant::now(), usize::MAX, || ()).await.unwrap_err();
+            let error = aside.run_until(Instant::now(), (&caller, usize::MAX), || ()).await.unwrap_err();
             assert_eq!(error.code(), ErrorCode::Overloaded);
             release.send(()).unwrap();
         };
         let _ = tokio::join!(busy, late);
-        assert_eq!(memory.held(), 0);
-        assert_eq!(aside.run_until(Instant::now() + Duration::from_secs(60), 10, || 1).await.ok(), Some(1));
+        assert_eq!(memory.used(), 0);
+        assert_eq!(aside.run_until(Instant::now() + Duration::from_secs(60), (&caller, 10), || 1).await.ok(), Some(1));
     }
 }

@@ -3,13 +3,14 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use openskill_identity::shares::Share;
 use openskill_proto::v1::{
     Accepted, Blame, ErrorCode, InvokeEvent, SkillError, SkillResult, execute_event, invoke_event::Event,
 };
 use prost::Message as _;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::state::memory::{MemoryBudget, MemoryShare, SMALL};
+use crate::state::limits::SMALL;
 
 /// An event on its way to a client.
 pub(crate) enum Delivery {
@@ -22,7 +23,7 @@ pub(crate) enum Delivery {
 }
 
 /// A result that waits for its client, and the memory it holds.
-pub(crate) type Undelivered = Mutex<Option<(InvokeEvent, MemoryShare)>>;
+pub(crate) type Undelivered = Mutex<Option<(InvokeEvent, Share)>>;
 
 /// What became of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,13 +102,12 @@ impl EventRelay {
     }
 
     /// Sends the result and waits until the client takes it. Dropped before that, it takes the result back, so that a client
-    /// that does not read leaves nothing in memory. `memory` accounts for what waits.
-    pub(crate) async fn result(&self, mut result: SkillResult, memory: &MemoryBudget) -> Delivered {
-        let mut share = memory.share();
+    /// that does not read leaves nothing in memory. `share` accounts for what waits.
+    pub(crate) async fn result(&self, mut result: SkillResult, mut share: Share) -> Delivered {
         let size = result.encoded_len();
-        if size > SMALL && !share.add(size) {
+        if size > SMALL && !share.grow(size) {
             let message =
-                "the skill ran, but its result was dropped: too many results wait for clients that do not read";
+                "the skill ran, but its result was dropped: too many results wait for clients that do not read them";
             let error = SkillError::new(ErrorCode::OutputTooLarge, message).with_blame(Blame::Gateway);
             let (output, text, artifacts) = (None, error.message.clone(), Vec::new());
             result = SkillResult { success: false, output, text, artifacts, error: Some(error), ..result };

@@ -33,9 +33,9 @@ pub(crate) async fn prepared(
     if !call.input.is_heavy() {
         return prepare(call, definition);
     }
-    let (deadline, call, definition) = (call.deadline(granted), Arc::clone(call), Arc::clone(definition));
+    let (deadline, running, definition) = (call.deadline(granted), Arc::clone(call), Arc::clone(definition));
     // The call's permit accounts for its memory. Boxed, so that the future of a small call stays small.
-    Box::pin(aside.run_until(deadline, 0, move || prepare(&call, &definition))).await?
+    Box::pin(aside.run_until(deadline, (&call.principal, 0), move || prepare(&running, &definition))).await?
 }
 
 /// Prepares the arguments of `call` for the skill with this definition.

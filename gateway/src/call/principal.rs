@@ -84,6 +84,11 @@ impl Principal {
         }
     }
 
+    /// The same, to keep.
+    pub(crate) fn shared_name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
+    }
+
     /// Whether it may see all skills.
     pub(crate) fn sees_all(&self) -> bool {
         self.grant.is_none()

@@ -22,7 +22,7 @@ async fn read_aside(aside: &Aside, default: Duration, mut request: InvokeRequest
     let (named, heard) = (request.clone(), context.clone());
     request.arguments = arguments;
     let (bytes, until) = (prost::Message::encoded_len(&request), deadline(default, &context));
-    let read = aside.run_until(until, bytes, move || Call::new(request, context)).await;
+    let read = aside.run_until(until, (&heard.principal, bytes), move || Call::new(request, context)).await;
     read.unwrap_or_else(|error| Call::unread(named, heard, error))
 }
 

@@ -8,16 +8,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::pick::{Criteria, NoCandidate, eligible};
 use crate::call::request::Call;
+use crate::state::fair::FairRecent;
 use crate::state::key;
-use crate::state::recent::Recent;
+use crate::state::limits::SharedLimit;
 use crate::workers::candidate::Candidate;
 
-/// How many sessions are remembered for certain. Past that, the least recently used are evicted and assigned again.
-const SESSIONS: usize = 32 * 1024;
-
-/// Which worker holds which session.
+/// Which worker holds which session. Past their number, the principal that has most loses the one that it used least recently: it
+/// is assigned again.
 #[derive(Debug)]
-pub(crate) struct Affinity(Mutex<Recent<Hold>>);
+pub(crate) struct Affinity(Mutex<FairRecent<Hold>>);
 
 #[derive(Debug)]
 struct Hold {
@@ -48,12 +47,12 @@ impl AffinityKey {
 
 impl Default for Affinity {
     fn default() -> Self {
-        Self(Mutex::new(Recent::new(SESSIONS)))
+        Self(Mutex::new(FairRecent::new(SharedLimit::Affinity.bound())))
     }
 }
 
 impl Affinity {
-    fn held(&self) -> MutexGuard<'_, Recent<Hold>> {
+    fn held(&self) -> MutexGuard<'_, FairRecent<Hold>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -79,7 +78,7 @@ impl Affinity {
         {
             return Ok(candidate.clone());
         }
-        held.insert(key.whole.clone(), Hold { instance: chosen.worker.instance(), is_used: false });
+        held.insert(&key.whole, Hold { instance: chosen.worker.instance(), is_used: false });
         Ok(chosen.clone())
     }
 

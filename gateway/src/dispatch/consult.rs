@@ -7,9 +7,13 @@ use openskill_proto::v1::{ConsultRequest, ErrorCode, SkillError};
 use crate::call::principal::Principal;
 use crate::catalog::shelf::Item;
 use crate::gateway::Shard;
+use crate::state::limits::SharedLimit;
 
 /// How long a worker may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(15);
+
+/// The largest answer of a worker, in bytes. It counts before it is there.
+const MAX_ANSWER_BYTES: usize = 12 * 1024 * 1024;
 
 /// Who asks.
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +27,7 @@ pub(crate) struct Asks<'a> {
 /// Asks one of the workers that have an item; the next one if it can't be reached.
 ///
 /// # Errors
-/// `NOT_FOUND`, `INVALID_ARGUMENT`, that no worker answers, or that there is no permit.
+/// `NOT_FOUND`, `INVALID_ARGUMENT`, that no worker answers, or that there is no permit or no room for the answer.
 pub(crate) async fn consult(
     shard: &Shard,
     asks: Asks<'_>,
@@ -32,6 +36,11 @@ pub(crate) async fn consult(
 ) -> Result<String, SkillError> {
     let claim = (asks.session_id, request.owner.as_str(), request.params_json.len());
     let _permit = shard.gateway.admit_consult(asks.principal, claim, asks.trace_id)?;
+    let answer =
+        shard.gateway.limits.reserve(SharedLimit::Responses, &asks.principal.shared_name(), MAX_ANSWER_BYTES).await;
+    let Some(_answer) = answer else {
+        return Err(SkillError::overloaded("too many answers to this caller, or to all, are being made or not read"));
+    };
     let mut last = SkillError::unavailable("no worker has it now: try again");
     let mut workers: Vec<_> = item.workers.iter().filter(|it| it.is_serving()).collect();
     workers.sort_by_key(|it| it.in_flight());

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ahash::HashMap;
+use openskill_identity::shares::{Pool, Share};
 use openskill_proto::v1::Log;
 use tokio_util::sync::CancellationToken;
 
 use crate::state::key::join;
+use crate::state::limits::{Limits, SharedLimit};
 use crate::state::recent::Recent;
 use crate::state::striped::Striped;
 
@@ -15,7 +17,8 @@ use crate::state::striped::Striped;
 /// can be used again until it expires; a level falls back to none.
 const MAX_SESSIONS: usize = 4096;
 
-/// How many sessions of one stripe may subscribe to resources, and to how many each.
+/// How many sessions of one stripe may subscribe to resources, and to how many each. Past that, the session that used its
+/// subscriptions least recently loses them.
 const MAX_SUBSCRIBERS: usize = 256;
 const MAX_SUBSCRIPTIONS: usize = 64;
 
@@ -56,6 +59,8 @@ pub(crate) struct Clients {
     sessions: Striped<Sessions>,
     /// The calls in flight that their clients can cancel, by session and id. Each has a permit, so their number is bounded.
     calls: Arc<Calls>,
+    /// How many subscriptions all sessions have, by principal.
+    subscriptions: Pool,
 }
 
 type Calls = Striped<HashMap<String, CancellationToken>>;
@@ -64,22 +69,29 @@ type Calls = Striped<HashMap<String, CancellationToken>>;
 struct Sessions {
     ended: Recent<()>,
     levels: Recent<Level>,
-    /// Resources that sessions subscribed to, and their states as they know them.
-    subscriptions: Recent<BTreeMap<String, String>>,
+    subscriptions: Recent<Subscriptions>,
 }
 
-impl Default for Clients {
-    fn default() -> Self {
+/// What a session subscribed to.
+#[derive(Debug)]
+struct Subscriptions {
+    /// Resources, and their states as the session knows them.
+    states: BTreeMap<String, String>,
+    /// One for each resource.
+    share: Share,
+}
+
+impl Clients {
+    pub(crate) fn new(limits: &Limits) -> Self {
         let sessions = || Sessions {
             ended: Recent::new(MAX_SESSIONS),
             levels: Recent::new(MAX_SESSIONS),
             subscriptions: Recent::new(MAX_SUBSCRIBERS),
         };
-        Self { sessions: Striped::new(sessions), calls: Arc::new(Striped::new(HashMap::default)) }
+        let (sessions, calls) = (Striped::new(sessions), Arc::new(Striped::new(HashMap::default)));
+        Self { sessions, calls, subscriptions: limits.pool(SharedLimit::Subscriptions).clone() }
     }
-}
 
-impl Clients {
     /// Ends a session: its id is not served any more by this process. Its calls are cancelled.
     pub(crate) fn end(&self, session: &str) {
         let mut sessions = self.sessions.lock(session);
@@ -106,30 +118,33 @@ impl Clients {
         self.sessions.lock(session).levels.use_mut(session).copied()
     }
 
-    /// Subscribes a session to a resource in this state. False if it has too many.
-    pub(crate) fn subscribe(&self, session: &str, uri: &str, state: String) -> bool {
+    /// Subscribes a principal's session to a resource in this state. False if either has too many.
+    pub(crate) fn subscribe(&self, principal: Arc<str>, session: &str, uri: &str, state: String) -> bool {
         let mut sessions = self.sessions.lock(session);
         if sessions.subscriptions.use_mut(session).is_none() {
-            sessions.subscriptions.insert(session.to_owned(), BTreeMap::new());
+            let share = self.subscriptions.share(principal);
+            sessions.subscriptions.insert(session.to_owned(), Subscriptions { states: BTreeMap::new(), share });
         }
-        let Some(subscribed) = sessions.subscriptions.use_mut(session) else { return false };
-        if !subscribed.contains_key(uri) && subscribed.len() >= MAX_SUBSCRIPTIONS {
+        let Some(Subscriptions { states, share }) = sessions.subscriptions.use_mut(session) else { return false };
+        if !states.contains_key(uri) && (states.len() >= MAX_SUBSCRIPTIONS || !share.grow(1)) {
             return false;
         }
-        subscribed.insert(uri.to_owned(), state);
+        states.insert(uri.to_owned(), state);
         true
     }
 
     pub(crate) fn unsubscribe(&self, session: &str, uri: &str) {
-        if let Some(subscribed) = self.sessions.lock(session).subscriptions.use_mut(session) {
-            subscribed.remove(uri);
+        if let Some(Subscriptions { states, share }) = self.sessions.lock(session).subscriptions.use_mut(session)
+            && states.remove(uri).is_some()
+        {
+            share.shrink(1);
         }
     }
 
     /// The resources that a session subscribed to.
     pub(crate) fn subscribed(&self, session: &str) -> Vec<String> {
         let mut sessions = self.sessions.lock(session);
-        sessions.subscriptions.use_mut(session).map(|it| it.keys().cloned().collect()).unwrap_or_default()
+        sessions.subscriptions.use_mut(session).map(|it| it.states.keys().cloned().collect()).unwrap_or_default()
     }
 
     /// The resources of a session whose state is another than it knows. From now on it knows them. `state`: of a URI; none if
@@ -137,7 +152,7 @@ impl Clients {
     pub(crate) fn changed(&self, session: &str, state: impl Fn(&str) -> Option<String>) -> Vec<String> {
         let mut sessions = self.sessions.lock(session);
         let mut changed = Vec::new();
-        for (uri, known) in sessions.subscriptions.use_mut(session).into_iter().flatten() {
+        for (uri, known) in sessions.subscriptions.use_mut(session).into_iter().flat_map(|it| &mut it.states) {
             if let Some(now) = state(uri)
                 && *known != now
             {
@@ -195,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_session_that_was_ended_stays_ended_and_its_calls_are_cancelled() {
-        let clients = Clients::default();
+        let clients = Clients::new(&Limits::default());
         let (mine, other) = (clients.begin("a", "1").unwrap(), clients.begin("ab", "1").unwrap());
         clients.end("a");
         assert!(clients.has_ended("a") && !clients.has_ended("ab"));
@@ -204,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_call_is_cancelled_by_its_session_and_id_and_by_no_other() {
-        let clients = Clients::default();
+        let clients = Clients::new(&Limits::default());
         let call = clients.begin("a", "1").unwrap();
         assert!(clients.begin("a", "1").is_none(), "the id is in use");
         for (session, id) in [("b", "1"), ("a", "\"1\""), ("a", "")] {
@@ -219,23 +234,34 @@ mod tests {
 
     #[test]
     fn a_session_hears_once_of_each_change_of_what_it_subscribed_to() {
-        let clients = Clients::default();
-        assert!(clients.subscribe("a", "x:1", "1".to_owned()) && clients.subscribe("a", "x:2", "1".to_owned()));
+        let clients = Clients::new(&Limits::default());
+        assert!(
+            clients.subscribe("ada".into(), "a", "x:1", "1".to_owned())
+                && clients.subscribe("ada".into(), "a", "x:2", "1".to_owned())
+        );
         let changed = |state: &str| clients.changed("a", |_| Some(state.to_owned()));
         assert_eq!(changed("1"), Vec::<String>::new());
         assert_eq!((changed("2").len(), changed("2").len()), (2, 0));
         assert_eq!(clients.changed("a", |_| None), Vec::<String>::new(), "what it may not hear of");
         clients.unsubscribe("a", "x:1");
         assert_eq!(changed("3"), ["x:2"]);
-        assert!((0..MAX_SUBSCRIPTIONS - 1).all(|it| clients.subscribe("a", &it.to_string(), String::new())));
-        assert!(!clients.subscribe("a", "more", String::new()) && clients.subscribe("a", "x:2", String::new()));
+        assert!((0..MAX_SUBSCRIPTIONS - 1).all(|it| clients.subscribe(
+            "ada".into(),
+            "a",
+            &it.to_string(),
+            String::new()
+        )));
+        assert!(
+            !clients.subscribe("ada".into(), "a", "more", String::new())
+                && clients.subscribe("ada".into(), "a", "x:2", String::new())
+        );
         clients.end("a");
         assert_eq!(changed("4"), Vec::<String>::new());
     }
 
     #[test]
     fn memory_stays_bounded() {
-        let clients = Clients::default();
+        let clients = Clients::new(&Limits::default());
         for number in 0..200_000 {
             clients.end(&number.to_string());
         }

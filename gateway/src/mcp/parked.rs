@@ -6,12 +6,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use futures_util::stream::BoxStream;
+use openskill_identity::shares::Share;
 use openskill_proto::trace::random_id;
 use openskill_proto::v1::{InputRequired, InvokeEvent, SkillError};
 use sha2::{Digest as _, Sha256};
-
-/// How many calls wait. Further ones are not asked to come back.
-const MAX_PARKED: usize = 4096;
 
 /// What a call still says.
 pub(crate) type Events = BoxStream<'static, Result<InvokeEvent, SkillError>>;
@@ -44,6 +42,8 @@ pub(crate) struct Parked {
     pub(crate) fingerprint: Fingerprint,
     /// When nobody waits for an answer any more.
     pub(crate) until: Instant,
+    /// Its place among the calls that wait.
+    pub(crate) _place: Share,
 }
 
 /// All calls that wait.
@@ -51,17 +51,18 @@ pub(crate) struct Parked {
 pub(crate) struct Parking(Mutex<HashMap<Ticket, Parked>>);
 
 impl Parking {
-    /// Keeps a call. Gives it back if there are too many.
-    pub(crate) fn park(&self, call: Parked, now: Instant) -> Result<Ticket, Parked> {
-        let mut calls = self.lock();
+    /// Forgets the calls whose time is over, which gives their places back.
+    pub(crate) fn expire(&self, now: Instant) {
         // Dropping a call that is over drops what is left of its channel.
-        calls.retain(|_, it| it.until > now);
-        if calls.len() >= MAX_PARKED {
-            return Err(call);
-        }
+        self.lock().retain(|_, it| it.until > now);
+    }
+
+    /// Keeps a call.
+    pub(crate) fn park(&self, call: Parked) -> Ticket {
+        let mut calls = self.lock();
         let ticket = random_id();
         calls.insert(ticket, call);
-        Ok(ticket)
+        ticket
     }
 
     /// The call of a ticket, which is valid once.
@@ -81,19 +82,21 @@ mod tests {
     use std::time::Duration;
 
     use futures_util::{StreamExt as _, stream};
+    use openskill_identity::shares::Pool;
 
     use super::*;
 
     fn call(until: Instant) -> Parked {
         let fingerprint = Fingerprint::of("", "asks", "{}");
-        Parked { events: stream::empty().boxed(), questions: Vec::new(), fingerprint, until }
+        let place = Pool::new(10).share("ada");
+        Parked { events: stream::empty().boxed(), questions: Vec::new(), fingerprint, until, _place: place }
     }
 
     #[test]
     fn a_ticket_is_valid_once_for_the_same_request_and_in_time() {
         let (parking, now) = (Parking::default(), Instant::now());
         let later = now + Duration::from_secs(10);
-        let ticket = parking.park(call(later), now).unwrap_or_else(|_| panic!("there is room"));
+        let ticket = parking.park(call(later));
         let same = Fingerprint::of("", "asks", "{}");
         for other in [Fingerprint::of("", "asks", "{ }"), Fingerprint::of("notes", "asks", "{}")] {
             assert!(parking.take(&ticket, other, now).is_none());
@@ -104,14 +107,14 @@ mod tests {
     }
 
     #[test]
-    fn their_number_is_bounded_and_those_that_are_over_make_room() {
-        let (parking, now) = (Parking::default(), Instant::now());
+    fn calls_that_are_over_give_their_places_back() {
+        let (parking, now, pool) = (Parking::default(), Instant::now(), Pool::new(10));
         let soon = now + Duration::from_secs(1);
-        for _ in 0..MAX_PARKED {
-            assert!(parking.park(call(soon), now).is_ok());
+        for _ in 0..8 {
+            parking.park(Parked { _place: pool.take("ada", 1).unwrap(), ..call(soon) });
         }
-        assert!(parking.park(call(soon), now).is_err());
-        assert!(parking.park(call(soon + Duration::from_secs(5)), soon).is_ok());
-        assert_eq!(parking.lock().len(), 1);
+        assert!(pool.take("ada", 1).is_none() && pool.take("bob", 1).is_some());
+        parking.expire(soon);
+        assert!(pool.take("ada", 1).is_some());
     }
 }

@@ -1,27 +1,27 @@
 //! Streams of calls that clients of older revisions may take up again: each event has an id, and is kept for a while.
 //!
 //! A call writes events, whoever reads them. Its client reads them over a connection; if that breaks, over another one, from
-//! the event after the last that it got. Everything is bounded: a writer waits for a reader that falls behind, a call that nobody
-//! reads for long is abandoned, and what was read is forgotten, the oldest first.
+//! the event after the last that it got. Everything is bounded, and counts to the principal: a writer waits for a reader that
+//! falls behind, a call that nobody reads for long is abandoned, and what was read is forgotten, the oldest first.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use openskill_identity::shares::{Pool, Share};
 use openskill_proto::trace::{hex, random_id};
 use tokio::sync::Notify;
 
+use super::shares::heaviest;
 use crate::call::principal::{GovernedSkill, Principal};
-
-/// How many streams are kept. Calls beyond that have streams that can't be taken up again.
-const MAX_STREAMS: usize = 4096;
+use crate::state::limits::{ASK_AGAIN, Limits, PATIENCE, SharedLimit};
 
 /// How much of a stream waits to be read, and how much is kept that was read, in bytes. One event is kept whatever its size.
 const MAX_BYTES: usize = 256 * 1024;
 
 /// How much is kept of all calls that have ended, in bytes.
-const MAX_ENDED_BYTES: usize = 32 * 1024 * 1024;
+const MAX_ENDED_BYTES: usize = SharedLimit::EndedStreams.bound();
 
 /// All streams.
 #[derive(Debug)]
@@ -29,14 +29,25 @@ pub(crate) struct Replays {
     streams: Mutex<Streams>,
     /// How long a call goes on that nobody reads, and how long its stream is kept after its end. None: streams are not kept.
     patience: Duration,
+    /// Places for streams, and bytes of what they keep. Calls without a place have streams that can't be taken up again.
+    places: Pool,
+    bytes: Pool,
 }
 
 #[derive(Debug, Default)]
 struct Streams {
     by_id: HashMap<String, Arc<Replay>>,
-    /// Those whose calls have ended, the oldest first: when, and how large they are.
-    ended: VecDeque<(Instant, String, usize)>,
+    /// Those whose calls have ended, the oldest first.
+    ended: VecDeque<EndedStream>,
     ended_bytes: usize,
+}
+
+#[derive(Debug)]
+struct EndedStream {
+    id: String,
+    principal: Arc<str>,
+    at: Instant,
+    bytes: usize,
 }
 
 /// The stream of a call.
@@ -47,6 +58,8 @@ pub(crate) struct Replay {
     session: String,
     /// What its call runs.
     skill: GovernedSkill,
+    principal: Arc<str>,
+    _place: Share,
     state: Mutex<State>,
     /// Something was written, or another reader took over.
     written: Notify,
@@ -59,6 +72,8 @@ pub(crate) struct Replay {
 #[derive(Debug)]
 struct State {
     events: VecDeque<Bytes>,
+    /// What they hold of the principal's share.
+    share: Share,
     /// The number of the first event that is kept.
     first: u64,
     /// The number of the next event that is read.
@@ -78,28 +93,48 @@ pub(crate) struct Reader {
 
 impl Replays {
     /// `patience`: how long a call goes on without a reader. Zero: none does.
-    pub(crate) fn new(patience: Duration) -> Self {
-        Self { streams: Mutex::default(), patience }
+    pub(crate) fn new(patience: Duration, limits: &Limits) -> Self {
+        let (places, bytes) =
+            (limits.pool(SharedLimit::ResumableStreams).clone(), limits.pool(SharedLimit::Responses).clone());
+        Self { streams: Mutex::default(), patience, places, bytes }
     }
 
     pub(crate) fn patience(&self) -> Duration {
         self.patience
     }
 
-    /// A stream of a session's call of `skill`, and its first reader. None if streams are not kept, or too many are.
-    pub(crate) fn open(&self, session: &str, skill: GovernedSkill, now: Instant) -> Option<(Arc<Replay>, Reader)> {
+    /// A stream of a principal's session's call of `skill`, and its first reader. None if streams are not kept, or the principal
+    /// has its share of them.
+    pub(crate) fn open(
+        &self,
+        principal: Arc<str>,
+        session: &str,
+        skill: GovernedSkill,
+        now: Instant,
+    ) -> Option<(Arc<Replay>, Reader)> {
         let mut streams = self.lock();
         streams.forget(now, self.patience);
-        if self.patience.is_zero() || streams.by_id.len() >= MAX_STREAMS {
+        if self.patience.is_zero() {
             return None;
         }
+        let place = loop {
+            match self.places.take(Arc::clone(&principal), 1) {
+                Some(place) => break place,
+                // What has ended makes room.
+                None => streams.forget_oldest(&principal).then_some(())?,
+            }
+        };
         let id = hex(&random_id::<12>());
-        let state = State { events: VecDeque::new(), first: 0, next: 0, is_over: false, reader: 0, is_read: false };
+        let share = self.bytes.share(Arc::clone(&principal));
+        let state =
+            State { events: VecDeque::new(), share, first: 0, next: 0, is_over: false, reader: 0, is_read: false };
         let (session, state) = (session.to_owned(), Mutex::new(state));
         let replay = Arc::new(Replay {
             id: id.clone(),
             session,
             skill,
+            principal,
+            _place: place,
             state,
             written: Notify::new(),
             read: Notify::new(),
@@ -122,10 +157,11 @@ impl Replays {
 
     /// The call of a stream has ended. It is kept for a while.
     pub(crate) fn end(&self, replay: &Replay, now: Instant) {
-        let size = replay.end();
+        let bytes = replay.end();
         let mut streams = self.lock();
-        streams.ended_bytes += size;
-        streams.ended.push_back((now, replay.id.clone(), size));
+        streams.ended_bytes += bytes;
+        let (id, principal) = (replay.id.clone(), Arc::clone(&replay.principal));
+        streams.ended.push_back(EndedStream { id, principal, at: now, bytes });
         streams.forget(now, self.patience);
     }
 
@@ -135,23 +171,37 @@ impl Replays {
 }
 
 impl Streams {
-    /// Forgets what ended too long ago, or takes too much room.
+    /// Forgets what ended too long ago, and while all takes too much room, the oldest of the principal that has most.
     fn forget(&mut self, now: Instant, patience: Duration) {
-        while let Some((at, id, size)) = self.ended.front() {
-            let is_old = now.saturating_duration_since(*at) >= patience;
-            if !is_old && self.ended_bytes <= MAX_ENDED_BYTES && self.by_id.len() < MAX_STREAMS {
+        while self.ended.front().is_some_and(|it| now.saturating_duration_since(it.at) >= patience) {
+            self.remove(0);
+        }
+        while self.ended_bytes > MAX_ENDED_BYTES {
+            let most = heaviest(self.ended.iter().map(|it| (&*it.principal, it.bytes))).map(Arc::from);
+            if !most.is_some_and(|principal| self.forget_oldest(&principal)) {
                 return;
             }
-            self.by_id.remove(id);
-            self.ended_bytes -= size;
-            self.ended.pop_front();
+        }
+    }
+
+    /// Forgets the oldest stream of a principal that has ended. Whether there was one.
+    fn forget_oldest(&mut self, principal: &Arc<str>) -> bool {
+        let oldest = self.ended.iter().position(|it| it.principal == *principal);
+        oldest.map(|place| self.remove(place)).is_some()
+    }
+
+    fn remove(&mut self, place: usize) {
+        if let Some(ended) = self.ended.remove(place) {
+            self.by_id.remove(&ended.id);
+            self.ended_bytes -= ended.bytes;
         }
     }
 }
 
 impl Replay {
-    /// Adds an event, which `write` makes of its id. Waits while too much is not read.
-    pub(crate) async fn push(&self, write: impl FnOnce(&str) -> Bytes) {
+    /// Adds an event, which `write` makes of its id. Waits while too much is not read. False if its principal's share has no
+    /// room for it even after a while: the event is dropped.
+    pub(crate) async fn push(&self, write: impl FnOnce(&str) -> Bytes) -> bool {
         loop {
             let read = self.read.notified();
             if self.lock().has_room() {
@@ -159,12 +209,16 @@ impl Replay {
             }
             read.await;
         }
-        let mut state = self.lock();
-        let number = state.first + state.events.len() as u64;
-        state.events.push_back(write(&format!("{}-{number}", self.id)));
-        state.forget();
-        drop(state);
+        let event = write(&format!("{}-{}", self.id, self.lock().written()));
+        let until = Instant::now() + PATIENCE;
+        while !self.lock().add(&event) {
+            if Instant::now() >= until {
+                return false;
+            }
+            tokio::time::sleep(ASK_AGAIN).await;
+        }
         self.written.notify_waiters();
+        true
     }
 
     /// Waits until nobody has read the stream for so long.
@@ -189,7 +243,7 @@ impl Replay {
     /// A reader from this event on, in place of any other. None if that event is no longer kept.
     fn reader(self: &Arc<Self>, from: u64) -> Option<Reader> {
         let mut state = self.lock();
-        if !(state.first..=state.first + state.events.len() as u64).contains(&from) {
+        if !(state.first..=state.written()).contains(&from) {
             return None;
         }
         state.reader += 1;
@@ -222,6 +276,21 @@ impl State {
         (self.next - self.first) as usize
     }
 
+    /// How many events were written.
+    fn written(&self) -> u64 {
+        self.first + self.events.len() as u64
+    }
+
+    /// Adds an event, if there is room for it in the principal's share.
+    fn add(&mut self, event: &Bytes) -> bool {
+        let has_room = self.share.grow(event.len());
+        if has_room {
+            self.events.push_back(event.clone());
+            self.forget();
+        }
+        has_room
+    }
+
     fn has_room(&self) -> bool {
         self.events.iter().skip(self.read()).map(Bytes::len).sum::<usize>() < MAX_BYTES
     }
@@ -230,7 +299,9 @@ impl State {
     fn forget(&mut self) {
         let mut kept: usize = self.events.iter().map(Bytes::len).sum();
         while kept > MAX_BYTES && self.read() > 0 {
-            kept -= self.events.pop_front().map_or(0, |it| it.len());
+            let length = self.events.pop_front().map_or(0, |it| it.len());
+            kept -= length;
+            self.share.shrink(length);
             self.first += 1;
         }
     }
@@ -280,7 +351,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(60);
 
     fn open(replays: &Replays) -> (Arc<Replay>, Reader) {
-        replays.open("s", GovernedSkill::default(), Instant::now()).unwrap()
+        replays.open("ada".into(), "s", GovernedSkill::default(), Instant::now()).unwrap()
     }
 
     async fn write(replay: &Replay, text: &str) -> String {
@@ -296,7 +367,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_stream_is_taken_up_after_the_last_event_that_was_got() {
-        let replays = Replays::new(PATIENCE);
+        let replays = Replays::new(PATIENCE, &Limits::default());
         let (replay, mut reader) = open(&replays);
         let first = write(&replay, "one").await;
         write(&replay, "two").await;
@@ -312,7 +383,7 @@ mod tests {
 
     #[tokio::test]
     async fn only_its_session_takes_a_stream_up_and_only_in_time() {
-        let replays = Replays::new(PATIENCE);
+        let replays = Replays::new(PATIENCE, &Limits::default());
         let (replay, reader) = open(&replays);
         let id = write(&replay, "one").await;
         let now = Instant::now();
@@ -324,12 +395,13 @@ mod tests {
         assert!(replays.resume(&Principal::anonymous(), "s", &id, now).is_some());
         assert!(replays.resume(&Principal::anonymous(), "s", &id, now + PATIENCE).is_none());
         assert!(replays.lock().by_id.is_empty());
-        assert!(Replays::new(Duration::ZERO).open("s", GovernedSkill::default(), now).is_none());
+        let none = Replays::new(Duration::ZERO, &Limits::default());
+        assert!(none.open("ada".into(), "s", GovernedSkill::default(), now).is_none());
     }
 
     #[tokio::test]
     async fn a_second_connection_takes_the_place_of_the_first() {
-        let replays = Replays::new(PATIENCE);
+        let replays = Replays::new(PATIENCE, &Limits::default());
         let (replay, mut first) = open(&replays);
         let id = write(&replay, "one").await;
         let mut second = replays.resume(&Principal::anonymous(), "s", &id, Instant::now()).unwrap();
@@ -343,7 +415,7 @@ mod tests {
     #[tokio::test]
     async fn a_call_is_abandoned_if_nobody_reads_it_and_not_before() {
         let soon = Duration::from_millis(1);
-        let replays = Replays::new(PATIENCE);
+        let replays = Replays::new(PATIENCE, &Limits::default());
         let (replay, reader) = open(&replays);
         let id = write(&replay, "one").await;
         // However long somebody reads, it is not.
@@ -359,7 +431,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_writer_waits_for_its_reader_and_what_was_read_is_forgotten() {
-        let replays = Replays::new(PATIENCE);
+        let replays = Replays::new(PATIENCE, &Limits::default());
         let (replay, mut reader) = open(&replays);
         let large = "x".repeat(MAX_BYTES);
         let first = write(&replay, &large).await;
@@ -374,14 +446,37 @@ mod tests {
     }
 
     #[test]
-    fn memory_stays_bounded() {
-        let (replays, now) = (Replays::new(PATIENCE), Instant::now());
-        for _ in 0..3 * MAX_STREAMS {
-            let (replay, _reader) = replays.open("s", GovernedSkill::default(), now).unwrap();
+    fn a_principal_with_many_streams_leaves_places_to_others_and_what_ended_makes_room() {
+        let (replays, now) = (Replays::new(PATIENCE, &Limits::default()), Instant::now());
+        for _ in 0..SharedLimit::ResumableStreams.bound() {
+            let (replay, _reader) = replays.open("greedy".into(), "s", GovernedSkill::default(), now).unwrap();
             replays.end(&replay, now);
         }
-        assert!(replays.lock().by_id.len() <= MAX_STREAMS);
-        let streams: Vec<_> = (0..2 * MAX_STREAMS).map(|_| replays.open("s", GovernedSkill::default(), now)).collect();
-        assert!(streams.last().unwrap().is_none() && streams[0].is_some());
+        assert!(replays.lock().by_id.len() < SharedLimit::ResumableStreams.bound());
+        let streams: Vec<_> = std::iter::from_fn(|| replays.open("greedy".into(), "s", GovernedSkill::default(), now)).collect();
+        assert!(streams.len() < SharedLimit::ResumableStreams.bound());
+        assert!(replays.open("honest".into(), "s", GovernedSkill::default(), now).is_some());
+    }
+
+    #[tokio::test]
+    async fn what_is_kept_counts_and_the_principal_that_has_most_loses_its_oldest() {
+        let (limits, now) = (Limits::default(), Instant::now());
+        let (replays, pool) = (Replays::new(PATIENCE, &limits), limits.pool(SharedLimit::Responses));
+        let keep = async |principal: &str, bytes: usize| {
+            let (replay, reader) = replays.open(principal.into(), "s", GovernedSkill::default(), now).unwrap();
+            assert!(replay.push(|_| vec![0; bytes].into()).await);
+            replays.end(&replay, now);
+            drop(reader);
+            let id = replay.id.clone();
+            move |replays: &Replays| replays.lock().by_id.contains_key(&id)
+        };
+        let small = keep("honest", 1000).await;
+        let first = keep("greedy", MAX_ENDED_BYTES / 2).await;
+        assert_eq!(pool.used(), 1000 + MAX_ENDED_BYTES / 2);
+        let second = keep("greedy", MAX_ENDED_BYTES / 2).await;
+        assert!(small(&replays) && !first(&replays) && second(&replays));
+        assert_eq!(pool.used(), 1000 + MAX_ENDED_BYTES / 2);
+        let (replay, _reader) = replays.open("greedy".into(), "s", GovernedSkill::default(), now).unwrap();
+        assert!(!replay.lock().add(&vec![0; SharedLimit::Responses.bound()].into()), "there is no room for it");
     }
 }

@@ -9,12 +9,13 @@ use openskill_proto::trace::{hex, random_id};
 use super::owner::Owner;
 use super::shares::heaviest;
 use crate::call::principal::GovernedSkill;
+use crate::state::limits::SharedLimit;
 
 /// How long a result is kept.
 pub(crate) const LIFETIME: Duration = Duration::from_secs(15 * 60);
 
 /// How much is kept of all results, in bytes. The oldest make room, of the principal who has most.
-const MAX_BYTES: usize = 64 * 1024 * 1024;
+const MAX_BYTES: usize = SharedLimit::LongResults.bound();
 
 /// A result.
 #[derive(Debug)]

@@ -25,14 +25,15 @@ use store::{Change, Store, StoreError};
 use super::owner::Owner;
 use super::shares::heaviest;
 use crate::call::principal::GovernedSkill;
+use crate::state::limits::SharedLimit;
 
 /// How many tasks are kept, of all principals and of one. The oldest that ended make room for new ones, of the principal who
 /// has most.
-const MAX_TASKS: usize = 10_000;
+const MAX_TASKS: usize = SharedLimit::Tasks.bound();
 const MAX_TASKS_OF_ONE: usize = 1_000;
 
 /// How much all tasks take in the store, in bytes, about.
-const MAX_BYTES: usize = 256 << 20;
+const MAX_BYTES: usize = SharedLimit::TaskBytes.bound();
 
 /// The largest result that is kept, in bytes.
 const MAX_RESULT_BYTES: usize = 8 << 20;

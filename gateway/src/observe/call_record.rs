@@ -91,7 +91,7 @@ impl CallRecord {
     /// The same for what a skill or a user says, in `bytes` bytes. `event` is not evaluated if that is too much to keep.
     pub(crate) fn note_said(&self, bytes: usize, event: impl FnOnce() -> CallEvent) {
         if let Some(timeline) = &self.timeline {
-            timeline.note_content(bytes, &self.observer.said, event);
+            timeline.note_content(bytes, (&self.observer.said, &self.call.principal), event);
         }
     }
 
@@ -374,12 +374,12 @@ mod tests {
         let records: Vec<_> = std::iter::from_fn(|| Some(begin())).take(1000).collect();
         let text = "x".repeat(200 * 1024);
         records.iter().for_each(|it| it.note_relayed(&says(&text)));
-        assert!(observer.said.held() <= super::super::recording::MAX_RUNNING_BYTES);
+        assert!(observer.said.used() <= crate::state::limits::SharedLimit::Recordings.bound());
         drop(records);
         let told: Vec<_> = std::iter::from_fn(|| recordings.next()).map(|it| (it.events.len(), it.left_out)).collect();
         assert!(told.iter().all(|it| matches!(it, (1, 0) | (0, 1))), "each says what it left out");
         assert!(told.contains(&(1, 0)) && told.contains(&(0, 1)), "{told:?}");
-        assert_eq!(observer.said.held(), 0);
+        assert_eq!(observer.said.used(), 0);
         first.note_relayed(&says(&text));
         drop(first);
         assert_eq!(recordings.next().unwrap().events.len(), 1);

@@ -18,8 +18,9 @@ use crate::call::request::Call;
 use mcp::McpRequests;
 
 /// The limits that a refused call can hit.
-const BOUNDS: [&str; 8] = [
+const BOUNDS: [&str; 9] = [
     "gateway",
+    "principal",
     "session",
     "skill",
     "worker",

@@ -3,12 +3,13 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
+use openskill_identity::shares::{Pool, Share};
 use openskill_proto::v1::{ExecuteResult, SkillError};
 
 use super::call_event::{CallEvent, without_content};
 use crate::arguments::secrets::Secrets;
+use crate::call::principal::Principal;
 use crate::call::request::Call;
-use crate::state::memory::{MemoryBudget, MemoryShare};
 
 /// How many events of a call are kept. Those after them are counted.
 const MAX_EVENTS: usize = 256;
@@ -29,9 +30,6 @@ pub(super) const MAX_ITEMS: usize = 64;
 
 /// What an event takes beside its content.
 const EVENT_BYTES: usize = 256;
-
-/// How many bytes the calls that run keep of what skills and users say, all together.
-pub(super) const MAX_RUNNING_BYTES: usize = 64 * 1024 * 1024;
 
 /// A call that has ended, from its arrival to its end.
 #[derive(Debug)]
@@ -117,8 +115,8 @@ pub(super) struct Kept {
     /// Of what skills and users say.
     content_events: usize,
     content_bytes: usize,
-    /// What this call holds of the budget that all running calls share. None while nobody said anything.
-    share: Option<MemoryShare>,
+    /// What this call holds of the pool that all running calls share. None while nobody said anything.
+    share: Option<Share>,
 }
 
 impl Timeline {
@@ -128,10 +126,10 @@ impl Timeline {
     }
 
     /// Notes what a skill or a user said, in `bytes` bytes. `event` is evaluated only if there is room for it, in this call
-    /// and in `budget`.
-    pub(super) fn note_content(&self, bytes: usize, budget: &MemoryBudget, event: impl FnOnce() -> CallEvent) {
+    /// and in what `pool` has for its principal.
+    pub(super) fn note_content(&self, bytes: usize, pool: (&Pool, &Principal), event: impl FnOnce() -> CallEvent) {
         let mut kept = self.lock();
-        if kept.has_room(bytes, budget) {
+        if kept.has_room(bytes, pool) {
             kept.content_events += 1;
             kept.content_bytes += bytes;
             kept.push(event);
@@ -172,13 +170,16 @@ impl Kept {
         }
     }
 
-    /// Whether so many bytes more may be said. They are taken from the budget then. What skills and users say is bounded
+    /// Whether so many bytes more may be said. They are taken from the pool then. What skills and users say is bounded
     /// apart, so that it can't push out how the attempts went.
-    fn has_room(&mut self, bytes: usize, budget: &MemoryBudget) -> bool {
+    fn has_room(&mut self, bytes: usize, (pool, principal): (&Pool, &Principal)) -> bool {
         self.events.len() < MAX_EVENTS
             && self.content_events < MAX_CONTENT_EVENTS
             && self.content_bytes.saturating_add(bytes) <= MAX_CONTENT_BYTES
-            && self.share.get_or_insert_with(|| budget.share()).add(bytes.saturating_add(EVENT_BYTES))
+            && self
+                .share
+                .get_or_insert_with(|| pool.share(principal.shared_name()))
+                .grow(bytes.saturating_add(EVENT_BYTES))
     }
 }
 

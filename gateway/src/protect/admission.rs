@@ -1,9 +1,10 @@
 //! Admission: how many calls the gateway has at once, in all, for one skill, for one session. A full gateway sheds load: it
 //! answers at once and never queues.
 //!
-//! The permits, and the bytes of arguments, are shared fairly among sessions: see [`openskill_identity::shares`]. The workers' limit
-//! changes, and may fall below what is in flight; a session that holds less than half of an even share is admitted all the
-//! same, as long as the gateway itself has a permit. A principal's calls without a session count as one session.
+//! The permits, and the bytes of arguments, are shared fairly among principals, and what a principal can get among its sessions:
+//! see [`openskill_identity::shares`]. Without keys there are only sessions. The workers' limit changes, and may fall below what is
+//! in flight; who holds less than half of an even share is admitted all the same, as long as the gateway itself has a permit. A
+//! principal's calls without a session count as one session.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,11 +16,12 @@ use crate::call::principal::{Principal, REVOKED};
 use crate::call::request::Call;
 use crate::identity::usage::{Exceeded, Held, Limit};
 use crate::state::key;
+use crate::state::limits::SharedLimit;
 use crate::state::striped::Striped;
-use openskill_identity::shares::is_fair;
+use openskill_identity::shares::{is_fair, reachable};
 
 /// The arguments of all admitted calls, in bytes.
-const MAX_BYTES: usize = 512 * 1024 * 1024;
+const MAX_BYTES: usize = SharedLimit::Arguments.bound();
 
 /// Grants permits.
 #[derive(Debug)]
@@ -27,10 +29,14 @@ pub(crate) struct Admission {
     all: Totals,
     limit: usize,
     limit_of_skill: usize,
+    /// Those that keys identify.
+    principals: Tally,
     sessions: Tally,
     skills: Tally,
     /// By session and skill.
     pairs: Tally,
+    /// By principal and skill.
+    principal_skills: Tally,
 }
 
 /// Calls, and the bytes of their arguments.
@@ -60,16 +66,32 @@ struct Place {
 struct Claim {
     /// Principal, session and skill.
     pair: String,
+    /// Principal and skill. None for the anonymous principal.
+    principal_skill: Option<String>,
+    /// The length of the principal in `pair`.
+    principal_bytes: usize,
     /// The length of principal and session in it.
     session_bytes: usize,
     /// The size of the arguments.
     size: usize,
 }
 
+/// What is used of a limit.
+struct Use {
+    limit: usize,
+    /// By all, without a call.
+    used: usize,
+    /// By the call.
+    more: usize,
+    /// By the call's principal, with the call. None for the anonymous principal.
+    of_principal: Option<usize>,
+}
+
 /// The limit that a refused call hit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Bound {
     Gateway,
+    Principal,
     Session,
     Skill,
 }
@@ -105,6 +127,7 @@ impl Bound {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Gateway => "gateway",
+            Self::Principal => "principal",
             Self::Session => "session",
             Self::Skill => "skill",
         }
@@ -127,6 +150,9 @@ impl From<Refusal> for SkillError {
                 Self::unavailable(message).with_retry_after_ms(1000).with_blame(Blame::Gateway)
             }
             Refusal::Full(Bound::Gateway) => Self::overloaded("the gateway is at its concurrency limit"),
+            Refusal::Full(Bound::Principal) => {
+                Self::overloaded("this key's principal holds its fair share of permits: wait until its calls end")
+            }
             Refusal::Full(Bound::Session) => {
                 Self::overloaded("this session holds its fair share of permits: wait until its calls end")
             }
@@ -159,7 +185,13 @@ impl Claim {
     fn of((principal, session): (&Principal, &str), skill: &str, size: usize) -> Self {
         let principal = principal.name();
         let pair = key::join([principal, session, skill]);
-        Self { pair, session_bytes: principal.len() + 1 + session.len(), size }
+        let principal_skill = (!principal.is_empty()).then(|| key::join([principal, skill]));
+        let (principal_bytes, session_bytes) = (principal.len(), principal.len() + 1 + session.len());
+        Self { pair, principal_skill, principal_bytes, session_bytes, size }
+    }
+
+    fn principal(&self) -> &str {
+        &self.pair[..self.principal_bytes]
     }
 
     fn session(&self) -> &str {
@@ -173,8 +205,16 @@ impl Claim {
 
 impl Admission {
     pub(crate) fn new(limit: usize, limit_of_skill: usize) -> Arc<Self> {
-        let (all, sessions, skills, pairs) = (Totals::default(), Tally::new(), Tally::new(), Tally::new());
-        Arc::new(Self { all, limit, limit_of_skill, sessions, skills, pairs })
+        Arc::new(Self {
+            all: Totals::default(),
+            limit,
+            limit_of_skill,
+            principals: Tally::new(),
+            sessions: Tally::new(),
+            skills: Tally::new(),
+            pairs: Tally::new(),
+            principal_skills: Tally::new(),
+        })
     }
 
     /// Admits a call, or names the limit it hit. `skill`: the one that the call counts towards. `workers`: the workers'
@@ -202,25 +242,46 @@ impl Admission {
         let of_session = self.sessions.add(claim.session(), size);
         let of_skill = self.skills.add(claim.skill(), size);
         let of_pair = self.pairs.add(&claim.pair, size);
+        let of_principal = claim
+            .principal_skill
+            .as_ref()
+            .map(|pair| (self.principals.add(claim.principal(), size), self.principal_skills.add(pair, size).calls));
         // From here on its drop takes back what was counted.
         let place = Place { admission: Arc::clone(self), claim };
         let permit = Permit { _place: Some(place), _of_principal: None };
         if in_flight >= self.limit || bytes.saturating_add(size) > MAX_BYTES {
             return Err(Bound::Gateway);
         }
-        let sessions = self.sessions.names();
-        let is_fair = |mine: usize, used: usize, limit: usize| is_fair(mine, used, limit, sessions);
-        // Its first call passes whatever the others have: a worker grants its slots by share.
-        let is_first = of_session.calls == 1;
-        match () {
-            () if !is_first && !is_fair(of_session.calls, in_flight, limit) => {
-                Err(if in_flight >= limit { Bound::Gateway } else { Bound::Session })
-            }
-            () if !is_fair(of_session.bytes, bytes, MAX_BYTES) => Err(Bound::Session),
-            () if of_skill.calls > self.limit_of_skill => Err(Bound::Skill),
-            () if !is_fair(of_pair.calls, of_skill.calls - 1, self.limit_of_skill) => Err(Bound::Session),
-            () => Ok(permit),
+        let (principal, in_skill) = of_principal.unzip();
+        let calls = Use { limit, used: in_flight, more: 1, of_principal: principal.map(|it| it.calls) };
+        let bytes = Use { limit: MAX_BYTES, used: bytes, more: size, of_principal: principal.map(|it| it.bytes) };
+        let skill = Use { limit: self.limit_of_skill, used: of_skill.calls - 1, more: 1, of_principal: in_skill };
+        // A first call passes whatever the others have: a worker grants its slots by share.
+        let full = |bound: Bound| if in_flight >= limit { Bound::Gateway } else { bound };
+        self.check(&calls, of_session.calls, true).map_err(full)?;
+        self.check(&bytes, of_session.bytes, false)?;
+        if of_skill.calls > self.limit_of_skill {
+            return Err(Bound::Skill);
         }
+        self.check(&skill, of_pair.calls, false)?;
+        Ok(permit)
+    }
+
+    /// Whether a limit is shared fairly if the principal and the session have what they have with this call. `passes_first`: the
+    /// first call of each passes.
+    fn check(&self, of: &Use, of_session: usize, passes_first: bool) -> Result<(), Bound> {
+        let is_first = |mine: usize| passes_first && mine == of.more;
+        let (mut used, mut limit) = (of.used, of.limit);
+        if let Some(mine) = of.of_principal {
+            let principals = self.principals.names();
+            if !is_first(mine) && !is_fair(mine, used, limit, principals) {
+                return Err(Bound::Principal);
+            }
+            let before = mine - of.more;
+            (used, limit) = (before, reachable(before, used, limit, principals));
+        }
+        let is_fair = is_first(of_session) || is_fair(of_session, used, limit, self.sessions.names());
+        is_fair.then_some(()).ok_or(Bound::Session)
     }
 
     /// Calls that hold a permit.
@@ -235,6 +296,10 @@ impl Drop for Place {
         admission.sessions.remove(claim.session(), claim.size);
         admission.skills.remove(claim.skill(), claim.size);
         admission.pairs.remove(&claim.pair, claim.size);
+        if let Some(pair) = &claim.principal_skill {
+            admission.principals.remove(claim.principal(), claim.size);
+            admission.principal_skills.remove(pair, claim.size);
+        }
         admission.all.bytes.fetch_sub(claim.size, Ordering::AcqRel);
         admission.all.calls.fetch_sub(1, Ordering::AcqRel);
     }
@@ -295,7 +360,16 @@ mod tests {
     use super::*;
 
     fn claim(skill: &str, session: &str, size: usize) -> Claim {
-        Claim { pair: key::join(["", session, skill]), session_bytes: 1 + session.len(), size }
+        Claim::of((&Principal::anonymous(), session), skill, size)
+    }
+
+    fn fill_as(admission: &Arc<Admission>, principal: &str, session: impl Fn(usize) -> String) -> Vec<Permit> {
+        let (principal, mut number) = (Principal::of(principal), 0);
+        let next = || {
+            number += 1;
+            admission.grant(Claim::of((&principal, &session(number)), "skill", 1), None).ok()
+        };
+        std::iter::from_fn(next).collect()
     }
 
     fn fill(admission: &Arc<Admission>, session: &str, workers: Option<usize>) -> Vec<Permit> {
@@ -390,12 +464,32 @@ mod tests {
     }
 
     #[test]
+    fn a_principal_with_many_sessions_leaves_permits_and_skills_to_others() {
+        for (limit, limit_of_skill) in [(100, 1000), (1000, 100)] {
+            let admission = Admission::new(limit, limit_of_skill);
+            let flood = fill_as(&admission, "greedy", |number| number.to_string());
+            assert!((78..=81).contains(&flood.len()), "{}", flood.len());
+            assert!(fill_as(&admission, "honest", |_| String::new()).len() >= 10);
+        }
+    }
+
+    #[test]
+    fn the_sessions_of_a_principal_share_what_it_can_get() {
+        let admission = Admission::new(100, 1000);
+        let flood = fill_as(&admission, "ada", |_| "one".to_owned());
+        assert!((60..=66).contains(&flood.len()), "{}", flood.len());
+        assert!(fill_as(&admission, "ada", |_| "two".to_owned()).len() >= 5);
+    }
+
+    #[test]
     fn names_without_calls_take_no_memory() {
         let admission = Admission::new(100, 100);
         for number in 0..1000 {
             drop(admission.grant(claim(&format!("skill-{number}"), &format!("session-{number}"), 1), None));
         }
-        for tally in [&admission.sessions, &admission.skills, &admission.pairs] {
+        drop(fill_as(&admission, "ada", |number| number.to_string()));
+        let Admission { principals, sessions, skills, pairs, principal_skills, .. } = &*admission;
+        for tally in [principals, sessions, skills, pairs, principal_skills] {
             let kept: usize = tally.stripes.all().map(|stripe| stripe.len()).sum();
             assert_eq!((kept, tally.names()), (0, 0));
         }

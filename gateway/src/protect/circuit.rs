@@ -34,9 +34,7 @@ use store::{Listed, Store};
 use crate::call::principal::Principal;
 use crate::observe::Observer;
 use crate::state::key;
-
-/// How many session circuits are remembered for certain. Past that, the least recently used are evicted.
-const SESSION_CIRCUITS: usize = 32 * 1024;
+use crate::state::limits::SharedLimit;
 
 /// How many changes a slow watcher may lag behind before it has to read the whole state again.
 const CHANGES: usize = 256;
@@ -107,7 +105,7 @@ impl Refused {
 impl Circuits {
     pub(crate) fn new(defaults: Rules, observer: Arc<Observer>) -> Self {
         Self {
-            sessions: Store::new(SESSION_CIRCUITS),
+            sessions: Store::new(SharedLimit::SessionCircuits.bound()),
             skills: Store::new(2 * MAX_SKILLS),
             defaults,
             changes: broadcast::Sender::new(CHANGES),

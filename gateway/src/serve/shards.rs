@@ -14,6 +14,7 @@ use super::faces::Faces;
 use super::faces::grpc::health::Health;
 use super::stack::stack;
 use crate::gateway::{Gateway, Shard};
+use crate::state::limits::SharedLimit;
 
 /// How long connections stay open after the last call, so that its answer gets out.
 const LINGER: Duration = Duration::from_secs(1);
@@ -37,7 +38,7 @@ pub(crate) fn start(
         let shard = Shard { gateway: Arc::clone(gateway), number };
         let is_loopback = listener.local_addr()?.ip().is_loopback();
         let faces = Faces::public(&shard, health, agent, with_admin, is_loopback)?;
-        let service = stack(gateway, faces, is_loopback);
+        let service = stack(gateway, faces, is_loopback, &gateway.limits);
         let (roster, tasks) = (Roster::new(limit, Arc::clone(&peers)), gateway.tasks.clone());
         let door = (listener, gateway.config.tls.clone());
         shards.spawn(move |shutdown: Shutdown| async move {
@@ -76,7 +77,7 @@ async fn no_calls_for(gateway: &Gateway, quiet: Duration) {
     let mut quiet_steps = 0;
     while quiet_steps < 10 {
         tokio::time::sleep(step).await;
-        let is_quiet = gateway.in_flight() == 0 && gateway.outbound.held() == 0;
+        let is_quiet = gateway.in_flight() == 0 && gateway.limits.pool(SharedLimit::Responses).used() == 0;
         quiet_steps = if is_quiet { quiet_steps + 1 } else { 0 };
     }
 }

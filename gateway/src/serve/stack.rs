@@ -19,22 +19,25 @@ use super::layers::screen::ScreenLayer;
 use super::layers::trace::TraceLayer;
 use super::resource::Resource;
 use crate::gateway::Gateway;
+use crate::state::limits::{Limits, SharedLimit};
 
-/// The whole way of a request, for a listener on a loopback address or on another. Built once for each listener.
+/// The whole way of a request, for a listener on a loopback address or on another. Built once for each listener. `limits`: what
+/// its principals share.
 pub(crate) fn stack<B>(
     gateway: &Gateway,
     faces: Faces,
     is_loopback: bool,
+    limits: &Limits,
 ) -> impl Service<Request<B>, Response = Response<Outbound>, Error = Infallible, Future: Send> + Clone + Send + use<B>
 where
     B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<BoxError>,
 {
-    let (inbound, outbound) = (gateway.inbound.clone(), gateway.outbound.clone());
+    let (inbound, outbound) = (limits.pool(SharedLimit::Requests).clone(), limits.pool(SharedLimit::Responses).clone());
     ServiceBuilder::new()
         .layer(TraceLayer)
         .layer(DeadlineLayer)
-        .layer(BodiesLayer { inbound, outbound, is_client_streaming })
+        .layer(BodiesLayer { inbound, outbound, is_client_streaming, refuse: reads::too_much })
         .layer(ScreenLayer { is_loopback, sites: gateway.config.sites.clone(), refuse })
         .option_layer(cors::layer(gateway.config.sites.as_deref()))
         .layer(IdentityLayer {
@@ -42,6 +45,11 @@ where
             rules: identity::RULES,
             resource: Resource::of(gateway),
         })
-        .layer(ReadsLayer::new(reads::which, reads::refuse))
+        .layer(ReadsLayer {
+            limits: limits.clone(),
+            of_administrators: gateway.operators.clone(),
+            which: reads::which,
+            refuse: reads::refuse,
+        })
         .service(faces)
 }

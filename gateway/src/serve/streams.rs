@@ -34,7 +34,8 @@ use crate::gateway::Shard;
 use crate::invoke::{invoke, refuse};
 use crate::observe::call_record::CallRecord;
 use crate::protect::admission::Permit;
-use crate::state::memory::MemoryShare;
+use crate::state::limits::SharedLimit;
+use openskill_identity::shares::Share;
 
 /// How many events may wait for a slow client before the skills have to.
 const EVENT_BUFFER: usize = 64;
@@ -107,7 +108,7 @@ struct State<E> {
 struct Waiting {
     call: Arc<Call>,
     /// Its arguments are held meanwhile.
-    _share: MemoryShare,
+    _share: Share,
 }
 
 /// The client did not read an event in time.
@@ -171,7 +172,10 @@ impl<E> State<E> {
 
     fn refuse(&mut self, call: Arc<Call>, error: SkillError) {
         let (shard, relay) = (self.shard.clone(), EventRelay::new(call.call_id.clone(), self.sender.clone()));
-        self.running.spawn(async move { deliver(&shard, &relay, refuse(&shard, &call, error)).await });
+        self.running.spawn(async move {
+            let share = shard.gateway.share(SharedLimit::Responses, &call.principal);
+            deliver(&relay, refuse(&shard, &call, error), share).await
+        });
     }
 
     /// Starts the call, or refuses it for good. Gives it back if it should wait for a permit.
@@ -200,8 +204,8 @@ impl<E> State<E> {
 
     /// Keeps a call until it gets a permit.
     fn wait(&mut self, call: Arc<Call>) {
-        let mut share = self.shard.gateway.inbound.share();
-        if self.waiting.len() < MAX_CALLS_PER_STREAM && share.add(call.input.size()) {
+        let mut share = self.shard.gateway.share(SharedLimit::Requests, &call.principal);
+        if self.waiting.len() < MAX_CALLS_PER_STREAM && share.grow(call.input.size()) {
             self.waiting.push_back(Waiting { call, _share: share });
         } else {
             self.refuse(call, SkillError::overloaded("too many calls of this stream wait for a permit"));
@@ -288,11 +292,11 @@ async fn run(shard: Shard, call: Arc<Call>, permit: Permit, sender: mpsc::Sender
         let error = SkillError::new(ErrorCode::Internal, "the gateway panicked during this call");
         result(&call, Outcome { may_have_run: true, ..Outcome::failed(error.with_blame(Blame::Gateway)) })
     });
-    deliver(&shard, &relay, result).await
+    deliver(&relay, result, shard.gateway.share(SharedLimit::Responses, &call.principal)).await
 }
 
-async fn deliver(shard: &Shard, relay: &EventRelay, result: SkillResult) -> Result<(), NotRead> {
-    match in_time(relay.result(result, &shard.gateway.outbound)).await? {
+async fn deliver(relay: &EventRelay, result: SkillResult, share: Share) -> Result<(), NotRead> {
+    match in_time(relay.result(result, share)).await? {
         Delivered::Taken => Ok(()),
         Delivered::Lost => Err(NotRead),
     }

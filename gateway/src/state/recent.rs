@@ -48,10 +48,6 @@ impl<V> Recent<V> {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&String, &V)> {
         self.young.iter().chain(&self.old)
     }
-
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (&String, &mut V)> {
-        self.young.iter_mut().chain(&mut self.old)
-    }
 }
 
 #[cfg(test)]

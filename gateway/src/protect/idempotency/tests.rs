@@ -132,3 +132,40 @@ fn too_many_keys_are_refused_and_none_is_forgotten() {
     assert_eq!((taken, full), (MAX_KEYS, Full::Gateway));
     assert!(matches!(again(&keys, "0", "k"), Lookup::Over(Ended::With(_))));
 }
+
+/// Looks up a key of a principal's session.
+fn of_principal(keys: &Arc<IdempotencyKeys>, principal: &str, session: &str, key: &str) -> Lookup {
+    let name = key::join([principal, session, "skill", key]).into();
+    keys.look_up_name(name, Fingerprint::of(b"{}"), Instant::now())
+}
+
+#[test]
+fn a_principal_with_a_key_in_each_of_many_sessions_leaves_some_to_others() {
+    let (keys, mut taken) = (keys(), 0);
+    let full = loop {
+        match of_principal(&keys, "greedy", &taken.to_string(), "k") {
+            Lookup::First(lease) => lease.end(&ran(0)),
+            Lookup::Full(full) => break full,
+            other => panic!("{other:?}"),
+        }
+        taken += 1;
+    };
+    assert_eq!(full, Full::Principal);
+    assert!((MAX_KEYS * 79 / 100..MAX_KEYS * 81 / 100).contains(&taken), "{taken}");
+    for session in 0..100 {
+        assert!(matches!(of_principal(&keys, "honest", &session.to_string(), "k"), Lookup::First(_)));
+    }
+}
+
+#[test]
+fn a_principal_that_stores_much_in_many_sessions_loses_its_own_results() {
+    let keys = keys();
+    let store = |principal: &str, session: &str, bytes: usize| match of_principal(&keys, principal, session, "k") {
+        Lookup::First(lease) => lease.end(&ran(bytes)),
+        other => panic!("{other:?}"),
+    };
+    store("honest", "one", MAX_BYTES / 4);
+    (0..100).for_each(|number| store("greedy", &number.to_string(), MAX_BYTES / 20));
+    assert!(keys.book().bytes() <= MAX_BYTES);
+    assert!(matches!(of_principal(&keys, "honest", "one", "k"), Lookup::Over(Ended::With(_))));
+}

@@ -6,7 +6,7 @@ use bytes::{Buf as _, Bytes};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::state::memory::{MemoryBudget, MemoryShare};
+use crate::state::lazy_share::LazyShare;
 
 /// A message that is smaller is sent as it is: compressing it costs more than it saves.
 pub(crate) const WORTHWHILE: usize = 1024;
@@ -24,12 +24,12 @@ pub(super) struct Deflate {
     current: Option<(Bytes, Bytes, GzEncoder<Vec<u8>>)>,
     done: Vec<u8>,
     /// Accounts for the frame: a client that does not read may keep it here.
-    share: MemoryShare,
+    share: LazyShare,
 }
 
 impl Deflate {
-    pub(super) fn new(budget: &MemoryBudget) -> Self {
-        Self { rest: Bytes::new(), current: None, done: Vec::new(), share: budget.share() }
+    pub(super) fn new(share: LazyShare) -> Self {
+        Self { rest: Bytes::new(), current: None, done: Vec::new(), share }
     }
 
     /// Whether nothing is left to do.
@@ -39,7 +39,7 @@ impl Deflate {
 
     /// Takes the next frame. False if the budget is spent.
     pub(super) fn take(&mut self, frame: Bytes) -> bool {
-        let fits = self.share.set(frame.len());
+        let fits = self.share.resize(frame.len());
         self.rest = frame;
         fits
     }
@@ -70,7 +70,7 @@ impl Deflate {
                 self.next_message();
             }
         }
-        self.share.set(0);
+        self.share.resize(0);
         Some(std::mem::take(&mut self.done).into())
     }
 
@@ -96,6 +96,8 @@ impl Deflate {
 mod tests {
     use std::io::Read as _;
 
+    use openskill_identity::shares::Pool;
+
     use super::*;
 
     fn framed(flag: u8, content: &[u8]) -> Vec<u8> {
@@ -104,10 +106,10 @@ mod tests {
 
     #[test]
     fn large_messages_are_compressed_in_turns_and_small_ones_pass() {
-        let (budget, small, large) = (MemoryBudget::default(), framed(0, b"small"), b"abc".repeat(100_000));
-        let mut deflate = Deflate::new(&budget);
+        let (pool, small, large) = (Pool::new(512 << 20), framed(0, b"small"), b"abc".repeat(100_000));
+        let mut deflate = Deflate::new(LazyShare::new(&pool, None));
         assert!(deflate.take([&small[..], &framed(0, &large), &small].concat().into()));
-        assert!(budget.held() > large.len());
+        assert!(pool.used() > large.len());
         let mut turns = 0;
         let out = loop {
             match deflate.step() {
@@ -115,7 +117,7 @@ mod tests {
                 None => turns += 1,
             }
         };
-        assert!(turns > 2 && deflate.is_idle() && budget.held() == 0);
+        assert!(turns > 2 && deflate.is_idle() && pool.used() == 0);
         let compressed = out.strip_prefix(&small[..]).unwrap().strip_suffix(&small[..]).unwrap();
         assert!(compressed.len() < large.len() / 10);
         assert_eq!(compressed[..HEAD], framed(1, &compressed[HEAD..])[..HEAD]);
@@ -128,7 +130,7 @@ mod tests {
     fn what_does_not_get_smaller_or_is_no_whole_message_passes() {
         let random: Vec<u8> = (0..4096).map(|_| rand::random()).collect();
         for frame in [framed(0, &random), framed(0, &random)[..99].to_vec(), vec![0, 0], framed(1, &[7; 2000])] {
-            let mut deflate = Deflate::new(&MemoryBudget::default());
+            let mut deflate = Deflate::new(LazyShare::new(&Pool::new(512 << 20), None));
             assert!(deflate.take(frame.clone().into()));
             assert!(deflate.step().unwrap() == frame);
         }

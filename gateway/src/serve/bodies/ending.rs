@@ -27,6 +27,11 @@ impl<B> Ending<B> {
     pub(crate) fn new(body: B, watch: CredentialWatch, last: Option<Frame<Bytes>>) -> Self {
         Self { body: Some(body), watch, last }
     }
+
+    /// The body. None after its end.
+    pub(crate) fn inner(&self) -> Option<&B> {
+        self.body.as_ref()
+    }
 }
 
 impl<B: Body<Data = Bytes, Error = axum::BoxError> + Unpin> Body for Ending<B> {

@@ -20,6 +20,10 @@ impl<B, G> Guarded<B, G> {
     pub(crate) fn new(body: B, guard: G) -> Self {
         Self { body, guard }
     }
+
+    pub(crate) fn inner(&self) -> &B {
+        &self.body
+    }
 }
 
 impl<B: Body, G> Body for Guarded<B, G> {

@@ -3,17 +3,20 @@
 //! gateway itself does not read.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
+use openskill_identity::shares::Pool;
 use openskill_proto::limits::MAX_REQUEST_BYTES;
 use tokio::time::{Instant, Sleep};
 
 use super::inflate::{Inflate, InflateError, Step};
 use crate::identity::identified::CredentialWatch;
-use crate::state::memory::{MemoryBudget, MemoryShare, SMALL};
+use crate::state::lazy_share::LazyShare;
+use crate::state::limits::SMALL;
 
 /// How long a body, or a message of a stream, may take to arrive.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -27,8 +30,10 @@ pub(crate) enum InboundError {
     /// The credential of its request was revoked or has expired.
     #[error("the key or token of this request was revoked or has expired: begin again with a valid one")]
     Revoked,
-    /// The bodies of all clients hold too much memory.
-    #[error("the gateway holds too many request bodies")]
+    /// The bodies of its principal, or of all, hold too much memory.
+    #[error(
+        "the gateway holds too many request bodies of this caller, or of all: send them later, or one after the other"
+    )]
     OverBudget,
     /// A message can't be inflated.
     #[error(transparent)]
@@ -43,7 +48,7 @@ pub(crate) struct Inbound<B> {
     body: B,
     parts: Parts,
     clock: Clock,
-    share: MemoryShare,
+    share: LazyShare,
     /// Inflates messages, if the client says that they are compressed.
     gzip: Option<Box<Inflate>>,
     /// What it ends with, if the gateway requires keys.
@@ -132,10 +137,15 @@ impl Framing {
 
 impl<B> Inbound<B> {
     /// `is_stream`: each message has its own time to arrive.
-    pub(crate) fn new(body: B, is_stream: bool, budget: &MemoryBudget) -> Self {
+    pub(crate) fn new(body: B, is_stream: bool, pool: &Pool) -> Self {
         let parts = if is_stream { Parts::Messages(Framing::default()) } else { Parts::One(0) };
         let clock = Clock { over: None, left: TIMEOUT, since: None };
-        Self { body, parts, clock, share: budget.share(), gzip: None, credential: None }
+        Self { body, parts, clock, share: LazyShare::new(pool, None), gzip: None, credential: None }
+    }
+
+    /// Counts the body to a principal from its first byte on: nothing reads it before its principal is known.
+    pub(crate) fn belong_to(&mut self, principal: &Arc<str>) {
+        self.share.belong_to(principal);
     }
 
     /// The same for a client whose messages may be compressed with gzip.
@@ -170,7 +180,7 @@ impl<B> Inbound<B> {
     fn hold(&mut self, bytes: usize) -> bool {
         // Nobody keeps more than this.
         let held = bytes.min(MAX_REQUEST_BYTES);
-        self.share.set(if held > SMALL { held } else { 0 })
+        self.share.resize(if held > SMALL { held } else { 0 })
     }
 
     /// Counts the message that is being inflated, and what was given of those before. False if the budget is spent.
@@ -309,11 +319,11 @@ mod tests {
     #[tokio::test]
     async fn a_message_that_is_not_compressed_counts_on_a_stream_that_may_be() {
         let half = [&[0][..], &(1_u32 << 20).to_be_bytes(), &vec![7; 1 << 19]].concat();
-        let budget = MemoryBudget::default();
-        let mut body = Inbound::new(Full::new(Bytes::from(half)), true, &budget).inflated();
+        let pool = Pool::new(512 << 20);
+        let mut body = Inbound::new(Full::new(Bytes::from(half)), true, &pool).inflated();
         while let Some(Ok(frame)) = body.frame().await {
             assert!(frame.is_data());
         }
-        assert!(budget.held() >= 1 << 19, "{}", budget.held());
+        assert!(pool.used() >= 1 << 19, "{}", pool.used());
     }
 }

@@ -1,19 +1,21 @@
-//! Bounds the memory of answers that wait for slow clients. A large answer goes out in pieces, each only when the connection
-//! takes it, so the remainder stays here and is counted. An answer that hardly moves for a while is abandoned.
+//! Bounds the memory of answers that wait for slow clients. An answer counts to its principal as soon as it is made: a client
+//! may never take its first byte. A large one goes out in pieces, each only when the connection takes it, so the remainder
+//! stays here and is counted. An answer that hardly moves for a while is abandoned.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
-use tokio::sync::OwnedSemaphorePermit;
+use openskill_identity::shares::{Pool, Share};
 
 use super::deflate::Deflate;
 use super::ending::Ending;
 use super::guarded::Guarded;
-use crate::state::memory::{MemoryBudget, MemoryShare};
+use crate::state::lazy_share::LazyShare;
+use crate::state::limits::SMALL;
 
 /// The largest piece.
 const PIECE: usize = 64 * 1024;
@@ -25,8 +27,8 @@ const PACE: (usize, Duration) = (512 * 1024, Duration::from_secs(30));
 pub(crate) enum Answer {
     Grpc(tonic::body::Body),
     Rest(axum::body::Body),
-    /// One that is no call, and the permit it holds until it is sent.
-    Read(Box<Guarded<Answer, OwnedSemaphorePermit>>),
+    /// One that is no call, and the place it holds until it is sent.
+    Read(Box<Guarded<Answer, Share>>),
     /// A stream that ends with its key.
     Ending(Box<Ending<Answer>>),
 }
@@ -38,19 +40,28 @@ impl Default for Answer {
     }
 }
 
+/// The principal of an answer, among the extensions of a response. Absent for the anonymous one.
+#[derive(Debug, Clone)]
+pub(crate) struct AnswerOwner(pub(crate) Arc<str>);
+
 /// Why an answer is abandoned.
 #[derive(Debug, thiserror::Error)]
-enum Abandoned {
+pub(crate) enum Abandoned {
     #[error("the client read the answer too slowly")]
     TooSlow,
-    #[error("the gateway holds too many answers that clients do not read")]
+    #[error("the gateway holds too many answers that this client, or others, do not read")]
     OverBudget,
 }
+
+type Polled = Option<Result<Frame<Bytes>, axum::BoxError>>;
 
 /// An answer with its bounds.
 pub(crate) struct Outbound {
     body: Answer,
-    budget: MemoryBudget,
+    /// What the first frame holds until it is sent.
+    share: LazyShare,
+    /// The first frame, if it was taken before the client read it.
+    first: Option<Polled>,
     /// Compresses messages, if the client wants that.
     gzip: Option<Box<Deflate>>,
     /// Made with the first frame that is larger than one piece.
@@ -60,7 +71,7 @@ pub(crate) struct Outbound {
 /// What is left of a frame.
 struct Remainder {
     bytes: Bytes,
-    share: MemoryShare,
+    share: LazyShare,
     /// When its pace was last checked, and how much was read since.
     checked: Instant,
     read: usize,
@@ -68,27 +79,56 @@ struct Remainder {
 }
 
 impl Outbound {
-    pub(crate) fn new(body: Answer, budget: &MemoryBudget) -> Self {
-        Self { body, budget: budget.clone(), gzip: None, remainder: None }
+    /// `owner`: its principal. None: the anonymous one.
+    pub(crate) fn new(body: Answer, pool: &Pool, owner: Option<AnswerOwner>) -> Self {
+        let share = LazyShare::new(pool, owner.map(|AnswerOwner(name)| name));
+        Self { body, share, first: None, gzip: None, remainder: None }
     }
 
     /// The same for a client that wants its messages compressed.
     pub(crate) fn deflated(self) -> Self {
-        let gzip = Some(Box::new(Deflate::new(&self.budget)));
+        let gzip = Some(Box::new(Deflate::new(self.share.another())));
         Self { gzip, ..self }
     }
 
-    /// Keeps what does not fit into the first piece. Returns that piece.
-    fn split(&mut self, mut bytes: Bytes) -> Result<Bytes, Abandoned> {
-        let piece = bytes.split_to(PIECE);
+    /// Takes the first frame, which is all of most answers, so that it counts before its client reads. `is_message`: the
+    /// answer has messages of gRPC, which are there at once although no length says so.
+    ///
+    /// # Errors
+    /// It does not fit into its principal's share.
+    pub(crate) fn begin(mut self, is_message: bool) -> Result<Self, Abandoned> {
+        if self.body.is_end_stream() || !(is_message || self.body.has_length()) {
+            return Ok(self);
+        }
+        // Whoever reads polls again what is not there yet.
+        let Poll::Ready(first) = Pin::new(&mut self.body).poll_frame(&mut Context::from_waker(Waker::noop())) else {
+            return Ok(self);
+        };
+        let length = data_length(&first);
+        if length > PIECE && self.gzip.is_none() {
+            if let Some(Ok(frame)) = first
+                && let Ok(bytes) = frame.into_data()
+            {
+                self.keep(bytes)?;
+            }
+            return Ok(self);
+        }
+        if length > SMALL && !self.share.resize(length) {
+            return Err(Abandoned::OverBudget);
+        }
+        self.first = Some(first);
+        Ok(self)
+    }
+
+    /// Keeps a large frame, to send it in pieces.
+    fn keep(&mut self, bytes: Bytes) -> Result<(), Abandoned> {
         let is_new = self.remainder.is_none();
         let remainder = self.remainder.get_or_insert_with(|| {
-            let share = self.budget.share();
-            let (bytes, checked) = (Bytes::new(), Instant::now());
+            let (share, bytes, checked) = (self.share.another(), Bytes::new(), Instant::now());
             Arc::new(Mutex::new(Remainder { bytes, share, checked, read: 0, is_abandoned: false }))
         });
         let mut held = lock(remainder);
-        if !held.share.add(bytes.len()) {
+        if !held.share.resize(bytes.len()) {
             return Err(Abandoned::OverBudget);
         }
         held.bytes = bytes;
@@ -97,7 +137,18 @@ impl Outbound {
         if is_new {
             tokio::spawn(watch(Arc::downgrade(remainder)));
         }
-        Ok(piece)
+        Ok(())
+    }
+
+    /// The next frame of the answer as it was made.
+    fn poll_body(&mut self, context: &mut Context<'_>) -> Poll<Polled> {
+        match self.first.take() {
+            Some(first) => {
+                self.share.resize(0);
+                Poll::Ready(first)
+            }
+            None => Pin::new(&mut self.body).poll_frame(context),
+        }
     }
 
     /// The next piece of the remainder; none if there is none.
@@ -108,16 +159,20 @@ impl Outbound {
         }
         let length = rest.bytes.len().min(PIECE);
         let piece = rest.bytes.split_to(length);
-        rest.share.take(length);
+        rest.share.shrink(length);
         rest.read += length;
         (!piece.is_empty()).then_some(Ok(piece))
     }
 
     /// The next frame, its messages compressed.
-    fn poll_deflated(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::BoxError>>> {
-        let Self { body, gzip: Some(gzip), .. } = self else { return Poll::Ready(None) };
+    fn poll_deflated(&mut self, context: &mut Context<'_>) -> Poll<Polled> {
+        let frame = match self.gzip.as_ref().is_some_and(|gzip| gzip.is_idle()) {
+            true => ready!(self.poll_body(context)),
+            false => None,
+        };
+        let Some(gzip) = &mut self.gzip else { return Poll::Ready(None) };
         if gzip.is_idle() {
-            let frame = match ready!(Pin::new(body).poll_frame(context)) {
+            let frame = match frame {
                 Some(Ok(frame)) => frame,
                 ended => return Poll::Ready(ended),
             };
@@ -140,9 +195,15 @@ impl Outbound {
         }
     }
 
+    /// What is kept of a large frame.
     fn left(&self) -> usize {
         self.remainder.as_ref().map_or(0, |rest| lock(rest).bytes.len())
     }
+}
+
+/// The length of a frame of data. Zero for any other.
+fn data_length(polled: &Polled) -> usize {
+    polled.as_ref().and_then(|it| it.as_ref().ok()?.data_ref()).map_or(0, Bytes::len)
 }
 
 /// Abandons the remainder when it hardly moves. Ends with the body.
@@ -156,7 +217,7 @@ async fn watch(rest: Weak<Mutex<Remainder>>) {
         }
         if rest.read < PACE.0 {
             let length = std::mem::take(&mut rest.bytes).len();
-            rest.share.take(length);
+            rest.share.shrink(length);
             rest.is_abandoned = true;
             return;
         }
@@ -166,6 +227,18 @@ async fn watch(rest: Weak<Mutex<Remainder>>) {
 
 fn lock(rest: &Mutex<Remainder>) -> MutexGuard<'_, Remainder> {
     rest.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Answer {
+    /// Whether it says how long it is: all of it is there.
+    fn has_length(&self) -> bool {
+        match self {
+            Self::Grpc(body) => body.size_hint().exact().is_some(),
+            Self::Rest(body) => body.size_hint().exact().is_some(),
+            Self::Read(body) => body.inner().has_length(),
+            Self::Ending(body) => body.inner().is_some_and(Self::has_length),
+        }
+    }
 }
 
 impl http_body::Body for Answer {
@@ -212,12 +285,15 @@ impl http_body::Body for Outbound {
             return Poll::Ready(Some(piece.map(Frame::data).map_err(Into::into)));
         }
         let frame = match self.gzip {
-            None => ready!(Pin::new(&mut self.body).poll_frame(context)),
+            None => ready!(self.poll_body(context)),
             Some(_) => ready!(self.poll_deflated(context)),
         };
         Poll::Ready(match frame {
             Some(Ok(frame)) => match frame.into_data() {
-                Ok(bytes) if bytes.len() > PIECE => Some(self.split(bytes).map(Frame::data).map_err(Into::into)),
+                Ok(bytes) if bytes.len() > PIECE => match self.keep(bytes) {
+                    Ok(()) => self.next_piece().map(|piece| piece.map(Frame::data).map_err(Into::into)),
+                    Err(abandoned) => Some(Err(abandoned.into())),
+                },
                 Ok(bytes) => Some(Ok(Frame::data(bytes))),
                 Err(frame) => Some(Ok(frame)),
             },
@@ -227,7 +303,8 @@ impl http_body::Body for Outbound {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.left() == 0 && self.gzip.as_ref().is_none_or(|it| it.is_idle()) && self.body.is_end_stream()
+        let has_first = matches!(self.first, Some(Some(_)));
+        !has_first && self.left() == 0 && self.gzip.as_ref().is_none_or(|it| it.is_idle()) && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -235,6 +312,7 @@ impl http_body::Body for Outbound {
             return SizeHint::default();
         }
         let (inner, left) = (self.body.size_hint(), self.left() as u64);
+        let left = left + self.first.as_ref().map_or(0, data_length) as u64;
         let mut hint = SizeHint::new();
         hint.set_lower(inner.lower() + left);
         if let Some(upper) = inner.upper() {

@@ -16,6 +16,7 @@
 
 mod answer;
 mod asker;
+mod batch;
 mod call;
 mod capabilities;
 mod content;

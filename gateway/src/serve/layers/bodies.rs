@@ -4,23 +4,43 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use http::{Request, Response};
+use openskill_identity::shares::Pool;
+use openskill_proto::trace::Trace;
 use pin_project_lite::pin_project;
 use tower::{Layer, Service};
 
-use super::encoding::Encoding;
+use super::encoding::{Encoding, is_grpc};
 use crate::serve::bodies::inbound::Inbound;
-use crate::serve::bodies::outbound::{Answer, Outbound};
-use crate::state::memory::MemoryBudget;
+use crate::serve::bodies::outbound::{Answer, AnswerOwner, Outbound};
 
 /// Wraps request bodies into [`Inbound`], and answers into [`Outbound`].
 #[derive(Debug, Clone)]
 pub(crate) struct BodiesLayer {
     /// What request bodies hold.
-    pub(crate) inbound: MemoryBudget,
+    pub(crate) inbound: Pool,
     /// What answers hold.
-    pub(crate) outbound: MemoryBudget,
+    pub(crate) outbound: Pool,
     /// Whether the request to a path is a stream of messages, each of which has its own time to arrive.
     pub(crate) is_client_streaming: fn(&str) -> bool,
+    /// The answer in place of one that its principal has no room for.
+    pub(crate) refuse: fn(&Refused) -> Response<Answer>,
+}
+
+/// A request whose answer does not fit.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    Grpc,
+    /// With the id of its trace.
+    Rest(String),
+}
+
+impl Refused {
+    fn new<B>(request: &Request<B>) -> Self {
+        match is_grpc(request.headers()) {
+            true => Self::Grpc,
+            false => Self::Rest(request.extensions().get::<Trace>().map(|it| it.id.clone()).unwrap_or_default()),
+        }
+    }
 }
 
 /// See [`BodiesLayer`].
@@ -53,9 +73,11 @@ where
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let is_stream = (self.layer.is_client_streaming)(request.uri().path());
         let encoding = Encoding::take(&mut request);
+        let refused = Refused::new(&request);
         let request = request.map(|body| Inbound::new(body, is_stream, &self.layer.inbound));
         let request = if let Encoding::Gzip { .. } = encoding { request.map(Inbound::inflated) } else { request };
-        ResponseFuture { response: self.inner.call(request), budget: self.layer.outbound.clone(), encoding }
+        let (outbound, refuse) = (self.layer.outbound.clone(), self.layer.refuse);
+        ResponseFuture { response: self.inner.call(request), outbound, encoding, refused, refuse }
     }
 }
 
@@ -64,8 +86,10 @@ pin_project! {
     pub(crate) struct ResponseFuture<F> {
         #[pin]
         response: F,
-        budget: MemoryBudget,
+        outbound: Pool,
         encoding: Encoding,
+        refused: Refused,
+        refuse: fn(&Refused) -> Response<Answer>,
     }
 }
 
@@ -79,7 +103,13 @@ where
         let this = self.project();
         let mut response = ready!(this.response.poll(context))?;
         let is_deflated = this.encoding.answer(response.headers_mut());
-        let response = response.map(|body| Outbound::new(body, this.budget));
-        Poll::Ready(Ok(if is_deflated { response.map(Outbound::deflated) } else { response }))
+        let (owner, is_message) = (response.extensions_mut().remove::<AnswerOwner>(), is_grpc(response.headers()));
+        let (head, body) = response.into_parts();
+        let body = Outbound::new(body, this.outbound, owner);
+        let begun = if is_deflated { body.deflated() } else { body }.begin(is_message);
+        Poll::Ready(Ok(match begun {
+            Ok(body) => Response::from_parts(head, body),
+            Err(_) => (this.refuse)(this.refused).map(|body| Outbound::new(body, this.outbound, None)),
+        }))
     }
 }

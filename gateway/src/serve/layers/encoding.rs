@@ -51,7 +51,8 @@ impl Encoding {
     }
 }
 
-fn is_grpc(headers: &HeaderMap) -> bool {
+/// Whether a request or an answer is one of gRPC.
+pub(super) fn is_grpc(headers: &HeaderMap) -> bool {
     headers.get(header::CONTENT_TYPE).is_some_and(|it| it.as_bytes().starts_with(b"application/grpc"))
 }
 

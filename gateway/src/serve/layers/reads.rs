@@ -1,5 +1,6 @@
-//! Bounds the responses in flight that are no calls: pages, the catalog, artifacts, metrics. Clients that do not read them
-//! would otherwise fill the gateway's memory and take its time from calls.
+//! Bounds the requests in flight that are no calls: pages, the catalog, artifacts, metrics, streams of changes. Clients that do
+//! not read them would otherwise fill the gateway's memory and take its time from calls. And says whose each request is, to
+//! [`super::bodies`].
 
 use std::future::{Ready, ready};
 use std::pin::Pin;
@@ -8,48 +9,27 @@ use std::task::{Context, Poll, ready as poll_ready};
 
 use futures_util::future::Either;
 use http::{Extensions, HeaderMap, Method, Request, Response};
+use openskill_identity::shares::Share;
 use pin_project_lite::pin_project;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower::{Layer, Service};
 
+use crate::call::principal::Principal;
 use crate::serve::bodies::guarded::Guarded;
-use crate::serve::bodies::outbound::Answer;
+use crate::serve::bodies::inbound::Inbound;
+use crate::serve::bodies::outbound::{Answer, AnswerOwner};
+use crate::state::limits::{Limits, SharedLimit};
 
-/// A group of reads. Each has a bound of its own, so that readers of one do not shut out those of another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Read {
-    /// Pages for people, and what they load.
-    Page,
-    /// The catalog, tools and artifacts.
-    Catalog,
-    /// What operators look at.
-    Operations,
-    /// Recorded calls, and those who follow them.
-    Traces,
-    /// Conversations with the agent, and those who watch them.
-    Conversations,
-}
-
-impl Read {
-    /// All groups, each at the place of its number.
-    const ALL: [Self; 5] = [Self::Page, Self::Catalog, Self::Operations, Self::Traces, Self::Conversations];
-
-    /// How many responses a listener has in flight.
-    const fn bound(self) -> usize {
-        match self {
-            Self::Page | Self::Catalog => 64,
-            Self::Operations | Self::Traces => 16,
-            Self::Conversations => 256,
-        }
-    }
-}
-
-/// Answers reads past their bound with `refuse`.
+/// Answers requests past their principal's share of a pool with `refuse`.
 #[derive(Debug, Clone)]
 pub(crate) struct ReadsLayer {
-    permits: [Arc<Semaphore>; Read::ALL.len()],
-    which: fn(&Method, &str) -> Option<Read>,
-    refuse: fn(&HeaderMap, &Extensions) -> Response<Answer>,
+    /// Of the gateway, or of the listener for operators alone.
+    pub(crate) limits: Limits,
+    /// Administrators keep room, whatever others hold.
+    pub(crate) of_administrators: Limits,
+    /// The pool that a request counts towards. None: a call, or a probe.
+    pub(crate) which: fn(&Method, &str) -> Option<SharedLimit>,
+    /// The answer to a request past the bound.
+    pub(crate) refuse: fn(SharedLimit, &HeaderMap, &Extensions) -> Response<Answer>,
 }
 
 /// See [`ReadsLayer`].
@@ -60,12 +40,12 @@ pub(crate) struct ReadsService<S> {
 }
 
 impl ReadsLayer {
-    /// `which`: which requests are reads. `refuse`: the answer to one past the bound.
-    pub(crate) fn new(
-        which: fn(&Method, &str) -> Option<Read>,
-        refuse: fn(&HeaderMap, &Extensions) -> Response<Answer>,
-    ) -> Self {
-        Self { permits: Read::ALL.map(|it| Arc::new(Semaphore::new(it.bound()))), which, refuse }
+    /// The place of a request, if it needs one. Err: of what there is none left for its principal.
+    fn place<B>(&self, request: &Request<B>) -> Result<Option<Share>, SharedLimit> {
+        let Some(limit) = (self.which)(request.method(), request.uri().path()) else { return Ok(None) };
+        let principal = request.extensions().get::<Principal>().cloned().unwrap_or_default();
+        let limits = if principal.is_admin() { &self.of_administrators } else { &self.limits };
+        limits.pool(limit).take(principal.shared_name(), 1).map(Some).ok_or(limit)
     }
 }
 
@@ -77,9 +57,9 @@ impl<S> Layer<S> for ReadsLayer {
     }
 }
 
-impl<S, B> Service<Request<B>> for ReadsService<S>
+impl<S, B> Service<Request<Inbound<B>>> for ReadsService<S>
 where
-    S: Service<Request<B>, Response = Response<Answer>>,
+    S: Service<Request<Inbound<B>>, Response = Response<Answer>>,
 {
     type Response = Response<Answer>;
     type Error = S::Error;
@@ -89,26 +69,29 @@ where
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, request: Request<B>) -> Self::Future {
-        let read = (self.layer.which)(request.method(), request.uri().path());
-        let permit = match read.map(|read| Arc::clone(&self.layer.permits[read as usize]).try_acquire_owned()) {
-            None => None,
-            Some(Ok(permit)) => Some(permit),
-            Some(Err(_)) => {
-                let refusal = (self.layer.refuse)(request.headers(), request.extensions());
+    fn call(&mut self, mut request: Request<Inbound<B>>) -> Self::Future {
+        let place = match self.layer.place(&request) {
+            Ok(place) => place,
+            Err(limit) => {
+                let refusal = (self.layer.refuse)(limit, request.headers(), request.extensions());
                 return Either::Right(ready(Ok(refusal)));
             }
         };
-        Either::Left(ResponseFuture { response: self.inner.call(request), permit })
+        let owner = request.extensions().get::<Principal>().map(Principal::shared_name);
+        if let Some(owner) = &owner {
+            request.body_mut().belong_to(owner);
+        }
+        Either::Left(ResponseFuture { response: self.inner.call(request), place, owner })
     }
 }
 
 pin_project! {
-    /// Gives the permit, if there is one, to the response's body.
+    /// Gives the place, if there is one, to the response's body, and the response to its principal.
     pub(crate) struct ResponseFuture<F> {
         #[pin]
         response: F,
-        permit: Option<OwnedSemaphorePermit>,
+        place: Option<Share>,
+        owner: Option<Arc<str>>,
     }
 }
 
@@ -120,9 +103,12 @@ where
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let response = poll_ready!(this.response.poll(context))?;
-        Poll::Ready(Ok(match this.permit.take() {
-            Some(permit) => response.map(|body| Answer::Read(Box::new(Guarded::new(body, permit)))),
+        let mut response = poll_ready!(this.response.poll(context))?;
+        if let Some(owner) = this.owner.take() {
+            response.extensions_mut().insert(AnswerOwner(owner));
+        }
+        Poll::Ready(Ok(match this.place.take() {
+            Some(place) => response.map(|body| Answer::Read(Box::new(Guarded::new(body, place)))),
             None => response,
         }))
     }
@@ -132,32 +118,47 @@ where
 mod tests {
     use std::convert::Infallible;
 
+    use axum::body::Body;
+    use http::StatusCode;
+    use openskill_identity::shares::Pool;
+
     use super::*;
 
-    fn service() -> impl Service<Request<()>, Response = Response<Answer>, Error = Infallible> {
-        let answer = || Response::new(Answer::Rest(axum::body::Body::empty()));
-        let which = |_: &Method, path: &str| (path == "/page").then_some(Read::Page);
-        let refuse = |_: &HeaderMap, _: &Extensions| {
-            let mut refusal = Response::new(Answer::Rest(axum::body::Body::empty()));
-            *refusal.status_mut() = http::StatusCode::SERVICE_UNAVAILABLE;
-            refusal
-        };
-        ReadsLayer::new(which, refuse)
-            .layer(tower::service_fn(move |_: Request<()>| ready(Ok::<_, Infallible>(answer()))))
+    fn answer(status: StatusCode) -> Response<Answer> {
+        let mut answer = Response::new(Answer::Rest(Body::empty()));
+        *answer.status_mut() = status;
+        answer
+    }
+
+    fn get(path: &str, principal: &str) -> Request<Inbound<Body>> {
+        let mut request = Request::get(path).body(Inbound::new(Body::empty(), false, &Pool::new(0))).unwrap();
+        request.extensions_mut().insert(Principal::of(principal));
+        request
     }
 
     #[tokio::test]
-    async fn reads_past_the_bound_are_refused_until_others_are_sent() {
-        let mut service = service();
-        let mut ask = async |path: &str| service.call(Request::get(path).body(()).unwrap()).await.unwrap();
+    async fn one_principal_never_takes_all_places_and_gets_its_own_back() {
+        let layer = ReadsLayer {
+            limits: Limits::default(),
+            of_administrators: Limits::default(),
+            which: |_, path| (path == "/page").then_some(SharedLimit::Pages),
+            refuse: |_, _, _| answer(StatusCode::SERVICE_UNAVAILABLE),
+        };
+        let mut service =
+            layer.layer(tower::service_fn(|_: Request<_>| ready(Ok::<_, Infallible>(answer(StatusCode::OK)))));
+        let mut ask = async |path: &str, principal: &str| service.call(get(path, principal)).await.unwrap();
         let mut sending = Vec::new();
-        for _ in 0..Read::Page.bound() {
-            sending.push(ask("/page").await);
-        }
-        assert!(sending.iter().all(|it| it.status() == 200));
-        assert_eq!(ask("/page").await.status(), 503);
-        assert_eq!(ask("/other").await.status(), 200, "which is no read");
+        let refused = loop {
+            match ask("/page", "greedy").await {
+                answer if answer.status() == StatusCode::OK => sending.push(answer),
+                refused => break refused,
+            }
+        };
+        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert!(sending.len() * 5 <= SharedLimit::Pages.bound() * 4 + 5, "{}", sending.len());
+        assert_eq!(ask("/other", "greedy").await.status(), StatusCode::OK, "which counts towards nothing");
+        assert_eq!(ask("/page", "honest").await.status(), StatusCode::OK);
         sending.pop();
-        assert_eq!(ask("/page").await.status(), 200);
+        assert_eq!(ask("/page", "greedy").await.status(), StatusCode::OK);
     }
 }

@@ -10,7 +10,8 @@ use super::jsonrpc::{self, Code, Fault, Id};
 /// The id of a session.
 pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// The type of a JSON answer.
+pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 
 /// What a client takes.

@@ -159,7 +159,7 @@ impl Asked<'_> {
             Running::Silent(async move { invoke(&shard, call, permit, None, record).await }.boxed())
         };
         let (asked, together, task_at) = (0, Vec::new(), task_at());
-        let resumable = Resumable::of(&shard.gateway, &self.asker, view);
+        let resumable = Resumable::of(&shard.gateway, &self.context.principal, &self.asker, view);
         let streamed =
             Streamed { running, reply, voice, cancellable, asks, asked, given, together, task_at, resumable };
         let response = run(streamed).await?;

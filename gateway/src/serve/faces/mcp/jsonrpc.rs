@@ -122,6 +122,16 @@ pub(super) enum Message {
     },
 }
 
+impl Message {
+    /// The id of a request. None: it is not one.
+    pub(super) fn request_id(&self) -> Option<&Id> {
+        match self {
+            Self::Request { id, .. } => Some(id),
+            Self::Notification { .. } | Self::Response { .. } => None,
+        }
+    }
+}
+
 /// A message that can't be read, with its id as far as that can be.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unreadable {
@@ -331,9 +341,25 @@ pub(super) fn string(text: &str) -> String {
     serde_json::to_string(text).unwrap_or_default()
 }
 
+/// How many bytes [`string`] takes, without writing it.
+pub(super) fn escaped_bytes(text: &str) -> usize {
+    let bytes = text.bytes().map(|byte| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
+        0..0x20 => 6,
+        _ => 1,
+    });
+    bytes.sum::<usize>() + 2
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_length_of_a_string_is_known_before_it_is_written() {
+        let text: String = (0..0x180).filter_map(char::from_u32).collect();
+        assert_eq!(escaped_bytes(&text), string(&text).len());
+    }
 
     fn one(text: &str) -> Result<Message, Unreadable> {
         match read(text.as_bytes()) {

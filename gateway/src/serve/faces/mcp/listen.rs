@@ -13,7 +13,8 @@ use axum::http::{HeaderName, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream::{self, Stream};
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use openskill_identity::shares::Share;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::answer::{self, Accepts, refuse};
@@ -30,6 +31,7 @@ use crate::call::principal::Principal;
 use crate::gateway::Shard;
 use crate::mcp::pages::List;
 use crate::serve::layers::request_context;
+use crate::state::limits::SharedLimit;
 
 /// How much time lies between two notifications of a listener.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -58,7 +60,7 @@ struct Listener {
     /// The session, for a client that has one.
     session: String,
     state: State,
-    _permit: OwnedSemaphorePermit,
+    _place: Share,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,8 +136,10 @@ pub(super) async fn subscribe(
 }
 
 fn listener(shard: Shard, entrance: Entrance, principal: Principal, wants_tools: bool) -> Result<Listener, Fault> {
-    let permit = Arc::clone(&shard.gateway.mcp.listeners).try_acquire_owned();
-    let permit = permit.map_err(|_| Fault::new(Code::Overloaded, "too many clients listen for changes"))?;
+    let place = shard.gateway.limits.pool(SharedLimit::Listeners).take(principal.shared_name(), 1);
+    let Some(place) = place else {
+        return Err(Fault::new(Code::Overloaded, "too many clients of this principal, or of all, listen for changes"));
+    };
     // First subscribe, then read: a change in between is looked at twice rather than never.
     let (changes, views) = (shard.gateway.catalog.changes(), shard.gateway.mcp.views.changes());
     let seen = wants_tools.then(|| current(&shard, &entrance.view, &principal));
@@ -152,7 +156,7 @@ fn listener(shard: Shard, entrance: Entrance, principal: Principal, wants_tools:
         id: None,
         session: String::new(),
         state: State::Begun,
-        _permit: permit,
+        _place: place,
     })
 }
 

@@ -1,10 +1,11 @@
 //! `POST /mcp`: messages to their methods, and the answers back.
 
+use std::sync::Arc;
+
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
-use futures_util::future::join_all;
 
 use super::answer::{self, Accepts, SESSION, accepted, refuse, status_of};
 use super::asker::Asker;
@@ -12,7 +13,7 @@ use super::call::Asked;
 use super::entrance::Entrance;
 use super::jsonrpc::{self, Body, Code, Fault, Id, Message, Params, Unreadable};
 use super::shelf::{self, Listed, Viewer};
-use super::{headers, hello, list, listen, questions, resources, tasks, watch};
+use super::{batch, headers, hello, list, listen, questions, resources, tasks, watch};
 use crate::call::aside::HEAVY_BYTES;
 use crate::call::reading::deadline;
 use crate::call::request::RequestContext;
@@ -20,6 +21,7 @@ use crate::gateway::Shard;
 use crate::mcp::clients::Level;
 use crate::serve::faces::rest::body;
 use crate::serve::layers::request_context;
+use crate::state::limits::SharedLimit;
 
 /// A request over HTTP, without its body.
 struct Exchange {
@@ -59,7 +61,7 @@ impl Exchange {
         }
         let gateway = &self.shard.gateway;
         let (until, held) = (deadline(gateway.config.default_timeout, &self.context), 2 * bytes.len());
-        let read = gateway.aside.run_until(until, held, move || jsonrpc::read(&bytes));
+        let read = gateway.aside.run_until(until, (&self.context.principal, held), move || jsonrpc::read(&bytes));
         Box::pin(read).await.map_err(|error| Fault::new(Code::Overloaded, error.message))
     }
 
@@ -86,7 +88,7 @@ impl Exchange {
     }
 
     /// Many messages in one body, for the one revision that has that.
-    async fn batch(&self, messages: Vec<Result<Message, Unreadable>>) -> Response {
+    async fn batch(self, messages: Vec<Result<Message, Unreadable>>) -> Response {
         let invalid = |message: &str| refuse(StatusCode::BAD_REQUEST, None, &Fault::new(Code::InvalidRequest, message));
         match Asker::of(&self.shard, &self.headers, &self.context.principal, None) {
             Ok(asker) if asker.revision.has_batches() => {}
@@ -98,25 +100,15 @@ impl Exchange {
         if messages.iter().any(begins) {
             return invalid("initialize must not be part of a batch");
         }
-        let only_json = Accepts { json: true, events: false };
-        let one = |message| async move {
-            let exchange = Self {
-                shard: self.shard.clone(),
-                entrance: self.entrance.clone(),
-                headers: self.headers.clone(),
-                context: self.context.clone(),
-                accepts: only_json,
-            };
-            match message {
-                Ok(message) => text(exchange.answer(message).await).await,
-                Err(Unreadable { id, fault }) => Some(jsonrpc::error(id.as_ref(), &fault)),
-            }
+        let (pool, principal) =
+            (self.shard.gateway.limits.pool(SharedLimit::Responses).clone(), &self.context.principal);
+        let principal = principal.shared_name();
+        let exchange = Arc::new(Self { accepts: Accepts { json: true, events: false }, ..self });
+        let one = move |message| {
+            let exchange = Arc::clone(&exchange);
+            async move { exchange.answer(message).await }
         };
-        let answers: Vec<_> = join_all(messages.into_iter().map(one)).await.into_iter().flatten().collect();
-        if answers.is_empty() {
-            return accepted();
-        }
-        answer::json(StatusCode::OK, format!("[{}]", answers.join(",")))
+        batch::answer(&pool, principal, messages, one).await
     }
 
     fn notified(&self, method: &str, params: &Params) -> Response {
@@ -194,9 +186,9 @@ impl Exchange {
             let fault = Fault::new(Code::NoResource, "there is no such resource");
             return Err(fault.with_data(format!("{{\"uri\":{}}}", jsonrpc::string(uri))));
         };
-        match self.shard.gateway.mcp.clients.subscribe(session, uri, state) {
+        match self.shard.gateway.mcp.clients.subscribe(self.context.principal.shared_name(), session, uri, state) {
             true => Ok("{}".to_owned()),
-            false => Err(Fault::new(Code::Overloaded, "the session has too many subscriptions")),
+            false => Err(Fault::new(Code::Overloaded, "the session, or its principal, has too many subscriptions")),
         }
     }
 
@@ -221,6 +213,9 @@ fn subscription<'a>(asker: &'a Asker, params: &'a Params) -> Result<(&'a str, &'
     let Some(uri) = params.uri.as_deref() else {
         return Err(Fault::new(Code::InvalidParams, "params.uri is missing: it says which resource"));
     };
+    if uri.len() > watch::MAX_URI {
+        return Err(Fault::new(Code::InvalidParams, format!("params.uri has more than {} bytes", watch::MAX_URI)));
+    }
     match asker.session_name() {
         "" => Err(Fault::new(Code::InvalidRequest, "a subscription needs a session: send initialize")),
         session => Ok((session, uri)),
@@ -235,14 +230,4 @@ fn check(headers: &HeaderMap, method: &str, params: &Params) -> Result<(), Fault
         return Err(Fault::new(Code::InvalidParams, format!("{field} is missing")));
     }
     Ok(())
-}
-
-/// The body of an answer that is JSON.
-async fn text(response: Response) -> Option<String> {
-    if response.status() == StatusCode::ACCEPTED {
-        return None;
-    }
-    // It was made here, and is no stream.
-    let bytes = axum::body::to_bytes(response.into_body(), usize::MAX).await.ok()?;
-    String::from_utf8(bytes.into()).ok()
 }

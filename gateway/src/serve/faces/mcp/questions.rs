@@ -20,6 +20,7 @@ use crate::mcp::parked::{Events, Fingerprint, Parked, Ticket};
 use crate::mcp::seal::Purpose;
 use crate::mcp::session::Abilities;
 use crate::serve::faces::user_action::UserAction;
+use crate::state::limits::SharedLimit;
 
 /// The answers that a request brings, by the keys of the questions.
 pub(super) type Answers = HashMap<String, Box<RawValue>>;
@@ -197,9 +198,13 @@ pub(super) fn key(question: &InputRequired, number: usize, others: &[(String, In
 pub(super) fn ask(way: &Way, events: Events, questions: Vec<(String, InputRequired)>) -> Result<String, Fault> {
     let requests = requests(&questions);
     let (now, left) = (Instant::now(), questions.iter().map(|(_, it)| it.timeout_ms).max().unwrap_or_default());
-    let parked = Parked { events, questions, fingerprint: way.fingerprint, until: now + Duration::from_millis(left) };
-    let state = &way.shard.gateway.mcp;
-    let ticket = state.parking.park(parked, now).map_err(|_| Fault::new(Code::Overloaded, "too many calls wait"))?;
+    let (gateway, state) = (&way.shard.gateway, &way.shard.gateway.mcp);
+    state.parking.expire(now);
+    let Some(place) = gateway.limits.pool(SharedLimit::ParkedCalls).take(way.principal.shared_name(), 1) else {
+        return Err(Fault::new(Code::Overloaded, "too many calls of this principal, or of all, wait for answers"));
+    };
+    let until = now + Duration::from_millis(left);
+    let ticket = state.parking.park(Parked { events, questions, fingerprint: way.fingerprint, until, _place: place });
     let result = json!({
         "resultType": "input_required",
         "inputRequests": requests,

@@ -14,6 +14,7 @@ use crate::gateway::Shard;
 use crate::mcp::owner::Owner;
 use crate::mcp::revision::Revision;
 use crate::mcp::session::Abilities;
+use crate::state::limits::{SMALL, SharedLimit};
 
 /// Makes answers of one request.
 pub(super) struct Reply {
@@ -63,7 +64,24 @@ impl Reply {
             return Err(Fault::new(Code::MissingCapability, message).with_data(required(missed)));
         }
         let gateway = &self.shard.gateway;
-        Ok(content::of(result, self.entry.clone(), gateway, &self.owner, self.revision).await)
+        // Before it is written: with the escapes of a text in a text, it takes about twice as much.
+        let mut share = gateway.share(SharedLimit::Responses, &self.principal);
+        let size = prost::Message::encoded_len(&result);
+        if size > SMALL && !share.grow(3 * size) {
+            return Err(Self::dropped());
+        }
+        let text = content::of(result, self.entry.clone(), gateway, &self.owner, self.revision).await;
+        match text.len() <= SMALL || share.resize(text.len()) {
+            true => Ok(text),
+            false => Err(Self::dropped()),
+        }
+    }
+
+    /// The error in place of a result that there is no room for.
+    pub(super) fn dropped() -> Fault {
+        let message = "the tool ran, but its result was dropped: this caller, or others, have too many responses that they \
+                       do not read";
+        Fault::new(Code::Internal, message)
     }
 }
 

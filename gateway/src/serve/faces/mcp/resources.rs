@@ -3,13 +3,16 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use openskill_identity::shares::Share;
 use openskill_proto::v1::{
     ConsultMethod, ConsultRequest, ErrorCode, ReadArtifactRequest, ReadArtifactResponse, SkillError,
 };
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use super::content::ARTIFACTS;
-use super::jsonrpc::{Code, Fault, Params};
+use super::jsonrpc::{Code, Fault, Params, escaped_bytes, string};
 use super::list::cacheable;
 use super::long::{self, RESULTS};
 use super::shelf::{self, Viewer};
@@ -18,9 +21,13 @@ use crate::dispatch::artifacts;
 use crate::dispatch::consult::consult;
 use crate::gateway::Shard;
 use crate::mcp::revision::Revision;
+use crate::state::limits::SharedLimit;
 
 /// The largest artifact that is read whole, in bytes. `GET /artifacts/{handle}` reads larger ones in ranges.
 const MAX_BYTES: u64 = 8 * 1024 * 1024;
+
+/// How many copies of an answer there are while it is made: the result, and the message with it.
+const COPIES: usize = 2;
 
 /// How long a client may keep an artifact, in milliseconds: it does not change, and expires.
 const TTL_MS: u64 = 60_000;
@@ -55,24 +62,53 @@ pub(super) async fn read(
     let Some(handle) = uri.strip_prefix(ARTIFACTS) else {
         return declared(shard, uri, (viewer, revision), missing).await;
     };
-    let (about, data) = whole(shard, viewer.principal, handle).await.map_err(|error| match error.code() {
+    let fault = |error: SkillError| match error.code() {
         ErrorCode::NotFound => missing(),
         ErrorCode::OutputTooLarge => Fault::new(Code::InvalidParams, error.message),
         _ => shelf::fault(error),
-    })?;
-    let mut contents = json!({ "uri": uri, "mimeType": about.media_type });
+    };
+    let Whole { media_type, data, mut share } = whole(shard, viewer.principal, handle).await.map_err(fault)?;
+    let (uri, more) = (uri.clone(), private(shard, revision));
+    let render = move || rendered(&uri, &media_type, data, &more, &mut share);
+    let rendered = shard.gateway.aside.run(render).await;
+    rendered.ok_or_else(|| shelf::fault(overloaded()))
+}
+
+/// What an answer that is its caller's only says of itself.
+fn private(shard: &Shard, revision: Revision) -> String {
+    more(shard, revision, TTL_MS).replace("\"cacheScope\":\"public\"", "\"cacheScope\":\"private\"")
+}
+
+/// The result with one artifact, written once. None if its text takes more than `share` can get.
+fn rendered(uri: &str, media_type: &str, data: Vec<u8>, more: &str, share: &mut Share) -> Option<String> {
+    let mut text = format!("{{\"contents\":[{{\"uri\":{},\"mimeType\":{},", string(uri), string(media_type));
     match String::from_utf8(data) {
-        Ok(text) if about.media_type.starts_with("text/") => contents["text"] = text.into(),
-        Ok(text) => contents["blob"] = STANDARD.encode(text).into(),
-        Err(binary) => contents["blob"] = STANDARD.encode(binary.into_bytes()).into(),
+        Ok(data) if media_type.starts_with("text/") => {
+            let escaped = escaped_bytes(&data);
+            if !share.resize(data.len() + COPIES * escaped) {
+                return None;
+            }
+            text.reserve_exact(escaped + more.len() + 16);
+            text.push_str("\"text\":");
+            text.push_str(&string(&data));
+        }
+        data => {
+            let data = data.map_or_else(|binary| binary.into_bytes(), String::into_bytes);
+            text.reserve_exact(data.len().div_ceil(3) * 4 + more.len() + 16);
+            text.push_str("\"blob\":\"");
+            STANDARD.encode_string(data, &mut text);
+            text.push('"');
+        }
     }
-    Ok(contents_of(shard, &contents, revision))
+    text.push_str("}]");
+    text.push_str(more);
+    text.push('}');
+    Some(text)
 }
 
 /// The result with one resource, which is its caller's only.
 fn contents_of(shard: &Shard, contents: &Value, revision: Revision) -> String {
-    let more = more(shard, revision, TTL_MS).replace("\"cacheScope\":\"public\"", "\"cacheScope\":\"private\"");
-    format!("{{\"contents\":[{contents}]{more}}}")
+    format!("{{\"contents\":[{contents}]{}}}", private(shard, revision))
 }
 
 /// Reads a resource that a skill or an MCP server declares.
@@ -90,35 +126,82 @@ async fn declared(
         ErrorCode::NotFound => missing(),
         _ => shelf::fault(error),
     })?;
-    let mut fields: Map<String, Value> = serde_json::from_str(&result).unwrap_or_default();
-    let Some(contents) = fields.remove("contents").filter(|it| it.as_array().is_some_and(|it| !it.is_empty())) else {
-        return Err(missing());
-    };
-    Ok(format!("{{\"contents\":{contents}{}}}", more(shard, revision, DECLARED_TTL_MS)))
+    let read: Declared<'_> = serde_json::from_str(&result).map_err(|_| missing())?;
+    match read.contents.get() {
+        contents if contents.starts_with('[') && contents[1..].trim_start() != "]" => {
+            Ok(format!("{{\"contents\":{contents}{}}}", more(shard, revision, DECLARED_TTL_MS)))
+        }
+        _ => Err(missing()),
+    }
 }
 
-/// An artifact's description and all its bytes.
-async fn whole(
-    shard: &Shard,
-    principal: &Principal,
-    handle: &str,
-) -> Result<(ReadArtifactResponse, Vec<u8>), SkillError> {
-    let piece = |offset: u64| {
-        let range = ReadArtifactRequest { handle: handle.to_owned(), offset, length: 0 };
+/// An answer of the owner of a resource, of which only the contents are passed on.
+#[derive(Deserialize)]
+struct Declared<'a> {
+    #[serde(borrow)]
+    contents: &'a RawValue,
+}
+
+/// An artifact, and what it and its answer hold of its principal's share.
+struct Whole {
+    media_type: String,
+    data: Vec<u8>,
+    share: Share,
+}
+
+/// All bytes of an artifact. Nothing is read before there is room for it, and for the answer with it.
+async fn whole(shard: &Shard, principal: &Principal, handle: &str) -> Result<Whole, SkillError> {
+    let piece = |offset: u64, length: u64| {
+        let range = ReadArtifactRequest { handle: handle.to_owned(), offset, length };
         artifacts::read(shard, principal, range)
     };
-    let first = piece(0).await?;
-    if first.size_bytes > MAX_BYTES {
-        let message = format!("the resource has {} bytes: read it in ranges with GET /artifacts", first.size_bytes);
+    // The first byte also tells the size.
+    let ReadArtifactResponse { size_bytes, media_type, .. } = piece(0, 1).await?;
+    if size_bytes > MAX_BYTES {
+        let message = format!("the resource has {size_bytes} bytes: read it in ranges with GET /artifacts");
         return Err(SkillError::new(ErrorCode::OutputTooLarge, message));
     }
-    let mut data = first.data.to_vec();
-    while (data.len() as u64) < first.size_bytes {
-        let next = piece(data.len() as u64).await?;
+    let size = size_bytes as usize;
+    // As base64. What is text may need more, when that is known.
+    let needed = size + COPIES * (size.div_ceil(3) * 4);
+    let share = shard.gateway.limits.reserve(SharedLimit::Responses, &principal.shared_name(), needed).await;
+    let share = share.ok_or_else(overloaded)?;
+    let mut data = Vec::with_capacity(size);
+    while data.len() < size {
+        let next = piece(data.len() as u64, 0).await?;
         if next.data.is_empty() {
             return Err(SkillError::new(ErrorCode::NotFound, "the artifact has expired"));
         }
         data.extend_from_slice(&next.data);
     }
-    Ok((first, data))
+    Ok(Whole { media_type, data, share })
+}
+
+fn overloaded() -> SkillError {
+    SkillError::overloaded("this caller, or others, have too many responses that they do not read: read them first")
+}
+
+#[cfg(test)]
+mod tests {
+    use openskill_identity::shares::Pool;
+
+    use super::*;
+
+    #[test]
+    fn text_stays_text_other_bytes_are_base64_and_what_takes_too_much_is_not_written() {
+        let pool = Pool::new(1000);
+        let write = |media_type: &str, data: &[u8]| {
+            let text = rendered("a:\"b", media_type, data.to_vec(), "", &mut pool.share("ada"))?;
+            Some(serde_json::from_str::<Value>(&text).unwrap()["contents"][0].clone())
+        };
+        let text = write("text/plain", b"a\"b").unwrap();
+        assert_eq!(
+            (&text["uri"], &text["text"], &text["mimeType"]),
+            (&json!("a:\"b"), &json!("a\"b"), &json!("text/plain"))
+        );
+        assert_eq!(write("image/png", b"hi").unwrap()["blob"], "aGk=");
+        assert_eq!(write("text/plain", &[0xff]).unwrap()["blob"], "/w==");
+        assert!(write("text/plain", &[b'x'; 100]).is_some());
+        assert!(write("text/plain", &[1; 100]).is_none(), "each is six bytes in JSON");
+    }
 }

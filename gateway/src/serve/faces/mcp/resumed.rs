@@ -9,7 +9,7 @@ use futures_util::stream::{self, Stream};
 
 use super::asker::Asker;
 use super::sse::{BEAT, beat_after_id, event_with_id, only_id};
-use crate::call::principal::GovernedSkill;
+use crate::call::principal::{GovernedSkill, Principal};
 use crate::gateway::Gateway;
 use crate::mcp::replay::{Reader, Replay};
 use crate::mcp::revision::Revision;
@@ -20,6 +20,7 @@ use crate::state::key::join;
 /// Who may take a stream up again.
 pub(super) struct Resumable {
     gateway: Arc<Gateway>,
+    principal: Arc<str>,
     session: Session,
     view: Arc<View>,
     /// Whether the client knows events that have nothing but an id.
@@ -35,15 +36,15 @@ pub(super) struct Writer {
 
 impl Resumable {
     /// None for a client without a session: nobody could tell whose the stream is.
-    pub(super) fn of(gateway: &Arc<Gateway>, asker: &Asker, view: Arc<View>) -> Option<Self> {
+    pub(super) fn of(gateway: &Arc<Gateway>, principal: &Principal, asker: &Asker, view: Arc<View>) -> Option<Self> {
         let (session, knows_empty) = (asker.session?, asker.revision >= Revision::V2025_11_25);
-        Some(Self { gateway: Arc::clone(gateway), session, view, knows_empty })
+        Some(Self { gateway: Arc::clone(gateway), principal: principal.shared_name(), session, view, knows_empty })
     }
 
     /// Begins a stream of a call of `skill`. None if it can't be kept.
     pub(super) fn open(self, skill: GovernedSkill) -> Option<(Writer, Reader)> {
-        let Self { gateway, session, view, knows_empty } = self;
-        let (replay, reader) = gateway.mcp.replays.open(&owner(&session, &view), skill, Instant::now())?;
+        let Self { gateway, principal, session, view, knows_empty } = self;
+        let (replay, reader) = gateway.mcp.replays.open(principal, &owner(&session, &view), skill, Instant::now())?;
         Some((Writer { gateway, replay, knows_empty }, reader))
     }
 }
@@ -65,7 +66,7 @@ impl Writer {
             let replays = &gateway.mcp.replays;
             let writing = async {
                 if knows_empty {
-                    replay.push(only_id).await;
+                    let _ = replay.push(only_id).await;
                 }
                 writing.await;
             };
@@ -78,9 +79,9 @@ impl Writer {
     }
 }
 
-/// Adds a message to a stream.
-pub(super) async fn say(replay: &Replay, message: &str) {
-    replay.push(|id| event_with_id(id, message)).await;
+/// Adds a message to a stream. False: there is no room for it.
+pub(super) async fn say(replay: &Replay, message: &str) -> bool {
+    replay.push(|id| event_with_id(id, message)).await
 }
 
 /// What a reader reads, as a body.

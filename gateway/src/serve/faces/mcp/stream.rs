@@ -258,7 +258,7 @@ pub(super) async fn answer(mut call: Box<Call>, accepts: Accepts) -> Result<Resp
 /// Writes the stream of a call, whoever reads it.
 async fn write(replay: Arc<Replay>, first: Option<String>, mut call: Box<Call>) {
     if let Some(first) = first {
-        resumed::say(&replay, &first).await;
+        let _ = resumed::say(&replay, &first).await;
     }
     loop {
         match call.next().await {
@@ -266,7 +266,7 @@ async fn write(replay: Arc<Replay>, first: Option<String>, mut call: Box<Call>) 
                 let is_cancelled = tokio::select! {
                     biased;
                     () = cancelled(call.cancellable.as_ref()) => true,
-                    () = resumed::say(&replay, &message) => false,
+                    _ = resumed::say(&replay, &message) => false,
                 };
                 if is_cancelled {
                     return;
@@ -276,7 +276,12 @@ async fn write(replay: Arc<Replay>, first: Option<String>, mut call: Box<Call>) 
             Next::Silence => {}
             // Clients with sessions take no tasks.
             Next::Due => call.task_at = None,
-            Next::Ended(ended) => return resumed::say(&replay, &call.ended(ended)).await,
+            Next::Ended(ended) => {
+                if !resumed::say(&replay, &call.ended(ended)).await {
+                    let _ = resumed::say(&replay, &call.ended(Err(Reply::dropped()))).await;
+                }
+                return;
+            }
             // The client waits for no answer.
             Next::Cancelled => return,
         }

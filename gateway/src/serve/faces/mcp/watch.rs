@@ -15,6 +15,9 @@ use crate::mcp::pages::List;
 /// How many resources one listener watches.
 pub(super) const MAX_WATCHED: usize = 64;
 
+/// The longest URI of a resource that is watched, in bytes.
+pub(super) const MAX_URI: usize = 2048;
+
 /// What a listener knows.
 #[derive(Default)]
 pub(super) struct Watch {
@@ -33,7 +36,7 @@ impl Watch {
     /// The gateway sheds load.
     pub(super) async fn of(shard: &Shard, viewer: Viewer<'_>, filter: &Filter) -> Result<Self, Fault> {
         let (mut watched, mut told) = (BTreeMap::new(), BTreeMap::new());
-        for uri in filter.resource_subscriptions.iter().take(MAX_WATCHED) {
+        for uri in filter.resource_subscriptions.iter().take(MAX_WATCHED).filter(|it| it.len() <= MAX_URI) {
             told.insert(uri.clone(), owners(shard, viewer, uri));
             if let Some(state) = subscribe(shard, viewer, uri).await? {
                 watched.insert(uri.clone(), state);

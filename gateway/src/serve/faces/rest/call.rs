@@ -153,10 +153,11 @@ async fn read(shard: &Shard, skill_id: &str, (bytes, key): (Bytes, Option<String
     // The body, and the arguments in it.
     let (until, held) = (reading::deadline(default, &context), 2 * bytes.len());
     let (named, heard) = (nameless(skill_id), context.clone());
-    let read = aside.run_until(until, held, move || match parse_request(&named.skill_id, &bytes, key) {
-        Ok(request) => Call::new(request, context),
-        Err(fault) => Call::unread(named, context, fault),
-    });
+    let read =
+        aside.run_until(until, (&heard.principal, held), move || match parse_request(&named.skill_id, &bytes, key) {
+            Ok(request) => Call::new(request, context),
+            Err(fault) => Call::unread(named, context, fault),
+        });
     Box::pin(read).await.unwrap_or_else(|error| Call::unread(nameless(skill_id), heard, error))
 }
 

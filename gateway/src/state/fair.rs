@@ -1,0 +1,139 @@
+//! The most recently used values by key, bounded, and shared by principals: when there are too many, the principal that has
+//! most loses the one that it used least recently. A key begins with its principal: [`super::key`] makes it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ahash::HashMap;
+
+use super::key;
+
+/// Values by key.
+#[derive(Debug)]
+pub(crate) struct FairRecent<V> {
+    values: HashMap<Arc<str>, Slot<V>>,
+    /// The keys of each principal, the least recently used first.
+    by_principal: HashMap<Arc<str>, BTreeMap<u64, Arc<str>>>,
+    capacity: usize,
+    /// Counts uses.
+    clock: u64,
+}
+
+#[derive(Debug)]
+struct Slot<V> {
+    value: V,
+    /// When it was last used.
+    used: u64,
+}
+
+impl<V> FairRecent<V> {
+    /// Keeps so many values.
+    pub(crate) fn new(capacity: usize) -> Self {
+        Self { values: HashMap::default(), by_principal: HashMap::default(), capacity: capacity.max(1), clock: 0 }
+    }
+
+    /// Looks a value up and marks it as used.
+    pub(crate) fn use_mut(&mut self, key: &str) -> Option<&mut V> {
+        let slot = self.values.get_mut(key)?;
+        self.clock += 1;
+        if let Some(keys) = self.by_principal.get_mut(principal(key))
+            && let Some(key) = keys.remove(&slot.used)
+        {
+            keys.insert(self.clock, key);
+        }
+        slot.used = self.clock;
+        Some(&mut slot.value)
+    }
+
+    /// Looks a value up without marking it as used.
+    pub(crate) fn peek(&self, key: &str) -> Option<&V> {
+        self.values.get(key).map(|it| &it.value)
+    }
+
+    pub(crate) fn insert(&mut self, key: &str, value: V) {
+        self.remove(key);
+        if self.values.len() >= self.capacity {
+            self.evict();
+        }
+        self.clock += 1;
+        let (key, owner): (Arc<str>, _) = (key.into(), principal(key));
+        if !self.by_principal.contains_key(owner) {
+            self.by_principal.insert(owner.into(), BTreeMap::new());
+        }
+        if let Some(keys) = self.by_principal.get_mut(owner) {
+            keys.insert(self.clock, Arc::clone(&key));
+        }
+        self.values.insert(key, Slot { value, used: self.clock });
+    }
+
+    pub(crate) fn remove(&mut self, key: &str) {
+        let Some(slot) = self.values.remove(key) else { return };
+        if let Some(keys) = self.by_principal.get_mut(principal(key)) {
+            keys.remove(&slot.used);
+            if keys.is_empty() {
+                self.by_principal.remove(principal(key));
+            }
+        }
+    }
+
+    /// Removes the least recently used value of the principal that has most.
+    fn evict(&mut self) {
+        let most = self.by_principal.values().max_by_key(|keys| keys.len());
+        if let Some(key) = most.and_then(|keys| keys.values().next().cloned()) {
+            self.remove(&key);
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &V)> {
+        self.values.iter().map(|(key, slot)| (&**key, &slot.value))
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (&str, &mut V)> {
+        self.values.iter_mut().map(|(key, slot)| (&**key, &mut slot.value))
+    }
+}
+
+fn principal(key: &str) -> &str {
+    let [principal] = key::split(key);
+    principal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_stays_bounded_and_values_in_use_stay() {
+        let mut recent = FairRecent::new(500);
+        recent.insert("mine", 0);
+        for number in 0..100_000 {
+            recent.insert(&key::join(["", &number.to_string()]), number);
+            assert!(number % 100 != 0 || recent.use_mut("mine").is_some());
+        }
+        assert_eq!((recent.iter().count(), recent.by_principal.values().map(BTreeMap::len).sum::<usize>()), (500, 500));
+    }
+
+    #[test]
+    fn one_principal_evicts_its_own_values() {
+        let mut recent = FairRecent::new(100);
+        let key = |principal: &str, number: usize| key::join([principal, &number.to_string()]);
+        (0..40).for_each(|it| recent.insert(&key("honest", it), it));
+        (0..1000).for_each(|it| recent.insert(&key("greedy", it), it));
+        assert!((0..40).all(|it| recent.peek(&key("honest", it)) == Some(&it)));
+        assert_eq!(recent.iter().count(), 100);
+        (40..1000).for_each(|it| recent.insert(&key("honest", it), it));
+        assert!(recent.peek(&key("greedy", 999)).is_some(), "an even share stays");
+    }
+
+    #[test]
+    fn a_key_has_one_value() {
+        let mut recent = FairRecent::new(2);
+        for value in 0..10 {
+            recent.insert("one", value);
+            recent.insert("two", value);
+        }
+        assert_eq!((recent.peek("one"), recent.iter().count()), (Some(&9), 2));
+        recent.remove("one");
+        assert_eq!((recent.peek("one"), recent.by_principal.len()), (None, 1));
+    }
+}
