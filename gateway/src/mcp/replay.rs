@@ -453,7 +453,8 @@ mod tests {
             replays.end(&replay, now);
         }
         assert!(replays.lock().by_id.len() < SharedLimit::ResumableStreams.bound());
-        let streams: Vec<_> = std::iter::from_fn(|| replays.open("greedy".into(), "s", GovernedSkill::default(), now)).collect();
+        let streams: Vec<_> =
+            std::iter::from_fn(|| replays.open("greedy".into(), "s", GovernedSkill::default(), now)).collect();
         assert!(streams.len() < SharedLimit::ResumableStreams.bound());
         assert!(replays.open("honest".into(), "s", GovernedSkill::default(), now).is_some());
     }

@@ -32,8 +32,11 @@ impl Scan<'_> {
         if let Some(key) = self.key(separator) {
             return self.assigned(at, key, separator);
         }
-        let typed = assignment::after_type(self.text, separator);
-        typed.and_then(|typed| Some(self.assigned(at, self.key(typed)?, typed))).unwrap_or(at + 1)
+        let Some(typed) = assignment::after_type(self.text, separator) else { return at + 1 };
+        match self.key(typed) {
+            Some(key) => self.assigned(at, key, typed),
+            None => at + 1,
+        }
     }
 
     fn key(&mut self, separator: Separator) -> Option<Key> {
