@@ -22,7 +22,7 @@ const SOON: Duration = Duration::from_secs(5);
 /// A request with so much of its body.
 async fn send(system: &System, key: &str, line: &str, length: usize, body: &str) -> TcpStream {
     let mut stream = TcpStream::connect(system.address).await.unwrap();
-    let headers = "host: 127.0.0.1\r\ncontent-type: application/json\r\naccept: application/json, text/event-stream";
+    let headers = "host: 127.0.0.1\r\ncontent-type: application/json\r\naccept: application/json";
     let head =
         format!("{line} HTTP/1.1\r\n{headers}\r\nauthorization: Bearer {key}\r\ncontent-length: {length}\r\n\r\n");
     stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
@@ -48,7 +48,7 @@ async fn what_arrives_after_a_revocation_has_no_effect_and_a_call_that_was_admit
     let other = keys.create("a", &[]);
     let system = keys.up().start().await;
     let mut skills = system.skills().await;
-    let begun = post(&system, &other, "/agent/chat", &json!({"message": "hello"}).to_string()).await.json();
+    let begun = post(&system, &other, "/agent/chat", &json!({"message": "xyzzy"}).to_string()).await.json();
     let conversation = begun["conversation_id"].as_str().unwrap();
 
     let mut admitted = {
