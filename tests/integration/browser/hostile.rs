@@ -28,12 +28,16 @@ fn pages(seen: &Seen) -> Reply {
             let zeros = futures_util::stream::repeat(Bytes::from_static(&[0; 65_536]));
             Reply::pieces("application/octet-stream", zeros.boxed())
         }
-        "/pushes" => page("<script>let i=0;setInterval(()=>{for(let k=0;k<50;k++)history.pushState({},'','?'+i++)})</script>"),
+        "/pushes" => {
+            page("<script>let i=0;setInterval(()=>{for(let k=0;k<50;k++)history.pushState({},'','?'+i++)})</script>")
+        }
         "/goes" => page("<script>let i=0;setInterval(()=>location.href='/goes?'+i++)</script>"),
         "/reloads" => page("<script>setInterval(()=>location.reload(),1)</script>"),
         "/late" => page(format!("{COVERED}<iframe class=over></iframe><script>frame()</script>")),
         "/over" => page(format!("{COVERED}<div class=over onclick=\"fetch('/pressed')\"></div>")),
-        "/victim" => page("<body style='margin:0'><button style='width:100%;height:100vh' onclick=\"fetch('/pressed')\">Pay"),
+        "/victim" => {
+            page("<body style='margin:0'><button style='width:100%;height:100vh' onclick=\"fetch('/pressed')\">Pay")
+        }
         "/prototypes" => page(
             "<button>Real</button><script>for(const it of [Element,Node,Document,Array,Object,String,Map])\
              for(const name of Object.getOwnPropertyNames(it.prototype))\

@@ -81,13 +81,16 @@ pub(super) async fn open(browser: &Browser, tab: &Tab, url: &Url, most: Duration
         return Ok(None);
     };
     let left = until.saturating_duration_since(Instant::now()).min(COMPLETE);
+    let left_page = place(&tab.url);
     let done = browser.state.wait(left, |tabs| {
         let Some(tab) = tabs.get(tab.id) else { return Some(Err(Problem::NoTab)) };
         match tab {
             _ if tab.has_crashed => Some(Err(Problem::Crashed)),
             _ if tab.loader == loader => (tab.is_parsed && !tab.is_busy).then_some(Ok(())),
-            // Its scripts may have gone elsewhere at once.
-            _ if tab.loaders.iter().any(|it| it == loader) => (!tab.is_busy).then_some(Ok(())),
+            // Its scripts may have gone elsewhere at once. Or the page that was left comes back: it had begun to load again.
+            _ if !tab.is_busy && tab.loaders.iter().any(|it| it == loader) => {
+                Some(if place(&tab.url) == left_page { Err(Problem::Overtaken) } else { Ok(()) })
+            }
             _ if tab.loaders.len() > MOST_OTHERS => Some(Err(Problem::Overtaken)),
             _ => None,
         }
@@ -97,6 +100,11 @@ pub(super) async fn open(browser: &Browser, tab: &Tab, url: &Url, most: Duration
         Some(Err(problem)) => Err(problem),
         None => Ok(Some("the page is not complete yet".to_owned())),
     }
+}
+
+/// An address without what pages change in it while they stay.
+fn place(url: &str) -> &str {
+    url.split(['?', '#']).next().unwrap_or_default()
 }
 
 fn host(url: &Url) -> String {
