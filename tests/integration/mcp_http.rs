@@ -71,6 +71,12 @@ async fn every_status_maps_to_a_code_and_a_broken_answer_fails_one_call() {
         None => protocol(seen, "one"),
         Some((id, arguments)) => match arguments["status"].as_u64() {
             Some(0) => Reply::pieces("text/event-stream", futures_util::stream::empty()),
+            Some(form @ 1..=2) => {
+                let result = json!({"content": [], "_meta": {"x": vec![0; 100_000]}});
+                let message = json!({"jsonrpc": "2.0", "id": id, "result": result});
+                let event = futures_util::stream::iter([format!("data: {message}\n\n").into()]);
+                if form == 1 { Reply::json(200, &message) } else { Reply::pieces("text/event-stream", event) }
+            }
             Some(status) => Reply::new(status as u16, "text/plain", "no"),
             None => {
                 let late = async move {
@@ -99,6 +105,10 @@ async fn every_status_maps_to_a_code_and_a_broken_answer_fails_one_call() {
         let error = result.error.unwrap();
         assert_eq!(error.blame(), Blame::Skill, "{status}");
         assert!(status == 0 || error.message.contains(&status.to_string()), "{}", error.message);
+    }
+    for form in [1, 2] {
+        let result = system.invoke(request("web__odd", json!({"status": form}))).await;
+        assert_eq!(code(&result), "OUTPUT_TOO_LARGE", "{result:?}");
     }
     assert_eq!(data(&other.await.unwrap().unwrap().into_inner()), json!("late"));
     assert_eq!(handshakes(&backend), 1, "the connection was kept");

@@ -28,6 +28,16 @@ fn pages(seen: &Seen) -> Reply {
             let zeros = futures_util::stream::repeat(Bytes::from_static(&[0; 65_536]));
             Reply::pieces("application/octet-stream", zeros.boxed())
         }
+        "/pushes" => {
+            page("<script>let i=0;setInterval(()=>{for(let k=0;k<50;k++)history.pushState({},'','?'+i++)})</script>")
+        }
+        "/goes" => page("<script>let i=0;setInterval(()=>location.href='/goes?'+i++)</script>"),
+        "/reloads" => page("<script>setInterval(()=>location.reload(),1)</script>"),
+        "/late" => page(format!("{COVERED}<iframe class=over></iframe><script>frame()</script>")),
+        "/over" => page(format!("{COVERED}<div class=over onclick=\"fetch('/pressed')\"></div>")),
+        "/victim" => {
+            page("<body style='margin:0'><button style='width:100%;height:100vh' onclick=\"fetch('/pressed')\">Pay")
+        }
         "/prototypes" => page(
             "<button>Real</button><script>for(const it of [Element,Node,Document,Array,Object,String,Map])\
              for(const name of Object.getOwnPropertyNames(it.prototype))\
@@ -36,6 +46,17 @@ fn pages(seen: &Seen) -> Reply {
         _ => page("<p>fine"),
     }
 }
+
+/// A button that something comes over, some animation frames after the pointer came.
+const COVERED: &str = "<style>.over{position:fixed;inset:0;width:100%;height:100%;border:0;visibility:hidden}</style>\
+    <button id=go style='width:300px;height:100px'>Go</button><script>
+    const over = () => document.querySelector('.over');
+    const frame = () => { over().src = `http://localhost:${location.port}/victim`; };
+    go.onpointerover = () => {
+      let left = Number(location.search.slice(1));
+      const show = () => { if (left-- > 0) requestAnimationFrame(show); else over().style.visibility = 'visible'; };
+      show();
+    };</script>";
 
 /// The processes of browsers that descend from the system's workers.
 fn browsers(stage: &Stage, kind: &str) -> Vec<i32> {
@@ -58,6 +79,37 @@ async fn a_page_that_runs_on_and_on_is_an_error_in_time_and_the_session_goes_on(
         let (listed, message) = (after.error.is_none(), after.error.as_ref().map(|it| it.message.clone()));
         assert!(listed || message.is_some_and(|it| it.contains("crashed")), "{path}: {after:?}");
         assert!(stage.opens("/fine").await["url"].as_str().unwrap().ends_with("/fine"));
+    }
+}
+
+#[tokio::test]
+async fn what_comes_over_an_element_after_it_was_aimed_at_is_not_pressed() {
+    let Some(stage) = Stage::start(pages).await else { return };
+    let mut refused = 0;
+    for path in ["/late", "/over"] {
+        for frames in 1..=4 {
+            stage.opens(&format!("{path}?{frames}")).await;
+            let result = stage.call("click_element", json!({"index": stage.number("Go").await})).await;
+            let why = result.error.as_ref().map(|it| it.message.clone()).unwrap_or_default();
+            assert!(why.is_empty() || why.contains("over"), "{path} {frames}: {why}");
+            refused += usize::from(!why.is_empty());
+        }
+    }
+    assert!(refused > 0);
+    assert!(stage.server.seen().iter().all(|it| it.path() != "/pressed"));
+}
+
+#[tokio::test]
+async fn a_page_that_goes_elsewhere_again_and_again_can_be_left() {
+    let Some(stage) = Stage::start(pages).await else { return };
+    for path in ["/pushes", "/goes", "/reloads"] {
+        let begun = Instant::now();
+        for tool in ["navigate", "open_tab"] {
+            let _ = stage.call("navigate", json!({"url": stage.server.url(path)})).await;
+            let left = stage.does(tool, json!({"url": stage.server.url("/fine")})).await;
+            assert!(left["url"].as_str().unwrap().ends_with("/fine"), "{path} {tool}: {left}");
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{path}: {:?}", begun.elapsed());
     }
 }
 

@@ -8,7 +8,7 @@
 //! - [`tool`]: which tools there are; [`turn`]: one call of one; [`actions`], [`reading`], [`navigate`], [`files`], [`search`]: what
 //!   they do; [`values`], [`verbatim`]: what a model reads, and whether the page says it; [`changes`]: what became of the page
 //! - [`view`]: the documents of a tab; [`documents`], [`page`]: the script in each; [`listing`], [`numbers`]: the elements as callers
-//!   know them; [`aim`], [`mod@pointer`], [`keys`]: from a number to trusted input
+//!   know them; [`aim`], [`press`], [`mod@pointer`], [`keys`]: from a number to trusted input
 //! - [`instance`]: one browser; [`tabs`], [`news`]: what its events say
 //! - [`launch`], [`flags`], [`policies`], [`host_process`], [`descriptors`]: how it is started; [`relay`]: its way out
 //!
@@ -49,6 +49,7 @@ mod numbers;
 mod page;
 mod pointer;
 mod policies;
+mod press;
 mod problem;
 mod reading;
 mod relay;

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::aim::{Aim, at_local, at_number, at_selector, element, hover_over, with_numbers};
+use super::aim::{Aim, at_local, at_number, at_selector, element, with_numbers};
 use super::instance::Browser;
 use super::keys::press;
-use super::pointer::{click, drag};
+use super::pointer::drag;
+use super::press::{expect, press_at, taken};
 use super::problem::Problem;
 use super::tool::Drag;
 use super::view::View;
@@ -30,12 +31,6 @@ pub(super) async fn click_element(browser: &mut Browser, view: &View, number: u6
     let aim = at_number(browser, view, number, true).await?;
     press_at(browser, view, &aim).await?;
     Ok(format!("clicked [{number}] {}", aim.text))
-}
-
-/// Moves the pointer to an element and clicks, unless something came under the pointer meanwhile.
-async fn press_at(browser: &mut Browser, view: &View, aim: &Aim) -> Result<(), Problem> {
-    hover_over(browser, view, aim).await?;
-    click(browser, &view.tab, (aim.x, aim.y)).await
 }
 
 /// Types a text into a field, in place of what is in there.
@@ -154,7 +149,15 @@ pub(super) async fn drag_drop(browser: &mut Browser, view: &View, asked: &Drag) 
             return Err(Problem::Argument(message.to_owned()));
         }
     };
+    // A point given by its coordinates is whatever is there.
+    let is_named = given(&asked.element_source).is_some();
+    if is_named {
+        expect(browser, view, (from.at, from.local)).await?;
+    }
     drag(browser, &view.tab, (from.x, from.y), (to.x, to.y), asked.steps).await?;
+    if is_named {
+        taken(browser, view, from.at).await?;
+    }
     let place = |aim: &Aim| format!("{} at {},{}", aim.text, aim.x.round(), aim.y.round());
     Ok(format!("dragged {} to {}", place(&from), place(&to)))
 }

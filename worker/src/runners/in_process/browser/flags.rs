@@ -22,7 +22,6 @@ const PLAIN: &[&str] = &[
     "--disable-background-timer-throttling",
     "--disable-backgrounding-occluded-windows",
     "--disable-renderer-backgrounding",
-    "--disable-ipc-flooding-protection",
     "--disable-hang-monitor",
     "--disable-prompt-on-repost",
     // What it would do by itself.

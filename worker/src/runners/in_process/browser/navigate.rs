@@ -18,6 +18,9 @@ const ANSWERS: Duration = Duration::from_secs(30);
 /// How long a page may take to be complete, once its server answers. Then it is used as it is.
 const COMPLETE: Duration = Duration::from_secs(15);
 
+/// Other documents that may come before the one that was asked for.
+const MOST_OTHERS: usize = 3;
+
 /// The longest address.
 const MAX_URL_BYTES: usize = 8192;
 
@@ -45,7 +48,7 @@ pub(super) fn address(written: &str) -> Result<Url, Problem> {
 /// Opens an address in a tab and waits until its page is there. Gives a note if it is not complete.
 ///
 /// # Errors
-/// It was not loaded: why.
+/// It was not loaded: why. The page that is there overtook it.
 pub(super) async fn open(browser: &Browser, tab: &Tab, url: &Url, most: Duration) -> Result<Option<String>, Problem> {
     let refused_before = browser.seen.refusals();
     let params = json!({"url": url.as_str()});
@@ -64,20 +67,31 @@ pub(super) async fn open(browser: &Browser, tab: &Tab, url: &Url, most: Duration
         Err(error) => return Err(error.into()),
     };
     if let Some(error) = opened["errorText"].as_str().filter(|it| !it.is_empty()) {
-        return not_loaded(browser, url, error, refused_before);
+        // A download leaves the page where it is.
+        let has_gone = browser.state.tabs().get(tab.id).is_some_and(|it| !it.loaders.is_empty());
+        let is_aborted = error == "net::ERR_ABORTED";
+        return if is_aborted && has_gone {
+            Err(Problem::Overtaken)
+        } else {
+            not_loaded(browser, url, error, refused_before)
+        };
     }
     let Some(loader) = opened["loaderId"].as_str().filter(|it| !it.is_empty()) else {
         // Another place of the same document.
         return Ok(None);
     };
     let left = until.saturating_duration_since(Instant::now()).min(COMPLETE);
+    let left_page = place(&tab.url);
     let done = browser.state.wait(left, |tabs| {
         let Some(tab) = tabs.get(tab.id) else { return Some(Err(Problem::NoTab)) };
         match tab {
             _ if tab.has_crashed => Some(Err(Problem::Crashed)),
-            // Its scripts may have gone elsewhere at once.
-            _ if tab.loader != loader && !tab.loader.is_empty() && !tab.is_busy => Some(Ok(())),
-            _ if tab.loader == loader && tab.is_parsed && !tab.is_busy => Some(Ok(())),
+            _ if tab.loader == loader => (tab.is_parsed && !tab.is_busy).then_some(Ok(())),
+            // Its scripts may have gone elsewhere at once. Or the page that was left comes back: it had begun to load again.
+            _ if !tab.is_busy && tab.loaders.iter().any(|it| it == loader) => {
+                Some(if place(&tab.url) == left_page { Err(Problem::Overtaken) } else { Ok(()) })
+            }
+            _ if tab.loaders.len() > MOST_OTHERS => Some(Err(Problem::Overtaken)),
             _ => None,
         }
     });
@@ -86,6 +100,11 @@ pub(super) async fn open(browser: &Browser, tab: &Tab, url: &Url, most: Duration
         Some(Err(problem)) => Err(problem),
         None => Ok(Some("the page is not complete yet".to_owned())),
     }
+}
+
+/// An address without what pages change in it while they stay.
+fn place(url: &str) -> &str {
+    url.split(['?', '#']).next().unwrap_or_default()
 }
 
 fn host(url: &Url) -> String {

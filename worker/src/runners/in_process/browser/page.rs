@@ -20,6 +20,7 @@ pub(super) const SCRIPT: &str = concat!(
     include_str!("page/60_lines.js"),
     include_str!("page/65_locate.js"),
     include_str!("page/66_frames.js"),
+    include_str!("page/67_press.js"),
     include_str!("page/70_changes.js"),
     include_str!("page/75_typing.js"),
     include_str!("page/78_options.js"),

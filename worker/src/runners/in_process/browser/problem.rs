@@ -47,6 +47,9 @@ pub(super) enum Problem {
     /// A page was not loaded.
     #[error("{0}")]
     NotLoaded(String),
+    /// The page that is to be left loads others itself, in place of the one that was asked for.
+    #[error("the page that was there loaded another one instead: open the address in a new tab with browser_open_tab")]
+    Overtaken,
     /// The rules of egress do not allow it.
     #[error("{0}")]
     Refused(String),
@@ -101,6 +104,7 @@ impl Problem {
             Self::Gone
             | Self::Script(_)
             | Self::Crashed
+            | Self::Overtaken
             | Self::Captcha(_)
             | Self::Exhausted(_)
             | Self::Closed

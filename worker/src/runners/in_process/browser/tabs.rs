@@ -48,6 +48,9 @@ pub(super) struct Part {
     within: String,
 }
 
+/// Documents of a tab that are remembered while it loads.
+const MOST_LOADERS: usize = 32;
+
 /// A tab.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Tab {
@@ -59,6 +62,8 @@ pub(super) struct Tab {
     pub(super) url: String,
     /// Names the document of its main frame.
     pub(super) loader: String,
+    /// Its documents since the browser was last asked to load one, the oldest first: at most [`MOST_LOADERS`].
+    pub(super) loaders: Vec<String>,
     /// Whether that document is complete, but for what it loads later.
     pub(super) is_parsed: bool,
     /// Whether it loads or is about to.
@@ -169,6 +174,7 @@ impl Tabs {
     pub(super) fn expect_load(&mut self, id: u64) {
         if let Some(tab) = self.all.iter_mut().find(|it| it.id == id) {
             (tab.is_busy, tab.is_parsed) = (true, false);
+            tab.loaders.clear();
         }
     }
 
@@ -228,6 +234,10 @@ impl Tabs {
             }
             "Page.frameNavigated" if of_main => {
                 text(frame, "loaderId").clone_into(&mut tab.loader);
+                if tab.loaders.len() == MOST_LOADERS {
+                    tab.loaders.remove(0);
+                }
+                tab.loaders.push(tab.loader.clone());
                 text(frame, "url").clone_into(&mut tab.url);
                 (tab.is_parsed, tab.has_crashed) = (false, false);
             }
@@ -287,9 +297,9 @@ impl Tabs {
             self.current = id;
         }
         self.news.add(Happening::Opened(id, url.clone()));
-        let (loader, parts) = (String::new(), Vec::new());
+        let (loader, loaders, parts) = (String::new(), Vec::new(), Vec::new());
         let (is_parsed, is_busy, has_crashed, drag) = (false, false, false, None);
-        self.all.push(Tab { id, target, session, url, loader, is_parsed, is_busy, has_crashed, parts, drag });
+        self.all.push(Tab { id, target, session, url, loader, loaders, is_parsed, is_busy, has_crashed, parts, drag });
     }
 
     fn detached(&mut self, session: &str) {

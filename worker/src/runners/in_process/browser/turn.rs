@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use openskill_proto::v1::SkillError;
 use serde_json::{Map, Value, json};
+use url::Url;
 
 use super::actions::{click_element, drag_drop, input_text, options, scroll, scroll_to_text, select};
 use super::changes::{self, Shown, mark, whereabouts};
@@ -123,8 +124,7 @@ impl Call<'_> {
         let did = match self.tool {
             Tool::Navigate => {
                 let url = navigate::address(&read::<tool::Address>(self.input)?.url)?;
-                let tab = self.usable_tab(browser).await?;
-                note = open(browser, &tab, &url, self.left()).await?;
+                note = self.open(browser, &url).await?;
                 format!("opened {}", line(url.as_str(), 200))
             }
             Tool::OpenTab => {
@@ -136,8 +136,7 @@ impl Call<'_> {
             Tool::Search => {
                 let query = read::<tool::Query>(self.input)?.query;
                 let url = search::address(&self.settings.search, &query)?;
-                let tab = self.usable_tab(browser).await?;
-                note = open(browser, &tab, &url, self.left()).await?;
+                note = self.open(browser, &url).await?;
                 return self.found(browser, &shown, (&query, note)).await;
             }
             Tool::Back => {
@@ -176,6 +175,29 @@ impl Call<'_> {
         Ok((format!("searched for \"{}\"", line(query, 100)), data))
     }
 
+    /// Opens an address in the current tab. A page that does not answer, or loads others in its place, is closed first.
+    async fn open(&self, browser: &mut Browser, url: &Url) -> Result<Option<String>, Problem> {
+        let current = browser.state.tabs().current().cloned();
+        let tab = match current {
+            Some(tab) if !tab.has_crashed && self.answers(browser, &tab).await => tab,
+            Some(tab) => replace(browser, &tab, self.settings.tabs).await?,
+            None => new_tab(browser, self.settings.tabs).await?,
+        };
+        match open(browser, &tab, url, self.left()).await {
+            Err(Problem::Overtaken) => {
+                let tab = replace(browser, &tab, self.settings.tabs).await?;
+                open(browser, &tab, url, self.left()).await
+            }
+            opened => opened,
+        }
+    }
+
+    /// Whether a page shows that it still runs.
+    async fn answers(&self, browser: &Browser, tab: &Tab) -> bool {
+        let (alive, session) = (json!({"expression": "0"}), Some(tab.session.as_str()));
+        browser.client.call(session, "Runtime.evaluate", &alive, ANSWERS.min(OF_PAGE)).await.is_ok()
+    }
+
     /// The current tab; a new one in place of one that has crashed or is gone. Scripts that run on and on are stopped.
     async fn usable_tab(&self, browser: &mut Browser) -> Result<Tab, Problem> {
         let current = browser.state.tabs().current().cloned();
@@ -184,9 +206,7 @@ impl Call<'_> {
             Some(tab) => tab,
             None => return new_tab(browser, self.settings.tabs).await,
         };
-        let alive = json!({"expression": "0"});
-        let session = Some(tab.session.as_str());
-        if browser.client.call(session, "Runtime.evaluate", &alive, ANSWERS.min(OF_PAGE)).await.is_err() {
+        if !self.answers(browser, &tab).await {
             browser.stop_scripts(&tab).await;
         }
         Ok(tab)

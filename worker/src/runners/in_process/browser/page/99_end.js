@@ -1,7 +1,7 @@
 // The table of calls, and the object the worker keeps.
 
 const CALLS = {
-  index, lines, info, locate, locate_selector: locateSelector, hits, at, enter, mark, changed, like, options, choose,
+  index, lines, info, locate, locate_selector: locateSelector, hits, at, enter, expect_press: expectPress, pressed, mark, changed, like, options, choose,
   prepare_text: prepareText, set_value: setField, read_value: readValue, find_text: findText, scroll, content, extract, settle,
 };
 
