@@ -58,8 +58,8 @@ const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(20), Duration::fro
 /// Streams a client may reset before they are processed (rapid reset, CVE-2023-44487).
 const MAX_PENDING_RESETS: usize = 64;
 
-/// What waits to be sent on one stream.
-const MAX_SEND_BUFFER: usize = 256 * 1024;
+/// What waits to be sent on one stream, and counts to no principal any more: one piece of a large response.
+const MAX_SEND_BUFFER: usize = 64 * 1024;
 
 /// A connection that makes room is closed if it is idle twice, so far apart.
 const GOODBYE: Duration = Duration::from_millis(500);

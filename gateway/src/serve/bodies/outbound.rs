@@ -321,3 +321,71 @@ impl http_body::Body for Outbound {
         hint
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+
+    const MIB: usize = 1024 * 1024;
+
+    fn owner(name: &str) -> Option<AnswerOwner> {
+        Some(AnswerOwner(name.into()))
+    }
+
+    fn json(bytes: usize) -> Answer {
+        Answer::Rest(axum::body::Body::from(vec![b'x'; bytes]))
+    }
+
+    /// An answer whose length is not known before it is read, as that of a gRPC method.
+    fn message(bytes: usize) -> Answer {
+        let frames = [Ok::<_, std::io::Error>(Bytes::from(vec![b'x'; bytes]))];
+        Answer::Rest(axum::body::Body::from_stream(futures_util::stream::iter(frames)))
+    }
+
+    #[tokio::test]
+    async fn an_answer_counts_before_its_client_reads_and_arrives_whole() {
+        for bytes in [SMALL + 1, PIECE, PIECE + 1, 3 * MIB] {
+            for (body, is_message) in [(json(bytes), false), (message(bytes), true)] {
+                let pool = Pool::new(100 * MIB);
+                let outbound = Outbound::new(body, &pool, owner("ada")).begin(is_message).ok().unwrap();
+                assert_eq!((pool.used(), outbound.size_hint().lower()), (bytes, bytes as u64));
+                assert!(!outbound.is_end_stream());
+                assert_eq!(outbound.collect().await.unwrap().to_bytes().len(), bytes);
+                assert_eq!(pool.used(), 0);
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_compressed_answer_counts_too() {
+        let (pool, framed) = (Pool::new(100 * MIB), [&[0][..], &(MIB as u32).to_be_bytes(), &vec![7; MIB]].concat());
+        let body = Answer::Rest(axum::body::Body::from(framed));
+        let outbound = Outbound::new(body, &pool, owner("ada")).deflated().begin(true).ok().unwrap();
+        assert_eq!(pool.used(), MIB + 5);
+        assert!(outbound.collect().await.unwrap().to_bytes().len() < MIB / 10);
+        assert_eq!(pool.used(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_principal_that_reads_nothing_is_refused_and_another_one_is_not() {
+        let pool = Pool::new(10 * MIB);
+        let begin = |name: &str| Outbound::new(json(MIB), &pool, owner(name)).begin(false);
+        let unread: Vec<_> = std::iter::from_fn(|| begin("greedy").ok()).collect();
+        assert!((6..=8).contains(&unread.len()), "{}", unread.len());
+        assert!(begin("honest").is_ok());
+        drop(unread);
+        assert!(begin("greedy").is_ok() && pool.used() == 0);
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_has_not_begun_is_not_touched() {
+        let pool = Pool::new(MIB);
+        let body = Answer::Rest(axum::body::Body::from_stream(futures_util::stream::pending::<
+            Result<Bytes, std::io::Error>,
+        >()));
+        let mut outbound = Outbound::new(body, &pool, None).begin(true).ok().unwrap();
+        assert!(futures_util::poll!(outbound.frame()).is_pending() && pool.used() == 0);
+    }
+}
