@@ -33,7 +33,10 @@ impl Scan<'_> {
             return self.assigned(at, key, separator);
         }
         let typed = assignment::after_type(self.text, separator);
-        typed.and_then(|typed| Some(self.assigned(at, self.key(typed)?, typed))).unwrap_or(at + 1)
+        match typed.and_then(|typed| Some((self.key(typed)?, typed))) {
+            Some((key, typed)) => self.assigned(at, key, typed),
+            None => at + 1,
+        }
     }
 
     fn key(&mut self, separator: Separator) -> Option<Key> {
