@@ -337,6 +337,9 @@ fn what_stands_below_a_name_and_is_no_secret_stays() {
         "| password: | the secret |\n|---|---|\n  x123456",
         "password:\n  <redacted>\ntoken:\n  (optional)\n",
         "password: !secret db_password\n",
+        "passwords:\n  - \"can't be blank\"\n  - is too short\n",
+        "password = prompt(\"Enter 2 passwords\"); token(\"IDENT\"); cy.get(\"#password\").type(\"x\")",
+        "token type = \"bearer2\"; password field = \"x1y2z3\"; DECLARE @name VARCHAR(20) = 'token'",
         "  token:\n    process.env.API_TOKEN2,\n",
     ] {
         let redacted = Redactor::default().text(text).into_owned();
@@ -417,6 +420,11 @@ fn a_string_in_code_is_hidden_by_the_name_that_it_is_given_to() {
         ("process.env.API_SECRET = 'hunter'", "process.env.API_SECRET = '***'"),
         ("config.set('db', 'password', 'hunter2x')", "config.set('db', 'password', '***')"),
         ("map.put(\"token\", \"aB3dE5fG7\")", "map.put(\"token\", \"***\")"),
+        ("ds.setPassword(\"hunter\");", "ds.setPassword(\"***\");"),
+        ("DECLARE @password NVARCHAR(50) = N'hunter2'", "DECLARE @password NVARCHAR(50) = N'***'"),
+        ("Dim password As String = \"hunter2\"", "Dim password As String = \"***\""),
+        ("setx API_SECRET \"hunter2\"", "setx API_SECRET \"***\""),
+        ("<string name=\"api_key\">hunter2</string>", "<string name=\"api_key\">***</string>"),
         ("h.Set(\"Authorization\", \"Bearer hunter2x\")", "h.Set(\"Authorization\", \"Bearer ***\")"),
     ]);
 }

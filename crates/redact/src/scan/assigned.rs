@@ -32,9 +32,9 @@ impl Scan<'_> {
         if let Some(key) = self.key(separator) {
             return self.assigned(at, key, separator);
         }
-        let Some(typed) = assignment::after_type(self.text, separator) else { return at + 1 };
-        match self.key(typed) {
-            Some(key) => self.assigned(at, key, typed),
+        let typed = assignment::after_type(self.text, separator);
+        match typed.and_then(|typed| Some((self.key(typed)?, typed))) {
+            Some((key, typed)) => self.assigned(at, key, typed),
             None => at + 1,
         }
     }
