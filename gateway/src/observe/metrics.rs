@@ -88,6 +88,7 @@ pub(crate) struct Gauges {
 }
 
 /// A certificate of this process.
+#[derive(Debug, Clone)]
 pub(crate) struct CertificateGauge {
     pub(crate) name: &'static str,
     /// When it ends, if it says so.

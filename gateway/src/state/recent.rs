@@ -44,10 +44,6 @@ impl<V> Recent<V> {
         self.young.remove(key);
         self.old.remove(key);
     }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&String, &V)> {
-        self.young.iter().chain(&self.old)
-    }
 }
 
 #[cfg(test)]
