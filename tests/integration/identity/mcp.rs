@@ -107,11 +107,11 @@ async fn prompts_resources_and_tasks_follow_the_policies_of_principals() {
 #[tokio::test]
 async fn a_call_that_waits_for_an_answer_is_taken_up_by_whom_the_policy_still_allows_its_skill() {
     let keys = Keys::new();
-    let key = keys.create("alice", &["--skills", "asks,in_echo"]);
+    let key = keys.create("alice", &["--skills", "in_ask,in_echo"]);
     let system = keys.up().start().await;
     let call = async |more: Value| {
         let schema = json!({"type": "object", "properties": {"name": {"type": "string"}}});
-        let mut params = json!({"name": "asks", "arguments": {"message": "Who?", "schema": schema}, "_meta": {
+        let mut params = json!({"name": "in_ask", "arguments": {"message": "Who?", "schema": schema}, "_meta": {
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
         }});
@@ -123,7 +123,7 @@ async fn a_call_that_waits_for_an_answer_is_taken_up_by_whom_the_policy_still_al
             ("authorization", authorization.as_str()),
             ("mcp-protocol-version", "2026-07-28"),
             ("mcp-method", "tools/call"),
-            ("mcp-name", "asks"),
+            ("mcp-name", "in_ask"),
         ];
         system.post("/mcp", &headers, body).await.json()
     };
@@ -135,10 +135,10 @@ async fn a_call_that_waits_for_an_answer_is_taken_up_by_whom_the_policy_still_al
     let (first, second) = (call(json!({})).await, call(json!({})).await);
     let done = call(back(&first)).await;
     assert!(done["result"]["content"].to_string().contains("Ada"), "{done}");
-    keys.write(&keys.text().replace("\"asks\"", "\"in_wait\""));
+    keys.write(&keys.text().replace("\"in_ask\"", "\"in_wait\""));
     until("the policy has changed", PATIENCE, || async {
         let listed = ask(&system, &key, "", "tools/list", json!({})).await.json().to_string();
-        (!listed.contains("\"asks\"")).then_some(())
+        (!listed.contains("\"in_ask\"")).then_some(())
     })
     .await;
     let refused = call(back(&second)).await;
