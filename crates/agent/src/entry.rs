@@ -6,9 +6,11 @@
 use openskill_proto::v1;
 use serde::{Deserialize, Serialize};
 
+mod definition;
 pub mod event;
 mod used;
 
+pub use definition::Definition;
 pub use used::Used;
 
 /// An entry with its place in the log.
@@ -238,6 +240,8 @@ pub struct ApprovalAsked {
     pub skill_id: String,
     /// Its version.
     pub version: String,
+    /// As [`Definition::hash`].
+    pub definition_hash: String,
     /// The final arguments; secrets are references.
     pub arguments: String,
     /// What was repaired in them.
@@ -289,6 +293,8 @@ pub struct Calling {
     pub skill_id: String,
     /// Its version. Empty for the agent's own tools.
     pub version: String,
+    /// As [`Definition::hash`].
+    pub definition_hash: String,
     /// The name that the model wrote.
     pub name: String,
     /// The final arguments; secrets are references or masked.

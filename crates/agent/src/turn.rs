@@ -11,11 +11,12 @@
 //! - `approval`: whether a call needs the user's approval; pure
 //! - `ask`: one request to the model, or the router's choice
 //! - `toolbox`: the tools that the model sees
-//! - `settle`: the calls of a reply; `call`: one call of a skill; `own`: a call of the agent's own tools
+//! - `settle`: the calls of a reply; `call`: one call of a skill; `ready`: its arguments; `own`: a call of the agent's own tools
 //! - `pictures`: what the model looks at; `look`: shows it
 //! - `user`: what the user sends, and waiting for it
 //! - `spans`: the OpenTelemetry spans of a turn
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,6 +42,7 @@ mod call;
 mod look;
 mod own;
 mod pictures;
+mod ready;
 mod settle;
 mod spans;
 mod state;
@@ -52,7 +54,7 @@ mod tests;
 
 use pictures::Pictures;
 use spans::TurnSpans;
-pub(crate) use state::{Next, State};
+pub(crate) use state::{Course, Next, State};
 
 /// How long a turn that waits for its user stays in memory.
 const PARK_AFTER: Duration = Duration::from_secs(60);
@@ -84,6 +86,8 @@ pub(crate) struct Turn {
     /// Counts entries: whoever waits looks at the state again.
     changed: watch::Sender<usize>,
     hands: Mutex<Hands>,
+    /// The questions that this process asked for a call, or whose answers it handed on: the others are of one that ended.
+    questions: Mutex<HashSet<String>>,
     /// Until when skills that are missing may still come: a turn that goes on after a restart may be earlier than the workers.
     skills_come_until: Option<Instant>,
     spans: TurnSpans,
@@ -138,6 +142,7 @@ impl Turn {
             writing: Arc::default(),
             changed: watch::Sender::new(0),
             hands: Mutex::default(),
+            questions: Mutex::default(),
             is_retired: AtomicBool::new(false),
             skills_come_until: is_resumed.then(|| Instant::now() + RESTART_PATIENCE),
         }

@@ -8,7 +8,7 @@ use openskill_proto::v1::ErrorCode;
 use super::Turn;
 use super::approval::{Need, Standing, need};
 use super::toolbox::{Target, Toolbox};
-use crate::entry::{Called, Calling, Entry, Outcome, ReplyCall};
+use crate::entry::{Called, Calling, Definition, Entry, Outcome, ReplyCall};
 use crate::error::AgentError;
 
 /// How often skills that may still come are asked for.
@@ -84,20 +84,20 @@ impl Turn {
             && !skill.destructive
             // What a session keeps, such as a page, is changed in the order of the calls.
             && (skill.read_only || !skill.session_affinity)
-            && need(skill, self.standing(&skill.id, &skill.version)) == Need::Nothing
+            && need(skill, self.standing(&skill.into())) == Need::Nothing
     }
 
     /// What the conversation allows for a skill.
-    pub(super) fn standing(&self, skill_id: &str, version: &str) -> Standing {
+    pub(super) fn standing(&self, definition: &Definition) -> Standing {
         let state = self.state();
         Standing {
             mode: state.started().map(|it| it.mode).unwrap_or_default(),
             is_tainted: state.is_tainted() && !self.delegated.as_ref().is_some_and(|it| it.acts_on_untrusted),
-            is_granted: state.is_granted(skill_id, version),
+            is_granted: state.is_granted(definition),
         }
     }
 
-    /// Writes that a call begins, unless a limit forbids it. A call that began before a crash is not written again.
+    /// Writes that a call begins, unless a limit forbids it. A call that began before, as it is, is not written again.
     ///
     /// # Errors
     /// The limit, or the log can't be written.
@@ -106,10 +106,12 @@ impl Turn {
         let writing = self.lock().await;
         let limit = {
             let state = self.state();
-            if state.begun(&calling.call_id).is_some() {
-                return Ok(Ok(()));
+            match state.begun(&calling.call_id) {
+                Some(begun) if begun.arguments == calling.arguments && is_same(begun, &calling) => return Ok(Ok(())),
+                Some(_) => None,
+                None if calling.version.is_empty() => None,
+                None => state.call_limit(),
             }
-            if calling.version.is_empty() { None } else { state.call_limit() }
         };
         match limit {
             Some(limit) => Ok(Err(limit)),
@@ -129,6 +131,10 @@ impl Turn {
             ..outcome
         }
     }
+}
+
+fn is_same(one: &Calling, other: &Calling) -> bool {
+    Definition::from(one) == other.into()
 }
 
 /// A call that has its result without running.
