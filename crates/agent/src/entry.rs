@@ -22,6 +22,9 @@ pub struct Stamped {
     pub time_us: u64,
     /// What happened.
     pub entry: Entry,
+    /// How many bytes it takes in the log.
+    #[serde(skip)]
+    pub bytes: usize,
 }
 
 /// A fact.
@@ -297,8 +300,10 @@ pub struct Calling {
     pub definition_hash: String,
     /// The name that the model wrote.
     pub name: String,
-    /// The final arguments; secrets are references or masked.
+    /// The final arguments; secrets are references.
     pub arguments: String,
+    /// The same as clients see it: what the schema marks as secret is masked. Empty if it marks nothing in them.
+    pub masked: String,
     /// What was repaired in them.
     pub repairs: Vec<Repaired>,
     /// Whether it may run again if its outcome is lost.

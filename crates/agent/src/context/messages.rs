@@ -198,7 +198,7 @@ mod tests {
     use crate::entry::{Outcome, ReplyCall, Started, Summarized};
 
     fn log(entries: Vec<Entry>) -> Vec<Stamped> {
-        entries.into_iter().zip(1..).map(|(entry, number)| Stamped { number, time_us: 0, entry }).collect()
+        entries.into_iter().zip(1..).map(|(entry, number)| Stamped { number, time_us: 0, entry, bytes: 0 }).collect()
     }
 
     fn turn(n: usize, data: &str) -> Vec<Entry> {
@@ -242,7 +242,7 @@ mod tests {
         assert!(text.contains("User: question 0") && !text.contains("question 3"), "{text}");
         let summarized = Summarized { until, text: "they spoke".into(), ..Summarized::default() };
         let mut entries = entries;
-        entries.push(Stamped { number: 21, time_us: 0, entry: Entry::Summarized(summarized) });
+        entries.push(Stamped { number: 21, time_us: 0, entry: Entry::Summarized(summarized), bytes: 0 });
         let after = view(&entries, 100, 1200);
         assert!(begins(&after).contains("they spoke"));
         assert_eq!(after.summarize, None);

@@ -17,11 +17,14 @@ use super::user::denied;
 use super::{Course, Turn};
 use crate::clock::now_us;
 use crate::context::elicitation::{from_schema, to_content};
-use crate::entry::{ApprovalAsked, Called, Calling, Decided, Definition, Entry, Outcome, ReplyCall, Used};
+use crate::entry::{ApprovalAsked, Called, Calling, Decided, Definition, Entry, Outcome, Question, ReplyCall, Used};
 use crate::error::AgentError;
 
 /// Questions of one call that may wait. The gateway lets a call ask no more at once.
 const MAX_QUESTIONS: usize = 16;
+
+/// The longest message of progress that is shown, in bytes.
+const MAX_PROGRESS_BYTES: usize = 1 << 10;
 
 /// How often a call is decided on again because its skill changes just before it runs.
 const DECISIONS: u32 = 3;
@@ -180,6 +183,7 @@ impl Turn {
             definition_hash: skill.definition_hash.clone(),
             name: call.name.clone(),
             arguments: ready.shown,
+            masked: ready.masked,
             repairs: ready.repairs,
             is_idempotent: skill.idempotent,
         };
@@ -250,7 +254,8 @@ impl Turn {
     /// Asks the user what a running call asks, and answers the call.
     async fn relay(&self, call_id: &str, required: InputRequired) -> Result<(), AgentError> {
         let questions = from_schema(&required.schema_json);
-        let answers = self.question(call_id, &required.message, questions).await?;
+        let answers = self.question(call_id, &required.message, questions.clone()).await?;
+        let answers = answers.map(|it| it.into_iter().map(|it| self.chosen(&questions, it)).collect());
         let response = |action: InputAction, content_json: String| v1::InputResponse {
             request_id: required.request_id.clone(),
             action: action.into(),
@@ -268,6 +273,13 @@ impl Turn {
         Ok(())
     }
 
+    /// An answer that is an option as the skill wrote it, if that holds a secret.
+    fn chosen(&self, questions: &[Question], (id, answer): (String, String)) -> (String, String) {
+        let asked = questions.iter().find(|it| it.id == id);
+        let option = asked.and_then(|it| it.options.iter().find(|option| self.secrets.conceal(option) == answer));
+        (id, option.cloned().unwrap_or(answer))
+    }
+
     /// Answers as the content that a skill expects, with secrets.
     fn content(&self, schema: &str, answers: Vec<(String, String)>) -> Result<String, String> {
         let revealed = answers.into_iter().map(|(id, answer)| {
@@ -282,9 +294,13 @@ impl Turn {
     }
 
     fn show_progress(&self, call_id: &str, progress: v1::Progress) {
-        let message = self.secrets.conceal(&progress.message);
-        let shown = v1::ToolProgress { call_id: call_id.to_owned(), fraction: progress.fraction, message };
-        self.shared.journal.show(&self.conversation, Event::Progress(shown));
+        let mut message = self.secrets.conceal(&progress.message);
+        message.truncate(message.floor_char_boundary(MAX_PROGRESS_BYTES));
+        self.show(Event::Progress(v1::ToolProgress {
+            call_id: call_id.to_owned(),
+            fraction: progress.fraction,
+            message,
+        }));
     }
 
     /// A request for a call of this conversation.

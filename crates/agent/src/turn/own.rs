@@ -100,6 +100,8 @@ impl Turn {
         if self.delegated.is_some() {
             return Ok(None);
         }
+        let message = &self.secrets.conceal(message);
+        let questions: Vec<_> = questions.into_iter().map(|it| self.secrets.conceal_question(it)).collect();
         let standing = self.standing_question(call_id, message, &questions);
         let (request_id, at) = match standing {
             Some(standing) => standing,

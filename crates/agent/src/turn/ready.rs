@@ -7,7 +7,7 @@ use super::call::forbidden;
 use crate::context::result::resolve;
 use crate::entry::{Definition, Outcome, Question, QuestionKind, Repaired, ReplyCall};
 use crate::error::AgentError;
-use crate::secrets::Missing;
+use crate::secrets::{Missing, Secrets};
 
 /// What a call is to run with.
 pub(super) struct Wanted {
@@ -27,6 +27,8 @@ pub(super) struct Ready {
     pub(super) arguments: String,
     /// With references to them.
     pub(super) shown: String,
+    /// As [`crate::entry::Calling::masked`].
+    pub(super) masked: String,
     pub(super) repairs: Vec<Repaired>,
 }
 
@@ -77,12 +79,25 @@ impl Turn {
         if let Some(error) = prepared.error {
             return Ok(Err(error.into()));
         }
+        let marked = Secrets::marked(&prepared.secret_values_json);
+        let masked = if prepared.secret_values_json.is_empty() {
+            String::new()
+        } else {
+            marked.conceal_value(&prepared.arguments_json)
+        };
+        let hide = |it: v1::Repair| Repaired {
+            path: it.path,
+            kind: it.kind,
+            before: marked.conceal_value(&it.before_json),
+            after: marked.conceal_value(&it.after_json),
+        };
         Ok(Ok(Ready {
+            masked: self.secrets.refer(&masked),
+            repairs: prepared.repairs.into_iter().map(hide).collect(),
             // A gateway of an earlier release tells the version alone.
             skill: prepared.skill.unwrap_or_else(|| v1::Skill { version: prepared.version, ..skill.clone() }),
             shown: self.secrets.refer(&prepared.arguments_json),
             arguments: prepared.arguments_json,
-            repairs: prepared.repairs.into_iter().map(Into::into).collect(),
         }))
     }
 

@@ -9,7 +9,7 @@ use super::Turn;
 use super::approval::{Need, Standing, need};
 use super::toolbox::{Target, Toolbox};
 use crate::entry::{Called, Calling, Definition, Entry, Outcome, ReplyCall};
-use crate::error::AgentError;
+use crate::error::{AgentError, Bound};
 
 /// How often skills that may still come are asked for.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
@@ -69,8 +69,15 @@ impl Turn {
             Target::Unknown(message) => failed(call, "", Outcome::failure(ErrorCode::NotFound, message)),
         };
         let latency_ms = if called.latency_ms > 0.0 { called.latency_ms } else { begun.elapsed().as_secs_f64() * 1e3 };
-        let called = Called { latency_ms, outcome: self.concealed(called.outcome), ..called };
-        self.write(vec![Entry::Called(called)]).await?;
+        let (skill_id, called) = (called.skill_id.clone(), Called { latency_ms, ..called });
+        let written = self.write(vec![Entry::Called(called)]).await;
+        if written == Err(AgentError::Full(Bound::Event)) {
+            let message = "the call ran, but its result is too large for a conversation: ask for less";
+            let outcome = Outcome::failure(ErrorCode::OutputTooLarge, message);
+            self.write(vec![Entry::Called(Called { latency_ms, ..failed(call, &skill_id, outcome) })]).await?;
+        } else {
+            written?;
+        }
         self.hands().calls -= 1;
         // Those that are left may all wait for the user.
         self.note_waiting().await
@@ -116,19 +123,6 @@ impl Turn {
         match limit {
             Some(limit) => Ok(Err(limit)),
             None => self.append(writing, vec![Entry::Calling(calling)]).await.map(Ok),
-        }
-    }
-
-    /// An outcome without the secrets that the user gave.
-    fn concealed(&self, outcome: Outcome) -> Outcome {
-        let conceal = |text: String| self.secrets.conceal(&text);
-        Outcome {
-            message: conceal(outcome.message),
-            details: conceal(outcome.details),
-            data: conceal(outcome.data),
-            text: conceal(outcome.text),
-            warnings: outcome.warnings.into_iter().map(conceal).collect(),
-            ..outcome
         }
     }
 }

@@ -142,7 +142,7 @@ async fn an_answer_of_before_a_restart_counts_for_its_own_question_alone() {
             ReplyCall { id: "call_2_0".into(), name: "quiz".into(), arguments: "{}".into(), ..ReplyCall::default() };
     }
     for entry in [Entry::Calling(calling), asked("a.txt"), Entry::Answered(answered)] {
-        entries.push(Stamped { number: 0, time_us: 0, entry });
+        entries.push(Stamped { number: 0, time_us: 0, entry, bytes: 0 });
     }
     let Restarted { agent, skills, id } = restart(&entries, quiz, 0).await;
     let mut events = agent.events("", &id, 5, true).await.unwrap();
