@@ -7,7 +7,7 @@ use openskill_proto::v1::{self, chat_event::Event};
 
 use super::toolbox::Toolbox;
 use super::{State, Turn};
-use crate::context::messages::{summary_request, view};
+use crate::context::messages::{View, summary_request, view};
 use crate::context::prompt::{Facts, system};
 use crate::context::result::plain;
 use crate::entry::{End, Ended, Entry, Replied, ReplyCall, Stopped, Summarized};
@@ -55,10 +55,14 @@ impl Turn {
             Ok(None) => return self.fail(format!("no model {wanted:?} is configured")).await,
             Err(error) => return self.fail(error.to_string()).await,
         };
-        self.summarize(&model).await?;
+        let mut view = self.view();
+        if let Some(until) = view.summarize {
+            self.summarize(&model, until).await?;
+            view = self.view();
+        }
         let toolbox = self.toolbox_with(&[]).await?;
         let limit = self.state().limit();
-        let (request, time) = self.model_request(&toolbox, limit);
+        let (request, time) = self.model_request(view, &toolbox, limit);
         match self.ask_patiently(&model, &request, time).await {
             Ok(reply) => {
                 let replied = self.replied(&model, reply, limit.is_some());
@@ -76,10 +80,14 @@ impl Turn {
         }
     }
 
-    fn model_request(&self, toolbox: &Toolbox, limit: Option<&str>) -> (Request, Duration) {
+    fn view(&self) -> View {
+        let config = &self.shared.config;
+        view(self.state().entries(), config.window, config.token_budget)
+    }
+
+    fn model_request(&self, view: View, toolbox: &Toolbox, limit: Option<&str>) -> (Request, Duration) {
         let config = &self.shared.config;
         let state = self.state();
-        let view = view(state.entries(), config.window, config.token_budget);
         let facts = Facts {
             instructions: self.delegated.as_ref().map_or(config.instructions.as_str(), |it| &it.prompt),
             disabled: &toolbox.disabled,
@@ -187,16 +195,13 @@ impl Turn {
     }
 
     /// Summarizes what no longer fits. A summary that fails is no failure of the turn: the model then sees less.
-    async fn summarize(&self, model: &Arc<dyn Model>) -> Result<(), AgentError> {
+    async fn summarize(&self, model: &Arc<dyn Model>, until: u64) -> Result<(), AgentError> {
         let config = &self.shared.config;
-        let (request, until, time) = {
+        let (request, time) = {
             let state = self.state();
-            let Some(until) = view(state.entries(), config.window, config.token_budget).summarize else {
-                return Ok(());
-            };
             let (system, text) = summary_request(state.entries(), until);
             let request = Request { system, messages: vec![Message::User(text)], ..Request::default() };
-            (request, until, state.time_left())
+            (request, state.time_left())
         };
         let mut silent = |_: &str| {};
         let asking = self.spans.asks(&self.conversation, model.as_ref(), &request, time);

@@ -192,6 +192,12 @@ impl Skills for Counting {
         Box::pin(async move {
             Ok(v1::PreparedCall {
                 skill: Some(skill),
+                repairs: vec![v1::Repair {
+                    path: "/token".to_owned(),
+                    kind: "unknown_dropped".to_owned(),
+                    before_json: json.clone(),
+                    after_json: String::new(),
+                }],
                 skill_id: request.skill_id,
                 version: "1.0.0".to_owned(),
                 arguments_json: if error.is_none() { json } else { String::new() },
