@@ -2,7 +2,7 @@
 
 use super::Secrets;
 use crate::entry::{
-    Answered, ApprovalAsked, ApprovalDecided, Asked, Called, Calling, Ended, Entry, Outcome, Question, Repaired,
+    Answer, Answered, ApprovalAsked, ApprovalDecided, Asked, Called, Calling, Ended, Entry, Outcome, Question, Repaired,
     Replied, ReplyCall, Routing, Started, Summarized,
 };
 
@@ -35,7 +35,7 @@ impl Entry {
                 Self::Asked(Asked { message: text(it.message), questions, ..it })
             }
             Self::Answered(it) => {
-                let answer = |it: crate::entry::Answer| crate::entry::Answer { answer: secrets.refer(&it.answer), ..it };
+                let answer = |it: Answer| Answer { answer: secrets.refer(&it.answer), ..it };
                 Self::Answered(Answered { answers: it.answers.into_iter().map(answer).collect(), ..it })
             }
             Self::Called(it) => Self::Called(Called { outcome: outcome(it.outcome, secrets), ..it }),
@@ -82,5 +82,52 @@ fn outcome(it: Outcome, secrets: &Secrets) -> Outcome {
         text: conceal(it.text),
         warnings: it.warnings.into_iter().map(conceal).collect(),
         ..it
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_is_written_holds_a_secret() {
+        let secrets = Secrets::default();
+        secrets.keep("q1/pin", "04711815".to_owned());
+        let (text, json) = (|| "got 04711815".to_owned(), || r#"{"pin":"04711815"}"#.to_owned());
+        let repaired = Repaired { path: "/04711815".into(), before: r#""04711815""#.into(), after: "4711815".into(), ..Repaired::default() };
+        let question = Question { text: text(), options: vec![text()], ..Question::default() };
+        let call = ReplyCall { arguments: json(), ..ReplyCall::default() };
+        let outcome = Outcome {
+            message: text(),
+            details: json(),
+            data: "4711815".into(),
+            text: text(),
+            warnings: vec![text()],
+            ..Outcome::default()
+        };
+        for entry in [
+            Entry::Started(Started { text: text(), ..Started::default() }),
+            Entry::Replied(Replied { text: text(), calls: vec![call], ..Replied::default() }),
+            Entry::ApprovalAsked(ApprovalAsked {
+                arguments: json(),
+                repairs: vec![repaired.clone()],
+                ..ApprovalAsked::default()
+            }),
+            Entry::ApprovalDecided(ApprovalDecided { arguments: json(), reason: text(), ..ApprovalDecided::default() }),
+            Entry::Calling(Calling { arguments: json(), repairs: vec![repaired], ..Calling::default() }),
+            Entry::Asked(Asked { message: text(), questions: vec![question], ..Asked::default() }),
+            Entry::Called(Called { outcome, ..Called::default() }),
+            Entry::Summarized(Summarized { text: text(), ..Summarized::default() }),
+            Entry::Ended(Ended { text: text(), error: text(), ..Ended::default() }),
+        ] {
+            let written = serde_json::to_string(&entry.without(&secrets)).unwrap_or_default();
+            assert!(!written.contains("4711815"), "{written}");
+        }
+    }
+
+    #[test]
+    fn what_a_schema_marks_is_masked() {
+        let marked = Secrets::marked(&[r#""abcd""#.to_owned(), "12".to_owned()]);
+        assert_eq!(marked.conceal_value(r#"{"a":"abcd","n":12,"m":123}"#), r#"{"a":"***","n":"***","m":123}"#);
     }
 }

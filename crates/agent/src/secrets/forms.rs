@@ -77,7 +77,7 @@ impl Forms {
         in_json.unwrap_or_else(|| self.without(text))
     }
 
-    /// The secret that a whole string or number is.
+    /// The secret that a whole string or number is. A number has no leading zeros.
     fn secret(&self, value: &str) -> Option<&Secret> {
         let number = value.strip_suffix(".0").unwrap_or(value);
         let is_number = number.len() >= super::MIN_SOUGHT_BYTES && number.bytes().all(|it| it.is_ascii_digit());
@@ -104,8 +104,11 @@ impl Forms {
         }
         out.push_str(&text[at..]);
         // One that is escaped in a way of its own: nothing of the text is shown.
-        let unescaped = unescaped(&out);
-        let hidden = self.secrets.iter().find(|it| unescaped.as_deref().is_some_and(|text| text.contains(&it.text)));
+        let Some(unescaped) = unescaped(&out) else { return out };
+        let unmarked = self.secrets.iter().fold(unescaped, |text, it| text.replace(&it.mark, ""));
+        let spaced = unmarked.replace('+', " ");
+        let is_in = |it: &&Secret| unmarked.contains(&it.text) || spaced.contains(&it.text);
+        let hidden = self.secrets.iter().filter(|it| it.text.len() >= super::MIN_SOUGHT_BYTES).find(is_in);
         hidden.map_or(out, |it| it.mark.clone())
     }
 
@@ -127,8 +130,9 @@ fn written(secret: &str) -> Vec<String> {
     forms.extend([json_escaped(&escaped), escaped.replace('/', "\\/"), escaped]);
     let ascii = ascii_escaped(secret);
     forms.extend([json_escaped(&ascii), ascii]);
-    let url = percent_encoded(secret);
-    forms.extend([url.replace("%20", "+"), url.to_lowercase(), url]);
+    for url in [percent_encoded(secret, true), percent_encoded(secret, false)] {
+        forms.extend([url.replace("%20", "+"), url]);
+    }
     forms.extend(base64(secret.as_bytes()));
     let hex: String = secret.bytes().map(|it| format!("{it:02x}")).collect();
     forms.extend([hex.to_uppercase(), hex]);
@@ -155,10 +159,11 @@ fn ascii_escaped(text: &str) -> String {
     out
 }
 
-fn percent_encoded(text: &str) -> String {
+fn percent_encoded(text: &str, is_upper: bool) -> String {
     let byte = |it: u8| match it {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(it).to_string(),
-        _ => format!("%{it:02X}"),
+        _ if is_upper => format!("%{it:02X}"),
+        _ => format!("%{it:02x}"),
     };
     text.bytes().map(byte).collect()
 }

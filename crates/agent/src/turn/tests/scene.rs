@@ -188,16 +188,13 @@ impl Skills for Counting {
         let json = arguments(&request);
         let fits = request.skill_id != "strict" || json == r#"{"ok":true}"#;
         let error = (!fits).then(|| SkillError::new(ErrorCode::InvalidArgument, "ok must be true"));
+        let repair = v1::Repair { path: "/token".to_owned(), before_json: json.clone(), ..v1::Repair::default() };
+        let repairs = json.contains("token").then_some(repair).into_iter().collect();
         let skill = skill(&request.skill_id, self.release.load(Ordering::Relaxed));
         Box::pin(async move {
             Ok(v1::PreparedCall {
                 skill: Some(skill),
-                repairs: vec![v1::Repair {
-                    path: "/token".to_owned(),
-                    kind: "unknown_dropped".to_owned(),
-                    before_json: json.clone(),
-                    after_json: String::new(),
-                }],
+                repairs,
                 skill_id: request.skill_id,
                 version: "1.0.0".to_owned(),
                 arguments_json: if error.is_none() { json } else { String::new() },
