@@ -5,6 +5,7 @@
 //! - [`entry`]: one skill; [`snapshot`]: all of them at one moment; [`mod@merge`]: how a snapshot is made
 //! - [`shelf`]: what MCP clients find beside skills
 //! - [`agents`]: whether skills that are agents can run here; [`definitions`]: compiled schemas; [`lookup`]: the skill of a call
+//! - [`mod@definition_hash`]: names a definition, for approvals
 //! - [`suggestion`]: a first call to try
 
 use std::collections::{HashMap, HashSet};
@@ -21,6 +22,7 @@ use crate::call::principal::Principal;
 use crate::workers::fleet::Fleet;
 
 pub(crate) mod agents;
+mod definition_hash;
 mod definitions;
 pub(crate) mod entry;
 pub(crate) mod lookup;

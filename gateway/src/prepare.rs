@@ -30,6 +30,7 @@ async fn fill(shard: &Shard, call: &Arc<Call>, ready: &mut PreparedCall) -> Resu
     }
     let entry = find(&gateway.catalog, call, gateway.has_workers())?;
     ready.version.clone_from(&entry.skill.version);
+    ready.skill = Some(entry.skill.clone());
     let time = granted(gateway.config.default_timeout, entry.skill.timeout_ms);
     let prepared = prepared(&gateway.aside, call, &entry.definition, time).await;
     cannot_run(&entry).map_or(Ok(()), Err)?;
@@ -37,5 +38,7 @@ async fn fill(shard: &Shard, call: &Arc<Call>, ready: &mut PreparedCall) -> Resu
     // The preparation is JSON, and JSON is UTF-8.
     ready.arguments_json = String::from_utf8_lossy(&prepared.json).into_owned();
     ready.repairs = prepared.repairs;
+    let secrets = entry.definition.secrets().and_then(|it| it.places(&ready.arguments_json)).unwrap_or_default();
+    ready.secret_values_json = secrets.into_iter().map(|place| ready.arguments_json[place].to_owned()).collect();
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use openskill_identity::shares::{Pool, Share};
 use openskill_proto::v1;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -12,21 +13,19 @@ use tokio_util::sync::CancellationToken;
 use crate::config::AgentConfig;
 use crate::delegates::Delegates;
 use crate::delegation::{Answer, Task};
-use crate::entry::{Entry, Mode, Stamped, Started};
-use crate::error::{AgentError, check_text};
+use crate::entry::{Entry, Mode, Started};
+use crate::error::{AgentError, Bound, check_text};
 use crate::feed;
 pub use crate::feed::Events;
 use crate::journal::Journal;
+use crate::locks::Locks;
 use crate::provider::Models;
 use crate::secrets::Secrets;
 use crate::skills::{Owner, Skills, Validity};
-use crate::turn::{Shared, State, Turn};
+use crate::turn::{Shared, State, TURN_MEMORY_BYTES, Turn, turn_bytes};
 
-/// Entries of one conversation.
-const MAX_ENTRIES: usize = 100_000;
-
-/// Conversations whose secrets are in memory.
-const MAX_SECRET_KEEPERS: usize = 10_000;
+/// Bytes of the secrets of all conversations that are in memory.
+const SECRET_BYTES: usize = 16 << 20;
 
 /// An agent. Cheap to clone.
 #[derive(Clone)]
@@ -35,16 +34,35 @@ pub struct Agent(Arc<Inner>);
 struct Inner {
     shared: Arc<Shared>,
     delegates: Delegates,
-    /// The turns that run, by conversation.
+    /// The turns that are in memory, by conversation.
     turns: Mutex<HashMap<String, Running>>,
     secrets: Mutex<HashMap<String, Arc<Secrets>>>,
-    /// Held while a turn begins, so that two messages can't begin one each.
-    starting: tokio::sync::Mutex<()>,
+    /// Held while a turn begins or comes back, so that two messages can't begin one each.
+    locks: Locks,
+    /// Turns that are in memory, their memory, and that of secrets.
+    places: Pool,
+    memory: Pool,
+    secret_bytes: Pool,
 }
 
 struct Running {
     turn: Arc<Turn>,
     task: JoinHandle<()>,
+}
+
+/// What a turn in memory takes.
+struct Room {
+    place: Share,
+    memory: Share,
+}
+
+/// Why a turn comes back into memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Return {
+    /// It has something to do, if there is room.
+    ToWork,
+    /// It was in memory when the process ended, or is to end: it needs no room of its own.
+    Anyway,
 }
 
 /// What a user sends.
@@ -95,10 +113,13 @@ impl Agent {
         let shared = Shared { config, journal, models, skills, shutdown: CancellationToken::new() };
         let agent = Self(Arc::new(Inner {
             delegates: Delegates::new(&shared)?,
+            places: Pool::new(shared.config.max_turns),
             shared: Arc::new(shared),
             turns: Mutex::default(),
             secrets: Mutex::default(),
-            starting: tokio::sync::Mutex::default(),
+            locks: Locks::default(),
+            memory: Pool::new(TURN_MEMORY_BYTES),
+            secret_bytes: Pool::new(SECRET_BYTES),
         }));
         agent.recover().await?;
         Ok(agent)
@@ -108,7 +129,7 @@ impl Agent {
     pub(crate) async fn recover(&self) -> Result<(), AgentError> {
         for (principal, conversation) in self.journal().running().await? {
             tracing::info!(conversation, "a turn goes on after a restart");
-            self.resume(&principal, &conversation).await?;
+            self.resume(&principal, &conversation, Return::Anyway).await?;
         }
         Ok(())
     }
@@ -129,7 +150,12 @@ impl Agent {
             Input::Message(message) => self.begin(owner, conversation, message).await,
             _ if conversation.is_empty() => Err(AgentError::Invalid("conversation_id is missing".to_owned())),
             input => {
-                let after = self.journal().get(&owner.principal, conversation).await?.last_number;
+                let found = self.journal().get(&owner.principal, conversation).await?;
+                // From here on, whatever ends the turn has a later number, and so comes with the events.
+                if !matches!(found.state(), v1::ConversationState::Running | v1::ConversationState::Waiting) {
+                    return Err(AgentError::NotWaiting);
+                }
+                let after = found.last_number;
                 let events = self.feed(conversation, after).await?;
                 self.steer(owner, conversation, input).await?;
                 Ok(Accepted { conversation_id: conversation.to_owned(), after, events })
@@ -191,7 +217,7 @@ impl Agent {
     /// # Errors
     /// [`AgentError::NoConversation`], [`AgentError::Store`].
     pub async fn delete(&self, principal: &str, conversation: &str) -> Result<(), AgentError> {
-        let _starting = self.0.starting.lock().await;
+        let _locked = self.0.locks.lock(conversation).await;
         self.journal().get(principal, conversation).await?;
         let running = self.turns().remove(conversation);
         if let Some(running) = running {
@@ -214,30 +240,54 @@ impl Agent {
 
     /// Begins a turn.
     async fn begin(&self, owner: &Owner, conversation: &str, message: v1::UserMessage) -> Result<Accepted, AgentError> {
-        let (shared, principal) = (&self.0.shared, owner.principal.as_str());
+        let principal = owner.principal.as_str();
         check_text("message.text", &message.text)?;
-        let _starting = self.0.starting.lock().await;
-        self.sweep();
-        if self.turns().len() >= shared.config.max_turns {
-            return Err(AgentError::TooManyTurns(shared.config.max_turns));
+        let is_new = conversation.is_empty();
+        let _locked = if is_new { None } else { Some(self.0.locks.lock(conversation).await) };
+        let bytes = if is_new { 0 } else { self.idle(principal, conversation).await? };
+        let room = self.room(principal, bytes)?;
+        let mut state = if is_new { State::default() } else { self.journal().fold(conversation, State::of).await? };
+        let started = Started { credential: owner.credential.clone(), ..self.started(message, state.started())? };
+        self.check_validity(owner)?;
+        let conversation = if is_new { self.journal().create(principal).await? } else { conversation.to_owned() };
+        let after = state.next_number() - 1;
+        let events = self.feed(&conversation, after).await?;
+        let secrets = self.secrets_of(principal, &conversation);
+        let entry = Entry::Started(started).without(&secrets);
+        match self.journal().append(&conversation, vec![entry]).await {
+            Ok(written) => written.into_iter().for_each(|it| state.apply(it)),
+            Err(error) => {
+                if is_new {
+                    self.journal().delete(principal, &conversation).await?;
+                }
+                return Err(error);
+            }
         }
-        let before = if conversation.is_empty() { Vec::new() } else { self.entries(principal, conversation).await? };
-        let state = State::of(before.clone());
-        if !state.is_over() {
+        self.spawn(principal, &conversation, state, room, false);
+        Ok(Accepted { conversation_id: conversation, after, events })
+    }
+
+    /// How many bytes a conversation has that no turn of runs or waits.
+    async fn idle(&self, principal: &str, conversation: &str) -> Result<usize, AgentError> {
+        let state = self.journal().get(principal, conversation).await?.state();
+        if matches!(state, v1::ConversationState::Running | v1::ConversationState::Waiting) {
             return Err(AgentError::Busy);
         }
-        let started = Started { credential: owner.credential.clone(), ..self.started(message, state.started())? };
-        if shared.skills.validity(owner) != Validity::Valid {
-            return Err(AgentError::Revoked);
-        }
-        let conversation =
-            if conversation.is_empty() { shared.journal.create(principal).await? } else { conversation.to_owned() };
-        let after = before.last().map_or(0, |it| it.number);
-        let events = self.feed(&conversation, after).await?;
-        let written = shared.journal.append(&conversation, vec![Entry::Started(started)]).await?;
-        let entries: Vec<_> = before.into_iter().chain(written).collect();
-        self.spawn(principal, &conversation, entries, false);
-        Ok(Accepted { conversation_id: conversation, after, events })
+        self.journal().bytes(principal, conversation).await
+    }
+
+    /// # Errors
+    /// [`AgentError::Revoked`].
+    fn check_validity(&self, owner: &Owner) -> Result<(), AgentError> {
+        if self.0.shared.skills.validity(owner) == Validity::Valid { Ok(()) } else { Err(AgentError::Revoked) }
+    }
+
+    /// Room for a turn of a conversation with so many bytes.
+    fn room(&self, principal: &str, bytes: usize) -> Result<Room, AgentError> {
+        let places = self.0.shared.config.max_turns;
+        let place = self.0.places.take(principal, 1).ok_or(AgentError::TooManyTurns(places))?;
+        let memory = self.0.memory.take(principal, turn_bytes(bytes)).ok_or(AgentError::Full(Bound::Memory))?;
+        Ok(Room { place, memory })
     }
 
     /// The beginning of a turn, with what the message leaves open resolved.
@@ -272,58 +322,94 @@ impl Agent {
     /// Brings answers, a decision or a cancellation to the turn that waits for it.
     async fn steer(&self, owner: &Owner, conversation: &str, input: Input) -> Result<(), AgentError> {
         let principal = owner.principal.as_str();
-        let turn = self.resume(principal, conversation).await?.ok_or(AgentError::NotWaiting)?;
+        if input == Input::Cancel {
+            self.check_validity(owner)?;
+            return self.cancel(principal, conversation).await;
+        }
+        let turn = self.resume(principal, conversation, Return::ToWork).await?.ok_or(AgentError::NotWaiting)?;
         turn.check_sender(owner, &input).await?;
         match input {
             Input::Answers(answers) => turn.answer(answers).await?,
             Input::Decision(decision) => turn.decide(decision).await?,
-            Input::Cancel => turn.cancel(),
-            Input::Message(_) => {}
+            Input::Message(_) | Input::Cancel => {}
         }
         // The turn may have left the memory meanwhile: what was written is not lost, but somebody has to go on.
-        self.resume(principal, conversation).await?;
+        self.resume(principal, conversation, Return::Anyway).await?;
+        Ok(())
+    }
+
+    /// Ends a turn, and returns when it has ended: by this, or by itself.
+    async fn cancel(&self, principal: &str, conversation: &str) -> Result<(), AgentError> {
+        // One that was about to leave the memory has to come back first.
+        while let Some(turn) = self.resume(principal, conversation, Return::Anyway).await? {
+            turn.cancel();
+            turn.left().await;
+            if self.0.shared.shutdown.is_cancelled() {
+                return Err(AgentError::Shutdown);
+            }
+            if let Some(error) = turn.failure() {
+                return Err(error);
+            }
+        }
         Ok(())
     }
 
     /// The turn of a conversation that has not ended, in memory again if it was not.
-    async fn resume(&self, principal: &str, conversation: &str) -> Result<Option<Arc<Turn>>, AgentError> {
-        let _starting = self.0.starting.lock().await;
-        self.sweep();
-        if let Some(running) = self.turns().get(conversation) {
-            return Ok(Some(Arc::clone(&running.turn)));
+    async fn resume(&self, principal: &str, conversation: &str, why: Return) -> Result<Option<Arc<Turn>>, AgentError> {
+        let _locked = self.0.locks.lock(conversation).await;
+        let running = self.turns().get(conversation).map(|it| Arc::clone(&it.turn));
+        if let Some(turn) = running.filter(|it| !it.is_retired()) {
+            return Ok(Some(turn));
         }
-        let entries = self.entries(principal, conversation).await?;
-        if State::of(entries.clone()).is_over() {
+        let bytes = self.journal().bytes(principal, conversation).await?;
+        let room = match (self.room(principal, bytes), why) {
+            (Err(_), Return::Anyway) => {
+                let mut room = Room { place: self.0.places.share(principal), memory: self.0.memory.share(principal) };
+                room.place.count(1);
+                room.memory.count(turn_bytes(bytes));
+                room
+            }
+            (room, _) => room?,
+        };
+        let state = self.journal().fold(conversation, State::of).await?;
+        if state.is_over() {
             return Ok(None);
         }
-        Ok(Some(self.spawn(principal, conversation, entries, true)))
+        Ok(Some(self.spawn(principal, conversation, state, room, true)))
     }
 
-    fn spawn(&self, principal: &str, conversation: &str, entries: Vec<Stamped>, is_resumed: bool) -> Arc<Turn> {
-        let secrets = {
-            let mut all = self.secrets();
-            if all.len() >= MAX_SECRET_KEEPERS && !all.contains_key(conversation) {
-                all.retain(|_, it| Arc::strong_count(it) > 1);
-            }
-            Arc::clone(all.entry(conversation.to_owned()).or_default())
-        };
+    fn spawn(&self, principal: &str, conversation: &str, state: State, room: Room, is_resumed: bool) -> Arc<Turn> {
+        let secrets = self.secrets_of(principal, conversation);
         let (shared, id) = (Arc::clone(&self.0.shared), conversation.to_owned());
-        let turn = Arc::new(Turn::new(shared, id, (principal.to_owned(), None), secrets, entries, is_resumed));
-        let runs = Arc::clone(&turn);
-        let task = tokio::spawn(async move { runs.run().await });
+        let Room { place, memory } = room;
+        let turn = Arc::new(Turn::new(shared, id, (principal.to_owned(), None), secrets, (state, memory), is_resumed));
+        let (runs, inner) = (Arc::clone(&turn), Arc::downgrade(&self.0));
+        let task = tokio::spawn(async move {
+            runs.run().await;
+            drop(place);
+            if let Some(inner) = inner.upgrade() {
+                Self(inner).forget(&runs);
+            }
+        });
         self.turns().insert(conversation.to_owned(), Running { turn: Arc::clone(&turn), task });
         turn
     }
 
-    /// Forgets turns that nobody works on any more.
-    fn sweep(&self) {
-        self.turns().retain(|_, running| !running.task.is_finished() && !running.turn.is_retired());
+    /// Gives back what a turn takes that left the memory.
+    fn forget(&self, turn: &Arc<Turn>) {
+        let mut turns = self.turns();
+        if turns.get(turn.conversation()).is_some_and(|it| Arc::ptr_eq(&it.turn, turn)) {
+            turns.remove(turn.conversation());
+        }
     }
 
-    async fn entries(&self, principal: &str, conversation: &str) -> Result<Vec<Stamped>, AgentError> {
-        let journal = self.journal();
-        journal.get(principal, conversation).await?;
-        journal.read(conversation, 0, MAX_ENTRIES).await
+    /// The secrets of a conversation. Those that nobody uses any more are dropped.
+    fn secrets_of(&self, principal: &str, conversation: &str) -> Arc<Secrets> {
+        let lifetime = self.0.shared.config.conversation_lifetime;
+        let mut all = self.secrets();
+        all.retain(|_, it| Arc::strong_count(it) > 1 || !it.is_idle(lifetime));
+        let new = || Arc::new(Secrets::within_share(self.0.secret_bytes.share(principal)));
+        Arc::clone(all.entry(conversation.to_owned()).or_insert_with(new))
     }
 
     async fn feed(&self, conversation: &str, after: u64) -> Result<Events, AgentError> {

@@ -3,26 +3,28 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use openskill_proto::v1::chat_event::Event;
+use openskill_identity::shares::Pool;
+use openskill_proto::v1::{self, chat_event::Event};
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{AgentConfig, Place};
 use crate::delegation::{Answer, Task};
 use crate::entry::{Entry, Started};
-use crate::error::{AgentError, check_text};
-use crate::journal::Journal;
+use crate::error::{AgentError, Bound, check_text};
+use crate::journal::{Journal, Seen};
 use crate::skills::Caller;
-use crate::turn::{Shared, Turn};
+use crate::turn::{Shared, State, TURN_MEMORY_BYTES, Turn, turn_bytes};
 
 /// The sub-agents of an agent.
 #[derive(Debug)]
 pub(crate) struct Delegates {
     shared: Arc<Shared>,
-    /// As many as turns of conversations.
-    places: Semaphore,
+    /// As many as turns of conversations, shared among principals.
+    places: Pool,
+    memory: Pool,
 }
 
 impl Delegates {
@@ -37,7 +39,8 @@ impl Delegates {
             shutdown: CancellationToken::new(),
             config,
         };
-        Ok(Self { places: Semaphore::new(shared.config.max_turns), shared: Arc::new(shared) })
+        let (places, memory) = (Pool::new(shared.config.max_turns), Pool::new(TURN_MEMORY_BYTES));
+        Ok(Self { places, memory, shared: Arc::new(shared) })
     }
 
     /// Runs one to its answer, or until `cancel`.
@@ -48,8 +51,9 @@ impl Delegates {
         cancel: CancellationToken,
     ) -> Result<Answer, AgentError> {
         let Shared { config, journal, models, .. } = self.shared.as_ref();
-        let _place = self.places.try_acquire().map_err(|_| AgentError::TooManyTurns(config.max_turns))?;
         let (caller, time) = (task.caller.clone(), task.time);
+        let place = self.places.take(&caller.owner.principal, 1);
+        let _place = place.ok_or(AgentError::TooManyTurns(config.max_turns))?;
         let started = task.started(config, models).map_err(AgentError::Invalid)?;
         check_text("the task", &started.text)?;
         let id = journal.create(&caller.owner.principal).await?;
@@ -74,9 +78,10 @@ impl Delegates {
         let until = Instant::now() + time;
         let journal = &self.shared.journal;
         let mut events = journal.watch(id);
-        let entries = journal.append(id, vec![Entry::Started(started)]).await?;
+        let memory = self.memory.take(&caller.owner.principal, turn_bytes(0)).ok_or(AgentError::Full(Bound::Memory))?;
+        let state = State::of(journal.append(id, vec![Entry::Started(started)]).await?);
         let origin = (caller.owner.principal.clone(), caller.parent);
-        let turn = Turn::new(Arc::clone(&self.shared), id.to_owned(), origin, Arc::default(), entries, false);
+        let turn = Turn::new(Arc::clone(&self.shared), id.to_owned(), origin, Arc::default(), (state, memory), false);
         let running = async {
             let running = turn.run();
             tokio::pin!(running);
@@ -84,8 +89,10 @@ impl Delegates {
             loop {
                 tokio::select! {
                     () = &mut running => return,
-                    event = events.recv(), if is_watched => match event.map(|it| it.event) {
-                        Ok(Some(Event::ToolCall(call))) => drop(progress.try_send(call.skill_id)),
+                    event = events.recv(), if is_watched => match event {
+                        Ok(Seen::Event(v1::ChatEvent { event: Some(Event::ToolCall(call)), .. })) => {
+                            drop(progress.try_send(call.skill_id));
+                        }
                         // One that lags misses some.
                         Ok(_) | Err(RecvError::Lagged(_)) => {}
                         Err(RecvError::Closed) => is_watched = false,

@@ -6,9 +6,11 @@
 use openskill_proto::v1;
 use serde::{Deserialize, Serialize};
 
+mod definition;
 pub mod event;
 mod used;
 
+pub use definition::Definition;
 pub use used::Used;
 
 /// An entry with its place in the log.
@@ -20,6 +22,9 @@ pub struct Stamped {
     pub time_us: u64,
     /// What happened.
     pub entry: Entry,
+    /// How many bytes it takes in the log.
+    #[serde(skip)]
+    pub bytes: usize,
 }
 
 /// A fact.
@@ -240,6 +245,8 @@ pub struct ApprovalAsked {
     pub skill_id: String,
     /// Its version.
     pub version: String,
+    /// As [`Definition::hash`].
+    pub definition_hash: String,
     /// The final arguments; secrets are references.
     pub arguments: String,
     /// What was repaired in them.
@@ -291,10 +298,14 @@ pub struct Calling {
     pub skill_id: String,
     /// Its version. Empty for the agent's own tools.
     pub version: String,
+    /// As [`Definition::hash`].
+    pub definition_hash: String,
     /// The name that the model wrote.
     pub name: String,
-    /// The final arguments; secrets are references or masked.
+    /// The final arguments; secrets are references.
     pub arguments: String,
+    /// The same as clients see it: what the schema marks as secret is masked. Empty if it marks nothing in them.
+    pub masked: String,
     /// What was repaired in them.
     pub repairs: Vec<Repaired>,
     /// Whether it may run again if its outcome is lost.

@@ -25,9 +25,14 @@ pub enum AgentError {
     /// Nothing waits for this answer or decision.
     #[error("nothing waits for this: the request was answered, expired, or never was")]
     NotWaiting,
-    /// Too many turns run.
-    #[error("{0} turns run, as many as allowed: try again later")]
+    /// Too many turns run, in all or of this principal.
+    #[error(
+        "too many turns run: {0} in all, shared fairly among principals. Wait until one of yours ends, or try again later"
+    )]
     TooManyTurns(usize),
+    /// There is no room for it.
+    #[error("{0}")]
+    Full(Bound),
     /// The store is full, or can't be written.
     #[error("conversations can't be written: {0}")]
     Store(String),
@@ -45,9 +50,41 @@ impl AgentError {
             Self::Revoked => ErrorCode::Unauthenticated,
             Self::Forbidden => ErrorCode::PermissionDenied,
             Self::Busy => ErrorCode::ConversationBusy,
-            Self::TooManyTurns(_) => ErrorCode::Overloaded,
+            Self::TooManyTurns(_) | Self::Full(_) => ErrorCode::Overloaded,
             Self::Store(_) | Self::Shutdown => ErrorCode::Unavailable,
         }
+    }
+}
+
+/// What is full. Principals share it fairly, so that none is locked out by another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Bound {
+    /// The number of conversations.
+    #[error("your share of the conversations that are kept is full: delete conversations")]
+    Conversations,
+    /// The bytes of all conversations.
+    #[error("your share of the space for conversations is full: delete conversations")]
+    Bytes,
+    /// The bytes or events of this conversation.
+    #[error("this conversation is as long as one may be: begin a new one")]
+    Conversation,
+    /// The bytes of one event.
+    #[error("this is larger than one event of a conversation may be")]
+    Event,
+    /// The bytes of secrets that are in memory.
+    #[error("your share of the memory for secrets is full: delete conversations that hold secrets")]
+    Secrets,
+    /// The memory of the turns that run.
+    #[error(
+        "your share of the memory for turns is full: wait until a turn of yours ends, or begin a shorter conversation"
+    )]
+    Memory,
+}
+
+impl Bound {
+    /// Whether it may have room later, though nobody deletes anything.
+    pub fn is_transient(self) -> bool {
+        self == Self::Memory
     }
 }
 

@@ -5,15 +5,11 @@ use openskill_proto::v1;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::entry::event::event;
 use crate::error::AgentError;
-use crate::journal::Journal;
+use crate::journal::{Journal, Seen};
 
 /// The events of a conversation.
 pub type Events = BoxStream<'static, Result<v1::ChatEvent, AgentError>>;
-
-/// How many entries are read at once.
-const PAGE: usize = 256;
 
 /// A reader of a conversation.
 struct Reader {
@@ -26,7 +22,7 @@ struct Reader {
     /// Whether the log may hold more.
     is_behind: bool,
     /// What happens. None: only what is kept is wanted.
-    shown: Option<Receiver<v1::ChatEvent>>,
+    shown: Option<Receiver<Seen>>,
 }
 
 /// The events after a number that are kept now.
@@ -54,7 +50,7 @@ fn stream(reader: Reader) -> Events {
 }
 
 impl Reader {
-    fn new(journal: Journal, conversation: &str, after: u64, shown: Option<Receiver<v1::ChatEvent>>) -> Self {
+    fn new(journal: Journal, conversation: &str, after: u64, shown: Option<Receiver<Seen>>) -> Self {
         Self {
             journal,
             conversation: conversation.to_owned(),
@@ -72,22 +68,21 @@ impl Reader {
                 return Ok(Some(event));
             }
             if self.is_behind {
-                let read = self.journal.read(&self.conversation, self.last, PAGE).await?;
-                self.is_behind = read.len() == PAGE;
-                let events: Vec<_> = read.iter().map(|it| event(&self.conversation, it)).collect();
-                self.page = events.into_iter();
+                let read = self.journal.events(&self.conversation, self.last).await?;
+                self.is_behind = !read.is_empty();
+                self.page = read.into_iter();
                 continue;
             }
             let Some(shown) = &mut self.shown else { return Ok(None) };
             match shown.recv().await {
-                Ok(event) if event.number == 0 => return Ok(Some(event)),
-                Ok(event) if event.number > self.last => {
+                Ok(Seen::Event(event)) if event.number == 0 => return Ok(Some(event)),
+                Ok(Seen::Event(event)) if event.number > self.last => {
                     self.last = event.number;
                     return Ok(Some(event));
                 }
-                Ok(_) => {}
-                // Too slow for what happens: the log has all that is kept.
-                Err(RecvError::Lagged(_)) => self.is_behind = true,
+                Ok(Seen::Event(_)) => {}
+                // Or too slow for what happens: the log has all that is kept.
+                Ok(Seen::InLog) | Err(RecvError::Lagged(_)) => self.is_behind = true,
                 Err(RecvError::Closed) => return Ok(None),
             }
         }

@@ -5,6 +5,7 @@
 //!
 //! - `store`: tables and transactions
 //! - `meta`: what is known of a conversation without reading it
+//! - `space`: the room that conversations take
 //! - `writer`: the thread
 //! - `watchers`: who sees what happens
 
@@ -16,11 +17,12 @@ use tokio::sync::broadcast;
 
 use crate::clock::now_us;
 use crate::config::Place;
-use crate::entry::event::ephemeral;
+use crate::entry::event::{ephemeral, event};
 use crate::entry::{Entry, Stamped};
 use crate::error::AgentError;
 
 mod meta;
+mod space;
 mod store;
 mod watchers;
 mod writer;
@@ -28,7 +30,10 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
+use meta::Meta;
+use space::Space;
 use store::Store;
+pub(crate) use watchers::Seen;
 use watchers::Watchers;
 use writer::{Change, Changed, Writer};
 
@@ -55,16 +60,20 @@ impl Journal {
     /// # Errors
     /// [`AgentError::Store`]: the file can't be opened, another process has it, or it is no store of conversations.
     pub fn open(place: &Place, lifetime: Duration) -> Result<Self, AgentError> {
+        Self::open_within(place, lifetime, Space::new(place))
+    }
+
+    fn open_within(place: &Place, lifetime: Duration, space: Space) -> Result<Self, AgentError> {
         let store = Arc::new(Store::open(place)?);
         let watchers = Arc::new(Watchers::default());
-        let writer = Writer::start(Arc::clone(&store), Arc::clone(&watchers), lifetime)?;
+        let writer = Writer::start(Arc::clone(&store), Arc::clone(&watchers), lifetime, space)?;
         Ok(Self(Arc::new(Inner { writer, store, watchers })))
     }
 
     /// Begins a conversation, and returns its id.
     ///
     /// # Errors
-    /// [`AgentError::Store`].
+    /// [`AgentError::Full`]: the principal has its share of conversations; [`AgentError::Store`].
     pub async fn create(&self, principal: &str) -> Result<String, AgentError> {
         let id = format!("conv_{:032x}", rand::random::<u128>());
         let change = Change::Create { principal: principal.to_owned() };
@@ -75,7 +84,8 @@ impl Journal {
     /// Appends entries. They are durable, and shown, when this returns; none of them is if it fails.
     ///
     /// # Errors
-    /// [`AgentError::Store`]: the disk is full, an entry or the conversation is too large; [`AgentError::NoConversation`].
+    /// [`AgentError::Full`]: there is no room, but the end of a turn always has some; [`AgentError::Store`];
+    /// [`AgentError::NoConversation`].
     pub async fn append(&self, id: &str, entries: Vec<Entry>) -> Result<Vec<Stamped>, AgentError> {
         match self.0.writer.change(id, Change::Append(entries)).await? {
             Changed::Written(written) => Ok(written),
@@ -97,18 +107,46 @@ impl Journal {
         self.0.watchers.show(id, || ephemeral(id, now_us(), what));
     }
 
-    /// The events of a conversation from now on. Ends when it is deleted.
-    pub fn watch(&self, id: &str) -> broadcast::Receiver<v1::ChatEvent> {
+    /// What happens in a conversation from now on. Ends when it is deleted.
+    pub(crate) fn watch(&self, id: &str) -> broadcast::Receiver<Seen> {
         self.0.watchers.watch(id)
     }
 
     /// Entries after this number, at most `limit`.
+    #[cfg(test)]
+    pub(crate) async fn read(&self, id: &str, after: u64, limit: usize) -> Result<Vec<Stamped>, AgentError> {
+        let later = move |all: Vec<Stamped>| all.into_iter().filter(|it| it.number > after).take(limit).collect();
+        self.fold(id, later).await
+    }
+
+    /// The next events after this number: about as much as is read at once. None: there are no more.
     ///
     /// # Errors
     /// [`AgentError::Store`].
-    pub async fn read(&self, id: &str, after: u64, limit: usize) -> Result<Vec<Stamped>, AgentError> {
+    pub(crate) async fn events(&self, id: &str, after: u64) -> Result<Vec<v1::ChatEvent>, AgentError> {
         let id = id.to_owned();
-        self.reading(move |store| store.entries(&id, after, limit)).await
+        self.reading(move |store| Ok(store.page(&id, after)?.iter().map(|it| event(&id, it)).collect())).await
+    }
+
+    /// What `fold` makes of all entries. It runs aside, too: a conversation may be long.
+    ///
+    /// # Errors
+    /// [`AgentError::Store`].
+    pub(crate) async fn fold<T: Send + 'static>(
+        &self,
+        id: &str,
+        fold: impl FnOnce(Vec<Stamped>) -> T + Send + 'static,
+    ) -> Result<T, AgentError> {
+        let id = id.to_owned();
+        self.reading(move |store| store.entries(&id).map(fold)).await
+    }
+
+    /// How many bytes the entries of a principal's conversation have.
+    ///
+    /// # Errors
+    /// [`AgentError::NoConversation`], [`AgentError::Store`].
+    pub(crate) async fn bytes(&self, principal: &str, id: &str) -> Result<usize, AgentError> {
+        self.meta(principal, id).await.map(|it| it.bytes())
     }
 
     /// A conversation.
@@ -116,10 +154,13 @@ impl Journal {
     /// # Errors
     /// [`AgentError::NoConversation`]: also if it belongs to another principal; [`AgentError::Store`].
     pub async fn get(&self, principal: &str, id: &str) -> Result<v1::Conversation, AgentError> {
-        let (principal, id) = (principal.to_owned(), id.to_owned());
-        let found = self.reading(move |store| Ok(store.meta(&id)?.map(|it| (id, it)))).await?;
-        let own = found.filter(|(_, meta)| meta.principal == principal);
-        own.map(|(id, meta)| meta.shown(&id)).ok_or(AgentError::NoConversation)
+        self.meta(principal, id).await.map(|it| it.shown(id))
+    }
+
+    async fn meta(&self, principal: &str, id: &str) -> Result<Meta, AgentError> {
+        let id = id.to_owned();
+        let found = self.reading(move |store| store.meta(&id)).await?;
+        found.filter(|it| it.principal == principal).ok_or(AgentError::NoConversation)
     }
 
     /// A page of a principal's conversations, the one used last first. `limit` 0 means 50; `cursor` is the previous page's.
@@ -136,7 +177,7 @@ impl Journal {
         let before = if cursor.is_empty() { None } else { Some(read_cursor(cursor)?) };
         let principal = principal.to_owned();
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        let mut found = self.reading(move |store| store.page(&principal, before, limit + 1)).await?;
+        let mut found = self.reading(move |store| store.conversations(&principal, before, limit + 1)).await?;
         let has_more = found.len() > limit;
         found.truncate(limit);
         let last = found.last().filter(|_| has_more);
@@ -150,7 +191,8 @@ impl Journal {
     /// # Errors
     /// [`AgentError::Store`].
     pub async fn running(&self) -> Result<Vec<(String, String)>, AgentError> {
-        self.reading(Store::running).await
+        let running = self.reading(Store::running).await?;
+        Ok(running.into_iter().map(|(id, meta)| (meta.principal, id)).collect())
     }
 
     /// Reads aside: a disk may be slow.

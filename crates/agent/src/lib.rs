@@ -12,7 +12,7 @@
 //!
 //! - [`agent`]: whose conversation, and one turn at a time; `turn`: one turn; `feed`: its events as a client reads them
 //! - [`delegation`]: what a sub-agent is asked, and with what; pure; `delegates`: those that run
-//! - `secrets`: what users gave and nobody may keep
+//! - `secrets`: what users gave and nobody may keep; `locks`: one for each conversation
 //! - [`router`]: chooses a skill by rules, if there is no model; pure
 //! - [`message`]: what a model reads and writes, whatever its provider
 //! - [`provider`]: model providers, by wire format
@@ -36,6 +36,7 @@ pub mod faces;
 mod feed;
 pub mod hosted;
 pub mod journal;
+mod locks;
 pub mod message;
 pub mod provider;
 pub mod remote;

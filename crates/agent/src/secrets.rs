@@ -1,10 +1,26 @@
 //! Secrets that users gave: in memory only, and by reference everywhere else.
+//!
+//! - `forms`: how a secret may be written; `json`: within JSON; pure
+//! - `entries`: whatever is written to a conversation, without secrets
+//! - `tail`: text that comes in pieces
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
+use openskill_identity::shares::Share;
 use serde_json::Value;
+
+use crate::entry::Question;
+
+mod entries;
+mod forms;
+mod json;
+mod tail;
+
+use forms::Forms;
+pub(crate) use tail::Tail;
 
 /// The key of a reference, as in `{"$secret": "q1/token"}`.
 const KEY: &str = "$secret";
@@ -13,12 +29,27 @@ const KEY: &str = "$secret";
 const MIN_SOUGHT_BYTES: usize = 4;
 
 /// The secrets of one conversation. Lost when the process ends.
-#[derive(Default)]
-pub(crate) struct Secrets(Mutex<BTreeMap<String, String>>);
+pub(crate) struct Secrets(Mutex<Kept>);
+
+struct Kept {
+    texts: BTreeMap<String, String>,
+    /// How they may be written, and what is written instead.
+    forms: Forms,
+    /// None: they are not counted.
+    share: Option<Share>,
+    used: Instant,
+}
+
+impl Default for Secrets {
+    fn default() -> Self {
+        let (texts, forms) = (BTreeMap::new(), Forms::default());
+        Self(Mutex::new(Kept { texts, forms, share: None, used: Instant::now() }))
+    }
+}
 
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Secrets").field(&self.all().len()).finish()
+        f.debug_tuple("Secrets").field(&self.kept().texts.len()).finish()
     }
 }
 
@@ -27,21 +58,52 @@ impl fmt::Debug for Secrets {
 pub(crate) struct Missing(pub(crate) Vec<String>);
 
 impl Secrets {
-    /// Keeps a secret under a name, and returns the reference to it, as JSON text.
-    pub(crate) fn keep(&self, name: &str, text: String) -> String {
-        self.all().insert(name.to_owned(), text);
-        reference(name)
+    /// Secrets whose bytes are counted.
+    pub(crate) fn within_share(share: Share) -> Self {
+        let secrets = Self::default();
+        secrets.kept().share = Some(share);
+        secrets
+    }
+
+    /// Values that a schema marks as secret, each as JSON text: strings and numbers, also those within them.
+    pub(crate) fn marked(values: &[String]) -> Self {
+        let secrets = Self::default();
+        let texts = json::scalars(values);
+        // All have one mark.
+        let forms = Forms::masked(texts.iter().map(String::as_str));
+        secrets.kept().forms = forms;
+        secrets
+    }
+
+    /// Keeps a secret under a name, and returns the reference to it, as JSON text. None: there is no room.
+    pub(crate) fn keep(&self, name: &str, text: String) -> Option<String> {
+        let mut kept = self.kept();
+        // With the forms it takes some times its length.
+        let bytes = 16 * text.len() + name.len();
+        if kept.share.as_mut().is_some_and(|it| !it.grow(bytes)) {
+            return None;
+        }
+        kept.texts.insert(name.to_owned(), text);
+        let sought = kept.texts.iter().filter(|(_, text)| text.len() >= MIN_SOUGHT_BYTES);
+        kept.forms = Forms::new(sought.map(|(name, text)| (name.as_str(), text.as_str())));
+        Some(reference(name))
     }
 
     /// The secret of a reference.
     pub(crate) fn get(&self, name: &str) -> Option<String> {
-        self.all().get(name).cloned()
+        self.kept().texts.get(name).cloned()
+    }
+
+    /// Whether nothing was done with them for so long, or there are none.
+    pub(crate) fn is_idle(&self, time: Duration) -> bool {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.texts.is_empty() || kept.used.elapsed() > time
     }
 
     /// The secrets that a JSON text holds.
     pub(crate) fn within(&self, json: &str) -> Vec<String> {
         let is_within = |it: &&String| json.contains(Value::from(it.as_str()).to_string().trim_matches('"'));
-        self.all().values().filter(is_within).cloned().collect()
+        self.kept().texts.values().filter(is_within).cloned().collect()
     }
 
     /// Whether JSON text holds a secret, or a reference to one.
@@ -58,10 +120,10 @@ impl Secrets {
             return Ok(json.to_owned());
         }
         let Ok(Value::Object(_)) = serde_json::from_str(json) else { return Ok(json.to_owned()) };
-        let secrets = self.all();
+        let kept = self.kept();
         let (mut revealed, mut missing) = (json.to_owned(), Vec::new());
         for (written, name) in references(json) {
-            match secrets.get(&name) {
+            match kept.texts.get(&name) {
                 Some(text) => revealed = revealed.replace(&written, &Value::from(text.as_str()).to_string()),
                 None => missing.push(name),
             }
@@ -69,33 +131,37 @@ impl Secrets {
         if missing.is_empty() { Ok(revealed) } else { Err(Missing(missing)) }
     }
 
-    /// Text with every secret replaced by a mark, however JSON escapes it. `in_json`: the mark is the reference where the
-    /// secret is a whole JSON string.
+    /// Text, JSON or not, with every secret replaced by a mark, however it is written. JSON stays JSON.
     pub(crate) fn conceal(&self, text: &str) -> String {
-        let mut concealed = text.to_owned();
-        for (name, secret) in self.all().iter().filter(|(_, secret)| secret.len() >= MIN_SOUGHT_BYTES) {
-            let quoted = Value::from(secret.as_str()).to_string();
-            concealed = concealed.replace(&quoted, &Value::from(mark(name)).to_string());
-            concealed = concealed.replace(quoted.trim_matches('"'), &mark(name));
-            concealed = concealed.replace(secret.as_str(), &mark(name));
-        }
-        concealed
+        self.kept().forms.conceal(text)
+    }
+
+    /// The same of any JSON value: a string or a number that is a secret stays JSON, too.
+    pub(crate) fn conceal_value(&self, json: &str) -> String {
+        let listed = self.conceal(&format!("[{json}]"));
+        let value = listed.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+        value.map_or_else(|| self.conceal(json), str::to_owned)
+    }
+
+    /// A question without secrets, as users see it.
+    pub(crate) fn conceal_question(&self, question: Question) -> Question {
+        entries::question(question, self)
     }
 
     /// JSON text with every secret that is a whole string replaced by its reference, and every other mention by a mark.
     pub(crate) fn refer(&self, json: &str) -> String {
-        let mut referred = json.to_owned();
-        for (name, secret) in self.all().iter().filter(|(_, secret)| !secret.is_empty()) {
-            let quoted = Value::from(secret.as_str()).to_string();
-            if secret.len() >= MIN_SOUGHT_BYTES {
-                referred = referred.replace(&quoted, &reference(name));
-            }
-        }
-        self.conceal(&referred)
+        self.kept().forms.refer(json)
     }
 
-    fn all(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// How many bytes at the end of a text may be the beginning of a secret.
+    fn begun_at_end(&self, text: &str) -> usize {
+        self.kept().forms.begun_at_end(text)
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.used = Instant::now();
+        kept
     }
 }
 
@@ -133,7 +199,7 @@ mod tests {
     #[test]
     fn a_reference_becomes_the_secret_and_the_secret_a_reference() {
         let secrets = Secrets::default();
-        assert_eq!(secrets.keep("q1/token", "a \"b\"\n".into()), r#"{"$secret":"q1/token"}"#);
+        assert_eq!(secrets.keep("q1/token", "a \"b\"\n".into()).as_deref(), Some(r#"{"$secret":"q1/token"}"#));
         let json = r#"{"n": 12345678901234567890123, "token": { "$secret" : "q1/token" }}"#;
         let revealed = secrets.reveal(json).unwrap_or_default();
         assert_eq!(revealed, r#"{"n": 12345678901234567890123, "token": "a \"b\"\n"}"#);
@@ -155,5 +221,46 @@ mod tests {
             secrets.conceal("got line\nbreak and \"line\\nbreak!\" xyz"),
             "got [secret q1/a] and \"[secret q1/a]!\" xyz"
         );
+    }
+
+    #[test]
+    fn a_secret_is_concealed_however_it_is_written() {
+        let secrets = Secrets::default();
+        secrets.keep("q1/a", "h\u{fc}nter 2/x+y".into());
+        secrets.keep("q1/n", "0123456".into());
+        secrets.keep("q1/w", "secret".into());
+        for text in [
+            "h\u{fc}nter 2/x+y",
+            r"h\u00fcnter 2/x+y",
+            r"h\\u00fcnter 2/x+y",
+            r"\u0068\u00fcnter 2\/x+y",
+            "h%C3%BCnter%202%2Fx%2By",
+            "h%c3%bcnter+2%2fx%2by",
+            "aMO8bnRlciAyL3greQ==",
+            "user aMO8bnRlciAyL3greQ end",
+            "Basic dXNlcjpow7xudGVyIDIveCt5",
+            "68c3bc6e74657220322f782b79",
+        ] {
+            let concealed = secrets.conceal(text);
+            assert!(concealed.contains("[secret q1/a]"), "{text}: {concealed}");
+            assert_eq!(secrets.conceal(&concealed), concealed, "a mark is no secret");
+        }
+        // JSON stays JSON, and a number is one as text.
+        let json = secrets.conceal(r#"{"n":123456,"m":"0123456","list":["{\"a\":\"0123456\"}"],"k":1234567}"#);
+        let value: Value = serde_json::from_str(&json).unwrap_or_else(|error| panic!("{json}: {error}"));
+        assert_eq!(value["n"], "[secret q1/n]");
+        assert_eq!((&value["m"], &value["k"]), (&value["n"], &Value::from(1_234_567)));
+        assert_eq!(value["list"][0], r#"{"a":"[secret q1/n]"}"#);
+        let reference = r#"{"a":{"$secret":"secret/token"},"secret":1}"#;
+        assert_eq!(secrets.refer(reference), r#"{"a":{"$secret":"secret/token"},"[secret q1/w]":1}"#);
+    }
+
+    #[test]
+    fn secrets_that_exceed_a_share_are_refused() {
+        let pool = openskill_identity::shares::Pool::new(1000);
+        let secrets = Secrets::within_share(pool.share("ada"));
+        assert!(secrets.keep("q1/a", "x".repeat(10)).is_some() && secrets.keep("q1/b", "x".repeat(100)).is_none());
+        drop(secrets);
+        assert_eq!(pool.used(), 0);
     }
 }

@@ -11,16 +11,18 @@
 //! - `approval`: whether a call needs the user's approval; pure
 //! - `ask`: one request to the model, or the router's choice
 //! - `toolbox`: the tools that the model sees
-//! - `settle`: the calls of a reply; `call`: one call of a skill; `own`: a call of the agent's own tools
+//! - `settle`: the calls of a reply; `call`: one call of a skill; `ready`: its arguments; `own`: a call of the agent's own tools
 //! - `pictures`: what the model looks at; `look`: shows it
 //! - `user`: what the user sends, and waiting for it
 //! - `spans`: the OpenTelemetry spans of a turn
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use openskill_identity::shares::Share;
 use openskill_proto::trace::TraceContext;
 use openskill_proto::v1::{self, chat_event::Event};
 use tokio::sync::{OwnedMutexGuard, watch};
@@ -28,8 +30,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::AgentConfig;
 use crate::entry::event::usage;
-use crate::entry::{Delegated, End, Ended, Entry, Stamped, Used};
-use crate::error::AgentError;
+use crate::entry::{Delegated, End, Ended, Entry, Used};
+use crate::error::{AgentError, Bound};
 use crate::journal::Journal;
 use crate::provider::Models;
 use crate::secrets::Secrets;
@@ -41,6 +43,7 @@ mod call;
 mod look;
 mod own;
 mod pictures;
+mod ready;
 mod settle;
 mod spans;
 mod state;
@@ -52,7 +55,7 @@ mod tests;
 
 use pictures::Pictures;
 use spans::TurnSpans;
-pub(crate) use state::{Next, State};
+pub(crate) use state::{Course, Next, State};
 
 /// How long a turn that waits for its user stays in memory.
 const PARK_AFTER: Duration = Duration::from_secs(60);
@@ -63,10 +66,17 @@ const RESTART_PATIENCE: Duration = Duration::from_secs(15);
 /// How often it looks meanwhile whether its credential is known again.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
-/// Why a turn ends before its model has answered.
-const CANCELLED: &str = "the user cancelled";
-const REVOKED: &str =
-    "the key or token that began this turn is no longer valid, or was not shown again after a restart";
+/// Why a turn ends whose credential has ended.
+const REVOKED: &str = "the key or token that began this turn is no longer valid, or was not shown again after a restart: \
+                       send the message again";
+
+/// The memory of all turns, in bytes.
+pub(crate) const TURN_MEMORY_BYTES: usize = 256 << 20;
+
+/// The memory of a turn, by estimate: its conversation, what the model reads of it, and the request to the model.
+pub(crate) fn turn_bytes(conversation: usize) -> usize {
+    conversation.saturating_mul(2).saturating_add(128 << 10)
+}
 
 /// What all turns of an agent share.
 #[derive(Debug)]
@@ -92,12 +102,19 @@ pub(crate) struct Turn {
     /// Counts entries: whoever waits looks at the state again.
     changed: watch::Sender<usize>,
     hands: Mutex<Hands>,
+    /// The questions that this process asked for a call, or whose answers it handed on: the others are of one that ended.
+    questions: Mutex<HashSet<String>>,
     /// Until when skills that are missing may still come: a turn that goes on after a restart may be earlier than the workers.
     skills_come_until: Option<Instant>,
     spans: TurnSpans,
     pictures: Mutex<Pictures>,
     is_retired: AtomicBool,
     cancel: CancellationToken,
+    /// What it takes of the memory for turns.
+    memory: Arc<Mutex<Share>>,
+    /// Cancelled when nobody works on it any more.
+    left: CancellationToken,
+    failure: Mutex<Option<AgentError>>,
 }
 
 /// Who works on the turn.
@@ -118,17 +135,16 @@ impl fmt::Debug for Turn {
 }
 
 impl Turn {
-    /// The turn of a conversation with these entries, on behalf of a principal, and under the span that called it, if one did.
-    /// `is_resumed`: it began before, perhaps in a process that ended.
+    /// The turn of a conversation in this state, with its share of memory, on behalf of a principal, and under the span that
+    /// called it, if one did. `is_resumed`: it began before, perhaps in a process that ended.
     pub(crate) fn new(
         shared: Arc<Shared>,
         conversation: String,
         (principal, parent): (String, Option<TraceContext>),
         secrets: Arc<Secrets>,
-        entries: Vec<Stamped>,
+        (state, memory): (State, Share),
         is_resumed: bool,
     ) -> Self {
-        let state = State::of(entries);
         let started = state.started();
         let trace_id = started.map(|it| it.trace_id.clone()).unwrap_or_default();
         let credential = started.map(|it| it.credential.clone()).unwrap_or_default();
@@ -147,7 +163,11 @@ impl Turn {
             writing: Arc::default(),
             changed: watch::Sender::new(0),
             hands: Mutex::default(),
+            questions: Mutex::default(),
             is_retired: AtomicBool::new(false),
+            memory: Arc::new(Mutex::new(memory)),
+            left: CancellationToken::new(),
+            failure: Mutex::default(),
             skills_come_until: is_resumed.then(|| Instant::now() + RESTART_PATIENCE),
         }
     }
@@ -155,20 +175,47 @@ impl Turn {
     /// Works until the turn ends, or nothing can be done for a while. What is left follows from the log.
     pub(crate) async fn run(&self) {
         let _working = self.spans.working(&self.conversation, &self.state);
+        let _left = self.left.clone().drop_guard();
         let done = tokio::select! {
             done = self.work() => done,
             () = self.cancel.cancelled() => {
                 // At a shutdown, the turn goes on at the next start.
-                if self.shared.shutdown.is_cancelled() { Ok(()) } else { self.stop(End::Cancelled, CANCELLED).await }
+                if self.shared.shutdown.is_cancelled() { Ok(()) } else { self.stop(End::Cancelled, "").await }
             }
             () = self.parked() => Ok(()),
         };
+        let done = match done {
+            // What was reserved at its beginning has room for its end.
+            Err(error @ AgentError::Full(_)) => self.stop(End::Failed, &error.to_string()).await,
+            done => done,
+        };
+        self.is_retired.store(true, Ordering::Release);
         if let Err(error) = done {
             tracing::error!(conversation = self.conversation, %error, "the turn stopped");
             let done =
                 v1::TurnDone { end: v1::TurnEnd::Failed.into(), error: error.to_string(), ..v1::TurnDone::default() };
-            self.shared.journal.show(&self.conversation, Event::Done(done));
+            self.show(Event::Done(done));
+            *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
         }
+    }
+
+    /// Waits until nobody works on the turn any more.
+    pub(crate) async fn left(&self) {
+        self.left.cancelled().await;
+    }
+
+    /// Why it stopped without an end. None if it did not.
+    pub(crate) fn failure(&self) -> Option<AgentError> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn conversation(&self) -> &str {
+        &self.conversation
+    }
+
+    /// Shows watchers an event that is not kept.
+    fn show(&self, event: Event) {
+        self.shared.journal.show(&self.conversation, event);
     }
 
     async fn work(&self) -> Result<(), AgentError> {
@@ -224,17 +271,21 @@ impl Turn {
     /// As [`Turn::write`], by who holds the lock already.
     async fn append(&self, writing: OwnedMutexGuard<()>, entries: Vec<Entry>) -> Result<(), AgentError> {
         let (journal, conversation) = (self.shared.journal.clone(), self.conversation.clone());
-        let (state, changed) = (Arc::clone(&self.state), self.changed.clone());
+        let entries: Vec<_> = entries.into_iter().map(|it| it.without(&self.secrets)).collect();
+        let is_end = matches!(entries.last(), Some(Entry::Ended(_)));
+        let (state, changed, memory) = (Arc::clone(&self.state), self.changed.clone(), Arc::clone(&self.memory));
         // A task of its own: whoever writes may be cancelled, and the state must not miss what the log has.
         let appended = tokio::spawn(async move {
             let written = journal.append(&conversation, entries).await?;
+            let bytes = turn_bytes(written.iter().map(|it| it.bytes).sum()) - turn_bytes(0);
             {
                 let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
                 written.into_iter().for_each(|it| state.apply(it));
             }
             changed.send_modify(|count| *count += 1);
             drop(writing);
-            Ok(())
+            let has_room = memory.lock().unwrap_or_else(PoisonError::into_inner).grow(bytes);
+            if has_room || is_end { Ok(()) } else { Err(AgentError::Full(Bound::Memory)) }
         });
         appended.await.unwrap_or(Err(AgentError::Shutdown))
     }
@@ -250,7 +301,7 @@ impl Turn {
     /// Shows watchers what the turn used so far.
     fn show_usage(&self) {
         let used = self.state().used();
-        self.shared.journal.show(&self.conversation, Event::Usage(usage(used)));
+        self.show(Event::Usage(usage(used)));
     }
 
     /// Waits until only the user can continue the turn, and did not for a while.
@@ -279,7 +330,7 @@ impl Turn {
 
     /// Whether nobody works on this turn any more, although it has not ended.
     pub(crate) fn is_retired(&self) -> bool {
-        self.is_retired.load(Ordering::Acquire)
+        self.is_retired.load(Ordering::Acquire) || self.left.is_cancelled()
     }
 
     /// How it ended. None if it did not.

@@ -102,6 +102,14 @@ impl Share {
         true
     }
 
+    /// Holds `more` units more, whatever the pool allows: for what exists already.
+    pub fn count(&mut self, more: usize) {
+        let mut held = self.pool.lock();
+        held.total = held.total.saturating_add(more);
+        *held.by_holder.entry(Arc::clone(&self.holder)).or_default() += more;
+        self.amount += more;
+    }
+
     /// Gives back `less` units, or all if it holds fewer.
     pub fn shrink(&mut self, less: usize) {
         let less = less.min(self.amount);

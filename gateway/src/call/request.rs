@@ -53,6 +53,8 @@ pub(crate) struct Call {
     pub(crate) answers: Vec<i32>,
     /// Secrets in the arguments that the schema does not mark.
     pub(crate) secret_values: Vec<String>,
+    /// The definition that the caller decided on, as [`openskill_proto::v1::Skill::definition_hash`]. Empty means any.
+    pub(crate) definition_hash: String,
     /// What is left of the turn that makes the call, if an agent makes it.
     pub(crate) delegation: Option<Delegation>,
     pub(crate) trace: Trace,
@@ -109,6 +111,7 @@ impl Call {
             session_id: printable(request.session_id, MAX_ID_BYTES),
             idempotency_key: printable(request.idempotency_key, MAX_ID_BYTES),
             secret_values: request.secret_values,
+            definition_hash: request.definition_hash,
             delegation: request.delegation,
             trace: context.trace,
             door: context.door,

@@ -58,6 +58,19 @@ impl Entry {
         self
     }
 
+    /// The same with the workers that run this definition alone. None if the skill has another one.
+    pub(super) fn in_definition(self: &Arc<Self>, hash: &str) -> Option<Arc<Self>> {
+        if self.skill.definition_hash != hash {
+            return None;
+        }
+        if self.candidates.iter().all(|it| *it.definition_hash == *hash) {
+            return Some(Arc::clone(self));
+        }
+        let mut narrowed = Self::clone(self);
+        narrowed.candidates.retain(|it| *it.definition_hash == *hash);
+        Some(Arc::new(narrowed))
+    }
+
     /// The same as readers see it for whom only some skills exist: an agent's list of tools has no others.
     pub(super) fn with_tools(self: &Arc<Self>, exists: impl Fn(&str) -> bool) -> Arc<Self> {
         let mut tools = self.skill.agent.iter().flat_map(|agent| &agent.tools);

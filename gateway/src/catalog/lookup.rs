@@ -12,10 +12,11 @@ use crate::identity::audit;
 /// What an unknown skill may be: the gateway learns of a new one when a worker has loaded it.
 pub(crate) const MAY_BE_NEW: &str = "A skill that was just added may not be loaded yet.";
 
-/// The skill that `call` names. `has_workers`: a worker is up, so a skill that is missing does not exist.
+/// The skill that `call` names, in the definition that the call expects, if it expects one. `has_workers`: a worker is up, so
+/// a skill that is missing does not exist.
 ///
 /// # Errors
-/// There is no such skill (now), or it belongs to another toolset than the call names.
+/// There is no such skill (now), it belongs to another toolset than the call names, or it has another definition now.
 pub(crate) fn find(catalog: &Catalog, call: &Call, has_workers: bool) -> Result<Arc<Entry>, SkillError> {
     let id = &call.skill_id;
     let entry = catalog.get_for(id, &call.principal).ok_or_else(|| missing(catalog, call, has_workers))?;
@@ -26,8 +27,15 @@ pub(crate) fn find(catalog: &Catalog, call: &Call, has_workers: bool) -> Result<
                 format!("the skill '{id}' belongs to the toolset '{own}': write <{own}><{id}>{{...}}</{id}></{own}>");
             Err(SkillError::new(ErrorCode::InvalidArgument, message))
         }
-        _ => Ok(entry),
+        _ if call.definition_hash.is_empty() => Ok(entry),
+        _ => entry.in_definition(&call.definition_hash).ok_or_else(|| changed(id)),
     }
+}
+
+/// Not retryable as it is: whoever decided on the earlier definition has to decide again.
+fn changed(id: &str) -> SkillError {
+    let message = format!("the skill '{id}' changed after this call was decided on: prepare it again");
+    SkillError { retryable: false, retry_after_ms: 0, ..SkillError::unavailable(message) }
 }
 
 /// The same for a skill that does not exist and for one that the caller's policy forbids.

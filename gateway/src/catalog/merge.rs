@@ -7,6 +7,7 @@ use openskill_metrics::Skills;
 use openskill_proto::v1::{Approval, ArgumentRules, Skill, SkillStatus};
 
 use super::agents::Agents;
+use super::definition_hash::definition_hash;
 use super::definitions::Definitions;
 use super::entry::Entry;
 use super::snapshot::Snapshot;
@@ -45,6 +46,8 @@ fn merge_one(
     let runs = |skill: &Skill| skill.status() == SkillStatus::Available;
     let best = offers.iter().max_by_key(|(skill, _)| (runs(skill), version_key(&skill.version)))?;
     let mut skill = best.0.clone();
+    // Of what the best worker announced: what is merged below may change though its definition does not.
+    skill.definition_hash = definition_hash(&skill);
     // A call may go to any of them, so a promise has to hold for all.
     skill.idempotent = offers.iter().all(|(skill, _)| skill.idempotent);
     skill.destructive = offers.iter().any(|(skill, _)| skill.destructive);
@@ -60,9 +63,13 @@ fn merge_one(
         rules.drop_unknown &= other.drop_unknown;
         rules.fill_defaults &= other.fill_defaults;
     }
-    let candidate = |worker: Arc<Worker>| Candidate { latency: worker.latency_of(&skill.id), worker };
     let able = offers.into_iter().filter(|(skill, _)| runs(skill));
-    let mut candidates: Vec<_> = able.map(|(_, worker)| candidate(worker)).collect();
+    let candidate = |(offer, worker): (Skill, Arc<Worker>)| Candidate {
+        latency: worker.latency_of(&offer.id),
+        worker,
+        definition_hash: definition_hash(&offer).into(),
+    };
+    let mut candidates: Vec<_> = able.map(candidate).collect();
     let definition = match definitions.get(&skill) {
         Ok(definition) => definition,
         Err(refused) => {
@@ -124,6 +131,22 @@ mod tests {
         let alike = offered([harmless.clone(), harmless]);
         assert!(alike.read_only && alike.repeatable && !alike.untrusted);
         assert_eq!(alike.approval(), Approval::Never);
+    }
+
+    #[test]
+    fn a_call_that_expects_a_definition_goes_to_no_worker_with_another_one() {
+        let worker = || Arc::new(Worker::new(Endpoint::Tcp("nobody:1".to_owned()), 1, None));
+        let skill = |version: &str| Skill {
+            version: version.to_owned(),
+            status: SkillStatus::Available.into(),
+            ..Skill::default()
+        };
+        let offers = vec![(skill("2.0.0"), worker()), (skill("1.0.0"), worker())];
+        let entry = merge_one(offers, &Definitions::default(), &Agents::default(), &Skills::new(1)).map(Arc::new);
+        let entry = entry.unwrap();
+        let narrowed = entry.in_definition(&definition_hash(&skill("2.0.0"))).unwrap();
+        assert_eq!((entry.candidates.len(), narrowed.candidates.len()), (2, 1));
+        assert!(entry.in_definition(&definition_hash(&skill("1.0.0"))).is_none(), "prepared by another definition");
     }
 
     #[test]

@@ -124,7 +124,7 @@ mod tests {
         let id = format!("w{number}");
         let worker = Worker::new(Endpoint::Tcp(id.clone()), 1, None);
         worker.update(WorkerState { instance_id: format!("of {id}"), worker_id: id, ..WorkerState::default() });
-        Candidate { worker: Arc::new(worker), latency: Arc::default() }
+        Candidate { worker: Arc::new(worker), latency: Arc::default(), definition_hash: "".into() }
     }
 
     fn fleet(count: usize) -> Vec<Candidate> {

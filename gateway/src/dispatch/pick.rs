@@ -104,7 +104,7 @@ mod tests {
     fn candidate(name: &str, draining: bool) -> Candidate {
         let worker = Worker::new(Endpoint::Tcp(name.to_owned()), 1, None);
         worker.update(WorkerState { draining, capacity: 4, instance_id: name.to_owned(), ..WorkerState::default() });
-        Candidate { worker: Arc::new(worker), latency: Arc::default() }
+        Candidate { worker: Arc::new(worker), latency: Arc::default(), definition_hash: "".into() }
     }
 
     fn criteria(tried: &[Arc<Worker>]) -> Criteria<'_> {

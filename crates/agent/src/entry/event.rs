@@ -95,11 +95,12 @@ fn decided(it: &ApprovalDecided) -> v1::ApprovalDecided {
 }
 
 fn calling(it: &Calling) -> v1::ToolCall {
+    let arguments = if it.masked.is_empty() { &it.arguments } else { &it.masked };
     v1::ToolCall {
         call_id: it.call_id.clone(),
         skill_id: it.skill_id.clone(),
         name: it.name.clone(),
-        arguments_json: it.arguments.clone(),
+        arguments_json: arguments.clone(),
         repairs: it.repairs.iter().cloned().map(Into::into).collect(),
     }
 }

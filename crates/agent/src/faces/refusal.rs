@@ -8,6 +8,8 @@ use crate::error::AgentError;
 pub(super) fn of(error: &AgentError) -> SkillError {
     match error {
         AgentError::TooManyTurns(_) => SkillError::overloaded(error.to_string()),
+        AgentError::Full(bound) if bound.is_transient() => SkillError::overloaded(error.to_string()),
+        AgentError::Full(_) => SkillError { retryable: false, ..SkillError::new(error.code(), error.to_string()) },
         AgentError::Shutdown => SkillError::unavailable(error.to_string()),
         // The reason may name files of the host.
         AgentError::Store(_) => {
@@ -26,6 +28,7 @@ pub(super) fn invalid(message: impl Into<String>) -> SkillError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Bound;
 
     #[test]
     fn a_full_disk_is_reported_without_paths() {
@@ -38,6 +41,9 @@ mod tests {
     fn only_what_may_succeed_later_is_retryable() {
         for (error, retryable) in [
             (AgentError::TooManyTurns(1), true),
+            (AgentError::Full(Bound::Memory), true),
+            (AgentError::Full(Bound::Bytes), false),
+            (AgentError::Full(Bound::Conversations), false),
             (AgentError::Shutdown, true),
             (AgentError::Busy, false),
             (AgentError::NoConversation, false),

@@ -96,8 +96,12 @@ impl<E> Exchange<E> {
             return Ok(());
         };
         let input = input.map_err(Broken::Client)?;
-        let answered = Answered::of(&input);
-        self.agent.send(&self.owner, &self.conversation, input).await.map_err(Broken::Agent)?;
+        let (answered, cancels) = (Answered::of(&input), input == Input::Cancel);
+        match self.agent.send(&self.owner, &self.conversation, input).await {
+            // The turn ended by itself: its `done` is among the events.
+            Err(AgentError::NotWaiting) if cancels => {}
+            sent => drop(sent.map_err(Broken::Agent)?),
+        }
         self.course.sent(answered);
         Ok(())
     }

@@ -18,6 +18,8 @@ pub(super) struct Meta {
     pub(super) used_us: u64,
     /// The number of its last entry.
     pub(super) last: u64,
+    /// The bytes of its entries.
+    pub(super) bytes: u64,
     pub(super) state: State,
 }
 
@@ -45,6 +47,7 @@ impl Meta {
     /// After one entry more.
     pub(super) fn apply(&mut self, stamped: &Stamped) {
         (self.last, self.used_us) = (stamped.number, stamped.time_us.max(self.used_us));
+        self.bytes += stamped.bytes as u64;
         self.state = match &stamped.entry {
             Entry::Ended(_) => State::Idle,
             Entry::Waiting { .. } => State::Waiting,
@@ -56,6 +59,16 @@ impl Meta {
             let line = started.text.lines().map(str::trim).find(|it| !it.is_empty()).unwrap_or_default();
             self.title = line.chars().filter(|it| !it.is_control()).take(MAX_TITLE).collect();
         }
+    }
+
+    /// The bytes of its entries.
+    pub(super) fn bytes(&self) -> usize {
+        usize::try_from(self.bytes).unwrap_or(usize::MAX / 2)
+    }
+
+    /// Whether no turn runs or waits.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.state, State::New | State::Idle)
     }
 
     /// As clients see it.

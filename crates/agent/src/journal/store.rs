@@ -10,15 +10,13 @@ use redb::backends::InMemoryBackend;
 use redb::{Database, ReadableDatabase as _, ReadableTable as _, StorageError, TableDefinition, WriteTransaction};
 
 use super::meta::{Meta, State};
+use super::space::Space;
 use crate::config::Place;
 use crate::entry::{Entry, Stamped};
 use crate::error::AgentError;
 
-/// The largest entry, in bytes of JSON.
-const MAX_ENTRY_BYTES: usize = 8 << 20;
-
-/// Entries of one conversation.
-const MAX_ENTRIES: u64 = 100_000;
+/// About how many bytes of entries are read at once. One entry may be larger.
+const PAGE_BYTES: usize = 256 << 10;
 
 /// How much of the store stays in memory.
 const CACHE_BYTES: usize = 16 << 20;
@@ -80,21 +78,37 @@ impl Store {
         })
     }
 
-    /// Entries after a number.
-    pub(super) fn entries(&self, id: &str, after: u64, limit: usize) -> Result<Vec<Stamped>, AgentError> {
+    /// All entries.
+    pub(super) fn entries(&self, id: &str) -> Result<Vec<Stamped>, AgentError> {
+        self.read(id, 0, usize::MAX)
+    }
+
+    /// Some entries after a number. None: there are no more.
+    pub(super) fn page(&self, id: &str, after: u64) -> Result<Vec<Stamped>, AgentError> {
+        self.read(id, after, PAGE_BYTES)
+    }
+
+    /// Entries after a number, until they have this many bytes.
+    fn read(&self, id: &str, after: u64, most: usize) -> Result<Vec<Stamped>, AgentError> {
         self.with(|database| {
             let table = database.begin_read()?.open_table(ENTRIES)?;
             let from = after.saturating_add(1);
-            let mut entries = Vec::new();
-            for found in table.range((id, from)..=(id, u64::MAX))?.take(limit) {
-                entries.push(parsed(found?.1.value())?);
+            let (mut entries, mut bytes) = (Vec::new(), 0);
+            for found in table.range((id, from)..=(id, u64::MAX))? {
+                let found = found?.1;
+                let stamped: Stamped = parsed(found.value())?;
+                bytes += found.value().len();
+                entries.push(Stamped { bytes: found.value().len(), ..stamped });
+                if bytes >= most {
+                    break;
+                }
             }
             Ok(entries)
         })
     }
 
     /// Conversations of a principal that were used before a point in time, the one used last first.
-    pub(super) fn page(
+    pub(super) fn conversations(
         &self,
         principal: &str,
         before: Option<(u64, String)>,
@@ -116,17 +130,30 @@ impl Store {
         })
     }
 
-    /// Conversations whose turn runs: principals and ids.
-    pub(super) fn running(&self) -> Result<Vec<(String, String)>, AgentError> {
+    /// Conversations whose turn runs.
+    pub(super) fn running(&self) -> Result<Vec<(String, Meta)>, AgentError> {
         self.all(|meta| meta.state == State::Running)
     }
 
-    /// Conversations that were not used since: principals and ids. None that runs.
-    pub(super) fn unused_since(&self, time_us: u64) -> Result<Vec<(String, String)>, AgentError> {
+    /// Conversations that were not used since. None that runs.
+    pub(super) fn unused_since(&self, time_us: u64) -> Result<Vec<(String, Meta)>, AgentError> {
         self.all(|meta| meta.used_us < time_us && meta.state != State::Running)
     }
 
-    fn all(&self, wanted: impl Fn(&Meta) -> bool) -> Result<Vec<(String, String)>, AgentError> {
+    /// All conversations, with their bytes, also those that an earlier release wrote.
+    pub(super) fn measured(&self) -> Result<Vec<(String, Meta)>, AgentError> {
+        let mut all = self.all(|_| true)?;
+        for (id, meta) in all.iter_mut().filter(|(_, meta)| meta.bytes == 0 && meta.last > 0) {
+            meta.bytes = self.with(|database| {
+                let table = database.begin_read()?.open_table(ENTRIES)?;
+                let sizes = table.range((id.as_str(), 0)..=(id.as_str(), u64::MAX))?;
+                Ok(sizes.flatten().map(|(_, value)| value.value().len() as u64).sum())
+            })?;
+        }
+        Ok(all)
+    }
+
+    fn all(&self, wanted: impl Fn(&Meta) -> bool) -> Result<Vec<(String, Meta)>, AgentError> {
         self.with(|database| {
             let table = database.begin_read()?.open_table(CONVERSATIONS)?;
             let mut all = Vec::new();
@@ -134,7 +161,7 @@ impl Store {
                 let (id, meta) = found?;
                 let meta: Meta = parsed(meta.value())?;
                 if wanted(&meta) {
-                    all.push((meta.principal, id.value().to_owned()));
+                    all.push((id.value().to_owned(), meta));
                 }
             }
             Ok(all)
@@ -166,23 +193,33 @@ impl Transaction {
         self.put(id, None, &Meta::new(principal, now)).map_err(AgentError::from)
     }
 
-    /// Appends entries to a conversation. Nothing is changed if that is refused.
-    pub(super) fn append(&self, id: &str, entries: Vec<Entry>, now: u64) -> Result<Vec<Stamped>, AgentError> {
+    /// Appends entries to a conversation, if there is room. Nothing is changed if that is refused.
+    pub(super) fn append(
+        &self,
+        id: &str,
+        entries: Vec<Entry>,
+        now: u64,
+        space: &mut Space,
+    ) -> Result<Vec<Stamped>, AgentError> {
         let before = self.meta(id)?.ok_or(AgentError::NoConversation)?;
-        let mut meta = before.clone();
+        let before = Meta { bytes: before.bytes.max(space.bytes_of(id)), ..before };
+        let time_us = now.max(before.used_us);
+        let mut json = Vec::with_capacity(entries.len());
         let mut written = Vec::with_capacity(entries.len());
         for (entry, number) in entries.into_iter().zip(before.last + 1..) {
-            let stamped = Stamped { number, time_us: now.max(meta.used_us), entry };
-            let json = serde_json::to_vec(&stamped).map_err(|error| AgentError::Store(error.to_string()))?;
-            if json.len() > MAX_ENTRY_BYTES || number > MAX_ENTRIES {
-                let bounds = format!("{MAX_ENTRY_BYTES} bytes an entry and {MAX_ENTRIES} entries");
-                return Err(AgentError::Store(format!("the conversation exceeds {bounds}: begin a new one")));
-            }
-            meta.apply(&stamped);
-            written.push((stamped, json));
+            let mut stamped = Stamped { number, time_us, entry, bytes: 0 };
+            let text = serde_json::to_vec(&stamped).map_err(|error| AgentError::Store(error.to_string()))?;
+            stamped.bytes = text.len();
+            written.push(stamped);
+            json.push(text);
         }
-        self.put_entries(id, &written).and_then(|()| self.put(id, Some(&before), &meta)).map_err(AgentError::from)?;
-        Ok(written.into_iter().map(|(stamped, _)| stamped).collect())
+        space.take(id, &before, &written)?;
+        let mut meta = before.clone();
+        written.iter().for_each(|it| meta.apply(it));
+        self.put_entries(id, &written, &json)
+            .and_then(|()| self.put(id, Some(&before), &meta))
+            .map_err(AgentError::from)?;
+        Ok(written)
     }
 
     /// Deletes a conversation, if there is one.
@@ -211,9 +248,9 @@ impl Transaction {
         read().map_err(AgentError::from)
     }
 
-    fn put_entries(&self, id: &str, written: &[(Stamped, Vec<u8>)]) -> Result<(), Failure> {
+    fn put_entries(&self, id: &str, written: &[Stamped], json: &[Vec<u8>]) -> Result<(), Failure> {
         let mut table = self.0.open_table(ENTRIES)?;
-        for (stamped, json) in written {
+        for (stamped, json) in written.iter().zip(json) {
             table.insert((id, stamped.number), json.as_slice())?;
         }
         Ok(())

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use openskill_proto::v1::ConversationState;
 
-use super::Journal;
+use super::space::Space;
+use super::{Journal, Seen};
 use crate::config::Place;
 use crate::entry::{Ended, Entry, Replied, Started};
-use crate::error::AgentError;
+use crate::error::{AgentError, Bound};
 
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -52,7 +53,7 @@ async fn entries_are_numbered_read_and_shown_in_order() {
     let writers = (0..8).map(|n| {
         let (journal, id) = (journal.clone(), id.clone());
         tokio::spawn(async move {
-            for i in 0..25 {
+            for i in 0..15 {
                 journal.append(&id, vec![replied(&format!("{n}.{i}")), replied("pair")]).await.unwrap();
             }
         })
@@ -61,10 +62,11 @@ async fn entries_are_numbered_read_and_shown_in_order() {
         writer.await.unwrap();
     }
     let entries = journal.read(&id, 0, 1000).await.unwrap();
-    assert!(entries.iter().map(|it| it.number).eq(1..=400));
+    assert!(entries.iter().map(|it| it.number).eq(1..=240));
     assert!(entries.chunks(2).all(|pair| pair[1].entry == replied("pair")));
-    for number in 1..=400 {
-        assert_eq!(shown.recv().await.unwrap().number, number);
+    for number in 1..=240 {
+        let Seen::Event(event) = shown.recv().await.unwrap() else { panic!("it is small") };
+        assert_eq!(event.number, number);
     }
     let page = journal.read(&id, 10, 5).await.unwrap();
     assert!(page.iter().map(|it| it.number).eq(11..=15));
@@ -156,7 +158,59 @@ async fn an_entry_that_is_too_large_is_refused_and_leaves_nothing() {
     let journal = memory();
     let id = journal.create("").await.unwrap();
     let refused = journal.append(&id, vec![replied("fine"), replied(&"x".repeat(9 << 20))]).await;
-    assert!(matches!(refused, Err(AgentError::Store(_))));
+    assert_eq!(refused, Err(AgentError::Full(Bound::Event)));
     assert!(journal.read(&id, 0, 10).await.unwrap().is_empty());
     assert_eq!(journal.append(&id, vec![replied("fine")]).await.unwrap()[0].number, 1);
+}
+
+fn ended() -> Entry {
+    Entry::Ended(Ended::default())
+}
+
+/// Fills conversations of a principal until there is no room.
+async fn fill(journal: &Journal, principal: &str) -> (Vec<String>, AgentError) {
+    let mut ids = Vec::new();
+    loop {
+        let id = match journal.create(principal).await {
+            Ok(id) => id,
+            Err(error) => return (ids, error),
+        };
+        ids.push(id.clone());
+        for entry in [started(&"x".repeat(1000)), ended()] {
+            if let Err(error) = journal.append(&id, vec![entry]).await {
+                return (ids, error);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn one_principal_leaves_room_to_others_and_what_is_deleted_can_be_used_again() {
+    for (bytes, conversations, bound) in [(200_000, 1000, Bound::Bytes), (10_000_000, 20, Bound::Conversations)] {
+        let journal = Journal::open_within(&Place::Memory, LONG, Space::with(bytes, conversations)).unwrap();
+        let (ids, error) = fill(&journal, "greedy").await;
+        assert_eq!(error, AgentError::Full(bound));
+        let other = journal.create("modest").await.unwrap();
+        journal.append(&other, vec![started(&"x".repeat(1000)), ended()]).await.unwrap();
+        for id in &ids {
+            journal.delete("greedy", id).await.unwrap();
+        }
+        assert!(fill(&journal, "greedy").await.0.len() + 2 > ids.len(), "{bound:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_turn_can_end_though_nothing_else_has_room_and_a_restart_counts_what_is_there() {
+    let folder = Folder::new();
+    let open = || Journal::open_within(&folder.place(), LONG, Space::with(100_000, 1000)).unwrap();
+    let journal = open();
+    let turn = journal.create("greedy").await.unwrap();
+    journal.append(&turn, vec![started("begins")]).await.unwrap();
+    let (ids, _) = fill(&journal, "greedy").await;
+    drop(journal);
+    let journal = open();
+    assert_eq!(journal.append(&turn, vec![replied(&"x".repeat(5000))]).await, Err(AgentError::Full(Bound::Bytes)));
+    journal.append(&turn, vec![ended()]).await.unwrap();
+    let (more, _) = fill(&journal, "greedy").await;
+    assert!(more.len() * 4 < ids.len(), "{} more than {}", more.len(), ids.len());
 }

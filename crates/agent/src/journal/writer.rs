@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
+use super::space::Space;
 use super::store::{Store, Transaction};
 use super::watchers::Watchers;
 use crate::clock::now_us;
@@ -55,10 +56,18 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Starts the thread.
-    pub(super) fn start(store: Arc<Store>, watchers: Arc<Watchers>, lifetime: Duration) -> Result<Self, AgentError> {
+    pub(super) fn start(
+        store: Arc<Store>,
+        watchers: Arc<Watchers>,
+        lifetime: Duration,
+        space: Space,
+    ) -> Result<Self, AgentError> {
         let (jobs, received) = sync_channel(WAITING);
-        let thread = Thread { store, watchers, lifetime };
+        let mut thread = Thread { store, watchers, lifetime, space };
         thread.sweep();
+        for (id, meta) in thread.store.measured()? {
+            thread.space.count(&id, &meta);
+        }
         let thread = std::thread::Builder::new().name("conversations".to_owned()).spawn(move || thread.run(&received));
         let thread = thread.map_err(|error| AgentError::Store(format!("no thread to write them: {error}")))?;
         Ok(Self { jobs: Some(jobs), places: Arc::new(Semaphore::new(WAITING)), thread: Some(thread) })
@@ -90,10 +99,11 @@ struct Thread {
     store: Arc<Store>,
     watchers: Arc<Watchers>,
     lifetime: Duration,
+    space: Space,
 }
 
 impl Thread {
-    fn run(&self, jobs: &Receiver<Job>) {
+    fn run(mut self, jobs: &Receiver<Job>) {
         let mut swept = Instant::now();
         loop {
             match jobs.recv_timeout(SWEEP) {
@@ -112,11 +122,11 @@ impl Thread {
     }
 
     /// Writes a batch in one transaction, shows it, and answers.
-    fn write(&self, jobs: Vec<Job>) {
+    fn write(&mut self, jobs: Vec<Job>) {
         let mut answers = Vec::with_capacity(jobs.len());
         let committed = self.store.begin().and_then(|transaction| {
             for job in jobs {
-                let changed = apply(&transaction, &job.id, job.change);
+                let changed = apply(&transaction, &mut self.space, &job.id, job.change);
                 answers.push((job.id, job.done, changed));
             }
             transaction.commit()
@@ -129,11 +139,19 @@ impl Thread {
         }
         for (id, done, changed) in answers {
             let answer = committed.clone().and(changed);
+            if answer.is_err()
+                && let Ok(meta) = self.store.meta(&id)
+            {
+                self.space.restore(&id, meta.as_ref());
+            }
             match &answer {
                 Ok(Changed::Written(written)) => {
                     written.iter().for_each(|it| self.watchers.show(&id, || event(&id, it)));
                 }
-                Ok(Changed::Deleted) => self.watchers.end(&id),
+                Ok(Changed::Deleted) => {
+                    self.space.remove(&id);
+                    self.watchers.end(&id);
+                }
                 Ok(Changed::Done) | Err(_) => {}
             }
             // Whoever asked may be gone: it is written nevertheless.
@@ -142,19 +160,22 @@ impl Thread {
     }
 
     /// Deletes what was not used for the lifetime.
-    fn sweep(&self) {
+    fn sweep(&mut self) {
         let lifetime = u64::try_from(self.lifetime.as_micros()).unwrap_or(u64::MAX);
-        let delete = || -> Result<usize, AgentError> {
+        let mut delete = || -> Result<usize, AgentError> {
             let unused = self.store.unused_since(now_us().saturating_sub(lifetime))?;
             if unused.is_empty() {
                 return Ok(0);
             }
             let transaction = self.store.begin()?;
-            for (_, id) in &unused {
+            for (id, _) in &unused {
                 transaction.delete(id)?;
             }
             transaction.commit()?;
-            unused.iter().for_each(|(_, id)| self.watchers.end(id));
+            for (id, _) in &unused {
+                self.space.remove(id);
+                self.watchers.end(id);
+            }
             Ok(unused.len())
         };
         match delete() {
@@ -165,10 +186,13 @@ impl Thread {
     }
 }
 
-fn apply(transaction: &Transaction, id: &str, change: Change) -> Result<Changed, AgentError> {
+fn apply(transaction: &Transaction, space: &mut Space, id: &str, change: Change) -> Result<Changed, AgentError> {
     match change {
-        Change::Create { principal } => transaction.create(id, principal, now_us()).map(|()| Changed::Done),
-        Change::Append(entries) => transaction.append(id, entries, now_us()).map(Changed::Written),
+        Change::Create { principal } => {
+            space.begin(id, &principal)?;
+            transaction.create(id, principal, now_us()).map(|()| Changed::Done)
+        }
+        Change::Append(entries) => transaction.append(id, entries, now_us(), space).map(Changed::Written),
         Change::Delete => transaction.delete(id).map(|()| Changed::Deleted),
     }
 }

@@ -7,7 +7,7 @@ use openskill_proto::v1::{self, chat_event::Event};
 
 use super::toolbox::Toolbox;
 use super::{State, Turn};
-use crate::context::messages::{summary_request, view};
+use crate::context::messages::{View, summary_request, view};
 use crate::context::prompt::{Facts, system};
 use crate::context::result::plain;
 use crate::entry::{End, Ended, Entry, Replied, ReplyCall, Stopped, Summarized};
@@ -15,6 +15,7 @@ use crate::error::AgentError;
 use crate::message::Message;
 use crate::provider::{Model, ModelError, Reply, Request, Stop};
 use crate::router::route;
+use crate::secrets::Tail;
 
 /// How often a request is made before its failure counts.
 const ATTEMPTS: u32 = 3;
@@ -27,6 +28,9 @@ const GRACE: Duration = Duration::from_secs(60);
 
 /// The longest id of a call that is kept as the model wrote it, in bytes.
 const MAX_ID_BYTES: usize = 64;
+
+/// The longest piece of text that is shown at once, in bytes.
+const MAX_PIECE_BYTES: usize = 2 << 10;
 
 /// Calls of one reply.
 const MAX_CALLS: usize = 128;
@@ -51,10 +55,14 @@ impl Turn {
             Ok(None) => return self.fail(format!("no model {wanted:?} is configured")).await,
             Err(error) => return self.fail(error.to_string()).await,
         };
-        self.summarize(&model).await?;
+        let mut view = self.view();
+        if let Some(until) = view.summarize {
+            self.summarize(&model, until).await?;
+            view = self.view();
+        }
         let toolbox = self.toolbox_with(&[]).await?;
         let limit = self.state().limit();
-        let (request, time) = self.model_request(&toolbox, limit);
+        let (request, time) = self.model_request(view, &toolbox, limit);
         match self.ask_patiently(&model, &request, time).await {
             Ok(reply) => {
                 let replied = self.replied(&model, reply, limit.is_some());
@@ -72,10 +80,14 @@ impl Turn {
         }
     }
 
-    fn model_request(&self, toolbox: &Toolbox, limit: Option<&str>) -> (Request, Duration) {
+    fn view(&self) -> View {
+        let config = &self.shared.config;
+        view(self.state().entries(), config.window, config.token_budget)
+    }
+
+    fn model_request(&self, view: View, toolbox: &Toolbox, limit: Option<&str>) -> (Request, Duration) {
         let config = &self.shared.config;
         let state = self.state();
-        let view = view(state.entries(), config.window, config.token_budget);
         let facts = Facts {
             instructions: self.delegated.as_ref().map_or(config.instructions.as_str(), |it| &it.prompt),
             disabled: &toolbox.disabled,
@@ -124,7 +136,7 @@ impl Turn {
                 tracing::warn!(conversation = self.conversation, attempt, ?failure, "the model is asked again");
                 tokio::time::sleep(pause).await;
                 let text = v1::TextPiece { text: String::new(), restart: true };
-                self.shared.journal.show(&self.conversation, Event::Text(text));
+                self.show(Event::Text(text));
                 (attempt, backoff) = (attempt + 1, backoff * 2);
             }
         };
@@ -132,14 +144,22 @@ impl Turn {
     }
 
     async fn ask_once(&self, model: &Arc<dyn Model>, request: &Request, time: Duration) -> Result<Reply, ModelError> {
-        let mut show = |text: &str| {
-            let text = v1::TextPiece { text: text.to_owned(), restart: false };
-            self.shared.journal.show(&self.conversation, Event::Text(text));
-        };
+        let mut tail = Tail::default();
+        let mut show = |text: &str| self.show_text(&tail.push(text, &self.secrets));
         let asking = self.spans.asks(&self.conversation, model.as_ref(), request, time);
         let answer = model.ask(request, &mut show).await;
+        self.show_text(&tail.end(&self.secrets));
         asking.end(&answer);
         answer
+    }
+
+    /// Shows watchers text of the model, in pieces that they need not wait for.
+    fn show_text(&self, mut text: &str) {
+        while !text.is_empty() {
+            let (piece, rest) = text.split_at(text.floor_char_boundary(MAX_PIECE_BYTES));
+            self.show(Event::Text(v1::TextPiece { text: piece.to_owned(), restart: false }));
+            text = rest;
+        }
     }
 
     /// A reply as an entry: its calls have ids of their own, and a last one has no calls.
@@ -150,12 +170,15 @@ impl Turn {
         let mut calls: Vec<ReplyCall> = Vec::new();
         let wanted = if is_last { Vec::new() } else { reply.calls };
         for (i, call) in wanted.into_iter().take(MAX_CALLS).enumerate() {
-            let is_fine = is_id(&call.id) && !state.is_used(&call.id) && calls.iter().all(|it| it.id != call.id);
-            let id = if is_fine { call.id } else { format!("call_{}_{i}", state.next_number()) };
+            let is_new = |id: &String| !state.is_used(id) && calls.iter().all(|it| it.id != *id);
+            // The model may have written such an id before.
+            let own = |n: usize| format!("call_{}_{n}", state.next_number());
+            let id = Some(call.id).filter(|id| is_id(id) && is_new(id));
+            let id = id.or_else(|| (i..).map(own).find(is_new)).unwrap_or_default();
             calls.push(ReplyCall { id, name: call.name, arguments: call.arguments, opaque: call.opaque });
         }
         Replied {
-            text: self.secrets.conceal(&reply.text),
+            text: reply.text,
             calls,
             model: model.name().to_owned(),
             input_tokens: tokens.input,
@@ -172,16 +195,13 @@ impl Turn {
     }
 
     /// Summarizes what no longer fits. A summary that fails is no failure of the turn: the model then sees less.
-    async fn summarize(&self, model: &Arc<dyn Model>) -> Result<(), AgentError> {
+    async fn summarize(&self, model: &Arc<dyn Model>, until: u64) -> Result<(), AgentError> {
         let config = &self.shared.config;
-        let (request, until, time) = {
+        let (request, time) = {
             let state = self.state();
-            let Some(until) = view(state.entries(), config.window, config.token_budget).summarize else {
-                return Ok(());
-            };
             let (system, text) = summary_request(state.entries(), until);
             let request = Request { system, messages: vec![Message::User(text)], ..Request::default() };
-            (request, until, state.time_left())
+            (request, state.time_left())
         };
         let mut silent = |_: &str| {};
         let asking = self.spans.asks(&self.conversation, model.as_ref(), &request, time);
@@ -195,7 +215,7 @@ impl Turn {
                 let (input, output) = (reply.tokens.input, reply.tokens.output);
                 let summarized = Summarized {
                     until,
-                    text: self.secrets.conceal(&reply.text),
+                    text: reply.text,
                     tokens: input.saturating_add(output),
                     cost_micros: price.map_or(0, |it| it.of(input, output)),
                 };

@@ -9,222 +9,192 @@ use openskill_proto::v1::{
 };
 use tokio::sync::mpsc;
 
-use super::Turn;
 use super::approval::{Need, need};
 use super::own::request_id;
+use super::ready::{Ready, Wanted};
 use super::settle::{failed, lost, over_limit};
 use super::user::denied;
+use super::{Course, Turn};
 use crate::clock::now_us;
 use crate::context::elicitation::{from_schema, to_content};
-use crate::context::result::resolve;
-use crate::entry::{ApprovalAsked, Called, Calling, Decided, Entry, Outcome, Question, QuestionKind, ReplyCall, Used};
+use crate::entry::{ApprovalAsked, Called, Calling, Decided, Definition, Entry, Outcome, Question, ReplyCall, Used};
 use crate::error::AgentError;
-use crate::secrets::Missing;
 
 /// Questions of one call that may wait. The gateway lets a call ask no more at once.
 const MAX_QUESTIONS: usize = 16;
 
-/// Arguments as the skill gets them.
-struct Ready {
-    version: String,
-    /// With secrets.
-    arguments: String,
-    /// With references to them.
-    shown: String,
-    repairs: Vec<v1::Repair>,
-}
+/// The longest message of progress that is shown, in bytes.
+const MAX_PROGRESS_BYTES: usize = 1 << 10;
 
-/// What became of a request for approval.
-enum Verdict {
-    Allowed,
-    /// Call with these arguments instead.
-    Edited(String),
-    Denied(String),
-}
+/// How often a call is decided on again because its skill changes just before it runs.
+const DECISIONS: u32 = 3;
 
 impl Turn {
     /// Brings a call of a skill to its result.
     pub(super) async fn call_skill(&self, call: &ReplyCall, skill: &v1::Skill) -> Result<Called, AgentError> {
-        let begun = self.state().begun(&call.id).cloned();
-        if begun.as_ref().is_some_and(|it| !it.is_idempotent) {
-            let used = skill.agent.is_some().then(|| Used::whole(self.state().delegation()));
-            return Ok(Called { skill_id: skill.id.clone(), used, ..lost(call) });
+        let (is_resumed, is_lost) = match self.state().course(&call.id) {
+            Course::Began(it) => (true, !it.is_idempotent || it.skill_id != skill.id),
+            _ => (false, false),
+        };
+        if is_lost {
+            return Ok(self.lost(call, skill));
         }
-        let fail = |outcome: Outcome| Ok(failed(call, &skill.id, outcome));
-        let (mut arguments, mut is_edited) = (call.arguments.clone(), false);
-        let ready = loop {
-            let ready = match self.ready(call, skill, &arguments, is_edited).await? {
+        for _ in 0..DECISIONS {
+            let ready = match self.decided(call, skill, is_resumed).await? {
                 Ok(ready) => ready,
-                Err(outcome) => return fail(outcome),
+                Err(called) => return Ok(called),
             };
-            if begun.is_some() {
-                break ready;
-            }
-            if let Some(called) = self.replay(call, skill, &ready) {
+            if let Some(called) = self.run_skill(call, ready).await? {
                 return Ok(called);
             }
-            match need(skill, self.standing(&skill.id, &ready.version)) {
-                Need::Nothing => break ready,
-                Need::OtherMode => {
-                    return fail(forbidden("the turn is read-only, and this tool is not marked read-only"));
-                }
-                Need::Approval(_) if is_edited => break ready,
-                Need::Approval(reason) if self.delegated.is_some() => return fail(forbidden(&nobody_to_ask(reason))),
-                Need::Approval(reason) => match self.approval(call, skill, &ready, reason).await? {
-                    Verdict::Denied(reason) => return fail(forbidden(&denial(&reason))),
-                    Verdict::Edited(edited) => (arguments, is_edited) = (edited, true),
-                    // The wait may have been long: what was allowed must be what runs.
-                    Verdict::Allowed => match self.ready(call, skill, &arguments, false).await? {
-                        Ok(now) if now.version == ready.version && now.shown == ready.shown => break now,
-                        Ok(_) => {}
-                        Err(outcome) => return fail(outcome),
-                    },
-                },
-            }
-        };
-        self.run_skill(call, skill, ready).await
+        }
+        let message = "not called: the skill changes all the time. Try again later";
+        Ok(failed(call, &skill.id, Outcome::failure(ErrorCode::Unavailable, message)))
     }
 
-    /// Makes arguments ready, or says why the call is refused.
-    async fn ready(
+    /// Makes a call ready, once it is decided that it may run; or ends it. What was decided holds for the arguments and the
+    /// definition that it was decided about: whatever changed since is decided again. `is_resumed`: it began, in a process
+    /// that ended.
+    async fn decided(
         &self,
         call: &ReplyCall,
         skill: &v1::Skill,
-        arguments: &str,
-        is_edited: bool,
-    ) -> Result<Result<Ready, Outcome>, AgentError> {
-        let written = if arguments.trim().is_empty() { "{}" } else { arguments };
-        let resolved = {
-            let state = self.state();
-            resolve(written, &|id| state.result(id))
-        };
-        let resolved = match resolved {
-            Ok(resolved) => resolved,
-            Err(reason) => return Ok(Err(Outcome::failure(ErrorCode::InvalidArgument, reason))),
-        };
-        if skill.agent.is_some() && self.secrets.are_in(&resolved) {
-            return Ok(Err(forbidden(
-                "a secret can't be given to an agent, whose model would read it: call the tool that needs it yourself",
-            )));
+        is_resumed: bool,
+    ) -> Result<Result<Ready, Called>, AgentError> {
+        let end = |outcome: Outcome| Ok(Err(failed(call, &skill.id, outcome)));
+        loop {
+            let wanted = match self.wanted(call) {
+                Ok(wanted) => wanted,
+                Err(denied) => return end(forbidden(&denied)),
+            };
+            let ready = match self.ready(call, skill, &wanted).await? {
+                Ok(ready) => ready,
+                Err(outcome) => return end(outcome),
+            };
+            if is_resumed && !ready.skill.idempotent {
+                return Ok(Err(self.lost(call, skill)));
+            }
+            if wanted.approved.as_ref() == Some(&ready.definition()) {
+                return Ok(Ok(ready));
+            }
+            if let Some(called) = self.replay(call, &ready) {
+                return Ok(Err(called));
+            }
+            match need(&ready.skill, self.standing(&ready.definition())) {
+                Need::Nothing => return Ok(Ok(ready)),
+                Need::OtherMode => {
+                    return end(forbidden("the turn is read-only, and this tool is not marked read-only"));
+                }
+                Need::Approval(reason) if self.delegated.is_some() => return end(forbidden(&nobody_to_ask(reason))),
+                Need::Approval(reason) => self.approval(call, ready, reason).await?,
+            }
         }
-        let revealed = match self.secrets.reveal(&resolved) {
-            Ok(revealed) => revealed,
-            Err(missing) => match self.ask_again(call, missing, &resolved).await? {
-                Some(revealed) => revealed,
-                None => return Ok(Err(forbidden("the user did not give the secret again"))),
-            },
-        };
-        let policy = if is_edited { ArgumentPolicy::Strict } else { ArgumentPolicy::Unspecified };
-        let request = self.request(&skill.id, &call.id, revealed, policy);
-        let prepared = match self.shared.skills.prepare(&self.caller, request).await {
-            Ok(prepared) => prepared,
-            Err(error) => return Ok(Err(Outcome::failure(ErrorCode::Unavailable, error.to_string()))),
-        };
-        if let Some(error) = prepared.error {
-            return Ok(Err(error.into()));
-        }
-        let shown = self.secrets.refer(&prepared.arguments_json);
-        Ok(Ok(Ready {
-            version: prepared.version,
-            arguments: prepared.arguments_json,
-            shown,
-            repairs: prepared.repairs,
-        }))
     }
 
-    /// Asks the user for secrets that were lost with the process.
-    async fn ask_again(&self, call: &ReplyCall, missing: Missing, json: &str) -> Result<Option<String>, AgentError> {
-        let questions = missing.0.into_iter().map(|name| Question {
-            text: format!("the secret {name}, again: the agent restarted, and keeps secrets in memory only"),
-            id: name,
-            kind: QuestionKind::Secret,
-            required: true,
-            ..Question::default()
-        });
-        let questions: Vec<_> = questions.filter(|it| it.id.contains('/')).collect();
-        if questions.is_empty() {
-            return Ok(None);
+    /// What a call is to run with, and for which definition that is approved; or why the user denied it.
+    fn wanted(&self, call: &ReplyCall) -> Result<Wanted, String> {
+        let state = self.state();
+        let approved = |arguments: &String, definition: Definition| {
+            Ok(Wanted { arguments: arguments.clone(), is_final: true, approved: Some(definition) })
+        };
+        match state.course(&call.id) {
+            Course::New => Ok(Wanted { arguments: call.arguments.clone(), is_final: false, approved: None }),
+            Course::Began(it) => approved(&it.arguments, it.into()),
+            Course::Asked(asked, None) => {
+                Ok(Wanted { arguments: asked.arguments.clone(), is_final: true, approved: None })
+            }
+            Course::Asked(asked, Some(decided)) => match decided.decision {
+                Decided::Allow | Decided::AllowConversation => approved(&asked.arguments, asked.into()),
+                Decided::Edit => approved(&decided.arguments, asked.into()),
+                Decided::Deny => Err(denial(&decided.reason)),
+            },
         }
-        let answered = self.question(&call.id, "a secret is needed again", questions).await?;
-        Ok(answered.and_then(|_| self.secrets.reveal(json).ok()))
+    }
+
+    /// The end of a call that may have run before, and must not run again.
+    fn lost(&self, call: &ReplyCall, skill: &v1::Skill) -> Called {
+        let used = skill.agent.is_some().then(|| Used::whole(self.state().delegation()));
+        Called { skill_id: skill.id.clone(), used, ..lost(call) }
     }
 
     /// The first result again, if this call is identical to the last one.
-    fn replay(&self, call: &ReplyCall, skill: &v1::Skill, ready: &Ready) -> Option<Called> {
-        if skill.repeatable {
+    fn replay(&self, call: &ReplyCall, ready: &Ready) -> Option<Called> {
+        if ready.skill.repeatable {
             return None;
         }
         let state = self.state();
-        let first = state.same_as_last(&skill.id, &ready.shown)?;
+        let first = state.same_as_last(&ready.skill.id, &ready.shown)?;
         let mut outcome = first.outcome.clone();
         outcome.warnings.push(format!(
             "not called again: this call is identical to {}, and this is its result. Another identical call ends the calls.",
             first.call_id
         ));
-        Some(Called { replays: first.call_id.clone(), untrusted: first.untrusted, ..failed(call, &skill.id, outcome) })
+        Some(Called {
+            replays: first.call_id.clone(),
+            untrusted: first.untrusted,
+            ..failed(call, &ready.skill.id, outcome)
+        })
     }
 
-    /// Asks for approval, unless the user was asked about this very call, and waits for the decision.
-    async fn approval(
-        &self,
-        call: &ReplyCall,
-        skill: &v1::Skill,
-        ready: &Ready,
-        reason: &str,
-    ) -> Result<Verdict, AgentError> {
-        let standing = {
-            let state = self.state();
-            let asked = state.approval_of(&call.id);
-            let is_same = |it: &&ApprovalAsked| it.version == ready.version && it.arguments == ready.shown;
-            asked.filter(is_same).map(|it| (it.request_id.clone(), it.expires_us))
+    /// Asks for approval, unless the user is asked about this very call, and waits for the decision.
+    async fn approval(&self, call: &ReplyCall, ready: Ready, reason: &str) -> Result<(), AgentError> {
+        let standing = match self.state().course(&call.id) {
+            Course::Asked(asked, None) if Definition::from(asked) == ready.definition() => {
+                (asked.arguments == ready.shown).then(|| (asked.request_id.clone(), asked.expires_us))
+            }
+            _ => None,
         };
         let (request_id, expires_us) = match standing {
             Some(standing) => standing,
             None => {
                 let lifetime = u64::try_from(self.shared.config.question_lifetime.as_micros()).unwrap_or(u64::MAX);
+                let (request_id, expires_us) = (request_id("a"), now_us().saturating_add(lifetime));
                 let asked = ApprovalAsked {
-                    request_id: request_id("a"),
+                    request_id: request_id.clone(),
                     call_id: call.id.clone(),
-                    skill_id: skill.id.clone(),
-                    version: ready.version.clone(),
-                    arguments: ready.shown.clone(),
-                    repairs: ready.repairs.iter().cloned().map(Into::into).collect(),
+                    skill_id: ready.skill.id,
+                    version: ready.skill.version,
+                    definition_hash: ready.skill.definition_hash,
+                    arguments: ready.shown,
+                    repairs: ready.repairs,
                     reason: reason.to_owned(),
-                    expires_us: now_us().saturating_add(lifetime),
+                    expires_us,
                     tainted: self.state().is_tainted(),
                 };
-                let standing = (asked.request_id.clone(), asked.expires_us);
-                self.write(vec![Entry::ApprovalAsked(asked)]).await?;
-                standing
+                // A request about what the call was before asks for nothing any more.
+                let stale = self.state().open_approval_of(&call.id);
+                let stale = stale.map(|id| denied(id, "the call changed: the user is asked again"));
+                self.write(stale.into_iter().chain([Entry::ApprovalAsked(asked)]).collect()).await?;
+                (request_id, expires_us)
             }
         };
         let expired = || denied(request_id.clone(), "nobody decided in time");
-        let decided = self.wait_for(expires_us, expired, |state| state.decision(&request_id).cloned()).await?;
-        Ok(match decided.decision {
-            Decided::Allow | Decided::AllowConversation => Verdict::Allowed,
-            Decided::Edit => Verdict::Edited(decided.arguments),
-            Decided::Deny => Verdict::Denied(decided.reason),
-        })
+        self.wait_for(expires_us, expired, |state| state.decision(&request_id).map(drop)).await
     }
 
     /// Writes that the call begins, runs it, and relays its questions to the user.
-    async fn run_skill(&self, call: &ReplyCall, skill: &v1::Skill, ready: Ready) -> Result<Called, AgentError> {
+    /// None: nothing ran, because the skill changed meanwhile.
+    async fn run_skill(&self, call: &ReplyCall, ready: Ready) -> Result<Option<Called>, AgentError> {
+        let skill = ready.skill;
         let calling = Calling {
             call_id: call.id.clone(),
             skill_id: skill.id.clone(),
-            version: ready.version,
+            version: skill.version.clone(),
+            definition_hash: skill.definition_hash.clone(),
             name: call.name.clone(),
             arguments: ready.shown,
-            repairs: ready.repairs.into_iter().map(Into::into).collect(),
+            masked: ready.masked,
+            repairs: ready.repairs,
             is_idempotent: skill.idempotent,
         };
         if skill.agent.is_some() && self.state().delegation().max_iterations == Some(0) {
-            return Ok(over_limit(call, &skill.id, "max_iterations"));
+            return Ok(Some(over_limit(call, &skill.id, "max_iterations")));
         }
         if let Err(limit) = self.begin(calling).await? {
-            return Ok(over_limit(call, &skill.id, limit));
+            return Ok(Some(over_limit(call, &skill.id, limit)));
         }
         let mut request = self.request(&skill.id, &call.id, ready.arguments, ArgumentPolicy::Unspecified);
+        request.definition_hash.clone_from(&skill.definition_hash);
         request.interactive = self.delegated.is_none();
         // Nothing else runs meanwhile: what is left is left when it ends.
         let granted = skill.agent.is_some().then(|| self.state().delegation());
@@ -232,7 +202,11 @@ impl Turn {
         let left = self.state().time_left().as_millis().max(1);
         request.timeout_ms = u32::try_from(left).unwrap_or(u32::MAX);
         let begun = Instant::now();
+        let again = request.clone();
         let result = self.invoke(&call.id, request).await?;
+        if self.has_changed(&skill, again, result.error.as_ref()).await {
+            return Ok(None);
+        }
         let latency_ms = begun.elapsed().as_secs_f64() * 1e3;
         self.keep_pictures(&call.id, &result.artifacts).await;
         let error = result.error.as_ref();
@@ -243,7 +217,17 @@ impl Turn {
         // A sub-agent that was lost may have used all that it was granted: only then does the budget hold for certain.
         let lost = granted.filter(|_| error.is_some_and(|it| it.may_have_run)).map(Used::whole);
         let used = said.map(Into::into).or(lost);
-        Ok(Called { latency_ms, untrusted, unknown, used, ..failed(call, &skill.id, result.into()) })
+        Ok(Some(Called { latency_ms, untrusted, unknown, used, ..failed(call, &skill.id, result.into()) }))
+    }
+
+    /// Whether a call was refused, and so did not run, because its skill has another definition now.
+    async fn has_changed(&self, skill: &v1::Skill, request: InvokeRequest, error: Option<&v1::SkillError>) -> bool {
+        if error.is_none_or(|it| it.code() != ErrorCode::Unavailable || it.may_have_run) {
+            return false;
+        }
+        let request = InvokeRequest { definition_hash: String::new(), ..request };
+        let prepared = self.shared.skills.prepare(&self.caller, request).await;
+        prepared.ok().and_then(|it| it.skill).is_some_and(|it| it.definition_hash != skill.definition_hash)
     }
 
     async fn invoke(&self, call_id: &str, request: InvokeRequest) -> Result<v1::SkillResult, AgentError> {
@@ -270,7 +254,8 @@ impl Turn {
     /// Asks the user what a running call asks, and answers the call.
     async fn relay(&self, call_id: &str, required: InputRequired) -> Result<(), AgentError> {
         let questions = from_schema(&required.schema_json);
-        let answers = self.question(call_id, &required.message, questions).await?;
+        let answers = self.question(call_id, &required.message, questions.clone()).await?;
+        let answers = answers.map(|it| it.into_iter().map(|it| self.chosen(&questions, it)).collect());
         let response = |action: InputAction, content_json: String| v1::InputResponse {
             request_id: required.request_id.clone(),
             action: action.into(),
@@ -288,6 +273,13 @@ impl Turn {
         Ok(())
     }
 
+    /// An answer that is an option as the skill wrote it, if that holds a secret.
+    fn chosen(&self, questions: &[Question], (id, answer): (String, String)) -> (String, String) {
+        let asked = questions.iter().find(|it| it.id == id);
+        let option = asked.and_then(|it| it.options.iter().find(|option| self.secrets.conceal(option) == answer));
+        (id, option.cloned().unwrap_or(answer))
+    }
+
     /// Answers as the content that a skill expects, with secrets.
     fn content(&self, schema: &str, answers: Vec<(String, String)>) -> Result<String, String> {
         let revealed = answers.into_iter().map(|(id, answer)| {
@@ -302,9 +294,13 @@ impl Turn {
     }
 
     fn show_progress(&self, call_id: &str, progress: v1::Progress) {
-        let message = self.secrets.conceal(&progress.message);
-        let shown = v1::ToolProgress { call_id: call_id.to_owned(), fraction: progress.fraction, message };
-        self.shared.journal.show(&self.conversation, Event::Progress(shown));
+        let mut message = self.secrets.conceal(&progress.message);
+        message.truncate(message.floor_char_boundary(MAX_PROGRESS_BYTES));
+        self.show(Event::Progress(v1::ToolProgress {
+            call_id: call_id.to_owned(),
+            fraction: progress.fraction,
+            message,
+        }));
     }
 
     /// A request for a call of this conversation.
@@ -337,7 +333,7 @@ impl Drop for Running<'_> {
     }
 }
 
-fn forbidden(message: &str) -> Outcome {
+pub(super) fn forbidden(message: &str) -> Outcome {
     Outcome::failure(ErrorCode::PermissionDenied, message)
 }
 

@@ -1,5 +1,8 @@
 //! The agent's own tools.
 
+use std::collections::HashSet;
+use std::sync::{MutexGuard, PoisonError};
+
 use openskill_proto::v1::ErrorCode;
 use serde::Deserialize;
 use serde_json::json;
@@ -9,7 +12,7 @@ use super::settle::failed;
 use crate::clock::now_us;
 use crate::context::own_tools::{OwnTool, questions};
 use crate::context::result::part;
-use crate::entry::{Asked, Called, Calling, Entry, Outcome, Question, ReplyCall};
+use crate::entry::{Answered, Asked, Called, Calling, Entry, Outcome, Question, ReplyCall};
 use crate::error::AgentError;
 
 use super::user::declined;
@@ -97,13 +100,9 @@ impl Turn {
         if self.delegated.is_some() {
             return Ok(None);
         }
-        let standing = {
-            let state = self.state();
-            let open = state.open_question_of(call_id);
-            let answered = || state.answered_question_of(call_id);
-            let open = open.or_else(|| answered().map(|(asked, _)| (asked, now_us())));
-            open.filter(|(asked, _)| asked.questions == questions).map(|(asked, at)| (asked.request_id.clone(), at))
-        };
+        let message = &self.secrets.conceal(message);
+        let questions: Vec<_> = questions.into_iter().map(|it| self.secrets.conceal_question(it)).collect();
+        let standing = self.standing_question(call_id, message, &questions);
         let (request_id, at) = match standing {
             Some(standing) => standing,
             None => {
@@ -114,6 +113,7 @@ impl Turn {
                     message: message.to_owned(),
                     questions,
                 };
+                self.questions().insert(request_id.clone());
                 self.write(vec![Entry::Asked(asked)]).await?;
                 (request_id, now_us())
             }
@@ -124,6 +124,29 @@ impl Turn {
             self.wait_for(at.saturating_add(lifetime), expired, |state| state.answer(&request_id).cloned()).await?;
         let answers = answered.answers.into_iter().map(|it| (it.id, it.answer)).collect();
         Ok((!answered.declined).then_some(answers))
+    }
+
+    /// The same question of a process that ended, with when it was asked: its answer counts, once. One whose secrets were lost
+    /// is asked again.
+    fn standing_question(&self, call_id: &str, message: &str, questions: &[Question]) -> Option<(String, u64)> {
+        let state = self.state();
+        let mut asked_here = self.questions();
+        let is_whole = |it: &Answered| it.answers.iter().all(|it| self.secrets.reveal(&it.answer).is_ok());
+        let found = state.questions_of(call_id).find(|(asked, _)| {
+            asked.message == message
+                && asked.questions == questions
+                && !asked_here.contains(&asked.request_id)
+                && state.answer(&asked.request_id).is_none_or(is_whole)
+        });
+        let (asked, asked_us) = found?;
+        asked_here.insert(asked.request_id.clone());
+        // Nobody has to be in time with an answer that is there.
+        let since = if state.answer(&asked.request_id).is_some() { now_us() } else { asked_us };
+        Some((asked.request_id.clone(), since))
+    }
+
+    fn questions(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.questions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A part of a result, and whether it is text of strangers, as the whole is.

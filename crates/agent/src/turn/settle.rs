@@ -8,8 +8,8 @@ use openskill_proto::v1::ErrorCode;
 use super::Turn;
 use super::approval::{Need, Standing, need};
 use super::toolbox::{Target, Toolbox};
-use crate::entry::{Called, Calling, Entry, Outcome, ReplyCall};
-use crate::error::AgentError;
+use crate::entry::{Called, Calling, Definition, Entry, Outcome, ReplyCall};
+use crate::error::{AgentError, Bound};
 
 /// How often skills that may still come are asked for.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
@@ -69,8 +69,15 @@ impl Turn {
             Target::Unknown(message) => failed(call, "", Outcome::failure(ErrorCode::NotFound, message)),
         };
         let latency_ms = if called.latency_ms > 0.0 { called.latency_ms } else { begun.elapsed().as_secs_f64() * 1e3 };
-        let called = Called { latency_ms, outcome: self.concealed(called.outcome), ..called };
-        self.write(vec![Entry::Called(called)]).await?;
+        let (skill_id, called) = (called.skill_id.clone(), Called { latency_ms, ..called });
+        let written = self.write(vec![Entry::Called(called)]).await;
+        if written == Err(AgentError::Full(Bound::Event)) {
+            let message = "the call ran, but its result is too large for a conversation: ask for less";
+            let outcome = Outcome::failure(ErrorCode::OutputTooLarge, message);
+            self.write(vec![Entry::Called(Called { latency_ms, ..failed(call, &skill_id, outcome) })]).await?;
+        } else {
+            written?;
+        }
         self.hands().calls -= 1;
         // Those that are left may all wait for the user.
         self.note_waiting().await
@@ -84,20 +91,20 @@ impl Turn {
             && !skill.destructive
             // What a session keeps, such as a page, is changed in the order of the calls.
             && (skill.read_only || !skill.session_affinity)
-            && need(skill, self.standing(&skill.id, &skill.version)) == Need::Nothing
+            && need(skill, self.standing(&skill.into())) == Need::Nothing
     }
 
     /// What the conversation allows for a skill.
-    pub(super) fn standing(&self, skill_id: &str, version: &str) -> Standing {
+    pub(super) fn standing(&self, definition: &Definition) -> Standing {
         let state = self.state();
         Standing {
             mode: state.started().map(|it| it.mode).unwrap_or_default(),
             is_tainted: state.is_tainted() && !self.delegated.as_ref().is_some_and(|it| it.acts_on_untrusted),
-            is_granted: state.is_granted(skill_id, version),
+            is_granted: state.is_granted(definition),
         }
     }
 
-    /// Writes that a call begins, unless a limit forbids it. A call that began before a crash is not written again.
+    /// Writes that a call begins, unless a limit forbids it. A call that began before, as it is, is not written again.
     ///
     /// # Errors
     /// The limit, or the log can't be written.
@@ -106,29 +113,22 @@ impl Turn {
         let writing = self.lock().await;
         let limit = {
             let state = self.state();
-            if state.begun(&calling.call_id).is_some() {
-                return Ok(Ok(()));
+            match state.begun(&calling.call_id) {
+                Some(begun) if begun.arguments == calling.arguments && is_same(begun, &calling) => return Ok(Ok(())),
+                Some(_) => None,
+                None if calling.version.is_empty() => None,
+                None => state.call_limit(),
             }
-            if calling.version.is_empty() { None } else { state.call_limit() }
         };
         match limit {
             Some(limit) => Ok(Err(limit)),
             None => self.append(writing, vec![Entry::Calling(calling)]).await.map(Ok),
         }
     }
+}
 
-    /// An outcome without the secrets that the user gave.
-    fn concealed(&self, outcome: Outcome) -> Outcome {
-        let conceal = |text: String| self.secrets.conceal(&text);
-        Outcome {
-            message: conceal(outcome.message),
-            details: conceal(outcome.details),
-            data: conceal(outcome.data),
-            text: conceal(outcome.text),
-            warnings: outcome.warnings.into_iter().map(conceal).collect(),
-            ..outcome
-        }
-    }
+fn is_same(one: &Calling, other: &Calling) -> bool {
+    Definition::from(one) == other.into()
 }
 
 /// A call that has its result without running.

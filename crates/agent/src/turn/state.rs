@@ -7,9 +7,13 @@ use std::time::Duration;
 
 use openskill_proto::v1::{self, ErrorCode};
 
-use crate::entry::{ApprovalDecided, Called, Calling, Decided, Entry, Mode, Replied, ReplyCall, Stamped, Used};
+use crate::entry::{
+    ApprovalDecided, Called, Calling, Decided, Definition, Entry, Mode, Replied, ReplyCall, Stamped, Used,
+};
 
 mod lookup;
+
+pub(crate) use lookup::Course;
 
 /// How often in a row a skill may fail with the same error before the turn calls nothing more.
 const EQUAL_ERRORS: u32 = 3;
@@ -33,7 +37,7 @@ pub(crate) struct State {
     /// The last request for approval of each call.
     approval_of: HashMap<String, String>,
     ids: HashSet<String>,
-    grants: HashSet<(String, String)>,
+    grants: HashSet<Definition>,
     is_tainted: bool,
     used: Used,
     active_us: u64,
@@ -122,7 +126,7 @@ impl State {
         if it.decision == Decided::AllowConversation
             && let Some(asked) = self.approval(&it.request_id)
         {
-            let grant = (asked.skill_id.clone(), asked.version.clone());
+            let grant = asked.into();
             self.grants.insert(grant);
         }
     }

@@ -9,7 +9,7 @@ use crate::agent::Input;
 use crate::clock::now_us;
 use crate::context::own_tools;
 use crate::entry::{Answer, Answered, ApprovalDecided, Asked, Called, Decided, End, Ended, Entry, Outcome, ReplyCall};
-use crate::error::AgentError;
+use crate::error::{AgentError, Bound};
 use crate::skills::{Caller, Owner, Validity};
 
 impl Turn {
@@ -50,20 +50,21 @@ impl Turn {
             Vec::new()
         } else {
             let fitting = own_tools::answers(&asked.questions, &given).map_err(AgentError::Invalid)?;
-            fitting.into_iter().map(|it| self.kept(&asked, it)).collect()
+            fitting.into_iter().map(|it| self.kept(&asked, it)).collect::<Result<_, _>>()?
         };
         let answered = Answered { request_id: asked.request_id, answers, declined: given.declined };
         self.append(writing, vec![Entry::Answered(answered)]).await
     }
 
     /// An answer as it may be written: a secret stays in memory.
-    fn kept(&self, asked: &Asked, (id, answer, is_secret): (String, String, bool)) -> Answer {
-        if !is_secret {
-            return Answer { id, answer };
+    fn kept(&self, asked: &Asked, (id, answer, is_secret): (String, String, bool)) -> Result<Answer, AgentError> {
+        // A text that repeats a secret is one.
+        if !is_secret && self.secrets.conceal(&answer) == answer {
+            return Ok(Answer { id, answer });
         }
         // A question for a secret that was lost is named by its reference.
         let name = if id.contains('/') { id.clone() } else { format!("{}/{id}", asked.request_id) };
-        Answer { answer: self.secrets.keep(&name, answer), id }
+        Ok(Answer { answer: self.secrets.keep(&name, answer).ok_or(AgentError::Full(Bound::Secrets))?, id })
     }
 
     /// Decides about a call.
@@ -98,8 +99,15 @@ impl Turn {
         self.append(writing, vec![Entry::ApprovalDecided(decided)]).await
     }
 
-    /// Ends the turn early: every call gets its result, every request its end, and nothing starts.
-    pub(super) async fn stop(&self, end: End, reason: &str) -> Result<(), AgentError> {
+    /// Ends the turn before it is done: every call gets its result, every request its end, and nothing starts. `error`: why, if
+    /// the user did not cancel it.
+    pub(super) async fn stop(&self, end: End, error: &str) -> Result<(), AgentError> {
+        let stopped = self.write_end(end, error, true).await;
+        // There may be no room to repeat what the model said.
+        if matches!(stopped, Err(AgentError::Full(_))) { self.write_end(end, error, false).await } else { stopped }
+    }
+
+    async fn write_end(&self, end: End, error: &str, with_text: bool) -> Result<(), AgentError> {
         let writing = self.lock().await;
         let mut entries = Vec::new();
         {
@@ -107,13 +115,19 @@ impl Turn {
             if state.is_over() {
                 return Ok(());
             }
-            entries.extend(withdrawn(&state, reason));
+            let why = if error.is_empty() { "the user cancelled" } else { "the turn failed" };
+            entries.extend(withdrawn(&state, why));
             if let Next::Settle(calls) = state.next() {
-                entries.extend(calls.iter().map(|call| Entry::Called(unfinished(&state, call, reason))));
+                entries.extend(calls.iter().map(|call| Entry::Called(stopped(&state, call, why))));
             }
-            let text = state.reply_text().to_owned();
-            let error = if end == End::Failed { format!("{reason}: send the message again") } else { String::new() };
-            entries.push(Entry::Ended(Ended { end, text, error, used: state.used(), ..Ended::default() }));
+            let text = if with_text { state.reply_text().to_owned() } else { String::new() };
+            entries.push(Entry::Ended(Ended {
+                end,
+                error: error.to_owned(),
+                text,
+                used: state.used(),
+                ..Ended::default()
+            }));
         }
         self.append(writing, entries).await
     }
@@ -189,10 +203,10 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// The ends of all open requests of a turn that ends early.
-fn withdrawn(state: &State, reason: &str) -> Vec<Entry> {
+/// The ends of all open requests of a turn that is stopped.
+fn withdrawn(state: &State, why: &str) -> Vec<Entry> {
     let end = |request_id: String| match state.approval(&request_id) {
-        Some(_) => denied(request_id, reason),
+        Some(_) => denied(request_id, why),
         None => declined(request_id),
     };
     state.open_requests().into_iter().map(end).collect()
@@ -208,20 +222,23 @@ pub(super) fn declined(request_id: String) -> Entry {
     Entry::Answered(Answered { request_id, answers: Vec::new(), declined: true })
 }
 
-/// The result of a call of a turn that ends early.
-fn unfinished(state: &State, call: &ReplyCall, reason: &str) -> Called {
+/// The longest name of a tool in the end of a turn, in characters: the model wrote it, and the end has little room.
+const MAX_NAME: usize = 64;
+
+/// The result of a call of a turn that is stopped.
+fn stopped(state: &State, call: &ReplyCall, why: &str) -> Called {
     let begun = state.begun(&call.id);
     let unknown = begun.is_some_and(|it| !it.is_idempotent && !it.version.is_empty());
     let message = match (begun, unknown) {
-        (None, _) => ": the call did not start",
-        (Some(_), false) => " while the call ran",
-        (Some(_), true) => " while the call ran: it may have had an effect",
+        (None, _) => format!("{why}: the call did not start"),
+        (Some(_), false) => format!("{why} while the call ran"),
+        (Some(_), true) => format!("{why} while the call ran: it may have had an effect"),
     };
     Called {
         call_id: call.id.clone(),
         skill_id: begun.map(|it| it.skill_id.clone()).unwrap_or_default(),
-        name: call.name.clone(),
-        outcome: Outcome::failure(ErrorCode::Cancelled, format!("{reason}{message}")),
+        name: call.name.chars().take(MAX_NAME).collect(),
+        outcome: Outcome::failure(ErrorCode::Cancelled, message),
         unknown,
         ..Called::default()
     }

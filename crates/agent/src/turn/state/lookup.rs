@@ -2,8 +2,20 @@
 
 use super::State;
 use crate::entry::{
-    Answered, ApprovalAsked, ApprovalDecided, Asked, Called, Calling, Entry, Replied, Stamped, Started, Used,
+    Answered, ApprovalAsked, ApprovalDecided, Asked, Called, Calling, Definition, Entry, Replied, Stamped, Started,
+    Used,
 };
+
+/// How far a call has come.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Course<'a> {
+    /// Nothing is decided: the model's arguments count.
+    New,
+    /// The user was asked about it, and decided if there is a decision.
+    Asked(&'a ApprovalAsked, Option<&'a ApprovalDecided>),
+    /// It began, with arguments that were decided on.
+    Began(&'a Calling),
+}
 
 impl State {
     /// The current turn's beginning.
@@ -50,9 +62,25 @@ impl State {
         self.is_tainted
     }
 
-    /// Whether the user allowed this skill in this version for the conversation.
-    pub(crate) fn is_granted(&self, skill_id: &str, version: &str) -> bool {
-        self.grants.contains(&(skill_id.to_owned(), version.to_owned()))
+    /// Whether the user allowed this skill in this definition for the conversation.
+    pub(crate) fn is_granted(&self, definition: &Definition) -> bool {
+        self.grants.contains(definition)
+    }
+
+    /// How far a call has come: what happened last counts.
+    pub(crate) fn course(&self, call_id: &str) -> Course<'_> {
+        let began = self.calling.get(call_id).copied();
+        let asked = self.approval_of.get(call_id).and_then(|id| self.approvals.get(id)).copied();
+        match self.at(began.max(asked).as_ref()) {
+            Some(Entry::Calling(calling)) => Course::Began(calling),
+            Some(Entry::ApprovalAsked(asked)) => Course::Asked(asked, self.decision(&asked.request_id)),
+            _ => Course::New,
+        }
+    }
+
+    /// The request for approval of a call that waits for the user.
+    pub(crate) fn open_approval_of(&self, call_id: &str) -> Option<String> {
+        self.approval_of.get(call_id).filter(|id| !self.decided.contains_key(*id)).cloned()
     }
 
     /// Whether an id was given to a call before.
@@ -94,11 +122,6 @@ impl State {
         }
     }
 
-    /// The last request for approval of a call.
-    pub(crate) fn approval_of(&self, call_id: &str) -> Option<&ApprovalAsked> {
-        self.approval(self.approval_of.get(call_id)?)
-    }
-
     /// A decision.
     pub(crate) fn decision(&self, request_id: &str) -> Option<&ApprovalDecided> {
         match self.at(self.decided.get(request_id))? {
@@ -115,12 +138,11 @@ impl State {
         }
     }
 
-    /// The open question of a call, with when it was asked.
-    pub(crate) fn open_question_of(&self, call_id: &str) -> Option<(&Asked, u64)> {
-        self.entries.iter().skip(self.turn).rev().find_map(|it| match &it.entry {
-            Entry::Asked(asked) if asked.call_id == call_id && !self.answered.contains_key(&asked.request_id) => {
-                Some((asked, it.time_us))
-            }
+    /// The questions of a call since it began, in order, with when they were asked.
+    pub(crate) fn questions_of(&self, call_id: &str) -> impl Iterator<Item = (&Asked, u64)> {
+        let began = self.calling.get(call_id).copied().unwrap_or(self.turn);
+        self.entries.iter().skip(began).filter_map(move |it| match &it.entry {
+            Entry::Asked(asked) if asked.call_id == call_id => Some((asked, it.time_us)),
             _ => None,
         })
     }
@@ -131,14 +153,6 @@ impl State {
             Entry::Answered(it) => Some(it),
             _ => None,
         }
-    }
-
-    /// The last question of a call with its answer.
-    pub(crate) fn answered_question_of(&self, call_id: &str) -> Option<(&Asked, &Answered)> {
-        self.turn_entries().rev().find_map(|it| match it {
-            Entry::Asked(asked) if asked.call_id == call_id => Some((asked, self.answer(&asked.request_id)?)),
-            _ => None,
-        })
     }
 
     /// The skill whose call a request belongs to. None for the agent's own questions.

@@ -1,9 +1,10 @@
 //! How turns go, and end.
 
-use openskill_proto::v1::{TurnEnd, chat_event::Event};
+use openskill_proto::v1::{TurnEnd, UserMessage, chat_event::Event};
 
 use super::scene::{Scene, calls, done, results, says, until};
-use crate::agent::Input;
+use crate::agent::{Accepted, Input};
+use crate::config::AgentConfig;
 use crate::error::AgentError;
 use crate::skills::Owner;
 
@@ -81,4 +82,61 @@ async fn a_conversation_of_another_principal_does_not_exist() {
     assert_eq!(scene.agent.send(&eve, id, Input::Cancel).await.unwrap_err(), AgentError::NoConversation);
     assert_eq!(scene.agent.get("eve", id).await.unwrap_err(), AgentError::NoConversation);
     assert!(scene.agent.events("eve", id, 0, false).await.is_err());
+}
+
+#[tokio::test]
+async fn every_cancellation_is_answered_however_near_the_end_of_its_turn_it_comes() {
+    let scene = Scene::new(|_, _| says("hello")).await;
+    for steps in 0..60 {
+        let accepted = scene.begin().await;
+        for _ in 0..steps {
+            tokio::task::yield_now().await;
+        }
+        match scene.agent.send("", &accepted.conversation_id, Input::Cancel).await {
+            Ok(mut cancelled) => drop(until(&mut cancelled.events, |it| matches!(it, Event::Done(_))).await),
+            Err(error) => assert_eq!(error, AgentError::NotWaiting),
+        }
+    }
+    let mut accepted = scene.begin().await;
+    until(&mut accepted.events, |it| matches!(it, Event::Done(_))).await;
+    let late = scene.agent.send("", &accepted.conversation_id, Input::Cancel).await;
+    assert_eq!(late.unwrap_err(), AgentError::NotWaiting);
+}
+
+#[tokio::test]
+async fn a_turn_that_fills_its_conversation_fails_and_the_log_says_so() {
+    let large = format!(r#"{{"text":"{}"}}"#, "x".repeat(6 << 20));
+    let scene = Scene::new(move |_, _| calls(&[("write", &large)])).await;
+    let mut accepted = scene.begin().await;
+    until(&mut accepted.events, |it| matches!(it, Event::Done(_))).await;
+    let mut kept = scene.agent.events("", &accepted.conversation_id, 0, false).await.unwrap();
+    let events = until(&mut kept, |it| matches!(it, Event::Done(_))).await;
+    assert_eq!(done(&events).end(), TurnEnd::Failed);
+    assert!(done(&events).error.contains("begin a new one"), "{}", done(&events).error);
+    assert_eq!(results(&events).iter().map(|it| it.unknown).collect::<Vec<_>>(), [true], "it ran");
+    scene.agent.delete("", &accepted.conversation_id).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_principal_leaves_turns_to_others_and_gets_its_places_back() {
+    let config = AgentConfig { max_turns: 10, ..AgentConfig::default() };
+    let scene = Scene::with(config, |_, _| calls(&[("slow", "{}")])).await;
+    let send = |principal: &'static str| {
+        let message = UserMessage { text: "do it".into(), ..UserMessage::default() };
+        scene.agent.send(principal, "", Input::Message(message))
+    };
+    let mut running: Vec<Accepted> = Vec::new();
+    let refused = loop {
+        match send("greedy").await {
+            Ok(accepted) => running.push(accepted),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(refused, AgentError::TooManyTurns(10));
+    assert!((6..10).contains(&running.len()), "{}", running.len());
+    send("modest").await.unwrap();
+    for accepted in &mut running {
+        scene.agent.send("greedy", &accepted.conversation_id, Input::Cancel).await.unwrap();
+    }
+    send("greedy").await.unwrap();
 }

@@ -1,6 +1,7 @@
 //! A scripted model, skills that count how often they ran, and an agent between them.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -9,6 +10,8 @@ use futures_util::future::BoxFuture;
 use openskill_proto::v1::{
     self, Approval, Dialect, ErrorCode, SkillError, chat_event::Event, invoke_request::Arguments,
 };
+
+use tokio::sync::Notify;
 
 use crate::agent::{Accepted, Agent, Events, Input};
 use crate::config::AgentConfig;
@@ -67,6 +70,9 @@ pub(super) fn calls(calls: &[(&str, &str)]) -> Result<Reply, ModelError> {
     Ok(Reply { calls: calls.iter().map(call).collect(), tokens: Tokens { input: 10, output: 5 }, ..Reply::default() })
 }
 
+/// The schema of what `quiz` asks.
+pub(super) const SURE: &str = r#"{"type":"object","properties":{"sure":{"type":"boolean"}},"required":["sure"]}"#;
+
 /// The content of the artifact that comes as a handle.
 const LARGE: &[u8] = b"large";
 
@@ -87,7 +93,8 @@ fn pictures() -> Vec<v1::Artifact> {
 }
 
 /// Skills that do nothing but count. A call that is to `draw` returns pictures. `wipe` is destructive, `web` untrusted, `fail` fails, `slow` never ends; `strict`
-/// refuses all arguments but `{"ok":true}`; `again` is repeatable and idempotent. `helper` is an agent that uses two requests,
+/// refuses all arguments but `{"ok":true}`; `again` is repeatable and idempotent; `purge` is destructive and idempotent; `quiz`
+/// is idempotent, and asks the same question twice, with other messages. `helper` is an agent that uses two requests,
 /// two calls and 100 tokens; it reads text of strangers if its task names the web.
 #[derive(Debug, Default)]
 pub(super) struct Counting {
@@ -97,6 +104,13 @@ pub(super) struct Counting {
     pub(super) delegations: Mutex<Vec<v1::Delegation>>,
     /// Credentials that are not valid.
     pub(super) validities: Mutex<BTreeMap<String, Validity>>,
+    /// What the calls were answered.
+    pub(super) answers: Mutex<Vec<v1::InputResponse>>,
+    /// How often the skills changed: their version is 1.0.0 and their hash this number.
+    pub(super) release: AtomicU64,
+    /// Whether they change once more when the next call arrives.
+    pub(super) changes_soon: AtomicBool,
+    answered: Notify,
 }
 
 /// A credential that only `read` exists for.
@@ -112,20 +126,37 @@ impl Counting {
         self.ran.lock().unwrap().iter().for_each(|(id, _)| *all.entry(id.clone()).or_default() += 1);
         all
     }
+
+    async fn ask_twice(&self, events: &mut (dyn FnMut(v1::InvokeEvent) + Send)) {
+        for file in ["a.txt", "b.txt"] {
+            let required = v1::InputRequired {
+                request_id: file.to_owned(),
+                message: format!("Delete {file}?"),
+                schema_json: SURE.to_owned(),
+                ..v1::InputRequired::default()
+            };
+            events(v1::InvokeEvent {
+                event: Some(v1::invoke_event::Event::InputRequired(required)),
+                ..v1::InvokeEvent::default()
+            });
+            self.answered.notified().await;
+        }
+    }
 }
 
-fn skill(id: &str) -> v1::Skill {
-    let read_only = id == "read" || id == "web";
+fn skill(id: &str, release: u64) -> v1::Skill {
+    let (read_only, is_destructive) = (id == "read" || id == "web", id == "wipe" || id == "purge");
     v1::Skill {
         id: id.to_owned(),
         version: "1.0.0".to_owned(),
-        destructive: id == "wipe",
-        idempotent: id == "again",
+        definition_hash: release.to_string(),
+        destructive: is_destructive,
+        idempotent: ["again", "purge", "quiz"].contains(&id),
         repeatable: id == "again",
         untrusted: id == "web",
         read_only,
         status: v1::SkillStatus::Available.into(),
-        approval: if id == "wipe" { Approval::Ask } else { Approval::Never }.into(),
+        approval: if is_destructive { Approval::Ask } else { Approval::Never }.into(),
         agent: (id == "helper").then(v1::AgentDefinition::default),
         ..v1::Skill::default()
     }
@@ -144,9 +175,10 @@ impl Skills for Counting {
     }
 
     fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Result<Vec<v1::Skill>, Unreachable>> {
-        let ids = ["again", "fail", "helper", "read", "slow", "strict", "web", "wipe", "write"];
+        let ids = ["again", "fail", "helper", "purge", "quiz", "read", "slow", "strict", "web", "wipe", "write"];
         let is_seen = |id: &&str| caller.owner.credential != NARROW || *id == "read";
-        Box::pin(async move { Ok(ids.into_iter().filter(is_seen).map(skill).collect()) })
+        let release = self.release.load(Ordering::Relaxed);
+        Box::pin(async move { Ok(ids.into_iter().filter(is_seen).map(|id| skill(id, release)).collect()) })
     }
 
     fn export<'a>(
@@ -166,8 +198,13 @@ impl Skills for Counting {
         let json = arguments(&request);
         let fits = request.skill_id != "strict" || json == r#"{"ok":true}"#;
         let error = (!fits).then(|| SkillError::new(ErrorCode::InvalidArgument, "ok must be true"));
+        let repair = v1::Repair { path: "/token".to_owned(), before_json: json.clone(), ..v1::Repair::default() };
+        let repairs = json.contains("token").then_some(repair).into_iter().collect();
+        let skill = skill(&request.skill_id, self.release.load(Ordering::Relaxed));
         Box::pin(async move {
             Ok(v1::PreparedCall {
+                skill: Some(skill),
+                repairs,
                 skill_id: request.skill_id,
                 version: "1.0.0".to_owned(),
                 arguments_json: if error.is_none() { json } else { String::new() },
@@ -181,13 +218,23 @@ impl Skills for Counting {
         &'a self,
         _: &'a Caller,
         request: v1::InvokeRequest,
-        _: &'a mut (dyn FnMut(v1::InvokeEvent) + Send),
+        events: &'a mut (dyn FnMut(v1::InvokeEvent) + Send),
     ) -> BoxFuture<'a, v1::SkillResult> {
         Box::pin(async move {
+            if self.changes_soon.swap(false, Ordering::Relaxed) {
+                self.release.fetch_add(1, Ordering::Relaxed);
+            }
+            if request.definition_hash != self.release.load(Ordering::Relaxed).to_string() {
+                let error = Some(SkillError::unavailable("the skill changed"));
+                return v1::SkillResult { error, ..v1::SkillResult::default() };
+            }
             let json = arguments(&request);
             self.ran.lock().unwrap().push((request.skill_id.clone(), json.clone()));
             if request.skill_id == "slow" {
                 std::future::pending::<()>().await;
+            }
+            if request.skill_id == "quiz" {
+                self.ask_twice(events).await;
             }
             let is_lost = json.contains("lost");
             let agent = request.delegation.and_then(|given| {
@@ -230,7 +277,9 @@ impl Skills for Counting {
         )
     }
 
-    fn answer<'a>(&'a self, _: &'a Caller, _: v1::InputResponse) -> BoxFuture<'a, Result<bool, Unreachable>> {
+    fn answer<'a>(&'a self, _: &'a Caller, response: v1::InputResponse) -> BoxFuture<'a, Result<bool, Unreachable>> {
+        self.answers.lock().unwrap().push(response);
+        self.answered.notify_one();
         Box::pin(async { Ok(true) })
     }
 }

@@ -220,6 +220,7 @@ fn to_request(skill_id: &str, body: CallBody<'_>) -> InvokeRequest {
         input_response: None,
         delegation: None,
         secret_values: Vec::new(),
+        definition_hash: String::new(),
     }
 }
 

@@ -1,0 +1,74 @@
+//! Values of JSON text replaced where they stand: everything else keeps its bytes. Pure.
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::KEY;
+
+/// JSON text with values replaced. `whole`: what stands for a string or a number as a whole, as JSON text; `part`: a string
+/// without what must not be in it. None if the text is no JSON object or array.
+pub(super) fn replace(
+    text: &str,
+    whole: &dyn Fn(&str) -> Option<String>,
+    part: &dyn Fn(&str) -> String,
+) -> Option<String> {
+    if !text.trim_start().starts_with(['{', '[']) || serde_json::from_str::<&RawValue>(text).is_err() {
+        return None;
+    }
+    let (mut out, mut at, mut is_reference) = (String::with_capacity(text.len()), 0, false);
+    while let Some(token) = next(text, at) {
+        let written = &text[token.clone()];
+        out.push_str(&text[at..token.start]);
+        at = token.end;
+        let is_key = text[at..].trim_start().starts_with(':');
+        let string = written.starts_with('"').then(|| serde_json::from_str::<String>(written).ok()).flatten();
+        // The name in a reference is no secret.
+        let stays = std::mem::replace(&mut is_reference, is_key && string.as_deref() == Some(KEY));
+        let instead = match string {
+            _ if stays && !is_key => None,
+            Some(string) if is_key => quoted(&string, part),
+            Some(string) => whole(&string).or_else(|| quoted(&string, part)),
+            None => whole(written),
+        };
+        out.push_str(instead.as_deref().unwrap_or(written));
+    }
+    out.push_str(&text[at..]);
+    Some(out)
+}
+
+fn quoted(string: &str, part: &dyn Fn(&str) -> String) -> Option<String> {
+    let left = part(string);
+    (left != string).then(|| Value::from(left).to_string())
+}
+
+/// The strings and numbers in JSON values.
+pub(super) fn scalars(values: &[String]) -> Vec<String> {
+    let mut found = Vec::new();
+    for value in values {
+        let mut at = 0;
+        while let Some(token) = next(value, at) {
+            at = token.end;
+            let written = &value[token];
+            if !["true", "false", "null"].contains(&written) {
+                found.push(serde_json::from_str::<String>(written).unwrap_or_else(|_| written.to_owned()));
+            }
+        }
+    }
+    found
+}
+
+/// The next string or scalar, in JSON that is known to be valid.
+fn next(text: &str, at: usize) -> Option<std::ops::Range<usize>> {
+    let bytes = text.as_bytes();
+    let is_structure = |it: &u8| it.is_ascii_whitespace() || b"{}[],:".contains(it);
+    let start = at + bytes[at..].iter().position(|it| !is_structure(it))?;
+    if bytes[start] != b'"' {
+        let length = bytes[start..].iter().position(is_structure).unwrap_or(bytes.len() - start);
+        return Some(start..start + length);
+    }
+    let mut end = start + 1;
+    while bytes.get(end).is_some_and(|it| *it != b'"') {
+        end += if bytes[end] == b'\\' { 2 } else { 1 };
+    }
+    Some(start..(end + 1).min(bytes.len()))
+}
