@@ -78,6 +78,17 @@ pub enum Input {
     Cancel,
 }
 
+impl Input {
+    /// The request of a call that it lets go on.
+    fn permits(&self) -> Option<&str> {
+        match self {
+            Self::Answers(it) if !it.declined => Some(&it.request_id),
+            Self::Decision(it) if it.decision() != v1::Decision::Deny => Some(&it.request_id),
+            _ => None,
+        }
+    }
+}
+
 /// An input that was taken.
 pub struct Accepted {
     /// The conversation.
@@ -327,7 +338,7 @@ impl Agent {
             return self.cancel(principal, conversation).await;
         }
         let turn = self.resume(principal, conversation, Return::ToWork).await?.ok_or(AgentError::NotWaiting)?;
-        turn.check_sender(owner, &input).await?;
+        turn.check_sender(owner, input.permits()).await?;
         match input {
             Input::Answers(answers) => turn.answer(answers).await?,
             Input::Decision(decision) => turn.decide(decision).await?,

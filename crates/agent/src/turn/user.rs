@@ -5,7 +5,6 @@ use std::time::Duration;
 use openskill_proto::v1::{self, ArgumentPolicy, ErrorCode};
 
 use super::{Next, State, Turn};
-use crate::agent::Input;
 use crate::clock::now_us;
 use crate::context::own_tools;
 use crate::entry::{Answer, Answered, ApprovalDecided, Asked, Called, Decided, End, Ended, Entry, Outcome, ReplyCall};
@@ -13,18 +12,14 @@ use crate::error::{AgentError, Bound};
 use crate::skills::{Caller, Owner, Validity};
 
 impl Turn {
-    /// Whether the turn may do what this input asks for. It must not call, on the word of a credential, what that one may not.
+    /// Whether an input of this sender is taken. `permits`: the request of a call that it lets go on. The turn must not call, on
+    /// the word of a credential, what that one may not.
     ///
     /// # Errors
     /// [`AgentError::Revoked`]; [`AgentError::Forbidden`]; [`AgentError::Invalid`]: the gateway can't be reached.
-    pub(crate) async fn check_sender(&self, sender: &Owner, input: &Input) -> Result<(), AgentError> {
+    pub(crate) async fn check_sender(&self, sender: &Owner, permits: Option<&str>) -> Result<(), AgentError> {
         let skills = &self.shared.skills;
-        let request_id = match input {
-            Input::Answers(it) if !it.declined => Some(&it.request_id),
-            Input::Decision(it) if it.decision() != v1::Decision::Deny => Some(&it.request_id),
-            _ => None,
-        };
-        let skill_id = request_id.and_then(|it| self.state().skill_of_request(it).map(str::to_owned));
+        let skill_id = permits.and_then(|it| self.state().skill_of_request(it).map(str::to_owned));
         if let Some(skill_id) = skill_id.filter(|_| *sender != self.caller.owner) {
             let listed = skills.list(&Caller { owner: sender.clone(), ..Caller::default() }).await;
             let listed = listed.map_err(|error| AgentError::Invalid(error.to_string()))?;

@@ -5,8 +5,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use super::jsonrpc::{Code, Fault};
-use super::shelf::Viewer;
-use crate::call::principal::GovernedSkill;
+use crate::call::principal::{GovernedSkill, Principal};
 use crate::catalog::entry::Entry;
 use crate::gateway::Gateway;
 use crate::mcp::owner::Owner;
@@ -95,11 +94,16 @@ fn links(
 /// A range of a long result: what `resources/read` returns of it. `rest`: the URI after [`RESULTS`].
 ///
 /// # Errors
-/// A range that can't be read. None: there is no such result of this viewer, or its policy no longer allows the skill.
-pub(super) fn read(gateway: &Gateway, viewer: Viewer<'_>, uri: &str, rest: &str) -> Result<Option<Value>, Fault> {
+/// A range that can't be read. None: there is no such result of this owner, or the policy of `principal` no longer allows the skill.
+pub(super) fn read(
+    gateway: &Gateway,
+    (principal, owner): (&Principal, &Owner),
+    uri: &str,
+    rest: &str,
+) -> Result<Option<Value>, Fault> {
     let (id, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let found = gateway.mcp.results.get(&viewer.owner(), id, Instant::now());
-    let Some(long) = found.filter(|it| viewer.principal.may_have(&it.skill)) else { return Ok(None) };
+    let found = gateway.mcp.results.get(owner, id, Instant::now());
+    let Some(long) = found.filter(|it| principal.may_have(&it.skill)) else { return Ok(None) };
     let (offset, length) = range(query)?;
     let text = &long.text;
     let begin = text.floor_char_boundary(offset);

@@ -56,7 +56,8 @@ pub(super) async fn read(
     let missing = || Fault::new(code, "there is no such resource, or it has expired");
     let missing = || missing().with_data(json!({ "uri": uri }).to_string());
     if let Some(rest) = uri.strip_prefix(RESULTS) {
-        let contents = long::read(&shard.gateway, viewer, uri, rest)?.ok_or_else(missing)?;
+        let contents =
+            long::read(&shard.gateway, (viewer.principal, &viewer.owner()), uri, rest)?.ok_or_else(missing)?;
         return Ok(contents_of(shard, &contents, revision));
     }
     let Some(handle) = uri.strip_prefix(ARTIFACTS) else {
