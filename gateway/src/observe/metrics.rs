@@ -87,6 +87,7 @@ pub(crate) struct Gauges {
 }
 
 /// A certificate of this process.
+#[derive(Debug, Clone)]
 pub(crate) struct CertificateGauge {
     pub(crate) name: &'static str,
     /// When it ends, if it says so.
@@ -174,7 +175,7 @@ impl Metrics {
             if let Some(ends) = ends {
                 all.number(&table::CERTIFICATE_EXPIRY, &[name], ends.0 as f64);
             }
-            all.number(&table::CERTIFICATE_STALE, &[name], f64::from(u8::from(*is_stale)));
+            all.number(&table::CERTIFICATE_STALE, &[name], f64::from(*is_stale));
         }
         all.number(&table::WORKERS_UP, &[], now.workers_up as f64);
         all.number(&table::WORKERS_KNOWN, &[], now.workers_known as f64);
