@@ -95,7 +95,7 @@ impl Worker {
             if let Some(expiry) = mesh.expiry() {
                 all.number(&table::CERTIFICATE_EXPIRY, &["mesh"], expiry.0 as f64);
             }
-            all.number(&table::CERTIFICATE_STALE, &["mesh"], f64::from(u8::from(mesh.is_stale())));
+            all.number(&table::CERTIFICATE_STALE, &["mesh"], f64::from(mesh.is_stale()));
         }
         all
     }

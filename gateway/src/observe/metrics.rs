@@ -176,7 +176,7 @@ impl Metrics {
             if let Some(ends) = ends {
                 all.number(&table::CERTIFICATE_EXPIRY, &[name], ends.0 as f64);
             }
-            all.number(&table::CERTIFICATE_STALE, &[name], f64::from(u8::from(*is_stale)));
+            all.number(&table::CERTIFICATE_STALE, &[name], f64::from(*is_stale));
         }
         all.number(&table::WORKERS_UP, &[], now.workers_up as f64);
         all.number(&table::WORKERS_KNOWN, &[], now.workers_known as f64);
