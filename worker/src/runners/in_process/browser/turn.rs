@@ -129,6 +129,13 @@ impl Call<'_> {
             }
             Tool::OpenTab => {
                 let url = navigate::address(&read::<tool::Address>(self.input)?.url)?;
+                // A page that keeps the browser busy would keep it from opening another one.
+                let current = browser.state.tabs().current().cloned();
+                if let Some(current) = current.filter(|it| !it.has_crashed)
+                    && !self.answers(browser, &current).await
+                {
+                    browser.stop_scripts(&current).await;
+                }
                 let tab = new_tab(browser, self.settings.tabs).await?;
                 note = open(browser, &tab, &url, self.left()).await?;
                 format!("opened {} in the tab with page_id {}", line(url.as_str(), 200), tab.id)
@@ -175,14 +182,9 @@ impl Call<'_> {
         Ok((format!("searched for \"{}\"", line(query, 100)), data))
     }
 
-    /// Opens an address in the current tab. A page that does not answer, or loads others in its place, is closed first.
+    /// Opens an address in the current tab, or in a new one in its place if its page loads others instead.
     async fn open(&self, browser: &mut Browser, url: &Url) -> Result<Option<String>, Problem> {
-        let current = browser.state.tabs().current().cloned();
-        let tab = match current {
-            Some(tab) if !tab.has_crashed && self.answers(browser, &tab).await => tab,
-            Some(tab) => replace(browser, &tab, self.settings.tabs).await?,
-            None => new_tab(browser, self.settings.tabs).await?,
-        };
+        let tab = self.usable_tab(browser).await?;
         match open(browser, &tab, url, self.left()).await {
             Err(Problem::Overtaken) => {
                 let tab = replace(browser, &tab, self.settings.tabs).await?;
@@ -198,7 +200,8 @@ impl Call<'_> {
         browser.client.call(session, "Runtime.evaluate", &alive, ANSWERS.min(OF_PAGE)).await.is_ok()
     }
 
-    /// The current tab; a new one in place of one that has crashed or is gone. Scripts that run on and on are stopped.
+    /// The current tab; a new one in place of one that has crashed or is gone, or whose scripts run on and on and can't be
+    /// stopped.
     async fn usable_tab(&self, browser: &mut Browser) -> Result<Tab, Problem> {
         let current = browser.state.tabs().current().cloned();
         let tab = match current {
@@ -208,6 +211,9 @@ impl Call<'_> {
         };
         if !self.answers(browser, &tab).await {
             browser.stop_scripts(&tab).await;
+            if !self.answers(browser, &tab).await {
+                return replace(browser, &tab, self.settings.tabs).await;
+            }
         }
         Ok(tab)
     }
