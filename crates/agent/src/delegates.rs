@@ -52,7 +52,7 @@ impl Delegates {
     ) -> Result<Answer, AgentError> {
         let Shared { config, journal, models, .. } = self.shared.as_ref();
         let (caller, time) = (task.caller.clone(), task.time);
-        let place = self.places.take(&caller.owner.principal, 1);
+        let place = self.places.take(caller.owner.principal.as_str(), 1);
         let _place = place.ok_or(AgentError::TooManyTurns(config.max_turns))?;
         let started = task.started(config, models).map_err(AgentError::Invalid)?;
         check_text("the task", &started.text)?;
@@ -78,7 +78,8 @@ impl Delegates {
         let until = Instant::now() + time;
         let journal = &self.shared.journal;
         let mut events = journal.watch(id);
-        let memory = self.memory.take(&caller.owner.principal, turn_bytes(0)).ok_or(AgentError::Full(Bound::Memory))?;
+        let memory =
+            self.memory.take(caller.owner.principal.as_str(), turn_bytes(0)).ok_or(AgentError::Full(Bound::Memory))?;
         let state = State::of(journal.append(id, vec![Entry::Started(started)]).await?);
         let origin = (caller.owner.principal.clone(), caller.parent);
         let turn = Turn::new(Arc::clone(&self.shared), id.to_owned(), origin, Arc::default(), (state, memory), false);

@@ -52,7 +52,9 @@ pub(super) async fn delegate(context: &CallContext, definition: &Arc<AgentDefini
             ran(context, result(context, answer), Some(used))
         }
         Ok(Err(AgentError::Invalid(reason))) => Outcome::failed(SkillError::new(ErrorCode::InvalidArgument, reason)),
-        Ok(Err(error @ (AgentError::TooManyTurns(_) | AgentError::Full(_)))) => Outcome::failed(SkillError::overloaded(error.to_string())),
+        Ok(Err(error @ (AgentError::TooManyTurns(_) | AgentError::Full(_)))) => {
+            Outcome::failed(SkillError::overloaded(error.to_string()))
+        }
         Ok(Err(error)) => {
             if openskill_log::admits("an agent did not end") {
                 // The reason may name files of the host.

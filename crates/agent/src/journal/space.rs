@@ -59,7 +59,8 @@ impl Space {
 
     /// Counts a conversation that is there already, as many bytes as it has.
     pub(super) fn count(&mut self, id: &str, meta: &Meta) {
-        let (mut bytes, mut place) = (self.bytes.share(&meta.principal), self.places.share(&meta.principal));
+        let (mut bytes, mut place) =
+            (self.bytes.share(meta.principal.as_str()), self.places.share(meta.principal.as_str()));
         let reserve = if meta.is_over() { 0 } else { RESERVE_BYTES };
         bytes.count(meta.bytes() + reserve);
         place.count(1);

@@ -8,6 +8,10 @@ use crate::config::AgentConfig;
 use crate::error::AgentError;
 use crate::skills::Owner;
 
+fn owner(principal: &str) -> Owner {
+    Owner { principal: principal.to_owned(), ..Owner::default() }
+}
+
 #[tokio::test]
 async fn a_message_is_answered() {
     let scene = Scene::new(|_, _| says("hello")).await;
@@ -78,7 +82,7 @@ async fn a_conversation_of_another_principal_does_not_exist() {
     let scene = Scene::new(|_, _| says("hello")).await;
     let accepted = scene.begin().await;
     let id = &accepted.conversation_id;
-    let eve = Owner { principal: "eve".to_owned(), ..Owner::default() };
+    let eve = owner("eve");
     assert_eq!(scene.agent.send(&eve, id, Input::Cancel).await.unwrap_err(), AgentError::NoConversation);
     assert_eq!(scene.agent.get("eve", id).await.unwrap_err(), AgentError::NoConversation);
     assert!(scene.agent.events("eve", id, 0, false).await.is_err());
@@ -92,14 +96,14 @@ async fn every_cancellation_is_answered_however_near_the_end_of_its_turn_it_come
         for _ in 0..steps {
             tokio::task::yield_now().await;
         }
-        match scene.agent.send("", &accepted.conversation_id, Input::Cancel).await {
+        match scene.agent.send(&Owner::default(), &accepted.conversation_id, Input::Cancel).await {
             Ok(mut cancelled) => drop(until(&mut cancelled.events, |it| matches!(it, Event::Done(_))).await),
             Err(error) => assert_eq!(error, AgentError::NotWaiting),
         }
     }
     let mut accepted = scene.begin().await;
     until(&mut accepted.events, |it| matches!(it, Event::Done(_))).await;
-    let late = scene.agent.send("", &accepted.conversation_id, Input::Cancel).await;
+    let late = scene.agent.send(&Owner::default(), &accepted.conversation_id, Input::Cancel).await;
     assert_eq!(late.unwrap_err(), AgentError::NotWaiting);
 }
 
@@ -121,9 +125,9 @@ async fn a_turn_that_fills_its_conversation_fails_and_the_log_says_so() {
 async fn a_principal_leaves_turns_to_others_and_gets_its_places_back() {
     let config = AgentConfig { max_turns: 10, ..AgentConfig::default() };
     let scene = Scene::with(config, |_, _| calls(&[("slow", "{}")])).await;
-    let send = |principal: &'static str| {
+    let send = async |principal: &str| {
         let message = UserMessage { text: "do it".into(), ..UserMessage::default() };
-        scene.agent.send(principal, "", Input::Message(message))
+        scene.agent.send(&owner(principal), "", Input::Message(message)).await
     };
     let mut running: Vec<Accepted> = Vec::new();
     let refused = loop {
@@ -136,7 +140,7 @@ async fn a_principal_leaves_turns_to_others_and_gets_its_places_back() {
     assert!((6..10).contains(&running.len()), "{}", running.len());
     send("modest").await.unwrap();
     for accepted in &mut running {
-        scene.agent.send("greedy", &accepted.conversation_id, Input::Cancel).await.unwrap();
+        scene.agent.send(&owner("greedy"), &accepted.conversation_id, Input::Cancel).await.unwrap();
     }
     send("greedy").await.unwrap();
 }

@@ -72,7 +72,7 @@ async fn edited(last: fn(&Entry) -> bool) -> Vec<Stamped> {
     let mut accepted = scene.begin().await;
     let (_, request_id) = waits(&mut accepted.events).await;
     let edit = UserDecision { arguments_json: EDITED.into(), ..decision(&request_id, Decision::Edit) };
-    scene.agent.send("", &accepted.conversation_id, Input::Decision(edit)).await.unwrap();
+    scene.agent.send(&Owner::default(), &accepted.conversation_id, Input::Decision(edit)).await.unwrap();
     until(&mut accepted.events, |it| matches!(it, Event::Done(_))).await;
     let mut entries = scene.agent.journal().read(&accepted.conversation_id, 0, 1000).await.unwrap();
     entries.truncate(1 + entries.iter().position(|it| last(&it.entry)).unwrap());
@@ -109,7 +109,7 @@ async fn an_approved_call_asks_again_if_the_skill_changed_while_the_agent_was_do
             _ => None,
         });
         assert_eq!((asked, skills.runs("purge")), (Some(EDITED), 0), "with what the user wrote");
-        agent.send("", &id, Input::Decision(decision(&request_id, Decision::Allow))).await.unwrap();
+        agent.send(&Owner::default(), &id, Input::Decision(decision(&request_id, Decision::Allow))).await.unwrap();
         until(&mut events, |it| matches!(it, Event::Done(_))).await;
         assert_eq!(*skills.ran.lock().unwrap(), [("purge".to_owned(), EDITED.to_owned())]);
     }
@@ -150,7 +150,7 @@ async fn an_answer_of_before_a_restart_counts_for_its_own_question_alone() {
     assert!(matches!(&seen[0], Event::InputRequired(it) if it.message == "Delete b.txt?"), "{seen:?}");
     let no = UserAnswer { id: "sure".to_owned(), answer: "false".to_owned() };
     let no = UserAnswers { request_id, answers: vec![no], declined: false };
-    agent.send("", &id, Input::Answers(no)).await.unwrap();
+    agent.send(&Owner::default(), &id, Input::Answers(no)).await.unwrap();
     until(&mut events, |it| matches!(it, Event::Done(_))).await;
     let contents: Vec<_> = skills.answers.lock().unwrap().iter().map(|it| it.content_json.clone()).collect();
     assert_eq!(contents, [r#"{"sure":true}"#, r#"{"sure":false}"#]);
