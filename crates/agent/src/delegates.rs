@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openskill_identity::shares::Pool;
-use openskill_proto::v1::{self, chat_event::Event};
+use openskill_proto::v1::chat_event::Event;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -91,8 +91,10 @@ impl Delegates {
                 tokio::select! {
                     () = &mut running => return,
                     event = events.recv(), if is_watched => match event {
-                        Ok(Seen::Event(v1::ChatEvent { event: Some(Event::ToolCall(call)), .. })) => {
-                            drop(progress.try_send(call.skill_id));
+                        Ok(Seen::Event(event)) => {
+                            if let Some(Event::ToolCall(call)) = event.event {
+                                drop(progress.try_send(call.skill_id));
+                            }
                         }
                         // One that lags misses some.
                         Ok(_) | Err(RecvError::Lagged(_)) => {}

@@ -75,10 +75,10 @@ impl Reader {
             }
             let Some(shown) = &mut self.shown else { return Ok(None) };
             match shown.recv().await {
-                Ok(Seen::Event(event)) if event.number == 0 => return Ok(Some(event)),
+                Ok(Seen::Event(event)) if event.number == 0 => return Ok(Some(*event)),
                 Ok(Seen::Event(event)) if event.number > self.last => {
                     self.last = event.number;
-                    return Ok(Some(event));
+                    return Ok(Some(*event));
                 }
                 Ok(Seen::Event(_)) => {}
                 // Or too slow for what happens: the log has all that is kept.

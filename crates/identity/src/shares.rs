@@ -149,7 +149,7 @@ mod tests {
     /// How much each of `holders` gets if they take turns, one unit at a time, until none gets more.
     fn take_turns(pool: &Pool, holders: &[&str]) -> Vec<Share> {
         let mut shares: Vec<Share> = holders.iter().map(|holder| pool.share(*holder)).collect();
-        while shares.iter_mut().fold(false, |any, share| share.grow(1) || any) {}
+        while shares.iter_mut().filter_map(|share| share.grow(1).then_some(())).count() > 0 {}
         shares
     }
 

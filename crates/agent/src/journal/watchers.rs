@@ -17,7 +17,7 @@ const MAX_SEEN_BYTES: usize = 4 << 10;
 #[derive(Debug, Clone)]
 pub(crate) enum Seen {
     /// An event.
-    Event(ChatEvent),
+    Event(Box<ChatEvent>),
     /// An event that the log has: it is too large to be held for those who are slow.
     InLog,
 }
@@ -48,7 +48,7 @@ impl Watchers {
         let event = event();
         let is_small = event.encoded_len() <= MAX_SEEN_BYTES;
         if is_small || event.number > 0 {
-            let _ = watched.send(if is_small { Seen::Event(event) } else { Seen::InLog });
+            let _ = watched.send(if is_small { Seen::Event(Box::new(event)) } else { Seen::InLog });
         }
     }
 
