@@ -18,7 +18,9 @@ pub fn is_fair(mine: usize, used: usize, limit: usize, holders: usize) -> bool {
 /// own parts, such as its sessions, share that.
 pub fn reachable(mine: usize, used: usize, limit: usize, holders: usize) -> usize {
     let left_by_others = limit.saturating_sub(used.saturating_sub(mine));
-    (left_by_others / (PER_FREE_UNIT + 1) * PER_FREE_UNIT).max(limit / (2 * holders.max(1)))
+    // The last unit that `is_fair` grants leaves a fifth of this.
+    let share = (left_by_others + 1) - (left_by_others + 1).div_ceil(PER_FREE_UNIT + 1);
+    share.max(limit / (2 * holders.max(1)))
 }
 
 /// A pool of `limit` units that holders, usually principals, share fairly. Clones are the same pool.
@@ -165,7 +167,7 @@ mod tests {
         let pool = Pool::new(100);
         let _other = pool.take("other", 20).unwrap();
         let mine = take_turns(&pool, &["one"])[0].amount();
-        assert!(mine.abs_diff(reachable(0, 20, 100, 2)) <= 1, "{mine}");
+        assert_eq!(mine, reachable(0, 20, 100, 2));
         assert_eq!((reachable(0, 100, 100, 4), reachable(10, 200, 100, 5)), (12, 10), "half of an even share is safe");
     }
 

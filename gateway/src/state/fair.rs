@@ -1,6 +1,7 @@
 //! The most recently used values by key, bounded, and shared by principals: when there are too many, the principal that has
 //! most loses the one that it used least recently. A key begins with its principal: [`super::key`] makes it.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -76,9 +77,9 @@ impl<V> FairRecent<V> {
         }
     }
 
-    /// Removes the least recently used value of the principal that has most.
+    /// Removes the least recently used value of the principal that has most: of several, the one that was used least recently.
     fn evict(&mut self) {
-        let most = self.by_principal.values().max_by_key(|keys| keys.len());
+        let most = self.by_principal.values().max_by_key(|keys| (keys.len(), Reverse(keys.keys().next().copied())));
         if let Some(key) = most.and_then(|keys| keys.values().next().cloned()) {
             self.remove(&key);
         }
