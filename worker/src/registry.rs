@@ -302,6 +302,8 @@ impl Entry {
                 How::Agent(agent) => Some(agent.definition()),
                 _ => None,
             },
+            // The gateway computes it.
+            definition_hash: String::new(),
         }
     }
 }
