@@ -47,7 +47,7 @@ metrics! {
     REJECTIONS "openskill_argument_rejections_total" Counter [] Gateway
         "Calls whose arguments were rejected.";
     REFUSALS "openskill_refusals_total" Counter ["bound"] Gateway
-        "Calls that were shed, by the limit that was reached: `gateway`, `session`, `skill`, or `worker` for the workers' queues; `principal_rate`, `principal_in_flight`, `principal_bytes` or `principal_sessions` for a [policy](identity.md#policies).";
+        "Calls that were shed, by the limit that was reached: `gateway`; `principal` or `session` for a [fair share](limits.md#kept-for-principals) of it; `skill`, or `worker` for the workers' queues; `principal_rate`, `principal_in_flight`, `principal_bytes` or `principal_sessions` for a [policy](identity.md#policies).";
     ATTEMPTS "openskill_attempts_total" Counter ["end"] Gateway
         "Attempts to run a call on a worker, by how they ended: `answered`, `not_started`, `lost`, `overdue`, or `dropped` with their call.";
     REROUTES "openskill_reroutes_total" Counter [] Gateway
