@@ -120,7 +120,11 @@ async fn each_question_of_a_call_has_an_answer_of_its_own() {
     let mut accepted = scene.begin().await;
     for answer in ["true", "false"] {
         let (_, request_id) = waits(&mut accepted.events).await;
-        scene.agent.send(&Owner::default(), &accepted.conversation_id, answers(&request_id, &[("sure", answer)])).await.unwrap();
+        scene
+            .agent
+            .send(&Owner::default(), &accepted.conversation_id, answers(&request_id, &[("sure", answer)]))
+            .await
+            .unwrap();
     }
     until(&mut accepted.events, |it| matches!(it, Event::Done(_))).await;
     let contents: Vec<_> = scene.skills.answers.lock().unwrap().iter().map(|it| it.content_json.clone()).collect();
