@@ -17,7 +17,7 @@ use crate::entry::{Entry, Mode, Started};
 use crate::error::{AgentError, Bound, check_text};
 use crate::feed;
 pub use crate::feed::Events;
-use crate::journal::Journal;
+use crate::journal::{Journal, new_id};
 use crate::locks::Locks;
 use crate::provider::Models;
 use crate::secrets::Secrets;
@@ -254,13 +254,17 @@ impl Agent {
         let principal = owner.principal.as_str();
         check_text("message.text", &message.text)?;
         let is_new = conversation.is_empty();
-        let _locked = if is_new { None } else { Some(self.0.locks.lock(conversation).await) };
-        let bytes = if is_new { 0 } else { self.idle(principal, conversation).await? };
+        let conversation = if is_new { new_id() } else { conversation.to_owned() };
+        // A new one is locked before a list shows it: another message could begin a second turn.
+        let _locked = self.0.locks.lock(&conversation).await;
+        let bytes = if is_new { 0 } else { self.idle(principal, &conversation).await? };
         let room = self.room(principal, bytes)?;
-        let mut state = if is_new { State::default() } else { self.journal().fold(conversation, State::of).await? };
+        let mut state = if is_new { State::default() } else { self.journal().fold(&conversation, State::of).await? };
         let started = Started { credential: owner.credential.clone(), ..self.started(message, state.started())? };
         self.check_validity(owner)?;
-        let conversation = if is_new { self.journal().create(principal).await? } else { conversation.to_owned() };
+        if is_new {
+            self.journal().create_as(&conversation, principal).await?;
+        }
         let after = state.next_number() - 1;
         let events = self.feed(&conversation, after).await?;
         let secrets = self.secrets_of(principal, &conversation);

@@ -53,6 +53,11 @@ struct Inner {
     watchers: Arc<Watchers>,
 }
 
+/// The id of a new conversation.
+pub(crate) fn new_id() -> String {
+    format!("conv_{:032x}", rand::random::<u128>())
+}
+
 impl Journal {
     /// Opens the conversations at `place`, or begins with none. Those that were not used for `lifetime` are deleted, now and from
     /// time to time.
@@ -75,10 +80,18 @@ impl Journal {
     /// # Errors
     /// [`AgentError::Full`]: the principal has its share of conversations; [`AgentError::Store`].
     pub async fn create(&self, principal: &str) -> Result<String, AgentError> {
-        let id = format!("conv_{:032x}", rand::random::<u128>());
-        let change = Change::Create { principal: principal.to_owned() };
-        self.0.writer.change(&id, change).await?;
+        let id = new_id();
+        self.create_as(&id, principal).await?;
         Ok(id)
+    }
+
+    /// Begins a conversation with an id of [`new_id`], so that it can be locked before anybody sees it.
+    ///
+    /// # Errors
+    /// As [`Journal::create`].
+    pub(crate) async fn create_as(&self, id: &str, principal: &str) -> Result<(), AgentError> {
+        let change = Change::Create { principal: principal.to_owned() };
+        self.0.writer.change(id, change).await.map(drop)
     }
 
     /// Appends entries. They are durable, and shown, when this returns; none of them is if it fails.

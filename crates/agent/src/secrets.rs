@@ -251,6 +251,8 @@ mod tests {
         assert_eq!(value["n"], "[secret q1/n]");
         assert_eq!((&value["m"], &value["k"]), (&value["n"], &Value::from(1_234_567)));
         assert_eq!(value["list"][0], r#"{"a":"[secret q1/n]"}"#);
+        secrets.keep("secret/token", "short lived".into());
+        assert_eq!(secrets.refer(r#"{"$secret":"0123456"}"#), r#"{"$secret":{"$secret":"q1/n"}}"#, "it is no name");
         let reference = r#"{"a":{"$secret":"secret/token"},"secret":1}"#;
         assert_eq!(secrets.refer(reference), r#"{"a":{"$secret":"secret/token"},"[secret q1/w]":1}"#);
     }

@@ -143,7 +143,7 @@ metrics! {
     CERTIFICATE_EXPIRY "openskill_certificate_expiry_timestamp_seconds" Gauge ["certificate"] Both
         "When the first certificate of a chain in use ends, in seconds since 1970: `public` for the gateway's addresses, `mesh` for what gateways and workers show each other. Absent without [TLS](tls.md).";
     CERTIFICATE_STALE "openskill_certificate_stale" Gauge ["certificate"] Both
-        "1 while the files of a certificate have something else than what is in use, which cannot be used, such as an expired certificate: `public` or `mesh`. Absent without [TLS](tls.md).";
+        "Whether (1 or 0) the files of a certificate have something else than what is in use, which cannot be used, such as an expired certificate: `public` or `mesh`. Absent without [TLS](tls.md).";
     BUILD "openskill_build_info" Gauge ["version" "process"] Both
         "Always 1. The labels are the version, and `gateway` or `worker`.";
     PROCESS_CPU "process_cpu_seconds_total" Counter [] Both

@@ -149,18 +149,22 @@ const LONGEST_TYPE: usize = 16;
 
 /// The separator after a name and the type of a variable: `password []byte = "x"`, `@password VARCHAR(9) = 'x'`.
 pub(crate) fn after_type(text: &[u8], separator: Separator) -> Option<Separator> {
-    let is_spaced = !separator.is_colon && text[..separator.name_end].ends_with(b" ");
-    let value_start = unwrapped(text, separator.value_start);
-    if !is_spaced || !begins_quoted(text, after_spaces(text, value_start)) {
+    let near = &text[..separator.name_end];
+    if separator.is_colon || !near.ends_with(b" ") {
         return None;
     }
-    let near = &text[..separator.name_end];
     let line = near[near.len() - near.len().min(LONGEST_TYPE)..].trim_ascii_end();
     let length = line.iter().rposition(|byte| *byte == b'(').filter(|_| line.ends_with(b")"));
     let typed = &line[..length.unwrap_or(line.len())];
-    let name = TYPES.of(&typed.to_ascii_lowercase())?;
+    let mut lower = [0; LONGEST_TYPE];
+    let lower = &mut lower[..typed.len()];
+    lower.copy_from_slice(typed);
+    lower.make_ascii_lowercase();
+    let name = TYPES.of(lower)?;
+    let value_start = unwrapped(text, separator.value_start);
     let name_end = near.trim_ascii_end().len() - (line.len() - typed.len()) - name.len();
-    Some(Separator { name_end, value_start, ..separator })
+    let is_string = begins_quoted(text, after_spaces(text, value_start));
+    is_string.then_some(Separator { name_end, value_start, ..separator })
 }
 
 /// How long the type of a variable may be.

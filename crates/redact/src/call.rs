@@ -1,12 +1,12 @@
 //! A name and its value as arguments of a call: `setenv("API_SECRET", "x")`, and `setPassword("x")`. Found at the `(`. Pure.
 
-use crate::classes::{DOT, TOKEN, run_start};
+use crate::classes::{DOT, TOKEN, continues, is, run_start};
 use crate::endings::Endings;
 use crate::judge::secret_part;
 use crate::keys::{Kind, Names, may_matter};
 use crate::known::KnownNames;
 use crate::placeholder::is_state;
-use crate::value::{Value, begins_quoted, value};
+use crate::value::{Value, value};
 use crate::values::looks;
 
 /// How long a name and what stands around it may be.
@@ -29,17 +29,20 @@ static SETTERS: Endings<30> = Endings::new([
 
 /// The value of an argument after the one that names it, or of a call of a named setter: from and to, in the text.
 pub(crate) fn argument(text: &[u8], open: usize, names: &Names, known: &mut KnownNames) -> Option<(usize, usize)> {
-    let mut at = after_spaces(text, open + 1);
+    // Most calls have other arguments.
+    let mut at = match text.get(open + 1)? {
+        b' ' | b'\t' | b'\r' | b'\n' => after_spaces(text, open + 1),
+        _ => open + 1,
+    };
     if !is_string(text, at) {
         return None;
     }
-    let start = run_start(text, open, TOKEN | DOT, FUNCTION);
-    let function = text[start..open].to_ascii_lowercase();
-    if may_matter(&function)
-        && let Some(kind) = known.kind(text, start, open, names).filter(|kind| kind.is_certain())
-    {
-        let method = function.rsplit(|byte| *byte == b'.').next().unwrap_or_default();
-        return secret(text, at, kind, method.starts_with(b"set"));
+    if may_matter(&text[..open]) {
+        let start = run_start(text, open, TOKEN | DOT, FUNCTION);
+        let method = run_start(text, open, TOKEN, FUNCTION);
+        if let Some(kind) = known.kind(text, start, open, names).filter(|kind| kind.is_certain()) {
+            return secret(text, at, kind, continues(text, method, b"set"));
+        }
     }
     for _ in 0..ARGUMENTS {
         let near = &text[..text.len().min(at + NAME)];
@@ -47,18 +50,30 @@ pub(crate) fn argument(text: &[u8], open: usize, names: &Names, known: &mut Know
         at = after_comma(near, name)?;
         let kind = known.kind(text, name.start, name.end, names);
         if let Some(kind) = kind.filter(|kind| kind.is_certain()) {
-            return secret(text, at, kind, SETTERS.of(&function).is_some());
+            let function = &text[run_start(text, open, TOKEN | DOT, FUNCTION)..open];
+            return secret(text, at, kind, SETTERS.of(&function.to_ascii_lowercase()).is_some());
         }
     }
     None
 }
 
+#[inline]
 fn is_string(text: &[u8], at: usize) -> bool {
-    matches!(text.get(at), Some(b'"' | b'\'' | b'`' | b'\\')) || begins_quoted(text, at)
+    matches!(text.get(at), Some(b'"' | b'\'' | b'`' | b'\\'))
 }
 
 /// A string at a place, that is closed.
 fn string(text: &[u8], at: usize) -> Option<Value> {
+    // Most arguments are the only ones, or no names.
+    let is_name = |byte: &u8| {
+        is(*byte, TOKEN | DOT)
+            || matches!(byte, b'"' | b'\'' | b'`' | b'\\' | b' ' | b'/' | b':' | b'[' | b']')
+            || *byte >= 0x80
+    };
+    let end = at + text.get(at..)?.iter().position(|byte| !is_name(byte))?;
+    if text[end] != b',' {
+        return None;
+    }
     value(text, at, false).filter(|it| is_string(text, at) && it.is_quoted && it.next > it.end)
 }
 

@@ -73,7 +73,8 @@ impl Forms {
         }
         let nested = |inner: &str| self.concealed(inner, depth + 1, &|it| Value::from(it.mark.as_str()).to_string());
         let whole = |value: &str| self.secret(value).map(whole);
-        let in_json = if depth < MAX_DEPTH { json::replace(text, &whole, &nested) } else { None };
+        let is_name = |name: &str| self.secrets.iter().any(|it| it.name == name);
+        let in_json = if depth < MAX_DEPTH { json::replace(text, &is_name, &whole, &nested) } else { None };
         in_json.unwrap_or_else(|| self.without(text))
     }
 

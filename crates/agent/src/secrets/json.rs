@@ -6,9 +6,10 @@ use serde_json::value::RawValue;
 use super::KEY;
 
 /// JSON text with values replaced. `whole`: what stands for a string or a number as a whole, as JSON text; `part`: a string
-/// without what must not be in it. None if the text is no JSON object or array.
+/// without what must not be in it; `is_name`: the name in a reference, which stays. None if the text is no JSON object or array.
 pub(super) fn replace(
     text: &str,
+    is_name: &dyn Fn(&str) -> bool,
     whole: &dyn Fn(&str) -> Option<String>,
     part: &dyn Fn(&str) -> String,
 ) -> Option<String> {
@@ -22,10 +23,10 @@ pub(super) fn replace(
         at = token.end;
         let is_key = text[at..].trim_start().starts_with(':');
         let string = written.starts_with('"').then(|| serde_json::from_str::<String>(written).ok()).flatten();
-        // The name in a reference is no secret.
-        let stays = std::mem::replace(&mut is_reference, is_key && string.as_deref() == Some(KEY));
+        let was_reference = std::mem::replace(&mut is_reference, is_key && string.as_deref() == Some(KEY));
         let instead = match string {
-            _ if stays && !is_key => None,
+            _ if is_reference => None,
+            Some(name) if was_reference && is_name(&name) => None,
             Some(string) if is_key => quoted(&string, part),
             Some(string) => whole(&string).or_else(|| quoted(&string, part)),
             None => whole(written),
