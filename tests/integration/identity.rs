@@ -29,7 +29,7 @@ impl Keys {
         keys
     }
 
-    fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.0.path().join("keys.toml")
     }
 
