@@ -17,6 +17,7 @@ use crate::entry::{Entry, Mode, Started};
 use crate::error::{AgentError, Bound, check_text};
 use crate::feed;
 pub use crate::feed::Events;
+pub use crate::input::Input;
 use crate::journal::{Journal, new_id};
 use crate::locks::Locks;
 use crate::provider::Models;
@@ -63,30 +64,6 @@ enum Return {
     ToWork,
     /// It was in memory when the process ended, or is to end: it needs no room of its own.
     Anyway,
-}
-
-/// What a user sends.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Input {
-    /// Begins a turn.
-    Message(v1::UserMessage),
-    /// Answers a question.
-    Answers(v1::UserAnswers),
-    /// Decides about a call.
-    Decision(v1::UserDecision),
-    /// Ends the turn.
-    Cancel,
-}
-
-impl Input {
-    /// The request of a call that it lets go on.
-    fn permits(&self) -> Option<&str> {
-        match self {
-            Self::Answers(it) if !it.declined => Some(&it.request_id),
-            Self::Decision(it) if it.decision() != v1::Decision::Deny => Some(&it.request_id),
-            _ => None,
-        }
-    }
 }
 
 /// An input that was taken.

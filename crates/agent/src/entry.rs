@@ -511,3 +511,15 @@ pub enum End {
     /// The model could not be asked, or the credential that began the turn has ended.
     Failed,
 }
+
+impl From<&ApprovalAsked> for Definition {
+    fn from(it: &ApprovalAsked) -> Self {
+        Self { skill_id: it.skill_id.clone(), version: it.version.clone(), hash: it.definition_hash.clone() }
+    }
+}
+
+impl From<&Calling> for Definition {
+    fn from(it: &Calling) -> Self {
+        Self { skill_id: it.skill_id.clone(), version: it.version.clone(), hash: it.definition_hash.clone() }
+    }
+}

@@ -26,6 +26,7 @@
 
 pub mod agent;
 mod clock;
+mod concealment;
 pub mod config;
 pub mod context;
 mod delegates;
@@ -35,12 +36,14 @@ pub mod error;
 pub mod faces;
 mod feed;
 pub mod hosted;
-pub mod journal;
+pub mod input;
+mod journal;
 mod locks;
 pub mod message;
 pub mod provider;
 pub mod remote;
 pub mod router;
+mod secret_tail;
 mod secrets;
 pub mod skills;
 mod turn;

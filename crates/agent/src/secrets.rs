@@ -1,8 +1,6 @@
 //! Secrets that users gave: in memory only, and by reference everywhere else.
 //!
-//! - `forms`: how a secret may be written; `json`: within JSON; pure
-//! - `entries`: whatever is written to a conversation, without secrets
-//! - `tail`: text that comes in pieces
+//! - `forms`: how a secret may be written; `json`: within JSON; `reference`: what stands for one; pure
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,21 +10,13 @@ use std::time::{Duration, Instant};
 use openskill_identity::shares::Share;
 use serde_json::Value;
 
-use crate::entry::Question;
-
-mod entries;
 mod forms;
 mod json;
-mod tail;
+mod reference;
 
 use forms::Forms;
-pub(crate) use tail::Tail;
-
-/// The key of a reference, as in `{"$secret": "q1/token"}`.
-const KEY: &str = "$secret";
-
-/// The shortest secret that is looked for in other texts. Shorter ones are everywhere.
-const MIN_SOUGHT_BYTES: usize = 4;
+pub(crate) use reference::reference;
+use reference::{KEY, MIN_SOUGHT_BYTES, references};
 
 /// The secrets of one conversation. Lost when the process ends.
 pub(crate) struct Secrets(Mutex<Kept>);
@@ -143,18 +133,13 @@ impl Secrets {
         value.map_or_else(|| self.conceal(json), str::to_owned)
     }
 
-    /// A question without secrets, as users see it.
-    pub(crate) fn conceal_question(&self, question: Question) -> Question {
-        entries::question(question, self)
-    }
-
     /// JSON text with every secret that is a whole string replaced by its reference, and every other mention by a mark.
     pub(crate) fn refer(&self, json: &str) -> String {
         self.kept().forms.refer(json)
     }
 
     /// How many bytes at the end of a text may be the beginning of a secret.
-    fn begun_at_end(&self, text: &str) -> usize {
+    pub(crate) fn begun_at_end(&self, text: &str) -> usize {
         self.kept().forms.begun_at_end(text)
     }
 
@@ -163,33 +148,6 @@ impl Secrets {
         kept.used = Instant::now();
         kept
     }
-}
-
-/// A reference to a secret, as JSON text.
-pub(crate) fn reference(name: &str) -> String {
-    serde_json::json!({ KEY: name }).to_string()
-}
-
-fn mark(name: &str) -> String {
-    format!("[secret {name}]")
-}
-
-/// The references in JSON text: as they are written, and the names.
-fn references(json: &str) -> Vec<(String, String)> {
-    let mut found = Vec::new();
-    for (at, _) in json.match_indices('{') {
-        let rest = &json[at..];
-        let Some(end) = rest.find('}') else { break };
-        let written = &rest[..=end];
-        let Ok(Value::Object(fields)) = serde_json::from_str::<Value>(written) else { continue };
-        if fields.len() == 1
-            && let Some(Value::String(name)) = fields.get(KEY)
-            && !found.iter().any(|(it, _)| it == written)
-        {
-            found.push((written.to_owned(), name.clone()));
-        }
-    }
-    found
 }
 
 #[cfg(test)]

@@ -2,8 +2,6 @@
 
 use openskill_proto::v1::Skill;
 
-use super::{ApprovalAsked, Calling};
-
 /// A skill as it was when somebody decided on a call of it. A decision holds for no other definition.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Definition {
@@ -18,17 +16,5 @@ pub struct Definition {
 impl From<&Skill> for Definition {
     fn from(it: &Skill) -> Self {
         Self { skill_id: it.id.clone(), version: it.version.clone(), hash: it.definition_hash.clone() }
-    }
-}
-
-impl From<&ApprovalAsked> for Definition {
-    fn from(it: &ApprovalAsked) -> Self {
-        Self { skill_id: it.skill_id.clone(), version: it.version.clone(), hash: it.definition_hash.clone() }
-    }
-}
-
-impl From<&Calling> for Definition {
-    fn from(it: &Calling) -> Self {
-        Self { skill_id: it.skill_id.clone(), version: it.version.clone(), hash: it.definition_hash.clone() }
     }
 }

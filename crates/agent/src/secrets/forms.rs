@@ -4,7 +4,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use serde_json::Value;
 
-use super::{json, mark, reference};
+use super::json;
+use super::reference::{MIN_SOUGHT_BYTES, mark, reference};
 
 /// The shortest part of a secret that is looked for. A secret of several lines is often written line by line.
 const MIN_PART_BYTES: usize = 8;
@@ -48,7 +49,7 @@ impl Forms {
     pub(super) fn masked<'a>(secrets: impl Iterator<Item = &'a str>) -> Self {
         let mut forms = Self::default();
         for text in secrets.filter(|it| !it.is_empty()) {
-            if text.len() >= super::MIN_SOUGHT_BYTES {
+            if text.len() >= MIN_SOUGHT_BYTES {
                 forms.all.extend(written(text).into_iter().map(|form| (form, MASK.to_owned())));
             }
             forms.secrets.push(Secret { mark: MASK.to_owned(), name: String::new(), text: text.to_owned() });
@@ -81,7 +82,7 @@ impl Forms {
     /// The secret that a whole string or number is. A number has no leading zeros.
     fn secret(&self, value: &str) -> Option<&Secret> {
         let number = value.strip_suffix(".0").unwrap_or(value);
-        let is_number = number.len() >= super::MIN_SOUGHT_BYTES && number.bytes().all(|it| it.is_ascii_digit());
+        let is_number = number.len() >= MIN_SOUGHT_BYTES && number.bytes().all(|it| it.is_ascii_digit());
         let is = |it: &&Secret| it.text == value || is_number && it.text.trim_start_matches('0') == number;
         self.secrets.iter().find(is)
     }
@@ -109,7 +110,7 @@ impl Forms {
         let unmarked = self.secrets.iter().fold(unescaped, |text, it| text.replace(&it.mark, ""));
         let spaced = unmarked.replace('+', " ");
         let is_in = |it: &&Secret| unmarked.contains(&it.text) || spaced.contains(&it.text);
-        let hidden = self.secrets.iter().filter(|it| it.text.len() >= super::MIN_SOUGHT_BYTES).find(is_in);
+        let hidden = self.secrets.iter().filter(|it| it.text.len() >= MIN_SOUGHT_BYTES).find(is_in);
         hidden.map_or(out, |it| it.mark.clone())
     }
 
@@ -137,7 +138,7 @@ fn written(secret: &str) -> Vec<String> {
     forms.extend(base64(secret.as_bytes()));
     let hex: String = secret.bytes().map(|it| format!("{it:02x}")).collect();
     forms.extend([hex.to_uppercase(), hex]);
-    forms.retain(|it| it.len() >= super::MIN_SOUGHT_BYTES);
+    forms.retain(|it| it.len() >= MIN_SOUGHT_BYTES);
     forms.sort();
     forms.dedup();
     forms

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::KEY;
+use super::reference::KEY;
 
 /// JSON text with values replaced. `whole`: what stands for a string or a number as a whole, as JSON text; `part`: a string
 /// without what must not be in it; `is_name`: the name in a reference, which stays. None if the text is no JSON object or array.

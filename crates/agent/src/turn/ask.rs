@@ -15,7 +15,7 @@ use crate::error::AgentError;
 use crate::message::Message;
 use crate::provider::{Model, ModelError, Reply, Request, Stop};
 use crate::router::route;
-use crate::secrets::Tail;
+use crate::secret_tail::Tail;
 
 /// How often a request is made before its failure counts.
 const ATTEMPTS: u32 = 3;

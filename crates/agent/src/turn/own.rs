@@ -10,6 +10,7 @@ use serde_json::json;
 use super::Turn;
 use super::settle::failed;
 use crate::clock::now_us;
+use crate::concealment;
 use crate::context::own_tools::{OwnTool, questions};
 use crate::context::result::part;
 use crate::entry::{Answered, Asked, Called, Calling, Entry, Outcome, Question, ReplyCall};
@@ -101,7 +102,7 @@ impl Turn {
             return Ok(None);
         }
         let message = &self.secrets.conceal(message);
-        let questions: Vec<_> = questions.into_iter().map(|it| self.secrets.conceal_question(it)).collect();
+        let questions: Vec<_> = questions.into_iter().map(|it| concealment::question(it, &self.secrets)).collect();
         let standing = self.standing_question(call_id, message, &questions);
         let (request_id, at) = match standing {
             Some(standing) => standing,

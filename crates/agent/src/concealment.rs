@@ -1,10 +1,10 @@
 //! The one gate that everything passes which is written to a conversation: from here on there is no secret in it.
 
-use super::Secrets;
 use crate::entry::{
     Answer, Answered, ApprovalAsked, ApprovalDecided, Asked, Called, Calling, Ended, Entry, Outcome, Question,
     Repaired, Replied, ReplyCall, Routing, Started, Summarized,
 };
+use crate::secrets::Secrets;
 
 impl Entry {
     /// The entry without secrets. Ids stay: others refer to them.
@@ -68,7 +68,7 @@ fn repairs(all: Vec<Repaired>, secrets: &Secrets) -> Vec<Repaired> {
 }
 
 /// A question without secrets. Its answers name it by its id, and its options by their text.
-pub(super) fn question(it: Question, secrets: &Secrets) -> Question {
+pub(crate) fn question(it: Question, secrets: &Secrets) -> Question {
     let options = it.options.iter().map(|it| secrets.conceal(it)).collect();
     Question { text: secrets.conceal(&it.text), options, ..it }
 }

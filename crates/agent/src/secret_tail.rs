@@ -1,6 +1,6 @@
 //! Text that comes in pieces, without secrets: one may be split over several.
 
-use super::Secrets;
+use crate::secrets::Secrets;
 
 /// What is held back of a text, since a secret may begin there.
 #[derive(Debug, Default)]
