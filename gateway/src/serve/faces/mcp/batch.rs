@@ -133,7 +133,7 @@ mod tests {
         let pool = Pool::new(1 << 30);
         let (response, begun) = respond(&pool, 64, 1 << 20).await;
         assert!(begun.load(Ordering::Relaxed) <= 2 * AT_A_TIME && pool.used() >= 1 << 20);
-        assert!(pool.used() <= 2 * AT_A_TIME << 20, "{}", pool.used());
+        assert!(pool.used() <= (2 * AT_A_TIME) << 20, "{}", pool.used());
         let all: serde_json::Value =
             serde_json::from_slice(&response.into_body().collect().await.unwrap().to_bytes()).unwrap();
         assert_eq!(all.as_array().unwrap().len(), 64);
