@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use super::approval::{Need, need};
 use super::own::request_id;
 use super::ready::{Ready, Wanted};
-use super::settle::{failed, lost, over_limit};
+use super::settle::{failed, forbidden, lost, over_limit};
 use super::user::denied;
 use super::{Course, Turn};
 use crate::clock::now_us;
@@ -331,10 +331,6 @@ impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.0.hands().running -= 1;
     }
-}
-
-pub(super) fn forbidden(message: &str) -> Outcome {
-    Outcome::failure(ErrorCode::PermissionDenied, message)
 }
 
 fn nobody_to_ask(reason: &str) -> String {

@@ -3,7 +3,7 @@
 use openskill_proto::v1::{self, ArgumentPolicy, ErrorCode};
 
 use super::Turn;
-use super::call::forbidden;
+use super::settle::forbidden;
 use crate::context::result::resolve;
 use crate::entry::{Definition, Outcome, Question, QuestionKind, Repaired, ReplyCall};
 use crate::error::AgentError;

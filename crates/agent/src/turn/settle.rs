@@ -131,6 +131,11 @@ fn is_same(one: &Calling, other: &Calling) -> bool {
     Definition::from(one) == other.into()
 }
 
+/// The outcome of a call that may not run.
+pub(super) fn forbidden(message: &str) -> Outcome {
+    Outcome::failure(ErrorCode::PermissionDenied, message)
+}
+
 /// A call that has its result without running.
 pub(super) fn failed(call: &ReplyCall, skill_id: &str, outcome: Outcome) -> Called {
     Called {

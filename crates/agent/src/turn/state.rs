@@ -8,12 +8,11 @@ use std::time::Duration;
 use openskill_proto::v1::{self, ErrorCode};
 
 use crate::entry::{
-    ApprovalDecided, Called, Calling, Decided, Definition, Entry, Mode, Replied, ReplyCall, Stamped, Used,
+    ApprovalAsked, ApprovalDecided, Called, Calling, Decided, Definition, Entry, Mode, Replied, ReplyCall, Stamped,
+    Used,
 };
 
 mod lookup;
-
-pub(crate) use lookup::Course;
 
 /// How often in a row a skill may fail with the same error before the turn calls nothing more.
 const EQUAL_ERRORS: u32 = 3;
@@ -54,6 +53,17 @@ struct Row {
     /// The call that ran.
     first: String,
     count: u32,
+}
+
+/// How far a call has come.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Course<'a> {
+    /// Nothing is decided: the model's arguments count.
+    New,
+    /// The user was asked about it, and decided if there is a decision.
+    Asked(&'a ApprovalAsked, Option<&'a ApprovalDecided>),
+    /// It began, with arguments that were decided on.
+    Began(&'a Calling),
 }
 
 /// What the turn does next.

@@ -1,21 +1,10 @@
 //! What the state says of one thing: a call, a request, the turn.
 
-use super::State;
+use super::{Course, State};
 use crate::entry::{
     Answered, ApprovalAsked, ApprovalDecided, Asked, Called, Calling, Definition, Entry, Replied, Stamped, Started,
     Used,
 };
-
-/// How far a call has come.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Course<'a> {
-    /// Nothing is decided: the model's arguments count.
-    New,
-    /// The user was asked about it, and decided if there is a decision.
-    Asked(&'a ApprovalAsked, Option<&'a ApprovalDecided>),
-    /// It began, with arguments that were decided on.
-    Began(&'a Calling),
-}
 
 impl State {
     /// The current turn's beginning.
