@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use futures_util::StreamExt as _;
+use openskill_proto::v1::InvokeRequest;
 use openskill_redact::testing::{Finder, Planted, Random, innocent, planted};
 use openskill_tests::backend::Backend;
 use openskill_tests::folder::Folder;
@@ -165,6 +166,26 @@ async fn planted_secrets_are_everywhere_if_redaction_is_off() {
     for sort in ["the gateway's metrics", "the worker's metrics", "exported metrics"] {
         assert_eq!(outputs.found_in(&finder, sort), 0, "{sort} has nothing that others wrote");
     }
+}
+
+/// No form gives them away: the caller says what is secret.
+#[tokio::test]
+async fn what_a_skill_says_is_not_logged_if_its_caller_names_a_secret() {
+    const SECRET: &str = "zebra-fandango";
+    let mut watched = Watched::start(&[("OPENSKILL_LOG_FORMAT", "json")]).await;
+    for (skill, input) in [
+        ("tells", json!({ "text": SECRET, "how": "stderr" })),
+        ("tells", json!({ "text": SECRET, "how": "exception" })),
+        ("nowhere", json!({ "text": SECRET })),
+    ] {
+        let call = request(skill, input);
+        watched.system.invoke(InvokeRequest { secret_values: vec![SECRET.to_owned()], ..call.clone() }).await;
+        watched.system.invoke(InvokeRequest { arguments: call.arguments, ..request(skill, json!({})) }).await;
+    }
+    let log = watched.log().await;
+    let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let wrote = lines.filter(|it| it["message"] == "the skill wrote to stderr").count();
+    assert_eq!((wrote, log.matches(SECRET).count()), (4, 2), "{log}");
 }
 
 #[tokio::test]

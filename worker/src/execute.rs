@@ -189,6 +189,7 @@ async fn run(
         session_id: request.session_id,
         principal: request.principal,
         trace_id: request.trace_id,
+        has_secrets: request.has_secrets,
         traceparent: served.run(&entry.manifest, trace.traceparent),
         tracestate: trace.tracestate,
         trace: served.trace.clone(),
@@ -196,11 +197,11 @@ async fn run(
         events: events.clone(),
         slot,
     };
-    let trace_id = invocation.trace_id.clone();
+    let (trace_id, has_secrets) = (invocation.trace_id.clone(), invocation.has_secrets);
     let open = events.open_call();
     let raw = ended(worker, runner, invocation).await;
     drop(open);
-    log_stderr(&raw, &trace_id, &entry.manifest.id);
+    log_stderr(&raw, &trace_id, &entry.manifest.id, has_secrets);
     let judged = As { with_stderr: worker.config.debug, networkless: is_networkless(&entry.manifest) };
     let manifest = Arc::clone(&entry.manifest);
     let normalized = off_shard(raw.bytes() > LIGHT_BYTES, move || match manifest.how.printed() {
@@ -258,13 +259,14 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// A skill's stderr is for the log alone, and its text only at level DEBUG: it may hold anything that the skill was given.
-fn log_stderr(raw: &RawOutput, trace_id: &str, skill_id: &str) {
+/// A skill's stderr is for the log alone, and its text only at level DEBUG, if the skill was given no secrets: it may hold anything
+/// that the skill was given.
+fn log_stderr(raw: &RawOutput, trace_id: &str, skill_id: &str, has_secrets: bool) {
     if let RawOutput::Process { stderr, exit, .. } = raw
         && !stderr.is_empty()
     {
         tracing::info!(trace_id, skill_id, ?exit, stderr_bytes = stderr.len(), "the skill wrote to stderr");
-        if tracing::enabled!(tracing::Level::DEBUG) {
+        if !has_secrets && tracing::enabled!(tracing::Level::DEBUG) {
             let stderr = String::from_utf8_lossy(stderr);
             tracing::debug!(trace_id, skill_id, stderr = stderr.trim_end(), "stderr of the skill");
         }

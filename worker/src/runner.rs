@@ -137,6 +137,8 @@ pub struct Invocation {
     pub principal: String,
     /// The `X-Trace-Id`.
     pub trace_id: String,
+    /// Whether the arguments may hold secrets. Nothing that the run says is logged then.
+    pub has_secrets: bool,
     /// The W3C trace context to hand to the skill.
     pub traceparent: String,
     /// The W3C vendor state to hand to the skill; may be empty.

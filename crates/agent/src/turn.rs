@@ -58,10 +58,10 @@ use spans::TurnSpans;
 pub(crate) use state::{Course, Next, State};
 
 /// How long a turn that waits for its user stays in memory.
-const PARK_AFTER: Duration = Duration::from_secs(60);
+const PARK_AFTER: Duration = if cfg!(test) { Duration::from_millis(100) } else { Duration::from_secs(60) };
 
 /// How long a turn that goes on after a restart waits for skills.
-const RESTART_PATIENCE: Duration = Duration::from_secs(15);
+const RESTART_PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 15 });
 
 /// How often it looks meanwhile whether its credential is known again.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);

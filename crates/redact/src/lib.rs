@@ -37,7 +37,6 @@ mod rules;
 mod scan;
 mod span;
 mod stream;
-#[cfg(feature = "generator")]
 pub mod testing;
 mod value;
 mod values;

@@ -1,6 +1,6 @@
 //! What tests redact: secrets of many shapes, planted in many places; innocent text; and text that is made to be slow.
 //!
-//! Everything is generated from a seed: the same seed gives the same text. Behind the feature `generator`.
+//! Everything is generated from a seed: the same seed gives the same text.
 
 mod finder;
 mod hostile;

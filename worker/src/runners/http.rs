@@ -250,7 +250,9 @@ fn log_unanswered(invocation: &Invocation, error: &transport::SendError, told: &
     let (trace_id, skill_id) = (&invocation.trace_id, &invocation.manifest.id);
     let io = cause::cause::<std::io::Error>(error).map(std::io::Error::kind);
     tracing::info!(trace_id, skill_id, error.code = told.code().as_str_name(), ?io, "a skill's request failed");
-    tracing::debug!(trace_id, skill_id, ?error, "why a skill's request failed");
+    if !invocation.has_secrets {
+        tracing::debug!(trace_id, skill_id, ?error, "why a skill's request failed");
+    }
 }
 
 #[cfg(test)]

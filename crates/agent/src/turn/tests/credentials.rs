@@ -76,10 +76,6 @@ async fn after_a_restart_a_turn_waits_a_while_until_its_token_is_shown_again() {
         let mut events = scene.agent.events("ada", &id, 0, true).await.unwrap();
         if is_shown {
             set(&scene, "token", Validity::Valid);
-        } else {
-            tokio::time::pause();
-            tokio::time::sleep(Duration::from_secs(60)).await;
-            tokio::time::resume();
         }
         let end = done(&until(&mut events, |it| matches!(it, Event::Done(_))).await);
         assert_eq!(end.end(), if is_shown { TurnEnd::Completed } else { TurnEnd::Failed });

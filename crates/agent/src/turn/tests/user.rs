@@ -54,9 +54,7 @@ async fn a_turn_that_waits_for_long_leaves_the_memory_and_goes_on_when_it_is_dec
     let scene = wipes(r#"{"a":1}"#).await;
     let mut accepted = scene.begin().await;
     let (_, request_id) = waits(&mut accepted.events).await;
-    tokio::time::pause();
-    tokio::time::sleep(std::time::Duration::from_secs(600)).await;
-    tokio::time::resume();
+    tokio::time::sleep(2 * super::super::PARK_AFTER).await;
     decide(&scene, &accepted, decision(&request_id, Decision::Allow)).await.unwrap();
     let events = until(&mut accepted.events, |it| matches!(it, Event::Done(_))).await;
     assert_eq!((done(&events).end(), scene.skills.runs("wipe")), (TurnEnd::Completed, 1));

@@ -1,6 +1,6 @@
 //! Arguments that are refused in calls that are allowed. A filter sees registers, and not the memory they point to.
 
-use super::profile::errno::{DONE, EACCES, ENOMEM, EOPNOTSUPP, EPERM};
+use super::profile::errno::{DONE, EACCES, EINVAL, ENOMEM, EOPNOTSUPP, EPERM};
 use super::profile::{Makes, Owner, Profile};
 use crate::manifest::Network;
 use crate::process::jail::numbers as n;
@@ -127,10 +127,11 @@ fn system(rules: &mut Rules, makes: Makes) {
     }
 }
 
-/// Pages that the machine keeps apart, which neither a control group nor a look at processes counts: there are none left.
+/// Pages that the machine keeps apart, which neither a control group nor a look at processes counts: there are none left, and
+/// no files of them. Chromium tries all flags of memfd_create(2) at once, and expects no other error.
 fn huge_pages(rules: &mut Rules) {
     rules.refuse_if(ENOMEM, n::MMAP, &[Test::Bits(3, MAP_HUGETLB, MAP_HUGETLB)]);
-    rules.refuse_if(ENOMEM, n::MEMFD_CREATE, &[Test::Bits(1, MFD_HUGETLB, MFD_HUGETLB)]);
+    rules.refuse_if(EINVAL, n::MEMFD_CREATE, &[Test::Bits(1, MFD_HUGETLB, MFD_HUGETLB)]);
 }
 
 /// Memory that looking at processes does not show: mappings that several processes share, which stay as long as one of them
