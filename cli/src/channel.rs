@@ -4,7 +4,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::header::AUTHORIZATION;
-use http::{HeaderMap, HeaderValue, Request, Response};
+use http::uri::InvalidUri;
+use http::{HeaderMap, HeaderValue, Request, Response, Uri};
 use openskill_net::dial::Dial;
 use tonic::body::Body;
 use tonic::transport::{self, Endpoint};
@@ -27,13 +28,27 @@ impl Channel {
     /// # Errors
     /// There is no gateway, it cannot be trusted, or a file of the settings cannot be used.
     pub(crate) async fn connect(settings: &Settings, timeout: Duration) -> Result<Self, Failure> {
-        let (url, dial) = (&settings.base_url, dial(settings)?);
-        let failed = |error: transport::Error| unreachable(url, &error);
-        let endpoint = Endpoint::from_shared(url.clone()).map_err(failed)?.connect_timeout(timeout);
+        let dial = dial(settings)?;
+        let endpoint = endpoint(&settings.base_url)?.connect_timeout(timeout);
         let authorization = settings.access.authorization()?;
-        let inner = endpoint.connect_with_connector(dial).await.map_err(failed)?;
+        let connected = endpoint.connect_with_connector(dial).await;
+        let inner = connected.map_err(|error| unreachable(&settings.base_url, &error))?;
         Ok(Self { inner, authorization, headers: settings.access.headers.clone() })
     }
+}
+
+/// The gateway at a URL. Only its requests have the scheme `https`: a channel that connects to such an address wants to do TLS
+/// itself, and [`Dial`] does.
+///
+/// # Errors
+/// It is no URL of a gateway.
+pub(crate) fn endpoint(url: &str) -> Result<Endpoint, Failure> {
+    let invalid = |reason: String| Failure::Gateway { url: url.to_owned(), reason };
+    let origin: Uri = url.parse().map_err(|error: InvalidUri| invalid(error.to_string()))?;
+    let host = origin.host().ok_or_else(|| invalid("has no host".to_owned()))?;
+    let port = origin.port_u16().unwrap_or(if origin.scheme_str() == Some("https") { 443 } else { 80 });
+    let address = Endpoint::from_shared(format!("http://{host}:{port}")).map_err(|error| invalid(error.to_string()))?;
+    Ok(address.origin(origin))
 }
 
 /// How connections to the gateway are made.

@@ -1,6 +1,7 @@
 //! HTTP/1.1 requests, one connection each, valid or as raw bytes.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request};
@@ -9,6 +10,9 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+
+/// The longest that an answer may take, on any machine.
+const ANSWERED: Duration = Duration::from_secs(180);
 
 #[derive(Debug)]
 pub struct Answer {
@@ -42,14 +46,18 @@ pub async fn send(
     let stream = TcpStream::connect(address).await.unwrap();
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);
-    let mut request = Request::builder().method(method).uri(path).header("host", address.to_string());
+    let mut request = Request::builder().method(&method).uri(path).header("host", address.to_string());
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    let response = sender.send_request(request.body(Full::new(body.into())).unwrap()).await.unwrap();
-    let (parts, body) = response.into_parts();
-    let body = body.collect().await.unwrap().to_bytes();
-    Answer { status: parts.status.as_u16(), headers: parts.headers, body }
+    let answer = async {
+        let response = sender.send_request(request.body(Full::new(body.into())).unwrap()).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        Answer { status: parts.status.as_u16(), headers: parts.headers, body }
+    };
+    // A test that waits forever would keep all others from ending.
+    tokio::time::timeout(ANSWERED, answer).await.unwrap_or_else(|_| panic!("no answer to {method} {path}"))
 }
 
 /// What a gateway or a worker answers to a scrape.

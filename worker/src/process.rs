@@ -22,6 +22,7 @@
 //! - [`forkserver`]: a process that forks one for each call
 //! - [`supervise`]: the supervisor itself
 //! - [`mod@run`]: one whole run: input in, output out, within bounds
+//! - [`given_secrets`]: whether what a process writes may be logged
 //! - [`protocol`], [`packet`]: the messages, and how they are framed
 //! - [`sockets`]: what skills can't send over them
 //! - [`tree`]: who descends from whom
@@ -29,6 +30,7 @@
 
 pub(crate) mod bounds;
 pub(crate) mod forkserver;
+pub(crate) mod given_secrets;
 pub mod jail;
 pub(crate) mod launch;
 mod packet;

@@ -10,7 +10,7 @@ use openskill_agent::remote::Remote;
 
 use tonic::transport::Endpoint;
 
-use crate::channel::dial;
+use crate::channel::{dial, endpoint};
 use crate::exit::Failure;
 use crate::settings::{Raw, Settings, Store, names};
 
@@ -26,8 +26,7 @@ pub(crate) fn run(settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
         let Some(listener) = listener else { return Ok(()) };
         let address = listener.local_addr().unwrap_or(address);
         let connect = |endpoint: Endpoint| endpoint.connect_with_connector_lazy(dial);
-        let skills = Remote::new(&settings.base_url, authorization, connect)
-            .map_err(|error| Failure::Gateway { url: settings.base_url.clone(), reason: error.to_string() })?;
+        let skills = Remote::new(endpoint(&settings.base_url)?, authorization, connect);
         tracing::info!(%address, gateway = settings.base_url, "agent listening");
         let config = super::gateway_config(settings, tracer, None, None);
         let config = openskill_gateway::Config { tls, identity, ..config };

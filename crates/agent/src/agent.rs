@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use openskill_identity::shares::{Pool, Share};
 use openskill_proto::v1;
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, mpsc};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -44,6 +44,8 @@ struct Inner {
     places: Pool,
     memory: Pool,
     secret_bytes: Pool,
+    /// Held by the one turn that came back to end although there was no room.
+    ending: Arc<AsyncMutex<()>>,
 }
 
 struct Running {
@@ -55,6 +57,8 @@ struct Running {
 struct Room {
     place: Share,
     memory: Share,
+    /// Held if there was no room, and the turn is to end.
+    ending: Option<OwnedMutexGuard<()>>,
 }
 
 /// Why a turn comes back into memory.
@@ -62,8 +66,10 @@ struct Room {
 enum Return {
     /// It has something to do, if there is room.
     ToWork,
-    /// It was in memory when the process ended, or is to end: it needs no room of its own.
+    /// It was in memory when the process ended, or just before: it needs no room of its own.
     Anyway,
+    /// It is to end. If there is no room, such turns come back one at a time.
+    ToEnd,
 }
 
 /// An input that was taken.
@@ -108,6 +114,7 @@ impl Agent {
             locks: Locks::default(),
             memory: Pool::new(TURN_MEMORY_BYTES),
             secret_bytes: Pool::new(SECRET_BYTES),
+            ending: Arc::default(),
         }));
         agent.recover().await?;
         Ok(agent)
@@ -279,7 +286,16 @@ impl Agent {
         let places = self.0.shared.config.max_turns;
         let place = self.0.places.take(principal, 1).ok_or(AgentError::TooManyTurns(places))?;
         let memory = self.0.memory.take(principal, turn_bytes(bytes)).ok_or(AgentError::Full(Bound::Memory))?;
-        Ok(Room { place, memory })
+        Ok(Room { place, memory, ending: None })
+    }
+
+    /// Room for a turn that comes back although there is none.
+    async fn room_beyond(&self, principal: &str, bytes: usize, why: Return) -> Room {
+        let ending = if why == Return::ToEnd { Some(Arc::clone(&self.0.ending).lock_owned().await) } else { None };
+        let mut room = Room { place: self.0.places.share(principal), memory: self.0.memory.share(principal), ending };
+        room.place.count(1);
+        room.memory.count(turn_bytes(bytes));
+        room
     }
 
     /// The beginning of a turn, with what the message leaves open resolved.
@@ -333,7 +349,7 @@ impl Agent {
     /// Ends a turn, and returns when it has ended: by this, or by itself.
     async fn cancel(&self, principal: &str, conversation: &str) -> Result<(), AgentError> {
         // One that was about to leave the memory has to come back first.
-        while let Some(turn) = self.resume(principal, conversation, Return::Anyway).await? {
+        while let Some(turn) = self.resume(principal, conversation, Return::ToEnd).await? {
             turn.cancel();
             turn.left().await;
             if self.0.shared.shutdown.is_cancelled() {
@@ -354,14 +370,9 @@ impl Agent {
             return Ok(Some(turn));
         }
         let bytes = self.journal().bytes(principal, conversation).await?;
-        let room = match (self.room(principal, bytes), why) {
-            (Err(_), Return::Anyway) => {
-                let mut room = Room { place: self.0.places.share(principal), memory: self.0.memory.share(principal) };
-                room.place.count(1);
-                room.memory.count(turn_bytes(bytes));
-                room
-            }
-            (room, _) => room?,
+        let room = match self.room(principal, bytes) {
+            Err(_) if why != Return::ToWork => self.room_beyond(principal, bytes, why).await,
+            room => room?,
         };
         let state = self.journal().fold(conversation, State::of).await?;
         if state.is_over() {
@@ -373,7 +384,7 @@ impl Agent {
     fn spawn(&self, principal: &str, conversation: &str, state: State, room: Room, is_resumed: bool) -> Arc<Turn> {
         let secrets = self.secrets_of(principal, conversation);
         let (shared, id) = (Arc::clone(&self.0.shared), conversation.to_owned());
-        let Room { place, memory } = room;
+        let Room { place, memory, ending } = room;
         let turn = Arc::new(Turn::new(shared, id, (principal.to_owned(), None), secrets, (state, memory), is_resumed));
         let (runs, inner) = (Arc::clone(&turn), Arc::downgrade(&self.0));
         let task = tokio::spawn(async move {
@@ -382,6 +393,8 @@ impl Agent {
             if let Some(inner) = inner.upgrade() {
                 Self(inner).forget(&runs);
             }
+            drop(runs);
+            drop(ending);
         });
         self.turns().insert(conversation.to_owned(), Running { turn: Arc::clone(&turn), task });
         turn
@@ -406,6 +419,12 @@ impl Agent {
 
     async fn feed(&self, conversation: &str, after: u64) -> Result<Events, AgentError> {
         feed::follow(self.journal().clone(), conversation, after).await
+    }
+
+    /// How many turns are in memory.
+    #[cfg(test)]
+    pub(crate) fn turns_in_memory(&self) -> usize {
+        self.turns().len()
     }
 
     fn turns(&self) -> MutexGuard<'_, HashMap<String, Running>> {

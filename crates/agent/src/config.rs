@@ -37,6 +37,8 @@ pub struct AgentConfig {
     pub question_lifetime: Duration,
     /// How long a conversation is kept after it was used last.
     pub conversation_lifetime: Duration,
+    /// How long a turn that goes on after a restart waits for its credential and its skills.
+    pub restart_patience: Duration,
     /// How many turns run at once.
     pub max_turns: usize,
     /// Whether calls that the model writes as plain text count.
@@ -119,6 +121,7 @@ impl Default for AgentConfig {
             max_tools: 30,
             question_lifetime: Duration::from_secs(24 * 3600),
             conversation_lifetime: Duration::from_secs(30 * 24 * 3600),
+            restart_patience: Duration::from_secs(15),
             max_turns: 1000,
             text_calls: false,
             prices: Vec::new(),

@@ -16,8 +16,12 @@ pub enum AgentError {
     /// The credential of the request has ended.
     #[error("the key or token of this request was revoked or has expired: send it again with a valid one")]
     Revoked,
-    /// The decision or answer is for a call that the credential of the request does not allow.
-    #[error("the key or token of this request may not call that skill: decide with one that may")]
+    /// The decision or answer is for a call that the credential of the request does not allow, or answers the agent's own
+    /// question, and another credential began the turn.
+    #[error(
+        "the key or token of this request may not decide that: use one that may call the skill or, for a question of the \
+         agent itself, the one that began the turn"
+    )]
     Forbidden,
     /// A turn runs.
     #[error("a turn of this conversation runs: wait for its `done`, or cancel it")]

@@ -197,13 +197,15 @@ fn no_thread(error: &std::io::Error) -> AgentError {
 
 #[cfg(test)]
 mod tests {
+    use tonic::transport::Endpoint;
+
     use super::*;
     use crate::remote::Remote;
 
     #[tokio::test]
     async fn its_thread_gives_way_to_those_that_serve_calls() {
         let setup = Setup { config: AgentConfig::default(), models: Models::none(), or_memory: false };
-        let skills = Arc::new(Remote::new("http://127.0.0.1:1", None, |it| it.connect_lazy()).unwrap());
+        let skills = Arc::new(Remote::new(Endpoint::from_static("http://127.0.0.1:1"), None, |it| it.connect_lazy()));
         let hosted = Hosted::start(setup, skills).await.unwrap();
         let priority = || rustix::process::getpriority_process(None).unwrap();
         let there = hosted.runtime.spawn(async move { priority() }).await.unwrap();

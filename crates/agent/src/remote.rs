@@ -37,24 +37,20 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// The gateway at this URL. `authorization`: the header that says who the agent is, if the gateway asks for keys.
+    /// The gateway at this endpoint. `authorization`: the header that says who the agent is, if the gateway asks for keys.
     /// `connect`: makes a channel that connects when it has to.
-    ///
-    /// # Errors
-    /// The URL is none.
     pub fn new(
-        url: &str,
+        endpoint: Endpoint,
         authorization: Option<HeaderValue>,
         connect: impl FnOnce(Endpoint) -> Channel,
-    ) -> Result<Self, Unreachable> {
-        let endpoint = Endpoint::from_shared(url.to_owned()).map_err(|error| Unreachable(error.to_string()))?;
+    ) -> Self {
         let endpoint = endpoint
             .connect_timeout(CONNECT_TIMEOUT)
             .http2_keep_alive_interval(KEEP_ALIVE.0)
             .keep_alive_timeout(KEEP_ALIVE.1);
         let channel = connect(endpoint);
         let client = SkillServiceClient::new(channel).max_decoding_message_size(3 * MAX_RESULT_BYTES);
-        Ok(Self { client, authorization })
+        Self { client, authorization }
     }
 
     async fn run(
@@ -230,7 +226,7 @@ mod tests {
     async fn a_gateway_that_is_not_there_has_run_nothing() {
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         for host in [format!("127.0.0.1:{port}"), "gateway.invalid:1".to_owned()] {
-            let remote = Remote::new(&format!("http://{host}"), None, |it| it.connect_lazy()).unwrap();
+            let remote = Remote::new(format!("http://{host}").parse().unwrap(), None, |it| it.connect_lazy());
             let caller = Caller::default();
             assert!(remote.list(&caller).await.is_err());
             let result = remote.invoke(&caller, InvokeRequest::default(), &mut |_| {}).await;

@@ -2,7 +2,7 @@
 //!
 //! - `forms`: how a secret may be written; `json`: within JSON; `reference`: what stands for one; pure
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -69,8 +69,10 @@ impl Secrets {
     pub(crate) fn keep(&self, name: &str, text: String) -> Option<String> {
         let mut kept = self.kept();
         // With the forms it takes some times its length.
-        let bytes = 16 * text.len() + name.len();
-        if kept.share.as_mut().is_some_and(|it| !it.grow(bytes)) {
+        let bytes = |text: &String| 16 * text.len() + name.len();
+        // One that is given again takes the place of the earlier one.
+        let (before, after) = (kept.texts.get(name).map_or(0, bytes), bytes(&text));
+        if kept.share.as_mut().is_some_and(|it| !it.resize(it.amount() - before + after)) {
             return None;
         }
         kept.texts.insert(name.to_owned(), text);
@@ -111,14 +113,18 @@ impl Secrets {
         }
         let Ok(Value::Object(_)) = serde_json::from_str(json) else { return Ok(json.to_owned()) };
         let kept = self.kept();
-        let (mut revealed, mut missing) = (json.to_owned(), Vec::new());
-        for (written, name) in references(json) {
-            match kept.texts.get(&name) {
-                Some(text) => revealed = revealed.replace(&written, &Value::from(text.as_str()).to_string()),
-                None => missing.push(name),
-            }
+        let (mut revealed, mut at, mut missing) = (String::with_capacity(json.len()), 0, BTreeSet::new());
+        for (place, name) in references(json) {
+            let Some(text) = kept.texts.get(&name) else {
+                missing.insert(name);
+                continue;
+            };
+            revealed.push_str(&json[at..place.start]);
+            revealed.push_str(&Value::from(text.as_str()).to_string());
+            at = place.end;
         }
-        if missing.is_empty() { Ok(revealed) } else { Err(Missing(missing)) }
+        revealed.push_str(&json[at..]);
+        if missing.is_empty() { Ok(revealed) } else { Err(Missing(missing.into_iter().collect())) }
     }
 
     /// Text, JSON or not, with every secret replaced by a mark, however it is written. JSON stays JSON.
@@ -171,6 +177,22 @@ mod tests {
     }
 
     #[test]
+    fn references_are_found_in_one_pass_however_many_braces_and_ways_of_writing_there_are() {
+        let secrets = Secrets::default();
+        secrets.keep("q1/a", "1".into());
+        let braces = format!(r#"{{"$secret":"{}"}}"#, "{".repeat(4 << 20));
+        assert!(secrets.reveal(&braces).is_ok_and(|it| it == braces) && !secrets.are_in(&braces));
+        let written = |name: &str, n: usize| format!("{{\"$secret\":{:n$}\"{name}\"}}", "");
+        let listed =
+            |name: &str| format!(r#"{{"a":[{}]}}"#, (0..900).map(|n| written(name, n)).collect::<Vec<_>>().join(","));
+        let revealed = format!(r#"{{"a":[{}]}}"#, vec![r#""1""#; 900].join(","));
+        assert_eq!(secrets.reveal(&listed("q1/a")), Ok(revealed));
+        assert_eq!(secrets.reveal(&listed("q1/b")), Err(Missing(vec!["q1/b".into()])));
+        let long = format!(r#"{{"$secret":"{}"}}"#, "n".repeat(2000));
+        assert_eq!(secrets.reveal(&long), Ok(long.clone()), "no name is that long");
+    }
+
+    #[test]
     fn a_secret_is_concealed_within_other_text_and_escaped() {
         let secrets = Secrets::default();
         secrets.keep("q1/a", "line\nbreak".into());
@@ -220,6 +242,11 @@ mod tests {
         let pool = openskill_identity::shares::Pool::new(1000);
         let secrets = Secrets::within_share(pool.share("ada"));
         assert!(secrets.keep("q1/a", "x".repeat(10)).is_some() && secrets.keep("q1/b", "x".repeat(100)).is_none());
+        let used = pool.used();
+        for length in [40, 1, 10] {
+            assert!(secrets.keep("q1/a", "x".repeat(length)).is_some(), "it is given again");
+        }
+        assert_eq!(pool.used(), used);
         drop(secrets);
         assert_eq!(pool.used(), 0);
     }

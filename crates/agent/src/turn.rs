@@ -60,9 +60,6 @@ pub(crate) use state::{Course, Next, State};
 /// How long a turn that waits for its user stays in memory.
 const PARK_AFTER: Duration = if cfg!(test) { Duration::from_millis(100) } else { Duration::from_secs(60) };
 
-/// How long a turn that goes on after a restart waits for skills.
-const RESTART_PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 15 });
-
 /// How often it looks meanwhile whether its credential is known again.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
@@ -150,6 +147,7 @@ impl Turn {
         let credential = started.map(|it| it.credential.clone()).unwrap_or_default();
         let delegated = started.and_then(|it| it.delegated.clone());
         let spans = TurnSpans::new(shared.config.tracer.as_ref(), &trace_id, parent);
+        let skills_come_until = is_resumed.then(|| Instant::now() + shared.config.restart_patience);
         Self {
             cancel: shared.shutdown.child_token(),
             shared,
@@ -168,7 +166,7 @@ impl Turn {
             memory: Arc::new(Mutex::new(memory)),
             left: CancellationToken::new(),
             failure: Mutex::default(),
-            skills_come_until: is_resumed.then(|| Instant::now() + RESTART_PATIENCE),
+            skills_come_until,
         }
     }
 
@@ -272,7 +270,8 @@ impl Turn {
     async fn append(&self, writing: OwnedMutexGuard<()>, entries: Vec<Entry>) -> Result<(), AgentError> {
         let (journal, conversation) = (self.shared.journal.clone(), self.conversation.clone());
         let entries: Vec<_> = entries.into_iter().map(|it| it.without(&self.secrets)).collect();
-        let is_end = matches!(entries.last(), Some(Entry::Ended(_)));
+        // What the user sent has woken the turn, and its end ends it: neither is refused once it is written.
+        let is_due = matches!(entries.last(), Some(Entry::Answered(_) | Entry::ApprovalDecided(_) | Entry::Ended(_)));
         let (state, changed, memory) = (Arc::clone(&self.state), self.changed.clone(), Arc::clone(&self.memory));
         // A task of its own: whoever writes may be cancelled, and the state must not miss what the log has.
         let appended = tokio::spawn(async move {
@@ -284,8 +283,13 @@ impl Turn {
             }
             changed.send_modify(|count| *count += 1);
             drop(writing);
-            let has_room = memory.lock().unwrap_or_else(PoisonError::into_inner).grow(bytes);
-            if has_room || is_end { Ok(()) } else { Err(AgentError::Full(Bound::Memory)) }
+            let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
+            if is_due {
+                memory.count(bytes);
+            } else if !memory.grow(bytes) {
+                return Err(AgentError::Full(Bound::Memory));
+            }
+            Ok(())
         });
         appended.await.unwrap_or(Err(AgentError::Shutdown))
     }

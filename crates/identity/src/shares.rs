@@ -30,11 +30,11 @@ pub struct Pool(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     limit: usize,
-    held: Mutex<Held>,
+    held: Mutex<Usage>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct Usage {
     total: usize,
     /// A holder of nothing has no entry.
     by_holder: HashMap<Arc<str>, usize>,
@@ -75,7 +75,7 @@ impl Pool {
         self.lock().total
     }
 
-    fn lock(&self) -> MutexGuard<'_, Held> {
+    fn lock(&self) -> MutexGuard<'_, Usage> {
         self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -110,6 +110,13 @@ impl Share {
         held.total = held.total.saturating_add(more);
         *held.by_holder.entry(Arc::clone(&self.holder)).or_default() += more;
         self.amount += more;
+    }
+
+    /// Takes `amount` units of this share, or all if it holds fewer, as a share of their own.
+    pub fn split(&mut self, amount: usize) -> Self {
+        let amount = amount.min(self.amount);
+        self.amount -= amount;
+        Self { pool: self.pool.clone(), holder: Arc::clone(&self.holder), amount }
     }
 
     /// Gives back `less` units, or all if it holds fewer.
@@ -186,8 +193,11 @@ mod tests {
         let other = pool.take("a", 38).unwrap();
         assert!(pool.take("a", 40).is_none() && !one.grow(40) && pool.take("b", 101).is_none());
         assert!(one.resize(10) && one.amount() == 10);
-        assert_eq!(pool.used(), 48);
-        drop((one, other));
+        let part = one.split(4);
+        assert_eq!((pool.used(), one.amount(), part.amount()), (48, 6, 4));
+        drop(one);
+        assert_eq!(pool.used(), 42);
+        drop((part, other));
         assert_eq!((pool.used(), pool.lock().by_holder.len()), (0, 0));
         assert!(!pool.share("a").grow(usize::MAX));
     }

@@ -1,4 +1,4 @@
-//! Opens connections to a gateway for a client's channel: `http` in plain text, `https` over TLS.
+//! Opens connections to a gateway for a client's channel, in plain text or over TLS.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -17,14 +17,14 @@ pub type Dialed = TokioIo<MaybeTls<TcpStream, TlsStream<TcpStream>>>;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Connects to the host of a URI. The channel bounds the time.
+/// Connects to the host and port of a URI. The channel bounds the time.
 #[derive(Debug, Clone)]
 pub struct Dial {
     tls: Option<Connector>,
 }
 
 impl Dial {
-    /// `tls`: for `https` URIs. None: they are refused.
+    /// `tls`: none for connections in plain text.
     pub fn new(tls: Option<Connector>) -> Self {
         Self { tls }
     }
@@ -42,18 +42,15 @@ impl Service<Uri> for Dial {
     fn call(&mut self, uri: Uri) -> Self::Future {
         let tls = self.tls.clone();
         Box::pin(async move {
-            let is_https = uri.scheme_str() == Some("https");
             let host = uri.host().ok_or("the URL has no host")?;
             let host = host.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(host);
-            let port = uri.port_u16().unwrap_or(if is_https { 443 } else { 80 });
+            let port = uri.port_u16().ok_or("the URL has no port")?;
             let stream = TcpStream::connect((host, port)).await?;
             stream.set_nodelay(true)?;
-            if !is_https {
-                return Ok(TokioIo::new(MaybeTls::Plain(stream)));
-            }
-            let tls = tls.ok_or("this client has no settings of TLS")?;
-            let stream = tls.connect(stream, host).await?;
-            Ok(TokioIo::new(MaybeTls::Tls(Box::new(stream))))
+            Ok(TokioIo::new(match tls {
+                Some(tls) => MaybeTls::Tls(Box::new(tls.connect(stream, host).await?)),
+                None => MaybeTls::Plain(stream),
+            }))
         })
     }
 }

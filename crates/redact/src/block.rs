@@ -33,7 +33,7 @@ pub(crate) fn below(text: &[u8], key: Key, separator: Separator) -> Option<(usiz
         let indicator = after_indicator(near, value_start);
         let end = after_comment(near, indicator.unwrap_or(value_start));
         if value_start > at && line_break(text, end) == 0 {
-            return inline(near, key, value_start);
+            return inline(text, near, key, value_start);
         }
         (at, is_block) = (end, indicator.is_some());
     }
@@ -55,7 +55,10 @@ fn flow_list(text: &[u8], near: &[u8], start: usize, key: Key) -> Option<(usize,
     let is_plain = |item: &[u8]| !item.iter().any(|byte| matches!(byte, b':' | b'|' | b'(' | b'{' | b'['));
     let is_item = |item: &[u8]| is_secret_word(item.trim_ascii(), key) && item.iter().any(u8::is_ascii_digit);
     let is_list = items.split(|byte| *byte == b',').all(is_plain) && items.split(|byte| *byte == b',').any(is_item);
-    let length = memchr::memchr(b']', &text[start..text.len().min(start + LIST)]).filter(|_| is_list)?;
+    if !is_list {
+        return None;
+    }
+    let length = memchr::memchr(b']', &text[start..text.len().min(start + LIST)])?;
     Some((after_spaces(text, start), start + text[start..start + length].trim_ascii_end().len()))
 }
 
@@ -93,12 +96,13 @@ fn after_comment(text: &[u8], at: usize) -> usize {
     (at..text.len()).find(|at| line_break(text, *at) > 0).unwrap_or(text.len())
 }
 
-/// The value after an anchor or a tag, in the same line.
-fn inline(text: &[u8], key: Key, start: usize) -> Option<(usize, usize)> {
-    let found = value(text, start, false)?;
-    let next = after_spaces(text, found.next);
-    let is_last = matches!(text.get(next), None | Some(b'#' | b',' | b'}')) || line_break(text, next) > 0;
-    if is_last { secret_part(text, found, key.kind, &text[key.start..key.end]) } else { None }
+/// The value after an anchor or a tag, in the same line. What is near decides, and it is hidden to its end.
+fn inline(text: &[u8], near: &[u8], key: Key, start: usize) -> Option<(usize, usize)> {
+    let found = value(near, start, false)?;
+    let next = after_spaces(near, found.next);
+    let is_last = matches!(near.get(next), None | Some(b'#' | b',' | b'}')) || line_break(near, next) > 0;
+    let (from, _) = secret_part(near, found, key.kind, &near[key.start..key.end]).filter(|_| is_last)?;
+    Some((from, value(text, start, false)?.end))
 }
 
 /// How long the end of a line at a place is, also if it is escaped. 0: there is none.
@@ -148,9 +152,9 @@ impl<'t> Lines<'t> {
         None
     }
 
-    /// Where a line ends: at its break, or at the quote around lines with escapes.
-    fn end(&self, start: usize) -> usize {
-        let rest = &self.text[start..];
+    /// Where a line of a text ends: at its break, or at the quote around lines with escapes.
+    fn end(&self, text: &[u8], start: usize) -> usize {
+        let rest = &text[start..];
         let length = if self.is_escaped {
             let ends = |at: usize| matches!(rest[at..], [b'"' | b'\n', ..] | [b'\\', b'n' | b'r' | b'"', ..]);
             memchr::memchr3_iter(b'"', b'\n', b'\\', rest).find(|at| ends(*at))
@@ -165,7 +169,7 @@ impl<'t> Lines<'t> {
         let (mut start, mut last) = (self.first.0, self.first.1);
         while start < text.len() {
             let begin = start + text[start..].iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
-            let end = self.end(begin).min(text.len());
+            let end = self.end(text, begin);
             let line = text[begin..end].trim_ascii_end();
             if !line.is_empty() && !belongs(line, begin - start) {
                 break;
@@ -233,11 +237,14 @@ impl<'t> Lines<'t> {
             return None;
         }
         if begins_quoted(self.text, start) {
-            let found = value(self.text, start, false)?;
-            let is_name = self.text[after_spaces(self.text, found.next)..].starts_with(b":");
-            return if is_name { None } else { secret_part(self.text, found, key.kind, b"") };
+            // A string that is not closed near is no name.
+            let near = &self.text[..self.text.len().min(start + DECIDES)];
+            let found = value(near, start, false)?;
+            let is_name = near[after_spaces(near, found.next)..].starts_with(b":");
+            let (from, _) = secret_part(near, found, key.kind, b"").filter(|_| !is_name)?;
+            return Some((from, value(self.text, start, false)?.end));
         }
-        let end = start + self.text[start..self.end(start)].trim_ascii_end().len();
+        let end = start + self.text[start..self.end(self.text, start)].trim_ascii_end().len();
         let word = &self.text[start..end];
         let is_secret = is_yaml && !word.ends_with(b":") && is_secret_word(word, key);
         is_secret.then_some((start, end))

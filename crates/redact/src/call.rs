@@ -97,5 +97,6 @@ fn secret(text: &[u8], at: usize, kind: Kind, is_setter: bool) -> Option<(usize,
     let is_header = matches!(kind, Kind::Authorization | Kind::Cookie);
     let is_sentence = word.split(|byte| *byte == b' ').any(is_state);
     let is_secret = has_look || looks::is_random(word, 12) || is_header || is_setter && !is_sentence;
-    secret_part(text, value(text, at, false).filter(|_| is_secret)?, kind, b"")
+    // The end, which may be far, is looked for only if everything up to it is hidden.
+    if is_secret { secret_part(text, value(text, at, false)?, kind, b"") } else { None }
 }

@@ -2,7 +2,7 @@
 
 use crate::assignment::{Key, Separator};
 use crate::classes::{DOTTED, is};
-use crate::judge::secret_part;
+use crate::judge::{secret_part, secret_up_to};
 use crate::keys::Kind;
 use crate::value::Value;
 use crate::values::looks;
@@ -47,24 +47,26 @@ pub(crate) fn text(text: &[u8], key: Key, separator: Separator) -> Option<(usize
     let space = |byte: &&u8| byte.is_ascii_whitespace();
     let start = separator.value_start + text[separator.value_start..].iter().take(TEXT).take_while(space).count();
     let is_below = text[separator.value_start..start].contains(&b'\n');
-    let rest = &text[start..];
-    let (start, end) = if let Some(section) = rest.strip_prefix(CDATA.0) {
-        // A text with `]]>` in it has two sections.
-        let is_last = |end: &usize| !section[end + CDATA.1.len()..].starts_with(CDATA.0);
-        let length = memchr::memmem::find_iter(section, CDATA.1).find(is_last).unwrap_or(section.len());
-        (start + CDATA.0.len(), start + CDATA.0.len() + length)
-    } else {
-        let near = &rest[..rest.len().min(TEXT)];
-        let end = near.iter().position(|byte| matches!(byte, b'<' | b'\n' | b'"'))?;
-        let tag = end + near[end..].iter().take_while(space).count();
-        let closes = if is_below { near[tag..].starts_with(b"</") } else { near[end] == b'<' };
-        if !closes {
-            return None;
-        }
-        (if is_below { start } else { separator.value_start }, start + end)
-    };
+    let (rest, name) = (&text[start..], &text[key.start..key.end]);
+    if rest.starts_with(CDATA.0) {
+        let start = start + CDATA.0.len();
+        return secret_up_to(text, start, |text| section_end(text, start), key.kind, name);
+    }
+    let near = &rest[..rest.len().min(TEXT)];
+    let length = near.iter().position(|byte| matches!(byte, b'<' | b'\n' | b'"'))?;
+    let tag = length + near[length..].iter().take_while(space).count();
+    let closes = if is_below { near[tag..].starts_with(b"</") } else { near[length] == b'<' };
+    let end = start + length;
+    let start = if is_below { start } else { separator.value_start };
     let value = Value { start, end, next: end, is_quoted: true };
-    secret_part(text, value, key.kind, &text[key.start..key.end])
+    if closes { secret_part(text, value, key.kind, name) } else { None }
+}
+
+/// Where a section ends whose text begins at a place. A text with `]]>` in it has two sections.
+fn section_end(text: &[u8], start: usize) -> usize {
+    let section = &text[start..];
+    let is_last = |end: &usize| !section[end + CDATA.1.len()..].starts_with(CDATA.0);
+    start + memchr::memmem::find_iter(section, CDATA.1).find(is_last).unwrap_or(section.len())
 }
 
 /// The text of an element that is a secret by an attribute, whose value is a name: `<string name="api_key">x</string>`.

@@ -35,6 +35,25 @@ pub(crate) fn secret_part(text: &[u8], value: Value, kind: Kind, key: &[u8]) -> 
     }
 }
 
+/// How much decides about a value whose end may be far.
+const DECIDES: usize = 512;
+
+/// The same for a value that goes on up to a mark, which may be far. Its beginning decides, and what was decided is hidden to
+/// its end: no text is searched for the end of a value that is none.
+pub(crate) fn secret_up_to(
+    text: &[u8],
+    start: usize,
+    end: impl Fn(&[u8]) -> usize,
+    kind: Kind,
+    key: &[u8],
+) -> Option<(usize, usize)> {
+    let near = &text[..text.len().min(start + DECIDES)];
+    let near_end = end(near);
+    let beginning = Value { start, end: near_end, next: near_end, is_quoted: true };
+    let (from, _) = secret_part(near, beginning, kind, key)?;
+    Some((from, end(text).max(from)))
+}
+
 /// A working directory: shells call it PWD.
 fn is_place(value: &[u8]) -> bool {
     matches!(value, [b'/' | b'~' | b'.', ..] | [_, b':', b'\\' | b'/', ..])

@@ -391,6 +391,21 @@ fn a_value_in_an_element_a_form_or_a_part_is_hidden() {
 }
 
 #[test]
+fn a_long_value_is_hidden_to_its_end() {
+    let long = "aB3 dE5-".repeat(200);
+    for (before, after) in [
+        ("<password><![CDATA[", "]]></password>"),
+        ("--X\r\nContent-Disposition: form-data; name=\"password\"\r\n\r\n", "\r\n--X--"),
+        ("db:\n  password:\n    \"", "\"\n  port: 1"),
+        ("password: !!str \"", "\"\nuser: bob"),
+        ("ds.setPassword(\"", "\");"),
+    ] {
+        let redacted = Redactor::default().text(&format!("{before}{long}{after}")).into_owned();
+        assert_eq!(redacted, format!("{before}***{after}"));
+    }
+}
+
+#[test]
 fn a_string_in_code_is_hidden_by_the_name_that_it_is_given_to() {
     assert_redacted(&[
         ("password: str = 'hunter'", "password: str = '***'"),

@@ -6,6 +6,7 @@ use openskill_proto::v1::{ErrorCode, FetchArtifactRequest, ReadArtifactRequest, 
 
 use crate::call::principal::Principal;
 use crate::gateway::Shard;
+use crate::workers::worker::Worker;
 
 /// How long the worker may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -23,12 +24,23 @@ pub(crate) async fn read(
     let worker = range.handle.split_once('/').and_then(|(instance, _)| shard.gateway.fleet.by_instance(instance));
     let worker = worker.ok_or_else(not_found)?;
     let request = FetchArtifactRequest { range: Some(range), principal: principal.name().to_owned() };
-    let (mut client, catalog) = (worker.client(shard.number), &shard.gateway.catalog);
+    let mut client = worker.client(shard.number);
     let fetched = tokio::time::timeout(TIMEOUT, client.fetch_artifact(request)).await;
     match fetched.unwrap_or_else(|_| Err(SkillError::unavailable("the worker did not answer in time"))) {
         Err(error) if error.code() == ErrorCode::NotFound => Err(not_found()),
-        Ok(read) if !principal.sees_all() && catalog.get_for(&read.skill_id, principal).is_none() => Err(not_found()),
+        Ok(read) if !principal.sees_all() && !may_read(shard, principal, &worker, &read.skill_id) => Err(not_found()),
         fetched => fetched,
+    }
+}
+
+/// Whether a principal may still call the skill of an artifact. A worker that drains has artifacts of skills that are not in the
+/// catalog any more.
+fn may_read(shard: &Shard, principal: &Principal, worker: &Worker, skill_id: &str) -> bool {
+    match shard.gateway.catalog.get(skill_id) {
+        Some(entry) => principal.may_call(&entry.skill),
+        None => worker.reported().is_some_and(|it| {
+            it.skills.iter().find(|skill| skill.id == skill_id).is_some_and(|skill| principal.may_call(skill))
+        }),
     }
 }
 

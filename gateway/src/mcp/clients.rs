@@ -8,17 +8,18 @@ use openskill_identity::shares::{Pool, Share};
 use openskill_proto::v1::Log;
 use tokio_util::sync::CancellationToken;
 
+use crate::state::fair::FairRecent;
 use crate::state::key::join;
 use crate::state::limits::{Limits, SharedLimit};
-use crate::state::recent::Recent;
 use crate::state::striped::Striped;
 
-/// How many sessions of one stripe are remembered as ended, and how many with a level of log messages. A session beyond that
-/// can be used again until it expires; a level falls back to none.
+/// How many sessions of one stripe are remembered as ended, and how many with a level of log messages. Past that, the principal
+/// that has most loses the one that it used least recently: that session can be used again until it expires; its level falls
+/// back to none.
 const MAX_SESSIONS: usize = 4096;
 
-/// How many sessions of one stripe may subscribe to resources, and to how many each. Past that, the session that used its
-/// subscriptions least recently loses them.
+/// How many sessions of one stripe may subscribe to resources, and to how many each. Past that, a session of the principal that has
+/// most loses its subscriptions.
 const MAX_SUBSCRIBERS: usize = 256;
 const MAX_SUBSCRIPTIONS: usize = 64;
 
@@ -65,11 +66,12 @@ pub(crate) struct Clients {
 
 type Calls = Striped<HashMap<String, CancellationToken>>;
 
+/// By principal and session.
 #[derive(Debug)]
 struct Sessions {
-    ended: Recent<()>,
-    levels: Recent<Level>,
-    subscriptions: Recent<Subscriptions>,
+    ended: FairRecent<()>,
+    levels: FairRecent<Level>,
+    subscriptions: FairRecent<Subscriptions>,
 }
 
 /// What a session subscribed to.
@@ -84,20 +86,21 @@ struct Subscriptions {
 impl Clients {
     pub(crate) fn new(limits: &Limits) -> Self {
         let sessions = || Sessions {
-            ended: Recent::new(MAX_SESSIONS),
-            levels: Recent::new(MAX_SESSIONS),
-            subscriptions: Recent::new(MAX_SUBSCRIBERS),
+            ended: FairRecent::new(MAX_SESSIONS),
+            levels: FairRecent::new(MAX_SESSIONS),
+            subscriptions: FairRecent::new(MAX_SUBSCRIBERS),
         };
         let (sessions, calls) = (Striped::new(sessions), Arc::new(Striped::new(HashMap::default)));
         Self { sessions, calls, subscriptions: limits.pool(SharedLimit::Subscriptions).clone() }
     }
 
     /// Ends a session: its id is not served any more by this process. Its calls are cancelled.
-    pub(crate) fn end(&self, session: &str) {
-        let mut sessions = self.sessions.lock(session);
-        sessions.ended.insert(session.to_owned(), ());
-        sessions.levels.remove(session);
-        sessions.subscriptions.remove(session);
+    pub(crate) fn end(&self, principal: &str, session: &str) {
+        let key = join([principal, session]);
+        let mut sessions = self.sessions.lock(&key);
+        sessions.ended.insert(&key, ());
+        sessions.levels.remove(&key);
+        sessions.subscriptions.remove(&key);
         drop(sessions);
         let prefix = join([session, ""]);
         for calls in self.calls.all() {
@@ -105,27 +108,31 @@ impl Clients {
         }
     }
 
-    pub(crate) fn has_ended(&self, session: &str) -> bool {
-        self.sessions.lock(session).ended.peek(session).is_some()
+    pub(crate) fn has_ended(&self, principal: &str, session: &str) -> bool {
+        let key = join([principal, session]);
+        self.sessions.lock(&key).ended.peek(&key).is_some()
     }
 
-    pub(crate) fn set_level(&self, session: &str, level: Level) {
-        self.sessions.lock(session).levels.insert(session.to_owned(), level);
+    pub(crate) fn set_level(&self, principal: &str, session: &str, level: Level) {
+        let key = join([principal, session]);
+        self.sessions.lock(&key).levels.insert(&key, level);
     }
 
     /// The level of a session. None if its client did not ask for log messages.
-    pub(crate) fn level(&self, session: &str) -> Option<Level> {
-        self.sessions.lock(session).levels.use_mut(session).copied()
+    pub(crate) fn level(&self, principal: &str, session: &str) -> Option<Level> {
+        let key = join([principal, session]);
+        self.sessions.lock(&key).levels.use_mut(&key).copied()
     }
 
     /// Subscribes a principal's session to a resource in this state. False if either has too many.
-    pub(crate) fn subscribe(&self, principal: Arc<str>, session: &str, uri: &str, state: String) -> bool {
-        let mut sessions = self.sessions.lock(session);
-        if sessions.subscriptions.use_mut(session).is_none() {
+    pub(crate) fn subscribe(&self, principal: &str, session: &str, uri: &str, state: String) -> bool {
+        let key = join([principal, session]);
+        let mut sessions = self.sessions.lock(&key);
+        if sessions.subscriptions.peek(&key).is_none() {
             let share = self.subscriptions.share(principal);
-            sessions.subscriptions.insert(session.to_owned(), Subscriptions { states: BTreeMap::new(), share });
+            sessions.subscriptions.insert(&key, Subscriptions { states: BTreeMap::new(), share });
         }
-        let Some(Subscriptions { states, share }) = sessions.subscriptions.use_mut(session) else { return false };
+        let Some(Subscriptions { states, share }) = sessions.subscriptions.use_mut(&key) else { return false };
         if !states.contains_key(uri) && (states.len() >= MAX_SUBSCRIPTIONS || !share.grow(1)) {
             return false;
         }
@@ -133,8 +140,9 @@ impl Clients {
         true
     }
 
-    pub(crate) fn unsubscribe(&self, session: &str, uri: &str) {
-        if let Some(Subscriptions { states, share }) = self.sessions.lock(session).subscriptions.use_mut(session)
+    pub(crate) fn unsubscribe(&self, principal: &str, session: &str, uri: &str) {
+        let key = join([principal, session]);
+        if let Some(Subscriptions { states, share }) = self.sessions.lock(&key).subscriptions.use_mut(&key)
             && states.remove(uri).is_some()
         {
             share.shrink(1);
@@ -142,17 +150,24 @@ impl Clients {
     }
 
     /// The resources that a session subscribed to.
-    pub(crate) fn subscribed(&self, session: &str) -> Vec<String> {
-        let mut sessions = self.sessions.lock(session);
-        sessions.subscriptions.use_mut(session).map(|it| it.states.keys().cloned().collect()).unwrap_or_default()
+    pub(crate) fn subscribed(&self, principal: &str, session: &str) -> Vec<String> {
+        let key = join([principal, session]);
+        let mut sessions = self.sessions.lock(&key);
+        sessions.subscriptions.use_mut(&key).map(|it| it.states.keys().cloned().collect()).unwrap_or_default()
     }
 
     /// The resources of a session whose state is another than it knows. From now on it knows them. `state`: of a URI; none if
     /// its client may not hear of it.
-    pub(crate) fn changed(&self, session: &str, state: impl Fn(&str) -> Option<String>) -> Vec<String> {
-        let mut sessions = self.sessions.lock(session);
+    pub(crate) fn changed(
+        &self,
+        principal: &str,
+        session: &str,
+        state: impl Fn(&str) -> Option<String>,
+    ) -> Vec<String> {
+        let key = join([principal, session]);
+        let mut sessions = self.sessions.lock(&key);
         let mut changed = Vec::new();
-        for (uri, known) in sessions.subscriptions.use_mut(session).into_iter().flat_map(|it| &mut it.states) {
+        for (uri, known) in sessions.subscriptions.use_mut(&key).into_iter().flat_map(|it| &mut it.states) {
             if let Some(now) = state(uri)
                 && *known != now
             {
@@ -212,8 +227,8 @@ mod tests {
     fn a_session_that_was_ended_stays_ended_and_its_calls_are_cancelled() {
         let clients = Clients::new(&Limits::default());
         let (mine, other) = (clients.begin("a", "1").unwrap(), clients.begin("ab", "1").unwrap());
-        clients.end("a");
-        assert!(clients.has_ended("a") && !clients.has_ended("ab"));
+        clients.end("ada", "a");
+        assert!(clients.has_ended("ada", "a") && !clients.has_ended("ada", "ab"));
         assert!(mine.token.is_cancelled() && !other.token.is_cancelled());
     }
 
@@ -236,38 +251,43 @@ mod tests {
     fn a_session_hears_once_of_each_change_of_what_it_subscribed_to() {
         let clients = Clients::new(&Limits::default());
         assert!(
-            clients.subscribe("ada".into(), "a", "x:1", "1".to_owned())
-                && clients.subscribe("ada".into(), "a", "x:2", "1".to_owned())
+            clients.subscribe("ada", "a", "x:1", "1".to_owned())
+                && clients.subscribe("ada", "a", "x:2", "1".to_owned())
         );
-        let changed = |state: &str| clients.changed("a", |_| Some(state.to_owned()));
+        let changed = |state: &str| clients.changed("ada", "a", |_| Some(state.to_owned()));
         assert_eq!(changed("1"), Vec::<String>::new());
         assert_eq!((changed("2").len(), changed("2").len()), (2, 0));
-        assert_eq!(clients.changed("a", |_| None), Vec::<String>::new(), "what it may not hear of");
-        clients.unsubscribe("a", "x:1");
+        assert_eq!(clients.changed("ada", "a", |_| None), Vec::<String>::new(), "what it may not hear of");
+        clients.unsubscribe("ada", "a", "x:1");
         assert_eq!(changed("3"), ["x:2"]);
-        assert!((0..MAX_SUBSCRIPTIONS - 1).all(|it| clients.subscribe(
-            "ada".into(),
-            "a",
-            &it.to_string(),
-            String::new()
-        )));
+        assert!((0..MAX_SUBSCRIPTIONS - 1).all(|it| clients.subscribe("ada", "a", &it.to_string(), String::new())));
         assert!(
-            !clients.subscribe("ada".into(), "a", "more", String::new())
-                && clients.subscribe("ada".into(), "a", "x:2", String::new())
+            !clients.subscribe("ada", "a", "more", String::new())
+                && clients.subscribe("ada", "a", "x:2", String::new())
         );
-        clients.end("a");
+        clients.end("ada", "a");
         assert_eq!(changed("4"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn sessions_of_one_principal_do_not_end_the_subscriptions_of_another() {
+        let clients = Clients::new(&Limits::default());
+        assert!(clients.subscribe("ada", "a", "x:1", "1".to_owned()));
+        assert!((0..20_000).all(|it| clients.subscribe("eve", &it.to_string(), "x:1", "1".to_owned())));
+        assert_eq!(clients.subscribed("ada", "a"), ["x:1"]);
+        let kept: usize = clients.sessions.all().map(|it| it.subscriptions.iter().count()).sum();
+        assert!(kept <= 16 * MAX_SUBSCRIBERS && clients.subscriptions.used() == kept, "{kept}");
     }
 
     #[test]
     fn memory_stays_bounded() {
         let clients = Clients::new(&Limits::default());
         for number in 0..200_000 {
-            clients.end(&number.to_string());
+            clients.end("ada", &number.to_string());
         }
-        let kept: usize = clients.sessions.all().map(|it| it.ended.len()).sum();
-        assert!(kept <= 2 * 16 * MAX_SESSIONS, "{kept}");
-        assert!(clients.has_ended("199999"));
+        let kept: usize = clients.sessions.all().map(|it| it.ended.iter().count()).sum();
+        assert!(kept <= 16 * MAX_SESSIONS, "{kept}");
+        assert!(clients.has_ended("ada", "199999"));
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub(crate) struct Replays {
     /// Places for streams, and bytes of what they keep. Calls without a place have streams that can't be taken up again.
     places: Pool,
     bytes: Pool,
+    /// The bytes of those whose calls have ended.
+    ended_bytes: Pool,
 }
 
 #[derive(Debug, Default)]
@@ -94,9 +96,14 @@ pub(crate) struct Reader {
 impl Replays {
     /// `patience`: how long a call goes on without a reader. Zero: none does.
     pub(crate) fn new(patience: Duration, limits: &Limits) -> Self {
-        let (places, bytes) =
-            (limits.pool(SharedLimit::ResumableStreams).clone(), limits.pool(SharedLimit::Responses).clone());
-        Self { streams: Mutex::default(), patience, places, bytes }
+        let pool = |limit| limits.pool(limit).clone();
+        Self {
+            streams: Mutex::default(),
+            patience,
+            places: pool(SharedLimit::ResumableStreams),
+            bytes: pool(SharedLimit::Responses),
+            ended_bytes: pool(SharedLimit::EndedStreams),
+        }
     }
 
     pub(crate) fn patience(&self) -> Duration {
@@ -157,7 +164,7 @@ impl Replays {
 
     /// The call of a stream has ended. It is kept for a while.
     pub(crate) fn end(&self, replay: &Replay, now: Instant) {
-        let bytes = replay.end();
+        let bytes = replay.end(self.ended_bytes.share(Arc::clone(&replay.principal)));
         let mut streams = self.lock();
         streams.ended_bytes += bytes;
         let (id, principal) = (replay.id.clone(), Arc::clone(&replay.principal));
@@ -255,11 +262,13 @@ impl Replay {
         Some(Reader { replay: Arc::clone(self), number })
     }
 
-    /// Nothing more will be written. Returns the size of what is kept.
-    fn end(&self) -> usize {
+    /// Nothing more will be written. What is kept counts to another share, and is no answer in flight any more. Returns its size.
+    fn end(&self, mut share: Share) -> usize {
         let mut state = self.lock();
         state.is_over = true;
         let size = state.events.iter().map(Bytes::len).sum();
+        share.count(size);
+        state.share = share;
         drop(state);
         self.written.notify_waiters();
         size
@@ -462,7 +471,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_kept_counts_and_the_principal_that_has_most_loses_its_oldest() {
         let (limits, now) = (Limits::default(), Instant::now());
-        let (replays, pool) = (Replays::new(PATIENCE, &limits), limits.pool(SharedLimit::Responses));
+        let (replays, pool) = (Replays::new(PATIENCE, &limits), limits.pool(SharedLimit::EndedStreams));
         let keep = async |principal: &str, bytes: usize| {
             let (replay, reader) = replays.open(principal.into(), "s", GovernedSkill::default(), now).unwrap();
             assert!(replay.push(|_| vec![0; bytes].into()).await);
@@ -476,7 +485,7 @@ mod tests {
         assert_eq!(pool.used(), 1000 + MAX_ENDED_BYTES / 2);
         let second = keep("greedy", MAX_ENDED_BYTES / 2).await;
         assert!(small(&replays) && !first(&replays) && second(&replays));
-        assert_eq!(pool.used(), 1000 + MAX_ENDED_BYTES / 2);
+        assert_eq!((pool.used(), limits.pool(SharedLimit::Responses).used()), (1000 + MAX_ENDED_BYTES / 2, 0));
         let (replay, _reader) = replays.open("greedy".into(), "s", GovernedSkill::default(), now).unwrap();
         assert!(!replay.lock().add(&vec![0; SharedLimit::Responses.bound()].into()), "there is no room for it");
     }

@@ -168,6 +168,12 @@ impl Tasks {
         }
     }
 
+    /// What a task of `owner` takes in the store, in bytes, about. None: there is none, or it has expired.
+    pub(crate) fn size(&self, owner: &Owner, id: &str) -> Option<usize> {
+        let (state, now) = (self.lock(), now_ms());
+        state.kept.get(id).filter(|it| it.owner == *owner && it.expires_ms > now).map(|it| it.size)
+    }
+
     /// A task of `owner`. None: there is none, or it has expired.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 //! most loses the one that it used least recently. A key begins with its principal: [`super::key`] makes it.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ahash::HashMap;
@@ -15,6 +15,8 @@ pub(crate) struct FairRecent<V> {
     values: HashMap<Arc<str>, Slot<V>>,
     /// The keys of each principal, the least recently used first.
     by_principal: HashMap<Arc<str>, BTreeMap<u64, Arc<str>>>,
+    /// The principals. The last one has most, and of several that have, its oldest was used least recently.
+    by_size: BTreeSet<(usize, Reverse<u64>, Arc<str>)>,
     capacity: usize,
     /// Counts uses.
     clock: u64,
@@ -30,19 +32,27 @@ struct Slot<V> {
 impl<V> FairRecent<V> {
     /// Keeps so many values.
     pub(crate) fn new(capacity: usize) -> Self {
-        Self { values: HashMap::default(), by_principal: HashMap::default(), capacity: capacity.max(1), clock: 0 }
+        Self {
+            values: HashMap::default(),
+            by_principal: HashMap::default(),
+            by_size: BTreeSet::new(),
+            capacity: capacity.max(1),
+            clock: 0,
+        }
     }
 
     /// Looks a value up and marks it as used.
     pub(crate) fn use_mut(&mut self, key: &str) -> Option<&mut V> {
-        let slot = self.values.get_mut(key)?;
+        let used = self.values.get(key)?.used;
         self.clock += 1;
-        if let Some(keys) = self.by_principal.get_mut(principal(key))
-            && let Some(key) = keys.remove(&slot.used)
-        {
-            keys.insert(self.clock, key);
-        }
-        slot.used = self.clock;
+        let now = self.clock;
+        self.change(principal(key), |keys| {
+            if let Some(key) = keys.remove(&used) {
+                keys.insert(now, key);
+            }
+        });
+        let slot = self.values.get_mut(key)?;
+        slot.used = now;
         Some(&mut slot.value)
     }
 
@@ -57,30 +67,33 @@ impl<V> FairRecent<V> {
             self.evict();
         }
         self.clock += 1;
-        let (key, owner): (Arc<str>, _) = (key.into(), principal(key));
-        if !self.by_principal.contains_key(owner) {
-            self.by_principal.insert(owner.into(), BTreeMap::new());
-        }
-        if let Some(keys) = self.by_principal.get_mut(owner) {
-            keys.insert(self.clock, Arc::clone(&key));
-        }
-        self.values.insert(key, Slot { value, used: self.clock });
+        let (now, key) = (self.clock, Arc::<str>::from(key));
+        self.change(principal(&key), |keys| drop(keys.insert(now, Arc::clone(&key))));
+        self.values.insert(key, Slot { value, used: now });
     }
 
     pub(crate) fn remove(&mut self, key: &str) {
-        let Some(slot) = self.values.remove(key) else { return };
-        if let Some(keys) = self.by_principal.get_mut(principal(key)) {
-            keys.remove(&slot.used);
-            if keys.is_empty() {
-                self.by_principal.remove(principal(key));
-            }
+        if let Some(slot) = self.values.remove(key) {
+            self.change(principal(key), |keys| drop(keys.remove(&slot.used)));
         }
     }
 
-    /// Removes the least recently used value of the principal that has most: of several, the one that was used least recently.
+    /// Changes the keys of a principal.
+    fn change(&mut self, principal: &str, change: impl FnOnce(&mut BTreeMap<u64, Arc<str>>)) {
+        let (name, mut keys) =
+            self.by_principal.remove_entry(principal).unwrap_or_else(|| (principal.into(), BTreeMap::new()));
+        self.by_size.remove(&place(&name, &keys));
+        change(&mut keys);
+        if !keys.is_empty() {
+            self.by_size.insert(place(&name, &keys));
+            self.by_principal.insert(name, keys);
+        }
+    }
+
+    /// Removes the least recently used value of the principal that has most.
     fn evict(&mut self) {
-        let most = self.by_principal.values().max_by_key(|keys| (keys.len(), Reverse(keys.keys().next().copied())));
-        if let Some(key) = most.and_then(|keys| keys.values().next().cloned()) {
+        let most = self.by_size.last().and_then(|(.., name)| self.by_principal.get(name)?.values().next().cloned());
+        if let Some(key) = most {
             self.remove(&key);
         }
     }
@@ -92,6 +105,11 @@ impl<V> FairRecent<V> {
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (&str, &mut V)> {
         self.values.iter_mut().map(|(key, slot)| (&**key, &mut slot.value))
     }
+}
+
+/// The place of a principal in the order of who has most.
+fn place(name: &Arc<str>, keys: &BTreeMap<u64, Arc<str>>) -> (usize, Reverse<u64>, Arc<str>) {
+    (keys.len(), Reverse(keys.keys().next().copied().unwrap_or_default()), Arc::clone(name))
 }
 
 fn principal(key: &str) -> &str {
@@ -135,6 +153,6 @@ mod tests {
         }
         assert_eq!((recent.peek("one"), recent.iter().count()), (Some(&9), 2));
         recent.remove("one");
-        assert_eq!((recent.peek("one"), recent.by_principal.len()), (None, 1));
+        assert_eq!((recent.peek("one"), recent.by_principal.len(), recent.by_size.len()), (None, 1, 1));
     }
 }

@@ -41,6 +41,11 @@ impl LazyShare {
         }
     }
 
+    /// Takes `amount` units of it as a share of their own. None if it holds nothing.
+    pub(crate) fn split(&mut self, amount: usize) -> Option<Share> {
+        self.share.as_mut().map(|share| share.split(amount))
+    }
+
     /// Gives back `less` units, or all if it holds fewer.
     pub(crate) fn shrink(&mut self, less: usize) {
         if let Some(share) = &mut self.share {

@@ -158,6 +158,11 @@ impl Worker {
         Arc::clone(latencies.entry(skill_id.to_owned()).or_default())
     }
 
+    /// What it last reported, also while it takes no calls. None while it is down.
+    pub(crate) fn reported(&self) -> Option<Arc<WorkerState>> {
+        self.state.load_full()
+    }
+
     /// What it reported, if it takes calls.
     pub(crate) fn serving(&self) -> Option<Arc<WorkerState>> {
         self.is_serving().then(|| self.state.load_full()).flatten()

@@ -35,6 +35,9 @@ fn pages(seen: &Seen) -> Reply {
         "/reloads" => page("<script>setInterval(()=>location.reload(),1)</script>"),
         "/late" => page(format!("{COVERED}<iframe class=over></iframe><script>frame()</script>")),
         "/over" => page(format!("{COVERED}<div class=over onclick=\"fetch('/pressed')\"></div>")),
+        "/crowd" => {
+            page(format!("<button onclick=\"fetch('/pressed')\">Go</button>{}", "<iframe hidden></iframe>".repeat(40)))
+        }
         "/victim" => {
             page("<body style='margin:0'><button style='width:100%;height:100vh' onclick=\"fetch('/pressed')\">Pay")
         }
@@ -96,6 +99,17 @@ async fn what_comes_over_an_element_after_it_was_aimed_at_is_not_pressed() {
         }
     }
     assert!(refused > 0);
+    assert!(stage.server.seen().iter().all(|it| it.path() != "/pressed"));
+}
+
+#[tokio::test]
+async fn nothing_is_pressed_on_a_page_with_more_frames_than_are_told_of_the_press() {
+    let Some(stage) = Stage::start(pages).await else { return };
+    stage.opens("/crowd").await;
+    let number = stage.number("Go").await;
+    let (code, why) = stage.fails("click_element", json!({"index": number})).await;
+    assert!(code == "EXECUTION_ERROR" && why.contains("more than 32 frames"), "{code}: {why}");
+    stage.opens("/fine").await;
     assert!(stage.server.seen().iter().all(|it| it.path() != "/pressed"));
 }
 

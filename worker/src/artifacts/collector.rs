@@ -104,7 +104,8 @@ impl Collector {
         let mut complete = Vec::with_capacity(entries.len());
         for Entry { name, progress, .. } in entries {
             match progress {
-                Progress::Complete(artifact) => complete.push(artifact),
+                Progress::Complete(artifact) if self.is_kept(&artifact) => complete.push(artifact),
+                Progress::Complete(_) => warnings.push(dropped(&name, "later ones took its place in memory")),
                 Progress::Open { .. } => warnings.push(dropped(&name, "its last part never came")),
                 Progress::Dropped => {}
             }
@@ -149,6 +150,14 @@ impl Collector {
         let artifact = Artifact { id, name, media_type, size_bytes: size as u64, content: Some(content) };
         entry.progress = Progress::Complete(artifact.clone());
         artifact
+    }
+
+    /// Whether its handle is of use.
+    fn is_kept(&self, artifact: &Artifact) -> bool {
+        match &artifact.content {
+            Some(Content::Handle(handle)) => self.store.holds(handle),
+            _ => true,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -287,6 +296,25 @@ mod tests {
         assert_eq!(artifacts.len(), 3);
         assert!(warnings[0].contains("'a.png' was dropped: it is larger"), "{warnings:?}");
         assert!(warnings[1].contains("'e.png' was dropped: the artifacts of one call"), "{warnings:?}");
+    }
+
+    #[test]
+    fn an_artifact_that_others_of_its_call_evicted_is_dropped_with_a_warning() {
+        let store = Arc::new(Store::new("w1"));
+        let data = Bytes::from(vec![0; 8 << 20]);
+        for number in 0..31 {
+            let (principal, skill_id, name) = (format!("holder {number}"), "draws".to_owned(), "a.bin".to_owned());
+            let held = Stored { principal, skill_id, name, media_type: "a/b".to_owned(), data: data.clone() };
+            store.put(held, Instant::now());
+        }
+        let collector = Collector::new(store, "ada", "draws");
+        let large = vec![0; MAX_ARTIFACT_BYTES];
+        for id in ["a", "b"] {
+            assert!(collector.add(chunk(id, &large, false)).is_some());
+        }
+        let (artifacts, warnings) = collector.finish();
+        assert_eq!(artifacts.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), ["b.png"]);
+        assert!(warnings[0].contains("'a.png' was dropped: "), "{warnings:?}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Artifacts too large to travel by value: held in memory until they expire, and read in ranges.
 //!
-//! The store is bounded. When a new artifact needs the memory, the oldest artifact of the principal that holds most goes: one
-//! principal cannot evict what others hold while they hold less.
+//! The store is bounded. When a new artifact needs the memory, the oldest artifact of the principal that holds most goes, and
+//! never the new one: a principal cannot evict what others hold while they hold less, but for the memory of its newest artifact.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -71,8 +71,13 @@ impl Store {
         let mut held = self.lock();
         held.expire(now);
         held.insert(handle.clone(), artifact, now + LIFETIME);
-        while held.bytes > MAX_STORE_BYTES && held.evict() {}
+        while held.bytes > MAX_STORE_BYTES && held.evict(&handle) {}
         handle
+    }
+
+    /// Whether an artifact is still there.
+    pub(super) fn holds(&self, handle: &str) -> bool {
+        self.lock().by_handle.contains_key(handle)
     }
 
     /// A range of an artifact: at most [`MAX_RANGE_BYTES`], and empty past the end. None if there is no such artifact, it
@@ -130,9 +135,12 @@ impl Held {
         }
     }
 
-    /// Removes the oldest artifact of the principal that holds most. False if there is none.
-    fn evict(&mut self) -> bool {
-        let heaviest = self.by_principal.iter().max_by_key(|(principal, holding)| (holding.bytes, *principal));
+    /// Removes the oldest artifact of the principal that holds most, but not `newest`. False if there is no other.
+    fn evict(&mut self, newest: &str) -> bool {
+        let has_other =
+            |holding: &Holding| holding.expiries.front().is_some_and(|(_, oldest)| oldest.as_str() != newest);
+        let others = self.by_principal.iter().filter(|(_, holding)| has_other(holding));
+        let heaviest = others.max_by_key(|(principal, holding)| (holding.bytes, *principal));
         let Some((principal, _)) = heaviest else { return false };
         self.remove_oldest(&principal.clone());
         true
@@ -215,6 +223,21 @@ mod tests {
         store.expire(now + LIFETIME);
         let held = store.lock();
         assert_eq!((held.bytes, held.by_handle.len(), held.by_principal.len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn a_new_artifact_is_kept_though_it_is_larger_than_what_others_hold() {
+        let (store, now) = (Store::new("w1"), Instant::now());
+        let small = Bytes::from(vec![0; MAX_STORE_BYTES / 32]);
+        let put = |principal: &str, data: &Bytes| {
+            store.put(Stored { principal: principal.to_owned(), ..stored(data.clone()) }, now)
+        };
+        (0..32).for_each(|number| drop(put(&format!("holder {number}"), &small)));
+        let large = Bytes::from(vec![0; MAX_STORE_BYTES / 24]);
+        let handles = [put("eve", &large), put("eve", &large)];
+        assert_eq!(handles.map(|it| store.holds(&it)), [false, true], "of its own, the oldest goes");
+        let held = store.lock();
+        assert!(held.bytes <= MAX_STORE_BYTES && held.by_principal.len() == 31, "{}", held.by_principal.len());
     }
 
     #[test]

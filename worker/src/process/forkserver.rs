@@ -20,6 +20,7 @@ use std::time::Duration;
 use rustix::net::Shutdown;
 use tokio::sync::oneshot;
 
+use super::given_secrets::GivenSecrets;
 use super::jail::identity::User;
 use super::jail::plan::Plan;
 use super::launch::{LaunchError, Launcher, Pipes};
@@ -72,7 +73,8 @@ impl ForkServer {
         let calls = Arc::new(Calls::new());
         let guard = calls::Guard(Arc::clone(&calls));
         let (running, stderr) = launcher.launch_host(command, program, (theirs, None), guard)?;
-        tokio::spawn(super::run::drain_to_log(stderr));
+        // Its calls have descriptors of their own: no argument of theirs comes there.
+        tokio::spawn(super::run::drain_to_log(stderr, GivenSecrets::default()));
         tokio::spawn(attend::attend(running, Arc::clone(&calls)));
         let owner = command.jail.as_ref().and_then(Plan::user);
         Ok(Arc::new(Self { socket, calls, next: AtomicU64::new(ONLY_CALL + 1), owner }))

@@ -8,6 +8,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::unix::pipe;
 use tokio::sync::Notify;
 
+use super::given_secrets::GivenSecrets;
 use super::launch::{LaunchError, Launcher, Pipes};
 use super::protocol::{Command, Exit, Report};
 use super::streams::{LastWord, Stop, Written, answer, forward};
@@ -123,13 +124,15 @@ async fn write(mut stdin: pipe::Sender, input: &[&[u8]]) {
     }
 }
 
-/// Logs what a process that serves many calls writes to stderr. It is not expected to write anything.
-pub(crate) async fn drain_to_log(stderr: pipe::Receiver) {
+/// Logs what a process that serves many calls writes to stderr, or its length alone. It is not expected to write anything.
+pub(crate) async fn drain_to_log(stderr: pipe::Receiver, given_secrets: GivenSecrets) {
     let mut tail = Written::tail(stderr);
     let _ = tail.read().await;
     let text = tail.finish();
     if !text.is_empty() {
         tracing::warn!(stderr_bytes = text.len(), "a process that serves many calls wrote to stderr");
+    }
+    if !text.is_empty() && !given_secrets.any() {
         tracing::debug!(
             stderr = String::from_utf8_lossy(&text).trim_end(),
             "stderr of a process that serves many calls"

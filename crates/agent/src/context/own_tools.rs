@@ -149,8 +149,12 @@ pub fn questions(arguments: &str) -> Result<Vec<Question>, String> {
     }
     let mut ids = BTreeSet::new();
     for question in &asking.questions {
-        if question.id.is_empty() || question.id.len() > 64 || question.id.contains('/') || !ids.insert(&question.id) {
-            return Err("each question needs an id of its own: 1 to 64 bytes without a slash".to_owned());
+        if question.id.is_empty()
+            || question.id.len() > 64
+            || question.id.contains(['/', '{', '}'])
+            || !ids.insert(&question.id)
+        {
+            return Err("each question needs an id of its own: 1 to 64 bytes without slashes and braces".to_owned());
         }
         let texts = std::iter::once(&question.text).chain(&question.options);
         if texts.clone().any(|it| it.trim().is_empty() || it.len() > MAX_TEXT_BYTES) {
@@ -237,6 +241,7 @@ mod tests {
             r#"{"questions":[{"id":"a","text":"?","type":"choice"}]}"#,
             r#"{"questions":[{"id":"a","text":"?","type":"text"},{"id":"a","text":"?","type":"text"}]}"#,
             r#"{"questions":[{"id":"a","text":"?","type":"number"}]}"#,
+            r#"{"questions":[{"id":"a{b","text":"?","type":"secret"}]}"#,
             "[1, 2,]",
         ] {
             assert!(questions(bad).is_err(), "{bad}");

@@ -8,6 +8,11 @@ use crate::entry::{Entry, Stamped};
 /// The longest title, in characters.
 const MAX_TITLE: usize = 80;
 
+/// What a turn holds for its end from its beginning on, and more for each call of a reply: the end can be written even if
+/// nothing else can.
+const RESERVE_BYTES: usize = 4 << 10;
+const RESERVE_BYTES_OF_CALL: usize = 4 << 10;
+
 /// A conversation without its entries.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -20,6 +25,8 @@ pub(super) struct Meta {
     pub(super) last: u64,
     /// The bytes of its entries.
     pub(super) bytes: u64,
+    /// What is reserved for the end of its turn.
+    pub(super) reserve: usize,
     pub(super) state: State,
 }
 
@@ -53,6 +60,12 @@ impl Meta {
             Entry::Waiting { .. } => State::Waiting,
             _ => State::Running,
         };
+        self.reserve = match &stamped.entry {
+            Entry::Started(_) => RESERVE_BYTES,
+            Entry::Replied(it) => RESERVE_BYTES + it.calls.len() * RESERVE_BYTES_OF_CALL,
+            Entry::Ended(_) => 0,
+            _ => self.reserve,
+        };
         if let Entry::Started(started) = &stamped.entry
             && self.title.is_empty()
         {
@@ -64,6 +77,17 @@ impl Meta {
     /// The bytes of its entries.
     pub(super) fn bytes(&self) -> usize {
         usize::try_from(self.bytes).unwrap_or(usize::MAX / 2)
+    }
+
+    /// What is reserved for the end of its turn.
+    pub(super) fn reserve(&self) -> usize {
+        // An earlier release did not write it down.
+        if self.is_over() { 0 } else { self.reserve.max(RESERVE_BYTES) }
+    }
+
+    /// What it takes of the room for conversations.
+    pub(super) fn room(&self) -> usize {
+        self.bytes() + self.reserve()
     }
 
     /// Whether no turn runs or waits.

@@ -1,12 +1,13 @@
 //! The room that conversations take, shared fairly among principals. It is counted before anything is written.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, HashSet};
 
 use openskill_identity::shares::{Pool, Share};
 
 use super::meta::Meta;
 use crate::config::Place;
-use crate::entry::{Entry, Stamped};
+use crate::entry::Stamped;
 use crate::error::{AgentError, Bound};
 
 /// Bytes of all conversations, in memory and in a file.
@@ -25,11 +26,6 @@ const MAX_ENTRIES: u64 = 100_000;
 /// The largest entry, in bytes of JSON.
 const MAX_ENTRY_BYTES: usize = 8 << 20;
 
-/// What a turn holds for its end from its beginning on, and more for each call of a reply: the end can be written even if
-/// nothing else can.
-const RESERVE_BYTES: usize = 4 << 10;
-const RESERVE_BYTES_OF_CALL: usize = 4 << 10;
-
 /// The room of all conversations of a journal.
 #[derive(Debug)]
 pub(super) struct Space {
@@ -42,8 +38,6 @@ pub(super) struct Space {
 #[derive(Debug)]
 struct Room {
     bytes: Share,
-    /// What of it is for the end of its turn.
-    reserve: usize,
     _place: Share,
 }
 
@@ -57,57 +51,59 @@ impl Space {
         Self { bytes: Pool::new(bytes), places: Pool::new(conversations), rooms: HashMap::new() }
     }
 
+    /// Takes out of all conversations those that have to go so that the others fit, and returns their ids.
+    pub(super) fn trim(&self, all: &mut Vec<(String, Meta)>) -> Vec<String> {
+        let mut surplus = take_surplus(all, self.bytes.limit(), Meta::room);
+        surplus.extend(take_surplus(all, self.places.limit(), |_| 1));
+        surplus
+    }
+
     /// Counts a conversation that is there already, as many bytes as it has.
     pub(super) fn count(&mut self, id: &str, meta: &Meta) {
         let (mut bytes, mut place) =
             (self.bytes.share(meta.principal.as_str()), self.places.share(meta.principal.as_str()));
-        let reserve = if meta.is_over() { 0 } else { RESERVE_BYTES };
-        bytes.count(meta.bytes() + reserve);
+        bytes.count(meta.room());
         place.count(1);
-        self.rooms.insert(id.to_owned(), Room { bytes, reserve, _place: place });
+        self.rooms.insert(id.to_owned(), Room { bytes, _place: place });
     }
 
     /// Takes the place of a new conversation.
     pub(super) fn begin(&mut self, id: &str, principal: &str) -> Result<(), AgentError> {
         let place = self.places.take(principal, 1).ok_or(AgentError::Full(Bound::Conversations))?;
         let bytes = self.bytes.share(principal);
-        self.rooms.insert(id.to_owned(), Room { bytes, reserve: 0, _place: place });
+        self.rooms.insert(id.to_owned(), Room { bytes, _place: place });
         Ok(())
     }
 
-    /// The bytes that a conversation of an earlier release was found to have; at most those of any.
-    pub(super) fn bytes_of(&self, id: &str) -> u64 {
-        self.rooms.get(id).map_or(0, |room| (room.bytes.amount() - room.reserve.min(room.bytes.amount())) as u64)
-    }
-
-    /// Takes room for entries. Nothing is changed if that is refused. `before`: the conversation without them.
-    pub(super) fn take(&mut self, id: &str, before: &Meta, entries: &[Stamped]) -> Result<(), AgentError> {
+    /// Takes room for entries. Nothing is changed if that is refused. `before`, `after`: the conversation without and with
+    /// them.
+    pub(super) fn take(
+        &mut self,
+        id: &str,
+        before: &Meta,
+        after: &Meta,
+        entries: &[Stamped],
+    ) -> Result<(), AgentError> {
         let room = self.rooms.get_mut(id).ok_or(AgentError::NoConversation)?;
-        let is_end = entries.last().is_some_and(|it| matches!(it.entry, Entry::Ended(_)));
-        let more: usize = entries.iter().map(|it| it.bytes).sum();
         if entries.iter().any(|it| it.bytes > MAX_ENTRY_BYTES) {
             return Err(AgentError::Full(Bound::Event));
         }
-        let is_long =
-            before.bytes() + more > MAX_CONVERSATION_BYTES || entries.last().is_some_and(|it| it.number > MAX_ENTRIES);
+        let is_long = after.bytes() > MAX_CONVERSATION_BYTES || after.last > MAX_ENTRIES;
         // The end of a turn has room in what its beginning reserved.
-        if is_long && !(is_end && more <= room.reserve) {
+        let is_reserved = after.is_over() && after.bytes() - before.bytes() <= before.reserve();
+        if is_long && !is_reserved {
             return Err(AgentError::Full(Bound::Conversation));
         }
-        let reserve =
-            if is_end { 0 } else { entries.iter().fold(room.reserve, |reserve, it| reserve_after(reserve, &it.entry)) };
-        if !room.bytes.resize(before.bytes() + more + reserve) {
-            return Err(AgentError::Full(Bound::Bytes));
-        }
-        room.reserve = reserve;
-        Ok(())
+        if room.bytes.resize(after.room()) { Ok(()) } else { Err(AgentError::Full(Bound::Bytes)) }
     }
 
-    /// Gives back what a conversation does not take after all: it could not be written. None: there is none.
+    /// Counts what a conversation takes if its change could not be written. None: there is none.
     pub(super) fn restore(&mut self, id: &str, meta: Option<&Meta>) {
         match (meta, self.rooms.get_mut(id)) {
             (Some(meta), Some(room)) => {
-                room.bytes.shrink(room.bytes.amount().saturating_sub(meta.bytes() + room.reserve))
+                if !room.bytes.resize(meta.room()) {
+                    room.bytes.count(meta.room() - room.bytes.amount());
+                }
             }
             (None, _) => self.remove(id),
             (Some(_), None) => {}
@@ -120,11 +116,33 @@ impl Space {
     }
 }
 
-/// What is reserved once this is written.
-fn reserve_after(before: usize, entry: &Entry) -> usize {
-    match entry {
-        Entry::Started(_) => RESERVE_BYTES,
-        Entry::Replied(it) => RESERVE_BYTES + it.calls.len() * RESERVE_BYTES_OF_CALL,
-        _ => before,
+/// Takes out the conversations that exceed a limit, and returns their ids: the oldest that ended, each time of the principal
+/// that holds most. If there are some, a fifth is left free: when everything is taken, no principal can write anything.
+fn take_surplus(all: &mut Vec<(String, Meta)>, limit: usize, amount: impl Fn(&Meta) -> usize) -> Vec<String> {
+    let mut total: usize = all.iter().map(|(_, meta)| amount(meta)).sum();
+    if total <= limit {
+        return Vec::new();
     }
+    let mut holders: HashMap<_, (usize, Vec<_>)> = HashMap::new();
+    for (id, meta) in all.iter() {
+        let (held, ended) = holders.entry(meta.principal.as_str()).or_default();
+        *held += amount(meta);
+        if meta.is_over() {
+            ended.push((Reverse(meta.used_us), id, amount(meta)));
+        }
+    }
+    holders.values_mut().for_each(|(_, ended)| ended.sort_unstable());
+    let mut holders: BinaryHeap<_> = holders.into_values().collect();
+    let mut surplus = HashSet::new();
+    while total > limit - limit / 5 {
+        let Some((held, mut ended)) = holders.pop() else { break };
+        // A principal whose turns all run stays out of the heap.
+        if let Some((_, id, freed)) = ended.pop() {
+            surplus.insert(id.clone());
+            total -= freed;
+            holders.push((held - freed, ended));
+        }
+    }
+    all.retain(|(id, _)| !surplus.contains(id));
+    surplus.into_iter().collect()
 }

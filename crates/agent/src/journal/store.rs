@@ -49,7 +49,31 @@ impl Store {
         let transaction = store.begin()?;
         transaction.tables()?;
         transaction.commit()?;
+        store.measure()?;
         Ok(store)
+    }
+
+    /// Writes down the bytes of conversations of earlier releases, which did not count them.
+    fn measure(&self) -> Result<(), AgentError> {
+        let uncounted = self.all(|meta| meta.bytes == 0 && meta.last > 0)?;
+        let transaction = self.begin()?;
+        for (id, meta) in &uncounted {
+            let counted = Meta { bytes: self.bytes(id)?, ..meta.clone() };
+            transaction.put(id, Some(meta), &counted)?;
+        }
+        transaction.commit()
+    }
+
+    /// The bytes of all entries.
+    fn bytes(&self, id: &str) -> Result<u64, AgentError> {
+        self.with(|database| {
+            let table = database.begin_read()?.open_table(ENTRIES)?;
+            let mut bytes = 0;
+            for found in table.range((id, 0)..=(id, u64::MAX))? {
+                bytes += found?.1.value().len() as u64;
+            }
+            Ok(bytes)
+        })
     }
 
     /// Opens the store again after a failure: redb refuses everything after an error of the disk.
@@ -135,25 +159,14 @@ impl Store {
         self.all(|meta| meta.state == State::Running)
     }
 
-    /// Conversations that were not used since. None that runs.
-    pub(super) fn unused_since(&self, time_us: u64) -> Result<Vec<(String, Meta)>, AgentError> {
-        self.all(|meta| meta.used_us < time_us && meta.state != State::Running)
+    /// The ids of conversations that were not used since. None that runs.
+    pub(super) fn unused_since(&self, time_us: u64) -> Result<Vec<String>, AgentError> {
+        let unused = self.all(|meta| meta.used_us < time_us && meta.state != State::Running)?;
+        Ok(unused.into_iter().map(|(id, _)| id).collect())
     }
 
-    /// All conversations, with their bytes, also those that an earlier release wrote.
-    pub(super) fn measured(&self) -> Result<Vec<(String, Meta)>, AgentError> {
-        let mut all = self.all(|_| true)?;
-        for (id, meta) in all.iter_mut().filter(|(_, meta)| meta.bytes == 0 && meta.last > 0) {
-            meta.bytes = self.with(|database| {
-                let table = database.begin_read()?.open_table(ENTRIES)?;
-                let sizes = table.range((id.as_str(), 0)..=(id.as_str(), u64::MAX))?;
-                Ok(sizes.flatten().map(|(_, value)| value.value().len() as u64).sum())
-            })?;
-        }
-        Ok(all)
-    }
-
-    fn all(&self, wanted: impl Fn(&Meta) -> bool) -> Result<Vec<(String, Meta)>, AgentError> {
+    /// All conversations that are wanted.
+    pub(super) fn all(&self, wanted: impl Fn(&Meta) -> bool) -> Result<Vec<(String, Meta)>, AgentError> {
         self.with(|database| {
             let table = database.begin_read()?.open_table(CONVERSATIONS)?;
             let mut all = Vec::new();
@@ -202,7 +215,6 @@ impl Transaction {
         space: &mut Space,
     ) -> Result<Vec<Stamped>, AgentError> {
         let before = self.meta(id)?.ok_or(AgentError::NoConversation)?;
-        let before = Meta { bytes: before.bytes.max(space.bytes_of(id)), ..before };
         let time_us = now.max(before.used_us);
         let mut json = Vec::with_capacity(entries.len());
         let mut written = Vec::with_capacity(entries.len());
@@ -213,9 +225,9 @@ impl Transaction {
             written.push(stamped);
             json.push(text);
         }
-        space.take(id, &before, &written)?;
         let mut meta = before.clone();
         written.iter().for_each(|it| meta.apply(it));
+        space.take(id, &before, &meta, &written)?;
         self.put_entries(id, &written, &json)
             .and_then(|()| self.put(id, Some(&before), &meta))
             .map_err(AgentError::from)?;

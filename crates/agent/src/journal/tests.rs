@@ -4,12 +4,13 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use openskill_proto::v1::ConversationState;
+use openskill_proto::v1::{ConversationState, ErrorCode};
+use redb::ReadableTable as _;
 
 use super::space::Space;
 use super::{Journal, Seen};
 use crate::config::Place;
-use crate::entry::{Ended, Entry, Replied, Started};
+use crate::entry::{Called, Ended, Entry, Outcome, Replied, ReplyCall, Started};
 use crate::error::{AgentError, Bound};
 
 const LONG: Duration = Duration::from_secs(3600);
@@ -213,4 +214,89 @@ async fn a_turn_can_end_though_nothing_else_has_room_and_a_restart_counts_what_i
     journal.append(&turn, vec![ended()]).await.unwrap();
     let (more, _) = fill(&journal, "greedy").await;
     assert!(more.len() * 4 < ids.len(), "{} more than {}", more.len(), ids.len());
+}
+
+#[tokio::test]
+async fn what_exceeds_the_room_at_the_start_is_deleted_the_oldest_of_whoever_holds_most_first() {
+    for (bytes, conversations) in [(60_000, 1000), (10_000_000, 20)] {
+        let folder = Folder::new();
+        let journal = Journal::open(&folder.place(), LONG).unwrap();
+        let (running, modest) = (journal.create("greedy").await.unwrap(), journal.create("modest").await.unwrap());
+        journal.append(&running, vec![started("goes on")]).await.unwrap();
+        journal.append(&modest, vec![started("ends"), ended()]).await.unwrap();
+        let mut ids = Vec::new();
+        for _ in 0..60 {
+            let id = journal.create("greedy").await.unwrap();
+            journal.append(&id, vec![started(&"x".repeat(1000)), ended()]).await.unwrap();
+            ids.push(id);
+        }
+        drop(journal);
+        let journal = Journal::open_within(&folder.place(), LONG, Space::with(bytes, conversations)).unwrap();
+        assert!(journal.get("greedy", &running).await.is_ok() && journal.get("modest", &modest).await.is_ok());
+        let mut are_kept = Vec::new();
+        for id in &ids {
+            are_kept.push(journal.get("greedy", id).await.is_ok());
+        }
+        assert!(!are_kept[0] && are_kept[59] && are_kept.is_sorted(), "{are_kept:?}");
+        let new = journal.create("new").await.unwrap();
+        journal.append(&new, vec![started("hello"), ended()]).await.unwrap();
+    }
+}
+
+/// Takes the bytes out of what is written of conversations: an earlier release did not count them.
+fn uncount(folder: &Folder) {
+    const CONVERSATIONS: redb::TableDefinition<'_, &str, &[u8]> = redb::TableDefinition::new("conversations");
+    let database = redb::Database::open(folder.0.join("conversations.redb")).unwrap();
+    let transaction = database.begin_write().unwrap();
+    let mut table = transaction.open_table(CONVERSATIONS).unwrap();
+    let mut all = Vec::new();
+    for found in table.iter().unwrap() {
+        let (id, meta) = found.unwrap();
+        all.push((id.value().to_owned(), serde_json::from_slice::<serde_json::Value>(meta.value()).unwrap()));
+    }
+    for (id, mut meta) in all {
+        meta["bytes"] = serde_json::json!(0);
+        table.insert(id.as_str(), meta.to_string().as_bytes()).unwrap();
+    }
+    drop(table);
+    transaction.commit().unwrap();
+}
+
+#[tokio::test]
+async fn the_bytes_of_an_earlier_releases_conversations_are_counted_and_no_refusal_gives_them_back() {
+    let folder = Folder::new();
+    let open = || Journal::open_within(&folder.place(), LONG, Space::with(60_000, 1000)).unwrap();
+    let journal = open();
+    let id = journal.create("ada").await.unwrap();
+    journal.append(&id, vec![started(&"x".repeat(30_000)), ended()]).await.unwrap();
+    let bytes = journal.bytes("ada", &id).await.unwrap();
+    drop(journal);
+    uncount(&folder);
+    let journal = open();
+    assert_eq!(journal.bytes("ada", &id).await.unwrap(), bytes);
+    let refused = journal.append(&id, vec![replied(&"x".repeat(9 << 20))]).await;
+    assert_eq!(refused, Err(AgentError::Full(Bound::Event)));
+    let other = journal.create("ada").await.unwrap();
+    let refused = journal.append(&other, vec![started(&"x".repeat(30_000)), ended()]).await;
+    assert_eq!(refused, Err(AgentError::Full(Bound::Bytes)));
+}
+
+#[tokio::test]
+async fn the_room_for_the_end_of_a_turn_with_many_calls_outlasts_a_restart() {
+    let folder = Folder::new();
+    let open = || Journal::open_within(&folder.place(), LONG, Space::with(150_000, 1000)).unwrap();
+    let journal = open();
+    let turn = journal.create("greedy").await.unwrap();
+    let calls = vec![ReplyCall::default(); 20];
+    journal
+        .append(&turn, vec![started("begins"), Entry::Replied(Replied { calls, ..Replied::default() })])
+        .await
+        .unwrap();
+    drop(journal);
+    let journal = open();
+    fill(&journal, "greedy").await;
+    let outcome = Outcome::failure(ErrorCode::Cancelled, "x".repeat(3000));
+    let mut end = vec![Entry::Called(Called { outcome, ..Called::default() }); 20];
+    end.push(ended());
+    journal.append(&turn, end).await.unwrap();
 }

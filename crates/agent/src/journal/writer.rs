@@ -65,9 +65,7 @@ impl Writer {
         let (jobs, received) = sync_channel(WAITING);
         let mut thread = Thread { store, watchers, lifetime, space };
         thread.sweep();
-        for (id, meta) in thread.store.measured()? {
-            thread.space.count(&id, &meta);
-        }
+        thread.count()?;
         let thread = std::thread::Builder::new().name("conversations".to_owned()).spawn(move || thread.run(&received));
         let thread = thread.map_err(|error| AgentError::Store(format!("no thread to write them: {error}")))?;
         Ok(Self { jobs: Some(jobs), places: Arc::new(Semaphore::new(WAITING)), thread: Some(thread) })
@@ -159,30 +157,49 @@ impl Thread {
         }
     }
 
+    /// Counts what is there. If it exceeds the room, as that of an earlier release may, the oldest conversations are deleted.
+    fn count(&mut self) -> Result<(), AgentError> {
+        let mut all = self.store.all(|_| true)?;
+        let surplus = self.space.trim(&mut all);
+        for ids in surplus.chunks(BATCH) {
+            self.delete(ids)?;
+        }
+        if !surplus.is_empty() {
+            tracing::warn!(
+                count = surplus.len(),
+                "the oldest conversations were deleted: together they exceeded their room"
+            );
+        }
+        all.iter().for_each(|(id, meta)| self.space.count(id, meta));
+        Ok(())
+    }
+
     /// Deletes what was not used for the lifetime.
     fn sweep(&mut self) {
         let lifetime = u64::try_from(self.lifetime.as_micros()).unwrap_or(u64::MAX);
-        let mut delete = || -> Result<usize, AgentError> {
-            let unused = self.store.unused_since(now_us().saturating_sub(lifetime))?;
-            if unused.is_empty() {
-                return Ok(0);
-            }
-            let transaction = self.store.begin()?;
-            for (id, _) in &unused {
-                transaction.delete(id)?;
-            }
-            transaction.commit()?;
-            for (id, _) in &unused {
-                self.space.remove(id);
-                self.watchers.end(id);
-            }
-            Ok(unused.len())
-        };
-        match delete() {
+        let unused = self.store.unused_since(now_us().saturating_sub(lifetime));
+        match unused.and_then(|ids| self.delete(&ids)) {
             Ok(0) => {}
             Ok(count) => tracing::info!(count, "conversations expired"),
             Err(error) => tracing::warn!(%error, "expired conversations could not be deleted"),
         }
+    }
+
+    /// Deletes conversations, all or none, and returns how many.
+    fn delete(&mut self, ids: &[String]) -> Result<usize, AgentError> {
+        if ids.is_empty() {
+            return Ok(0);
+        }
+        let transaction = self.store.begin()?;
+        for id in ids {
+            transaction.delete(id)?;
+        }
+        transaction.commit()?;
+        for id in ids {
+            self.space.remove(id);
+            self.watchers.end(id);
+        }
+        Ok(ids.len())
     }
 }
 

@@ -13,14 +13,23 @@ use crate::skills::{Caller, Owner, Validity};
 
 impl Turn {
     /// Whether an input of this sender is taken. `permits`: the request of a call that it lets go on. The turn must not call, on
-    /// the word of a credential, what that one may not.
+    /// the word of a credential, what that one may not. An answer to the agent's own question can make it call anything: it
+    /// takes the credential that began the turn.
     ///
     /// # Errors
-    /// [`AgentError::Revoked`]; [`AgentError::Forbidden`]; [`AgentError::Invalid`]: the gateway can't be reached.
+    /// [`AgentError::Revoked`]; [`AgentError::Forbidden`]; [`AgentError::NotWaiting`]; [`AgentError::Invalid`]: the gateway
+    /// can't be reached.
     pub(crate) async fn check_sender(&self, sender: &Owner, permits: Option<&str>) -> Result<(), AgentError> {
         let skills = &self.shared.skills;
-        let skill_id = permits.and_then(|it| self.state().skill_of_request(it).map(str::to_owned));
-        if let Some(skill_id) = skill_id.filter(|_| *sender != self.caller.owner) {
+        if let Some(request_id) = permits.filter(|_| *sender != self.caller.owner) {
+            let skill_id = {
+                let state = self.state();
+                match state.skill_of_request(request_id) {
+                    Some(skill_id) => skill_id.to_owned(),
+                    None if state.question(request_id).is_none() => return Err(AgentError::NotWaiting),
+                    None => return Err(AgentError::Forbidden),
+                }
+            };
             let listed = skills.list(&Caller { owner: sender.clone(), ..Caller::default() }).await;
             let listed = listed.map_err(|error| AgentError::Invalid(error.to_string()))?;
             if !listed.iter().any(|it| it.id == skill_id) {
@@ -57,8 +66,9 @@ impl Turn {
         if !is_secret && self.secrets.conceal(&answer) == answer {
             return Ok(Answer { id, answer });
         }
-        // A question for a secret that was lost is named by its reference.
-        let name = if id.contains('/') { id.clone() } else { format!("{}/{id}", asked.request_id) };
+        // A question for a secret that was lost is named by its reference. A skill's question may have a slash, too.
+        let is_again = self.state().is_secret_name(&id);
+        let name = if is_again { id.clone() } else { format!("{}/{id}", asked.request_id) };
         Ok(Answer { answer: self.secrets.keep(&name, answer).ok_or(AgentError::Full(Bound::Secrets))?, id })
     }
 

@@ -3,7 +3,6 @@
 use super::{SKIPPED, Scan};
 use crate::assignment::{self, Key, Separator};
 use crate::classes::{ALNUM, run_start};
-use crate::judge::secret_part;
 use crate::keys::Kind;
 use crate::span::{Mask, Span, has_mask};
 use crate::values::urls;
@@ -125,7 +124,7 @@ impl Scan<'_> {
         }
         let kind = self.known_names.kind(near, name.start, name.end, &self.options.names)?;
         if let Some(part) = multipart::part(self.text, key, name) {
-            return secret_part(self.text, part, kind, b"").map(|secret| self.hide(secret));
+            return part.secret(self.text, kind).map(|secret| self.hide(secret));
         }
         if kind.is_certain() {
             if let Some(text) = element::text_by_attribute(self.text, name, kind) {

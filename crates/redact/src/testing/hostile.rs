@@ -74,6 +74,8 @@ pub fn hostile(length: usize) -> Vec<(String, String)> {
         "password=\"\"\"\n",
         "password='''\n\"",
         "password=String::from(\"",
+        "password(\\“ ",
+        "setPassword(\\“ ",
         "(\"password\", ",
         "(\"password\", \"",
         "(\"a\", \"b\", \"password\", ",
@@ -82,7 +84,9 @@ pub fn hostile(length: usize) -> Vec<(String, String)> {
         "a[0][1][2]=",
         "form-data; name=\"password\"",
         "form-data; name=\"password\"\n\n",
+        "form-data; name=\"code\"\n\n",
         "<password><![CDATA[",
+        "<pwd><![CDATA[/ ",
         "<password a=\"\">",
         "<password>\n",
         "\">",
@@ -249,6 +253,8 @@ pub fn hostile(length: usize) -> Vec<(String, String)> {
         text
     };
     texts.extend([1, 2, 4, 6, 12].map(|depth| (format!("JSON in JSON, {depth} deep"), nested(depth))));
+    let names = filled("password:\\n  “\\n") + "”:";
+    texts.push(("strings below a name that one mark closes, as a name".to_owned(), names));
     let levels: String = (0..length / 64).map(|at| format!("auth={}\"x ", "\\".repeat(at % 60))).collect();
     texts.push(("quotes of many levels".to_owned(), levels));
     let block = |at: usize| format!("{}password: |\n", " ".repeat(at % 150));

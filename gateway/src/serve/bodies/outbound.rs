@@ -143,10 +143,16 @@ impl Outbound {
     /// The next frame of the answer as it was made.
     fn poll_body(&mut self, context: &mut Context<'_>) -> Poll<Polled> {
         match self.first.take() {
-            Some(first) => {
+            // Compressing counts it anew.
+            Some(first) if self.gzip.is_some() => {
                 self.share.resize(0);
                 Poll::Ready(first)
             }
+            Some(Some(Ok(frame))) => {
+                let share = self.share.split(frame.data_ref().map_or(0, Bytes::len));
+                Poll::Ready(Some(Ok(frame.map_data(|bytes| counted(bytes, share)))))
+            }
+            Some(first) => Poll::Ready(first),
             None => Pin::new(&mut self.body).poll_frame(context),
         }
     }
@@ -159,9 +165,9 @@ impl Outbound {
         }
         let length = rest.bytes.len().min(PIECE);
         let piece = rest.bytes.split_to(length);
-        rest.share.shrink(length);
+        let share = rest.share.split(length);
         rest.read += length;
-        (!piece.is_empty()).then_some(Ok(piece))
+        (!piece.is_empty()).then(|| Ok(counted(piece, share)))
     }
 
     /// The next frame, its messages compressed.
@@ -198,6 +204,26 @@ impl Outbound {
     /// What is kept of a large frame.
     fn left(&self) -> usize {
         self.remainder.as_ref().map_or(0, |rest| lock(rest).bytes.len())
+    }
+}
+
+/// Bytes that a connection has taken, with what they hold of a share until they are sent or dropped.
+struct Sending {
+    bytes: Bytes,
+    _share: Share,
+}
+
+impl AsRef<[u8]> for Sending {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// The same bytes, which count until the connection is done with them.
+fn counted(bytes: Bytes, share: Option<Share>) -> Bytes {
+    match share {
+        Some(share) if share.amount() > 0 => Bytes::from_owner(Sending { bytes, _share: share }),
+        _ => bytes,
     }
 }
 
@@ -355,6 +381,20 @@ mod tests {
                 assert_eq!(outbound.collect().await.unwrap().to_bytes().len(), bytes);
                 assert_eq!(pool.used(), 0);
             }
+        }
+    }
+
+    #[tokio::test]
+    async fn what_a_connection_has_taken_counts_until_it_is_sent() {
+        for (bytes, taken) in [(PIECE, PIECE), (3 * MIB, PIECE)] {
+            let pool = Pool::new(100 * MIB);
+            let mut outbound = Outbound::new(json(bytes), &pool, owner("ada")).begin(false).ok().unwrap();
+            let frame = outbound.frame().await.unwrap().unwrap();
+            assert_eq!((frame.data_ref().map(Bytes::len), pool.used()), (Some(taken), bytes));
+            drop(outbound);
+            assert_eq!(pool.used(), taken);
+            drop(frame);
+            assert_eq!(pool.used(), 0);
         }
     }
 

@@ -170,7 +170,7 @@ impl IdentityLayer {
 }
 
 /// A request that is bound to its credential.
-struct Bound {
+struct BoundRequest {
     grant: Arc<Grant>,
     watch: CredentialWatch,
     is_grpc: bool,
@@ -189,7 +189,7 @@ fn admit<B>(
     registry: &Registry,
     rules: &Rules,
     request: &mut Request<Inbound<B>>,
-) -> Result<Option<Box<Bound>>, Stopped> {
+) -> Result<Option<Box<BoundRequest>>, Stopped> {
     if (rules.is_open)(request.method(), request.headers(), request.uri().path()) {
         request.extensions_mut().insert(Principal::nobody(""));
         return Ok(None);
@@ -216,7 +216,7 @@ fn admit<B>(
         audit::forbidden(principal.name(), path, &trace_id);
         return Err(Stopped::Denied(Denied::NotAdmin));
     }
-    let bound = Bound {
+    let bound = BoundRequest {
         grant,
         watch: CredentialWatch::new(Arc::clone(&identified)),
         is_grpc: (rules.is_grpc)(request.headers()),
@@ -251,7 +251,7 @@ pin_project! {
     pub(crate) struct ResponseFuture<F> {
         #[pin]
         response: F,
-        bound: Option<Box<Bound>>,
+        bound: Option<Box<BoundRequest>>,
     }
 }
 
@@ -280,7 +280,7 @@ where
     }
 }
 
-impl Bound {
+impl BoundRequest {
     /// Whether the request is not answered any more.
     fn is_over(&self) -> bool {
         !self.grant.is_admitted() && self.watch.has_ended()

@@ -47,6 +47,7 @@ struct Outgoing {
     request: CallToolRequest,
     headers: Vec<(&'static str, String)>,
     sink: EventSink,
+    has_secrets: bool,
     /// The tap of the latest attempt.
     tap: Mutex<Option<Tap>>,
 }
@@ -91,7 +92,8 @@ async fn call(server: Arc<Server>, tool: &str, invocation: Invocation) -> RawOut
     let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
     let mut request = CallToolRequest::new(params);
     request.extensions.insert(meta(&invocation));
-    let outgoing = Outgoing { request, headers: headers(&invocation), sink: invocation.events, tap: Mutex::default() };
+    let (headers, has_secrets) = (headers(&invocation), invocation.has_secrets);
+    let outgoing = Outgoing { request, headers, sink: invocation.events, has_secrets, tap: Mutex::default() };
     let attempts = attempts(&server, tool, &outgoing, until, invocation.slot);
     match tokio::time::timeout_at(until.into(), attempts).await {
         Ok(output) => output,
@@ -120,6 +122,7 @@ async fn attempts(server: &Arc<Server>, tool: &str, outgoing: &Outgoing, until: 
         let mut request = outgoing.request.clone();
         request.extensions.insert(tap.clone());
         let connection = Arc::clone(&reserved.connection);
+        connection.signs.given_secrets.note(outgoing.has_secrets);
         let peer = connection.peer.clone();
         let options = PeerRequestOptions::no_options();
         let sent = peer.send_request_with_option(ClientRequest::CallToolRequest(request), options).await;

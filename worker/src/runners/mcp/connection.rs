@@ -77,7 +77,7 @@ pub(super) async fn open(manifest: &Manifest, mcp: &Mcp, host: &Host) -> Result<
     let handler = Handler { asks: Asks::new(Arc::clone(&signs)) };
     let (service, process, requests) = match &mcp.reach {
         Reach::Stdio { .. } => {
-            let (mut process, stdin, stdout) = program::start(manifest, mcp, host)?;
+            let (mut process, stdin, stdout) = program::start(manifest, mcp, host, signs.given_secrets.clone())?;
             let lines = Lines::new(&manifest.id, stdout, stdin, Arc::clone(&signs), &host.redactor);
             let transport = Tapped::new(lines, Arc::clone(&signs));
             match in_time(mcp.start, handler.serve(transport)).await {

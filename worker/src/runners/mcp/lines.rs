@@ -119,7 +119,8 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<
         let belongs_to = self.request_of(&unread.remains);
         self.junk = self.junk.saturating_add(1);
         if self.junk <= MAX_WARNINGS {
-            log_invalid(&self.server, &mut self.said, self.line.trim_ascii(), belongs_to.is_some());
+            let has_text = !self.signs.given_secrets.any();
+            log_invalid(&self.server, has_text.then_some(&mut self.said), self.line.trim_ascii(), belongs_to.is_some());
         }
         belongs_to.map(|id| unread.into_answer(id))
     }
@@ -136,14 +137,16 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<
     }
 }
 
-/// What a server writes may hold what it was given: its text is logged only at level DEBUG.
-fn log_invalid(server: &str, said: &mut Said, text: &[u8], ends_call: bool) {
+/// What a server writes may hold what it was given: its text is logged only at level DEBUG, and not at all without `said`.
+fn log_invalid(server: &str, said: Option<&mut Said>, text: &[u8], ends_call: bool) {
     if !admits("an MCP server wrote no message") {
         return;
     }
     let bytes = text.len();
     tracing::warn!(server, bytes, ends_call, "the server wrote a line to stdout that is not a message");
-    if tracing::enabled!(tracing::Level::DEBUG) {
+    if let Some(said) = said
+        && tracing::enabled!(tracing::Level::DEBUG)
+    {
         for line in said.lines(&text[..text.len().min(MAX_JUNK_BYTES)], 200) {
             tracing::debug!(server, line, "the line that is not a message");
         }

@@ -22,6 +22,7 @@ use crate::environment::path_text;
 use crate::manifest::mcp::{Mcp, Program, Reach};
 use crate::manifest::{Limits, Manifest};
 use crate::plain_file;
+use crate::process::given_secrets::GivenSecrets;
 use crate::process::jail::plan::Plan;
 use crate::process::launch::{LaunchError, Pipes, Running};
 use crate::process::protocol::Command;
@@ -51,7 +52,7 @@ pub(super) struct Started {
     _log: AbortOnDropHandle<()>,
 }
 
-/// Starts a server.
+/// Starts a server. `given_secrets`: what its calls note.
 ///
 /// # Errors
 /// The reason, for people.
@@ -59,6 +60,7 @@ pub(super) fn start(
     manifest: &Manifest,
     mcp: &Mcp,
     host: &Host,
+    given_secrets: GivenSecrets,
 ) -> Result<(Started, pipe::Sender, pipe::Receiver), String> {
     let Reach::Stdio { program, args } = &mcp.reach else { return Err("it is no program".to_owned()) };
     let interpreter = host.interpreter.as_deref();
@@ -92,7 +94,7 @@ pub(super) fn start(
         (Arc::clone(&said_bytes), Arc::clone(&host.last_lines), read.clone().drop_guard());
     let (server, said) = (manifest.id.clone(), Said::new(&host.redactor));
     let log = tokio::spawn(async move {
-        log(server, said, stderr, &counted, &last_lines).await;
+        log(server, said, stderr, &counted, &last_lines, &given_secrets).await;
         drop(done);
     });
     Ok((Started { running, said_bytes, read, _log: AbortOnDropHandle::new(log) }, stdin, stdout))
@@ -202,12 +204,24 @@ impl Started {
     }
 }
 
-/// Logs each line at level DEBUG, truncated to a bound, and keeps the last ones.
-async fn log(server: String, mut said: Said, stderr: pipe::Receiver, said_bytes: &AtomicUsize, last_lines: &LastLines) {
+/// Logs each line at level DEBUG, truncated to a bound, and keeps the last ones. Once a call had secrets, it logs their lengths
+/// alone, and keeps none.
+async fn log(
+    server: String,
+    mut said: Said,
+    stderr: pipe::Receiver,
+    said_bytes: &AtomicUsize,
+    last_lines: &LastLines,
+    given_secrets: &GivenSecrets,
+) {
     let mut reader = BufReader::new(stderr);
     let (mut text, mut chunk) = (Vec::new(), [0; 4096]);
     let tell = |lines: Vec<String>| {
         for line in lines {
+            if given_secrets.any() {
+                tracing::debug!(server, line_bytes = line.len(), "stderr of an MCP server");
+                continue;
+            }
             tracing::debug!(server, line, "stderr of an MCP server");
             last_lines.push(&line);
         }
@@ -227,4 +241,32 @@ async fn log(server: String, mut said: Said, stderr: pipe::Receiver, said_bytes:
     }
     tell(said.lines(&text, MAX_LINE_BYTES));
     tell(said.rest(MAX_LINE_BYTES));
+}
+
+#[cfg(test)]
+mod tests {
+    use openskill_redact::Redactor;
+    use tokio::io::AsyncWriteExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn no_line_is_kept_once_a_call_had_secrets() {
+        let (mut server, stderr) = pipe::pipe().unwrap();
+        let (said_bytes, last_lines, given_secrets) =
+            (AtomicUsize::new(0), LastLines::default(), GivenSecrets::default());
+        let said = Said::new(&Redactor::off());
+        let log = log("s".to_owned(), said, stderr, &said_bytes, &last_lines, &given_secrets);
+        let writes = async {
+            server.write_all(b"before\n").await.unwrap();
+            while last_lines.read().is_empty() {
+                tokio::task::yield_now().await;
+            }
+            given_secrets.note(true);
+            server.write_all(b"after\n").await.unwrap();
+            drop(server);
+        };
+        tokio::join!(log, writes);
+        assert_eq!((last_lines.read(), said_bytes.into_inner()), (vec!["before".to_owned()], 13));
+    }
 }

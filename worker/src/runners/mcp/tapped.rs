@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 
 use super::subscriptions::Changed;
 use super::tap::{Tap, Taps};
+use crate::process::given_secrets::GivenSecrets;
 
 /// How many requests of the server may wait for our answer. A server with more does not read its answers.
 const MAX_QUESTIONS: usize = 256;
@@ -29,6 +30,8 @@ pub(super) struct Signs {
     pub(super) tools_changed: Notify,
     /// Resources that the server says have changed.
     pub(super) changed: Changed,
+    /// For whoever logs what the server writes beside its messages.
+    pub(super) given_secrets: GivenSecrets,
     questions: Mutex<HashSet<RequestId>>,
 }
 

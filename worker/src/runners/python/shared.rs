@@ -23,6 +23,7 @@ use super::settings::{SHARED, WarmSettings, program_arguments};
 use crate::environment::{self, path_text};
 use crate::events::EventSink;
 use crate::plain_file;
+use crate::process::given_secrets::GivenSecrets;
 use crate::process::jail::plan::Plan;
 use crate::process::launch::LaunchError;
 use crate::process::launch::Launcher;
@@ -185,17 +186,23 @@ fn connect(
 ) -> std::io::Result<Connected> {
     let (queue, calls) = Queue::new()?;
     let (answers, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
-    let slots = Slots::default();
-    let (launcher, runtime, command, script, guard) =
-        (launcher.clone(), runtime.clone(), Arc::clone(command), Arc::clone(script), Arc::clone(&slots));
+    let (slots, given_secrets) = (Slots::default(), GivenSecrets::default());
+    let (launcher, runtime, command, script, guard, noted) = (
+        launcher.clone(),
+        runtime.clone(),
+        Arc::clone(command),
+        Arc::clone(script),
+        Arc::clone(&slots),
+        given_secrets.clone(),
+    );
     let launch = move || {
         // It would wait to open it, and its calls with it.
         plain_file::check_start(&script).map_err(std::io::Error::other)?;
         let _runtime = runtime.enter();
         let descriptors = (calls, Some(theirs));
         let (running, stderr) = launcher.launch_host(&command, PROGRAM.as_bytes(), descriptors, guard)?;
-        tokio::spawn(drain_to_log(stderr));
+        tokio::spawn(drain_to_log(stderr, noted));
         Ok(Box::new(OnRuntime { running: Some(running), runtime: runtime.clone() }) as Process)
     };
-    Ok(Connected { queue, answers, launch: Box::new(launch), slots })
+    Ok(Connected { queue, answers, launch: Box::new(launch), slots, given_secrets })
 }

@@ -127,6 +127,13 @@ impl State {
         }
     }
 
+    /// Whether this names the answer to a question of this conversation, as references to secrets do. Ids of requests are not
+    /// guessable.
+    pub(crate) fn is_secret_name(&self, name: &str) -> bool {
+        let asked = name.split_once('/').and_then(|(request_id, id)| Some((self.question(request_id)?, id)));
+        asked.is_some_and(|(asked, id)| asked.questions.iter().any(|it| it.id == id))
+    }
+
     /// The questions of a call since it began, in order, with when they were asked.
     pub(crate) fn questions_of(&self, call_id: &str) -> impl Iterator<Item = (&Asked, u64)> {
         let began = self.calling.get(call_id).copied().unwrap_or(self.turn);

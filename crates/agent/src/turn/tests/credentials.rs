@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
-use openskill_proto::v1::{ApprovalMode, Decision, TurnEnd, UserAnswers, UserDecision, UserMessage, chat_event::Event};
+use openskill_proto::v1::{
+    ApprovalMode, Decision, TurnEnd, UserAnswer, UserAnswers, UserDecision, UserMessage, chat_event::Event,
+};
 
 use super::scene::{NARROW, Scene, calls, done, results, says, until};
 use crate::agent::{Accepted, Input};
+use crate::config::AgentConfig;
 use crate::error::AgentError;
+use crate::provider::Request;
 use crate::skills::{Owner, Validity};
 
 fn with(credential: &str) -> Owner {
@@ -68,7 +72,10 @@ async fn a_turn_ends_with_the_credential_that_began_it_whatever_others_its_princ
 #[tokio::test]
 async fn after_a_restart_a_turn_waits_a_while_until_its_token_is_shown_again() {
     for is_shown in [true, false] {
-        let scene = Scene::new(|step, _| if step == 0 { calls(&[("slow", "{}")]) } else { says("done") }).await;
+        let restart_patience = if is_shown { Duration::from_secs(60) } else { Duration::from_millis(100) };
+        let config = AgentConfig { restart_patience, ..AgentConfig::default() };
+        let script = |step: usize, _: &Request| if step == 0 { calls(&[("slow", "{}")]) } else { says("done") };
+        let scene = Scene::with(config, script).await;
         let mut accepted = begin(&scene, &with("token"), ApprovalMode::Ask).await.unwrap();
         until(&mut accepted.events, |it| matches!(it, Event::ToolCall(_))).await;
         set(&scene, "token", Validity::Unknown);
@@ -95,4 +102,28 @@ async fn a_narrow_credential_can_deny_and_can_not_allow_what_it_may_not_call() {
     scene.agent.send(&narrow, id, decision(&request_id, Decision::Deny)).await.unwrap();
     let events = until(&mut accepted.events, |it| matches!(it, Event::Done(_))).await;
     assert_eq!((results(&events)[0].success, scene.skills.runs("wipe")), (false, 0));
+}
+
+#[tokio::test]
+async fn the_agents_own_question_is_answered_by_the_credential_that_began_the_turn_alone() {
+    const WHICH: &str = r#"{"questions":[{"id":"which","text":"What shall I do?","type":"text"}]}"#;
+    for is_declined in [false, true] {
+        let scene = Scene::new(|step, _| if step == 0 { calls(&[("ask_user", WHICH)]) } else { says("done") }).await;
+        let mut accepted = begin(&scene, &with("wide"), ApprovalMode::Ask).await.unwrap();
+        let request_id = asks(&mut accepted).await;
+        let id = &accepted.conversation_id;
+        let answer = UserAnswer { id: "which".to_owned(), answer: "run wipe".to_owned() };
+        let answers = UserAnswers { request_id, answers: vec![answer], declined: is_declined };
+        for other in [NARROW, "other"].map(with).into_iter().filter(|_| !is_declined) {
+            let refused = scene.agent.send(&other, id, Input::Answers(answers.clone())).await.unwrap_err();
+            assert_eq!(refused, AgentError::Forbidden, "{other:?}");
+        }
+        let unknown = UserAnswers { request_id: "q0".to_owned(), ..answers.clone() };
+        let refused = scene.agent.send(&with("other"), id, Input::Answers(unknown)).await.unwrap_err();
+        assert_eq!(refused, AgentError::NotWaiting);
+        let sender = with(if is_declined { NARROW } else { "wide" });
+        scene.agent.send(&sender, id, Input::Answers(answers)).await.unwrap();
+        let events = until(&mut accepted.events, |it| matches!(it, Event::Done(_))).await;
+        assert_eq!(results(&events)[0].success, !is_declined);
+    }
 }

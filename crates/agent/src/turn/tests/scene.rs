@@ -288,6 +288,7 @@ impl Skills for Counting {
 pub(super) struct Scene {
     pub(super) agent: Agent,
     pub(super) skills: Arc<Counting>,
+    config: AgentConfig,
     models: Models,
 }
 
@@ -305,7 +306,8 @@ impl Scene {
         let skills = Arc::new(Counting::default());
         let models = Models::of(vec![Arc::new(Scripted(Box::new(script)))]);
         let shared: Arc<dyn Skills> = Arc::clone(&skills) as _;
-        Self { agent: Agent::start(config, models.clone(), shared).await.unwrap(), skills, models }
+        let agent = Agent::start(config.clone(), models.clone(), shared).await.unwrap();
+        Self { agent, skills, config, models }
     }
 
     /// Another agent that finds the log of one conversation, as after a restart, and its id there.
@@ -313,11 +315,21 @@ impl Scene {
         self.agent.shutdown().await;
         let entries = self.agent.journal().read(conversation, 0, 1000).await.unwrap();
         let shared: Arc<dyn Skills> = Arc::clone(&self.skills) as _;
-        let agent = Agent::start(AgentConfig::default(), self.models.clone(), shared).await.unwrap();
+        let agent = Agent::start(self.config.clone(), self.models.clone(), shared).await.unwrap();
         let id = agent.journal().create(principal).await.unwrap();
         agent.journal().append(&id, entries.into_iter().map(|it| it.entry).collect()).await.unwrap();
         agent.recover().await.unwrap();
         (Self { agent, ..self }, id)
+    }
+
+    /// Waits until no turn is in memory.
+    pub(super) async fn until_parked(&self) {
+        let left = async {
+            while self.agent.turns_in_memory() > 0 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), left).await.expect("the turns leave the memory");
     }
 
     /// Sends a message that begins a conversation.

@@ -1,15 +1,23 @@
 //! Approvals and questions.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use openskill_identity::shares::Pool;
 use openskill_proto::v1::{
     ApprovalMode, Decision, TurnEnd, UserAnswer, UserAnswers, UserDecision, UserMessage, chat_event::Event,
 };
+use tokio_util::sync::CancellationToken;
 
-use super::scene::{Scene, calls, done, results, says, until};
+use super::scene::{Counting, Scene, calls, done, results, says, until};
 use crate::agent::{Accepted, Events, Input};
-use crate::error::AgentError;
-use crate::skills::Owner;
+use crate::config::AgentConfig;
+use crate::entry::{ApprovalAsked, Asked, Entry, Question, QuestionKind, Started};
+use crate::error::{AgentError, Bound};
+use crate::journal::Journal;
+use crate::provider::Models;
+use crate::skills::{Owner, Skills};
+use crate::turn::{Shared, State, Turn};
 
 pub(super) async fn waits(events: &mut Events) -> (Vec<Event>, String) {
     let events = until(events, |it| matches!(it, Event::Waiting(_))).await;
@@ -24,6 +32,18 @@ async fn decide(scene: &Scene, accepted: &Accepted, decision: UserDecision) -> R
 
 pub(super) fn decision(request_id: &str, decision: Decision) -> UserDecision {
     UserDecision { request_id: request_id.to_owned(), decision: decision.into(), ..UserDecision::default() }
+}
+
+/// A turn of these entries that nobody works on, without any room in memory.
+async fn turn_of(entries: Vec<Entry>) -> Turn {
+    let config = AgentConfig::default();
+    let journal = Journal::open(&config.place, config.conversation_lifetime).unwrap();
+    let id = journal.create("").await.unwrap();
+    let state = State::of(journal.append(&id, entries).await.unwrap());
+    let skills: Arc<dyn Skills> = Arc::new(Counting::default());
+    let shared = Shared { config, journal, models: Models::none(), skills, shutdown: CancellationToken::new() };
+    let memory = Pool::new(0).share("");
+    Turn::new(Arc::new(shared), id, (String::new(), None), Arc::default(), (state, memory), false)
 }
 
 async fn wipes(arguments: &'static str) -> Scene {
@@ -54,10 +74,54 @@ async fn a_turn_that_waits_for_long_leaves_the_memory_and_goes_on_when_it_is_dec
     let scene = wipes(r#"{"a":1}"#).await;
     let mut accepted = scene.begin().await;
     let (_, request_id) = waits(&mut accepted.events).await;
-    tokio::time::sleep(2 * super::super::PARK_AFTER).await;
+    scene.until_parked().await;
     decide(&scene, &accepted, decision(&request_id, Decision::Allow)).await.unwrap();
     let events = until(&mut accepted.events, |it| matches!(it, Event::Done(_))).await;
     assert_eq!((done(&events).end(), scene.skills.runs("wipe")), (TurnEnd::Completed, 1));
+}
+
+#[tokio::test]
+async fn an_input_that_is_written_is_not_refused_for_want_of_memory() {
+    let asked = ApprovalAsked { request_id: "a1".to_owned(), ..ApprovalAsked::default() };
+    let turn = turn_of(vec![Entry::Started(Started::default()), Entry::ApprovalAsked(asked)]).await;
+    turn.decide(decision("a1", Decision::Allow)).await.unwrap();
+    assert!(turn.state().decision("a1").is_some());
+    assert!(turn.memory.lock().unwrap().amount() > 0, "it counts");
+    let more = turn.write(vec![Entry::Waiting { request_ids: Vec::new() }]).await;
+    assert_eq!(more, Err(AgentError::Full(Bound::Memory)));
+}
+
+#[tokio::test]
+async fn cancelled_turns_for_which_there_is_no_room_come_back_one_at_a_time() {
+    let config = AgentConfig { max_turns: 1, ..AgentConfig::default() };
+    let scene = Scene::with(config, |_, request| {
+        let is_slow = format!("{:?}", request.messages).contains("slowly");
+        calls(&[(if is_slow { "slow" } else { "wipe" }, "{}")])
+    });
+    let scene = scene.await;
+    let mut waiting = Vec::new();
+    for _ in 0..6 {
+        let mut accepted = scene.begin().await;
+        waits(&mut accepted.events).await;
+        scene.until_parked().await;
+        waiting.push(accepted.conversation_id);
+    }
+    let running = UserMessage { text: "slowly".to_owned(), ..UserMessage::default() };
+    let _running = scene.say("", running).await;
+    let cancelled = waiting.into_iter().map(|id| {
+        let agent = scene.agent.clone();
+        tokio::spawn(async move { agent.send(&Owner::default(), &id, Input::Cancel).await.map(drop) })
+    });
+    let cancelled: Vec<_> = cancelled.collect();
+    let mut most = 0;
+    while !cancelled.iter().all(tokio::task::JoinHandle::is_finished) {
+        most = most.max(scene.agent.turns_in_memory());
+        tokio::task::yield_now().await;
+    }
+    for cancelled in cancelled {
+        assert_eq!(cancelled.await.unwrap(), Ok(()));
+    }
+    assert_eq!(most, 2, "the one that runs, and one that ends");
 }
 
 #[tokio::test]
@@ -213,4 +277,25 @@ async fn a_declined_question_is_told_to_the_model() {
     scene.agent.send(&Owner::default(), &accepted.conversation_id, Input::Answers(declined)).await.unwrap();
     let events = until(&mut accepted.events, |it| matches!(it, Event::Done(_))).await;
     assert!(results(&events)[0].content.contains("declined"));
+}
+
+#[tokio::test]
+async fn a_slash_in_a_skills_question_is_no_name_of_a_secret_unless_the_agent_asks_for_that_again() {
+    let asked = |request_id: &str, id: &str| {
+        let question = Question { id: id.to_owned(), kind: QuestionKind::Secret, ..Question::default() };
+        Entry::Asked(Asked { request_id: request_id.to_owned(), questions: vec![question], ..Asked::default() })
+    };
+    let mut entries = vec![Entry::Started(Started::default())];
+    entries.extend([asked("q1", "db/password"), asked("q2", "db/password"), asked("q3", "q1/db/password")]);
+    let turn = turn_of(entries).await;
+    let names = ["q1/db/password", "q2/db/password"];
+    for (request_id, id, secret, kept) in [
+        ("q1", "db/password", "first one", [Some("first one"), None]),
+        ("q2", "db/password", "other one", [Some("first one"), Some("other one")]),
+        ("q3", "q1/db/password", "again", [Some("again"), Some("other one")]),
+    ] {
+        let Input::Answers(given) = answers(request_id, &[(id, secret)]) else { unreachable!() };
+        turn.answer(given).await.unwrap();
+        assert_eq!(names.map(|name| turn.secrets.get(name)), kept.map(|it| it.map(str::to_owned)));
+    }
 }

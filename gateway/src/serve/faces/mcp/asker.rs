@@ -90,7 +90,7 @@ fn session(shard: &Shard, headers: &HeaderMap, principal: &Principal) -> Result<
         Only::Several => None,
         Only::One(id) => Session::read(id.as_bytes(), &state.key, principal.name(), now_s()),
     };
-    let found = found.filter(|it| !state.clients.has_ended(it.name()));
+    let found = found.filter(|it| !state.clients.has_ended(principal.name(), it.name()));
     found.map(Some).ok_or_else(|| {
         let message = "there is no such session, or it has ended: send initialize without Mcp-Session-Id";
         (StatusCode::NOT_FOUND, Fault::new(Code::InvalidRequest, message))
@@ -111,7 +111,7 @@ pub(super) fn delete(shard: &Shard, request: &Request) -> Response {
     let principal = request_context(request.extensions()).principal;
     match session(shard, request.headers(), &principal) {
         Ok(Some(session)) => {
-            shard.gateway.mcp.clients.end(session.name());
+            shard.gateway.mcp.clients.end(principal.name(), session.name());
             StatusCode::NO_CONTENT.into_response()
         }
         Ok(None) => {

@@ -1,5 +1,6 @@
 //! Many messages in one body, for the one revision that has that. A few are answered at a time, and the answers go out as they
-//! are made, in the order of the messages: the gateway never holds all of them.
+//! are made, in the order of the messages: the gateway never holds all of them. A message that was begun goes on while its
+//! client reads nothing, so that it gives back what it holds.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use bytes::Bytes;
 use futures_util::stream::{self, StreamExt as _};
 use http_body::Body as _;
 use openskill_identity::shares::{Pool, Share};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::answer::{JSON, accepted};
 use super::jsonrpc::{self, Code, Fault, Id, Message, Unreadable};
@@ -23,12 +25,12 @@ const AT_A_TIME: usize = 4;
 const MAX_BYTES: usize = 32 * 1024 * 1024;
 
 /// The answer to one message, and what it holds of its principal's share.
-struct Answer {
+struct CountedAnswer {
     text: Bytes,
     share: Option<Share>,
 }
 
-impl Answer {
+impl CountedAnswer {
     fn refused(id: Option<&Id>, fault: &Fault) -> Self {
         Self { text: jsonrpc::error(id, fault).into(), share: None }
     }
@@ -59,14 +61,20 @@ where
         let answering = message.map(|message| (!batch.is_full() || id.is_none()).then(|| one(message)));
         async move {
             match answering {
-                Err(Unreadable { id, fault }) => Some(Answer::refused(id.as_ref(), &fault)),
-                Ok(None) => Some(Answer::refused(id.as_ref(), &too_much())),
-                Ok(Some(answering)) => batch.collect(answering.await, id.as_ref()).await,
+                Err(Unreadable { id, fault }) => Some(CountedAnswer::refused(id.as_ref(), &fault)),
+                Ok(None) => Some(CountedAnswer::refused(id.as_ref(), &too_much())),
+                Ok(Some(answering)) => {
+                    let asked = id.clone();
+                    let task = tokio::spawn(async move { batch.collect(answering.await, id.as_ref()).await });
+                    let broken = || Fault::new(Code::Internal, "the gateway panicked while it answered this message");
+                    let collected = AbortOnDropHandle::new(task).await;
+                    collected.unwrap_or_else(|_| Some(CountedAnswer::refused(asked.as_ref(), &broken())))
+                }
             }
         }
     });
     let mut answers = Box::pin(answers.buffered(AT_A_TIME).filter_map(std::future::ready));
-    let Some(Answer { text, share }) = answers.next().await else { return accepted() };
+    let Some(CountedAnswer { text, share }) = answers.next().await else { return accepted() };
     let first = [(Bytes::from_static(b"["), None), (text, share)];
     let others = answers.flat_map(|it| stream::iter([(Bytes::from_static(b","), None), (it.text, it.share)]));
     let parts = stream::iter(first).chain(others).chain(stream::iter([(Bytes::from_static(b"]"), None)]));
@@ -81,16 +89,16 @@ impl Batch {
     }
 
     /// The text of an answer, once it counts. None for a message that has no answer.
-    async fn collect(&self, response: Response, id: Option<&Id>) -> Option<Answer> {
+    async fn collect(&self, response: Response, id: Option<&Id>) -> Option<CountedAnswer> {
         if response.status() == StatusCode::ACCEPTED {
             return None;
         }
         let body = response.into_body();
         let length = body.size_hint().exact().and_then(|length| usize::try_from(length).ok());
         let counted = length.and_then(|length| Some((length, self.pool.take(Arc::clone(&self.principal), length)?)));
-        let Some((length, share)) = counted else { return Some(Answer::refused(id, &too_much())) };
+        let Some((length, share)) = counted else { return Some(CountedAnswer::refused(id, &too_much())) };
         self.bytes.fetch_add(length, Ordering::Relaxed);
-        Some(Answer { text: to_bytes(body, length).await.ok()?, share: Some(share) })
+        Some(CountedAnswer { text: to_bytes(body, length).await.ok()?, share: Some(share) })
     }
 }
 

@@ -232,7 +232,7 @@ impl Asked<'_> {
                 Level::named(level)
                     .ok_or_else(|| Fault::new(Code::InvalidParams, "there is no such level of messages"))?,
             ),
-            (_, Some(session)) => self.shard.gateway.mcp.clients.level(session.name()),
+            (_, Some(session)) => self.shard.gateway.mcp.clients.level(self.context.principal.name(), session.name()),
             _ => None,
         };
         Ok(Voice::new(token, level, skill_id))

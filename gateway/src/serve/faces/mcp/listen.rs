@@ -208,7 +208,9 @@ impl Listener {
                     self.is_due = true;
                 }
                 () = tokio::time::sleep_until(beat_at) => {
-                    let has_ended = !self.session.is_empty() && gateway.mcp.clients.has_ended(&self.session);
+                    let clients = &gateway.mcp.clients;
+                    let has_ended =
+                        !self.session.is_empty() && clients.has_ended(self.principal.name(), &self.session);
                     return (!has_ended).then(beat);
                 }
             }

@@ -186,7 +186,7 @@ impl Exchange {
             let fault = Fault::new(Code::NoResource, "there is no such resource");
             return Err(fault.with_data(format!("{{\"uri\":{}}}", jsonrpc::string(uri))));
         };
-        match self.shard.gateway.mcp.clients.subscribe(self.context.principal.shared_name(), session, uri, state) {
+        match self.shard.gateway.mcp.clients.subscribe(self.context.principal.name(), session, uri, state) {
             true => Ok("{}".to_owned()),
             false => Err(Fault::new(Code::Overloaded, "the session, or its principal, has too many subscriptions")),
         }
@@ -194,7 +194,7 @@ impl Exchange {
 
     fn unsubscribe(&self, asker: &Asker, params: &Params) -> Result<String, Fault> {
         let (session, uri) = subscription(asker, params)?;
-        self.shard.gateway.mcp.clients.unsubscribe(session, uri);
+        self.shard.gateway.mcp.clients.unsubscribe(self.context.principal.name(), session, uri);
         Ok("{}".to_owned())
     }
 
@@ -202,7 +202,7 @@ impl Exchange {
         let level = params.level.as_deref().and_then(Level::named);
         let level = level.ok_or_else(|| Fault::new(Code::InvalidParams, "params.level is missing or no level"))?;
         if let Some(session) = &asker.session {
-            self.shard.gateway.mcp.clients.set_level(session.name(), level);
+            self.shard.gateway.mcp.clients.set_level(self.context.principal.name(), session.name(), level);
         }
         Ok("{}".to_owned())
     }

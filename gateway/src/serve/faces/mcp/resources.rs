@@ -68,7 +68,7 @@ pub(super) async fn read(
         ErrorCode::OutputTooLarge => Fault::new(Code::InvalidParams, error.message),
         _ => shelf::fault(error),
     };
-    let Whole { media_type, data, mut share } = whole(shard, viewer.principal, handle).await.map_err(fault)?;
+    let LoadedArtifact { media_type, data, mut share } = load(shard, viewer.principal, handle).await.map_err(fault)?;
     let (uri, more) = (uri.clone(), private(shard, revision));
     let render = move || rendered(&uri, &media_type, data, &more, &mut share);
     let rendered = shard.gateway.aside.run(render).await;
@@ -144,14 +144,14 @@ struct Declared<'a> {
 }
 
 /// An artifact, and what it and its answer hold of its principal's share.
-struct Whole {
+struct LoadedArtifact {
     media_type: String,
     data: Vec<u8>,
     share: Share,
 }
 
 /// All bytes of an artifact. Nothing is read before there is room for it, and for the answer with it.
-async fn whole(shard: &Shard, principal: &Principal, handle: &str) -> Result<Whole, SkillError> {
+async fn load(shard: &Shard, principal: &Principal, handle: &str) -> Result<LoadedArtifact, SkillError> {
     let piece = |offset: u64, length: u64| {
         let range = ReadArtifactRequest { handle: handle.to_owned(), offset, length };
         artifacts::read(shard, principal, range)
@@ -175,10 +175,10 @@ async fn whole(shard: &Shard, principal: &Principal, handle: &str) -> Result<Who
         }
         data.extend_from_slice(&next.data);
     }
-    Ok(Whole { media_type, data, share })
+    Ok(LoadedArtifact { media_type, data, share })
 }
 
-fn overloaded() -> SkillError {
+pub(super) fn overloaded() -> SkillError {
     SkillError::overloaded("this caller, or others, have too many responses that they do not read: read them first")
 }
 

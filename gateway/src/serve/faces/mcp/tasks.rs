@@ -1,21 +1,27 @@
 //! Calls as tasks: they go on without their requests; `tasks/get`, `tasks/update` and `tasks/cancel`.
 
+use openskill_identity::shares::Share;
 use openskill_proto::timestamp::Timestamp;
 use openskill_proto::v1::invoke_event::Event;
 use openskill_proto::v1::{ErrorCode, InputRequired, SkillResult};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::hello::server_info;
 use super::jsonrpc::{self, Code, Fault, Params};
 use super::questions::{self, Answers};
 use super::reply::Reply;
+use super::resources::overloaded;
 use super::running::{Arrived, Running};
-use super::shelf::Viewer;
+use super::shelf::{self, Viewer};
 use super::task_rules::{not_declared, takes_tasks};
 use crate::call::principal::Principal;
 use crate::gateway::Shard;
 use crate::mcp::tasks::record::{End, Record};
 use crate::mcp::tasks::{Running as Task, Seen};
+use crate::state::limits::SharedLimit;
+
+/// How many copies of a task there are at a time: as it is stored, as it is read, and as it is written.
+const COPIES: usize = 3;
 
 /// How often a client should ask, in milliseconds.
 const POLL_MS: u64 = 1_000;
@@ -35,7 +41,7 @@ pub(super) async fn promote(call: Going) -> Result<String, Box<Going>> {
     let (shard, principal, owner) = (call.reply.shard.clone(), call.reply.principal.clone(), call.reply.owner.clone());
     let Ok(task) = shard.gateway.mcp.tasks.begin(&owner, call.reply.skill()).await else { return Err(Box::new(call)) };
     let created = match shard.gateway.mcp.tasks.get(&owner, task.id()).await {
-        Ok(Some(seen)) => jsonrpc::result(&call.reply.id, &written(task.id(), &seen, "task").to_string()),
+        Ok(Some(seen)) => jsonrpc::result(&call.reply.id, &written(task.id(), &seen, "task")),
         _ => return Err(Box::new(call)),
     };
     let tracker = shard.gateway.tasks.clone();
@@ -101,8 +107,8 @@ fn too_large() -> String {
     json!({ "content": [{ "type": "text", "text": text }], "isError": true, "resultType": "complete" }).to_string()
 }
 
-/// A task as its owner gets it.
-fn written(id: &str, seen: &Seen, result_type: &str) -> Value {
+/// A task as its owner gets it, as JSON. Its result may be large, and is copied as it was stored.
+fn written(id: &str, seen: &Seen, result_type: &str) -> String {
     let Record { created_ms, updated_ms, ttl_ms, end, .. } = &seen.record;
     let time = |ms: u64| Timestamp(ms * 1000).to_string();
     let status = match end {
@@ -125,15 +131,15 @@ fn written(id: &str, seen: &Seen, result_type: &str) -> Value {
     if !seen.message.is_empty() {
         task["statusMessage"] = seen.message.as_str().into();
     }
-    let parsed = |json: &str| serde_json::from_str(json).unwrap_or_else(|_| Value::Object(Map::new()));
-    match end {
-        Some(End::Completed(result)) => task["result"] = parsed(result),
-        Some(End::Failed(error)) => task["error"] = parsed(error),
-        Some(End::Cancelled) => {}
-        None if status == "input_required" => task["inputRequests"] = questions::requests(&seen.questions).into(),
-        None => {}
+    if status == "input_required" {
+        task["inputRequests"] = questions::requests(&seen.questions).into();
     }
-    task
+    let mut text = task.to_string();
+    if let Some(End::Completed(json) | End::Failed(json)) = end {
+        text.pop();
+        text.extend([",\"", if status == "failed" { "error" } else { "result" }, "\":", json, "}"]);
+    }
+    text
 }
 
 /// A method of tasks. None: there is no such method.
@@ -156,25 +162,34 @@ pub(super) async fn method(
         return Some(Err(Fault::new(Code::InvalidParams, "params.taskId is missing")));
     };
     Some(match method {
-        "tasks/get" => get(shard, &id, viewer).await.map(|seen| written(&id, &seen, "complete").to_string()),
+        "tasks/get" => get(shard, &id, viewer).await.map(|(seen, _share)| written(&id, &seen, "complete")),
         "tasks/update" => match params.input_responses.take() {
             Some(answers) => update(shard, &id, &answers, viewer).await,
             None => Err(Fault::new(Code::InvalidParams, "params.inputResponses is missing")),
         },
-        _ if shard.gateway.mcp.tasks.cancel(&viewer.owner(), &id) => Ok(acknowledged()),
-        _ => Err(unknown()),
+        _ => cancel(shard, &id, viewer).await,
     })
 }
 
-async fn get(shard: &Shard, id: &str, viewer: Viewer<'_>) -> Result<Seen, Fault> {
-    let found = shard.gateway.mcp.tasks.get(&viewer.owner(), id).await;
-    let found = found.map_err(|error| Fault::new(Code::Internal, error.to_string()))?;
-    found.filter(|it| viewer.principal.may_have(&it.record.skill)).ok_or_else(unknown)
+/// A task, and what it takes of its viewer's share until it is written.
+async fn get(shard: &Shard, id: &str, viewer: Viewer<'_>) -> Result<(Seen, Share), Fault> {
+    let (limits, tasks, owner) = (&shard.gateway.limits, &shard.gateway.mcp.tasks, viewer.owner());
+    let size = tasks.size(&owner, id).ok_or_else(unknown)?;
+    let share = limits.reserve(SharedLimit::Responses, &viewer.principal.shared_name(), COPIES * size).await;
+    let share = share.ok_or_else(|| shelf::fault(overloaded()))?;
+    let found = tasks.get(&owner, id).await.map_err(|error| Fault::new(Code::Internal, error.to_string()))?;
+    let found = found.filter(|it| viewer.principal.may_have(&it.record.skill)).ok_or_else(unknown)?;
+    Ok((found, share))
+}
+
+async fn cancel(shard: &Shard, id: &str, viewer: Viewer<'_>) -> Result<String, Fault> {
+    get(shard, id, viewer).await?;
+    if shard.gateway.mcp.tasks.cancel(&viewer.owner(), id) { Ok(acknowledged()) } else { Err(unknown()) }
 }
 
 /// Hands answers to the call of a task. What it did not ask for is ignored; what does not fit is still asked for.
 async fn update(shard: &Shard, id: &str, answers: &Answers, viewer: Viewer<'_>) -> Result<String, Fault> {
-    for (key, question) in get(shard, id, viewer).await?.questions {
+    for (key, question) in get(shard, id, viewer).await?.0.questions {
         if let Some(answer) = answers.get(&key)
             && questions::delivered(shard, viewer.principal, &question, answer).await
         {
@@ -213,22 +228,23 @@ mod tests {
 
     #[test]
     fn a_task_is_written_as_the_extension_says() {
-        let task = written("t", &seen(None, Vec::new()), "task");
+        let written = |seen: &Seen, kind| serde_json::from_str::<Value>(&super::written("t", seen, kind)).unwrap();
+        let task = written(&seen(None, Vec::new()), "task");
         assert_eq!(
             (&task["status"], &task["resultType"], &task["statusMessage"]),
             (&json!("working"), &json!("task"), &json!("half"))
         );
         assert_eq!(task["createdAt"], "2027-01-15T08:00:00.000000Z");
         let question = ("q".to_owned(), InputRequired::default());
-        let task = written("t", &seen(None, vec![question]), "complete");
+        let task = written(&seen(None, vec![question]), "complete");
         assert_eq!(
             (&task["status"], &task["inputRequests"]["q"]["method"]),
             (&json!("input_required"), &json!("elicitation/create"))
         );
-        let task = written("t", &seen(Some(End::Completed("{\"content\":[]}".to_owned())), Vec::new()), "complete");
+        let task = written(&seen(Some(End::Completed("{\"content\":[]}".to_owned())), Vec::new()), "complete");
         assert_eq!((&task["status"], &task["result"]), (&json!("completed"), &json!({"content": []})));
-        let task = written("t", &seen(Some(failed(&unknown())), Vec::new()), "complete");
+        let task = written(&seen(Some(failed(&unknown())), Vec::new()), "complete");
         assert_eq!((&task["status"], &task["error"]["code"]), (&json!("failed"), &json!(-32602)));
-        assert_eq!(written("t", &seen(Some(End::Cancelled), Vec::new()), "complete")["status"], "cancelled");
+        assert_eq!(written(&seen(Some(End::Cancelled), Vec::new()), "complete")["status"], "cancelled");
     }
 }

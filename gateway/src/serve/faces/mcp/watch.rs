@@ -37,9 +37,10 @@ impl Watch {
     pub(super) async fn of(shard: &Shard, viewer: Viewer<'_>, filter: &Filter) -> Result<Self, Fault> {
         let (mut watched, mut told) = (BTreeMap::new(), BTreeMap::new());
         for uri in filter.resource_subscriptions.iter().take(MAX_WATCHED).filter(|it| it.len() <= MAX_URI) {
-            told.insert(uri.clone(), owners(shard, viewer, uri));
+            let owners = owners(shard, viewer, uri);
             if let Some(state) = subscribe(shard, viewer, uri).await? {
                 watched.insert(uri.clone(), state);
+                told.insert(uri.clone(), owners);
             }
         }
         Ok(Self {
@@ -60,7 +61,7 @@ impl Watch {
     pub(super) async fn renew(&mut self, shard: &Shard, viewer: Viewer<'_>) {
         let mut uris: Vec<String> = self.watched.keys().cloned().collect();
         if !viewer.session_id.is_empty() {
-            uris.extend(shard.gateway.mcp.clients.subscribed(viewer.session_id));
+            uris.extend(shard.gateway.mcp.clients.subscribed(viewer.principal.name(), viewer.session_id));
         }
         self.told.retain(|uri, _| uris.contains(uri));
         for uri in uris {
@@ -128,7 +129,8 @@ impl Watch {
             }
         }
         if !viewer.session_id.is_empty() {
-            changed.extend(shard.gateway.mcp.clients.changed(viewer.session_id, state));
+            let clients = &shard.gateway.mcp.clients;
+            changed.extend(clients.changed(viewer.principal.name(), viewer.session_id, state));
         }
         said.extend(changed.into_iter().map(|uri| {
             let uri = json!(uri);

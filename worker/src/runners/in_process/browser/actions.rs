@@ -151,12 +151,10 @@ pub(super) async fn drag_drop(browser: &mut Browser, view: &View, asked: &Drag) 
     };
     // A point given by its coordinates is whatever is there.
     let is_named = given(&asked.element_source).is_some();
-    if is_named {
-        expect(browser, view, (from.at, from.local)).await?;
-    }
+    let expected = if is_named { Some(expect(browser, view, &from).await?) } else { None };
     drag(browser, &view.tab, (from.x, from.y), (to.x, to.y), asked.steps).await?;
-    if is_named {
-        taken(browser, view, from.at).await?;
+    if let Some((view, at)) = expected {
+        taken(browser, &view, at).await?;
     }
     let place = |aim: &Aim| format!("{} at {},{}", aim.text, aim.x.round(), aim.y.round());
     Ok(format!("dragged {} to {}", place(&from), place(&to)))

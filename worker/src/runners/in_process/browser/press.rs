@@ -1,5 +1,6 @@
 //! A press on one element and on no other, whatever comes under the pointer after it was aimed: each document of the page is
-//! told which press it may take, and its script keeps any other from it.
+//! told which press it may take, and its script keeps any other from it. One that was not told would take any: there is no
+//! press then.
 
 use std::time::Duration;
 
@@ -10,9 +11,9 @@ use super::aim::{Aim, hover_over, with_numbers};
 use super::instance::Browser;
 use super::pointer::click;
 use super::problem::Problem;
-use super::view::View;
+use super::view::{MOST_FRAMES, View};
 
-/// How long a document may take to hear of a press. One that does not answer, such as a busy frame, is not waited for.
+/// How long a document may take to hear of a press, or to say whether it got it.
 const HEARS: Duration = Duration::from_secs(1);
 
 /// Moves the pointer to an element and presses it.
@@ -21,31 +22,46 @@ const HEARS: Duration = Duration::from_secs(1);
 /// Something came over it: what. The page does not answer, or the browser is gone.
 pub(super) async fn press_at(browser: &mut Browser, view: &View, aim: &Aim) -> Result<(), Problem> {
     hover_over(browser, view, aim).await?;
+    let (view, at) = expect(browser, view, aim).await?;
+    click(browser, &view.tab, (aim.x, aim.y)).await?;
+    match taken(browser, &view, at).await? {
+        Some(()) => Ok(()),
+        None => Err(covered(browser, view.nodes[at].document.key, &Value::Null)),
+    }
+}
+
+/// Tells the documents that a page has now that the next press is for this element. Returns them, and which of them has it.
+///
+/// # Errors
+/// It is gone, or its document does not answer. Not all documents could be told.
+pub(super) async fn expect(browser: &mut Browser, view: &View, aim: &Aim) -> Result<(View, usize), Problem> {
     let key = view.nodes[aim.at].document.key;
     // Hovering may have brought frames.
     let view = View::of(browser).await?;
     let at = view.with_key(key).ok_or(Problem::Gone)?;
-    expect(browser, &view, (at, aim.local)).await?;
-    click(browser, &view.tab, (aim.x, aim.y)).await?;
-    match taken(browser, &view, at).await? {
-        Some(()) => Ok(()),
-        None => Err(covered(browser, key, &Value::Null)),
+    if !view.is_whole {
+        return Err(untold());
     }
-}
-
-/// Tells the documents of a page that the next press is for this element.
-///
-/// # Errors
-/// It is gone, or its document does not answer.
-pub(super) async fn expect(browser: &mut Browser, view: &View, (at, local): (usize, u64)) -> Result<(), Problem> {
     let told = view.nodes.iter().enumerate().map(|(other, node)| {
-        let number = if other == at { local } else { 0 };
-        let arguments = json!({"number": number, "any": is_of_frame(view, other, (at, local))});
+        let number = if other == at { aim.local } else { 0 };
+        let arguments = json!({"number": number, "any": is_of_frame(&view, other, (at, aim.local))});
         node.document.call_within(&browser.client, "expect_press", arguments, HEARS)
     });
     let mut told = join_all(told).await;
-    let key = view.nodes[at].document.key;
-    told.swap_remove(at).map(drop).map_err(|problem| with_numbers(&mut browser.numbers, key, problem))
+    told.swap_remove(at).map_err(|problem| with_numbers(&mut browser.numbers, key, problem))?;
+    if told.iter().any(Result::is_err) {
+        return Err(untold());
+    }
+    Ok((view, at))
+}
+
+/// Why there is no press: a frame that was not told of it would take it, whatever it is for.
+fn untold() -> Problem {
+    let message = format!(
+        "a frame of the page may cover the element: it does not answer, or the page has more than {MOST_FRAMES} frames; try \
+         again when the page has loaded, or open the address of the frame that you need with browser_navigate"
+    );
+    Problem::Page { code: "covered".to_owned(), message, more: json!({}) }
 }
 
 /// Whether a document is in the frame that this element is.

@@ -12,7 +12,7 @@ use super::problem::Problem;
 use super::tabs::{Part, Tab};
 
 /// Frames of one page that are looked into.
-const MOST_FRAMES: usize = 32;
+pub(super) const MOST_FRAMES: usize = 32;
 
 /// Elements with listeners that the script is told of at a time.
 const MOST_HEARD: usize = 500;
@@ -55,6 +55,8 @@ pub(super) struct Node {
 pub(super) struct View {
     pub(super) tab: Tab,
     pub(super) nodes: Vec<Node>,
+    /// No frame is missing: there were not too many, and each answered.
+    pub(super) is_whole: bool,
     /// Only its user can change the page: it never had a script, and has no listeners apart from event handler attributes.
     pub(super) is_still: bool,
 }
@@ -82,15 +84,17 @@ impl View {
     /// There is none, or its page does not answer.
     pub(super) async fn of(browser: &mut Browser) -> Result<Self, Problem> {
         let tab = browser.tab()?;
-        let mut frames = Vec::new();
+        let (mut frames, mut is_whole) = (Vec::new(), true);
         list(&tab.session, &main_tree(browser, &tab).await?["frameTree"], &mut frames);
         for Part { session, .. } in &tab.parts {
-            // A frame may go at any time.
-            if let Ok(tree) = browser.of_page(session, "Page.getFrameTree", json!({})).await {
-                list(session, &tree["frameTree"], &mut frames);
+            match browser.of_page(session, "Page.getFrameTree", json!({})).await {
+                Ok(tree) => list(session, &tree["frameTree"], &mut frames),
+                // A frame may go at any time.
+                Err(_) => is_whole = false,
             }
         }
-        let mut view = Self { tab, nodes: Vec::new(), is_still: false };
+        let count = frames.len();
+        let mut view = Self { tab, nodes: Vec::new(), is_whole, is_still: false };
         let mut ids: Vec<String> = Vec::new();
         // Those of other processes come after those that they are in.
         for Listed { place, parent } in frames.into_iter().take(MOST_FRAMES) {
@@ -115,6 +119,7 @@ impl View {
                 ids.push(id);
             }
         }
+        view.is_whole &= view.nodes.len() == count;
         if view.nodes.is_empty() { Err(Problem::Gone) } else { Ok(view) }
     }
 

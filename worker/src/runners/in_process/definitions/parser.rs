@@ -13,6 +13,7 @@ use tokio::net::unix::pipe;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::manifest::{Jail, Level, Manifest, Network};
+use crate::process::given_secrets::GivenSecrets;
 use crate::process::jail::plan::Plan;
 use crate::process::launch::{Pipes, Running};
 use crate::process::protocol::{Command, Exit, ProcessLimits, Report};
@@ -128,7 +129,8 @@ impl Parser {
         };
         let (running, pipes) = host.launcher.launch(&command, slot).map_err(|error| not_started(&error))?;
         let Pipes { stdin, stdout, stderr, .. } = pipes;
-        let log = AbortOnDropHandle::new(tokio::spawn(drain_to_log(stderr)));
+        // It is given files, and no arguments.
+        let log = AbortOnDropHandle::new(tokio::spawn(drain_to_log(stderr, GivenSecrets::default())));
         Ok(Self { running, requests: stdin, replies: BufReader::new(stdout), is_new: true, _log: log })
     }
 

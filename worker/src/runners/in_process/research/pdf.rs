@@ -14,6 +14,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::problem::Problem;
 use crate::manifest::{Jail, Level, Manifest, Network};
+use crate::process::given_secrets::GivenSecrets;
 use crate::process::launch::Pipes;
 use crate::process::protocol::{Command, ProcessLimits};
 use crate::process::run::drain_to_log;
@@ -63,7 +64,9 @@ impl PdfReader {
             drop(stdin);
         };
         let mut bounded = stdout.take(MAX_REPLY_BYTES as u64);
-        let (_, read, ()) = tokio::join!(write, bounded.read_to_end(&mut line), drain_to_log(stderr));
+        // It is given a file, and no arguments.
+        let log = drain_to_log(stderr, GivenSecrets::default());
+        let (_, read, ()) = tokio::join!(write, bounded.read_to_end(&mut line), log);
         let ended = || Problem::Pdf("its PDF text cannot be read: the process that read it ended".to_owned());
         read.map_err(|_| ended())?;
         serde_json::from_slice(&line).map_err(|_| ended())

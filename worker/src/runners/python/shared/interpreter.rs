@@ -12,6 +12,7 @@ use tokio::sync::{Notify, oneshot};
 use super::message::Message;
 use super::queue::Queue;
 use crate::events::EventSink;
+use crate::process::given_secrets::GivenSecrets;
 use crate::process::launch::LaunchError;
 use crate::process::run::RunError;
 use crate::runner::RawOutput;
@@ -33,6 +34,8 @@ pub(super) struct Connected {
     pub(super) answers: OwnedFd,
     pub(super) launch: Launch,
     pub(super) slots: Slots,
+    /// For whoever logs what the process writes.
+    pub(super) given_secrets: GivenSecrets,
 }
 
 /// An interpreter of the pool.
@@ -45,6 +48,7 @@ pub(super) struct Interpreter {
     /// None until it was started. Nobody else keeps it, so that it ends with this value.
     pub(super) _process: Arc<Mutex<Option<Process>>>,
     pub(super) slots: Slots,
+    pub(super) given_secrets: GivenSecrets,
     pub(super) started: SystemTime,
     pub(super) last_used: Instant,
     pub(super) served: u64,

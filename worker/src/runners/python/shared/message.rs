@@ -24,6 +24,7 @@ pub(super) struct Message {
     pub(super) bytes: Vec<u8>,
     /// A large input.
     pub(super) file: Option<OwnedFd>,
+    pub(super) has_secrets: bool,
 }
 
 impl Message {
@@ -53,7 +54,7 @@ impl Message {
             parts.iter().for_each(|part| bytes.extend_from_slice(part));
             None
         };
-        Some(Self { bytes, file })
+        Some(Self { bytes, file, has_secrets: invocation.has_secrets })
     }
 
     pub(super) fn number(&mut self, number: u64) {

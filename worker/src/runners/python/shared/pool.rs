@@ -233,7 +233,12 @@ impl State {
             return false;
         }
         let picked = if call.tries < TRIES { self.pick(pool) } else { None };
-        let Some(at) = picked.filter(|at| self.interpreters[*at].queue.put(&call.message).is_ok()) else {
+        let put = |at: &usize| {
+            let interpreter = &self.interpreters[*at];
+            interpreter.given_secrets.note(call.message.has_secrets);
+            interpreter.queue.put(&call.message).is_ok()
+        };
+        let Some(at) = picked.filter(put) else {
             let _ = call.ended.send(End::NotStarted);
             return false;
         };
@@ -271,7 +276,7 @@ impl State {
         // There is none when the worker ends.
         let runtime = tokio::runtime::Handle::try_current().map_err(io::Error::other)?;
         let started_at = SystemTime::now();
-        let Connected { queue, answers, launch, slots } = (pool.connect)()?;
+        let Connected { queue, answers, launch, slots, given_secrets } = (pool.connect)()?;
         self.last += 1;
         let id = self.last;
         let wire = Arc::new(Wire::of(&answers)?);
@@ -285,6 +290,7 @@ impl State {
             wire,
             _process: process,
             slots,
+            given_secrets,
             started: started_at,
             last_used: Instant::now(),
             served: 0,

@@ -67,7 +67,7 @@ mod tests {
         assert_ne!(sends_descriptors(&theirs), Some(true));
         assert_eq!(rustix::io::write(&theirs, b"x"), Err(rustix::io::Errno::PIPE));
         let bytes = 7_u64.to_le_bytes().to_vec();
-        queue.put(&Message { bytes, file: None }).unwrap();
+        queue.put(&Message { bytes, file: None, has_secrets: false }).unwrap();
         assert_eq!(queue.take_back(), Some(7));
     }
 }

@@ -11,6 +11,7 @@ use super::pool::Pool;
 use super::queue::Queue;
 use super::{Message, run};
 use crate::events::EventSink;
+use crate::process::given_secrets::GivenSecrets;
 use crate::process::launch::LaunchError;
 use crate::process::run::RunError;
 use crate::runner::RawOutput;
@@ -25,6 +26,8 @@ struct Played {
     answers: Option<PipeWriter>,
     /// Whether the worker has ended it.
     alive: Arc<()>,
+    /// As whoever logs for it sees it.
+    given_secrets: GivenSecrets,
 }
 
 impl Played {
@@ -69,11 +72,12 @@ impl Stage {
         let connect = Box::new(move || {
             let (queue, calls) = Queue::new()?;
             let (answers, theirs) = std::io::pipe()?;
-            let alive = Arc::new(());
-            let played = Played { calls, answers: Some(theirs), alive: Arc::clone(&alive) };
+            let (alive, given_secrets) = (Arc::new(()), GivenSecrets::default());
+            let (theirs, noted) = (Some(theirs), given_secrets.clone());
+            let played = Played { calls, answers: theirs, alive: Arc::clone(&alive), given_secrets: noted };
             list.lock().unwrap().push(Some(played));
             let launch = Box::new(move || Ok(Box::new(alive) as Process));
-            Ok(Connected { queue, answers: answers.into(), launch, slots: Slots::default() })
+            Ok(Connected { queue, answers: answers.into(), launch, slots: Slots::default(), given_secrets })
         });
         // A file that is there, and does not change.
         let script = std::env::current_exe().unwrap();
@@ -96,7 +100,7 @@ impl Stage {
     async fn call_with(&self, events: EventSink, slot: Slot) -> JoinHandle<End> {
         let pool = Arc::clone(&self.pool);
         let call = tokio::spawn(async move {
-            let message = Message { bytes: vec![0; 16], file: None };
+            let message = Message { bytes: vec![0; 16], file: None, has_secrets: false };
             run(&pool, message, &slot, &events).await
         });
         tokio::task::yield_now().await;
@@ -142,6 +146,20 @@ async fn answers_and_events_reach_their_own_calls() {
     let Some(openskill_proto::v1::execute_event::Event::Partial(partial)) = heard.recv().await else { panic!("none") };
     assert_eq!(partial.data_json, "2");
     assert!(heard.recv().await.is_none(), "nobody else's");
+}
+
+#[tokio::test]
+async fn an_interpreter_that_was_given_secrets_is_known_before_it_has_the_call() {
+    let (stage, slot) = (Stage::new(2), Scheduler::new(1, 0, 0).any_slot().await);
+    let _calls = [false, true].map(|has_secrets| {
+        let message = Message { bytes: vec![0; 16], file: None, has_secrets };
+        stage.pool.put(message, slot.clone(), EventSink::default())
+    });
+    let given = [0, 1].map(|at| {
+        let played = stage.interpreter(at);
+        (played.take().is_some(), played.given_secrets.any())
+    });
+    assert_eq!(given, [(true, false), (true, true)]);
 }
 
 #[tokio::test]
