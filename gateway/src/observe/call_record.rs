@@ -210,7 +210,9 @@ impl CallRecord {
             error.blame = error.map(|it| it.blame().json_name()),
             error.message_bytes = error.map(|it| it.message.len()),
         );
-        if let Some(error) = error
+        // An error may repeat what its skill was given.
+        let has_secrets = !call.secret_values.is_empty() || self.secrets.get().is_some();
+        if let Some(error) = error.filter(|_| !has_secrets)
             && tracing::enabled!(target: TARGET, tracing::Level::DEBUG)
         {
             let (trace_id, call_id) = (&call.trace.id, &call.call_id);

@@ -194,6 +194,17 @@ mod tests {
     }
 
     #[test]
+    fn a_principal_leaves_some_of_each_limit_to_others() {
+        let limits = Limits::default();
+        for limit in SharedLimit::ALL {
+            let (pool, step) = (limits.pool(limit), limit.bound().div_ceil(64));
+            let take = |principal: &str| std::iter::from_fn(|| pool.take(principal, step)).collect::<Vec<_>>();
+            let (greedy, honest) = (take("greedy"), take("honest"));
+            assert!(greedy.len() < 64 && honest.len() >= 8, "{limit:?}: {} and {}", greedy.len(), honest.len());
+        }
+    }
+
+    #[test]
     fn each_limit_has_its_own_pool() {
         let limits = Limits::default();
         for (place, limit) in SharedLimit::ALL.into_iter().enumerate() {
