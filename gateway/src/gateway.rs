@@ -167,7 +167,7 @@ impl Gateway {
         trace_id: &str,
     ) -> Result<Permit, SkillError> {
         self.try_admit_consult(principal, claim).map_err(|refusal| {
-            self.count_refusal(refusal, principal, trace_id);
+            self.count_refusal(refusal, principal, ("a question to a worker", trace_id));
             refusal.into()
         })
     }
@@ -191,18 +191,18 @@ impl Gateway {
 
     /// Counts a refusal that the caller gets.
     pub(crate) fn count(&self, refusal: Refusal, call: &Call) {
-        self.count_refusal(refusal, &call.principal, &call.trace.id);
+        self.count_refusal(refusal, &call.principal, (&call.skill_id, &call.trace.id));
     }
 
     /// The same of what is no call.
-    fn count_refusal(&self, refusal: Refusal, principal: &Principal, trace_id: &str) {
+    fn count_refusal(&self, refusal: Refusal, principal: &Principal, (asked, trace_id): (&str, &str)) {
         match refusal {
             Refusal::Drained => {}
-            Refusal::Revoked => audit::unauthenticated("a call", "credential that has ended", trace_id),
+            Refusal::Revoked => audit::unauthenticated(asked, "credential that has ended", trace_id),
             Refusal::Full(bound) => self.observer.call_refused(bound.name()),
             Refusal::Principal(exceeded) => {
                 self.observer.call_refused(exceeded.limit.name());
-                audit::limited(principal.name(), exceeded.limit, trace_id);
+                audit::limited(principal.name(), exceeded.limit, asked, trace_id);
             }
         }
     }

@@ -82,9 +82,15 @@ pub(crate) struct ListKeys {
 pub(crate) struct RevokeKey {
     #[command(flatten)]
     pub(crate) file: KeyFile,
-    /// Id of the key: 16 hexadecimal digits, as `openskill keys list` shows them
-    #[arg(value_parser = |text: &str| text.parse::<openskill_identity::key::KeyId>().map_err(|()| "must be 16 hexadecimal digits"))]
+    /// Id of the key: 16 hexadecimal digits, as `openskill keys list` shows them. The key itself does as well
+    #[arg(value_parser = key_id)]
     pub(crate) id: openskill_identity::key::KeyId,
+}
+
+/// The id of a key, by itself or as a part of the key.
+fn key_id(text: &str) -> Result<openskill_identity::key::KeyId, &'static str> {
+    let id = text.strip_prefix("osk_").and_then(|key| key.split('_').next()).unwrap_or(text);
+    id.parse().map_err(|()| "must be 16 hexadecimal digits")
 }
 
 impl Keys {

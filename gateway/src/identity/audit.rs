@@ -24,11 +24,11 @@ pub(crate) fn forbidden(principal: &str, asked: &str, trace_id: &str) {
     }
 }
 
-/// A principal is at a limit of its policy.
-pub(crate) fn limited(principal: &str, limit: Limit, trace_id: &str) {
+/// A principal is at a limit of its policy. `asked`: the skill, or what else it asks for.
+pub(crate) fn limited(principal: &str, limit: Limit, asked: &str, trace_id: &str) {
     if openskill_log::admits("calls beyond a policy's limits") {
-        let limit = limit.name();
-        tracing::warn!(target: "openskill::audit", decision = "limited", principal, limit, trace_id);
+        let (limit, asked) = (limit.name(), brief(asked));
+        tracing::warn!(target: "openskill::audit", decision = "limited", principal, limit, asked, trace_id);
     }
 }
 

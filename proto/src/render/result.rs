@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use super::artifact::ArtifactJson;
 use crate::json::to_text;
-use crate::v1::{ErrorCode, Meta, Repair, SkillError, SkillResult, skill_error, skill_result};
+use crate::v1::{Meta, Repair, SkillError, SkillResult, skill_error, skill_result};
 
 /// The normalized envelope: `code` by name, `data` and `details` as JSON.
 #[derive(Serialize)]
@@ -196,12 +196,11 @@ pub fn status_envelope(result: &SkillResult, arguments_json: &str) -> String {
 }
 
 /// An error that ended a request before it became a call, in the shape of a result.
-pub fn refusal(code: ErrorCode, message: &str, trace_id: &str) -> String {
-    let error = SkillError::new(code, message);
+pub fn refusal(error: &SkillError, trace_id: &str) -> String {
     result(&SkillResult {
         trace_id: trace_id.to_owned(),
-        text: message.to_owned(),
-        error: Some(error),
+        text: error.message.clone(),
+        error: Some(error.clone()),
         meta: Some(Meta::default()),
         ..SkillResult::default()
     })
@@ -216,8 +215,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::v1::Artifact;
     use crate::v1::artifact::Content;
+    use crate::v1::{Artifact, ErrorCode};
 
     fn success(truncated: bool) -> SkillResult {
         SkillResult {
@@ -242,7 +241,7 @@ mod tests {
 
     #[test]
     fn an_error_has_its_code_by_name_and_no_data() {
-        let body = parse(&refusal(ErrorCode::ForbiddenPath, "no", "t"));
+        let body = parse(&refusal(&SkillError::new(ErrorCode::ForbiddenPath, "no"), "t"));
         assert_eq!((&body["success"], &body["data"]), (&json!(false), &Value::Null));
         assert_eq!(body["error"]["code"], "FORBIDDEN_PATH");
         assert_eq!((&body["error"]["grade"], &body["error"]["may_have_run"]), (&json!("param_error"), &json!(false)));

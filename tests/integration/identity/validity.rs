@@ -141,6 +141,7 @@ async fn a_revoked_key_ends_its_streams_and_no_others() {
     };
     let rest_of_sse = tokio::time::timeout(SOON, ended).await.expect("the streams end soon");
     assert!(rest_of_sse.contains("event: error") && rest_of_sse.contains("UNAUTHENTICATED"), "{rest_of_sse}");
+    assert!(rest_of_sse.contains("\"may_have_run\":true"), "{rest_of_sse}");
     assert_eq!(get(&system, &key, "/skills").await.status, 401);
     println!("all streams ended after {:?}", revoked.elapsed());
     let quiet = tokio::time::timeout(Duration::from_millis(500), untouched.message()).await;

@@ -69,7 +69,7 @@ fn events(path: &str) -> StreamKind {
 
 fn refuse(denied: Denied, is_grpc: bool, trace_id: &str) -> Response<Answer> {
     let error = match denied {
-        Denied::Ended => SkillError::new(ErrorCode::Unauthenticated, ENDED),
+        Denied::Ended => ended(),
         Denied::Unauthenticated => SkillError::new(ErrorCode::Unauthenticated, UNAUTHENTICATED),
         Denied::NotAdmin => SkillError::new(ErrorCode::PermissionDenied, NOT_ADMIN),
     };
@@ -83,8 +83,13 @@ fn refuse(denied: Denied, is_grpc: bool, trace_id: &str) -> Response<Answer> {
     refusal
 }
 
+/// Why a request ends with its credential. What it began may have run.
+fn ended() -> SkillError {
+    SkillError { may_have_run: true, ..SkillError::new(ErrorCode::Unauthenticated, ENDED) }
+}
+
 fn last(kind: StreamKind, trace_id: &str) -> Frame<Bytes> {
-    let error = SkillError::new(ErrorCode::Unauthenticated, ENDED);
+    let error = ended();
     match kind {
         StreamKind::Grpc => {
             let mut trailers = HeaderMap::new();
@@ -93,11 +98,11 @@ fn last(kind: StreamKind, trace_id: &str) -> Frame<Bytes> {
             Frame::trailers(trailers)
         }
         StreamKind::ServerSentEvents => {
-            let data = render::refusal(error.code(), &error.message, trace_id);
+            let data = render::refusal(&error, trace_id);
             Frame::data(format!("event: error\ndata: {data}\n\n").into())
         }
         StreamKind::Lines => {
-            let data = render::refusal(error.code(), &error.message, trace_id);
+            let data = render::refusal(&error, trace_id);
             Frame::data(format!("{{\"event\":\"error\",\"data\":{data}}}\n").into())
         }
         // The stream may be that of any request, or of none.

@@ -34,7 +34,7 @@ pub(super) fn sse(
                 if event.number > 0 { sent.id(event.number.to_string()) } else { sent }
             }
             Err(error) => {
-                let data = render::refusal(error.code(), &error.message, &trace_id);
+                let data = render::refusal(&error, &trace_id);
                 Event::default().event("error").data(data)
             }
         })
@@ -51,10 +51,7 @@ pub(super) fn lines(
         Ok::<_, Infallible>(match event {
             Ok(event) => render::chat_event_line(&event),
             Err(error) => {
-                format!(
-                    "{{\"event\":\"error\",\"data\":{}}}\n",
-                    render::refusal(error.code(), &error.message, &trace_id)
-                )
+                format!("{{\"event\":\"error\",\"data\":{}}}\n", render::refusal(&error, &trace_id))
             }
         })
     });

@@ -20,7 +20,7 @@ pub(super) fn json(text: String) -> Response {
 /// An error as an answer, with the HTTP status of its code.
 pub(super) fn error(error: &SkillError, trace_id: &str) -> Response {
     let status = StatusCode::from_u16(error.code().meaning().http).unwrap_or(StatusCode::BAD_REQUEST);
-    let mut response = refuse(status, error.code(), &error.message, trace_id);
+    let mut response = (status, [JSON], render::refusal(error, trace_id)).into_response();
     if error.retry_after_ms > 0 {
         let seconds = HeaderValue::from(error.retry_after_ms.div_ceil(1000));
         response.headers_mut().insert(header::RETRY_AFTER, seconds);
@@ -29,7 +29,7 @@ pub(super) fn error(error: &SkillError, trace_id: &str) -> Response {
 }
 
 fn refuse(status: StatusCode, code: ErrorCode, message: &str, trace_id: &str) -> Response {
-    (status, [JSON], render::refusal(code, message, trace_id)).into_response()
+    (status, [JSON], render::refusal(&SkillError::new(code, message), trace_id)).into_response()
 }
 
 /// The request's trace id, if a layer before found one.

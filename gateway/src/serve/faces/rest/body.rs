@@ -24,13 +24,13 @@ const JSON: (header::HeaderName, HeaderValue) = (header::CONTENT_TYPE, HeaderVal
 
 /// The answer to a request that is not a call.
 pub(crate) fn refuse(status: StatusCode, code: ErrorCode, message: &str, trace_id: &str) -> Refusal {
-    (status, [JSON], render::refusal(code, message, trace_id))
+    (status, [JSON], render::refusal(&SkillError::new(code, message), trace_id))
 }
 
 /// An error as the answer to a request that is not a call.
 pub(crate) fn error(error: &SkillError, trace_id: &str) -> Response {
     let status = StatusCode::from_u16(error.code().meaning().http).unwrap_or(StatusCode::BAD_REQUEST);
-    let response = refuse(status, error.code(), &error.message, trace_id).into_response();
+    let response = (status, [JSON], render::refusal(error, trace_id)).into_response();
     with_retry_after(response, error.retry_after_ms)
 }
 
