@@ -3,8 +3,6 @@
 PROFILE ?= release
 WORKERS ?= 2
 SECONDS ?= 60
-# Most tests wait for processes: more of them than there are processors.
-THREADS ?= $(shell expr 2 \* $$(nproc))
 FOLDER  := $(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
 BINARY  := target/$(FOLDER)/openskill
 VENV    := target/test-venv
@@ -50,7 +48,7 @@ gateway: need-rust ## Build the program of the gateway's image, without a worker
 test: need-rust need-python lint test-venv ## Everything CI runs except bench-instructions
 	$(MAKE) gateway PROFILE=dev
 	cargo build --locked -p openskill
-	RUST_TEST_THREADS=$(THREADS) cargo test --locked --workspace --tests
+	cargo test --locked --workspace --tests
 	cargo test --locked --workspace --doc
 	$(MAKE) doc
 
