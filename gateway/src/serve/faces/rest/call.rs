@@ -236,7 +236,7 @@ fn as_sse(
     events.map(move |event| {
         let (name, data) = match &event {
             Ok(event) => render::event(event),
-            Err(StreamError::Gateway(error)) => ("error", render::refusal(&error, &trace_id)),
+            Err(StreamError::Gateway(error)) => ("error", render::refusal(error, &trace_id)),
             Err(StreamError::Client(never)) => match *never {},
         };
         Ok(Event::default().event(name).data(data))
