@@ -487,6 +487,6 @@ mod tests {
         assert!(small(&replays) && !first(&replays) && second(&replays));
         assert_eq!((pool.used(), limits.pool(SharedLimit::Responses).used()), (1000 + MAX_ENDED_BYTES / 2, 0));
         let (replay, _reader) = replays.open("greedy".into(), "s", GovernedSkill::default(), now).unwrap();
-        assert!(!replay.lock().add(&vec![0; SharedLimit::Responses.bound()].into()), "there is no room for it");
+        assert!(!replay.lock().add(&vec![0; SharedLimit::Responses.bound() + 1].into()), "there is no room for it");
     }
 }
