@@ -78,7 +78,7 @@ fn request(context: &CallContext) -> ExecuteRequest {
         interactive: context.is_interactive(),
         answers: call.answers.clone(),
         wants_content: call.door.protocol == Protocol::Mcp,
-        has_secrets: !call.secret_values.is_empty() || context.entry.definition.secrets().is_some(),
+        has_secrets: context.record.has_secrets(),
     }
 }
 

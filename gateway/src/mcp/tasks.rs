@@ -24,7 +24,7 @@ use store::{Change, Store, StoreError};
 
 use super::owner::Owner;
 use super::shares::heaviest;
-use crate::call::principal::GovernedSkill;
+use crate::call::principal::{GovernedSkill, Principal};
 use crate::state::limits::SharedLimit;
 
 /// How many tasks are kept, of all principals and of one. The oldest that ended make room for new ones, of the principal who
@@ -73,6 +73,7 @@ struct State {
 #[derive(Debug)]
 struct Kept {
     owner: Owner,
+    skill: GovernedSkill,
     created_ms: u64,
     expires_ms: u64,
     size: usize,
@@ -168,10 +169,12 @@ impl Tasks {
         }
     }
 
-    /// What a task of `owner` takes in the store, in bytes, about. None: there is none, or it has expired.
-    pub(crate) fn size(&self, owner: &Owner, id: &str) -> Option<usize> {
+    /// What a task of `owner` takes in the store, in bytes, about. None: there is none, it has expired, or `principal` may no
+    /// longer call its skill.
+    pub(crate) fn size(&self, owner: &Owner, principal: &Principal, id: &str) -> Option<usize> {
         let (state, now) = (self.lock(), now_ms());
-        state.kept.get(id).filter(|it| it.owner == *owner && it.expires_ms > now).map(|it| it.size)
+        let is_its = |it: &&Kept| it.owner == *owner && it.expires_ms > now && principal.may_have(&it.skill);
+        state.kept.get(id).filter(is_its).map(|it| it.size)
     }
 
     /// A task of `owner`. None: there is none, or it has expired.
@@ -301,6 +304,7 @@ impl State {
     fn keep(&mut self, id: String, record: &Record) {
         let kept = Kept {
             owner: record.owner.clone(),
+            skill: record.skill.clone(),
             created_ms: record.created_ms,
             expires_ms: record.expires_ms(),
             size: record.size(),

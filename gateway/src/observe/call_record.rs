@@ -66,6 +66,11 @@ impl CallRecord {
         }
     }
 
+    /// Whether the arguments may hold secrets.
+    pub(crate) fn has_secrets(&self) -> bool {
+        !self.call.secret_values.is_empty() || self.secrets.get().is_some()
+    }
+
     /// The call got no permit.
     pub(crate) fn refused(&self) {
         self.was_refused.store(true, Ordering::Relaxed);
@@ -211,8 +216,7 @@ impl CallRecord {
             error.message_bytes = error.map(|it| it.message.len()),
         );
         // An error may repeat what its skill was given.
-        let has_secrets = !call.secret_values.is_empty() || self.secrets.get().is_some();
-        if let Some(error) = error.filter(|_| !has_secrets)
+        if let Some(error) = error.filter(|_| !self.has_secrets())
             && tracing::enabled!(target: TARGET, tracing::Level::DEBUG)
         {
             let (trace_id, call_id) = (&call.trace.id, &call.call_id);

@@ -150,7 +150,7 @@ impl Outbound {
             }
             Some(Some(Ok(frame))) => {
                 let share = self.share.split(frame.data_ref().map_or(0, Bytes::len));
-                Poll::Ready(Some(Ok(frame.map_data(|bytes| counted(bytes, share)))))
+                Poll::Ready(Some(Ok(frame.map_data(|bytes| count_until_sent(bytes, share)))))
             }
             Some(first) => Poll::Ready(first),
             None => Pin::new(&mut self.body).poll_frame(context),
@@ -167,7 +167,7 @@ impl Outbound {
         let piece = rest.bytes.split_to(length);
         let share = rest.share.split(length);
         rest.read += length;
-        (!piece.is_empty()).then(|| Ok(counted(piece, share)))
+        (!piece.is_empty()).then(|| Ok(count_until_sent(piece, share)))
     }
 
     /// The next frame, its messages compressed.
@@ -208,21 +208,21 @@ impl Outbound {
 }
 
 /// Bytes that a connection has taken, with what they hold of a share until they are sent or dropped.
-struct Sending {
+struct CountedBytes {
     bytes: Bytes,
     _share: Share,
 }
 
-impl AsRef<[u8]> for Sending {
+impl AsRef<[u8]> for CountedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
 /// The same bytes, which count until the connection is done with them.
-fn counted(bytes: Bytes, share: Option<Share>) -> Bytes {
+fn count_until_sent(bytes: Bytes, share: Option<Share>) -> Bytes {
     match share {
-        Some(share) if share.amount() > 0 => Bytes::from_owner(Sending { bytes, _share: share }),
+        Some(share) if share.amount() > 0 => Bytes::from_owner(CountedBytes { bytes, _share: share }),
         _ => bytes,
     }
 }

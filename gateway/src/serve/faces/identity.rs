@@ -69,7 +69,7 @@ fn events(path: &str) -> StreamKind {
 
 fn refuse(denied: Denied, is_grpc: bool, trace_id: &str) -> Response<Answer> {
     let error = match denied {
-        Denied::Ended => ended(),
+        Denied::Ended => credential_error(),
         Denied::Unauthenticated => SkillError::new(ErrorCode::Unauthenticated, UNAUTHENTICATED),
         Denied::NotAdmin => SkillError::new(ErrorCode::PermissionDenied, NOT_ADMIN),
     };
@@ -84,12 +84,12 @@ fn refuse(denied: Denied, is_grpc: bool, trace_id: &str) -> Response<Answer> {
 }
 
 /// Why a request ends with its credential. What it began may have run.
-fn ended() -> SkillError {
+fn credential_error() -> SkillError {
     SkillError { may_have_run: true, ..SkillError::new(ErrorCode::Unauthenticated, ENDED) }
 }
 
 fn last(kind: StreamKind, trace_id: &str) -> Frame<Bytes> {
-    let error = ended();
+    let error = credential_error();
     match kind {
         StreamKind::Grpc => {
             let mut trailers = HeaderMap::new();

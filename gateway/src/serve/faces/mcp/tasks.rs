@@ -167,24 +167,24 @@ pub(super) async fn method(
             Some(answers) => update(shard, &id, &answers, viewer).await,
             None => Err(Fault::new(Code::InvalidParams, "params.inputResponses is missing")),
         },
-        _ => cancel(shard, &id, viewer).await,
+        _ => cancel(shard, &id, viewer),
     })
 }
 
 /// A task, and what it takes of its viewer's share until it is written.
 async fn get(shard: &Shard, id: &str, viewer: Viewer<'_>) -> Result<(Seen, Share), Fault> {
     let (limits, tasks, owner) = (&shard.gateway.limits, &shard.gateway.mcp.tasks, viewer.owner());
-    let size = tasks.size(&owner, id).ok_or_else(unknown)?;
+    let size = tasks.size(&owner, viewer.principal, id).ok_or_else(unknown)?;
     let share = limits.reserve(SharedLimit::Responses, &viewer.principal.shared_name(), COPIES * size).await;
     let share = share.ok_or_else(|| shelf::fault(overloaded()))?;
     let found = tasks.get(&owner, id).await.map_err(|error| Fault::new(Code::Internal, error.to_string()))?;
-    let found = found.filter(|it| viewer.principal.may_have(&it.record.skill)).ok_or_else(unknown)?;
-    Ok((found, share))
+    Ok((found.ok_or_else(unknown)?, share))
 }
 
-async fn cancel(shard: &Shard, id: &str, viewer: Viewer<'_>) -> Result<String, Fault> {
-    get(shard, id, viewer).await?;
-    if shard.gateway.mcp.tasks.cancel(&viewer.owner(), id) { Ok(acknowledged()) } else { Err(unknown()) }
+fn cancel(shard: &Shard, id: &str, viewer: Viewer<'_>) -> Result<String, Fault> {
+    let (tasks, owner) = (&shard.gateway.mcp.tasks, viewer.owner());
+    let is_its = tasks.size(&owner, viewer.principal, id).is_some();
+    if is_its && tasks.cancel(&owner, id) { Ok(acknowledged()) } else { Err(unknown()) }
 }
 
 /// Hands answers to the call of a task. What it did not ask for is ignored; what does not fit is still asked for.

@@ -40,7 +40,7 @@ pub(super) async fn expect(browser: &mut Browser, view: &View, aim: &Aim) -> Res
     let view = View::of(browser).await?;
     let at = view.with_key(key).ok_or(Problem::Gone)?;
     if !view.is_whole {
-        return Err(untold());
+        return Err(unconfirmed_frame());
     }
     let told = view.nodes.iter().enumerate().map(|(other, node)| {
         let number = if other == at { aim.local } else { 0 };
@@ -50,13 +50,13 @@ pub(super) async fn expect(browser: &mut Browser, view: &View, aim: &Aim) -> Res
     let mut told = join_all(told).await;
     told.swap_remove(at).map_err(|problem| with_numbers(&mut browser.numbers, key, problem))?;
     if told.iter().any(Result::is_err) {
-        return Err(untold());
+        return Err(unconfirmed_frame());
     }
     Ok((view, at))
 }
 
 /// Why there is no press: a frame that was not told of it would take it, whatever it is for.
-fn untold() -> Problem {
+fn unconfirmed_frame() -> Problem {
     let message = format!(
         "a frame of the page may cover the element: it does not answer, or the page has more than {MOST_FRAMES} frames; try \
          again when the page has loaded, or open the address of the frame that you need with browser_navigate"
