@@ -1,10 +1,11 @@
 # `make help` lists what people do here.
 
+# release: for first use and daily work. dist: slower to build, a faster program; for images, releases and benchmarks.
 PROFILE ?= release
 WORKERS ?= 2
 SECONDS ?= 60
-FOLDER  := $(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
-BINARY  := target/$(FOLDER)/openskill
+FOLDER   = $(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
+BINARY   = target/$(FOLDER)/openskill
 VENV    := target/test-venv
 HOSTS   := target/bench-venv
 MCPO    := target/bench-venv-mcpo
@@ -27,17 +28,30 @@ define make-venv
 	}
 endef
 
-.PHONY: help up build gateway test lint doc eval eval-injections eval-tasks eval-agent eval-sessions eval-research eval-browser eval-identity eval-venv bench bench-venv bench-instructions bench-agent bench-mcp bench-runners flamegraph fuzz fuzz-mcp chaos schemathesis mcp-clients test-venv compose-up compose-down sdk client dist release-contract clean need-rust need-python need-valgrind
+.PHONY: help up serve build program readers gateway proto test lint doc eval eval-injections eval-tasks eval-agent eval-sessions eval-research eval-browser eval-identity eval-venv bench bench-load bench-venv bench-instructions bench-agent bench-mcp bench-runners flamegraph fuzz fuzz-mcp chaos schemathesis mcp-clients test-venv compose-up compose-down sdk client dist release-contract clean need-rust need-python need-valgrind
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-up: build ## Build, start a gateway on 127.0.0.1:8000 and two workers (WORKERS=N), say what to try
+bench bench-agent bench-instructions bench-mcp bench-runners dist flamegraph: PROFILE = dist
+
+up: program need-python ## Build, start a gateway on 127.0.0.1:8000 and two workers (WORKERS=N), say what to try
+	@# Nobody waits for the readers: they are there a minute later.
+	@$(MAKE) --no-print-directory -j2 serve readers
+
+serve:
 	@exec $(BINARY) up --workers $(WORKERS)
 
-build: need-rust need-python ## Build the binary (PROFILE=dev for a quick one)
+build: program readers need-python ## Build the programs (PROFILE=dev: in half the time; PROFILE=dist: faster programs)
+
+program: need-rust
 	@[ -x $(BINARY) ] || echo "building openskill: the first time takes some minutes"
 	@cargo build --locked --profile $(PROFILE) -p openskill
+
+# What reads source code and PDF files for workers. It has a folder of its own, as cargo locks the other one.
+readers: need-rust
+	@cargo build --locked --quiet --profile $(PROFILE) --manifest-path crates/readers/Cargo.toml --target-dir target/readers
+	@mkdir -p target/$(FOLDER) && ln -f target/readers/$(FOLDER)/openskill-readers target/$(FOLDER)/
 
 gateway: need-rust ## Build the program of the gateway's image, without a worker: target/release/openskill-gateway
 	@cargo build --locked --profile $(PROFILE) -p openskill --no-default-features
@@ -46,15 +60,19 @@ gateway: need-rust ## Build the program of the gateway's image, without a worker
 	@rm -f $(BINARY)-gateway && mv $(BINARY) $(BINARY)-gateway
 
 test: need-rust need-python lint test-venv ## Everything CI runs except bench-instructions
-	$(MAKE) gateway PROFILE=dev
+	$(MAKE) gateway readers PROFILE=dev
 	cargo build --locked -p openskill
 	cargo test --locked --workspace --tests
+	cargo test --locked --quiet --manifest-path crates/readers/Cargo.toml --target-dir target/readers
 	cargo test --locked --workspace --doc
 	$(MAKE) doc
 
 lint: need-rust ## Formatting and lints, warnings denied
 	cargo fmt --all --check
+	cargo fmt --check --manifest-path crates/readers/Cargo.toml
+	cargo fmt --check --manifest-path proto/generate/Cargo.toml
 	cargo clippy --locked --workspace --all-targets -- -D warnings
+	cargo clippy --locked --manifest-path crates/readers/Cargo.toml --target-dir target/readers --all-targets -- -D warnings
 	cargo clippy --locked -p openskill --no-default-features --all-targets -- -D warnings
 
 doc: need-rust ## Build the documentation of the code, warnings denied
@@ -100,9 +118,14 @@ eval-browser: build need-python ## Play MiniWoB++, press 2,000 elements, time re
 eval-venv: need-python
 	$(call make-venv,$(EVALS),tests/evaluations/requirements.txt)
 
-bench: build bench-venv ## Compare with tonic, FastAPI, FastMCP and mcpo, ten minutes (ARGS="--only fork --rounds 1 --before PATH")
-	@cargo build --locked --quiet --release -p openskill-tests --bin bench
-	@OPENSKILL_BIN=$(BINARY) target/release/bench calls --hosts $(HOSTS)/bin/python --mcpo $(MCPO)/bin/mcpo \
+# Starts tests/bench/bench.rs, which puts load on $(BINARY).
+BENCH = OPENSKILL_BIN=$(BINARY) target/$(FOLDER)/bench
+
+bench-load:
+	@cargo build --locked --quiet --profile $(PROFILE) -p openskill-tests --bin bench
+
+bench: build bench-venv bench-load ## Compare with tonic, FastAPI, FastMCP and mcpo, ten minutes (ARGS="--only fork --rounds 1 --before PATH")
+	@$(BENCH) calls --hosts $(HOSTS)/bin/python --mcpo $(MCPO)/bin/mcpo \
 		$(if $(findstring --python,$(ARGS)),,--python "$(SCRIPTS)") $(ARGS)
 
 bench-venv: need-python
@@ -110,24 +133,22 @@ bench-venv: need-python
 	$(call make-venv,$(MCPO),tests/bench/requirements-mcpo.txt)
 
 bench-instructions: need-rust need-valgrind ## Count the instructions of a call, fail if they grew (RECORD=1 records the counts)
-	OPENSKILL_RECORD_INSTRUCTIONS=$(RECORD) cargo test --locked --release -p openskill-gateway --lib -- \
+	OPENSKILL_RECORD_INSTRUCTIONS=$(RECORD) cargo test --locked --profile $(PROFILE) -p openskill-gateway --lib -- \
 		--exact instructions::counts_are_as_recorded --ignored --nocapture
 
-bench-agent: build ## Measure plain calls beside 200 conversations, a minute (ARGS="--chats 50")
-	OPENSKILL_BIN=$(BINARY) cargo run --locked --release -p openskill-tests --bin bench -- agent $(ARGS)
+bench-agent: build bench-load ## Measure plain calls beside 200 conversations, a minute (ARGS="--chats 50")
+	$(BENCH) agent $(ARGS)
 
-bench-mcp: build bench-venv ## Compare its MCP face with FastMCP, rmcp and mcpo, three minutes (ARGS="--only list,startup")
+bench-mcp: build bench-venv bench-load ## Compare its MCP face with FastMCP, rmcp and mcpo, three minutes (ARGS="--only list,startup")
 	@cargo build --quiet --locked --release --manifest-path tests/bench/rmcp/Cargo.toml --target-dir target/bench-rmcp
-	@cargo build --locked --quiet --release -p openskill-tests --bin bench
-	@OPENSKILL_BIN=$(BINARY) target/release/bench mcp --hosts $(HOSTS)/bin/python --mcpo $(MCPO)/bin/mcpo \
+	@$(BENCH) mcp --hosts $(HOSTS)/bin/python --mcpo $(MCPO)/bin/mcpo \
 		--rmcp target/bench-rmcp/release/rmcp-echo $(ARGS)
 
-bench-runners: build ## Compare the runners, six minutes (ARGS="--only fork,process --python PATH --before PATH")
-	OPENSKILL_BIN=$(BINARY) cargo run --locked --release -p openskill-tests --bin bench -- runners $(ARGS)
+bench-runners: build bench-load ## Compare the runners, six minutes (ARGS="--only fork,process --python PATH --before PATH")
+	$(BENCH) runners $(ARGS)
 
-flamegraph: build ## Draw where the gateway spends its time under load, to target/flamegraph.svg (needs perf and inferno)
-	@cargo build --locked --quiet --release -p openskill-tests --bin bench
-	@OPENSKILL_BIN=$(BINARY) tests/bench/flamegraph.sh
+flamegraph: build bench-load ## Draw where the gateway spends its time under load, to target/flamegraph.svg (needs perf and inferno)
+	@OPENSKILL_BIN=$(BINARY) BENCH=target/$(FOLDER)/bench tests/bench/flamegraph.sh
 
 fuzz: need-rust ## Fuzz the reading and repairing of arguments for SECONDS=60 each (needs cargo-fuzz and a nightly compiler)
 	cd gateway && for target in parse repair; do \
@@ -171,6 +192,9 @@ client: need-python ## Build the Python client openskill_client as a wheel, to d
 
 dist: build need-python ## Make the tarball of a release, its debug symbols, bill of materials and checksums, to dist/
 	@deploy/dist.sh $(BINARY)
+
+proto: need-rust ## Write the messages of the contract as Rust again, after a .proto file changed
+	cargo run --locked --quiet --manifest-path proto/generate/Cargo.toml --target-dir target/generate
 
 release-contract: need-rust ## Keep the .proto contract as that of the last release, which later ones must not break
 	OPENSKILL_RELEASE_CONTRACT=1 cargo test --locked --quiet -p openskill-tests --test integration -- \

@@ -12,7 +12,7 @@
 #   OPENSKILL_SECURE   1: TLS, a mesh of gateways and workers, and API keys
 #   OPENSKILL_SECRETS  where their files are (default deploy/secrets)
 #   COMPOSE_PROFILES   replicas: a second gateway and a proxy; observe: collector, Jaeger, Prometheus, Grafana
-#   OPENSKILL_BINARY   a prebuilt binary to put into the images; without one, cargo builds them there
+#   OPENSKILL_BINARY   a prebuilt binary to put into the images, with openskill-readers beside it; without one, cargo builds them there
 #   OPENSKILL_GATEWAY_BINARY     another one for the gateway's image, which `make gateway` builds (default: the same)
 #   OPENSKILL_PORT     port on 127.0.0.1 (default 8000)
 #   OPENSKILL_TAG      tag of the images openskill-gateway and openskill-worker (default dev)
@@ -116,11 +116,16 @@ stage_binaries() {
     }
     [ ! -e "$staged" ] && [ ! -e "$staged-gateway" ] ||
         die 2 "dist/openskill or dist/openskill-gateway is there already. Remove it, or leave OPENSKILL_BINARY unset to use it."
+    # It belongs to the program, and is built with it.
+    local readers
+    readers=$(dirname "$OPENSKILL_BINARY")/openskill-readers
+    [ -x "$readers" ] || die 2 "there is no $readers, which workers start: \`make build\` makes it beside openskill."
     trap unstage_binaries EXIT
     trap 'exit 130' INT
     trap 'exit 143' TERM HUP
     mkdir -p "$root/dist"
     stage OPENSKILL_BINARY "$staged"
+    stage readers "$staged-readers"
     [ -z "${OPENSKILL_GATEWAY_BINARY:-}" ] || stage OPENSKILL_GATEWAY_BINARY "$staged-gateway"
 }
 
@@ -135,7 +140,7 @@ stage() {
 }
 
 unstage_binaries() {
-    rm -f "$staged" "$staged-gateway"
+    rm -f "$staged" "$staged-gateway" "$staged-readers"
     rmdir "$root/dist" 2>/dev/null || true
 }
 
@@ -147,7 +152,7 @@ build() {
         say "building the images with the binary ${OPENSKILL_BINARY:-dist/openskill}"
         build_image=$RUNTIME_IMAGE # the build stage only copies, so it needs no Rust
     else
-        require_image "$build_image" "Or build the binary yourself and name it: OPENSKILL_BINARY=target/release/openskill $0 build"
+        require_image "$build_image" "Or build the binary yourself and name it: OPENSKILL_BINARY=target/dist/openskill $0 build"
         say "building the images from source, which takes minutes"
     fi
     # For this command only: Compose would take a changed build argument for a reason to restart everything.

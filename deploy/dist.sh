@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes the tarball of a release, for machines that have neither Rust nor this checkout.
 #
-#   deploy/dist.sh [BINARY]      default: target/release/openskill
+#   deploy/dist.sh [BINARY]      default: target/dist/openskill; openskill-readers lies beside it
 #
 # Writes to dist/: openskill-VERSION-linux-ARCH.tar.gz, the debug symbols of its binary, its bill of materials
 # (CycloneDX) and SHA256SUMS. The same commit, binary and tools give the same bytes.
@@ -27,8 +27,11 @@ die() {
 }
 
 [ $# -le 1 ] || { printf 'usage: %s [BINARY]\n' "${0##*/}" >&2; exit 2; }
-binary=$(realpath -m "${1:-$root/target/release/openskill}")
-[ -x "$binary" ] || die 2 "$binary is not an executable file. Build it: make build"
+binary=$(realpath -m "${1:-$root/target/dist/openskill}")
+readers=$(dirname "$binary")/openskill-readers
+for program in "$binary" "$readers"; do
+    [ -x "$program" ] || die 2 "$program is not an executable file. Build it: make build PROFILE=dist"
+done
 for tool in objcopy tar gzip sha256sum; do
     command -v "$tool" >/dev/null || die 1 "$tool is missing. Debian: apt-get install binutils tar gzip coreutils"
 done
@@ -48,7 +51,8 @@ tree=$work/$name
 install -d "$out" "$tree/bin" "$tree/share/openskill" "$tree/wheels"
 objcopy --only-keep-debug --compress-debug-sections=zlib "$binary" "$work/$name.debug"
 (cd "$work" && objcopy --strip-all --add-gnu-debuglink="$name.debug" "$binary" "$tree/bin/openskill")
-chmod 0755 "$tree/bin/openskill"
+objcopy --strip-all "$readers" "$tree/bin/openskill-readers"
+chmod 0755 "$tree/bin/"*
 
 # --- What belongs to it ----------------------------------------------------------------------
 cp -r "$root/worker/skills" "$tree/share/openskill/skills"

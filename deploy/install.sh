@@ -21,6 +21,7 @@ sha256sum --quiet --check SHA256SUMS || { echo "install.sh: these files are not 
 # A program that runs cannot be written, but it can be replaced.
 put() { mkdir -p "$(dirname "$2")"; cp "$1" "$2.new"; mv -f "$2.new" "$2"; }
 put bin/openskill "$prefix/bin/openskill"
+put bin/openskill-readers "$prefix/bin/openskill-readers"
 put completions/openskill.bash "$prefix/share/bash-completion/completions/openskill"
 put completions/openskill.zsh "$prefix/share/zsh/site-functions/_openskill"
 put completions/openskill.fish "$prefix/share/fish/vendor_completions.d/openskill.fish"

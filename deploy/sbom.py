@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Prints the software bill of materials of the binary: CycloneDX 1.6, as JSON.
+"""Prints the software bill of materials of the programs of a release: CycloneDX 1.6, as JSON.
 
     deploy/sbom.py > openskill.cdx.json
 
-It has what `cargo metadata --locked` says of the dependencies of the package `openskill`, with the checksums of Cargo.lock.
+It has what `cargo metadata --locked` says of the dependencies of the packages below, with the checksums of their locks.
 The same sources give the same bytes. What only build scripts and macros use is in it with the scope `excluded`.
 """
 import json
@@ -16,13 +16,14 @@ import uuid
 from datetime import datetime, timezone
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PACKAGE = "openskill"
+# Each with the folder of its lock. The first is what the bill is of.
+PACKAGES = {"openskill": ROOT, "openskill-readers": ROOT / "crates/readers"}
 REGISTRY = "registry+https://github.com/rust-lang/crates.io-index"
 
 
-def metadata(target):
+def metadata(folder, target):
     command = ["cargo", "metadata", "--locked", "--format-version", "1", "--filter-platform", target]
-    return json.loads(subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout)
+    return json.loads(subprocess.run(command, cwd=folder, check=True, stdout=subprocess.PIPE).stdout)
 
 
 def host():
@@ -72,39 +73,52 @@ def component(package, is_linked, checksums):
     return found
 
 
-def main():
-    target = sys.argv[1] if len(sys.argv) > 1 else host()
-    described = metadata(target)
+def program(name, folder, target):
+    """The component of a program, those of what it needs, and what needs what, each by its reference."""
+    described = metadata(folder, target)
     packages = {it["id"]: it for it in described["packages"]}
     nodes = {it["id"]: it for it in described["resolve"]["nodes"]}
-    root = next(it["id"] for it in described["packages"] if it["name"] == PACKAGE and it["source"] is None)
-    lock = tomllib.loads((ROOT / "Cargo.lock").read_text())
+    root = next(it["id"] for it in described["packages"] if it["name"] == name and it["source"] is None)
+    lock = tomllib.loads((folder / "Cargo.lock").read_text())
     checksums = {(it["name"], it["version"]): it["checksum"] for it in lock["package"] if "checksum" in it}
     foreign = {it["source"] for it in lock["package"] if "source" in it} - {REGISTRY}
     if foreign:
         sys.exit(f"packages from elsewhere than crates.io are not described: {sorted(foreign)}")
 
     needed = used(nodes, root)
-    reference = {id: f"pkg:cargo/{packages[id]['name']}@{packages[id]['version']}" for id in needed}
-    components = [component(packages[id], needed[id], checksums) for id in needed if id != root]
-    depends = [
-        {
-            "ref": reference[id],
-            "dependsOn": sorted({reference[it["pkg"]] for it in nodes[id]["deps"] if it["pkg"] in needed}),
-        }
+    components = {id: component(packages[id], needed[id], checksums) for id in needed}
+    depends = {
+        components[id]["bom-ref"]: {components[it["pkg"]]["bom-ref"] for it in nodes[id]["deps"] if it["pkg"] in needed}
         for id in needed
-    ]
+    }
+    own = components.pop(root) | {"type": "application"}
+    return own, {it["bom-ref"]: it for it in components.values()}, depends
+
+
+def main():
+    target = sys.argv[1] if len(sys.argv) > 1 else host()
+    programs, components, depends = [], {}, {}
+    for name, folder in PACKAGES.items():
+        own, needed, needs = program(name, folder, target)
+        programs.append(own)
+        for reference, found in needed.items():
+            if reference not in components or found["scope"] == "required":
+                components[reference] = found
+        for reference, others in needs.items():
+            depends.setdefault(reference, set()).update(others)
+    first, *others = programs
+    components.update({it["bom-ref"]: it for it in others})
     bom = {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
         "version": 1,
         "metadata": {
-            "component": component(packages[root], True, checksums) | {"type": "application"},
+            "component": first,
             "properties": [{"name": "cdx:rustc:target", "value": target}],
         },
-        "components": sorted(components, key=lambda it: it["bom-ref"]),
-        "dependencies": sorted(depends, key=lambda it: it["ref"]),
+        "components": [components[it] for it in sorted(components)],
+        "dependencies": [{"ref": it, "dependsOn": sorted(depends[it])} for it in sorted(depends)],
     }
     # The time of the commit, if the caller says it: a clock would make each bill another one.
     if epoch := os.environ.get("SOURCE_DATE_EPOCH"):

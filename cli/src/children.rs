@@ -2,8 +2,6 @@
 
 use std::process::ExitCode;
 
-use openskill_definitions::{parser, protocol};
-use openskill_research::{pdf, pdf_protocol};
 use openskill_worker::process::supervise;
 use openskill_worker::runners::docker::sentinel;
 use openskill_worker::runners::in_process::browser::host_process;
@@ -14,8 +12,6 @@ pub(crate) fn main() -> Option<ExitCode> {
     match first.to_str()? {
         supervise::ARGUMENT => Some(supervise::main()),
         sentinel::ARGUMENT => Some(sentinel::main()),
-        protocol::ARGUMENT => Some(parser::main()),
-        pdf_protocol::ARGUMENT => Some(pdf::main()),
         host_process::ARGUMENT => Some(host_process::main()),
         _ => None,
     }

@@ -9,7 +9,7 @@ for program in perf inferno-collapse-perf inferno-flamegraph; do
     command -v "$program" >/dev/null || { echo "missing: $program (perf: apt-get install linux-perf; the others: cargo install inferno)" >&2; exit 1; }
 done
 folder=$(mktemp -d)
-target/release/bench calls --only invoke --no-memory --rounds 1 --seconds 4 >"$folder/load" 2>&1 &
+"$BENCH" calls --only invoke --no-memory --rounds 1 --seconds 4 >"$folder/load" 2>&1 &
 load=$!
 trap 'kill "$load" 2>/dev/null || true; wait "$load" 2>/dev/null || true; rm -rf "$folder"' EXIT
 

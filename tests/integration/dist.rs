@@ -60,6 +60,8 @@ for _ in $(seq 300); do
 done
 openskill invoke echo text=hello || { cat /tmp/log; exit 1; }
 openskill invoke log_transform input_path=data/logs/app.log limit=1 > /dev/null
+echo 'def found(): pass' > data/found.py
+openskill invoke list_code_definitions file_path=data/found.py | grep -q found
 kill $!
 wait $!
 "#;
@@ -116,7 +118,9 @@ fn is_reproducible_and_whole(one: &Folder, other: &Folder, tarball: &Path) {
     assert_eq!(bill["specVersion"], "1.6");
     assert_eq!(find("tokio")["scope"], "required");
     assert_eq!(find("tokio")["hashes"][0]["content"].as_str().unwrap().len(), 64);
-    assert_eq!(find("tonic-prost-build")["scope"], "excluded", "only a build script uses it");
+    assert_eq!(find("cc")["scope"], "excluded", "only a build script uses it");
+    assert_eq!(find("openskill-readers")["type"], "application");
+    assert_eq!(find("tree-sitter-python")["scope"], "required");
     assert!(!components.iter().any(|it| it["name"] == "proptest"), "only tests use it");
     let unlicensed: Vec<_> = components.iter().filter(|it| it["licenses"].is_null()).collect();
     assert!(unlicensed.is_empty(), "{unlicensed:?}");

@@ -63,15 +63,16 @@ fn every_dependency_has_an_allowed_licence_and_comes_from_crates_io() {
     let rustc = Command::new("rustc").arg("-vV").output().unwrap();
     let about = String::from_utf8(rustc.stdout).unwrap();
     let host = about.lines().find_map(|it| it.strip_prefix("host: ")).unwrap();
-    let mut cargo = Command::new("cargo");
-    cargo.args(["metadata", "--locked", "--offline", "--format-version", "1", "--filter-platform", host]);
-    let output = cargo.current_dir(repository()).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let described: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let (packages, allowed) = (described["packages"].as_array().unwrap(), allowed());
-    let foreign = packages.iter().filter(|it| !it["source"].is_null());
-    let mut count = 0;
-    for package in foreign {
+    let described = [".", "crates/readers"].map(|folder| {
+        let mut cargo = Command::new("cargo");
+        cargo.args(["metadata", "--locked", "--offline", "--format-version", "1", "--filter-platform", host]);
+        let output = cargo.current_dir(repository().join(folder)).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    });
+    let packages = described.iter().flat_map(|it| it["packages"].as_array().unwrap());
+    let (mut count, allowed) = (0, allowed());
+    for package in packages.filter(|it| !it["source"].is_null()) {
         let name = format!("{} {}", package["name"], package["version"]);
         let source = package["source"].as_str().unwrap();
         assert!(source.starts_with("registry+https://github.com/rust-lang/crates.io-index"), "{name}: {source}");

@@ -77,7 +77,7 @@ impl Talk<'_> {
     /// Reads messages until the user leaves.
     async fn interactive(&mut self) -> Result<ExitCode, Failure> {
         complain("Ask the agent. Ctrl-C cancels a turn or clears the line, twice leaves; Ctrl-D leaves.\n");
-        let mut editor = Editor::new();
+        let mut editor = Editor::new()?;
         let mut interrupted = false;
         loop {
             let (given_back, entered) = editor.read("> ").await?;

@@ -5,6 +5,8 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::Path;
 
+use serde_json::Value;
+
 use super::names::{ALL, Setting, TOKEN, TOKEN_FILE, file_key};
 use super::problem::Problem;
 use super::unknown::{is_known, near_key, near_variable};
@@ -145,7 +147,7 @@ fn read_file(path: &Path) -> Found {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return found,
         Err(error) => return (HashMap::new(), vec![unreadable("openskill.toml", &error.to_string())]),
     };
-    let table: toml::Table = match text.parse() {
+    let table: serde_json::Map<String, Value> = match toml_edit::de::from_str(&text) {
         Ok(table) => table,
         Err(error) => return (HashMap::new(), vec![unreadable("openskill.toml", &error.to_string())]),
     };
@@ -160,16 +162,13 @@ fn read_file(path: &Path) -> Found {
     found
 }
 
-fn as_text(value: &toml::Value) -> String {
+fn as_text(value: &Value) -> String {
     match value {
-        toml::Value::String(text) => text.clone(),
-        toml::Value::Array(items) => items.iter().map(as_text).collect::<Vec<_>>().join(","),
-        toml::Value::Integer(number) => number.to_string(),
-        toml::Value::Float(number) => number.to_string(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(as_text).collect::<Vec<_>>().join(","),
+        Value::Object(_) => "a table".to_owned(),
         // Resolving accepts false and true as well as 0 and 1.
-        toml::Value::Boolean(flag) => flag.to_string(),
-        toml::Value::Datetime(time) => time.to_string(),
-        toml::Value::Table(_) => "a table".to_owned(),
+        Value::Number(_) | Value::Bool(_) | Value::Null => value.to_string(),
     }
 }
 

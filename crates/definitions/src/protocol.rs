@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::language::Language;
 
-/// The one argument that makes the openskill binary a parser.
+/// The one argument that makes `openskill-readers` a parser.
 pub const ARGUMENT: &str = "definitions-parser";
 
 /// The largest source file.

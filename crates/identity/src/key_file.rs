@@ -108,7 +108,7 @@ impl KeyFile {
     /// # Errors
     /// What is wrong, and where. Quotes nothing of the file but names.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let raw: RawFile = toml::from_str(text).map_err(|error| explained(text, &error))?;
+        let raw: RawFile = toml_edit::de::from_str(text).map_err(|error| explained(text, &error))?;
         if raw.principals.len() > MAX_PRINCIPALS {
             return Err(format!("there are more than {MAX_PRINCIPALS} principals"));
         }
@@ -127,7 +127,7 @@ impl KeyFile {
 }
 
 /// The reason and the line number, without the line itself, which may contain a key.
-pub(crate) fn explained(text: &str, error: &toml::de::Error) -> String {
+pub(crate) fn explained(text: &str, error: &toml_edit::de::Error) -> String {
     let before = error.span().and_then(|span| text.get(..span.start));
     let line = before.map_or_else(String::new, |before| format!("line {}: ", before.matches('\n').count() + 1));
     format!("{line}{}", error.message())

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! - [`document`]: the text of a page, in blocks beneath headings; [`html`], [`markdown`], [`plain`]: where it comes from
-//! - `pdf`: a process of its own that reads PDF files, with the feature `pdf`; [`pdf_protocol`]: how it is talked to
+//! - [`pdf_protocol`]: how the process is talked to that reads PDF files
 //! - [`charset`]: from bytes to text
 //! - [`words`], [`stem`], [`stopwords`]: what a word is; [`sentences`]: where a sentence ends
 //! - [`question`], [`cues`]: what is asked for, and what looks like it
@@ -23,8 +23,6 @@ pub mod gaps;
 pub mod html;
 pub mod index;
 pub mod markdown;
-#[cfg(feature = "pdf")]
-pub mod pdf;
 pub mod pdf_protocol;
 pub mod plain;
 pub mod question;

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The one argument that makes the openskill binary such a process.
+/// The one argument that makes `openskill-readers` such a process.
 pub const ARGUMENT: &str = "pdf-reader";
 
 /// The largest file.

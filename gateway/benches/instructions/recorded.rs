@@ -45,7 +45,7 @@ fn path() -> PathBuf {
 impl Recorded {
     pub(super) fn read() -> Self {
         let text = fs::read_to_string(path()).unwrap_or_default();
-        toml::from_str(&text).unwrap_or_default()
+        toml_edit::de::from_str(&text).unwrap_or_default()
     }
 
     /// How a count compares, in words. An error if it grew, or was never recorded.

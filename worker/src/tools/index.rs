@@ -71,7 +71,7 @@ impl Index {
     /// # Errors
     /// It is invalid: the first fault.
     pub(super) fn parse(text: &str) -> Result<Self, IndexError> {
-        let mut index: Self = toml::from_str(text).map_err(|error| {
+        let mut index: Self = toml_edit::de::from_str(text).map_err(|error| {
             let line =
                 error.span().map_or(1, |span| 1 + text.bytes().take(span.start).filter(|it| *it == b'\n').count());
             IndexError::Invalid { line, reason: error.message().lines().next().unwrap_or_default().to_owned() }

@@ -127,7 +127,7 @@ fn numbered(options: &[String]) -> String {
 async fn line(prompt: &str) -> Result<Entered, Failure> {
     // The editor draws its prompt itself: what models wrote must not reach the terminal as it is.
     let prompt = openskill_log::text::one_line(prompt).into_owned();
-    Ok(Editor::new().read(&prompt).await?.1)
+    Ok(Editor::new()?.read(&prompt).await?.1)
 }
 
 #[cfg(test)]

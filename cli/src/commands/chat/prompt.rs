@@ -1,8 +1,9 @@
 //! Reads lines from the user's terminal.
 
-use std::borrow::Cow;
+use std::io;
 
-use reedline::{Prompt, PromptEditMode, PromptHistorySearch, Reedline, Signal};
+use rustyline::DefaultEditor;
+use rustyline::error::ReadlineError;
 
 use crate::exit::Failure;
 
@@ -17,56 +18,39 @@ pub(super) enum Entered {
     End,
 }
 
-/// A line editor with a history.
-pub(super) struct Editor(Reedline);
+/// A line editor with a history, which it forgets when it goes.
+pub(super) struct Editor(DefaultEditor);
 
 impl Editor {
-    pub(super) fn new() -> Self {
-        Self(Reedline::create())
+    pub(super) fn new() -> Result<Self, Failure> {
+        DefaultEditor::new().map(Self).map_err(|error| failure(error))
     }
 
     /// Reads a line, on a thread of its own. Gives the editor back with its history.
     pub(super) async fn read(self, prompt: &str) -> Result<(Self, Entered), Failure> {
-        let (mut editor, prompt) = (self.0, Plain(prompt.to_owned()));
+        let (mut editor, prompt) = (self.0, prompt.to_owned());
         let read = tokio::task::spawn_blocking(move || {
-            let signal = editor.read_line(&prompt);
-            (editor, signal)
+            let line = editor.readline(&prompt);
+            if let Ok(line) = &line {
+                // Only a full disk can refuse it, and there is no file.
+                let _ = editor.add_history_entry(line);
+            }
+            (editor, line)
         });
-        let failed = Failure::system("reading from the terminal");
-        let (editor, signal) = match read.await {
-            Ok(read) => read,
-            Err(error) => return Err(failed(std::io::Error::other(error))),
-        };
-        let entered = match signal.map_err(Failure::system("reading from the terminal"))? {
-            Signal::Success(line) => Entered::Line(line),
-            Signal::CtrlC => Entered::Interrupted,
-            _ => Entered::End,
+        let (editor, line) = read.await.map_err(|error| failure(ReadlineError::Io(io::Error::other(error))))?;
+        let entered = match line {
+            Ok(line) => Entered::Line(line),
+            Err(ReadlineError::Interrupted) => Entered::Interrupted,
+            Err(ReadlineError::Eof) => Entered::End,
+            Err(error) => return Err(failure(error)),
         };
         Ok((Self(editor), entered))
     }
 }
 
-/// A prompt without colours.
-struct Plain(String);
-
-impl Prompt for Plain {
-    fn render_prompt_left(&self) -> Cow<'_, str> {
-        Cow::Borrowed(&self.0)
-    }
-
-    fn render_prompt_right(&self) -> Cow<'_, str> {
-        Cow::Borrowed("")
-    }
-
-    fn render_prompt_indicator(&self, _: PromptEditMode) -> Cow<'_, str> {
-        Cow::Borrowed("")
-    }
-
-    fn render_prompt_multiline_indicator(&self) -> Cow<'_, str> {
-        Cow::Borrowed(". ")
-    }
-
-    fn render_prompt_history_search_indicator(&self, search: PromptHistorySearch) -> Cow<'_, str> {
-        Cow::Owned(format!("search {}: ", search.term))
-    }
+fn failure(error: ReadlineError) -> Failure {
+    Failure::system("reading from the terminal")(match error {
+        ReadlineError::Io(error) => error,
+        error => io::Error::other(error),
+    })
 }

@@ -161,8 +161,8 @@ mod tests {
         let head =
             "[[server]]\nid = 'a'\ntitle = 't'\nversion = '1'\ndescription = 'd'\nentry = 'e'\nrequirements = []\n";
         let text = head.to_owned() + &block(&[pinned("git_log"), pinned("list.all \"x\"")]);
-        let index: toml::Table = toml::from_str(&text).unwrap();
-        let tools = index["server"][0]["tools"].as_table().unwrap();
+        let index: serde_json::Value = toml_edit::de::from_str(&text).unwrap();
+        let tools = index["server"][0]["tools"].as_object().unwrap();
         assert_eq!(tools.keys().map(String::as_str).collect::<Vec<_>>(), ["git_log", "list.all \"x\""]);
         assert_eq!(tools["git_log"]["description"].as_str(), Some(pin[1].1.as_str()));
     }

@@ -100,7 +100,7 @@ pub fn read(path: &Path) -> Result<Vec<Issuer>, FileError> {
 /// # Errors
 /// What is wrong, and where.
 pub fn parse(text: &str, folder: &Path) -> Result<Vec<Issuer>, String> {
-    let raw: RawFile = toml::from_str(text).map_err(|error| explained(text, &error))?;
+    let raw: RawFile = toml_edit::de::from_str(text).map_err(|error| explained(text, &error))?;
     if raw.issuers.len() > MAX_ISSUERS {
         return Err(format!("there are more than {MAX_ISSUERS} issuers"));
     }

@@ -63,7 +63,7 @@ impl Contents {
     /// # Errors
     /// What is wrong, and where.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let raw: RawFile = toml::from_str(text).map_err(|error| {
+        let raw: RawFile = toml_edit::de::from_str(text).map_err(|error| {
             let line = error.span().and_then(|span| text.get(..span.start)).map_or(0, |it| it.matches('\n').count());
             format!("line {}: {}", line + 1, error.message())
         })?;

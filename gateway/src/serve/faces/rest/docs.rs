@@ -1,21 +1,47 @@
 //! `GET /docs`: Swagger UI over `/openapi.json`. Its files are part of the binary; nothing is loaded from elsewhere.
 
-use std::borrow::Cow;
+mod archive;
+
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+use std::sync::{LazyLock, PoisonError, RwLock};
 
 use axum::extract::{Path, Request};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Redirect, Response};
-use bytes::Bytes;
 use openskill_proto::v1::ErrorCode;
-use utoipa_swagger_ui::Config;
+use utoipa_swagger_ui_vendored::SWAGGER_UI_VENDORED;
 
 use super::body;
 use super::documents::Document;
 
-static CONFIG: LazyLock<Arc<Config<'static>>> =
-    LazyLock::new(|| Arc::new(Config::from("/openapi.json").try_it_out_enabled(true).display_request_duration(true)));
+/// Where the page's files are in [`SWAGGER_UI_VENDORED`].
+const FOLDER: &str = "swagger-ui-5.32.6/dist";
+
+/// The files of the page, and their media types.
+const KINDS: [(&str, &str); 7] = [
+    ("index.html", "text/html"),
+    ("index.css", "text/css"),
+    ("swagger-ui.css", "text/css"),
+    ("swagger-ui-bundle.js", "text/javascript"),
+    ("swagger-ui-standalone-preset.js", "text/javascript"),
+    ("favicon-16x16.png", "image/png"),
+    ("favicon-32x32.png", "image/png"),
+];
+
+/// Starts Swagger UI. The archive's own shows a pet store.
+const INITIALIZER: &str = r##"window.onload = () => {
+  window.ui = SwaggerUIBundle({
+    url: "/openapi.json",
+    dom_id: "#swagger-ui",
+    deepLinking: true,
+    displayRequestDuration: true,
+    layout: "StandaloneLayout",
+    plugins: [SwaggerUIBundle.plugins.DownloadUrl],
+    presets: [SwaggerUIBundle.presets.apis, SwaggerUIStandalonePreset],
+    tryItOutEnabled: true,
+  });
+};
+"##;
 
 /// The files that were asked for so far. Only files that there are get in.
 static FILES: LazyLock<RwLock<HashMap<String, Document>>> = LazyLock::new(RwLock::default);
@@ -57,14 +83,13 @@ fn find(name: &str) -> Option<Document> {
     if let Some(file) = FILES.read().unwrap_or_else(PoisonError::into_inner).get(name) {
         return Some(file.clone());
     }
-    let found = utoipa_swagger_ui::serve(name, Arc::clone(&CONFIG)).ok()??;
-    let kind =
-        HeaderValue::from_str(&found.content_type).unwrap_or(HeaderValue::from_static("application/octet-stream"));
-    let bytes = match found.bytes {
-        Cow::Borrowed(bytes) => Bytes::from_static(bytes),
-        Cow::Owned(bytes) => bytes.into(),
+    let file = if name == "swagger-initializer.js" {
+        Document::new(INITIALIZER.into(), HeaderValue::from_static("text/javascript"))
+    } else {
+        let (_, kind) = KINDS.iter().find(|(file, _)| *file == name)?;
+        let content = archive::read(SWAGGER_UI_VENDORED, &format!("{FOLDER}/{name}"))?;
+        Document::new(content.into(), HeaderValue::from_static(kind))
     };
-    let file = Document::new(bytes, kind);
     FILES.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), file.clone());
     Some(file)
 }
@@ -72,6 +97,13 @@ fn find(name: &str) -> Option<Document> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_file_of_the_page_is_in_the_archive() {
+        for (name, _) in KINDS {
+            assert!(find(name).is_some(), "{name}");
+        }
+    }
 
     #[test]
     fn a_file_is_read_once_and_what_is_no_file_is_not_kept() {

@@ -1,7 +1,7 @@
 //! The process that parses: jailed, and ended when the call ends.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use openskill_definitions::language::Language;
@@ -18,7 +18,7 @@ use crate::process::jail::plan::Plan;
 use crate::process::launch::{Pipes, Running};
 use crate::process::protocol::{Command, Exit, ProcessLimits, Report};
 use crate::process::run::drain_to_log;
-use crate::runners::in_process::host::Host;
+use crate::runners::in_process::host::{Host, NO_READERS};
 use crate::runners::in_process::place::Refused;
 use crate::schedule::Slot;
 
@@ -96,15 +96,15 @@ impl Problem {
 /// # Errors
 /// The worker demands a jail that this machine does not give.
 pub(in crate::runners::in_process) fn admit(host: &Host, manifest: &Manifest) -> Result<(), String> {
-    plan(host, manifest).map(|_| ())
+    plan(host, manifest, &host.binary).map(|_| ())
 }
 
-/// Besides the system's libraries, it may read and run only the binary, whatever the manifest grants to others.
-fn plan(host: &Host, manifest: &Manifest) -> Result<Option<Plan>, String> {
+/// Besides the system's libraries, it may read and run only the program, whatever the manifest grants to others.
+fn plan(host: &Host, manifest: &Manifest, program: &Path) -> Result<Option<Plan>, String> {
     let level = manifest.jail.level.max(Level::Auto);
     let jail = Jail { level, network: Network::default(), readable: Vec::new() };
     let stranger = Manifest { allowed_root: None, jail, ..manifest.clone() };
-    host.jailer.isolated_plan(&stranger, std::slice::from_ref(&host.binary), &[])
+    host.jailer.isolated_plan(&stranger, &[program.to_owned()], &[])
 }
 
 impl Parser {
@@ -116,15 +116,16 @@ impl Parser {
             }
             Problem::NotStarted("the worker's log has the reason")
         };
+        let program = host.readers().ok_or(Problem::NotStarted(NO_READERS))?;
         let command = Command {
-            program: host.binary.clone(),
+            jail: plan(host, manifest, &program).map_err(|reason| not_started(&reason))?,
+            program,
             args: vec![ARGUMENT.to_owned()],
             env: BTreeMap::new(),
             cwd: PathBuf::from("/"),
             limits: ProcessLimits::of(&manifest.limits),
             nice: slot.nice(),
             forks: false,
-            jail: plan(host, manifest).map_err(|reason| not_started(&reason))?,
             root: None,
         };
         let (running, pipes) = host.launcher.launch(&command, slot).map_err(|error| not_started(&error))?;

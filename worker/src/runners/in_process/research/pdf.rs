@@ -18,7 +18,7 @@ use crate::process::given_secrets::GivenSecrets;
 use crate::process::launch::Pipes;
 use crate::process::protocol::{Command, ProcessLimits};
 use crate::process::run::drain_to_log;
-use crate::runners::in_process::host::Host;
+use crate::runners::in_process::host::{Host, NO_READERS};
 use crate::schedule::Slot;
 
 /// How long one file may take.
@@ -72,18 +72,20 @@ impl PdfReader {
         serde_json::from_slice(&line).map_err(|_| ended())
     }
 
-    /// Besides the system's libraries, the process may read and run only the binary.
+    /// Besides the system's libraries, the process may read and run only its program.
     fn command(&self, slot: &Slot) -> Result<Command, Problem> {
         let level = self.manifest.jail.level.max(Level::Auto);
         let jail = Jail { level, network: Network::default(), readable: Vec::new() };
         let stranger = Manifest { allowed_root: None, jail, ..(*self.manifest).clone() };
-        let plan = self.host.jailer.isolated_plan(&stranger, std::slice::from_ref(&self.host.binary), &[]);
+        let program = self.host.readers();
+        let program = program.ok_or_else(|| Problem::Pdf(format!("PDF files are not read: {NO_READERS}")))?;
+        let plan = self.host.jailer.isolated_plan(&stranger, std::slice::from_ref(&program), &[]);
         let plan = plan.map_err(|reason| not_started(&reason))?;
         if plan.is_none() {
             return Err(Problem::Pdf("PDF files are not read: this machine has no jail for the process".to_owned()));
         }
         Ok(Command {
-            program: self.host.binary.clone(),
+            program,
             args: vec![ARGUMENT.to_owned()],
             env: BTreeMap::new(),
             cwd: PathBuf::from("/"),

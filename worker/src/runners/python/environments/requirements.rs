@@ -87,7 +87,7 @@ fn dependencies(text: &str) -> Result<Vec<String>, String> {
         #[serde(default)]
         dependencies: Vec<String>,
     }
-    let file: File = toml::from_str(text).map_err(|error| {
+    let file: File = toml_edit::de::from_str(text).map_err(|error| {
         let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].lines().count().max(1));
         format!("its file '{PYPROJECT}' is invalid in line {line}: {}", error.message())
     })?;

@@ -4,7 +4,7 @@ use tree_sitter::{Node, Tree};
 
 use super::names::name_of;
 use super::rules::{Place, Rule, Rules};
-use crate::protocol::{Definition, Kind, MAX_DEFINITIONS, MAX_TEXT_BYTES, Reply};
+use openskill_definitions::protocol::{Definition, Kind, MAX_DEFINITIONS, MAX_TEXT_BYTES, Reply};
 
 /// How many names a qualified name has at most.
 const MOST_SCOPES: usize = 16;

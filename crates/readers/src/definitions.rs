@@ -12,8 +12,8 @@ use std::process::ExitCode;
 
 use tree_sitter::Parser;
 
-use crate::language::Language;
-use crate::protocol::{MAX_REPLY_BYTES, MAX_REQUEST_BYTES, MAX_SOURCE_BYTES, Reply, Request};
+use openskill_definitions::language::Language;
+use openskill_definitions::protocol::{MAX_REPLY_BYTES, MAX_REQUEST_BYTES, MAX_SOURCE_BYTES, Reply, Request};
 
 mod find;
 mod grammars;
@@ -26,7 +26,7 @@ use find::find;
 use rules::Rules;
 
 /// Runs the process.
-pub fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     match serve(BufReader::new(io::stdin().lock()), io::stdout().lock()) {
         Ok(()) => ExitCode::SUCCESS,
         // The worker sees the end of the output without a reply.

@@ -1,7 +1,7 @@
 //! Which nodes of each grammar are definitions, or name what is in them.
 
-use crate::language::Language;
-use crate::protocol::Kind;
+use openskill_definitions::language::Language;
+use openskill_definitions::protocol::Kind;
 
 use super::names::Name;
 

@@ -6,10 +6,10 @@
 use std::io::{self, Read as _, Write as _};
 use std::process::ExitCode;
 
-use crate::pdf_protocol::{MAX_FILE_BYTES, MAX_REPLY_BYTES, Reply};
+use openskill_research::pdf_protocol::{MAX_FILE_BYTES, MAX_REPLY_BYTES, Reply};
 
 /// Runs the process.
-pub fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     let mut file = Vec::new();
     if io::stdin().lock().take(MAX_FILE_BYTES as u64).read_to_end(&mut file).is_err() {
         return ExitCode::FAILURE;

@@ -1,6 +1,6 @@
 //! The grammars.
 
-use crate::language::Language;
+use openskill_definitions::language::Language;
 
 /// The grammar of a language.
 pub(super) fn grammar(language: Language) -> tree_sitter::Language {
