@@ -28,7 +28,7 @@ define make-venv
 	}
 endef
 
-.PHONY: help up serve build program readers gateway proto test lint doc eval eval-injections eval-tasks eval-agent eval-sessions eval-research eval-browser eval-identity eval-venv bench bench-load bench-venv bench-instructions bench-agent bench-mcp bench-runners flamegraph fuzz fuzz-mcp chaos schemathesis mcp-clients test-venv compose-up compose-down sdk client dist release-contract clean need-rust need-python need-valgrind
+.PHONY: help up serve build program readers gateway proto test lint doc eval eval-injections eval-abuse eval-tasks eval-agent eval-sessions eval-research eval-browser eval-identity eval-venv bench bench-load bench-venv bench-instructions bench-agent bench-mcp bench-runners flamegraph fuzz fuzz-mcp chaos schemathesis mcp-clients test-venv compose-up compose-down sdk client dist release-contract clean need-rust need-python need-valgrind
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -108,6 +108,9 @@ eval-research: build need-python ## Count the answers that research quotes, on p
 
 eval-identity: build need-python ## Measure how exact rate limits are, and the time of refusals, three minutes (ONLY=keys)
 	@OPENSKILL_BIN=$(BINARY) python3 tests/evaluations/identity.py $(ONLY)
+
+eval-abuse: build ## Have limited principals take all they can of a gateway, kind by kind, ten minutes (ONLY="tasks prompts")
+	@SECONDS=15 OPENSKILL_BIN=$(BINARY) python3 tests/evaluations/abuse.py --each $(ONLY)
 
 eval-browser: build need-python ## Play MiniWoB++, press 2,000 elements, time reading, kill and leave browsers alone (ONLY=miniwob, ONLY="browser_clicks browser_speed browser_large browser_ends browser_alone")
 	$(call make-venv,$(BROWSER),tests/evaluations/requirements-browser.txt)

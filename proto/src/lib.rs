@@ -34,12 +34,12 @@ mod wire;
 /// Package `openskill.v1`, generated from `proto/openskill/v1/*.proto` by `make proto`. The documentation is in those files.
 #[allow(missing_docs, unreachable_pub, clippy::all, rustdoc::all)]
 pub mod v1 {
-    include!("generated/openskill.v1.rs");
+    include!("../generated/openskill.v1.rs");
 }
 
 /// The compiled descriptors of `openskill.v1`, for gRPC reflection.
 #[cfg(feature = "grpc")]
-pub const DESCRIPTORS: &[u8] = include_bytes!("generated/openskill.v1.descriptors.bin");
+pub const DESCRIPTORS: &[u8] = include_bytes!("../generated/openskill.v1.descriptors.bin");
 
 #[cfg(test)]
 mod tests {
@@ -50,7 +50,7 @@ mod tests {
     #[test]
     fn what_is_generated_is_of_the_contract_as_it_is() {
         let contract = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let known = include_str!("generated/source.sha256");
+        let known = include_str!("../generated/source.sha256");
         for line in known.lines() {
             let (sum, file) = line.split_once("  ").unwrap();
             let source = std::fs::read(contract.join(file)).unwrap();

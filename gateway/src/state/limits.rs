@@ -110,7 +110,7 @@ impl SharedLimit {
             Self::EndedStreams => ("what is kept of such streams whose calls have ended", 16 * MIB),
             Self::LongResults => ("long results over MCP", 32 * MIB),
             Self::Tasks => ("tasks of MCP clients", 10_000),
-            Self::TaskBytes => ("what such tasks take", 64 * MIB),
+            Self::TaskBytes => ("what such tasks take", 32 * MIB),
             Self::Listeners => ("MCP clients that listen for changes", 8192),
             Self::Subscriptions => ("resources that MCP sessions subscribed to", 64 * 1024),
             Self::SessionCircuits => ("circuit breakers of sessions", 32 * 1024),

@@ -1,4 +1,4 @@
-//! Writes `proto/src/generated` from the `.proto` files. Needs no `protoc`.
+//! Writes `proto/generated` from the `.proto` files. Needs no `protoc`.
 
 use std::error::Error;
 use std::fs;
@@ -21,7 +21,7 @@ const GRPC: &str = r#"#[cfg(feature = "grpc")]"#;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let contract = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let out = contract.join("src/generated");
+    let out = contract.join("generated");
     let compiled = protox::compile(FILES, [&contract])?;
     // Reflection serves this set with its comments. The positions of everything else would make it four times as large.
     let mut reflected = compiled.clone();

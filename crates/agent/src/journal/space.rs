@@ -11,7 +11,7 @@ use crate::entry::Stamped;
 use crate::error::{AgentError, Bound};
 
 /// Bytes of all conversations, in memory and in a file.
-const MEMORY_BYTES: usize = 64 << 20;
+const MEMORY_BYTES: usize = 32 << 20;
 const FILE_BYTES: usize = 1 << 30;
 
 /// Conversations.
