@@ -23,7 +23,7 @@ pub(super) struct Editor(DefaultEditor);
 
 impl Editor {
     pub(super) fn new() -> Result<Self, Failure> {
-        DefaultEditor::new().map(Self).map_err(|error| failure(error))
+        DefaultEditor::new().map(Self).map_err(failure)
     }
 
     /// Reads a line, on a thread of its own. Gives the editor back with its history.
