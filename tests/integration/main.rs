@@ -27,6 +27,7 @@ mod examples;
 mod exec;
 mod failing_scripts;
 mod fair_shares;
+mod features;
 mod gateway_alone;
 mod hostile_peers;
 mod hostile_skills;
