@@ -31,9 +31,9 @@ struct Entry<'a> {
     header: usize,
 }
 
-/// The central directory. The record that leads to it is the last of an archive without a comment.
+/// The central directory. The record that leads to it comes last, before a comment.
 fn entries(archive: &[u8]) -> Option<impl Iterator<Item = Entry<'_>>> {
-    let end = archive.get(archive.len().checked_sub(22)?..).filter(|end| end.starts_with(b"PK\x05\x06"))?;
+    let end = archive.get(archive.windows(4).rposition(|it| it == b"PK\x05\x06")?..)?;
     let mut rest = archive.get(number(end, 16, 4)?..)?;
     Some(std::iter::from_fn(move || {
         let header = rest.starts_with(b"PK\x01\x02").then_some(rest)?;
