@@ -6,6 +6,8 @@ WORKERS ?= 2
 SECONDS ?= 60
 FOLDER   = $(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
 BINARY   = target/$(FOLDER)/openskill
+# What is measured, and released.
+DIST    := target/dist/openskill
 VENV    := target/test-venv
 HOSTS   := target/bench-venv
 MCPO    := target/bench-venv-mcpo
@@ -28,19 +30,21 @@ define make-venv
 	}
 endef
 
-.PHONY: help up serve build program readers gateway proto test lint doc eval eval-injections eval-abuse eval-tasks eval-agent eval-sessions eval-research eval-browser eval-identity eval-venv bench bench-load bench-venv bench-instructions bench-agent bench-mcp bench-runners flamegraph fuzz fuzz-mcp chaos schemathesis mcp-clients test-venv compose-up compose-down sdk client dist release-contract clean need-rust need-python need-valgrind
+.PHONY: help up serve readers-meanwhile build program readers gateway proto test check check-readers lint doc eval eval-injections eval-abuse eval-tasks eval-agent eval-sessions eval-research eval-browser eval-identity eval-venv bench build-bench build-dist bench-venv bench-instructions bench-agent bench-mcp bench-runners flamegraph fuzz fuzz-mcp chaos schemathesis mcp-clients test-venv compose-up compose-down sdk client dist release-contract clean need-rust need-python need-valgrind
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-bench bench-agent bench-instructions bench-mcp bench-runners dist flamegraph: PROFILE = dist
-
 up: program need-python ## Build, start a gateway on 127.0.0.1:8000 and two workers (WORKERS=N), say what to try
-	@# Nobody waits for the readers: they are there a minute later.
-	@$(MAKE) --no-print-directory -j2 serve readers
+	@# Nobody waits for the readers: they are there a minute later, or a call says what is missing.
+	@$(MAKE) --no-print-directory --keep-going -j2 serve readers-meanwhile
 
 serve:
 	@exec $(BINARY) up --workers $(WORKERS)
+
+# Without MAKEFLAGS: cargo would wait for a job of make, which `serve` has.
+readers-meanwhile:
+	-@env -u MAKEFLAGS -u MFLAGS $(MAKE) --no-print-directory readers PROFILE=$(PROFILE)
 
 build: program readers need-python ## Build the programs (PROFILE=dev: in half the time; PROFILE=dist: faster programs)
 
@@ -63,16 +67,32 @@ test: need-rust need-python lint test-venv ## Everything CI runs except bench-in
 	$(MAKE) gateway readers PROFILE=dev
 	cargo build --locked -p openskill
 	cargo test --locked --workspace --tests
-	cargo test --locked --quiet --manifest-path crates/readers/Cargo.toml --target-dir target/readers
+	$(MAKE) check-readers
 	cargo test --locked --workspace --doc
 	$(MAKE) doc
 
+# The crates that differ from BASE. With openskill among them, cargo builds them from the same dependencies as everything else.
+BASE    ?= HEAD
+CHANGED  = $(shell { git diff --name-only $(BASE); git ls-files --others --exclude-standard; } | grep -v ^crates/readers/ | \
+	sed -nE 's#^(crates/)?(agent|cdp|definitions|gateway|identity|log|metrics|net|proto|rank|redact|research|skill|tests|trace|worker)/.*#-p openskill-\2#p' | \
+	sort -u) -p openskill
+
+check: need-rust ## Format, lint and unit-test the crates that changed (BASE=main: since then), and check the structure
+	cargo fmt --all --check
+	@git diff --quiet $(BASE) -- crates/readers crates/definitions crates/research || $(MAKE) --no-print-directory check-readers
+	cargo clippy --locked --quiet $(CHANGED) --all-targets -- -D warnings
+	cargo test --locked --quiet $(CHANGED) $(if $(filter openskill-%,$(CHANGED)),--lib) --bins
+	cargo test --locked --quiet --workspace --test integration -- structure features
+
+check-readers:
+	cargo fmt --check --manifest-path crates/readers/Cargo.toml
+	cargo clippy --locked --quiet --manifest-path crates/readers/Cargo.toml --target-dir target/readers --all-targets -- -D warnings
+	cargo test --locked --quiet --manifest-path crates/readers/Cargo.toml --target-dir target/readers
+
 lint: need-rust ## Formatting and lints, warnings denied
 	cargo fmt --all --check
-	cargo fmt --check --manifest-path crates/readers/Cargo.toml
 	cargo fmt --check --manifest-path proto/generate/Cargo.toml
 	cargo clippy --locked --workspace --all-targets -- -D warnings
-	cargo clippy --locked --manifest-path crates/readers/Cargo.toml --target-dir target/readers --all-targets -- -D warnings
 	cargo clippy --locked -p openskill --no-default-features --all-targets -- -D warnings
 
 doc: need-rust ## Build the documentation of the code, warnings denied
@@ -96,38 +116,41 @@ eval-agent: build ## Count a model's valid calls (MODEL=url, DATA=folder with MC
 	@OPENSKILL_BIN=$(BINARY) MODEL=$(MODEL) MODEL_NAME=$(MODEL_NAME) DATA=$(DATA) ONLY='$(ONLY)' PROMPTED=$(PROMPTED) \
 		python3 tests/evaluations/valid_calls.py
 
-eval-sessions: build need-python ## Compare sessions of Python code with ipykernel, bubblewrap and CPython's tests (ONLY=kernels)
+eval-sessions: build-dist need-python ## Compare sessions of Python code with ipykernel, bubblewrap and CPython's tests (ONLY=kernels)
 	$(call make-venv,$(SESSIONS),tests/evaluations/requirements-sessions.txt)
 	@for part in $(or $(ONLY),kernels starts growth figures cpython); do \
-		OPENSKILL_BIN=$(BINARY) $(SESSIONS)/bin/python tests/evaluations/sessions.py $$part || exit 1; \
+		OPENSKILL_BIN=$(DIST) $(SESSIONS)/bin/python tests/evaluations/sessions.py $$part || exit 1; \
 	done
 
 eval-research: build need-python ## Count the answers that research quotes, on pages of SQuAD (DATA=folder with dev-v1.1.json, LIMIT=N)
 	@[ -n "$(DATA)" ] || { echo "say where the data is: make eval-research DATA=folder" >&2; exit 2; }
 	@OPENSKILL_BIN=$(BINARY) LIMIT=$(or $(LIMIT),500) python3 tests/evaluations/research.py $(DATA)
 
-eval-identity: build need-python ## Measure how exact rate limits are, and the time of refusals, three minutes (ONLY=keys)
-	@OPENSKILL_BIN=$(BINARY) python3 tests/evaluations/identity.py $(ONLY)
+eval-identity: build-dist need-python ## Measure how exact rate limits are, and the time of refusals, three minutes (ONLY=keys)
+	@OPENSKILL_BIN=$(DIST) python3 tests/evaluations/identity.py $(ONLY)
 
 eval-abuse: build ## Have limited principals take all they can of a gateway, kind by kind, ten minutes (ONLY="tasks prompts")
 	@SECONDS=15 OPENSKILL_BIN=$(BINARY) python3 tests/evaluations/abuse.py --each $(ONLY)
 
-eval-browser: build need-python ## Play MiniWoB++, press 2,000 elements, time reading, kill and leave browsers alone (ONLY=miniwob, ONLY="browser_clicks browser_speed browser_large browser_ends browser_alone")
+eval-browser: build-dist need-python ## Play MiniWoB++, press 2,000 elements, time reading, kill and leave browsers alone (ONLY=miniwob, ONLY="browser_clicks browser_speed browser_large browser_ends browser_alone")
 	$(call make-venv,$(BROWSER),tests/evaluations/requirements-browser.txt)
 	@for part in $(or $(ONLY),miniwob browser_clicks browser_speed browser_large browser_ends browser_alone); do \
-		OPENSKILL_BIN=$(BINARY) $(BROWSER)/bin/python tests/evaluations/$$part.py || exit 1; \
+		OPENSKILL_BIN=$(DIST) $(BROWSER)/bin/python tests/evaluations/$$part.py || exit 1; \
 	done
 
 eval-venv: need-python
 	$(call make-venv,$(EVALS),tests/evaluations/requirements.txt)
 
-# Starts tests/bench/bench.rs, which puts load on $(BINARY).
-BENCH = OPENSKILL_BIN=$(BINARY) target/$(FOLDER)/bench
+# Puts load on what is measured.
+BENCH := OPENSKILL_BIN=$(DIST) target/dist/bench
 
-bench-load:
-	@cargo build --locked --quiet --profile $(PROFILE) -p openskill-tests --bin bench
+build-dist:
+	@$(MAKE) --no-print-directory build PROFILE=dist
 
-bench: build bench-venv bench-load ## Compare with tonic, FastAPI, FastMCP and mcpo, ten minutes (ARGS="--only fork --rounds 1 --before PATH")
+build-bench: build-dist
+	@cargo build --locked --quiet --profile dist -p openskill-tests --bin bench
+
+bench: build-bench bench-venv ## Compare with tonic, FastAPI, FastMCP and mcpo, ten minutes (ARGS="--only fork --rounds 1 --before PATH")
 	@$(BENCH) calls --hosts $(HOSTS)/bin/python --mcpo $(MCPO)/bin/mcpo \
 		$(if $(findstring --python,$(ARGS)),,--python "$(SCRIPTS)") $(ARGS)
 
@@ -136,22 +159,22 @@ bench-venv: need-python
 	$(call make-venv,$(MCPO),tests/bench/requirements-mcpo.txt)
 
 bench-instructions: need-rust need-valgrind ## Count the instructions of a call, fail if they grew (RECORD=1 records the counts)
-	OPENSKILL_RECORD_INSTRUCTIONS=$(RECORD) cargo test --locked --profile $(PROFILE) -p openskill-gateway --lib -- \
+	OPENSKILL_RECORD_INSTRUCTIONS=$(RECORD) cargo test --locked --profile dist -p openskill-gateway --lib -- \
 		--exact instructions::counts_are_as_recorded --ignored --nocapture
 
-bench-agent: build bench-load ## Measure plain calls beside 200 conversations, a minute (ARGS="--chats 50")
+bench-agent: build-bench ## Measure plain calls beside 200 conversations, a minute (ARGS="--chats 50")
 	$(BENCH) agent $(ARGS)
 
-bench-mcp: build bench-venv bench-load ## Compare its MCP face with FastMCP, rmcp and mcpo, three minutes (ARGS="--only list,startup")
+bench-mcp: build-bench bench-venv ## Compare its MCP face with FastMCP, rmcp and mcpo, three minutes (ARGS="--only list,startup")
 	@cargo build --quiet --locked --release --manifest-path tests/bench/rmcp/Cargo.toml --target-dir target/bench-rmcp
 	@$(BENCH) mcp --hosts $(HOSTS)/bin/python --mcpo $(MCPO)/bin/mcpo \
 		--rmcp target/bench-rmcp/release/rmcp-echo $(ARGS)
 
-bench-runners: build bench-load ## Compare the runners, six minutes (ARGS="--only fork,process --python PATH --before PATH")
+bench-runners: build-bench ## Compare the runners, six minutes (ARGS="--only fork,process --python PATH --before PATH")
 	$(BENCH) runners $(ARGS)
 
-flamegraph: build bench-load ## Draw where the gateway spends its time under load, to target/flamegraph.svg (needs perf and inferno)
-	@OPENSKILL_BIN=$(BINARY) BENCH=target/$(FOLDER)/bench tests/bench/flamegraph.sh
+flamegraph: build-bench ## Draw where the gateway spends its time under load, to target/flamegraph.svg (needs perf and inferno)
+	@OPENSKILL_BIN=$(DIST) BENCH=target/dist/bench tests/bench/flamegraph.sh
 
 fuzz: need-rust ## Fuzz the reading and repairing of arguments for SECONDS=60 each (needs cargo-fuzz and a nightly compiler)
 	cd gateway && for target in parse repair; do \
@@ -162,9 +185,9 @@ fuzz-mcp: build need-python ## Send mutated messages of MCP to a gateway for SEC
 	OPENSKILL_BIN=$(abspath $(BINARY)) OPENSKILL_FUZZ_SECONDS=$(SECONDS) cargo test --locked -p openskill-tests --test integration -- \
 		--nocapture mcp_face::mutated
 
-chaos: build ## Kill, stop, flood and restart it for 15 minutes, and check the invariants (ARGS="--only faults --scale 0.1")
-	cargo test --locked --release -p openskill-gateway circuit -- --nocapture
-	OPENSKILL_BIN=$(BINARY) cargo run --locked --release -p openskill-tests --bin chaos -- $(ARGS)
+chaos: build-dist ## Kill, stop, flood and restart it for 15 minutes, and check the invariants (ARGS="--only faults --scale 0.1")
+	cargo test --locked --profile dist -p openskill-gateway circuit -- --nocapture
+	OPENSKILL_BIN=$(DIST) cargo run --locked --profile dist -p openskill-tests --bin chaos -- $(ARGS)
 
 schemathesis: build need-python ## Ask a gateway whether it does what its OpenAPI document says, minutes (ARGS="--max-examples 100")
 	$(call make-venv,$(SCHEMATHESIS),tests/clients/requirements-schemathesis.txt)
@@ -193,8 +216,8 @@ client: need-python ## Build the Python client openskill_client as a wheel, to d
 	@python3 -m pip --version >/dev/null 2>&1 || { echo "pip is missing: apt-get install python3-pip" >&2; exit 1; }
 	@python3 -m pip wheel --quiet --no-deps --wheel-dir dist ./proto/python
 
-dist: build need-python ## Make the tarball of a release, its debug symbols, bill of materials and checksums, to dist/
-	@deploy/dist.sh $(BINARY)
+dist: build-dist need-python ## Make the tarball of a release, its debug symbols, bill of materials and checksums, to dist/
+	@deploy/dist.sh $(DIST)
 
 proto: need-rust ## Write the messages of the contract as Rust again, after a .proto file changed
 	cargo run --locked --quiet --manifest-path proto/generate/Cargo.toml --target-dir target/generate

@@ -15,9 +15,9 @@ out=$2
 
 # put BINARY TO: where there is no strip, or nothing to strip, a plain copy.
 put() {
-    mkdir -p "$(dirname "$2")"
-    strip --strip-all -o "$2" "$1" 2>/dev/null || cp "$1" "$2"
-    chmod 0755 "$2"
+    mkdir -p "$(dirname "$2")" || exit 1
+    strip --strip-all -o "$2" "$1" 2>/dev/null || cp "$1" "$2" || exit 1
+    chmod 0755 "$2" || exit 1
 }
 
 # put_prebuilt NAME TO: whether there is one.

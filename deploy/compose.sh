@@ -114,17 +114,16 @@ stage_binaries() {
         [ -z "${OPENSKILL_GATEWAY_BINARY:-}" ] || die 2 "OPENSKILL_GATEWAY_BINARY needs OPENSKILL_BINARY: the worker has no other."
         return 0
     }
-    [ ! -e "$staged" ] && [ ! -e "$staged-gateway" ] ||
-        die 2 "dist/openskill or dist/openskill-gateway is there already. Remove it, or leave OPENSKILL_BINARY unset to use it."
-    # It belongs to the program, and is built with it.
-    local readers
-    readers=$(dirname "$OPENSKILL_BINARY")/openskill-readers
-    [ -x "$readers" ] || die 2 "there is no $readers, which workers start: \`make build\` makes it beside openskill."
+    [ ! -e "$staged" ] && [ ! -e "$staged-gateway" ] && [ ! -e "$staged-readers" ] ||
+        die 2 "dist/ has openskill, openskill-gateway or openskill-readers already. Remove them, or leave OPENSKILL_BINARY unset to use them."
     trap unstage_binaries EXIT
     trap 'exit 130' INT
     trap 'exit 143' TERM HUP
     mkdir -p "$root/dist"
     stage OPENSKILL_BINARY "$staged"
+    local readers
+    readers=$(dirname "$OPENSKILL_BINARY")/openskill-readers
+    [ -x "$readers" ] || die 2 "there is no $readers, which workers start: \`make build\` makes it beside openskill."
     stage readers "$staged-readers"
     [ -z "${OPENSKILL_GATEWAY_BINARY:-}" ] || stage OPENSKILL_GATEWAY_BINARY "$staged-gateway"
 }

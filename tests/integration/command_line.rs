@@ -252,7 +252,10 @@ async fn make_up_builds_starts_and_suggests_what_to_try() {
         "{output}"
     );
     assert!(output.contains("/skills/echo:invoke") && output.contains("grpcurl -plaintext"), "{output}");
-    let [up] = openskill_tests::processes::children(make_pid, " up ")[..] else { panic!("make starts one openskill") };
+    let started = openskill_tests::processes::descendants(make_pid).into_iter();
+    let up: Vec<_> =
+        started.filter(|pid| openskill_tests::processes::command_line(*pid).contains("openskill up ")).collect();
+    let [up] = up[..] else { panic!("make starts one openskill, and not {}", up.len()) };
     openskill_tests::processes::send(up, rustix::process::Signal::TERM);
     let status = tokio::time::timeout(openskill_tests::system::PATIENCE, make.wait()).await.expect("it ends").unwrap();
     assert!(status.success(), "{status}");

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
+use rustyline::{Behavior, Config, DefaultEditor};
 
 use crate::exit::Failure;
 
@@ -23,7 +23,9 @@ pub(super) struct Editor(DefaultEditor);
 
 impl Editor {
     pub(super) fn new() -> Result<Self, Failure> {
-        DefaultEditor::new().map(Self).map_err(failure)
+        // Not to stdout, which may be a file that gets the replies.
+        let config = Config::builder().behavior(Behavior::PreferTerm).build();
+        DefaultEditor::with_config(config).map(Self).map_err(failure)
     }
 
     /// Reads a line, on a thread of its own. Gives the editor back with its history.
@@ -42,6 +44,8 @@ impl Editor {
             Ok(line) => Entered::Line(line),
             Err(ReadlineError::Interrupted) => Entered::Interrupted,
             Err(ReadlineError::Eof) => Entered::End,
+            // Text that is no UTF-8 was pasted. The line is lost, and the conversation is not.
+            Err(ReadlineError::Io(error)) if error.kind() == io::ErrorKind::InvalidData => Entered::Line(String::new()),
             Err(error) => return Err(failure(error)),
         };
         Ok((Self(editor), entered))
