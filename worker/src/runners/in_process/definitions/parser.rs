@@ -110,12 +110,6 @@ fn plan(host: &Host, manifest: &Manifest, program: &Path) -> Result<Option<Plan>
 impl Parser {
     /// Starts a process. Must be called within a runtime.
     pub(super) fn start(host: &Host, manifest: &Manifest, slot: Slot) -> Result<Self, Problem> {
-        let not_started = |reason: &dyn std::fmt::Display| {
-            if admits("a parser was not started") {
-                tracing::warn!(%reason, "a parser was not started");
-            }
-            Problem::NotStarted("the worker's log has the reason")
-        };
         let program = host.readers().ok_or(Problem::NotStarted(NO_READERS))?;
         let command = Command {
             jail: plan(host, manifest, &program).map_err(|reason| not_started(&reason))?,
@@ -163,8 +157,15 @@ impl Parser {
             Ok(Ok(Report::Ended { exceeded: Some(reason), .. })) => reason,
             Ok(Ok(Report::Ended { exit: Exit::Signal(signal), .. })) => format!("by signal {signal}"),
             Ok(Ok(Report::Ended { exit: Exit::Code(code), .. })) => format!("with exit code {code}"),
-            Ok(Ok(Report::NotStarted { .. })) => return Problem::NotStarted("the program could not be started"),
+            Ok(Ok(Report::NotStarted { errno })) => return not_started(&std::io::Error::from_raw_os_error(errno)),
             Ok(Err(_)) | Err(_) => "its process was lost".to_owned(),
         })
     }
+}
+
+fn not_started(reason: &dyn std::fmt::Display) -> Problem {
+    if admits("a parser was not started") {
+        tracing::warn!(%reason, "a parser was not started");
+    }
+    Problem::NotStarted("the worker's log has the reason")
 }
