@@ -6,7 +6,7 @@ WORKERS ?= 2
 SECONDS ?= 60
 FOLDER   = $(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
 BINARY   = target/$(FOLDER)/openskill
-# What is measured, and released.
+# The program that benchmarks measure and releases contain.
 DIST    := target/dist/openskill
 VENV    := target/test-venv
 HOSTS   := target/bench-venv
@@ -30,20 +30,20 @@ define make-venv
 	}
 endef
 
-.PHONY: help up serve readers-meanwhile build program readers gateway proto test check check-readers lint doc eval eval-injections eval-abuse eval-tasks eval-agent eval-sessions eval-research eval-browser eval-identity eval-venv bench build-bench build-dist bench-venv bench-instructions bench-agent bench-mcp bench-runners flamegraph fuzz fuzz-mcp chaos schemathesis mcp-clients test-venv compose-up compose-down sdk client dist release-contract clean need-rust need-python need-valgrind
+.PHONY: help up serve readers-in-background build program readers gateway proto test check check-readers lint doc eval eval-injections eval-abuse eval-tasks eval-agent eval-sessions eval-research eval-browser eval-identity eval-venv bench build-bench build-dist bench-venv bench-instructions bench-agent bench-mcp bench-runners flamegraph fuzz fuzz-mcp chaos schemathesis mcp-clients test-venv compose-up compose-down sdk client dist release-contract clean need-rust need-python need-valgrind
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 up: program need-python ## Build, start a gateway on 127.0.0.1:8000 and two workers (WORKERS=N), say what to try
-	@# Nobody waits for the readers: they are there a minute later, or a call says what is missing.
-	@$(MAKE) --no-print-directory --keep-going -j2 serve readers-meanwhile
+	@# The first call does not wait for the readers: they are ready about two minutes later.
+	@$(MAKE) --no-print-directory -j2 serve readers-in-background
 
 serve:
 	@exec $(BINARY) up --workers $(WORKERS)
 
-# Without MAKEFLAGS: cargo would wait for a job of make, which `serve` has.
-readers-meanwhile:
+# Without MAKEFLAGS, cargo does not wait for the job slot that `serve` occupies.
+readers-in-background:
 	-@env -u MAKEFLAGS -u MFLAGS $(MAKE) --no-print-directory readers PROFILE=$(PROFILE)
 
 build: program readers need-python ## Build the programs (PROFILE=dev: in half the time; PROFILE=dist: faster programs)
@@ -52,7 +52,7 @@ program: need-rust
 	@[ -x $(BINARY) ] || echo "building openskill: the first time takes some minutes"
 	@cargo build --locked --profile $(PROFILE) -p openskill
 
-# What reads source code and PDF files for workers. It has a folder of its own, as cargo locks the other one.
+# Workers read source code and PDF files with it. Its target directory is separate because cargo locks the main one.
 readers: need-rust
 	@cargo build --locked --quiet --profile $(PROFILE) --manifest-path crates/readers/Cargo.toml --target-dir target/readers
 	@mkdir -p target/$(FOLDER) && ln -f target/readers/$(FOLDER)/openskill-readers target/$(FOLDER)/
@@ -71,9 +71,9 @@ test: need-rust need-python lint test-venv ## Everything CI runs except bench-in
 	cargo test --locked --workspace --doc
 	$(MAKE) doc
 
-# The crates that differ from BASE. With openskill among them, cargo builds them from the same dependencies as everything else.
+# The crates that differ from BASE. Selecting openskill too makes cargo use the same features of dependencies as other builds.
 BASE    ?= HEAD
-CHANGED  = $(shell { git diff --name-only $(BASE); git ls-files --others --exclude-standard; } | grep -v ^crates/readers/ | \
+CHANGED  = $(shell { git diff --name-only $(BASE); git ls-files --others --exclude-standard; } | \
 	sed -nE 's#^(crates/)?(agent|cdp|definitions|gateway|identity|log|metrics|net|proto|rank|redact|research|skill|tests|trace|worker)/.*#-p openskill-\2#p' | \
 	sort -u) -p openskill
 
@@ -141,7 +141,7 @@ eval-browser: build-dist need-python ## Play MiniWoB++, press 2,000 elements, ti
 eval-venv: need-python
 	$(call make-venv,$(EVALS),tests/evaluations/requirements.txt)
 
-# Puts load on what is measured.
+# The load generator.
 BENCH := OPENSKILL_BIN=$(DIST) target/dist/bench
 
 build-dist:

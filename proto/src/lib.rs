@@ -48,7 +48,7 @@ mod tests {
     use sha2::{Digest as _, Sha256};
 
     #[test]
-    fn what_is_generated_is_of_the_contract_as_it_is() {
+    fn the_generated_code_matches_the_contract() {
         let contract = Path::new(env!("CARGO_MANIFEST_DIR"));
         let known = include_str!("../generated/source.sha256");
         for line in known.lines() {

@@ -33,7 +33,7 @@ BINARY = ROOT / os.environ.get("OPENSKILL_BIN", "target/release/openskill")
 SECONDS = float(os.environ.get("SECONDS", 0)) or 60 * float(os.environ.get("MINUTES", "20"))
 MEMORY_MB = int(os.environ.get("MEMORY_MB", "1024"))
 GROUPS = pathlib.Path("/sys/fs/cgroup/memory")
-SLOPE_MB_A_MINUTE, AFTERWARDS_MB, SLOWER = 1.0, 250, 3.0
+SLOPE_MB_A_MINUTE, AFTERWARDS_MB, P99_RATIO = 1.0, 250, 3.0
 JSON = {"content-type": "application/json", "accept": "application/json"}
 MCP = {"accept": "application/json, text/event-stream"}
 BATCHES = {**MCP, "mcp-protocol-version": "2025-03-26"}
@@ -150,13 +150,19 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def ask(gateway, principal, method, path, body=None, headers=None, timeout=30):
+def ask(*request, **options):
+    """The status and the body of an answer."""
+    answer, body = exchange(*request, **options)
+    return answer.status, body
+
+
+def exchange(gateway, principal, method, path, body=None, headers=None, timeout=30):
     connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=timeout)
     try:
         send = {"authorization": f"Bearer {gateway.keys[principal]}", **JSON, **(headers or {})}
         connection.request(method, path, body if body is None or isinstance(body, (str, bytes)) else json.dumps(body), send)
         answer = connection.getresponse()
-        return answer.status, answer.read()
+        return answer, answer.read()
     finally:
         connection.close()
 
@@ -195,15 +201,8 @@ def latest(gateway, principal, method, params, capabilities, **ask_more):
 def session(gateway, principal):
     """The headers of a new session of an older MCP client, for which streams can be resumed."""
     body = rpc("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "abuse", "version": "1"}})
-    connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=30)
-    try:
-        send = {"authorization": f"Bearer {gateway.keys[principal]}", **JSON, **MCP}
-        connection.request("POST", "/mcp", json.dumps(body), send)
-        answer = connection.getresponse()
-        answer.read()
-        return {**MCP, "mcp-protocol-version": "2025-11-25", "mcp-session-id": answer.getheader("mcp-session-id", "")}
-    finally:
-        connection.close()
+    answer, _ = exchange(gateway, principal, "POST", "/mcp", body, MCP)
+    return {**MCP, "mcp-protocol-version": "2025-11-25", "mcp-session-id": answer.getheader("mcp-session-id", "")}
 
 
 def close_after(seconds, opened):
@@ -258,9 +257,7 @@ def unread_artifacts(gateway, principal):
         read = rpc("resources/read", {"uri": f"openskill://artifacts/{handle}"})
         opened = unread(gateway, principal, 60, "POST", "/mcp", read, BATCHES)
         opened += unread(gateway, principal, 60, "GET", f"/artifacts/{handle}")
-        time.sleep(10)
-        for connection in opened:
-            connection.close()
+        close_after(10, opened)
 
 
 def messages(gateway, principal):
@@ -282,9 +279,7 @@ def followers(gateway, principal):
     conversation = json.loads(body).get("conversation_id", "none")
     opened = unread(gateway, principal, 120, "GET", f"/agent/conversations/{conversation}/events?follow=true")
     opened += unread(gateway, principal, 100, "GET", "/traces?follow=true", headers={"accept": "text/event-stream"})
-    time.sleep(5)
-    for connection in opened:
-        connection.close()
+    close_after(5, opened)
 
 
 def sessions(gateway, principal, numbers=itertools.count()):
@@ -314,9 +309,7 @@ def slow_bodies(gateway, principal):
             opened.append(connection)
         except OSError:
             break
-    time.sleep(5)
-    for connection in opened:
-        connection.close()
+    close_after(5, opened)
 
 
 def recordings(gateway, principal):
@@ -527,7 +520,7 @@ def each(gateway, kinds, quiet, failed):
         took, counts, before = [], {}, len(failed)
         samples = run(gateway, [kind], counts, took, failed)
         slower, afterwards, lost = p99(took) / p99(quiet), settled(gateway), len(failed) - before
-        is_good &= not lost and slower <= SLOWER and afterwards < AFTERWARDS_MB
+        is_good &= not lost and slower <= P99_RATIO and afterwards < AFTERWARDS_MB
         peak = max(memory for _, memory in samples)
         print(f"| {kind.__name__} | {counts[kind.__name__]} | {len(took)}, {lost} | {p99(took):.0f} ms, {slower:.1f} "
               f"| {peak:.0f} MB | {afterwards:.0f} MB |", flush=True)

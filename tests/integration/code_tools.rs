@@ -126,6 +126,17 @@ async fn a_search_obeys_ignore_files_and_globs_and_says_what_it_left_out() {
     }
 }
 
+#[tokio::test]
+async fn a_worker_without_openskill_readers_says_that_it_is_missing() {
+    let alone = Folder::new();
+    let program = alone.path().join("openskill");
+    std::fs::copy(openskill_tests::binary(), &program).unwrap();
+    let system = Setup::shipped().binary(&program).start().await;
+    for input in [json!({"file_path": "data/src/main.py"}), json!({"directory_path": "data/src"})] {
+        refused(&system, "list_code_definitions", input, ("TOOL_INVOCATION_ERROR", "openskill-readers")).await;
+    }
+}
+
 /// The manifests of the toolset, with another bound on the memory of parsers.
 fn with_memory(mb: u64) -> Folder {
     let folder = Folder::new();

@@ -168,10 +168,10 @@ fn as_text(value: &Value) -> String {
         Value::Array(items) => items.iter().map(as_text).collect::<Vec<_>>().join(","),
         Value::Object(_) => "a table".to_owned(),
         // 16.0 is 16: settings are whole numbers.
-        Value::Number(number) => match number.as_f64().filter(|_| number.is_f64()) {
-            Some(number) => number.to_string(),
-            None => number.to_string(),
-        },
+        Value::Number(number) => {
+            let text = number.to_string();
+            text.strip_suffix(".0").unwrap_or(&text).to_owned()
+        }
         // Resolving accepts false and true as well as 0 and 1.
         Value::Bool(_) | Value::Null => value.to_string(),
     }

@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What a test of the contract compares with, to notice that a file changed and this did not run.
+/// Checksums of the sources, which a test compares: it fails if a file changed and this program did not run.
 fn digest(contract: &Path) -> Result<String, Box<dyn Error>> {
     let mut lines = String::new();
     for file in FILES {

@@ -35,6 +35,7 @@ mod left;
 mod list;
 mod ordered;
 mod place;
+mod readers;
 mod research;
 mod search;
 mod stop;

@@ -18,12 +18,12 @@ pub(super) enum Entered {
     End,
 }
 
-/// A line editor with a history, which it forgets when it goes.
+/// A line editor with a history in memory.
 pub(super) struct Editor(DefaultEditor);
 
 impl Editor {
     pub(super) fn new() -> Result<Self, Failure> {
-        // Not to stdout, which may be a file that gets the replies.
+        // Not stdout: replies may go to a file there.
         let config = Config::builder().behavior(Behavior::PreferTerm).build();
         DefaultEditor::with_config(config).map(Self).map_err(failure)
     }
@@ -34,7 +34,7 @@ impl Editor {
         let read = tokio::task::spawn_blocking(move || {
             let line = editor.readline(&prompt);
             if let Ok(line) = &line {
-                // Only a full disk can refuse it, and there is no file.
+                // It fails only for a history in a file.
                 let _ = editor.add_history_entry(line);
             }
             (editor, line)
@@ -44,7 +44,7 @@ impl Editor {
             Ok(line) => Entered::Line(line),
             Err(ReadlineError::Interrupted) => Entered::Interrupted,
             Err(ReadlineError::Eof) => Entered::End,
-            // Text that is no UTF-8 was pasted. The line is lost, and the conversation is not.
+            // Somebody pasted text that is not UTF-8. Only the line is lost.
             Err(ReadlineError::Io(error)) if error.kind() == io::ErrorKind::InvalidData => Entered::Line(String::new()),
             Err(error) => return Err(failure(error)),
         };

@@ -19,6 +19,10 @@ use crate::runners::python::interpreter::Interpreter;
 
 const MIB: u64 = 1024 * 1024;
 
+/// Room for processes of the skills' user, such as fork servers, that started after the last count. The limit on the processes of one
+/// call stays exact: the kernel or the supervisor counts those.
+const UNCOUNTED_PROCESSES: u64 = 32;
+
 /// Decides for each skill of a worker. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Jailer(Arc<Inner>);
@@ -214,7 +218,7 @@ impl Jailer {
     fn others(&self, level: Level) -> u64 {
         let alone =
             counts_alone(self.0.facts.namespaces, level, is_5_14(&rustix::system::uname().release().to_string_lossy()));
-        if alone { 0 } else { self.0.others.load(Ordering::Relaxed).saturating_add(STARTED_SINCE) }
+        if alone { 0 } else { self.0.others.load(Ordering::Relaxed).saturating_add(UNCOUNTED_PROCESSES) }
     }
 
     /// Says in the log what a skill that can run goes without.
@@ -349,10 +353,6 @@ fn is_5_14(release: &str) -> bool {
     let mut numbers = release.split(|it: char| !it.is_ascii_digit()).map_while(|it| it.parse::<u32>().ok());
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (5, 14)
 }
-
-/// Processes of a skill's user, such as fork servers, that may have started since they were counted. The bound of a tree of processes
-/// stays exact: the kernel or the supervisor counts it.
-const STARTED_SINCE: u64 = 32;
 
 /// How many processes and threads a user has: what the limit on processes counts.
 fn tasks_of(user: u32) -> u64 {

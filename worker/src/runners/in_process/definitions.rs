@@ -55,15 +55,17 @@ struct Parsers {
     /// How many crashed or did not start.
     lost: usize,
     has_answered: bool,
-    /// At least one did not start.
-    has_not_started: bool,
+    /// Why one did not start, if one did not.
+    start_failure: Option<&'static str>,
 }
 
 impl Parsers {
     fn note(&mut self, parsed: &Result<Reply, Problem>) {
         self.has_answered |= parsed.is_ok();
         self.lost += usize::from(parsed.is_err());
-        self.has_not_started |= matches!(parsed, Err(Problem::NotStarted(_)));
+        if let Err(Problem::NotStarted(reason)) = parsed {
+            self.start_failure = Some(reason);
+        }
     }
 }
 
@@ -138,8 +140,8 @@ impl Listing {
         futures_util::future::join_all(lanes).await;
         let place = self.place;
         let parsers = self.parsers.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if parsers.has_not_started && !parsers.has_answered {
-            return Err(Problem::NotStarted("the worker's log has the reason").error(&place.shown(Path::new(""))));
+        if let Some(reason) = parsers.start_failure.filter(|_| !parsers.has_answered) {
+            return Err(Problem::NotStarted(reason).error(&place.shown(Path::new(""))));
         }
         let mut answer = self.answer.into_inner().unwrap_or_else(PoisonError::into_inner).answer;
         for (path, refused) in left {

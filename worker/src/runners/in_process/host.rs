@@ -17,13 +17,6 @@ use crate::runners::once::no_root;
 /// The maximum number of threads that all calls share, besides one each.
 const MOST_HELPERS: usize = 7;
 
-/// Reads source code and PDF files. A program of its own: its grammars and libraries are a third of everything.
-const READERS: &str = "openskill-readers";
-
-/// Why [`Host::readers`] has no program.
-pub(super) const NO_READERS: &str =
-    "the program openskill-readers is not beside openskill: `make build` makes it, images and the tarball have it";
-
 /// The parts of the worker that its built-in functions use. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Host {
@@ -56,11 +49,6 @@ impl Host {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let helpers = Arc::new(Semaphore::new((cores - 1).min(MOST_HELPERS)));
         Self { launcher, surroundings, jailer, binary, helpers }
-    }
-
-    /// The program that reads source code and PDF files. `None`: [`NO_READERS`]. It may have been built since the last call.
-    pub(super) fn readers(&self) -> Option<PathBuf> {
-        Some(self.binary.with_file_name(READERS)).filter(|program| program.is_file())
     }
 
     /// The allowed root of a call, open, and how callers write paths in it.

@@ -1,7 +1,5 @@
 //! The process that parses: jailed, and ended when the call ends.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use openskill_definitions::language::Language;
@@ -12,14 +10,14 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::unix::pipe;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::manifest::{Jail, Level, Manifest, Network};
+use crate::manifest::Manifest;
 use crate::process::given_secrets::GivenSecrets;
-use crate::process::jail::plan::Plan;
 use crate::process::launch::{Pipes, Running};
-use crate::process::protocol::{Command, Exit, ProcessLimits, Report};
+use crate::process::protocol::{Exit, Report};
 use crate::process::run::drain_to_log;
-use crate::runners::in_process::host::{Host, NO_READERS};
+use crate::runners::in_process::host::Host;
 use crate::runners::in_process::place::Refused;
+use crate::runners::in_process::readers;
 use crate::schedule::Slot;
 
 /// How long one file may take.
@@ -96,32 +94,15 @@ impl Problem {
 /// # Errors
 /// The worker demands a jail that this machine does not give.
 pub(in crate::runners::in_process) fn admit(host: &Host, manifest: &Manifest) -> Result<(), String> {
-    plan(host, manifest, &host.binary).map(|_| ())
-}
-
-/// Besides the system's libraries, it may read and run only the program, whatever the manifest grants to others.
-fn plan(host: &Host, manifest: &Manifest, program: &Path) -> Result<Option<Plan>, String> {
-    let level = manifest.jail.level.max(Level::Auto);
-    let jail = Jail { level, network: Network::default(), readable: Vec::new() };
-    let stranger = Manifest { allowed_root: None, jail, ..manifest.clone() };
-    host.jailer.isolated_plan(&stranger, &[program.to_owned()], &[])
+    readers::plan(host, manifest, &host.binary).map(|_| ())
 }
 
 impl Parser {
     /// Starts a process. Must be called within a runtime.
     pub(super) fn start(host: &Host, manifest: &Manifest, slot: Slot) -> Result<Self, Problem> {
-        let program = host.readers().ok_or(Problem::NotStarted(NO_READERS))?;
-        let command = Command {
-            jail: plan(host, manifest, &program).map_err(|reason| not_started(&reason))?,
-            program,
-            args: vec![ARGUMENT.to_owned()],
-            env: BTreeMap::new(),
-            cwd: PathBuf::from("/"),
-            limits: ProcessLimits::of(&manifest.limits),
-            nice: slot.nice(),
-            forks: false,
-            root: None,
-        };
+        let program = readers::program(host).ok_or(Problem::NotStarted(readers::MISSING))?;
+        let command = readers::command(host, manifest, program, ARGUMENT, &slot);
+        let command = command.map_err(|reason| not_started(&reason))?;
         let (running, pipes) = host.launcher.launch(&command, slot).map_err(|error| not_started(&error))?;
         let Pipes { stdin, stdout, stderr, .. } = pipes;
         // It is given files, and no arguments.

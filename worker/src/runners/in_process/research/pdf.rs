@@ -1,8 +1,6 @@
 //! Reads PDF files in jailed processes. The format is large and files are hostile: a process that crashes, or takes too much
 //! memory or time, ends alone.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,12 +11,13 @@ use openskill_research::plain::read_pages;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::problem::Problem;
-use crate::manifest::{Jail, Level, Manifest, Network};
+use crate::manifest::Manifest;
 use crate::process::given_secrets::GivenSecrets;
 use crate::process::launch::Pipes;
-use crate::process::protocol::{Command, ProcessLimits};
+use crate::process::protocol::Command;
 use crate::process::run::drain_to_log;
-use crate::runners::in_process::host::{Host, NO_READERS};
+use crate::runners::in_process::host::Host;
+use crate::runners::in_process::readers;
 use crate::schedule::Slot;
 
 /// How long one file may take.
@@ -72,29 +71,15 @@ impl PdfReader {
         serde_json::from_slice(&line).map_err(|_| ended())
     }
 
-    /// Besides the system's libraries, the process may read and run only its program.
     fn command(&self, slot: &Slot) -> Result<Command, Problem> {
-        let level = self.manifest.jail.level.max(Level::Auto);
-        let jail = Jail { level, network: Network::default(), readable: Vec::new() };
-        let stranger = Manifest { allowed_root: None, jail, ..(*self.manifest).clone() };
-        let program = self.host.readers();
-        let program = program.ok_or_else(|| Problem::Pdf(format!("PDF files are not read: {NO_READERS}")))?;
-        let plan = self.host.jailer.isolated_plan(&stranger, std::slice::from_ref(&program), &[]);
-        let plan = plan.map_err(|reason| not_started(&reason))?;
-        if plan.is_none() {
+        let missing = || Problem::Pdf(format!("PDF files are not read: {}", readers::MISSING));
+        let program = readers::program(&self.host).ok_or_else(missing)?;
+        let command = readers::command(&self.host, &self.manifest, program, ARGUMENT, slot);
+        let command = command.map_err(|reason| not_started(&reason))?;
+        if command.jail.is_none() {
             return Err(Problem::Pdf("PDF files are not read: this machine has no jail for the process".to_owned()));
         }
-        Ok(Command {
-            program,
-            args: vec![ARGUMENT.to_owned()],
-            env: BTreeMap::new(),
-            cwd: PathBuf::from("/"),
-            limits: ProcessLimits::of(&self.manifest.limits),
-            nice: slot.nice(),
-            forks: false,
-            jail: plan,
-            root: None,
-        })
+        Ok(command)
     }
 }
 

@@ -4,8 +4,8 @@ use std::io::Read as _;
 
 use flate2::read::DeflateDecoder;
 
-/// The content of the file `path`, if the archive holds it. Knows what the archive needs: files that are stored or deflated, at
-/// most 4 GiB, and no encryption (APPNOTE.TXT 4.3).
+/// The content of the file `path`, if the archive contains it. Supports stored and deflated files without encryption, up to 4 GiB
+/// (APPNOTE.TXT 4.3).
 pub(super) fn read(archive: &[u8], path: &str) -> Option<Vec<u8>> {
     let entry = entries(archive)?.find(|entry| entry.path == path.as_bytes())?;
     let header = archive.get(entry.header..)?;
@@ -22,7 +22,7 @@ pub(super) fn read(archive: &[u8], path: &str) -> Option<Vec<u8>> {
     }
 }
 
-/// What the central directory says of a file. Sizes are bytes.
+/// A file in the central directory. Sizes and offsets are in bytes.
 struct Entry<'a> {
     path: &'a [u8],
     method: usize,
@@ -31,7 +31,7 @@ struct Entry<'a> {
     header: usize,
 }
 
-/// The central directory. The record that leads to it comes last, before a comment.
+/// The central directory. The record that points to it is the last, and only a comment may follow.
 fn entries(archive: &[u8]) -> Option<impl Iterator<Item = Entry<'_>>> {
     let end = archive.get(archive.windows(4).rposition(|it| it == b"PK\x05\x06")?..)?;
     let mut rest = archive.get(number(end, 16, 4)?..)?;
