@@ -30,7 +30,7 @@ define make-venv
 	}
 endef
 
-.PHONY: help up serve readers-in-background build program readers gateway proto test check check-readers lint doc eval eval-injections eval-abuse eval-tasks eval-agent eval-sessions eval-research eval-browser eval-identity eval-venv bench build-bench build-dist bench-venv bench-instructions bench-agent bench-mcp bench-runners flamegraph fuzz fuzz-mcp chaos schemathesis mcp-clients test-venv compose-up compose-down sdk client dist release-contract clean need-rust need-python need-valgrind
+.PHONY: help up serve readers-in-background build program readers gateway proto test check check-readers lint doc eval eval-injections eval-abuse eval-tasks eval-agent eval-sessions eval-research eval-browser eval-identity eval-venv bench build-bench build-dist bench-venv bench-instructions bench-agent bench-mcp bench-runners flamegraph fuzz fuzz-mcp soak chaos schemathesis mcp-clients test-venv compose-up compose-down sdk client dist release-contract clean need-rust need-python need-valgrind
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,10 +66,15 @@ gateway: need-rust ## Build the program of the gateway's image, without a worker
 test: need-rust need-python lint test-venv ## Everything CI runs except bench-instructions
 	$(MAKE) gateway readers PROFILE=dev
 	cargo build --locked -p openskill
-	cargo test --locked --workspace --tests
 	$(MAKE) check-readers
 	cargo test --locked --workspace --doc
 	$(MAKE) doc
+	@tests/suite.py
+
+soak: build ## Repeat storms, bombs, floods and mutations for about an hour, then chaos
+	OPENSKILL_BIN=$(BINARY) OPENSKILL_TEST_SOAK=1 OPENSKILL_FUZZ_SECONDS=1200 tests/suite.py --threads 1 --limit 3600 \
+		walls::storm walls::bombs hostile_values::flood mcp_servers secrets:: compose::replicas mcp_face::mutated
+	@$(MAKE) --no-print-directory chaos
 
 # The crates that differ from BASE. Selecting openskill too makes cargo use the same features of dependencies as other builds.
 BASE    ?= HEAD

@@ -27,12 +27,12 @@ use images::Images;
 struct Project {
     name: String,
     port: Port,
-    images: Arc<Images>,
+    images: Images,
     environment: Vec<(&'static str, String)>,
 }
 
 impl Project {
-    fn new(name: &str, images: Arc<Images>) -> Self {
+    fn new(name: &str, images: Images) -> Self {
         let name = format!("openskilltest{name}{}", std::process::id());
         Self { name, port: Port::reserve(), images, environment: Vec::new() }
     }
@@ -85,7 +85,7 @@ impl Project {
     async fn run(&self, command: &mut Command) -> Output {
         let output = command
             .env("COMPOSE_PROJECT_NAME", &self.name)
-            .env("OPENSKILL_TAG", &self.images.tag)
+            .env("OPENSKILL_TAG", self.images.tag())
             .env("OPENSKILL_PORT", self.port.number().to_string())
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
@@ -122,7 +122,7 @@ impl Drop for Project {
         let down = std::process::Command::new(repository().join("deploy/compose.sh"))
             .args(["down", "--volumes"])
             .env("COMPOSE_PROJECT_NAME", &self.name)
-            .env("OPENSKILL_TAG", &self.images.tag)
+            .env("OPENSKILL_TAG", self.images.tag())
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .output();
         let _ = down;

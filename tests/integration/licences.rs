@@ -1,4 +1,4 @@
-//! The licence and the source of every dependency are among those of `deny.toml`, which `cargo deny` reads too.
+//! The licence, the source and the version of every dependency are as `deny.toml` says, which `cargo deny` reads too.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -81,6 +81,29 @@ fn every_dependency_has_an_allowed_licence_and_comes_from_crates_io() {
         count += 1;
     }
     assert!(count > 300, "{count}");
+}
+
+#[test]
+fn no_dependency_is_there_in_two_versions_but_those_that_others_still_need() {
+    let deny = std::fs::read_to_string(repository().join("deny.toml")).unwrap();
+    let excepted = |name: &str, version: &str| {
+        deny.split("crate = \"").skip(1).any(|it| {
+            let (excepted, old) = it.split_once('"').unwrap().0.split_once('@').unwrap();
+            excepted == name && format!("{version}.").starts_with(&format!("{old}."))
+        })
+    };
+    for lock in ["Cargo.lock", "crates/readers/Cargo.lock", "proto/generate/Cargo.lock"] {
+        let text = std::fs::read_to_string(repository().join(lock)).unwrap();
+        let mut names = BTreeSet::new();
+        for package in text.split("[[package]]").skip(1) {
+            let value = |key: &str| package.split_once(&format!("{key} = \"")).unwrap().1.split_once('"').unwrap().0;
+            let (name, version) = (value("name"), value("version"));
+            assert!(
+                excepted(name, version) || names.insert(name),
+                "{lock} has two versions of {name}: use the one that others use, or say in deny.toml who needs {version}"
+            );
+        }
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Real MCP servers from `make test-venv`, each called a thousand times over gRPC and REST and killed half way.
+//! Real MCP servers from `make test-venv`, each called many times over gRPC and REST and killed half way.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -12,6 +12,7 @@ use openskill_proto::v1::InvokeRequest;
 use openskill_tests::folder::Folder;
 use openskill_tests::port::Port;
 use openskill_tests::require::{Need, skip};
+use openskill_tests::soak::count;
 use openskill_tests::system::{PATIENCE, Setup, System, code, data, request};
 use openskill_tests::wait::{until, until_true};
 use openskill_tests::{fixtures, processes, repository};
@@ -20,8 +21,6 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
-
-const CALLS: usize = 1000;
 
 /// A program of the virtual environment. None after the test was skipped.
 fn program(name: &str) -> Option<PathBuf> {
@@ -58,12 +57,12 @@ fn manifest(id: &str, program: &std::path::Path, args: &[&str], more: &str) -> F
     folder
 }
 
-/// Calls a tool a thousand times, alternating gRPC and REST, and kills the server half way. Each call ends exactly once: with
+/// Calls a tool many times, alternating gRPC and REST, and kills the server half way. Each call ends exactly once: with
 /// data that `judge` accepts, or with the loss of its server.
-async fn a_thousand_times(system: &System, server: &str, tool: &str, input: Value, judge: impl Fn(&Value)) {
+async fn many_times(system: &System, server: &str, tool: &str, input: Value, judge: impl Fn(&Value)) {
     let client = system.skills().await;
-    let done = Arc::new(AtomicUsize::new(0));
-    let calls = (0..CALLS).map(|number| {
+    let (done, wanted) = (Arc::new(AtomicUsize::new(0)), count(100, 1000));
+    let calls = (0..wanted).map(|number| {
         let (mut client, input, done) = (client.clone(), input.clone(), Arc::clone(&done));
         async move {
             let ended = if number % 2 == 0 {
@@ -86,12 +85,12 @@ async fn a_thousand_times(system: &System, server: &str, tool: &str, input: Valu
     };
     assert!(!servers.is_empty());
     let killer = async {
-        until_true("half of the calls are done", PATIENCE * 4, || done.load(Ordering::Relaxed) > CALLS / 2).await;
+        until_true("half of the calls are done", PATIENCE * 4, || done.load(Ordering::Relaxed) > wanted / 2).await;
         servers.into_iter().for_each(|pid| processes::send(pid, Signal::KILL));
     };
     let (ended, ()) = tokio::join!(futures_util::stream::iter(calls).buffer_unordered(12).collect::<Vec<_>>(), killer);
     let by_number: HashMap<_, _> = ended.into_iter().collect();
-    assert_eq!(by_number.len(), CALLS, "each ended, and once");
+    assert_eq!(by_number.len(), wanted, "each ended, and once");
     let mut lost = 0;
     for ended in by_number.values() {
         match ended {
@@ -100,12 +99,12 @@ async fn a_thousand_times(system: &System, server: &str, tool: &str, input: Valu
             Err(code) => panic!("{code}"),
         }
     }
-    eprintln!("{tool}: {lost} of {CALLS} calls were lost with their server");
+    eprintln!("{tool}: {lost} of {wanted} calls were lost with their server");
     assert!(lost <= 12, "{lost}");
 }
 
 #[tokio::test]
-async fn mcp_server_time_serves_a_thousand_calls() {
+async fn mcp_server_time_serves_many_calls() {
     let Some(server) = program("mcp-server-time") else { return };
     let folder = manifest("time", &server, &["--local-timezone", "UTC"], "");
     let system = up(&folder, "time__get_current_time").await;
@@ -117,12 +116,11 @@ async fn mcp_server_time_serves_a_thousand_calls() {
         .await;
     assert_eq!(code(&bad), "MCP_EXECUTION_ERROR");
     let input = json!({"timezone": "UTC"});
-    a_thousand_times(&system, "time", "time__get_current_time", input, |data| assert_eq!(data["timezone"], "UTC"))
-        .await;
+    many_times(&system, "time", "time__get_current_time", input, |data| assert_eq!(data["timezone"], "UTC")).await;
 }
 
 #[tokio::test]
-async fn mcp_server_git_serves_a_thousand_calls() {
+async fn mcp_server_git_serves_many_calls() {
     let Some(server) = program("mcp-server-git") else { return };
     let repository = Folder::new();
     repository.write("a.txt", "one\n");
@@ -146,7 +144,7 @@ async fn mcp_server_git_serves_a_thousand_calls() {
     assert_eq!((&commit["idempotent"], &commit["toolset"]), (&json!(false), &json!("git")));
     let input = json!({"repo_path": path, "max_count": 1});
     let judge = |data: &Value| assert!(data.to_string().contains("The first"), "{data}");
-    a_thousand_times(&system, "git", "git__git_log", input, judge).await;
+    many_times(&system, "git", "git__git_log", input, judge).await;
 }
 
 /// Answers every request with the same small page.
@@ -166,7 +164,7 @@ async fn serve_pages(listener: TcpListener) {
 }
 
 #[tokio::test]
-async fn mcp_server_fetch_serves_a_thousand_calls() {
+async fn mcp_server_fetch_serves_many_calls() {
     let Some(server) = program("mcp-server-fetch") else { return };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/page", listener.local_addr().unwrap());
@@ -174,7 +172,7 @@ async fn mcp_server_fetch_serves_a_thousand_calls() {
     let folder = manifest("fetch", &server, &["--ignore-robots-txt", "--allow-private-ips"], "network: full");
     let system = up(&folder, "fetch__fetch").await;
     let judge = |data: &Value| assert!(data.to_string().contains("hello from the test"), "{data}");
-    a_thousand_times(&system, "fetch", "fetch__fetch", json!({"url": url}), judge).await;
+    many_times(&system, "fetch", "fetch__fetch", json!({"url": url}), judge).await;
 }
 
 /// A server over streamable HTTP on a port of its own.
@@ -222,7 +220,8 @@ async fn a_restarted_http_server_is_reconnected() {
     assert_eq!(code(&late), "MCP_TIMEOUT");
 
     let client = system.skills().await;
-    let calls = (0..CALLS).map(|id| {
+    let wanted = count(100, 1000);
+    let calls = (0..wanted).map(|id| {
         let mut client = client.clone();
         async move {
             let call = InvokeRequest { timeout_ms: 120_000, ..request("web__journal", json!({"id": id})) };
@@ -231,7 +230,7 @@ async fn a_restarted_http_server_is_reconnected() {
     });
     let written = || std::fs::read_to_string(&file).unwrap();
     let restart = async {
-        until_true("half of the calls are done", PATIENCE * 4, || written().lines().count() > CALLS / 2).await;
+        until_true("half of the calls are done", PATIENCE * 4, || written().lines().count() > wanted / 2).await;
         server.kill().await.unwrap();
         over_http(address, &file).await
     };
@@ -247,7 +246,7 @@ async fn a_restarted_http_server_is_reconnected() {
             other => panic!("{id}: {other} {result:?}"),
         }
     }
-    eprintln!("web__journal: {lost} of {CALLS} calls were lost with their server");
+    eprintln!("web__journal: {lost} of {wanted} calls were lost with their server");
     assert!(lost <= 12, "{lost}");
     drop(again);
 }

@@ -1,5 +1,5 @@
 //! Secrets planted in everything that callers, skills and servers write: nothing that is logged, recorded, exported, measured
-//! or shown has one. `OPENSKILL_TEST_SECRETS` says how many are planted.
+//! or shown has one.
 
 use std::path::PathBuf;
 
@@ -9,6 +9,7 @@ use openskill_redact::testing::{Finder, Planted, Random, innocent, planted};
 use openskill_tests::backend::Backend;
 use openskill_tests::folder::Folder;
 use openskill_tests::port::Port;
+use openskill_tests::soak::count;
 use openskill_tests::system::{Setup, System, request};
 use serde_json::{Value, json};
 
@@ -17,9 +18,6 @@ mod ways;
 
 use outputs::Outputs;
 use ways::{Place, WAYS};
-
-/// How many secrets are planted, unless the environment says another number.
-const SECRETS: usize = 200;
 
 /// How many calls run at once.
 const AT_ONCE: usize = 8;
@@ -31,7 +29,7 @@ const SHOWN: usize = 20;
 type Sent = (&'static str, String);
 
 fn secrets() -> usize {
-    std::env::var("OPENSKILL_TEST_SECRETS").map_or(SECRETS, |it| it.parse().expect("a number of secrets"))
+    count(200, 5000)
 }
 
 /// A system that logs, records, exports and measures everything.

@@ -2,6 +2,7 @@
 //!
 //! Nothing is pulled or compiled. Without an engine a test is skipped.
 
+use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -94,12 +95,18 @@ pub fn debian_or_skip() -> bool {
         return false;
     }
     // One of the tests makes it, the others wait for it.
-    static MAKING: Mutex<()> = Mutex::new(());
-    let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _making = lock("base-image");
     let script = repository().join("deploy/make-base-image.sh");
     let made = Command::new(script).arg(DEBIAN).stdin(Stdio::null()).output().unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     true
+}
+
+/// Keeps other tests, of any process, out of what `name` stands for, until it is dropped.
+pub fn lock(name: &str) -> File {
+    let file = File::create(std::env::temp_dir().join(format!("openskill-test-{name}.lock"))).unwrap();
+    file.lock().unwrap();
+    file
 }
 
 /// The names of the containers, running or not, with this label.

@@ -9,7 +9,7 @@
 //! - [`tokens`]: issuers of signed tokens
 //! - [`wheel`], [`mcp_wheel`]: packages of Python, and MCP servers in them
 //! - [`require`]: what a machine may lack, and how tests are skipped
-//! - [`alone`]: timed tests run alone
+//! - [`alone`]: timed tests run alone; [`soak`]: how often tests repeat something
 //! - [`own_thread`]: load on a thread of its own; [`elsewhere`]: load that stands for other machines
 //! - [`terminal`]: a terminal to write to
 //! - [`quantile`]: medians and percentiles
@@ -31,6 +31,7 @@ pub mod processes;
 pub mod quantile;
 pub mod require;
 pub mod rest;
+pub mod soak;
 pub mod system;
 pub mod terminal;
 pub mod tls;

@@ -41,7 +41,7 @@ pub struct Setup {
 
 /// Short intervals for reloading folders and polling workers, and no load balancer that has to notice a shutdown.
 const QUICK: [(&str, &str); 3] =
-    [("OPENSKILL_RELOAD_MS", "50"), ("OPENSKILL_REFRESH_MS", "50"), ("OPENSKILL_LAME_DUCK_MS", "0")];
+    [("OPENSKILL_RELOAD_MS", "200"), ("OPENSKILL_REFRESH_MS", "50"), ("OPENSKILL_LAME_DUCK_MS", "0")];
 
 impl Setup {
     /// `openskill up` with two workers and the misbehaving skills.

@@ -132,7 +132,10 @@ mod tests {
         let parts = json!({"properties": {}, "allOf": [{"properties": {"b": {}}}]});
         assert!(compile(&closed(parts.clone())).unwrap().is_valid(&json!({"b": 1})));
         assert!(!compile(&closed(parts)).unwrap().is_valid(&json!({"c": 1})));
+        let referring = json!({"properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"type": "object"}}});
+        assert!(!compile(&closed(referring)).unwrap().is_valid(&json!({"a": {}, "b": 1})));
         for anything in [
+            json!({"properties": {"child": {"$ref": "#"}}}),
             json!({"type": "object"}),
             json!({"properties": {}, "additionalProperties": true}),
             json!({"properties": {}, "patternProperties": {"^b": {}}}),

@@ -1,44 +1,46 @@
 //! The images that projects run: built once for all of them. What is in them, and what is not.
 
+use std::fs::File;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use openskill_tests::containers::{debian_or_skip, docker};
+use openskill_tests::containers::{debian_or_skip, docker, lock};
 use openskill_tests::require::{Need, skip};
 use openskill_tests::{binary, gateway_binary, repository};
 
 /// The exit code of `deploy/compose.sh` where Docker or Compose is missing.
 const NOT_AVAILABLE: i32 = 3;
 
-/// The images of the programs under test, removed after the last project that uses them.
+/// The images of the programs under test. The suite removes them, so that all its tests use the same; without it, each test
+/// builds and removes its own.
 pub(super) struct Images {
-    pub(super) tag: String,
+    tag: String,
+    are_shared: bool,
 }
 
-/// Held while images are built or removed: a build fails if layers that it shares are removed meanwhile.
-static SHARED: Mutex<Latest> = Mutex::new(Latest { images: Weak::new(), builds: 0 });
+/// The tag of the images that the tests of a suite share.
+const VARIABLE: &str = "OPENSKILL_TEST_IMAGES";
 
-struct Latest {
-    images: Weak<Images>,
-    /// Tells the images of one build from those of the last, which may not be removed yet.
-    builds: u32,
+/// Held while images are built or removed: a build fails if layers that it shares are removed meanwhile.
+fn lock_builds() -> File {
+    lock("images")
 }
 
 impl Images {
     /// The images, or none after the test was skipped.
-    pub(super) fn or_skip() -> Option<Arc<Self>> {
+    pub(super) fn or_skip() -> Option<Self> {
         if !debian_or_skip() {
             return None;
         }
-        let mut latest = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(images) = latest.images.upgrade() {
+        let _building = lock_builds();
+        let shared = std::env::var(VARIABLE).ok();
+        let are_shared = shared.is_some();
+        let images = Self { tag: shared.unwrap_or_else(|| format!("openskilltest{}", std::process::id())), are_shared };
+        if images.names().iter().all(|it| docker(&["image", "inspect", it]).is_ok()) {
             return Some(images);
         }
-        latest.builds += 1;
-        let tag = format!("openskilltest{}-{}", std::process::id(), latest.builds);
         let built = Command::new(repository().join("deploy/compose.sh"))
             .arg("build")
-            .env("OPENSKILL_TAG", &tag)
+            .env("OPENSKILL_TAG", &images.tag)
             .env("OPENSKILL_BINARY", binary())
             .envs(gateway_binary().map(|it| ("OPENSKILL_GATEWAY_BINARY", it)))
             .stdin(Stdio::null())
@@ -50,9 +52,11 @@ impl Images {
             return None;
         }
         assert!(built.status.success(), "{stderr}");
-        let images = Arc::new(Self { tag });
-        latest.images = Arc::downgrade(&images);
         Some(images)
+    }
+
+    pub(super) fn tag(&self) -> &str {
+        &self.tag
     }
 
     fn names(&self) -> [String; 2] {
@@ -87,7 +91,10 @@ impl Images {
 
 impl Drop for Images {
     fn drop(&mut self) {
-        let _turn = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.are_shared {
+            return;
+        }
+        let _building = lock_builds();
         let [gateway, worker] = self.names();
         let _ = docker(&["image", "rm", "-f", &gateway, &worker]);
         // The stages of their builds.

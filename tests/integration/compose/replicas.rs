@@ -12,6 +12,7 @@ use openskill_tests::folder::Folder;
 use openskill_tests::port::Port;
 use openskill_tests::require::{Need, skip};
 use openskill_tests::rest::Answer;
+use openskill_tests::soak::count;
 use openskill_tests::wait::{until, until_true};
 use serde_json::{Value, json};
 
@@ -22,14 +23,13 @@ use super::images::Images;
 const TRIES: usize = 40;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How many calls are made at a time, and at least in all: `OPENSKILL_TEST_CALLS`.
+/// How many calls are made at a time.
 const IN_FLIGHT: usize = 4;
-const CALLS: usize = 160;
 /// How many calls run after each fault, at least.
 const LEAST_SHARE: usize = 20;
 
 fn wanted_calls() -> usize {
-    std::env::var("OPENSKILL_TEST_CALLS").map_or(CALLS, |it| it.parse().expect("OPENSKILL_TEST_CALLS is a number"))
+    count(160, 20_000)
 }
 
 /// A skill whose calls of one session go to one worker.

@@ -61,7 +61,8 @@ impl Stream {
 
     async fn line(&mut self) -> String {
         let mut line = String::new();
-        tokio::time::timeout(PATIENCE, self.0.read_line(&mut line)).await.expect("a line in time").unwrap();
+        let read = tokio::time::timeout(PATIENCE, self.0.read_line(&mut line)).await.expect("a line in time");
+        assert!(read.unwrap() > 0, "the stream goes on");
         line.trim_end().to_owned()
     }
 

@@ -65,7 +65,7 @@ async fn a_body_without_end_is_cut_and_its_connection_closed() {
 async fn a_bomb_unpacks_to_no_more_than_a_page() {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(b"<p>The Rhine is a river of Europe.</p><p>").unwrap();
-    for _ in 0..512 {
+    for _ in 0..64 {
         encoder.write_all(&[b'a'; 1 << 20]).unwrap();
     }
     let bomb = Bytes::from(encoder.finish().unwrap());

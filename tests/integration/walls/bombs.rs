@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use openskill_proto::v1::InvokeRequest;
 use openskill_tests::alone::alone;
+use openskill_tests::soak::count;
 use openskill_tests::system::{code, request};
 use serde_json::json;
 
@@ -13,12 +14,6 @@ use super::stage::{Kind, Scene, Stage, Worker};
 
 /// What each call may start.
 const LIMIT: u64 = 100;
-
-/// Calls of neighbours while bombs go off, of each kind of worker: a thousand in all, and none may fail.
-const NEIGHBOURS: usize = 250;
-
-/// Bombs that go off one after the other.
-const BOMBS: usize = 6;
 
 async fn stage(worker: Worker) -> Option<Stage> {
     let limits = format!("limits: {{processes: {LIMIT}}}");
@@ -33,7 +28,7 @@ async fn every_bomb_is_as_large_as_the_first(worker: Worker) {
     for kind in Kind::ALL {
         let skill = format!("bomb_{}", kind.word());
         let mut of_kind = Vec::new();
-        for _ in 0..BOMBS {
+        for _ in 0..count(3, 50) {
             let mark = Mark::new();
             of_kind.push(stage.value(&skill, json!({"do": "bomb", "mark": mark.name()})).await.as_u64().unwrap());
             // The next one is not to be larger by what this one leaves.
@@ -51,14 +46,14 @@ async fn a_bomb_fails_no_neighbour(worker: Worker) {
     let Some(stage) = stage(worker).await else { return };
     let stop = Arc::new(AtomicBool::new(false));
     let bombs: Vec<_> = Kind::ALL.map(|kind| tokio::spawn(keep_bombing(&stage, kind, &stop))).into();
-    let made = Arc::new(AtomicUsize::new(0));
+    let (made, neighbours) = (Arc::new(AtomicUsize::new(0)), count(80, 2000));
     let mut lanes = tokio::task::JoinSet::new();
     for lane in 0..6 {
         let (mut client, made) = (stage.system.skills().await, Arc::clone(&made));
         let skill = format!("neighbour_{}", Kind::ALL[lane % 3].word());
         lanes.spawn(async move {
             let mut failed = Vec::new();
-            while made.fetch_add(1, Ordering::Relaxed) < NEIGHBOURS {
+            while made.fetch_add(1, Ordering::Relaxed) < neighbours {
                 let call = InvokeRequest { timeout_ms: 60_000, ..request(&skill, json!({"do": "works"})) };
                 let result = client.invoke(call).await.unwrap().into_inner();
                 if !code(&result).is_empty() {
@@ -76,7 +71,7 @@ async fn a_bomb_fails_no_neighbour(worker: Worker) {
     }
     assert!(gone_off > 3, "{gone_off} bombs");
     let count = failed.len();
-    assert!(count == 0, "{count} of {NEIGHBOURS} neighbours failed beside {gone_off} bombs: {}", failed[0]);
+    assert!(count == 0, "{count} of {neighbours} neighbours failed beside {gone_off} bombs: {}", failed[0]);
 }
 
 /// One bomb after the other, until it is told to stop. How many.

@@ -8,22 +8,22 @@ use super::remains::Mark;
 use super::stage::{Kind, Scene, Stage, Worker};
 
 /// `cpu_seconds` of the skills. Each attack wants many times as much; what is no attack uses a fourth.
-const LIMIT: u64 = 2;
+const LIMIT: u64 = 1;
 
 /// How long a call may take, on a machine with much else to do.
 const TIMEOUT_MS: u32 = 300_000;
 
 /// How an attack ends.
-const REASON: &str = "the skill used more than its cpu_seconds: 2 s of CPU time";
+const REASON: &str = "the skill used more than its cpu_seconds: 1 s of CPU time";
 
 async fn stage(worker: Worker) -> Option<Stage> {
     let limits = format!("limits: {{cpu_seconds: {LIMIT}}}");
     Scene::new(worker).await?.skills("attack", "attacks.py", &limits).start().await
 }
 
-/// Half a second of CPU time, in ten processes.
+/// A quarter of a second of CPU time, in five processes.
 fn within(attack: &str) -> Value {
-    json!({"do": attack, "count": 10, "each": 0.05})
+    json!({"do": attack, "count": 5, "each": 0.05})
 }
 
 /// Each kind of call makes the attack. It is ended for its CPU time, and its neighbour of the same kind is not.
@@ -55,16 +55,16 @@ async fn is_bounded(worker: Worker, attack: Value) {
 }
 
 async fn many_short_children_are_bounded(worker: Worker) {
-    is_bounded(worker, json!({"do": "forks_on", "count": 200, "each": 0.1})).await;
+    is_bounded(worker, json!({"do": "forks_on", "count": 100, "each": 0.1})).await;
 }
 
 async fn many_short_orphans_are_bounded(worker: Worker) {
-    is_bounded(worker, json!({"do": "forks_orphans", "count": 200, "each": 0.1})).await;
+    is_bounded(worker, json!({"do": "forks_orphans", "count": 100, "each": 0.1})).await;
 }
 
 /// Where somebody looks from time to time, as far as that has seen them.
 async fn children_that_nobody_waits_for_are_bounded(worker: Worker) {
-    is_bounded(worker, json!({"do": "forks_unawaited", "count": 60, "each": 0.5})).await;
+    is_bounded(worker, json!({"do": "forks_unawaited", "count": 60, "each": 0.25})).await;
 }
 
 async fn one_process_is_bounded(worker: Worker) {

@@ -63,21 +63,17 @@ impl Watch {
     }
 }
 
-async fn is_bounded(worker: Worker, attack: &str) {
-    is_bounded_on(Scene::new(worker).await, attack).await;
-}
-
-async fn is_bounded_on(scene: Option<Scene>, attack: &str) {
+async fn are_bounded(scene: impl Future<Output = Option<Scene>>, attacks: &[&str]) {
     let _alone = alone();
     let limits = format!("limits: {{memory_mb: {LIMIT_MB}, file_size_mb: 64}}");
-    let Some(scene) = scene else { return };
+    let Some(scene) = scene.await else { return };
     let Some(stage) = scene.own_temp().skills("attack", "attacks.py", &limits).start().await else { return };
     let mut wrong = Vec::new();
-    for kind in Kind::ALL {
+    for (attack, kind) in attacks.iter().flat_map(|attack| Kind::ALL.map(|kind| (*attack, kind.word()))) {
         let mark = Mark::new();
         let watch = Watch::start(&mark);
         let input = json!({"do": attack, "mark": mark.name(), "megabytes": WANTED_MB, "seconds": 0.5});
-        let result = stage.call(&format!("attack_{}", kind.word()), input, 30_000).await;
+        let result = stage.call(&format!("attack_{kind}"), input, 30_000).await;
         let most_mb = watch.most_mb().await;
         let end = match &result.error {
             Some(error) => format!("{}: {}", code(&result), error.message),
@@ -89,31 +85,16 @@ async fn is_bounded_on(scene: Option<Scene>, attack: &str) {
         let is_refused = result.success && (taken_mb <= LIMIT_MB || is_on_disk);
         let is_clear = !result.success && end.contains("memory");
         if !(is_refused || is_clear) || most_mb > LIMIT_MB + MARGIN_MB {
-            wrong.push(format!("{}: {end}; the machine had {most_mb} MB more", kind.word()));
+            wrong.push(format!("{attack} of {kind}: {end}; the machine had {most_mb} MB more"));
         }
-        stage.value(&format!("attack_{}", kind.word()), json!({"do": "works"})).await;
+        stage.value(&format!("attack_{kind}"), json!({"do": "works"})).await;
     }
-    assert!(wrong.is_empty(), "{attack} of {WANTED_MB} MB where {LIMIT_MB} MB are allowed: {wrong:#?}");
+    assert!(wrong.is_empty(), "{WANTED_MB} MB where {LIMIT_MB} MB are allowed: {wrong:#?}");
 }
 
-async fn memory_files_are_bounded(worker: Worker) {
-    is_bounded(worker, "memory_files").await;
-}
-
-async fn temporary_files_are_bounded(worker: Worker) {
-    is_bounded(worker, "temporary_files").await;
-}
-
-async fn shared_files_are_bounded(worker: Worker) {
-    is_bounded(worker, "shared_files").await;
-}
-
-async fn shared_memory_of_many_processes_is_bounded(worker: Worker) {
-    is_bounded(worker, "shared_memory").await;
-}
-
-async fn private_memory_of_many_processes_is_bounded(worker: Worker) {
-    is_bounded(worker, "private_memory").await;
+async fn memory_of_every_kind_is_bounded(worker: Worker) {
+    let attacks = ["memory_files", "temporary_files", "shared_files", "shared_memory", "private_memory"];
+    are_bounded(Scene::new(worker), &attacks).await;
 }
 
 async fn pages_that_nothing_counts_are_refused(worker: Worker) {
@@ -132,7 +113,7 @@ async fn pages_that_nothing_counts_are_refused(worker: Worker) {
 
 /// Without namespaces, where the device is that of the machine.
 async fn mappings_of_zeros_are_bounded(worker: Worker) {
-    is_bounded_on(Scene::at(worker, LEVELS[0]).await, "zero_mappings").await;
+    are_bounded(Scene::at(worker, LEVELS[0]), &["zero_mappings"]).await;
 }
 
 async fn what_imports_have_loaded_counts_once_for_a_call(worker: Worker) {
@@ -173,10 +154,6 @@ super::for_each_worker! {
     mappings_of_zeros_are_bounded
     what_imports_have_loaded_counts_once_for_a_call
     a_fork_server_is_counted_with_all_its_calls
-    memory_files_are_bounded
-    temporary_files_are_bounded
-    shared_files_are_bounded
-    shared_memory_of_many_processes_is_bounded
-    private_memory_of_many_processes_is_bounded
+    memory_of_every_kind_is_bounded
     pages_that_nothing_counts_are_refused
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use openskill_proto::v1::{InvokeRequest, WorkerStatus};
 use openskill_tests::alone::alone;
 use openskill_tests::processes;
+use openskill_tests::soak::count;
 use openskill_tests::system::{PATIENCE, code, request};
 use openskill_tests::wait::{until, until_none_is_left, until_true};
 use rustix::process::Signal;
@@ -13,9 +14,6 @@ use serde_json::{Value, json};
 
 use super::remains::{GONE, Mark, own_processes, temporary_files};
 use super::stage::{Kind, Scene, Stage, Worker};
-
-/// How many calls: `OPENSKILL_TEST_STORM`, 300 by default.
-const CALLS: (&str, usize) = ("OPENSKILL_TEST_STORM", 300);
 
 /// How many calls are made at once.
 const AT_ONCE: usize = 8;
@@ -125,7 +123,8 @@ async fn nothing_is_left_of_a_storm(worker: Worker) {
     let Some(mut stage) = scene.start().await else { return };
     let resting = at_rest(&stage).await;
     let mark = Mark::new();
-    let calls = std::env::var(CALLS.0).map_or(CALLS.1, |it| it.parse().unwrap());
+    // Each attack of each kind at least once.
+    let calls = count(100, 3000);
     let mut workers = rage(&stage, &mark, calls).await;
     until_none_is_left("threads", GONE, || mark.threads()).await;
     until_none_is_left("temporary files", GONE, || temporary_files(&stage.path("tmp"))).await;

@@ -117,7 +117,6 @@ fn default_signals() {
 fn apply(limits: ProcessLimits) -> std::io::Result<()> {
     let wanted = [
         (Resource::As, limits.address_space_bytes),
-        (Resource::Cpu, limits.cpu_seconds),
         (Resource::Nofile, limits.open_files),
         (Resource::Fsize, limits.file_size_bytes),
         (Resource::Nproc, limits.processes),
@@ -125,8 +124,14 @@ fn apply(limits: ProcessLimits) -> std::io::Result<()> {
         (Resource::Sigpending, MOST_SIGNALS),
     ];
     for (resource, wanted) in wanted {
-        let most = rustix::process::getrlimit(resource).maximum.map_or(wanted, |most| most.min(wanted));
-        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
+        limit(resource, wanted, wanted)?;
     }
-    Ok(())
+    // SIGXCPU tells why it ended. Whoever ignores that is killed a second later.
+    limit(Resource::Cpu, limits.cpu_seconds, limits.cpu_seconds.saturating_add(1))
+}
+
+/// Lowers both limits; what is lower already stays.
+fn limit(resource: Resource, soft: u64, hard: u64) -> std::io::Result<()> {
+    let maximum = rustix::process::getrlimit(resource).maximum.map_or(hard, |most| most.min(hard));
+    Ok(setrlimit(resource, Rlimit { current: Some(soft.min(maximum)), maximum: Some(maximum) })?)
 }

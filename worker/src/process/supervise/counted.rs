@@ -16,9 +16,6 @@ pub(super) const LOOK: Duration = Duration::from_millis(50);
 /// The longest time between two looks at a group.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The part of its CPU time that a process has surely used when the kernel kills it for that.
-const NEAR: f64 = 0.9;
-
 /// The processes of a tree that are not the skill's: the supervisor, and what waits as process 1 of a namespace.
 const OURS: u64 = 2;
 
@@ -68,8 +65,6 @@ pub(super) fn bounds(command: &Command) -> Option<Bounds> {
 pub(super) struct Measured<'a> {
     bounds: Bounds,
     means: Means<'a>,
-    /// What the last look found, and when that was.
-    last: (Usage, Instant),
     next: Instant,
 }
 
@@ -106,8 +101,7 @@ impl<'a> Measured<'a> {
     }
 
     fn new(bounds: Bounds, means: Means<'a>) -> Self {
-        let now = Instant::now();
-        Self { bounds, means, last: (Usage::default(), now), next: now + LOOK }
+        Self { bounds, means, next: Instant::now() + LOOK }
     }
 
     /// How long until the next look.
@@ -125,14 +119,10 @@ impl<'a> Measured<'a> {
         self.look_now().or_else(|| self.explain(exit))
     }
 
-    /// What explains that a process was killed, and not by this one: the kernel may have done it, at its limit on the CPU
-    /// time of one process. The kernel's own count for that is a rough one.
+    /// What explains that a process was ended by a signal of the kernel: its limit on the CPU time of one process. The kernel
+    /// counts less exactly than a look does, so it may come first.
     pub(super) fn explain(&self, exit: Exit) -> Option<String> {
-        let (usage, then) = self.last;
-        let threads = u32::try_from(usage.processes.max(1)).unwrap_or(u32::MAX);
-        let at_most = usage.cpu.saturating_add(then.elapsed().saturating_mul(threads));
-        let is_near = self.bounds.cpu().is_some_and(|bound| at_most >= bound.mul_f64(NEAR));
-        (exit == Exit::Signal(9) && is_near).then(|| Exceeded::Cpu.explain(&self.bounds))
+        (exit == Exit::Signal(libc::SIGXCPU)).then(|| Exceeded::Cpu.explain(&self.bounds))
     }
 
     fn look_now(&mut self) -> Option<String> {
@@ -152,7 +142,6 @@ impl<'a> Measured<'a> {
                 meter.as_mut()?.measure().ok()?
             }
         };
-        self.last = (usage, now);
         usage.exceeds(&most).map(|it| it.explain(&self.bounds))
     }
 }
@@ -189,18 +178,11 @@ mod tests {
     const ONE: Bounds = Bounds { memory_bytes: 512 * MIB, processes: 64, cpu_seconds: 300 };
 
     #[test]
-    fn a_kill_near_the_bound_on_cpu_time_is_explained_and_another_one_is_not() {
-        let killed = |used_ms, exit| {
-            let bounds = Bounds { cpu_seconds: 3000, ..ONE };
-            let mut measured = Measured::of_call(bounds, own(), None);
-            measured.last.0 = Usage { cpu: Duration::from_millis(used_ms), ..Usage::default() };
-            measured.explain(exit)
-        };
+    fn the_kernels_signal_for_cpu_time_is_explained_and_another_one_is_not() {
+        let measured = Measured::of_call(Bounds { cpu_seconds: 3000, ..ONE }, own(), None);
         let reason = "the skill used more than its cpu_seconds: 3000 s of CPU time";
-        assert_eq!(killed(2_950_000, Exit::Signal(9)).as_deref(), Some(reason));
-        assert_eq!(killed(2_950_000, Exit::Signal(11)), None);
-        assert_eq!(killed(1_500_000, Exit::Signal(9)), None);
-        assert_eq!(Measured::of_call(ONE, own(), None).explain(Exit::Signal(9)), None);
+        assert_eq!(measured.explain(Exit::Signal(libc::SIGXCPU)).as_deref(), Some(reason));
+        assert_eq!(measured.explain(Exit::Signal(libc::SIGKILL)), None);
     }
 
     #[test]

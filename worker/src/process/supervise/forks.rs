@@ -241,8 +241,9 @@ impl Forks<'_> {
         if let Some(mut running) = self.running.remove(&call) {
             if exit == Exit::Signal(9) && !running.killed {
                 // Not we have killed it.
-                running.exceeded = counted::explain(self.group, Counting::AllCalls).or_else(|| running.explain(exit));
+                running.exceeded = counted::explain(self.group, Counting::AllCalls);
             }
+            running.exceeded = running.exceeded.take().or_else(|| running.explain(exit));
             if reaped && let Some(first) = running.first {
                 // The fork server that would end the call's namespace has ended.
                 leftovers += tree::Snapshot::take().descendants(first).iter().filter(|it| !it.zombie).count() as u32;

@@ -96,17 +96,19 @@ fn host_config(limits: &Limits, docker: &Docker, facts: Facts, root: Option<&Pat
 }
 
 fn ulimits(limits: &Limits) -> Vec<ResourcesUlimits> {
-    let wanted = [
-        ("nofile", limits.open_files),
-        ("fsize", limits.file_size_mb.saturating_mul(MIB)),
-        ("cpu", limits.cpu_seconds),
-        ("core", 0),
-    ];
-    let ulimit = |(name, most): (&str, u64)| {
-        let most = i64::try_from(most).ok();
-        ResourcesUlimits { name: Some(name.to_owned()), soft: most, hard: most }
+    let ulimit = |name: &str, soft: u64, hard: u64| ResourcesUlimits {
+        name: Some(name.to_owned()),
+        soft: i64::try_from(soft).ok(),
+        hard: i64::try_from(hard).ok(),
     };
-    wanted.into_iter().map(ulimit).collect()
+    let file_size = limits.file_size_mb.saturating_mul(MIB);
+    vec![
+        ulimit("nofile", limits.open_files, limits.open_files),
+        ulimit("fsize", file_size, file_size),
+        // SIGXCPU tells why it ended. Whoever ignores that is killed a second later.
+        ulimit("cpu", limits.cpu_seconds, limits.cpu_seconds.saturating_add(1)),
+        ulimit("core", 0, 0),
+    ]
 }
 
 fn tmpfs(docker: &Docker) -> HashMap<String, String> {

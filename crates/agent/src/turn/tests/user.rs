@@ -92,6 +92,19 @@ async fn an_input_that_is_written_is_not_refused_for_want_of_memory() {
 }
 
 #[tokio::test]
+async fn while_a_turn_waits_each_decision_and_answer_counts_once() {
+    let approval = ApprovalAsked { request_id: "a1".to_owned(), ..ApprovalAsked::default() };
+    let question = Asked { request_id: "q1".to_owned(), ..Asked::default() };
+    let open = vec![Entry::Started(Started::default()), Entry::ApprovalAsked(approval), Entry::Asked(question)];
+    let turn = turn_of(open).await;
+    turn.decide(decision("a1", Decision::Deny)).await.unwrap();
+    assert_eq!(turn.decide(decision("a1", Decision::Allow)).await, Err(AgentError::NotWaiting));
+    let answers = |declined| UserAnswers { request_id: "q1".to_owned(), declined, ..UserAnswers::default() };
+    turn.answer(answers(true)).await.unwrap();
+    assert_eq!(turn.answer(answers(false)).await, Err(AgentError::NotWaiting));
+}
+
+#[tokio::test]
 async fn cancelled_turns_for_which_there_is_no_room_come_back_one_at_a_time() {
     let config = AgentConfig { max_turns: 1, ..AgentConfig::default() };
     let scene = Scene::with(config, |_, request| {

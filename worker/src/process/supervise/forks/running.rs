@@ -67,7 +67,7 @@ impl Running {
         }
     }
 
-    /// What explains that it was killed by another.
+    /// What explains that a signal of the kernel ended it.
     pub(super) fn explain(&self, exit: Exit) -> Option<String> {
         self.measured.as_ref().and_then(|it| it.explain(exit))
     }

@@ -188,7 +188,8 @@ class Server:
             setsid()
             # Orphans of the call stay below this process while it lives, and come to the supervisor when it exits.
             prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-            limit(RLIMIT_CPU, self.settings["cpu_seconds"])
+            # SIGXCPU tells why it ended. Whoever ignores that is killed a second later.
+            limit(RLIMIT_CPU, self.settings["cpu_seconds"], 1)
             pid = getpid()
             if self.namespaces:
                 pid = self.namespaces.number()
@@ -232,11 +233,11 @@ def find_shown_id():
     return address if address and len(ctypes.string_at(address)) >= CALL_ID_BYTES else 0
 
 
-def limit(kind, wanted):
-    """Lowers a hard limit; one that is lower already stays."""
-    most = getrlimit(kind)[1]
-    if (most == RLIM_INFINITY or wanted < most) and wanted != RLIM_INFINITY:
-        setrlimit(kind, (wanted, wanted))
+def limit(kind, soft, more=0):
+    """Lowers a soft limit, and the hard one to `more` above it; a hard one that is lower already stays."""
+    hard = getrlimit(kind)[1]
+    if (hard == RLIM_INFINITY or soft < hard) and soft != RLIM_INFINITY:
+        setrlimit(kind, (soft, soft + more if hard == RLIM_INFINITY else min(soft + more, hard)))
 
 
 def next_exited():
