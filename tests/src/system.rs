@@ -125,7 +125,9 @@ impl Setup {
         std::fs::create_dir_all(&data).unwrap();
         let own = self.binary.display().to_string();
         let mut line = self.through.into_iter().chain([own]).chain(self.arguments);
-        let mut child = Command::new(line.next().unwrap())
+        let mut command = Command::new(line.next().unwrap());
+        end_with_this_thread(&mut command);
+        let mut child = command
             .args(line)
             .current_dir(folder.path())
             .env_clear()
@@ -156,6 +158,14 @@ impl Setup {
         let address = process.wait_for_address().await;
         System { address, process }
     }
+}
+
+/// Has the kernel kill the process when the test's thread ends, however that ends: nothing is dropped in a killed test.
+#[allow(unsafe_code, reason = "the only way to do something between fork and exec")]
+fn end_with_this_thread(command: &mut Command) {
+    let ask = || Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?);
+    // SAFETY: it makes one system call, and allocates nothing.
+    unsafe { command.pre_exec(ask) };
 }
 
 fn end_of(file: &Path) -> Stdio {
