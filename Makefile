@@ -71,7 +71,7 @@ test: need-rust need-python lint test-venv ## Everything CI runs except bench-in
 	$(MAKE) doc
 	@tests/suite.py
 
-soak: build ## Repeat storms, bombs, floods and mutations for about an hour, then chaos
+soak: build test-venv ## Repeat storms, bombs, floods and mutations for about an hour, then chaos
 	OPENSKILL_BIN=$(BINARY) OPENSKILL_TEST_SOAK=1 OPENSKILL_FUZZ_SECONDS=1200 tests/suite.py --threads 1 --limit 3600 \
 		walls::storm walls::bombs hostile_values::flood mcp_servers secrets:: compose::replicas mcp_face::mutated
 	@$(MAKE) --no-print-directory chaos

@@ -30,10 +30,10 @@ TIMES = REPOSITORY / "target/test-times.tsv"
 GRACE_SECONDS = 15
 # A test exits with it when it has to run alone: see tests/src/alone.rs.
 ALONE = 75
-# They keep the container engine busy: one at a time.
-ENGINE = re.compile(r"(compose|dist)::")
+# Of these, so many run at a time: the container engine is busy with one, and a browser is many processes.
+AT_ONCE = {re.compile(r"(compose|dist)::"): 1, re.compile(r"browser::"): 2}
 # These take longest, so they start first.
-SLOW = re.compile(ENGINE.pattern + r"|agent_turns::restarts::|walls::|browser::task::")
+SLOW = re.compile(r"compose::|dist::|agent_turns::restarts::|walls::|browser::task::")
 
 libc = ctypes.CDLL(None, use_errno=True)
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
@@ -97,20 +97,24 @@ def programs():
 
 
 def tests(filters):
+    found = []
     for program, folder in programs():
         listed = subprocess.run([program, "--list", "--format", "terse", *filters], cwd=folder, stdout=subprocess.PIPE, check=True)
-        for line in listed.stdout.decode().splitlines():
-            name, _, kind = line.rpartition(": ")
-            if kind == "test":
-                yield Test(program, folder, name)
+        lines = (line.rpartition(": ") for line in listed.stdout.decode().splitlines())
+        found += [Test(program, folder, name) for name, _, kind in lines if kind == "test"]
+    for unused in (word for word in filters if not any(word in test.name for test in found)):
+        sys.exit(f"no test has '{unused}' in its name")
+    return sorted(found, key=lambda test: not SLOW.match(test.name))
 
 
 class Suite:
     def __init__(self, threads, limit):
         self.threads = threads
         self.limit = limit
-        self.images = f"suite{os.getpid()}"
-        self.environment = os.environ | {"OPENSKILL_TEST_IMAGES": self.images}
+        # No earlier run has used it.
+        self.images = f"suite{time.time_ns()}"
+        # With one thread, the name of a test has no line of its own, on which its output could follow.
+        self.environment = os.environ | {"OPENSKILL_TEST_IMAGES": self.images, "RUST_TEST_THREADS": "2"}
         self.running = {}
         self.alone = []
         self.outcomes = []
@@ -137,8 +141,9 @@ class Suite:
             self.report(len(waiting))
 
     def startable(self, waiting):
-        is_busy = any(ENGINE.match(run.test.name) for run in self.running.values())
-        return next((test for test in waiting if not (is_busy and ENGINE.match(test.name))), None)
+        names = [run.test.name for run in self.running.values()]
+        full = [group for group, most in AT_ONCE.items() if sum(bool(group.match(name)) for name in names) >= most]
+        return next((test for test in waiting if not any(group.match(test.name) for group in full)), None)
 
     def reap(self):
         """Waits for a process that ended, a second at most: a test, or what a test left behind."""
@@ -162,7 +167,7 @@ class Suite:
         seconds = time.monotonic() - run.started
         text = run.text()
         skips = re.findall(r"^SKIPPED [^:]*(?:::[^:]+)*: (.*)$", text, re.MULTILINE)
-        if code == ALONE:
+        if code == ALONE and self.environment["OPENSKILL_TEST_ALONE"] == "later":
             self.alone.append(run.test)
             return
         if code:
@@ -185,10 +190,12 @@ class Suite:
         for run in self.running.values():
             os.killpg(run.process.pid, signal.SIGKILL)
         if shutil.which("docker"):
-            names = [f"openskill-{program}:{self.images}" for program in ("gateway", "worker")]
-            prune = ["image", "prune", "--force", "--filter", "label=openskill.stage"]
-            for command in (["image", "rm", "--force", *names], prune):
-                subprocess.run(["docker", *command], capture_output=True, check=False)
+            for name in (f"openskill-{program}:{self.images}" for program in ("gateway", "worker")):
+                # Containers of tests that were killed.
+                if left := docker("ps", "--all", "--quiet", "--filter", f"ancestor={name}").split():
+                    docker("rm", "--force", "--volumes", *left)
+                docker("image", "rm", "--force", name)
+            docker("image", "prune", "--force", "--filter", "label=openskill.stage")
         return leftovers()
 
     def report(self, waiting):
@@ -198,9 +205,25 @@ class Suite:
             print(f"{len(self.outcomes)} ended, {len(self.failures)} failed, {waiting} wait; running: {names}", flush=True)
 
 
+def docker(*arguments):
+    """What the command line of the engine says. Nothing, if there is no engine."""
+    try:
+        return subprocess.run(["docker", *arguments], capture_output=True, text=True, timeout=60, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired) as error:
+        print(f"docker {arguments[0]}: {error}", flush=True)
+        return ""
+
+
 def children():
-    own = f"/proc/{os.getpid()}/task/{os.getpid()}/children"
-    return [int(pid) for pid in pathlib.Path(own).read_text().split()]
+    found = []
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            # After the name, which may contain anything: the state, and the parent.
+            if int(stat.read_text(errors="replace").rpartition(")")[2].split()[1]) == os.getpid():
+                found.append(int(stat.parent.name))
+        except (OSError, IndexError):
+            pass
+    return found
 
 
 def command_line(pid):
@@ -238,11 +261,13 @@ def main():
     parser.add_argument("filters", nargs="*", metavar="FILTER")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
     started = time.monotonic()
     suite = Suite(arguments.threads, arguments.limit)
+    wanted = tests(arguments.filters)
+    # Not earlier: what a build leaves running, such as a compiler's cache, is not the tests'.
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
     try:
-        suite.run(sorted(tests(arguments.filters), key=lambda test: not SLOW.match(test.name)))
+        suite.run(wanted)
     finally:
         left = suite.stop()
     rows = sorted(suite.outcomes, key=lambda outcome: -outcome.seconds)

@@ -38,6 +38,7 @@ const LATER: i32 = 75;
 #[must_use]
 pub fn alone() -> Turn {
     if std::env::var_os(VARIABLE).is_some_and(|it| it == "later") {
+        assert!(lock().taken.is_empty(), "call alone() before the test starts anything");
         #[allow(clippy::disallowed_methods, reason = "nothing runs yet that has to be dropped")]
         std::process::exit(LATER);
     }

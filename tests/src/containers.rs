@@ -104,7 +104,9 @@ pub fn debian_or_skip() -> bool {
 
 /// Keeps other tests, of any process, out of what `name` stands for, until it is dropped.
 pub fn lock(name: &str) -> File {
-    let file = File::create(std::env::temp_dir().join(format!("openskill-test-{name}.lock"))).unwrap();
+    let folder = repository().join("target");
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = File::create(folder.join(format!("test-{name}.lock"))).unwrap();
     file.lock().unwrap();
     file
 }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use openskill_tests::containers::{debian_or_skip, docker, lock};
 use openskill_tests::require::{Need, skip};
@@ -31,11 +32,14 @@ impl Images {
         if !debian_or_skip() {
             return None;
         }
-        let _building = lock_builds();
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
         let shared = std::env::var(VARIABLE).ok();
         let are_shared = shared.is_some();
-        let images = Self { tag: shared.unwrap_or_else(|| format!("openskilltest{}", std::process::id())), are_shared };
-        if images.names().iter().all(|it| docker(&["image", "inspect", it]).is_ok()) {
+        let own = || format!("openskilltest{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let images = Self { tag: shared.unwrap_or_else(own), are_shared };
+        // Dropped before the images, whose end takes it too.
+        let _building = lock_builds();
+        if are_shared && images.names().iter().all(|it| docker(&["image", "inspect", it]).is_ok()) {
             return Some(images);
         }
         let built = Command::new(repository().join("deploy/compose.sh"))

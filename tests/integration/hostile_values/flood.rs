@@ -9,6 +9,7 @@ use openskill_proto::v1::skill_service_client::SkillServiceClient;
 use openskill_tests::alone::alone;
 use openskill_tests::processes;
 use openskill_tests::quantile::quantile;
+use openskill_tests::soak::count;
 use openskill_tests::system::{PATIENCE, Setup, System, request};
 use openskill_tests::wait::until_true;
 use serde_json::json;
@@ -17,9 +18,6 @@ use tonic::transport::Channel;
 /// What the flood sends, and how often.
 const BODY_BYTES: usize = 4 << 20;
 const PACE: Duration = Duration::from_millis(90);
-
-/// How many calls of the neighbour are timed.
-const CALLS: usize = 150;
 
 /// How much slower its calls may get: before the bound, the median was thirty times as slow. The rest is for a machine that
 /// others use, and a binary that is not optimized.
@@ -69,7 +67,7 @@ impl Drop for Flood {
 /// The median and the 99th percentile of the neighbour's calls, one after the other.
 async fn latency(client: &mut SkillServiceClient<Channel>) -> (Duration, Duration) {
     let mut times = Vec::new();
-    for _ in 0..CALLS {
+    for _ in 0..count(150, 5000) {
         // In a session of its own: on a slow machine, the flood holds all permits of its session.
         let call = InvokeRequest { session_id: "neighbour".into(), ..request("in_echo", json!({"n": 1})) };
         let begun = Instant::now();

@@ -69,6 +69,7 @@ async fn children_that_nobody_waits_for_are_bounded(worker: Worker) {
 
 async fn one_process_is_bounded(worker: Worker) {
     is_bounded(worker, json!({"do": "spins"})).await;
+    is_bounded(worker, json!({"do": "spins", "ignores_signals": true})).await;
 }
 
 async fn what_stays_within_its_cpu_time_is_not_ended(worker: Worker) {

@@ -122,7 +122,8 @@ impl<'a> Measured<'a> {
     /// What explains that a process was ended by a signal of the kernel: its limit on the CPU time of one process. The kernel
     /// counts less exactly than a look does, so it may come first.
     pub(super) fn explain(&self, exit: Exit) -> Option<String> {
-        (exit == Exit::Signal(libc::SIGXCPU)).then(|| Exceeded::Cpu.explain(&self.bounds))
+        (exit == Exit::Signal(libc::SIGXCPU) && self.bounds.cpu().is_some())
+            .then(|| Exceeded::Cpu.explain(&self.bounds))
     }
 
     fn look_now(&mut self) -> Option<String> {
@@ -179,10 +180,13 @@ mod tests {
 
     #[test]
     fn the_kernels_signal_for_cpu_time_is_explained_and_another_one_is_not() {
-        let measured = Measured::of_call(Bounds { cpu_seconds: 3000, ..ONE }, own(), None);
+        let explain = |cpu_seconds, signal| {
+            Measured::of_call(Bounds { cpu_seconds, ..ONE }, own(), None).explain(Exit::Signal(signal))
+        };
         let reason = "the skill used more than its cpu_seconds: 3000 s of CPU time";
-        assert_eq!(measured.explain(Exit::Signal(libc::SIGXCPU)).as_deref(), Some(reason));
-        assert_eq!(measured.explain(Exit::Signal(libc::SIGKILL)), None);
+        assert_eq!(explain(3000, libc::SIGXCPU).as_deref(), Some(reason));
+        assert_eq!(explain(3000, libc::SIGKILL), None);
+        assert_eq!(explain(u64::MAX, libc::SIGXCPU), None, "without a bound, the skill has sent it");
     }
 
     #[test]

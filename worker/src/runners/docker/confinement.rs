@@ -96,11 +96,9 @@ fn host_config(limits: &Limits, docker: &Docker, facts: Facts, root: Option<&Pat
 }
 
 fn ulimits(limits: &Limits) -> Vec<ResourcesUlimits> {
-    let ulimit = |name: &str, soft: u64, hard: u64| ResourcesUlimits {
-        name: Some(name.to_owned()),
-        soft: i64::try_from(soft).ok(),
-        hard: i64::try_from(hard).ok(),
-    };
+    let most = |limit: u64| Some(i64::try_from(limit).unwrap_or(i64::MAX));
+    let ulimit =
+        |name: &str, soft, hard| ResourcesUlimits { name: Some(name.to_owned()), soft: most(soft), hard: most(hard) };
     let file_size = limits.file_size_mb.saturating_mul(MIB);
     vec![
         ulimit("nofile", limits.open_files, limits.open_files),

@@ -27,6 +27,7 @@ WAKE = bytes([SIGCHLD])
 # Between two looks at what calls left behind, and how long the next fork waits for the end of a call, in milliseconds.
 STEP = 5
 MOMENT = 2
+LARGEST_LIMIT = 2**63 - 1
 # The exit code of a child that failed before its script.
 NOT_BEGUN = 70
 
@@ -236,8 +237,9 @@ def find_shown_id():
 def limit(kind, soft, more=0):
     """Lowers a soft limit, and the hard one to `more` above it; a hard one that is lower already stays."""
     hard = getrlimit(kind)[1]
-    if (hard == RLIM_INFINITY or soft < hard) and soft != RLIM_INFINITY:
-        setrlimit(kind, (soft, soft + more if hard == RLIM_INFINITY else min(soft + more, hard)))
+    hard = LARGEST_LIMIT if hard == RLIM_INFINITY else hard
+    if soft < hard and soft != RLIM_INFINITY:
+        setrlimit(kind, (soft, min(soft + more, hard)))
 
 
 def next_exited():
