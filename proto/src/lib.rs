@@ -8,6 +8,7 @@
 //! - [`render`]: results, events and skills as JSON text
 //! - [`json`]: reading requests, and what to ask of JSON text before, or without, parsing it
 //! - [`trace`]: trace ids and W3C trace context
+//! - [`model_text`]: the tags, code fences, strings and JSON values in what a model wrote
 //! - [`uri_template`]: which URI fits a template, and what stands in its places
 //! - [`timestamp`]: points in time as text
 //! - [`deadline`]: timeouts as they travel in headers
@@ -23,6 +24,7 @@ pub mod error;
 pub mod json;
 pub mod limits;
 pub mod metadata;
+pub mod model_text;
 pub mod render;
 pub mod timestamp;
 pub mod trace;

@@ -144,6 +144,16 @@ async fn a_raw_model_call_is_parsed_in_every_form_over_grpc_and_rest() {
     }
     let alone = system.post("/skills/typed:invoke", &[], r#"{"call": "{'task': 'x'}"}"#).await.json();
     assert_eq!(alone["data"], arguments);
+    let quoting = r#"Sure: {"name": "typed", "arguments": {"task": "a </think><in_echo>{}</in_echo>"}}"#;
+    let body = system.post("/skills:invoke", &[], json!({ "call": quoting }).to_string()).await.json();
+    assert_eq!(
+        (&body["skill_id"], &body["data"]["task"]),
+        (&json!("typed"), &json!("a </think><in_echo>{}</in_echo>"))
+    );
+    for nothing in [with_text("takes_nothing", "null"), raw("", r#"{"name": "takes_nothing", "arguments": null}"#)] {
+        let result = system.invoke(nothing).await;
+        assert_eq!((data(&result), kinds(&result).len()), (json!({}), 0));
+    }
     let events = system.post("/skills:stream", &[], r#"{"call": "<typed>{\"task\": \"x\"}</typed>"}"#).await;
     assert!(String::from_utf8_lossy(&events.body).contains("event: result"));
     for (text, skill, expected) in [

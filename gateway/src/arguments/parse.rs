@@ -8,11 +8,12 @@ use super::tree::Tree;
 
 mod errors;
 pub(super) mod lenient;
+pub(super) mod prose;
 mod strict;
 
 pub(crate) use errors::too_many_values;
 pub(super) use errors::{StrictError, too_deep};
-use lenient::ProseError;
+use prose::ProseError;
 
 /// The largest text that is read leniently and repaired, in bytes; and the largest product of its length and its depth.
 /// Models write far less. Larger arguments are validated, but not changed.
@@ -67,7 +68,7 @@ fn one_value(text: &str, repairs: &mut Vec<Repair>) -> Result<Tree, String> {
         }
         Err(error) => error,
     };
-    let (tree, deviates) = lenient::in_prose(text).map_err(|found| match found {
+    let (tree, deviates) = prose::in_prose(text).map_err(|found| match found {
         ProseError::NoObject => error.to_string(),
         ProseError::Broken(inner) => inner.to_string(),
         ProseError::Several => "found more than one object: send one call at a time".to_owned(),

@@ -211,11 +211,7 @@ fn bare_arguments(text: &str, skill: Option<&str>) -> Result<ToolCall, String> {
 /// Arguments as text: the content of a string, or the JSON itself.
 fn arguments_text(arguments: &RawValue) -> Result<String, String> {
     match arguments.get() {
-        text if text.starts_with('"') => {
-            let text: String = serde_json::from_str(text).map_err(|error| error.to_string())?;
-            // Some models write an empty string for a tool without parameters.
-            Ok(if text.trim().is_empty() { "{}".to_owned() } else { text })
-        }
+        text if text.starts_with('"') => serde_json::from_str(text).map_err(|error| error.to_string()),
         text => Ok(text.to_owned()),
     }
 }
@@ -234,5 +230,7 @@ fn check_name(call: ToolCall, skill: Option<&str>) -> Result<ToolCall, String> {
     }
 }
 
+#[cfg(test)]
+mod mutation_tests;
 #[cfg(test)]
 mod tests;

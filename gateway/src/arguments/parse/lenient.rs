@@ -6,22 +6,13 @@
 use std::collections::HashSet;
 
 use openskill_proto::limits::{MAX_JSON_DEPTH, MAX_JSON_VALUES};
+use openskill_proto::model_text::comment_length;
 
 use super::errors::{LenientError, duplicate_key, too_deep, too_many_values};
 use crate::arguments::tree::Tree;
 
 /// The error for text that ends inside a value.
 const CUT_OFF: &str = "unexpected end of the text: was it cut off?";
-
-/// Why a text does not contain exactly one object.
-pub(super) enum ProseError {
-    /// There is none, or it is part of something else.
-    NoObject,
-    /// There is one that cannot be read.
-    Broken(LenientError),
-    /// There may be more than one.
-    Several,
-}
 
 /// Reads the value that begins at byte `at`. Returns it, where it ends, and whether it deviates from JSON.
 pub(in crate::arguments) fn value_at(text: &str, at: usize) -> Result<(Tree, usize, bool), LenientError> {
@@ -39,40 +30,6 @@ pub(in crate::arguments) fn whole(text: &str) -> Result<(Tree, bool), LenientErr
         return Err(LenientError::at(text, reader.at, "unexpected text after the value"));
     }
     Ok((tree, reader.deviates))
-}
-
-/// Reads the only object in a text that is not JSON as a whole. Returns it and whether it deviates from JSON.
-pub(super) fn in_prose(text: &str) -> Result<(Tree, bool), ProseError> {
-    let begin = text.find('{').ok_or(ProseError::NoObject)?;
-    // The text around the object shows whether it is part of something else: an array, an assignment, a string, or an
-    // object that lost its braces.
-    let before = &text[..begin];
-    let within_object = before.contains('}')
-        || is_after_keys(before)
-        || ["\":", "\" :", "':", "' :"].iter().any(|it| before.contains(it));
-    if within_object || before.trim_end().ends_with(['[', '(', ',', '"', '\'', '=', '\\']) {
-        return Err(ProseError::NoObject);
-    }
-    let (tree, end, deviates) = value_at(text, begin).map_err(ProseError::Broken)?;
-    if text[end..].contains(['{', '}']) {
-        return Err(ProseError::Several);
-    }
-    if text[end..].trim_start().starts_with([',', ':', ']', ')', '"', '\'', '+', '*', '/', '=', '|', '\\']) {
-        return Err(ProseError::NoObject);
-    }
-    Ok((tree, deviates))
-}
-
-/// Whether the text before an object ends in a YAML key such as `options:`, with other keys on the lines above.
-fn is_after_keys(before: &str) -> bool {
-    let key_of = |line: &str| {
-        let (key, _) = line.trim_start().split_once(':')?;
-        let plain = !key.is_empty() && key.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_' || it == b'-');
-        plain.then_some(())
-    };
-    let mut lines = before.lines().rev();
-    let last = lines.next().filter(|line| line.trim_end().ends_with(':')).and_then(key_of);
-    last.is_some() && lines.any(|line| key_of(line).is_some())
 }
 
 struct Reader<'a> {
@@ -111,19 +68,10 @@ impl Reader<'_> {
             let blanks = self.rest().len() - self.rest().trim_start_matches([' ', '\t', '\n', '\r', '\u{feff}']).len();
             self.deviates |= self.rest()[..blanks].contains('\u{feff}');
             self.at += blanks;
-            let rest = self.rest();
-            // `#13` may be a value; a comment has a space after its marker.
-            let marker = ["//", "#"].iter().find_map(|marker| rest.strip_prefix(marker));
-            let length = if marker.is_some_and(|text| text.is_empty() || text.starts_with(char::is_whitespace)) {
-                rest.find('\n').unwrap_or(rest.len())
-            } else if let Some(text) = rest.strip_prefix("/*") {
-                match text.find("*/") {
-                    Some(end) => end + 4,
-                    None => return self.fail("unterminated comment"),
-                }
-            } else {
+            let Some(length) = comment_length(self.rest()) else { return self.fail("unterminated comment") };
+            if length == 0 {
                 return Ok(());
-            };
+            }
             self.at += length;
             self.deviates = true;
         }

@@ -3,21 +3,21 @@
 //! This is not XML: there are no attributes and no entities. The text between the tags is JSON, in which `<` is an ordinary
 //! character.
 
-use crate::arguments::parse;
+use openskill_proto::model_text::{Kind, Token, tokens};
+
+use crate::arguments::parse::lenient::value_at;
+use crate::arguments::parse::prose::{after_reasoning, is_part_of_more};
 
 /// Tags that mark a call but do not name a skill.
 const GENERIC_TAGS: [&str; 6] = ["tool_call", "tool_use", "function_call", "tool", "tools", "call"];
-
-/// Tags around a model's reasoning. Their content is not a call.
-const REASONING_TAGS: [&str; 2] = ["think", "thinking"];
-
-/// The longest tag name, in bytes.
-const MAX_NAME_BYTES: usize = 64;
 
 /// How many tags may surround the arguments.
 const MAX_TAGS: usize = 4;
 
 const SEVERAL_CALLS: &str = "found more than one call: send one at a time";
+const INSIDE: &str = "the call is inside other text: write only <toolset><skill>{...}</skill></toolset>";
+const UNCLOSED: &str = "a quote or a code block in the text around the call does not end: write the call alone";
+const UNCLEAR_REASONING: &str = "where the reasoning ends is unclear: write the call alone";
 
 /// A wrapped call.
 pub(super) struct Wrapped<'a> {
@@ -29,101 +29,102 @@ pub(super) struct Wrapped<'a> {
     pub(super) surrounded: Option<&'a str>,
 }
 
-/// Reads a wrapped call; none if the text has no tags.
+/// Reads a wrapped call; none if the first thing in the text that may be a call is an object.
 ///
 /// # Errors
 /// The text has tags but is not exactly one complete call.
 pub(super) fn read(text: &str) -> Result<Option<Wrapped<'_>>, String> {
-    let (has_reasoning, text) = after_reasoning(text);
-    let Some(begin) = first_tag(text) else { return Ok(None) };
-    if text[..begin].contains('{') {
-        return Ok(None);
+    let tokens = tokens(text);
+    let (start, tokens) = after_reasoning(text, &tokens);
+    let Some(at) = tokens.iter().position(|it| !it.is_prose()) else {
+        // A string that is not all of the text may quote a call.
+        let quotes = tokens.iter().any(|it| it.kind == Kind::Quoted && text[it.begin..it.end].contains(['<', '{']));
+        let is_string = text.trim_start().starts_with(['"', '\'']);
+        return if quotes && !is_string { Err(INSIDE.to_owned()) } else { Ok(None) };
+    };
+    let (first, later) = (tokens[at], &tokens[at + 1..]);
+    let may_name = |it: &Token<'_>| !it.is_prose() && !matches!(it.kind, Kind::Value | Kind::Unclosed | Kind::Close(_));
+    let is_value = text[first.begin..].starts_with(['{', '[']);
+    match first.kind {
+        Kind::Open(_) if is_inside(&text[start..first.begin]) => Err(INSIDE.to_owned()),
+        Kind::Open(_) => wrapped(text, start, &tokens[at..]).map(Some),
+        Kind::Value if later.iter().any(may_name) => Err(SEVERAL_CALLS.to_owned()),
+        Kind::Close(_) if later.iter().any(may_name) => Err(INSIDE.to_owned()),
+        Kind::Unclosed if text[first.begin..].starts_with('<') => Err(UNCLEAR_REASONING.to_owned()),
+        Kind::Unclosed if !is_value && !text[..first.begin].trim().is_empty() => Err(UNCLOSED.to_owned()),
+        Kind::Value | Kind::Unclosed | Kind::Close(_) => Ok(None),
+        Kind::Reasoning | Kind::ReasoningEnd => Err(UNCLEAR_REASONING.to_owned()),
+        _ if later.iter().all(Token::is_prose) => Ok(None),
+        _ => Err(INSIDE.to_owned()),
     }
-    // A tag inside something else, such as another call's argument, names nothing.
-    let is_inside = text[..begin].trim_end().ends_with(['"', '\'', '(', '=', '>', ',', '[', '\\']);
-    if is_inside || has_tag(&text[..begin]) {
-        return Err("the call is inside other text: write only <toolset><skill>{...}</skill></toolset>".to_owned());
-    }
-    let mut at = begin;
-    let mut tags = Vec::new();
-    while let Some(tag) = opening(&text[at..]) {
+}
+
+/// The call whose first tag is the first of these tokens.
+fn wrapped<'a>(text: &'a str, start: usize, tokens: &[Token<'a>]) -> Result<Wrapped<'a>, String> {
+    let begin = tokens[0].begin;
+    let (mut rest, mut end, mut tags) = (tokens, begin, Vec::new());
+    while let Some((Token { kind: Kind::Open(tag), end: after, .. }, later)) = adjacent(text, end, rest) {
         if tags.len() == MAX_TAGS {
             return Err("there are too many tags around the call".to_owned());
         }
-        at += tag.len() + 2;
         tags.push(tag);
-        at = skip_blanks(text, at);
+        (end, rest) = (after, later);
     }
-    let (arguments, mut end) = arguments(text, at, &tags)?;
+    let mut arguments = "{}";
+    if !matches!(adjacent(text, end, rest), Some((Token { kind: Kind::Close(_), .. }, _))) {
+        let (object, later) = object(text, end, rest, &tags)?;
+        (arguments, end, rest) = (&text[object.begin..object.end], object.end, later);
+    }
     for tag in tags.iter().rev() {
-        end = skip_blanks(text, end);
-        match text[end..].strip_prefix("</").and_then(|rest| rest.strip_prefix(tag)).map(|rest| rest.starts_with('>')) {
-            Some(true) => end += tag.len() + 3,
-            _ if opening(&text[end..]).is_some() => return Err(SEVERAL_CALLS.to_owned()),
+        match adjacent(text, end, rest) {
+            Some((Token { kind: Kind::Close(name), end: after, .. }, later)) if name == *tag => {
+                (end, rest) = (after, later);
+            }
+            Some((Token { kind: Kind::Open(_), .. }, _)) => return Err(SEVERAL_CALLS.to_owned()),
             _ => return Err(format!("expected </{tag}> after the arguments: was the call cut off?")),
         }
     }
-    if has_tag(&text[end..]) || text[end..].contains('{') {
-        return Err(SEVERAL_CALLS.to_owned());
+    match rest.iter().find(|it| !it.is_prose()).map(|it| it.kind) {
+        None if !text[end..].contains(['{', '}']) => {}
+        Some(Kind::Unclosed) => return Err(UNCLOSED.to_owned()),
+        _ => return Err(SEVERAL_CALLS.to_owned()),
     }
-    let is_surrounded = has_reasoning || !text[..begin].trim().is_empty() || !text[end..].trim().is_empty();
+    let is_surrounded = !text[..begin].trim().is_empty() || !text[end..].trim().is_empty();
     // Only outer tags can be generic: a skill may be called `call`.
     let names: Vec<_> = tags.into_iter().skip_while(|tag| GENERIC_TAGS.contains(tag)).collect();
     if names.len() > 2 {
         return Err("expected <toolset><skill>{...}</skill></toolset>".to_owned());
     }
-    Ok(Some(Wrapped { names, arguments, surrounded: is_surrounded.then_some(text) }))
+    Ok(Wrapped { names, arguments, surrounded: is_surrounded.then_some(&text[start..]) })
 }
 
-/// The JSON between the tags, byte for byte, and where it ends.
-fn arguments<'a>(text: &'a str, at: usize, tags: &[&str]) -> Result<(&'a str, usize), String> {
-    if text[at..].starts_with("</") {
-        return Ok(("{}", at));
-    }
-    if !text[at..].starts_with('{') {
-        let tag = tags.last().copied().unwrap_or_default();
-        let form = r#"write <skill>{"name": "value", ...}</skill>, without tags around the values"#;
-        return Err(format!("expected a JSON object between <{tag}> and </{tag}>: {form}"));
-    }
-    let (_, end, _) = parse::lenient::value_at(text, at).map_err(|error| error.to_string())?;
-    Ok((&text[at..end], end))
-}
-
-/// The text after a model's reasoning, and whether there was any.
-fn after_reasoning(text: &str) -> (bool, &str) {
-    for tag in REASONING_TAGS {
-        // Some chat templates write the opening tag themselves, so it may be absent.
-        if let Some((reasoning, rest)) = text.split_once(&format!("</{tag}>")) {
-            let has_opening = reasoning.trim_start().starts_with(&format!("<{tag}>"));
-            if has_opening || !has_tag(reasoning) {
-                return (true, rest);
-            }
+/// The object between the tags, and the tokens after it.
+fn object<'a, 'b>(
+    text: &str,
+    at: usize,
+    tokens: &'b [Token<'a>],
+    tags: &[&str],
+) -> Result<(Token<'a>, &'b [Token<'a>]), String> {
+    match adjacent(text, at, tokens).filter(|(it, _)| text[it.begin..].starts_with('{')) {
+        Some((object, later)) => {
+            value_at(text, object.begin).map_err(|error| error.to_string())?;
+            Ok((object, later))
+        }
+        None => {
+            let tag = tags.last().copied().unwrap_or_default();
+            let form = r#"write <skill>{"name": "value", ...}</skill>, without tags around the values"#;
+            Err(format!("expected a JSON object between <{tag}> and </{tag}>: {form}"))
         }
     }
-    (false, text)
 }
 
-/// Whether anything in a text looks like a tag, including closing tags and tags with attributes.
-fn has_tag(text: &str) -> bool {
-    let is_tag =
-        |at: usize| text[at + 1..].starts_with(|it: char| it.is_ascii_alphabetic() || matches!(it, '/' | '_' | '!'));
-    text.match_indices('<').any(|(at, _)| is_tag(at))
+/// The first of these tokens, if nothing but blanks stands before it, and the others.
+fn adjacent<'a, 'b>(text: &str, at: usize, tokens: &'b [Token<'a>]) -> Option<(Token<'a>, &'b [Token<'a>])> {
+    let (first, later) = tokens.split_first()?;
+    text[at..first.begin].trim().is_empty().then_some((*first, later))
 }
 
-/// Where the first opening tag begins.
-fn first_tag(text: &str) -> Option<usize> {
-    text.match_indices('<').map(|(at, _)| at).find(|at| opening(&text[*at..]).is_some())
-}
-
-/// The name of the opening tag that a text begins with.
-fn opening(text: &str) -> Option<&str> {
-    let rest = text.strip_prefix('<')?;
-    let length = rest.bytes().take(MAX_NAME_BYTES + 1).position(|it| it == b'>')?;
-    let name = rest.get(..length)?;
-    let is_plain = name.bytes().all(|it| it.is_ascii_alphanumeric() || b"_-.".contains(&it));
-    (is_plain && name.starts_with(|it: char| it.is_ascii_alphabetic() || it == '_')).then_some(name)
-}
-
-fn skip_blanks(text: &str, at: usize) -> usize {
-    at + text[at..].len() - text[at..].trim_start().len()
+/// Whether a call after this text names nothing: it is a part of something else, such as another call's argument.
+fn is_inside(before: &str) -> bool {
+    is_part_of_more(before) || before.trim_end().ends_with('>')
 }

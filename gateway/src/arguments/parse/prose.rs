@@ -1,0 +1,73 @@
+//! An object in prose: whether it is one of its own, and no part of a larger text.
+
+use openskill_proto::model_text::{Kind, Token, tokens};
+
+use super::errors::LenientError;
+use super::lenient::value_at;
+use crate::arguments::tree::Tree;
+
+/// Why a text does not contain exactly one object.
+pub(super) enum ProseError {
+    /// There is none, or it is part of something else.
+    NoObject,
+    /// There is one that cannot be read.
+    Broken(LenientError),
+    /// There may be more than one.
+    Several,
+}
+
+/// Reads the only object in a text that is not JSON as a whole. Returns it and whether it deviates from JSON.
+pub(super) fn in_prose(text: &str) -> Result<(Tree, bool), ProseError> {
+    let tokens = tokens(text);
+    let (start, tokens) = after_reasoning(text, &tokens);
+    let value = tokens.iter().find(|it| matches!(it.kind, Kind::Value | Kind::Unclosed)).ok_or(ProseError::NoObject)?;
+    if !text[value.begin..].starts_with('{') || is_part_of_more(&text[start..value.begin]) {
+        return Err(ProseError::NoObject);
+    }
+    let (tree, end, deviates) = value_at(text, value.begin).map_err(ProseError::Broken)?;
+    let after = &text[end..];
+    if after.contains(['{', '}']) {
+        return Err(ProseError::Several);
+    }
+    let is_unclosed = tokens.last().is_some_and(|it| it.kind == Kind::Unclosed);
+    if is_unclosed || after.trim_start().starts_with([',', ':', ']', ')', '"', '\'', '+', '*', '/', '=', '|', '\\']) {
+        return Err(ProseError::NoObject);
+    }
+    Ok((tree, deviates))
+}
+
+/// The tokens after a model's reasoning, and where it ends. Reasoning stands before everything else.
+pub(in crate::arguments) fn after_reasoning<'a, 'b>(text: &str, tokens: &'b [Token<'a>]) -> (usize, &'b [Token<'a>]) {
+    let at = tokens.iter().position(|it| !it.is_prose()).unwrap_or_default();
+    match tokens.get(at).map(|it| (it.kind, &text[..it.begin], it.end)) {
+        Some((Kind::Reasoning, before, end)) if before.trim().is_empty() => (end, &tokens[at + 1..]),
+        Some((Kind::ReasoningEnd, before, end)) if !is_within(before) => (end, &tokens[at + 1..]),
+        _ => (0, tokens),
+    }
+}
+
+/// Whether the text before a call shows that it is part of something else: an assignment, a list, or what [`is_within`] names.
+pub(in crate::arguments) fn is_part_of_more(before: &str) -> bool {
+    is_within(before) || is_after_keys(before) || before.trim_end().ends_with(['[', '(', ',', '"', '\'', '=', '\\'])
+}
+
+/// Whether a text ends within brackets, or within an object that lost its braces.
+fn is_within(text: &str) -> bool {
+    let is_open = |open, close| text.matches(open).count() > text.matches(close).count();
+    text.contains(['{', '}'])
+        || is_open('(', ')')
+        || is_open('[', ']')
+        || ["\":", "\" :", "':", "' :"].iter().any(|it| text.contains(it))
+}
+
+/// Whether the text before an object ends in a YAML key such as `options:`, with other keys on the lines above.
+fn is_after_keys(before: &str) -> bool {
+    let key_of = |line: &str| {
+        let (key, _) = line.trim_start().split_once(':')?;
+        let plain = !key.is_empty() && key.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_' || it == b'-');
+        plain.then_some(())
+    };
+    let mut lines = before.lines().rev();
+    let last = lines.next().filter(|line| line.trim_end().ends_with(':')).and_then(key_of);
+    last.is_some() && lines.any(|line| key_of(line).is_some())
+}
