@@ -33,6 +33,8 @@ impl Input {
     /// They have too many values, or are a `Struct` that is no JSON text.
     pub(crate) fn read(arguments: Option<Arguments>) -> Result<Self, SkillError> {
         let (text, is_struct) = match arguments {
+            // Models write nothing or null for a tool without parameters.
+            Some(Arguments::InputJson(text)) if matches!(text.trim(), "" | "null") => ("{}".to_owned(), false),
             Some(Arguments::InputJson(text) | Arguments::Call(text)) => (text, false),
             Some(Arguments::Input(fields)) => (write(&fields)?, true),
             None => ("{}".to_owned(), true),

@@ -236,6 +236,26 @@ mod tests {
     }
 
     #[test]
+    fn null_and_an_empty_string_are_no_arguments_in_every_form() {
+        let mut forms = vec![Arguments::Call("{'name': 'echo', 'arguments': None}".to_owned())];
+        for text in ["", " \n", "null", " null\n"] {
+            let encoded = serde_json::Value::from(text);
+            forms.push(Arguments::InputJson(text.to_owned()));
+            forms.push(Arguments::Call(format!(r#"{{"name": "echo", "arguments": {encoded}}}"#)));
+            forms.push(Arguments::Call(format!(r#"{{"type": "tool_use", "name": "echo", "input": {encoded}}}"#)));
+        }
+        for key in ["arguments", "args", "params"] {
+            forms.push(Arguments::Call(format!(r#"{{"functionCall": {{"name": "echo", "{key}": null}}}}"#)));
+        }
+        for arguments in forms {
+            let request =
+                InvokeRequest { skill_id: "echo".to_owned(), arguments: Some(arguments), ..InvokeRequest::default() };
+            let call = Call::new(request.clone(), RequestContext::unknown());
+            assert_eq!((call.input.text(), call.fault), ("{}", None), "{request:?}");
+        }
+    }
+
+    #[test]
     fn a_call_without_an_id_gets_one() {
         assert_ne!(call(0, None).call_id, call(0, None).call_id);
     }
