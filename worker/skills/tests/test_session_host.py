@@ -19,30 +19,39 @@ exec(compile("".join(open(part).read() for part in sys.argv[3:]), "<host>", "exe
 os.chdir(sys.argv[2])
 Session(int(sys.argv[1]), sys.argv[2]).serve()
 """
-# A module that draws as matplotlib.pyplot does, for a machine without it.
-PYPLOT = """
-import sys, types
+# Draws as matplotlib.pyplot does, for a machine without it. A file, so that it is imported.
+PYPLOT = '''
+import os, sys
+os.makedirs(".lib/matplotlib")
+open(".lib/matplotlib/__init__.py", "w").close()
+open(".lib/matplotlib/pyplot.py", "w").write("""
+figures = {}
 class Figure:
+    def __init__(self): self.drawn = []
     def savefig(self, file, format):
-        file.write(b"PNG " + format.encode())
-pyplot = types.ModuleType("matplotlib.pyplot")
-pyplot.open = [1, 2]
-pyplot.get_fignums = lambda: list(pyplot.open)
-pyplot.figure = lambda number: Figure()
-pyplot.close = lambda which: pyplot.open.clear()
-sys.modules["matplotlib.pyplot"] = pyplot
-"""
+        if "bad" in self.drawn: raise MemoryError("too large")
+        file.write((format + str(self.drawn)).encode())
+def figure(number=None):
+    return figures.setdefault(number or max(figures, default=0) + 1, Figure())
+def plot(line): figure(max(figures, default=None)).drawn.append(line)
+def get_fignums(): return sorted(figures)
+def close(number): figures.pop(number, None)
+def show(): pass
+""")
+sys.path.insert(0, ".lib")
+import matplotlib.pyplot as plt
+'''
 
 
 class Session:
     """A host, and the worker's end of its stream."""
 
-    def __init__(self):
+    def __init__(self, before=""):
         self.folder = tempfile.TemporaryDirectory()
         self.ours, theirs = socket.socketpair()
         self.ours.settimeout(120)
         self.process = subprocess.Popen(
-            [sys.executable, "-c", START, str(theirs.fileno()), self.folder.name, *PARTS],
+            [sys.executable, "-c", before + START, str(theirs.fileno()), self.folder.name, *PARTS],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=[theirs.fileno()],
         )
         theirs.close()
@@ -202,11 +211,56 @@ class Cells(unittest.TestCase):
         self.assertEqual((ended["artifacts"], len(ended["notes"])), ([], 1))
         self.assertIn("larger", ended["notes"][0])
 
+    def drawn(self, code):
+        """What the pictures of a cell show, and its notes."""
+        self.session.begin(code)
+        ended, events = self.session.end()
+        self.assertEqual(ended["return_code"], 0, ended["error"])
+        parts = [event["artifact"] for event in events]
+        self.assertEqual([it["name"] for it in parts], [f"figure-{ended['cell']}-{at}.png" for at in self.places(parts)])
+        return [base64.b64decode(it["data"]).decode() for it in parts], ended["notes"]
+
+    @staticmethod
+    def places(parts):
+        return [int(it["name"].rpartition("-")[2].partition(".")[0]) for it in parts]
+
     def test_open_figures_become_artifacts_once(self):
-        self.assertEqual([it["name"] for it in self.run_cell(PYPLOT)["artifacts"]], ["figure-1-1.png", "figure-1-2.png"])
-        self.assertEqual(self.run_cell("1")["artifacts"], [])
-        ended = self.run_cell("pyplot.open = [1]\npyplot.figure = None")
-        self.assertIn("figures could not be drawn", ended["notes"][0])
+        self.assertEqual(self.drawn(PYPLOT + "plt.plot(1); plt.figure(); plt.plot(2)"), (["png[1]", "png[2]"], []))
+        self.assertEqual(self.drawn("plt.get_fignums() or print(1)"), ([], []))
+
+    def test_a_figure_that_cannot_be_drawn_keeps_no_other_from_it(self):
+        pictures, notes = self.drawn(PYPLOT + "plt.plot('bad'); plt.figure(); plt.plot(2)")
+        self.assertEqual((pictures, notes), (["png[2]"], ["'figure-1-1.png' could not be drawn: MemoryError: too large"]))
+        self.assertEqual(self.drawn("plt.plot(3)"), (["png[3]"], []))
+        for code, word in [("plt.plot(4)\ndraw, plt.figure = plt.figure, None", "'figure-3-1.png' could not be drawn: TypeError"),
+                           ("plt.figure, listed, plt.get_fignums = draw, plt.get_fignums, None", "could not be listed: TypeError")]:
+            pictures, notes = self.drawn(code)
+            self.assertEqual((pictures, len(notes)), ([], 1))
+            self.assertIn(word, notes[0])
+        self.assertEqual(self.drawn("plt.get_fignums = listed; plt.plot(5)"), (["png[5]"], []))
+
+    def test_show_draws_what_is_open_and_closes_it(self):
+        loop = "for n in range(3): plt.plot(n); plt.show(block=False)\nplt.plot('last')"
+        self.assertEqual(self.drawn(PYPLOT + loop), (["png[0]", "png[1]", "png[2]", "png['last']"], []))
+        self.assertEqual(self.drawn("import importlib; importlib.reload(plt); plt.plot(1); plt.show(); plt.show(); plt.plot(2)"),
+                         (["png[1]", "png[2]"], []))
+        threaded = "import threading, os\nplt.plot(3)\nt = threading.Thread(target=plt.show); t.start(); t.join()"
+        self.assertEqual(self.drawn(threaded), (["png[3]"], []))
+        self.assertEqual(self.drawn("plt.plot(4)\npid = os.fork()\nplt.show() if pid == 0 else os.waitpid(pid, 0); None"), (["png[4]"], []))
+
+    def test_a_module_that_was_imported_before_the_session_gets_its_show_too(self):
+        before = "import sys, types; sys.modules['matplotlib.pyplot'] = types.ModuleType('matplotlib.pyplot')"
+        with Session(before) as session:
+            self.assertIn("function", session.run("import sys; sys.modules['matplotlib.pyplot'].show")["result"])
+
+    def test_whatever_is_left_out_has_a_note(self):
+        pictures, notes = self.drawn(PYPLOT + "for n in range(70): plt.figure()")
+        self.assertEqual((len(pictures), [note.partition(" ")[0] for note in notes]), (64, [f"'figure-1-{n}.png'" for n in range(65, 71)]))
+        self.assertEqual(self.drawn("plt.get_fignums() or None"), ([], []))
+        notes = self.run_cell("for n in range(40): open(f'{n}.bin', 'wb').truncate(11 * 1024 * 1024)")["notes"]
+        self.assertEqual((len(notes), notes[-1]), (16, "25 more notes are not listed"))
+        ended = self.run_cell("for n in range(4200): open(f'{n}.bin', 'w').close()")
+        self.assertTrue(any("4096 entries" in note for note in ended["notes"]), ended["notes"])
 
     def test_what_is_told_is_bounded(self):
         ended = self.run_cell("'x' * 10_000_000")
@@ -245,10 +299,51 @@ class Cells(unittest.TestCase):
         self.assertEqual(ended["result"], "True")
         self.assertEqual(self.run_cell("1 + 1")["result"], "2")
 
-    def test_a_closed_stream_is_opened_again_for_the_next_cell(self):
-        self.run_cell("import sys\nsys.stdout.close()")
-        self.assertEqual(self.run_cell("print('again')")["return_code"], 0)
-        self.assertEqual(self.session.printed()[0], "again\n")
+    def test_a_cell_begins_with_streams_that_work_whatever_became_of_the_last_ones(self):
+        spoils = [
+            "sys.stdout.close(); sys.stderr.close(); sys.stdin.close()",
+            "sys.stdout = io.TextIOWrapper(sys.stdout.buffer, encoding='utf-8')",
+            "kept = sys.stdout = io.TextIOWrapper(sys.stdout.buffer)",
+            "kept = None",
+            "b = sys.stdout.detach(); sys.stdout = io.TextIOWrapper(b, line_buffering=True)",
+            "sys.stdout = os.fdopen(sys.stdout.fileno(), 'w', 1)",
+            "kept = os.fdopen(1, 'w')",
+            "kept = None",
+            "os.dup2(os.open('/dev/null', os.O_WRONLY), 1); os.close(2); os.close(0)",
+            "sys.stdout.buffer.detach(); sys.stdin.detach()",
+            "sys.stdout.buffer.raw.close(); sys.__stdout__ = None",
+            "del sys.stdout, sys.stderr, sys.stdin",
+            "sys.stdout.reconfigure(encoding='ascii', errors='strict')",
+            "os.set_blocking(1, False)",
+        ]
+        self.run_cell("import io, os, sys")
+        for number, code in enumerate(spoils):
+            self.run_cell(f"{code}\nNone")
+            ended = self.run_cell(f"print('\u00fc{number}'); print({number}, file=sys.stderr); sys.__stdout__.write('.\\n'); sys.stdin.read()")
+            self.assertEqual((ended["error"], ended["result"]), (None, "''"), code)
+        expected = "".join(f"\u00fc{number}\n.\n" for number in range(len(spoils)))
+        self.assertEqual(self.session.printed(), (expected, "".join(f"{number}\n" for number in range(len(spoils)))))
+
+    def test_what_keeps_a_stream_of_an_earlier_cell_still_prints(self):
+        self.run_cell("import io, logging, sys\nout = sys.stdout\nlogging.basicConfig(stream=out, format='%(message)s')")
+        self.run_cell("sys.stdout = io.TextIOWrapper(sys.stdout.buffer); print('wrapped')")
+        self.run_cell("logging.warning('logged'); out.write('half a line'); None")
+        self.assertEqual(self.session.printed(), ("wrapped\nlogged\nhalf a line", ""))
+
+    def test_signals_between_two_cells_run_no_handler_of_the_code(self):
+        pid = self.session.process.pid
+        self.run_cell("import os, signal, time\ndef h(s, f): raise TimeoutError('over')\nsignal.signal(signal.SIGALRM, h); data = [1]")
+        for _ in range(3):
+            os.kill(pid, signal.SIGALRM)
+            self.assertEqual(self.run_cell("data, signal.getsignal(signal.SIGALRM) is h")["result"], "([1], True)")
+        error = self.run_cell("os.kill(os.getpid(), signal.SIGALRM)")["error"]
+        self.assertEqual((error["name"], error["message"]), ("TimeoutError", "over"))
+        self.run_cell("signal.signal(signal.SIGALRM, signal.SIG_IGN); None")
+        self.assertEqual(self.run_cell("signal.getsignal(signal.SIGALRM) is signal.SIG_IGN")["result"], "True")
+
+    def test_code_may_begin_with_a_byte_order_mark(self):
+        self.assertEqual(self.run_cell("\ufeff1 + 1")["result"], "2")
+        self.assertIn("    1 / 0\n", self.run_cell("\ufeff1 / 0")["error"]["traceback"])
 
     def test_code_that_closes_all_descriptors_ends_its_process(self):
         self.session.begin("import os\nos.closerange(0, 256)")

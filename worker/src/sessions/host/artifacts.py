@@ -5,6 +5,7 @@ import mimetypes
 import os
 import sys
 from binascii import b2a_base64
+from importlib.machinery import PathFinder
 from stat import S_ISREG
 
 # As the worker bounds the artifacts of a call.
@@ -25,42 +26,58 @@ class Artifacts:
 
     def __init__(self, send, number, ended):
         self.send, self.number, self.ended = send, number, ended
-        self.bytes = 0
+        self.bytes = self.drawn = self.noted = 0
 
     def figures(self):
-        """The open figures of matplotlib, once. Nobody imports it for this."""
+        """Draws and closes the open figures of matplotlib, each by itself. Nobody imports it for this."""
         pyplot = sys.modules.get("matplotlib.pyplot")
-        if pyplot is None:
-            return
         try:
-            for place, number in enumerate(pyplot.get_fignums()[:MOST_ARTIFACTS], 1):
+            numbers = list(getattr(pyplot, "get_fignums", list)())
+        except Exception as error:
+            numbers = []
+            self.note(f"the figures could not be listed: {reason(error)}")
+        for number in numbers:
+            self.drawn += 1
+            name = f"figure-{self.number}-{self.drawn}.png"
+            try:
+                self.figure(name, pyplot, number)
+            except Exception as error:
+                self.note(f"'{name}' could not be drawn: {reason(error)}")
+
+    def figure(self, name, pyplot, number):
+        try:
+            if self.has_room(name, 0):
                 drawn = io.BytesIO()
                 pyplot.figure(number).savefig(drawn, format="png")
-                self.add(f"figure-{self.number}-{place}.png", drawn.getvalue())
-            pyplot.close("all")
-        except Exception as error:
-            self.note(f"the figures could not be drawn: {type(error).__name__}: {error}")
+                self.add(name, drawn.getvalue())
+        finally:
+            pyplot.close(number)
 
     def files(self, folder, before):
         """Files that the cell wrote, or changed."""
-        after = listing(folder)
+        after, is_whole = listing(folder)
+        if not is_whole:
+            self.note(f"of the working folder, {MOST_ENTRIES} entries were looked at: files among the others are no artifacts")
         for path in sorted(path for path, stamp in after.items() if before.get(path) != stamp):
-            try:
-                data = content(path)
-            except OSError as error:
-                self.note(f"'{os.path.relpath(path, folder)}' is no artifact: {error.strerror}")
-                continue
             name = os.path.relpath(path, folder).replace(os.sep, "-")
-            if data is None:
-                self.note(f"'{name}' is no artifact: it is larger than {MOST_ARTIFACT_BYTES} bytes")
-            else:
-                self.add(name, data)
+            try:
+                self.add(name, content(path))
+            except OSError as error:
+                self.note(f"'{name}' is no artifact: {error.strerror}")
+
+    def has_room(self, name, size):
+        if size > MOST_ARTIFACT_BYTES:
+            self.note(f"'{name}' is no artifact: it is larger than {MOST_ARTIFACT_BYTES} bytes")
+        elif len(self.ended["artifacts"]) >= MOST_ARTIFACTS or self.bytes + size > MOST_ARTIFACTS_BYTES:
+            self.note(f"'{name}' is no artifact: the cell has too many, or too large ones")
+        else:
+            return True
+        return False
 
     def add(self, name, data):
-        told = self.ended["artifacts"]
-        if len(told) >= MOST_ARTIFACTS or self.bytes + len(data) > MOST_ARTIFACTS_BYTES:
-            self.note(f"'{name}' is no artifact: the cell has too many, or too large ones")
+        if not self.has_room(name, len(data)):
             return
+        told = self.ended["artifacts"]
         self.bytes += len(data)
         media_type = guess_type(name)[0] or "application/octet-stream"
         own = f"cell-{self.number}-{len(told) + 1}"
@@ -76,12 +93,45 @@ class Artifacts:
 
     def note(self, text):
         notes = self.ended["notes"]
-        if len(notes) < MOST_NOTES:
+        self.noted += 1
+        if self.noted < MOST_NOTES:
             notes.append(cut(text, MOST_MESSAGE))
+        else:
+            notes[MOST_NOTES - 1:] = [f"{self.noted - MOST_NOTES + 1} more notes are not listed"]
+
+
+def replace_show(show):
+    """Gives `matplotlib.pyplot` this function, now or when it is imported."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is not None:
+        pyplot.show = show
+    sys.meta_path.insert(0, PyplotFinder(show))
+
+
+class PyplotFinder:
+    """Finds it as Python does."""
+
+    def __init__(self, show):
+        self.show = show
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "matplotlib.pyplot":
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def execute_and_replace(module):
+                execute(module)
+                module.show = self.show
+
+            spec.loader.exec_module = execute_and_replace
+        return spec
 
 
 def listing(folder):
-    """The plain files below a folder, each with what changes when it is written. Hidden ones and bytecode do not count."""
+    """The plain files below a folder, each with what changes when it is written, and whether these are all. Hidden ones and bytecode do
+    not count."""
     found, folders, left = {}, [folder], MOST_ENTRIES
     while folders:
         try:
@@ -89,7 +139,7 @@ def listing(folder):
                 for entry in entries:
                     left -= 1
                     if left < 0:
-                        return found
+                        return found, False
                     if entry.name.startswith(".") or entry.name == "__pycache__":
                         continue
                     if entry.is_dir(follow_symlinks=False):
@@ -99,14 +149,13 @@ def listing(folder):
                         found[entry.path] = (about.st_mtime_ns, about.st_ctime_ns, about.st_size, about.st_ino)
         except OSError:
             pass
-    return found
+    return found, True
 
 
 def content(path):
-    """What a file holds. None: it is too large to be an artifact."""
+    """What a file holds, and of one that is too large to be an artifact a byte more than is allowed."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:
         if not S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(22, "it is no plain file")
-        data = file.read(MOST_ARTIFACT_BYTES + 1)
-    return data if len(data) <= MOST_ARTIFACT_BYTES else None
+        return file.read(MOST_ARTIFACT_BYTES + 1)

@@ -12,17 +12,25 @@ def described(error):
     """An exception as its author wants to see it: from the cell's own lines on."""
     kind = type(error)
     try:
-        message = str(error)
-    except Exception:
-        message = "<its message cannot be printed>"
-    try:
         told = traceback.TracebackException(kind, error, own_frames(error.__traceback__))
         # Nor those of `ask`, which the code calls as `input`.
         told.stack[:] = [frame for frame in told.stack if frame.filename != OWN_FILE]
         lines = "".join(told.format())
     except Exception:
         lines = ""
-    return {"name": str(kind.__name__)[:128], "message": cut(message, MOST_MESSAGE), "traceback": cut_middle(lines, MOST_TRACEBACK)}
+    return {"name": str(kind.__name__)[:128], "message": cut(message(error), MOST_MESSAGE), "traceback": cut_middle(lines, MOST_TRACEBACK)}
+
+
+def message(error):
+    try:
+        return str(error)
+    except Exception:
+        return "<its message cannot be printed>"
+
+
+def reason(error):
+    """An exception in a few words."""
+    return f"{type(error).__name__}: {message(error)}"
 
 
 def own_frames(frame):

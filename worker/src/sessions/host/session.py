@@ -23,10 +23,12 @@ import linecache
 import os
 import sys
 import types
-from _signal import SIG_IGN, SIGINT, default_int_handler
+from _io import BufferedWriter, FileIO, TextIOWrapper
+from _operator import is_ as no_handler
+from _signal import NSIG, SIG_IGN, SIGINT, default_int_handler, getsignal
 from _signal import signal as set_signal
 from _thread import get_ident
-from os import _exit, getpid, read, write
+from os import _exit, dup, dup2, getpid, read, set_blocking, write
 
 # How many characters of a result are told; of a message, a name, a question.
 MOST_RESULT = 16 * 1024
@@ -38,9 +40,16 @@ FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 CELL = "<cell "
 
 # What the code may replace in its modules.
-for own_name in "enumerate getattr isinstance len open repr setattr sorted str sum type".split():
+for own_name in "callable enumerate getattr isinstance len list open range repr setattr sorted str sum type".split():
     globals()[own_name] = getattr(builtins, own_name)
 dumps, loads = json.dumps, json.loads
+
+
+class Output(BufferedWriter):
+    """Stays open: what the code wraps around it closes it, at the latest when it is dropped."""
+
+    def close(self):
+        self.flush()
 
 
 class Session:
@@ -58,8 +67,13 @@ class Session:
         self.loop = None
         self.sources = []
         self.questions = 0
-        self.streams = {}
+        self.handlers = {}
+        self.descriptors = [dup(number) for number in range(3)]
+        self.outputs = {}
+        self.artifacts = None
         builtins.input = self.ask
+        # matplotlib sets attributes of the function.
+        replace_show(lambda *_, **__: self.show())
         set_signal(SIGINT, SIG_IGN)
 
     def serve(self):
@@ -95,14 +109,29 @@ class Session:
         while True:
             try:
                 set_signal(SIGINT, SIG_IGN)
+                self.remove_handlers()
                 return
-            except KeyboardInterrupt:
+            except BaseException:
                 pass
+
+    def remove_handlers(self):
+        """Those of the code, until its next cell: nothing else catches what they raise."""
+        for number in range(1, NSIG):
+            handler = getsignal(number)
+            if number != SIGINT and callable(handler) and handler is not no_handler:
+                self.handlers[number] = handler
+                set_signal(number, no_handler)
+
+    def restore_handlers(self):
+        for number in list(self.handlers):
+            set_signal(number, self.handlers[number])
+            del self.handlers[number]
 
     def work(self, number, code, ended):
         self.send({"session": {"began": number}})
         self.restore_streams()
-        before = listing(self.folder)
+        self.artifacts = Artifacts(self.send, number, ended)
+        before, _ = listing(self.folder)
         try:
             self.execute(number, code, ended)
         finally:
@@ -110,12 +139,14 @@ class Session:
             if getpid() != self.pid:
                 # A process that the code forked came to the end of the cell.
                 _exit(ended["return_code"])
-        artifacts = Artifacts(self.send, number, ended)
-        artifacts.figures()
-        artifacts.files(self.folder, before)
+        self.remove_handlers()
+        self.artifacts.figures()
+        self.artifacts.files(self.folder, before)
 
     def execute(self, number, code, ended):
         try:
+            self.restore_handlers()
+            code = code.removeprefix("\ufeff")
             name = self.remember(number, code)
             body, last = cell_code(code, name)
             value = self.evaluate(body)
@@ -168,19 +199,38 @@ class Session:
     def restore_streams(self):
         """A cell begins with streams that work, whatever the one before did to its own."""
         for number, name in enumerate(("stdin", "stdout", "stderr")):
-            stream = self.streams.get(name)
-            if stream is None or stream.closed:
-                mode, buffering = ("w", 1) if number else ("r", -1)
-                stream = open(number, mode, buffering, encoding="utf-8", errors="backslashreplace", closefd=False)
-                self.streams[name] = stream
-            setattr(sys, name, stream)
+            # Dropping what the code had instead may close the descriptor.
+            for own in (name, f"__{name}__"):
+                setattr(sys, own, None)
+            try:
+                dup2(self.descriptors[number], number)
+                set_blocking(number, True)
+            except OSError:
+                pass  # the code closed the copy
+            buffer = self.output(number) if number else open(0, "rb", closefd=False)
+            stream = TextIOWrapper(buffer, "utf-8", "backslashreplace", line_buffering=True, write_through=True)
+            for own in (name, f"__{name}__"):
+                setattr(sys, own, stream)
+
+    def output(self, number):
+        """One for all cells: what they keep of their streams is flushed with it."""
+        try:
+            self.outputs[number].flush()
+        except Exception:
+            self.outputs[number] = Output(FileIO(number, "w", closefd=False))
+        return self.outputs[number]
 
     def flush(self):
-        for stream in (sys.stdout, sys.stderr, self.streams.get("stdout"), self.streams.get("stderr")):
+        for stream in (getattr(sys, "stdout", None), getattr(sys, "stderr", None), *self.outputs.values()):
             try:
                 stream.flush()
             except Exception:
                 pass
+
+    def show(self):
+        """Takes the place of `pyplot.show`. Figures of threads and of other processes are drawn at the end of the cell, if at all."""
+        if get_ident() == self.thread and getpid() == self.pid:
+            self.artifacts.figures()
 
     def ask(self, prompt="", /):
         """Takes the place of `input`: asks the user of the call, if there is one."""
