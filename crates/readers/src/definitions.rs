@@ -5,6 +5,7 @@
 //!
 //! - [`mod@rules`]: which nodes of each grammar are definitions; [`names`]: how they are named
 //! - [`mod@find`]: one source file
+//! - [`kotlin`]: what makes its grammar accept valid Kotlin that it refuses
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read as _};
@@ -17,6 +18,7 @@ use openskill_definitions::protocol::{MAX_REPLY_BYTES, MAX_REQUEST_BYTES, MAX_SO
 
 mod find;
 mod grammars;
+mod kotlin;
 mod names;
 mod rules;
 #[cfg(test)]
@@ -70,8 +72,18 @@ fn reply(parsers: &mut HashMap<Language, (Parser, Rules)>, language: Language, s
             new.insert((parser, Rules::of(language, &grammar)))
         }
     };
-    let tree = parser.parse(source, None).ok_or_else(|| io::Error::other("the source was not parsed"))?;
-    Ok(within_bounds(find(&tree, source, rules)))
+    let mut parsed = |source: &[u8]| {
+        let tree = parser.parse(source, None).ok_or_else(|| io::Error::other("the source was not parsed"))?;
+        io::Result::Ok(find(&tree, source, rules))
+    };
+    let mut reply = parsed(source)?;
+    if language == Language::Kotlin && reply.syntax_errors {
+        let other = parsed(&kotlin::with_semicolons(source))?;
+        if !other.syntax_errors || other.definitions.len() > reply.definitions.len() {
+            reply = other;
+        }
+    }
+    Ok(within_bounds(reply))
 }
 
 /// Drops the last definitions of a reply that would be too long.

@@ -2,7 +2,7 @@
 
 use tree_sitter::{Node, Tree};
 
-use super::names::name_of;
+use super::names::{name_of, value_of};
 use super::rules::{Place, Rule, Rules};
 use openskill_definitions::protocol::{Definition, Kind, MAX_DEFINITIONS, MAX_TEXT_BYTES, Reply};
 
@@ -60,6 +60,11 @@ fn take(
         Place::Any => true,
         Place::NotInFunction => !is_in_function,
         Place::WithBody => node.child_by_field_name("body").is_some(),
+        Place::InClass => {
+            let is_friend = source[..node.start_byte()].trim_ascii_end().ends_with(b"friend");
+            let scope = scopes.last().and_then(|it| it.kind);
+            !is_friend && matches!(scope, Some(Kind::Class | Kind::Struct | Kind::Union))
+        }
     };
     let (owners, own) = counts.then(|| name_of(node, source, rule.name)).flatten()?;
     let mut names: Vec<String> = owners.into_iter().map(bounded).collect();
@@ -124,10 +129,7 @@ fn qualified(scopes: &[Scope], names: &[String], separator: &str) -> String {
 
 /// What stands before the body, in one line.
 fn signature(node: Node<'_>, source: &[u8]) -> String {
-    let body = node.child_by_field_name("body").or_else(|| {
-        let value = node.child_by_field_name("value").or_else(|| node.child_by_field_name("right"))?;
-        value.child_by_field_name("body")
-    });
+    let body = node.child_by_field_name("body").or_else(|| value_of(node, source, true)?.child_by_field_name("body"));
     let begin = node.start_byte();
     let end = body.map_or(node.end_byte(), |it| it.start_byte()).max(begin);
     // Enough for the bound, whatever white space there is in it.

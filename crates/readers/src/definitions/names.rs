@@ -13,7 +13,7 @@ pub(super) enum Name {
     Declarator,
     /// The same, if it declares a function.
     FunctionDeclarator,
-    /// In this field, if the value is a function or a class: `const name = () => 1`.
+    /// In this field, if the value is a function or a class: `const name = () => 1`, `const Name = memo(() => 1)`.
     OfFunction(&'static str),
     /// `func (receiver *Type) name()`
     GoMethod,
@@ -44,9 +44,10 @@ pub(super) fn name_of<'a>(node: Node<'_>, source: &'a [u8], name: Name) -> Optio
         Name::Declarator => declared(node, source, false),
         Name::FunctionDeclarator => declared(node, source, true),
         Name::OfFunction(it) => {
-            let value = node.child_by_field_name("value").or_else(|| node.child_by_field_name("right"))?;
-            FUNCTIONS.contains(&value.kind()).then_some(())?;
-            qualified(field(it)?)
+            let (owners, own) = qualified(field(it)?)?;
+            // What a call gives is a component by convention if its name is capitalized. Otherwise it may be anything.
+            let is_component = own.first().is_some_and(u8::is_ascii_uppercase);
+            FUNCTIONS.contains(&value_of(node, source, is_component)?.kind()).then_some((owners, own))
         }
         Name::GoMethod => {
             let receiver = field("receiver")?;
@@ -58,6 +59,29 @@ pub(super) fn name_of<'a>(node: Node<'_>, source: &'a [u8], name: Name) -> Optio
             qualified(text(names.named_child(0)?, source)?)
         }
     }
+}
+
+/// The value of a variable, a field or an assignment, without parentheses and types. `through_calls`: of `memo(() => 1)` and
+/// `React.memo(() => 1)` the function, but not of `all.map(() => 1)`.
+pub(super) fn value_of<'t>(node: Node<'t>, source: &[u8], through_calls: bool) -> Option<Node<'t>> {
+    let mut value = node.child_by_field_name("value").or_else(|| node.child_by_field_name("right"))?;
+    for _ in 0..MOST_DECLARATORS {
+        let inner = match value.kind() {
+            "parenthesized_expression" | "as_expression" | "satisfies_expression" => value.named_child(0),
+            "call_expression" if through_calls => {
+                let function = value.child_by_field_name("function")?;
+                let owner = function.child_by_field_name("object").and_then(|it| text(it, source));
+                let is_method = owner.and_then(<[u8]>::first).is_some_and(|it| !it.is_ascii_uppercase());
+                value.child_by_field_name("arguments").filter(|_| !is_method).and_then(|it| it.named_child(0))
+            }
+            _ => None,
+        };
+        match inner {
+            Some(inner) => value = inner,
+            None => break,
+        }
+    }
+    Some(value)
 }
 
 /// A text of the program is as good as one of the source.

@@ -26,6 +26,8 @@ pub(super) enum Place {
     NotInFunction,
     /// If it has a body: else it only names what is defined elsewhere.
     WithBody,
+    /// Between the members of a class.
+    InClass,
 }
 
 /// The rules of one language, by the numbers of its nodes.
@@ -113,6 +115,8 @@ const CPP: &[Rule] = &[
     def("concept_definition", Kind::Type),
     // A method that is defined elsewhere: whoever reads the class wants to know of it.
     def("field_declaration", Kind::Method).named(Name::FunctionDeclarator),
+    // Constructors, destructors, conversions and templates.
+    def("declaration", Kind::Method).named(Name::FunctionDeclarator).at(Place::InClass),
 ];
 
 const C_SHARP: &[Rule] = &[

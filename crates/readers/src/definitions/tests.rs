@@ -124,6 +124,7 @@ fn c_and_cpp() {
         [
             "namespace a::b",
             "class a::b::C",
+            "method a::b::C::C",
             "method a::b::C::~C",
             "method a::b::C::m",
             "method a::b::C::operator bool",
@@ -133,6 +134,80 @@ fn c_and_cpp() {
             "function free_one"
         ]
     );
+}
+
+#[test]
+fn methods_that_a_cpp_class_only_declares() {
+    let source = "class Widget { public: Widget(); explicit Widget(int n); Widget(const Widget&) = delete; virtual ~Widget(); void draw() const; operator bool() const; template <class T> void set(T t); friend void swap(Widget&, Widget&); int (*callback)(int); int at; class Later; };\nstruct S { S(); };\nint prototype(void);\nvoid f() { Widget local(); }\n";
+    assert_eq!(
+        found(Language::Cpp, source),
+        [
+            "class Widget",
+            "method Widget::Widget",
+            "method Widget::Widget",
+            "method Widget::Widget",
+            "method Widget::~Widget",
+            "method Widget::draw",
+            "method Widget::operator bool",
+            "method Widget::set",
+            "struct S",
+            "method S::S",
+            "function f"
+        ]
+    );
+}
+
+#[test]
+fn functions_that_a_component_is_made_of() {
+    let source = "export const Card = memo(({a}: {a: string}) => <div>{a}</div>);\nexport const Inp = forwardRef<HTMLInputElement, P>((p, ref) => <input ref={ref}/>);\nconst Both = React.memo(forwardRef(function Inner(p) { return <b/>; }));\nconst Typed = ((p) => <i/>) as FC;\nconst kept = (() => 1) satisfies F;\nconst names = load(() => 1);\nconst Names = all.map((it) => it.name);\nconst Context = createContext(null);\n";
+    assert_eq!(
+        found(Language::Tsx, source),
+        ["function Card", "function Inp", "function Both", "function Typed", "function kept"]
+    );
+    let signatures: Vec<_> =
+        parse(Language::Tsx, source.as_bytes()).definitions.into_iter().map(|it| it.signature).collect();
+    assert_eq!(signatures[0], "Card = memo(({a}: {a: string}) =>");
+    assert_eq!(signatures[2], "Both = React.memo(forwardRef(function Inner(p)");
+}
+
+#[test]
+fn kotlin_in_one_line() {
+    let source = "interface If { fun i() }\nobject Ob { fun o() {} }\nfun interface Fi { fun run() }\nenum class En { A, B; fun e() {} }\ndata class D(val x: Int)\nclass Two { fun a() {} @Inject private fun b() = run { 1 } companion object { const val C = 1 } val s = \"${ 1 } }\" }\nclass Tight {fun t()}\nclass Empty { }\nfun top(x: Int) = when (x) { 1 -> listOf(1).map { it } else -> { } }\n";
+    assert_eq!(
+        found(Language::Kotlin, source),
+        [
+            "interface If",
+            "method If.i",
+            "object Ob",
+            "method Ob.o",
+            "interface Fi",
+            "method Fi.run",
+            "class En",
+            "method En.e",
+            "class D",
+            "class Two",
+            "method Two.a",
+            "method Two.b",
+            "object Two.Companion",
+            "class Tight",
+            "method Tight.t",
+            "class Empty",
+            "function top"
+        ]
+    );
+    let reply = parse(Language::Kotlin, format!("{source}fun (\n").as_bytes());
+    assert_eq!((reply.syntax_errors, reply.definitions.len()), (true, 17), "what follows a real error stays one");
+    let lines: Vec<_> = reply.definitions.iter().map(|it| it.start_line).collect();
+    assert_eq!(lines, [1, 1, 2, 2, 3, 3, 4, 4, 5, 6, 6, 6, 6, 7, 7, 8, 9]);
+    // Braces that are none of the code's, and templates, which end with one.
+    let source = "class A { val c = '}'; val s = \"\"\"x } ${ if (a) { \"${b} \\\" }\" } else { c } } \"\"\" }\nclass B { fun `a } b`() {} /* } fun c() {} */ }\nclass C { fun d() {} // } fun e() {}\n}\nclass F { val f = { x: Int -> } }\n";
+    assert_eq!(
+        found(Language::Kotlin, source),
+        ["class A", "class B", "method B.`a } b`", "class C", "method C.d", "class F"]
+    );
+    for unfinished in ["\"${", "\"${ {", "\"\\", "'", "/*", "\"\"\"${ \"", "}}}}", "} fun", "${"] {
+        parse(Language::Kotlin, format!("class A {{ fun a() {{}} }}\n{unfinished}").as_bytes());
+    }
 }
 
 #[test]
