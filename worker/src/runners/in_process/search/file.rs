@@ -76,6 +76,8 @@ fn compile(arguments: &Arguments, size: usize) -> Result<RegexMatcher, String> {
         .case_insensitive(arguments.ignore_case)
         .multi_line(true)
         .unicode(true)
+        // `$` matches where the text that is shown ends, unless the pattern is about what follows it.
+        .crlf(!arguments.regex_pattern.contains("\\r"))
         .line_terminator(Some(b'\n'))
         .size_limit(size)
         .dfa_size_limit(MAX_CACHE_BYTES)

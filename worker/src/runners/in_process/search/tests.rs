@@ -71,6 +71,26 @@ fn a_match_has_its_place_its_text_and_its_context() {
 }
 
 #[test]
+fn a_line_ends_where_its_text_ends_however_it_is_terminated() {
+    let top = Top::new("ends");
+    top.write("a", "the end\r\nthe end\nend of\r\n\r\nthe end");
+    let expected: [(&str, &[u64]); 6] = [
+        ("end$", &[1, 2, 5]),
+        ("^the end$", &[1, 2, 5]),
+        ("^$", &[4]),
+        ("^end", &[3]),
+        (r"\r$", &[1, 3, 4]),
+        (r"end\r?$", &[1, 2, 5]),
+    ];
+    for (pattern, lines) in expected {
+        let (found, _) = top.search(json!({"file_path": "a", "regex_pattern": pattern}));
+        let matches = found["matches"].as_array().unwrap();
+        let found: Vec<_> = matches.iter().map(|it| it["line"].as_u64().unwrap()).collect();
+        assert_eq!(found, lines, "{pattern}");
+    }
+}
+
+#[test]
 fn encodings_are_read_and_binaries_are_said() {
     let top = Top::new("bytes");
     let utf16 = |text: &str, big: bool| -> Vec<u8> {
