@@ -123,7 +123,7 @@ fn of_process(stdout: &[u8], stderr: &[u8], exit: Exit, leftovers: u32) -> Execu
         Ok(code) => code,
         Err(reason) => return broke(reason),
     };
-    let Ok(text) = std::str::from_utf8(stdout) else {
+    let Ok(text) = std::str::from_utf8(without_mark(stdout)) else {
         return broke(format!("the skill's output is not UTF-8 (exit code {code})"));
     };
     if text.trim_ascii().is_empty() {
@@ -142,6 +142,11 @@ fn of_process(stdout: &[u8], stderr: &[u8], exit: Exit, leftovers: u32) -> Execu
         },
         Err(reason) => broke(format!("the skill's output {reason} (exit code {code})")),
     }
+}
+
+/// Output without the byte order mark that some programs begin with.
+fn without_mark(stdout: &[u8]) -> &[u8] {
+    stdout.strip_prefix("\u{feff}".as_bytes()).unwrap_or(stdout)
 }
 
 /// Exactly one JSON value and nothing after it, or why not. Whoever reads an object with a repeated key drops one of its

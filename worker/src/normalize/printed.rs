@@ -6,7 +6,7 @@ use openskill_proto::limits::MAX_OUTPUT_BYTES;
 use openskill_proto::v1::{ErrorCode, ExecuteResult, SkillError};
 use serde_json::Value;
 
-use super::{As, broke, exit_code, failed, one_value, succeeded, with_reasons};
+use super::{As, broke, exit_code, failed, one_value, succeeded, with_reasons, without_mark};
 use crate::manifest::exec::{Output, Printed};
 use crate::process::protocol::Exit;
 use crate::runner::RawOutput;
@@ -45,6 +45,7 @@ fn of_program(stdout: &[u8], stderr: &[u8], (exit, leftovers): (Exit, u32), prin
 
 /// What stdout holds, as data.
 fn data(stdout: &[u8], code: i32, output: Output) -> ExecuteResult {
+    let stdout = without_mark(stdout);
     let text = String::from_utf8_lossy(stdout);
     let data = match output {
         Output::Json if text.trim_ascii().is_empty() => {
@@ -128,6 +129,8 @@ mod tests {
         assert_eq!(data_of("", Output::Lines), serde_json::json!([]));
         assert_eq!(data_of("a\nb\n\n", Output::Text), "a\nb\n");
         assert_eq!(data_of("", Output::Text), "");
+        assert_eq!(data_of("\u{feff}a\n", Output::Text), "a");
+        assert_eq!(data_of("\u{feff}a\nb", Output::Lines), serde_json::json!(["a", "b"]));
     }
 
     #[test]
@@ -139,6 +142,9 @@ mod tests {
             assert_eq!(error(&result).0, ErrorCode::ExecutionError);
             assert!(error(&result).1.contains(word), "{result:?}");
         }
+        assert_eq!(data_of("\u{feff}{\"a\": 1}\n", Output::Json), serde_json::json!({"a": 1}));
+        let result = judge("\u{feff}\n", 0, &printed(Output::Json));
+        assert!(error(&result).1.contains("printed nothing"), "{result:?}");
         let result = judge(b"\"\xff\"", 0, &printed(Output::Json));
         assert!(error(&result).1.contains("not UTF-8"), "{result:?}");
     }

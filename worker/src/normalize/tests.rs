@@ -26,6 +26,7 @@ fn error(result: &ExecuteResult) -> (ErrorCode, &str) {
 fn a_bare_value_becomes_the_data_unchanged() {
     for value in [r#"{"a": 12345678901234567890123}"#, "[1,2]", "null", "\"text\"", "1.0"] {
         assert_eq!(data(&judge(format!("\n{value}\n"), 0)), value);
+        assert_eq!(data(&judge(format!("\u{feff}{value}\r\n"), 0)), value);
     }
 }
 
