@@ -1,7 +1,7 @@
 //! Model providers behind one interface.
 //!
 //! ```text
-//! Request -> wire format: body -> http: one streamed exchange -> frames -> fold -> Reply
+//! Request -> wire format: body -> http: one streamed exchange -> frames -> fold: assembler -> Reply
 //! ```
 //!
 //! A provider turns a [`Request`] into one streamed HTTP exchange and its frames into one [`Reply`]. It keeps no state
@@ -10,20 +10,24 @@
 //!
 //! - [`Models`]: the configured providers
 //! - `openai_chat`, `openai_responses`, `anthropic`, `gemini`: the wire formats, without I/O
+//! - `assembler`: puts the text and the calls of an answer together, for all of them; `json`, `pieces`: what it reads
 //! - `http`, `frames`, `failure`: the exchange
 
 mod anthropic;
+mod assembler;
 mod calls;
 mod endpoint;
 mod failure;
 mod frames;
 mod gemini;
 mod http;
+mod json;
 mod model;
 mod models;
 mod opaque;
 mod openai_chat;
 mod openai_responses;
+mod pieces;
 mod reader;
 mod remote;
 mod secret;

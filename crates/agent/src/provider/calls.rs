@@ -1,50 +1,155 @@
-//! Calls: how their arguments are put together, and how they are written into a later request. Pure.
+//! Calls: one that is still arriving, and how they are written into a later request. Pure.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::model::Stop;
+use super::json::Json;
+use super::pieces::{Joined, Piece};
 use super::wire::Fault;
 use crate::message::ModelCall;
 
 /// How many calls an answer may have.
 const MAX_CALLS: usize = 256;
 
+/// How often a call's arguments may be given at once: before their parts, and by three events after them.
+const MAX_GIVEN: u8 = 16;
+
 /// The longest id and name that every provider accepts.
 const MAX_ID_BYTES: usize = 40;
 const MAX_NAME_BYTES: usize = 64;
 
-/// A call whose arguments are still arriving.
+/// A call that is still arriving.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Partial {
     pub(super) id: String,
     pub(super) name: String,
-    pub(super) arguments: String,
     /// What the provider wants back with it, packed.
     pub(super) opaque: String,
+    /// The arguments, as far as their parts came.
+    pub(super) joined: Joined,
     pub(super) nesting: Nesting,
+    /// The arguments as the provider gave them at once, before their parts or after them. Empty if it did not.
+    pub(super) whole: String,
+    pub(super) whole_nesting: Nesting,
+    /// How often they were given.
+    pub(super) given: u8,
 }
 
 impl Partial {
     /// Appends a part of the arguments, as the model wrote it.
     pub(super) fn push(&mut self, part: &str) {
-        self.nesting.take(part);
-        self.arguments.push_str(part);
+        self.nesting.take(self.joined.push(&Piece::from(part)));
     }
 
-    /// Replaces the arguments with their whole text.
-    pub(super) fn set(&mut self, whole: &str) {
-        self.arguments.clear();
-        self.nesting = Nesting::default();
-        self.push(whole);
+    /// Takes a part of the arguments, or all of them: some servers send an object in place of its text.
+    pub(super) fn take(&mut self, arguments: Json<'_>) -> Result<(), Fault> {
+        if !arguments.is_text() {
+            return self.set(arguments.raw().get());
+        }
+        let had_ended = self.nesting.is_closed();
+        let added = self.joined.push(&arguments.text()?);
+        self.nesting.take(added);
+        if had_ended && added.trim_start().starts_with('{') {
+            return Err(Fault::Malformed("a call has two objects of arguments".to_owned()));
+        }
+        Ok(())
     }
 
-    /// Whether all brackets of the arguments are closed. They may still not be JSON.
+    /// Takes the arguments as a whole.
+    pub(super) fn set(&mut self, whole: &str) -> Result<(), Fault> {
+        self.given += 1;
+        if self.given > MAX_GIVEN {
+            return Err(Fault::Malformed("a call's arguments are repeated without end".to_owned()));
+        }
+        self.whole = one_of(&self.whole, whole)?.to_owned();
+        self.whole_nesting = Nesting::default();
+        if !is_nothing(&self.whole) {
+            self.whole_nesting.take(&self.whole);
+        }
+        Ok(())
+    }
+
+    /// Takes a name, or a part of it. Some servers repeat the whole one.
+    pub(super) fn add_name(&mut self, name: &str) -> Result<(), Fault> {
+        if name.is_empty() || name == self.name {
+            return Ok(());
+        }
+        if !self.name.is_empty() && !self.is_blank() {
+            return Err(Fault::Malformed("a call has two names".to_owned()));
+        }
+        self.name.push_str(name);
+        Ok(())
+    }
+
+    /// Whether no arguments came.
+    pub(super) fn is_blank(&self) -> bool {
+        self.whole.is_empty() && !self.nesting.has_text
+    }
+
+    /// Whether the provider gave the arguments at once.
+    pub(super) fn is_given(&self) -> bool {
+        !self.whole.is_empty()
+    }
+
+    /// Whether all brackets of the arguments are closed. They may still not be JSON. An empty object that came at once may
+    /// stand for arguments that are still to come.
     pub(super) fn is_closed(&self) -> bool {
-        self.nesting.is_closed()
+        self.nesting.is_closed() || self.whole_nesting.is_closed()
     }
+
+    /// Whether these are its arguments, as they came so far.
+    pub(super) fn reads(&self, arguments: &str) -> bool {
+        self.joined.as_str() == arguments || self.whole == arguments
+    }
+
+    /// The call.
+    ///
+    /// # Errors
+    /// It has no name, or its arguments are not whole.
+    pub(super) fn finish(self) -> Result<ModelCall, Fault> {
+        if self.name.is_empty() {
+            return Err(Fault::Malformed("a call has no name".to_owned()));
+        }
+        let is_whole = self.joined.is_whole();
+        let joined = self.joined.into_text();
+        let arguments = match one_of(&joined, &self.whole)? {
+            it if !is_whole && it == joined => {
+                return Err(Fault::Malformed("the arguments of a call have half a character".to_owned()));
+            }
+            it => it.to_owned(),
+        };
+        Ok(ModelCall { id: self.id, name: self.name, arguments, opaque: self.opaque })
+    }
+}
+
+/// What the arguments are, of two versions of them: a provider sends them in parts, and before or after that at once. What
+/// came first is what the model wrote, byte for byte.
+fn one_of<'a>(first: &'a str, second: &'a str) -> Result<&'a str, Fault> {
+    if is_nothing(second) && !first.trim().is_empty() {
+        return Ok(first);
+    }
+    if is_nothing(first) || first == second {
+        return Ok(second);
+    }
+    let value = |text: &str| serde_json::from_str::<Value>(text).ok().filter(Value::is_object);
+    match (value(first), value(second)) {
+        (Some(it), Some(other)) if it == other => Ok(first),
+        (None, Some(_)) => Ok(second),
+        // One of them was cut.
+        (_, None) if first.starts_with(second) => Ok(first),
+        (None, None) if second.starts_with(first) => Ok(second),
+        _ => Err(Fault::Malformed("a call has two versions of its arguments".to_owned())),
+    }
+}
+
+/// Whether arguments say nothing: servers also send an empty object where the arguments are still to come.
+fn is_nothing(arguments: &str) -> bool {
+    let rest = arguments.trim_start();
+    let inner = rest.strip_prefix('{').map(str::trim).and_then(|it| it.strip_suffix('}'));
+    rest.is_empty() || inner.is_some_and(|it| it.trim().is_empty())
 }
 
 /// Adds a call, within bounds.
@@ -62,21 +167,13 @@ pub(super) fn room<T>(calls: &[T]) -> usize {
     MAX_CALLS.saturating_sub(calls.len())
 }
 
-/// The calls of an answer. A last one that the limit of tokens cut off is left out.
-pub(super) fn finished(mut partial: Vec<Partial>, stop: Stop) -> Vec<ModelCall> {
-    if stop == Stop::Length {
-        partial.pop_if(|last| !last.is_closed());
-    }
-    let call = |it: Partial| ModelCall { id: it.id, name: it.name, arguments: it.arguments, opaque: it.opaque };
-    partial.into_iter().map(call).collect()
-}
-
 /// Arguments, or a part of them, as the provider wrote them, byte for byte: the text of a string, or an object that some
 /// servers send in its place.
 pub(super) fn arguments(json: Option<&RawValue>) -> Option<Cow<'_, str>> {
     let json = json?.get();
     match json.as_bytes().first() {
-        Some(b'"') => serde_json::from_str(json).ok().map(Cow::Owned),
+        // Text with half a character stays JSON, which is refused where it would run.
+        Some(b'"') => Some(serde_json::from_str(json).map_or(Cow::Borrowed(json), Cow::Owned)),
         Some(b'n') => None,
         _ => Some(Cow::Borrowed(json)),
     }
@@ -129,11 +226,13 @@ pub(super) struct Nesting {
     is_open_string: bool,
     is_escaped: bool,
     has_bracket: bool,
+    has_text: bool,
 }
 
 impl Nesting {
     fn take(&mut self, part: &str) {
         for byte in part.bytes() {
+            self.has_text |= !byte.is_ascii_whitespace();
             match byte {
                 _ if self.is_escaped => self.is_escaped = false,
                 b'\\' if self.is_open_string => self.is_escaped = true,
@@ -158,20 +257,49 @@ mod tests {
     use super::*;
 
     fn partial(arguments: &str) -> Partial {
-        let mut partial = Partial::default();
+        let mut partial = Partial { name: "n".to_owned(), ..Partial::default() };
         arguments.chars().for_each(|it| partial.push(it.encode_utf8(&mut [0; 4])));
         partial
     }
 
     #[test]
-    fn a_call_that_the_limit_cut_off_is_left_out_and_only_the_last_one() {
-        for cut in ["", "{", r#"{"a": "}"#, r#"{"a": "\"}"#, r#"{"a": [1, 2"#] {
-            let calls = || vec![partial(cut), partial("{}"), partial(cut)];
-            assert_eq!(finished(calls(), Stop::Length).len(), 2, "{cut}");
-            assert_eq!(finished(calls(), Stop::Done).len(), 3, "{cut}");
+    fn arguments_are_closed_with_their_last_bracket() {
+        for open in ["", "{", r#"{"a": "}"#, r#"{"a": "\"}"#, r#"{"a": [1, 2"#] {
+            assert!(!partial(open).is_closed(), "{open}");
         }
         for whole in ["{}", "[1, 2,]", r#"{"a": "\\"}"#, r#"{"a": "{"}"#] {
-            assert_eq!(finished(vec![partial(whole)], Stop::Length)[0].arguments, whole);
+            assert!(partial(whole).is_closed(), "{whole}");
+            assert_eq!(partial(whole).finish().unwrap().arguments, whole);
+        }
+    }
+
+    #[test]
+    fn of_two_versions_the_one_that_says_something_counts_and_two_that_differ_are_none() {
+        let finished = |parts: &str, wholes: &[&str]| -> Result<String, Fault> {
+            let mut partial = partial(parts);
+            wholes.iter().try_for_each(|it| partial.set(it))?;
+            partial.finish().map(|it| it.arguments)
+        };
+        let big = r#"{"n": 12345678901234567890123}"#;
+        for (parts, wholes, arguments) in [
+            ("", &["{}"][..], "{}"),
+            ("", &["{}", r#"{"n": 1}"#], r#"{"n": 1}"#),
+            ("", &[r#"{"n": 1}"#, "{ }"], r#"{"n": 1}"#),
+            (big, &[""], big),
+            (big, &["{}"], big),
+            (big, &[r#"{"n":12345678901234567890123}"#], big),
+            ("{}", &[big], big),
+            (r#"{"n": "#, &[big], big),
+            (big, &[r#"{"n": "#], big),
+            ("[1, 2,]", &["[1, 2,]"], "[1, 2,]"),
+            ("", &[""], ""),
+        ] {
+            assert_eq!(finished(parts, wholes).as_deref(), Ok(arguments), "{parts} {wholes:?}");
+        }
+        for (parts, wholes) in
+            [(r#"{"n": 1}"#, &[r#"{"n": 2}"#][..]), ("", &[r#"{"n": 1}"#, r#"{"m": 1}"#]), (r#"{"n": 1,}"#, &["[2,]"])]
+        {
+            assert!(finished(parts, wholes).is_err(), "{parts} {wholes:?}");
         }
     }
 

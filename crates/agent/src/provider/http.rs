@@ -170,7 +170,7 @@ impl Server {
     fn fault(&self, fault: Fault) -> ModelError {
         match fault {
             Fault::CutOff => ModelError::CutOff { provider: self.provider.clone() },
-            Fault::Malformed(reason) => ModelError::Malformed { provider: self.provider.clone(), reason },
+            Fault::Malformed(reason) => ModelError::Unreadable { provider: self.provider.clone(), reason },
             Fault::Failed(said) => said.into_error(&self.provider, self.key.as_ref()),
         }
     }

@@ -107,9 +107,17 @@ pub enum ModelError {
         /// The provider.
         provider: String,
     },
-    /// The answer is not what the protocol promises.
+    /// The answer is not the stream that the protocol promises.
     #[error("the answer of {provider} could not be read: {reason}")]
     Malformed {
+        /// The provider.
+        provider: String,
+        /// What was wrong, without contents.
+        reason: String,
+    },
+    /// The stream is not what the protocol promises, or its parts can't be put together.
+    #[error("the answer of {provider} could not be put together: {reason}")]
+    Unreadable {
         /// The provider.
         provider: String,
         /// What was wrong, without contents.
@@ -126,10 +134,11 @@ pub enum ModelError {
 }
 
 impl ModelError {
-    /// Whether the same request may succeed soon: lost connections, cut streams, 408, 429, 500, 502, 503, 504 and 529.
+    /// Whether the same request may succeed soon: lost connections, streams that were cut or
+    /// can't be read, 408, 429, 500, 502, 503, 504 and 529.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::CutOff { .. } => true,
+            Self::Unreachable { .. } | Self::CutOff { .. } | Self::Unreadable { .. } => true,
             Self::Refused { status, .. } => matches!(status, 408 | 429 | 500 | 502..=504 | 529),
             Self::Malformed { .. } | Self::TooLarge { .. } => false,
         }

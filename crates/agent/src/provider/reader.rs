@@ -55,7 +55,7 @@ impl Reader {
             // Only its beginning came.
             Err(Fault::Malformed(_)) => Err(Fault::CutOff),
             Err(fault) => Err(fault),
-            Ok(()) => self.fold.finish(),
+            Ok(()) => self.fold.finish(text),
         }
     }
 }

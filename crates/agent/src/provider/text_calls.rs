@@ -48,7 +48,7 @@ impl Held {
             let names: HashSet<_> = tools.iter().filter_map(|tool| name(tool)).collect();
             let (calls, rest) = split(&reply.text, &names);
             if !calls.is_empty() {
-                reply.calls = calls::finished(calls, Stop::Done);
+                reply.calls = calls.into_iter().filter_map(|it| it.finish().ok()).collect();
                 reply.text = rest;
             }
         }

@@ -33,11 +33,11 @@ pub(super) trait Fold: Send {
     /// Whether the end of the answer came: nothing that follows is part of it.
     fn is_over(&self) -> bool;
 
-    /// The whole answer. The body ended, or [`Fold::is_over`].
+    /// The whole answer, and the rest of its text. The body ended, or [`Fold::is_over`].
     ///
     /// # Errors
     /// [`Fault::CutOff`] if the end did not come.
-    fn finish(self: Box<Self>) -> Result<Reply, Fault>;
+    fn finish(self: Box<Self>, text: &mut dyn FnMut(&str)) -> Result<Reply, Fault>;
 }
 
 /// Why frames are no answer.
@@ -45,7 +45,7 @@ pub(super) trait Fold: Send {
 pub(super) enum Fault {
     /// The answer ended too early.
     CutOff,
-    /// A frame is not what the format promises.
+    /// The frames are not what the format promises, or can't be put together.
     Malformed(String),
     /// The provider says that it failed.
     Failed(Said),
@@ -55,22 +55,18 @@ impl Fault {
     /// A frame that is not the JSON that the format promises.
     pub(super) fn of_json(error: &serde_json::Error) -> Self {
         // Its own text may quote contents.
-        let what = match error.classify() {
-            serde_json::error::Category::Data => "an event has a field of another type than the protocol says",
-            _ => "an event is not JSON",
-        };
-        Self::Malformed(format!("{what}, at its column {}", error.column()))
+        Self::Malformed(match error.classify() {
+            serde_json::error::Category::Data => {
+                "an event has a field of another type than the protocol says".to_owned()
+            }
+            _ => format!("an event is not JSON, at its column {}", error.column()),
+        })
     }
 }
 
 /// Tool definitions, as they are. One that is not JSON is left out: it never comes from an export.
 pub(super) fn tools(request: &Request) -> Vec<&RawValue> {
     request.tools.iter().filter_map(|tool| serde_json::from_str(tool).ok()).collect()
-}
-
-/// The text of a JSON string. None for anything else.
-pub(super) fn string(json: Option<&RawValue>) -> Option<String> {
-    serde_json::from_str(json?.get()).ok()
 }
 
 /// Where the current turn begins: after the user's last message.

@@ -188,6 +188,7 @@ fn kind(error: &ModelError) -> Cow<'static, str> {
         ModelError::Unreachable { .. } => "unreachable".into(),
         ModelError::CutOff { .. } => "cut_off".into(),
         ModelError::Malformed { .. } => "malformed".into(),
+        ModelError::Unreadable { .. } => "unreadable".into(),
         ModelError::TooLarge { .. } => "too_large".into(),
     }
 }

@@ -1,12 +1,12 @@
 //! Puts the parts of a candidate together.
 
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 
 use crate::message::Tokens;
-use crate::provider::calls::{self, Partial};
+use crate::provider::assembler::{Assembler, Key};
 use crate::provider::failure::Said;
 use crate::provider::frames::Frame;
+use crate::provider::json::{Json, Object};
 use crate::provider::model::{Reply, Stop};
 use crate::provider::opaque;
 use crate::provider::wire::{Fault, Fold};
@@ -24,69 +24,10 @@ pub(super) struct Kept {
 #[derive(Default)]
 pub(super) struct GeminiFold {
     name: String,
-    text: String,
-    calls: Vec<Partial>,
+    answer: Assembler,
     tokens: Tokens,
     finish_reason: Option<String>,
     is_blocked: bool,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Chunk<'a> {
-    #[serde(borrow, default)]
-    candidates: Option<Vec<Candidate<'a>>>,
-    prompt_feedback: Option<Feedback>,
-    usage_metadata: Option<Usage>,
-    #[serde(borrow)]
-    error: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Feedback {
-    block_reason: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Usage {
-    prompt_token_count: Option<u64>,
-    tool_use_prompt_token_count: Option<u64>,
-    candidates_token_count: Option<u64>,
-    thoughts_token_count: Option<u64>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Candidate<'a> {
-    #[serde(borrow)]
-    content: Option<Content<'a>>,
-    finish_reason: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Content<'a> {
-    #[serde(borrow, default)]
-    parts: Option<Vec<Part<'a>>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Part<'a> {
-    text: Option<String>,
-    thought: Option<bool>,
-    thought_signature: Option<String>,
-    #[serde(borrow)]
-    function_call: Option<FunctionCall<'a>>,
-}
-
-#[derive(Deserialize)]
-struct FunctionCall<'a> {
-    id: Option<String>,
-    name: Option<String>,
-    #[serde(borrow)]
-    args: Option<&'a RawValue>,
 }
 
 impl GeminiFold {
@@ -94,42 +35,63 @@ impl GeminiFold {
         Self { name, ..Self::default() }
     }
 
-    fn part(&mut self, part: Part<'_>, text: &mut dyn FnMut(&str)) -> Result<(), Fault> {
-        if let Some(said) = part.text.filter(|it| !it.is_empty() && part.thought != Some(true)) {
-            text(&said);
-            self.text.push_str(&said);
+    fn part(&mut self, part: &Object<'_>, text: &mut dyn FnMut(&str)) -> Result<(), Fault> {
+        if part.word("thought") != "true" {
+            self.answer.say(&part.text("text")?, text);
         }
-        let Some(written) = part.function_call else { return Ok(()) };
-        let id = written.id.filter(|it| !it.is_empty());
-        let kept = Kept { id: id.clone(), thought_signature: part.thought_signature.filter(|it| !it.is_empty()) };
-        let is_empty = kept.id.is_none() && kept.thought_signature.is_none();
-        let opaque = if is_empty { String::new() } else { opaque::pack(&self.name, &kept) };
-        let (id, name) = (id.unwrap_or_default(), written.name.unwrap_or_default());
-        let call = calls::add(&mut self.calls, Partial { id, name, opaque, ..Partial::default() })?;
-        call.push(&calls::arguments(written.args).unwrap_or("{}".into()));
+        let Some(written) = part.get("functionCall").map(Json::object).transpose()? else { return Ok(()) };
+        let (id, name) = (written.word("id"), written.text("name")?.into_text());
+        let at = self.call(&id, &name)?;
+        let draft = &mut self.answer.calls[at];
+        draft.call.add_name(&name)?;
+        let optional = |text: String| (!text.is_empty()).then_some(text);
+        let kept = Kept { id: optional(id), thought_signature: optional(part.word("thoughtSignature")) };
+        if draft.call.opaque.is_empty() && (kept.id.is_some() || kept.thought_signature.is_some()) {
+            draft.call.opaque = opaque::pack(&self.name, &kept);
+        }
+        // Arguments in parts were not asked for.
+        let continues = written.word("willContinue") == "true" || written.get("partialArgs").is_some();
+        match written.get("args") {
+            Some(args) => draft.call.set(&args.whole_text()?)?,
+            None if draft.call.is_given() => {}
+            None => draft.call.set("{}")?,
+        }
+        draft.is_unclear = continues || (draft.is_unclear && !draft.call.is_closed());
         Ok(())
+    }
+
+    /// The call of a part: each part is one, but one without a name continues the last.
+    fn call(&mut self, id: &str, name: &str) -> Result<usize, Fault> {
+        let last = self.answer.last(|_| true).filter(|_| name.is_empty());
+        match last {
+            Some(at) if id.is_empty() || self.answer.calls[at].call.id == id => Ok(at),
+            _ => self.answer.begin(Key { call: id.to_owned(), ..Key::default() }),
+        }
     }
 }
 
 impl Fold for GeminiFold {
     fn take(&mut self, frame: &Frame, text: &mut dyn FnMut(&str)) -> Result<(), Fault> {
-        let chunk: Chunk<'_> = serde_json::from_str(&frame.data).map_err(|error| Fault::of_json(&error))?;
-        if chunk.error.is_some_and(|it| it.get() != "null") {
+        let chunk = Json::parse(&frame.data)?.object()?;
+        if chunk.get("error").is_some() {
             return Err(Fault::Failed(Said::of_json(&frame.data).unwrap_or_else(|| Said::unexplained(""))));
         }
-        if let Some(usage) = chunk.usage_metadata {
-            let sum = |parts: [Option<u64>; 2]| parts.into_iter().flatten().fold(0, u64::saturating_add);
+        if let Some(usage) = chunk.object("usageMetadata") {
+            let (read, wrote) =
+                (["promptTokenCount", "toolUsePromptTokenCount"], ["candidatesTokenCount", "thoughtsTokenCount"]);
             self.tokens = Tokens {
-                input: sum([usage.prompt_token_count, usage.tool_use_prompt_token_count]).max(self.tokens.input),
-                output: sum([usage.candidates_token_count, usage.thoughts_token_count]).max(self.tokens.output),
+                input: usage.sum(&read).max(self.tokens.input),
+                output: usage.sum(&wrote).max(self.tokens.output),
             };
         }
-        self.is_blocked |= chunk.prompt_feedback.and_then(|it| it.block_reason).is_some();
+        self.is_blocked |= chunk.object("promptFeedback").is_some_and(|it| it.get("blockReason").is_some());
         // One candidate was asked for.
-        let Some(candidate) = chunk.candidates.into_iter().flatten().next() else { return Ok(()) };
-        let parts = candidate.content.and_then(|it| it.parts).unwrap_or_default();
-        parts.into_iter().try_for_each(|part| self.part(part, text))?;
-        self.finish_reason = candidate.finish_reason.or(self.finish_reason.take());
+        let Some(candidate) = chunk.list("candidates")?.into_iter().next() else { return Ok(()) };
+        let candidate = candidate.object()?;
+        if let Some(content) = candidate.get("content") {
+            content.object()?.list("parts")?.into_iter().try_for_each(|part| self.part(&part.object()?, text))?;
+        }
+        self.finish_reason = candidate.get("finishReason").and_then(Json::word).or(self.finish_reason.take());
         Ok(())
     }
 
@@ -138,7 +100,7 @@ impl Fold for GeminiFold {
         false
     }
 
-    fn finish(self: Box<Self>) -> Result<Reply, Fault> {
+    fn finish(self: Box<Self>, text: &mut dyn FnMut(&str)) -> Result<Reply, Fault> {
         let stop = match self.finish_reason.as_deref() {
             None if self.is_blocked => Stop::Refused,
             None => return Err(Fault::CutOff),
@@ -149,7 +111,6 @@ impl Fold for GeminiFold {
             Some("UNEXPECTED_TOOL_CALL" | "TOO_MANY_TOOL_CALLS" | "MISSING_THOUGHT_SIGNATURE") => Stop::Done,
             Some(_) => Stop::Refused,
         };
-        let calls = calls::finished(self.calls, stop);
-        Ok(Reply { text: self.text, calls, tokens: self.tokens, stop })
+        self.answer.finish(stop, self.tokens, text)
     }
 }

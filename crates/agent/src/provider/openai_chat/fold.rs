@@ -1,15 +1,19 @@
 //! Puts the chunks of a chat completion together.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::message::Tokens;
-use crate::provider::calls::{self, Partial};
+use crate::provider::assembler::{Assembler, Draft, Key, Unclear};
 use crate::provider::failure::Said;
 use crate::provider::frames::Frame;
+use crate::provider::json::{Json, Object};
 use crate::provider::model::{Reply, Stop};
 use crate::provider::opaque;
-use crate::provider::wire::{Fault, Fold, string};
+use crate::provider::pieces::{Joined, Piece};
+use crate::provider::wire::{Fault, Fold};
 
 /// What a server gives and wants back: DeepSeek its model's reasoning, Gemini a signature.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -32,11 +36,12 @@ impl Kept<'_> {
 #[derive(Default)]
 pub(super) struct ChatFold {
     name: String,
-    text: String,
+    answer: Assembler,
     /// Under the names that servers give it.
-    reasoning_content: String,
-    reasoning: String,
-    calls: Vec<Indexed>,
+    reasoning_content: Joined,
+    reasoning: Joined,
+    /// What came with calls, by their numbers.
+    extra_content: BTreeMap<usize, Box<RawValue>>,
     tokens: Tokens,
     finish_reason: Option<String>,
     refused: bool,
@@ -44,67 +49,61 @@ pub(super) struct ChatFold {
     over: bool,
 }
 
-/// A call under the index that the server gave it.
-#[derive(Default)]
-struct Indexed {
-    index: Option<i64>,
-    call: Partial,
-    extra_content: Option<Box<RawValue>>,
-}
-
-#[derive(Deserialize)]
-struct Chunk<'a> {
-    #[serde(borrow, default)]
-    choices: Option<Vec<Choice<'a>>>,
-    usage: Option<Usage>,
-    #[serde(borrow)]
-    error: Option<&'a RawValue>,
-    object: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Usage {
-    prompt_tokens: Option<u64>,
-    completion_tokens: Option<u64>,
-}
-
-#[derive(Deserialize)]
-struct Choice<'a> {
-    index: Option<i64>,
-    #[serde(borrow)]
-    delta: Option<Delta<'a>>,
-    finish_reason: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Delta<'a> {
-    #[serde(borrow)]
-    content: Option<&'a RawValue>,
-    #[serde(borrow)]
-    refusal: Option<&'a RawValue>,
-    #[serde(borrow)]
-    reasoning_content: Option<&'a RawValue>,
-    #[serde(borrow)]
-    reasoning: Option<&'a RawValue>,
-    #[serde(borrow)]
-    tool_calls: Option<Vec<CallDelta<'a>>>,
-}
-
-#[derive(Deserialize)]
+/// A part of a call.
 struct CallDelta<'a> {
-    index: Option<i64>,
-    id: Option<String>,
-    #[serde(borrow)]
-    function: Option<FunctionDelta<'a>>,
-    #[serde(borrow)]
-    extra_content: Option<&'a RawValue>,
+    key: Key,
+    name: String,
+    arguments: Option<Json<'a>>,
+    /// The arguments begin with it.
+    begins: bool,
+    extra_content: Option<Json<'a>>,
 }
 
-#[derive(Deserialize)]
-struct FunctionDelta<'a> {
-    name: Option<String>,
-    #[serde(borrow)]
-    arguments: Option<&'a RawValue>,
+impl<'a> CallDelta<'a> {
+    fn read(delta: Json<'a>) -> Result<Self, Fault> {
+        let delta = delta.object()?;
+        let function = delta.get("function").map(Json::object).transpose()?;
+        let name = function.as_ref().map_or(Ok(Piece::default()), |it| it.text("name"))?.into_text();
+        let arguments = function.as_ref().and_then(|it| it.get("arguments"));
+        let key = Key { place: delta.place("index"), call: delta.word("id"), ..Key::default() };
+        let begins = arguments.is_some_and(|it| it.word().is_none_or(|text| text.trim_start().starts_with('{')));
+        Ok(Self { key, name, arguments, begins, extra_content: delta.get("extra_content") })
+    }
+
+    /// Whether it says nothing. Some servers end with such a part.
+    fn is_empty(&self) -> bool {
+        let has_arguments = self.arguments.is_some_and(|it| !it.is_empty_text());
+        self.key.call.is_empty() && self.name.is_empty() && !has_arguments && self.extra_content.is_none()
+    }
+
+    /// Whether it begins a call, rather than continue this one: servers give equal places, or none, to several calls; equal
+    /// ids, or none; a new id to each part of one call; and repeat id and name in each part.
+    fn begins_after(&self, draft: &Draft) -> Result<bool, Unclear> {
+        let call = &draft.call;
+        if self.name.is_empty() || call.name.is_empty() {
+            return Ok(false);
+        }
+        let has_other_id = !self.key.call.is_empty() && !call.id.is_empty() && self.key.call != call.id;
+        let has_other_name = self.name != call.name;
+        if call.is_blank() {
+            // A name in parts, or two calls without arguments: an id or a place tells.
+            let is_told = !call.id.is_empty() || !self.key.place.is_empty() || !has_other_name;
+            return if is_told { Ok(has_other_id) } else { Err(Unclear) };
+        }
+        let is_other = has_other_id || has_other_name;
+        match (call.is_closed(), call.is_given()) {
+            (true, _) => Ok(is_other || self.begins),
+            (false, true) => Ok(is_other),
+            _ if has_other_name || (has_other_id && self.begins) => Err(Unclear),
+            _ => Ok(false),
+        }
+    }
+
+    /// Whether it repeats a whole call.
+    fn repeats(&self, draft: &Draft) -> bool {
+        let arguments = self.arguments.and_then(|it| it.whole_text().ok());
+        !self.key.call.is_empty() && self.key == draft.key && arguments.is_some_and(|it| draft.call.reads(&it))
+    }
 }
 
 impl ChatFold {
@@ -112,57 +111,70 @@ impl ChatFold {
         Self { name, ..Self::default() }
     }
 
-    fn delta(&mut self, delta: Delta<'_>, text: &mut dyn FnMut(&str)) -> Result<(), Fault> {
-        let refusal = string(delta.refusal).filter(|it| !it.is_empty());
-        self.refused |= refusal.is_some();
-        for said in [content(delta.content), refusal].into_iter().flatten().filter(|it| !it.is_empty()) {
-            text(&said);
-            self.text.push_str(&said);
+    fn delta(&mut self, delta: &Object<'_>, text: &mut dyn FnMut(&str)) -> Result<(), Fault> {
+        let refusal = delta.text("refusal")?;
+        self.refused |= !refusal.is_empty();
+        for piece in content(delta.get("content"))?.into_iter().chain([refusal]) {
+            self.answer.say(&piece, text);
         }
-        self.reasoning_content.push_str(&string(delta.reasoning_content).unwrap_or_default());
-        self.reasoning.push_str(&string(delta.reasoning).unwrap_or_default());
-        delta.tool_calls.into_iter().flatten().try_for_each(|delta| self.call(delta))
-    }
-
-    fn call(&mut self, delta: CallDelta<'_>) -> Result<(), Fault> {
-        let id = delta.id.unwrap_or_default();
-        let (name, json) = delta.function.map_or((None, None), |it| (it.name, it.arguments));
-        let (name, part) = (name.unwrap_or_default(), calls::arguments(json).unwrap_or_default());
-        let found = match self.place(delta.index, &id, &name, &part) {
-            Some(at) => &mut self.calls[at],
-            // Some servers end with an empty one.
-            None if id.is_empty() && name.is_empty() && part.is_empty() => return Ok(()),
-            None => calls::add(&mut self.calls, Indexed { index: delta.index, ..Indexed::default() })?,
-        };
-        if found.call.id.is_empty() {
-            found.call.id = id;
-        }
-        if found.call.name.is_empty() {
-            found.call.name = name;
-        }
-        found.call.push(&part);
-        if let Some(extra) = delta.extra_content {
-            found.extra_content = Some(extra.to_owned());
+        // Some servers send objects here.
+        self.reasoning_content.push(&delta.text("reasoning_content").unwrap_or_default());
+        self.reasoning.push(&delta.text("reasoning").unwrap_or_default());
+        let deltas = delta.list("tool_calls")?.into_iter().map(CallDelta::read).collect::<Result<Vec<_>, _>>()?;
+        // Parts of one list are of different calls: those that do not say of which are in the order of the calls.
+        let (open, known, count) = (self.answer.open(), self.answer.calls.len(), deltas.len());
+        let in_order = if open.len() == count || known != count { open } else { (0..known).collect() };
+        for (at, delta) in deltas.into_iter().enumerate().filter(|(_, it)| !it.is_empty()) {
+            let positioned = in_order.get(at).copied().filter(|_| in_order.len() == count);
+            self.call(&delta, positioned, known)?;
         }
         Ok(())
     }
 
-    /// Which call a delta continues. None if it begins one: servers give equal indexes, or none, to several calls; equal
-    /// ids, or none; a new id to each delta of one call; and repeat id and name in each delta.
-    fn place(&self, index: Option<i64>, id: &str, name: &str, part: &str) -> Option<usize> {
-        let last = self.calls.len().checked_sub(1);
-        let of_id = || self.calls.iter().rposition(|it| !id.is_empty() && it.call.id == id);
-        let found = match index {
-            Some(_) => self.calls.iter().rposition(|it| it.index == index),
-            None if name.is_empty() => of_id().or(last),
-            None if id.is_empty() => last,
-            None => of_id(),
+    /// Takes a part of a call. `positioned` is the call at its position, and `known` the number of calls before its list.
+    fn call(&mut self, delta: &CallDelta<'_>, positioned: Option<usize>, known: usize) -> Result<(), Fault> {
+        let mut found = self.find(delta, positioned, known)?;
+        if let Some(draft) = found.map(|at| &self.answer.calls[at])
+            && delta.begins_after(draft)?
+        {
+            if delta.repeats(draft) {
+                return Ok(());
+            }
+            found = None;
+        }
+        let at = found.map_or_else(|| self.answer.begin(delta.key.clone()), Ok)?;
+        let call = &mut self.answer.calls[at].call;
+        if call.id.is_empty() {
+            call.id.clone_from(&delta.key.call);
+        }
+        call.add_name(&delta.name)?;
+        delta.arguments.map_or(Ok(()), |it| call.take(it))?;
+        if let Some(extra) = delta.extra_content {
+            self.extra_content.insert(at, extra.raw().to_owned());
+        }
+        Ok(())
+    }
+
+    /// Which call a part may continue: by its place and its id, by one of them, or the only one that is open. None if it
+    /// certainly begins one.
+    fn find(&self, delta: &CallDelta<'_>, positioned: Option<usize>, known: usize) -> Result<Option<usize>, Fault> {
+        let (answer, key, has_name) = (&self.answer, &delta.key, !delta.name.is_empty());
+        let (has_place, has_id) = (!key.place.is_empty(), !key.call.is_empty());
+        let is_there = |it: &Draft| it.key.place == key.place;
+        let is_it =
+            |it: &Draft| has_id && it.call.id == key.call && (!has_place || it.key.place.is_empty() || is_there(it));
+        if let Some(found) = answer.last(is_it) {
+            return Ok(Some(found));
+        }
+        let found = match (has_place, has_name && has_id) {
+            (true, true) => answer.last(is_there),
+            (true, false) => answer.continued(is_there)?,
+            (false, true) => None,
+            (false, false) if has_name && answer.calls.len() > known => None,
+            (false, false) => positioned.map_or_else(|| answer.continued(|_| true), |at| Ok(Some(at)))?,
         };
-        let call = &self.calls[found?].call;
-        let differs = |new: &str, old: &str| !new.is_empty() && !old.is_empty() && new != old;
-        let begins_again = part.trim_start().starts_with('{') && call.is_closed();
-        let is_new = !name.is_empty() && (differs(id, &call.id) || differs(name, &call.name) || begins_again);
-        found.filter(|_| !is_new)
+        // Of one list, two parts with names are two calls.
+        Ok(found.filter(|at| *at < known || !has_name))
     }
 }
 
@@ -172,27 +184,33 @@ impl Fold for ChatFold {
             self.over = true;
             return Ok(());
         }
-        let chunk: Chunk<'_> = match serde_json::from_str(&frame.data) {
+        let chunk = match Json::parse(&frame.data).and_then(Json::object) {
             Ok(chunk) => chunk,
             Err(_) if frame.event == "error" => return Err(Fault::Failed(error(&frame.data))),
-            Err(error) => return Err(Fault::of_json(&error)),
+            Err(fault) => return Err(fault),
         };
-        if chunk.error.is_some_and(|it| it.get() != "null") || chunk.object.as_deref() == Some("error") {
+        if chunk.get("error").is_some() || chunk.word("object") == "error" {
             return Err(Fault::Failed(error(&frame.data)));
         }
         if frame.event == "error" {
             return Err(Fault::Failed(error(&format!("{{\"error\":{}}}", frame.data))));
         }
-        if let Some(usage) = chunk.usage {
+        if let Some(usage) = chunk.object("usage") {
             self.tokens = Tokens {
-                input: usage.prompt_tokens.unwrap_or(self.tokens.input),
-                output: usage.completion_tokens.unwrap_or(self.tokens.output),
+                input: usage.count("prompt_tokens").unwrap_or(self.tokens.input),
+                output: usage.count("completion_tokens").unwrap_or(self.tokens.output),
             };
         }
-        for choice in chunk.choices.into_iter().flatten().filter(|it| it.index.unwrap_or(0) == 0) {
+        for choice in chunk.list("choices")? {
+            let choice = choice.object()?;
+            if !matches!(choice.place("index").as_str(), "" | "0") {
+                continue;
+            }
             self.has_choice = true;
-            choice.delta.map_or(Ok(()), |delta| self.delta(delta, text))?;
-            self.finish_reason = choice.finish_reason.or(self.finish_reason.take());
+            if let Some(delta) = choice.get("delta") {
+                self.delta(&delta.object()?, text)?;
+            }
+            self.finish_reason = choice.get("finish_reason").and_then(Json::word).or(self.finish_reason.take());
         }
         Ok(())
     }
@@ -201,7 +219,7 @@ impl Fold for ChatFold {
         self.over
     }
 
-    fn finish(self: Box<Self>) -> Result<Reply, Fault> {
+    fn finish(mut self: Box<Self>, text: &mut dyn FnMut(&str)) -> Result<Reply, Fault> {
         if !self.over || matches!(self.finish_reason.as_deref(), Some("abort" | "error")) {
             return Err(Fault::CutOff);
         }
@@ -214,43 +232,35 @@ impl Fold for ChatFold {
             _ if self.refused => Stop::Refused,
             _ => Stop::Done,
         };
-        let (name, reasoning_content, reasoning) = (self.name, raw(&self.reasoning_content), raw(&self.reasoning));
-        let pack = |(at, mut it): (usize, Indexed)| {
+        let (reasoning_content, reasoning) = (raw(self.reasoning_content), raw(self.reasoning));
+        for (at, draft) in self.answer.calls.iter_mut().enumerate() {
             let kept = Kept {
                 reasoning_content: reasoning_content.as_deref().filter(|_| at == 0),
                 reasoning: reasoning.as_deref().filter(|_| at == 0),
-                extra_content: it.extra_content.as_deref(),
+                extra_content: self.extra_content.get(&at).map(|it| &**it),
             };
             if !kept.is_empty() {
-                it.call.opaque = opaque::pack(&name, &kept);
+                draft.call.opaque = opaque::pack(&self.name, &kept);
             }
-            it.call
-        };
-        let calls = self.calls.into_iter().enumerate().map(pack).collect();
-        Ok(Reply { text: self.text, calls: calls::finished(calls, stop), tokens: self.tokens, stop })
+        }
+        self.answer.finish(stop, self.tokens, text)
     }
 }
 
 /// Text, or the text among the parts in which some servers send it.
-fn content(json: Option<&RawValue>) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Part {
-        r#type: Option<String>,
-        text: Option<String>,
+fn content(json: Option<Json<'_>>) -> Result<Vec<Piece>, Fault> {
+    let Some(json) = json else { return Ok(Vec::new()) };
+    if json.is_text() {
+        return Ok(vec![json.text()?]);
     }
-    let json = json?;
-    if json.get().starts_with('[') {
-        let parts: Vec<Part> = serde_json::from_str(json.get()).ok()?;
-        return Some(
-            parts.into_iter().filter(|it| it.r#type.as_deref() == Some("text")).filter_map(|it| it.text).collect(),
-        );
-    }
-    string(Some(json))
+    let parts = json.list()?.into_iter().map(Json::object).collect::<Result<Vec<_>, _>>()?;
+    parts.iter().filter(|it| it.word("type") == "text").map(|it| it.text("text")).collect()
 }
 
 /// Text as JSON. None if it is empty.
-fn raw(text: &str) -> Option<Box<RawValue>> {
-    let json = (!text.is_empty()).then(|| serde_json::value::to_raw_value(text))?;
+fn raw(text: Joined) -> Option<Box<RawValue>> {
+    let text = text.into_text();
+    let json = (!text.is_empty()).then(|| serde_json::value::to_raw_value(&text))?;
     json.ok()
 }
 

@@ -11,7 +11,7 @@ use crate::provider::wire::{Fault, Wire};
 pub(in crate::provider) type Read = (String, Result<Reply, ReadError>);
 
 /// Reads a stream that arrives in chunks of these sizes, the last of which repeats.
-fn read_in(wire: &dyn Wire, stream: &[u8], sizes: &[usize]) -> Read {
+pub(in crate::provider) fn read_in(wire: &dyn Wire, stream: &[u8], sizes: &[usize]) -> Read {
     let (mut reader, mut seen, mut rest, mut sizes) = (Reader::new(wire.fold()), String::new(), stream, sizes.iter());
     let mut size = stream.len().max(1);
     while !rest.is_empty() {
