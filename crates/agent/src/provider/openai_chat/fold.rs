@@ -94,7 +94,7 @@ impl<'a> CallDelta<'a> {
         match (call.is_closed(), call.is_given()) {
             (true, _) => Ok(is_other || self.begins),
             (false, true) => Ok(is_other),
-            _ if has_other_name || (has_other_id && self.begins) => Err(Unclear),
+            _ if is_other => Err(Unclear),
             _ => Ok(false),
         }
     }
