@@ -12,6 +12,7 @@ use openskill_proto::v1::{Skill, SkillStatus};
 use serde_json::{Map, Value, json};
 
 use super::documents::{Derived, Document};
+use crate::arguments::Definition;
 use crate::catalog::snapshot::Snapshot;
 use crate::gateway::Shard;
 use crate::serve::layers::request_context;
@@ -31,7 +32,7 @@ pub(super) async fn document(State(shard): State<Shard>, request: Request) -> Re
     let principal = request_context(request.extensions()).principal;
     let snapshot = shard.gateway.catalog.snapshot_for(&principal);
     let make = |snapshot: &Snapshot| {
-        let text = build(snapshot.values().map(|entry| &entry.skill), with_agent).to_string();
+        let text = build(snapshot.values().map(|entry| (&entry.skill, &*entry.definition)), with_agent).to_string();
         Document::new(text.into(), HeaderValue::from_static("application/json"))
     };
     // One that is made for some principal is no other's.
@@ -39,15 +40,15 @@ pub(super) async fn document(State(shard): State<Shard>, request: Request) -> Re
     document.answer(request.headers())
 }
 
-fn build<'a>(skills: impl Iterator<Item = &'a Skill>, with_agent: bool) -> Value {
+fn build<'a>(skills: impl Iterator<Item = (&'a Skill, &'a Definition)>, with_agent: bool) -> Value {
     let (mut paths, mut schemas) = (reads::paths(), components::schemas());
     paths.extend(calls::of_any_skill());
     if with_agent {
         paths.extend(agent::paths());
         schemas.extend(agent::schemas());
     }
-    for skill in skills.filter(|skill| skill.status() == SkillStatus::Available) {
-        paths.extend(calls::of(skill));
+    for (skill, definition) in skills.filter(|(skill, _)| skill.status() == SkillStatus::Available) {
+        paths.extend(calls::of(skill, definition));
         schemas.extend(calls::schemas_of(skill));
     }
     json!({
@@ -82,18 +83,25 @@ fn tags(with_agent: bool) -> Vec<Map<String, Value>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arguments::Rules;
 
     fn skill() -> Skill {
         let mut skill = Skill {
             id: "tree".to_owned(),
             input_schema_json:
-                r##"{"$id": "urn:tree", "type": "object", "properties": {"root": {"$ref": "#/$defs/node"}},
+                r##"{"$id": "urn:tree", "type": "object", "required": ["root"], "properties": {"root": {"$ref": "#/$defs/node"}},
                 "$defs": {"node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}}}"##
                     .to_owned(),
             ..Skill::default()
         };
         skill.set_status(SkillStatus::Available);
         skill
+    }
+
+    fn document(with_agent: bool) -> Value {
+        let skill = skill();
+        let definition = Definition::compile(&skill.input_schema_json, Rules::default(), &[]).unwrap();
+        build([(&skill, &definition)].into_iter(), with_agent)
     }
 
     /// Every reference in a value.
@@ -111,7 +119,7 @@ mod tests {
     #[test]
     fn every_reference_leads_to_something_in_the_document() {
         for with_agent in [false, true] {
-            let document = build([skill()].iter(), with_agent);
+            let document = document(with_agent);
             let mut found = Vec::new();
             references(&document, &mut found);
             assert!(found.contains(&"#/components/schemas/tree.input/$defs/node"), "{found:?}");
@@ -124,7 +132,7 @@ mod tests {
 
     #[test]
     fn operations_have_ids_of_their_own_and_every_answer_has_a_description() {
-        let document = build([skill()].iter(), true);
+        let document = document(true);
         let mut ids = std::collections::BTreeSet::new();
         for (path, item) in document["paths"].as_object().unwrap() {
             for (method, operation) in item.as_object().unwrap() {
@@ -142,23 +150,73 @@ mod tests {
         }
     }
 
+    /// Whether a body may be sent to an operation.
+    fn takes(document: &Value, path: &str, body: &Value) -> bool {
+        let schema = &document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"];
+        let schema = json!({ "allOf": [schema], "components": document["components"] });
+        jsonschema::options().build(&schema).unwrap().is_valid(body)
+    }
+
     #[test]
-    fn a_call_takes_input_or_a_models_call_and_answers_in_either_envelope() {
-        let document = build([skill()].iter(), false);
-        let call = &document["paths"]["/skills/tree:invoke"]["post"];
-        let body = &call["requestBody"]["content"]["application/json"]["schema"];
-        let validator = jsonschema::options().build(&json!({
-            "$ref": "#/it", "it": body, "components": document["components"]
-        }));
-        let validator = validator.unwrap();
+    fn a_call_takes_input_or_a_models_call_and_neither_where_nothing_is_required() {
+        let mut document = document(false);
         for (body, expected) in [
             (json!({"input": {"root": {"next": {}}}}), true),
             (json!({"call": "<tree>{}</tree>", "envelope": "status"}), true),
-            (json!({"input": {}, "call": "x"}), false),
+            (json!({"call": {"name": "tree"}, "timeout_ms": 15000.0}), true),
+            (json!({"input": {"root": {}}, "call": "x"}), false),
             (json!({"input": {"root": 1}}), false),
+            (json!({"input": {}}), false),
             (json!({"inputs": {}}), false),
+            (json!({}), false),
         ] {
-            assert_eq!(validator.is_valid(&body), expected, "{body}");
+            assert_eq!(takes(&document, "/skills/tree:invoke", &body), expected, "{body}");
+            assert_eq!(takes(&document, "/skills/tree:prepare", &body), expected, "{body}");
         }
+        let free = Definition::without_schema(Rules::default());
+        document = build([(&skill(), &free)].into_iter(), false);
+        assert!(takes(&document, "/skills/tree:invoke", &json!({})));
+    }
+
+    #[test]
+    fn only_a_message_begins_a_conversation() {
+        let document = document(true);
+        for (body, expected) in [
+            (json!({"message": "hi"}), true),
+            (json!({"conversation_id": "", "message": {"text": "hi", "limits": {"max_tokens": 5}}}), true),
+            (json!({"conversation_id": "c", "cancel": {}}), true),
+            (json!({"conversation_id": "c", "decision": {"request_id": "r", "decision": "deny"}}), true),
+            (json!({"cancel": {}}), false),
+            (json!({"answers": {"request_id": "r"}}), false),
+            (json!({"decision": {"request_id": "r", "decision": "deny"}}), false),
+            (json!({"conversation_id": "c", "message": "hi", "cancel": {}}), false),
+            (json!({}), false),
+        ] {
+            assert_eq!(takes(&document, "/agent/chat", &body), expected, "{body}");
+        }
+    }
+
+    /// What stops generators of clients, or makes them leave out an answer: parts that are put together, types that are null
+    /// alone or several, and media types with patterns alone.
+    fn hard_parts(value: &Value, path: &str, found: &mut Vec<String>) {
+        if let Value::Object(fields) = value {
+            let types = fields.get("type");
+            let several =
+                types.and_then(Value::as_array).is_some_and(|it| it.iter().filter(|it| *it != "null").count() > 1);
+            let is_null_property =
+                path.contains("/properties/") && !path.contains("/oneOf/") && types == Some(&json!("null"));
+            let is_hard = fields.contains_key("allOf") || several || is_null_property;
+            found.extend(is_hard.then(|| path.to_owned()));
+            fields.iter().for_each(|(name, it)| hard_parts(it, &format!("{path}/{name}"), found));
+        } else if let Value::Array(items) = value {
+            items.iter().for_each(|it| hard_parts(it, &format!("{path}/"), found));
+        }
+    }
+
+    #[test]
+    fn the_document_has_only_what_generators_of_clients_can_read() {
+        let mut found = Vec::new();
+        hard_parts(&document(true), "", &mut found);
+        assert!(found.is_empty(), "{found:?}");
     }
 }

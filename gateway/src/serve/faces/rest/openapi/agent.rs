@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::components::{record, reference};
+use super::components::{either, one_of, record, reference};
 use super::responses::{json_of, text_of, with};
 
 /// The paths, where an agent is served.
@@ -49,7 +49,7 @@ pub(super) fn schemas() -> Map<String, Value> {
         &["text"],
     );
     let answer = object(
-        json!({ "id": { "type": "string" }, "answer": { "type": ["string", "number", "boolean"] } }),
+        json!({ "id": { "type": "string" }, "answer": { "oneOf": one_of(&["string", "number", "boolean"]) } }),
         &["id", "answer"],
     );
     let answers = json!({
@@ -63,25 +63,34 @@ pub(super) fn schemas() -> Map<String, Value> {
         "arguments": { "type": "object", "description": "edit: the arguments to call with." },
         "reason": { "type": "string", "description": "deny: why. The model reads it." },
     });
-    let one_of = ["message", "answers", "decision", "cancel"].map(|name| json!({ "required": [name] }));
-    let request = json!({
-        "type": "object",
-        "properties": {
-            "conversation_id": { "type": "string", "description": "Empty or absent: a message begins a conversation." },
-            "message": { "oneOf": [{ "type": "string" }, message] },
-            "answers": object(answers, &["request_id"]),
-            "decision": object(decision, &["request_id", "decision"]),
-            "cancel": { "type": "object", "description": "Ends the turn." },
-        },
-        "oneOf": one_of,
-        "additionalProperties": false,
-    });
+    let id = json!({ "type": "string", "minLength": 1 });
+    let input =
+        |name: &str, schema: Value| object(json!({ "conversation_id": id, name: schema }), &["conversation_id", name]);
+    let messages = json!({ "oneOf": [{ "type": "string" }, reference("schemas", "UserMessage")] });
+    let new_or_not = json!({ "type": "string", "description": "Empty or absent: the message begins a conversation." });
+    let schemas = [
+        ("UserMessage", message),
+        ("ChatRequest", either(&INPUTS)),
+        (INPUTS[0], object(json!({ "conversation_id": new_or_not, "message": messages }), &["message"])),
+        (INPUTS[1], input("answers", object(answers, &["request_id"]))),
+        (INPUTS[2], input("decision", object(decision, &["request_id", "decision"]))),
+        (INPUTS[3], input("cancel", json!({ "type": "object", "description": "Ends the turn." }))),
+        ("ChatExchange", exchange()),
+        ("Conversation", conversation()),
+    ];
+    schemas.map(|(name, schema)| (name.to_owned(), schema)).into_iter().collect()
+}
+
+/// What a client sends to the agent: one of these.
+const INPUTS: [&str; 4] = ["ChatMessage", "ChatAnswers", "ChatDecision", "ChatCancel"];
+
+fn exchange() -> Value {
     let event = json!({
         "type": "object",
         "required": ["event", "data"],
         "properties": { "event": { "enum": EVENTS }, "data": { "type": "object" } },
     });
-    let exchange = json!({
+    json!({
         "type": "object",
         "required": ["conversation_id", "events", "left_out", "done"],
         "properties": {
@@ -99,8 +108,11 @@ pub(super) fn schemas() -> Map<String, Value> {
                 },
             },
         },
-    });
-    let conversation = json!({
+    })
+}
+
+fn conversation() -> Value {
+    json!({
         "type": "object",
         "properties": {
             "id": { "type": "string" },
@@ -110,11 +122,7 @@ pub(super) fn schemas() -> Map<String, Value> {
             "last_number": { "type": "integer", "minimum": 0 },
             "state": { "enum": ["unspecified", "idle", "running", "waiting"] },
         },
-    });
-    [("ChatRequest", request), ("ChatExchange", exchange), ("Conversation", conversation)]
-        .map(|(name, schema)| (name.to_owned(), schema))
-        .into_iter()
-        .collect()
+    })
 }
 
 const EVENTS: [&str; 14] = [

@@ -3,9 +3,10 @@
 use openskill_proto::v1::Skill;
 use serde_json::{Map, Value, json};
 
-use super::components::{id, record, reference};
+use super::components::{either, id, one_of, reference, success};
 use super::references::moved;
 use super::responses::{json_of, text_of, with};
+use crate::arguments::{Definition, Policy};
 
 /// What a path does with a call.
 #[derive(Clone, Copy)]
@@ -18,7 +19,8 @@ enum Verb {
 const VERBS: [(&str, Verb); 3] = [("invoke", Verb::Invoke), ("stream", Verb::Stream), ("prepare", Verb::Prepare)];
 
 /// The paths of a skill.
-pub(super) fn of(skill: &Skill) -> Map<String, Value> {
+pub(super) fn of(skill: &Skill, definition: &Definition) -> Map<String, Value> {
+    let may_be_absent = definition.prepare("{}", Policy::Strict).is_ok();
     let paths = VERBS.map(|(name, verb)| {
         let summary = match verb {
             Verb::Invoke => skill.id.clone(),
@@ -30,7 +32,7 @@ pub(super) fn of(skill: &Skill) -> Map<String, Value> {
             .map(|(number, text)| (format!("example-{number}"), json!({ "value": { "input": parse(text) } })))
             .collect();
         let input = reference("schemas", &format!("{}.input", skill.id));
-        let mut content = json!({ "schema": body(Some(&input)) });
+        let mut content = json!({ "schema": body_of(&input, may_be_absent) });
         if !examples.is_empty() {
             content["examples"] = examples.into();
         }
@@ -41,7 +43,7 @@ pub(super) fn of(skill: &Skill) -> Map<String, Value> {
             "description": skill.description,
             "parameters": headers(verb),
             "requestBody": { "required": true, "content": { "application/json": content } },
-            "responses": answers(verb, &reference("schemas", &format!("{}.output", skill.id))),
+            "responses": answers(verb, &envelopes(&skill.id)),
         });
         (format!("/skills/{}:{name}", skill.id), json!({ "post": operation }))
     });
@@ -49,14 +51,22 @@ pub(super) fn of(skill: &Skill) -> Map<String, Value> {
 }
 
 /// The schemas that those paths refer to.
-pub(super) fn schemas_of(skill: &Skill) -> [(String, Value); 2] {
+pub(super) fn schemas_of(skill: &Skill) -> [(String, Value); 4] {
     let input = parse(&skill.input_schema_json);
     let input = if input == json!({}) { json!({ "type": "object" }) } else { input };
-    [("input", input), ("output", parse(&skill.output_schema_json))].map(|(which, schema)| {
+    let [input, output] = [("input", input), ("output", parse(&skill.output_schema_json))].map(|(which, schema)| {
         let name = format!("{}.{which}", skill.id);
         let schema = moved(schema, &format!("#/components/schemas/{name}"));
         (name, schema)
-    })
+    });
+    let [result, status] = envelopes(&skill.id);
+    let [in_result, in_status] = success(&reference("schemas", &output.0));
+    [input, output, (result, in_result), (status, in_status)]
+}
+
+/// The names of a skill's answers in both envelopes.
+fn envelopes(skill_id: &str) -> [String; 2] {
+    ["result", "status"].map(|which| format!("{skill_id}.{which}"))
 }
 
 /// The paths of raw calls.
@@ -72,8 +82,8 @@ pub(super) fn of_any_skill() -> Map<String, Value> {
             "operationId": format!("{name}_raw"),
             "summary": summary,
             "parameters": headers(verb),
-            "requestBody": { "required": true, "content": { "application/json": { "schema": body(None) } } },
-            "responses": answers(verb, &json!({})),
+            "requestBody": { "required": true, "content": { "application/json": { "schema": raw_body() } } },
+            "responses": answers(verb, &["SkillResult", "StatusResult"].map(str::to_owned)),
         });
         (format!("/skills:{name}"), json!({ "post": operation }))
     });
@@ -93,54 +103,59 @@ fn headers(verb: Verb) -> Value {
     .into()
 }
 
-/// What a call sends. `input`: of its skill; none if the call names the skill.
-fn body(input: Option<&Value>) -> Value {
-    let call = json!({
-        "description": "A model's call as it wrote it: text, or a tool-call object. It names its skill unless the path does.",
-        "type": ["string", "object"],
-    });
-    let mut properties = json!({
-        "call": call,
-        "call_id": id(),
-        "session_id": id(),
-        "idempotency_key": {
-            "type": "string",
-            "maxLength": 128,
-            "pattern": "^[ -~]*$",
-            "description": "A second call with the same key and arguments gets the first one's result.",
-        },
-        "argument_policy": { "enum": ["repair", "strict"], "default": "repair" },
-        "timeout_ms": { "type": "integer", "minimum": 0, "maximum": 3_600_000, "description": "0 means unset." },
-        "envelope": { "enum": ["normalized", "status"], "default": "normalized" },
-        "interactive": { "type": "boolean", "default": false, "description": "You answer questions (:stream only)." },
-    });
-    let mut schema = json!({ "type": "object", "additionalProperties": false });
-    match input {
-        Some(input) => {
-            properties["input"] = input.clone();
-            schema["not"] = json!({ "required": ["input", "call"], "description": "Give input or call, not both." });
-        }
-        None => schema["required"] = json!(["call"]),
+/// What a call of a skill sends: `input`, which may be absent if the skill takes `{}`, or a model's call.
+fn body_of(input: &Value, may_be_absent: bool) -> Value {
+    let mut schema = body();
+    schema["properties"]["input"] = input.clone();
+    schema["description"] = json!("Give input or call, not both.");
+    // Not oneOf: generators read that as types of their own.
+    schema["if"] = json!({ "required": ["call"] });
+    schema["then"] = json!({ "not": { "required": ["input"] } });
+    if !may_be_absent {
+        schema["else"] = json!({ "required": ["input"] });
     }
-    schema["properties"] = properties;
     schema
 }
 
-/// `data`: what the skill returns.
-fn answers(verb: Verb, data: &Value) -> Value {
+/// What a call sends that names its skill.
+fn raw_body() -> Value {
+    let mut schema = body();
+    schema["required"] = json!(["call"]);
+    schema
+}
+
+fn body() -> Value {
+    let call = json!({
+        "description": "A model's call as it wrote it: text, or a tool-call object. It names its skill unless the path does.",
+        "oneOf": one_of(&["string", "object"]),
+    });
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "properties": {
+            "call": call,
+            "call_id": id(),
+            "session_id": id(),
+            "idempotency_key": {
+                "type": "string",
+                "maxLength": 128,
+                "pattern": "^[ -~]*$",
+                "description": "A second call with the same key and arguments gets the first one's result.",
+            },
+            "argument_policy": { "enum": ["repair", "strict"], "default": "repair" },
+            "timeout_ms": { "type": "integer", "minimum": 0, "maximum": 3_600_000, "description": "0 means unset." },
+            "envelope": { "enum": ["normalized", "status"], "default": "normalized" },
+            "interactive": { "type": "boolean", "default": false, "description": "You answer questions (:stream only)." },
+        },
+    })
+}
+
+/// `envelopes`: the names of what a call returns that succeeded.
+fn answers(verb: Verb, envelopes: &[String; 2]) -> Value {
     const FAILURES: [u16; 12] = [400, 403, 404, 409, 413, 415, 429, 431, 500, 502, 503, 504];
     match verb {
         Verb::Invoke => {
-            let (succeeded, own) = (json!({ "const": true }), json!({ "error": { "type": "null" }, "data": data }));
-            let mut normalized = record(own, &[]);
-            normalized["properties"]["success"] = succeeded;
-            let schema = json!({ "oneOf": [
-                { "allOf": [reference("schemas", "SkillResult"), normalized] },
-                { "allOf": [
-                    reference("schemas", "StatusResult"),
-                    { "properties": { "status": { "enum": ["success", "partial"] }, "data": data } },
-                ] },
-            ] });
+            let schema = either(envelopes);
             with(&json!({ "200": json_of("The skill's answer, in the envelope of the request.", &schema) }), &FAILURES)
         }
         Verb::Stream => {
@@ -152,7 +167,7 @@ fn answers(verb: Verb, data: &Value) -> Value {
             let prepared = reference("schemas", "PreparedCall");
             let mut answers = with(&json!({}), &[413, 415, 431]);
             answers["200"] = json_of("The arguments after repairs. Nothing ran.", &prepared);
-            let refused = json!({ "oneOf": [prepared, reference("schemas", "Failure")] });
+            let refused = either(&["PreparedCall", "FailedResult", "FailedStatus"]);
             for (status, why) in [
                 ("400", "The arguments do not fit."),
                 ("404", "There is no such skill."),

@@ -17,11 +17,15 @@ pub(super) fn record(properties: Value, optional: &[&str]) -> Value {
 
 /// What answers hold.
 pub(super) fn schemas() -> Map<String, Value> {
+    let ([result, status], [failed_result, failed_status]) = (success(&json!({})), failure());
     [
-        ("SkillResult", result()),
-        ("StatusResult", status()),
-        ("Failure", failure()),
-        ("SkillError", error()),
+        ("SkillResult", result),
+        ("StatusResult", status),
+        ("FailedResult", failed_result),
+        ("FailedStatus", failed_status),
+        ("Failure", either(&["FailedResult", "FailedStatus"])),
+        ("SkillError", error(false)),
+        ("StatusError", error(true)),
         ("Meta", meta()),
         ("PreparedCall", prepared()),
         ("Repair", record(json!({ "path": text(), "kind": text(), "before": {}, "after": {} }), &["before", "after"])),
@@ -53,15 +57,41 @@ fn list_of(name: &str) -> Value {
     json!({ "type": "array", "items": reference("schemas", name) })
 }
 
-/// The normalized envelope.
-fn result() -> Value {
+/// Any of these components.
+pub(super) fn either(names: &[impl AsRef<str>]) -> Value {
+    let names = names.iter().map(|name| reference("schemas", name.as_ref()));
+    json!({ "oneOf": names.collect::<Vec<_>>() })
+}
+
+/// Schemas of these types. Generators of clients know no list of types, but null beside another.
+pub(super) fn one_of(types: &[&str]) -> Vec<Value> {
+    types.iter().map(|it| json!({ "type": it })).collect()
+}
+
+/// Always null. Generators of clients know no type that is null alone.
+fn nothing() -> Value {
+    json!({ "const": null })
+}
+
+/// The answer to a call that succeeded with `data`, in the normalized envelope and in `status`.
+pub(super) fn success(data: &Value) -> [Value; 2] {
+    [normalized(true, data, &nothing()), status(&json!({ "enum": ["success", "partial"] }), data, None)]
+}
+
+/// The same of a call that failed.
+fn failure() -> [Value; 2] {
+    let errors = ["SkillError", "StatusError"].map(|name| reference("schemas", name));
+    [normalized(false, &nothing(), &errors[0]), status(&json!({ "const": "error" }), &nothing(), Some(&errors[1]))]
+}
+
+fn normalized(success: bool, data: &Value, error: &Value) -> Value {
     record(
         json!({
-            "success": flag(),
+            "success": { "const": success },
             "skill_id": text(),
             "trace_id": text(),
-            "data": { "description": "Null if success is false." },
-            "error": nullable(&reference("schemas", "SkillError")),
+            "data": data,
+            "error": error,
             "meta": reference("schemas", "Meta"),
             "text": { "type": "string", "description": "One line for a model." },
             "artifacts": list_of("Artifact"),
@@ -70,32 +100,19 @@ fn result() -> Value {
     )
 }
 
-/// The envelope `status`.
-fn status() -> Value {
-    let typed = json!({ "required": ["type"], "properties": { "type": grade() } });
-    record(
-        json!({
-            "status": { "enum": ["success", "partial", "error"] },
-            "data": { "description": "Null if status is error." },
-            "text": { "type": "string", "description": "One line for a model." },
-            "stats": record(json!({ "time_ms": { "type": "number", "minimum": 0 } }), &[]),
-            "context": record(json!({ "cwd": text(), "params_input": { "description": "The arguments." } }), &[]),
-            "artifacts": list_of("Artifact"),
-            "error": { "allOf": [reference("schemas", "SkillError"), typed] },
-        }),
-        &["artifacts", "error"],
-    )
-}
-
-/// A failed result in either envelope.
-fn failure() -> Value {
-    let (failed, nothing) = (json!({ "const": false }), json!({ "type": "null" }));
-    let failed = json!({ "properties": { "success": failed, "data": nothing, "error": { "type": "object" } } });
-    let error = json!({ "required": ["error"], "properties": { "status": { "const": "error" } } });
-    json!({ "oneOf": [
-        { "allOf": [reference("schemas", "SkillResult"), failed] },
-        { "allOf": [reference("schemas", "StatusResult"), error] },
-    ] })
+fn status(status: &Value, data: &Value, error: Option<&Value>) -> Value {
+    let mut properties = json!({
+        "status": status,
+        "data": data,
+        "text": { "type": "string", "description": "One line for a model." },
+        "stats": record(json!({ "time_ms": { "type": "number", "minimum": 0 } }), &[]),
+        "context": record(json!({ "cwd": text(), "params_input": { "description": "The arguments." } }), &[]),
+        "artifacts": list_of("Artifact"),
+    });
+    if let Some(error) = error {
+        properties["error"] = error.clone();
+    }
+    record(properties, &["artifacts"])
 }
 
 fn prepared() -> Value {
@@ -132,21 +149,23 @@ fn grade() -> Value {
     json!({ "enum": ["param_error", "parse_error", "network_error", "execution_error"] })
 }
 
-fn error() -> Value {
+/// `with_type`: as the envelope `status` has it.
+fn error(with_type: bool) -> Value {
     let codes: Vec<_> = TABLE.iter().map(|row| row.code.as_str_name()).collect();
-    record(
-        json!({
-            "code": { "enum": codes },
-            "message": { "type": "string" },
-            "details": { "description": "More about the error, by its code." },
-            "grade": grade(),
-            "blame": { "enum": ["caller", "skill", "worker", "gateway"] },
-            "retryable": { "type": "boolean", "description": "The same call may succeed later, and a retry is safe." },
-            "retry_after_ms": { "type": "integer", "minimum": 1 },
-            "may_have_run": { "type": "boolean", "description": "Whether the skill may have had an effect." },
-        }),
-        &["details", "retry_after_ms"],
-    )
+    let mut properties = json!({
+        "code": { "enum": codes },
+        "message": { "type": "string" },
+        "details": { "description": "More about the error, by its code." },
+        "grade": grade(),
+        "blame": { "enum": ["caller", "skill", "worker", "gateway"] },
+        "retryable": { "type": "boolean", "description": "The same call may succeed later, and a retry is safe." },
+        "retry_after_ms": { "type": "integer", "minimum": 1 },
+        "may_have_run": { "type": "boolean", "description": "Whether the skill may have had an effect." },
+    });
+    if with_type {
+        properties["type"] = grade();
+    }
+    record(properties, &["details", "retry_after_ms"])
 }
 
 fn meta() -> Value {

@@ -99,7 +99,9 @@ fn catalog() -> Paths {
 fn artifacts() -> Paths {
     let handle = in_path("handle", text(), "The handle in a result's artifacts, percent-encoded or as it is.");
     let range = json!({ "name": "Range", "in": "header", "schema": text(), "description": "One range of bytes.", "example": "bytes=0-1023" });
-    let bytes = |description: &str, headers: Value| json!({ "description": description, "headers": headers, "content": { "*/*": { "schema": {} } } });
+    // Any type; the first one is for generators of clients, which know no patterns.
+    let content = json!({ "application/octet-stream": { "schema": { "type": "string", "format": "binary" } }, "*/*": { "schema": {} } });
+    let bytes = |description: &str, headers: Value| json!({ "description": description, "headers": headers, "content": content });
     let own = json!({
         "200": bytes("The content.", json!({})),
         "206": bytes("The range.", json!({ "Content-Range": reference("headers", "ContentRange") })),
