@@ -186,7 +186,7 @@ fn requests(
         let shard = Shard { gateway: in_memory::gateway(workers, recorder, tracer).await, number: 0 };
         stack(
             &shard.gateway,
-            Faces::public(&shard, &Health::new(false).await, None, true, true).unwrap(),
+            Faces::public(&shard, &Health::new(), None, true, true).unwrap(),
             true,
             &shard.gateway.limits,
         )

@@ -30,7 +30,7 @@ pub(crate) async fn run(
     let mut setup = setup;
     setup.config.tracer.clone_from(&gateway.config.tracer);
     let agent = Hosted::start(setup, skills).await.map_err(io::Error::other)?;
-    let health = Health::of_agent().await;
+    let health = Health::new();
     let is_loopback = listener.local_addr()?.ip().is_loopback();
     let shard = Shard { gateway: Arc::clone(&gateway), number: 0 };
     let service =
@@ -39,12 +39,12 @@ pub(crate) async fn run(
     let roster = Roster::new(gateway.config.max_connections, peers);
     let door = (listener, gateway.config.tls.clone());
     let mut serving = tokio::spawn(connections::serve(door, service, roster, gateway.tasks.clone(), draining.clone()));
-    health.set(true).await;
+    health.set(true);
     tokio::select! {
         () = shutdown.cancelled() => {}
         ended = &mut serving => return ended.map_err(io::Error::other)?,
     }
-    health.set(false).await;
+    health.set(false);
     gateway.leave().await;
     draining.cancel();
     agent.shutdown(limit).await;

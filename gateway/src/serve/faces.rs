@@ -79,7 +79,7 @@ impl Faces {
         let grpc = if with_admin { admin(&traces) } else { Routes::default() };
         let grpc = with_agent(grpc, agent);
         let services = reflection::public(with_admin, agent.is_some());
-        let grpc = reflection::add_to(health.add_to(grpc), &services)?;
+        let grpc = reflection::add_to(health.add_to(grpc, &services), &services)?;
         let others = protocol::only_grpc(grpc).merge(agent.map(rest_of).unwrap_or_default());
         let others = others.merge(mcp::routes(shard.clone()));
         let routes = rest::routes(others, shard.clone(), with_admin.then_some(traces));
@@ -93,7 +93,7 @@ impl Faces {
     pub(crate) fn admin(shard: &Shard, health: &Health) -> std::io::Result<Self> {
         let traces = Traces { shard: shard.clone(), for_operators: true, is_loopback: false };
         let services = reflection::admin();
-        let grpc = reflection::add_to(health.add_to(admin(&traces)), &services)?;
+        let grpc = reflection::add_to(health.add_to(admin(&traces), &services), &services)?;
         let routes = protocol::only_grpc(grpc).merge(rest::traces(traces));
         Ok(Self { skills: None, routes: rest::probes(routes, shard.clone()), limited: limited(shard, &services)? })
     }
@@ -103,8 +103,9 @@ impl Faces {
     /// # Errors
     /// The compiled descriptors can't be read.
     pub(crate) fn agent(shard: &Shard, health: &Health, agent: &Served) -> std::io::Result<Self> {
-        let grpc = health.add_to(with_agent(Routes::default(), Some(agent)));
-        let grpc = reflection::add_to(grpc, &reflection::agent())?;
+        let services = reflection::agent();
+        let grpc = health.add_to(with_agent(Routes::default(), Some(agent)), &services);
+        let grpc = reflection::add_to(grpc, &services)?;
         let routes = protocol::only_grpc(grpc).merge(rest_of(agent));
         let routes = rest::probes_of_agent(routes, shard.clone());
         Ok(Self { skills: None, routes, limited: None })

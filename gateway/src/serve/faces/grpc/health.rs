@@ -1,49 +1,38 @@
-//! `grpc.health.v1`: SERVING while the gateway is ready, for the server as a whole, for `SkillService`, and for
-//! `AgentService` if it is served.
+//! `grpc.health.v1`: SERVING while the gateway is ready, for the server as a whole and for each service that its listener serves.
 
 use std::sync::Arc;
 
-use openskill_agent::faces::grpc::SERVICE_NAME as AGENT;
-use openskill_proto::v1::skill_service_server::SERVICE_NAME as SKILLS;
+use futures_util::stream::{self, BoxStream, StreamExt as _};
+use tokio::sync::watch;
 use tonic::service::Routes;
-use tonic_health::ServingStatus;
-use tonic_health::pb::health_server::HealthServer;
-use tonic_health::server::{HealthReporter, HealthService};
+use tonic::{Request, Response, Status};
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_server::{self, HealthServer};
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 use crate::gateway::Gateway;
 
 /// The status that all shards report.
 #[derive(Clone)]
 pub(crate) struct Health {
-    reporter: HealthReporter,
-    services: &'static [&'static str],
+    is_serving: Arc<watch::Sender<bool>>,
 }
 
 impl Health {
-    pub(crate) async fn new(with_agent: bool) -> Self {
-        Self::of(if with_agent { &["", SKILLS, AGENT] } else { &["", SKILLS] }).await
+    pub(crate) fn new() -> Self {
+        Self { is_serving: Arc::new(watch::Sender::new(false)) }
     }
 
-    /// Of a listener that serves an agent alone.
-    pub(crate) async fn of_agent() -> Self {
-        Self::of(&["", AGENT]).await
-    }
-
-    async fn of(services: &'static [&'static str]) -> Self {
-        let health = Self { reporter: HealthReporter::new(), services };
-        health.set(false).await;
-        health
-    }
-
-    pub(crate) fn add_to(&self, routes: Routes) -> Routes {
-        routes.add_service(HealthServer::new(HealthService::from_health_reporter(self.reporter.clone())))
+    /// Adds the service of a listener that serves `services`.
+    pub(crate) fn add_to(&self, routes: Routes, services: &[&'static str]) -> Routes {
+        routes.add_service(HealthServer::new(HealthService { health: self.clone(), services: services.into() }))
     }
 
     /// Follows the gateway until it is told to shut down.
     pub(crate) async fn follow(self, gateway: Arc<Gateway>) {
         let (mut changes, mut drained) = (gateway.catalog.changes(), gateway.drained());
         loop {
-            self.set(gateway.is_ready()).await;
+            self.set(gateway.is_ready());
             tokio::select! {
                 changed = changes.changed() => {
                     if changed.is_err() {
@@ -51,15 +40,96 @@ impl Health {
                     }
                 }
                 _ = drained.changed() => {}
-                () = gateway.leaving.cancelled() => return self.set(false).await,
+                () = gateway.leaving.cancelled() => return self.set(false),
             }
         }
     }
 
-    pub(crate) async fn set(&self, serving: bool) {
-        let status = if serving { ServingStatus::Serving } else { ServingStatus::NotServing };
-        for service in self.services {
-            self.reporter.set_service_status(*service, status).await;
+    pub(crate) fn set(&self, is_serving: bool) {
+        self.is_serving.send_if_modified(|it| std::mem::replace(it, is_serving) != is_serving);
+    }
+}
+
+/// The service of one listener.
+struct HealthService {
+    health: Health,
+    services: Arc<[&'static str]>,
+}
+
+impl HealthService {
+    /// Whether a request is about the server as a whole, or a service of it.
+    fn knows(&self, request: &HealthCheckRequest) -> bool {
+        request.service.is_empty() || self.services.contains(&request.service.as_str())
+    }
+}
+
+#[tonic::async_trait]
+impl health_server::Health for HealthService {
+    type WatchStream = BoxStream<'static, Result<HealthCheckResponse, Status>>;
+
+    async fn check(&self, request: Request<HealthCheckRequest>) -> Result<Response<HealthCheckResponse>, Status> {
+        if !self.knows(request.get_ref()) {
+            return Err(Status::not_found("there is no such service: use reflection to list them"));
         }
+        Ok(Response::new(response(status(*self.health.is_serving.borrow()))))
+    }
+
+    /// The protocol has a status for services that are unknown: clients take an error for a server that cannot be watched.
+    async fn watch(&self, request: Request<HealthCheckRequest>) -> Result<Response<Self::WatchStream>, Status> {
+        if !self.knows(request.get_ref()) {
+            let unknown = stream::iter([Ok(response(ServingStatus::ServiceUnknown))]);
+            return Ok(Response::new(unknown.chain(stream::pending()).boxed()));
+        }
+        let begun = (self.health.is_serving.subscribe(), true);
+        let statuses = stream::unfold(begun, |(mut changes, is_first)| async move {
+            if !is_first {
+                changes.changed().await.ok()?;
+            }
+            let now = status(*changes.borrow_and_update());
+            Some((Ok(response(now)), (changes, false)))
+        });
+        Ok(Response::new(statuses.boxed()))
+    }
+}
+
+fn status(is_serving: bool) -> ServingStatus {
+    if is_serving { ServingStatus::Serving } else { ServingStatus::NotServing }
+}
+
+fn response(status: ServingStatus) -> HealthCheckResponse {
+    HealthCheckResponse { status: status.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+    use tonic_health::pb::health_server::Health as _;
+
+    use super::*;
+
+    fn about(service: &str) -> Request<HealthCheckRequest> {
+        Request::new(HealthCheckRequest { service: service.to_owned() })
+    }
+
+    #[tokio::test]
+    async fn every_listed_service_is_checked_and_an_unknown_one_is_watched_without_an_end() {
+        let health = Health::new();
+        let services = ["a.One", "grpc.health.v1.Health"];
+        let service = HealthService { health: health.clone(), services: services.as_slice().into() };
+        let mut known = service.watch(about("grpc.health.v1.Health")).await.unwrap().into_inner();
+        let mut unknown = service.watch(about("no.such.Service")).await.unwrap().into_inner();
+        let mut next = async || known.next().await.unwrap().unwrap().status();
+        assert_eq!(next().await, ServingStatus::NotServing);
+        health.set(true);
+        assert_eq!(next().await, ServingStatus::Serving);
+        health.set(true);
+        assert!(known.next().now_or_never().is_none(), "nothing changed");
+        assert_eq!(unknown.next().await.unwrap().unwrap().status(), ServingStatus::ServiceUnknown);
+        assert!(unknown.next().now_or_never().is_none(), "the stream stays open");
+        for name in services.into_iter().chain([""]) {
+            let checked = service.check(about(name)).await.unwrap().into_inner();
+            assert_eq!(checked.status(), ServingStatus::Serving, "{name}");
+        }
+        assert_eq!(service.check(about("no.such.Service")).await.unwrap_err().code(), tonic::Code::NotFound);
     }
 }

@@ -2,6 +2,7 @@
 //! versions of itself, and no others, by whatever name they are asked for.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use openskill_agent::faces::grpc::SERVICE_NAME as AGENT;
 use openskill_proto::DESCRIPTORS;
@@ -10,7 +11,10 @@ use prost::Message as _;
 use prost_types::{FileDescriptorProto, FileDescriptorSet};
 use tonic::service::Routes;
 use tonic_reflection::pb::{v1, v1alpha};
-use tonic_reflection::server::Builder;
+
+mod service;
+
+use service::{Index, Reflection};
 
 /// Served on every listener.
 const ALWAYS: [&str; 3] =
@@ -51,15 +55,10 @@ pub(crate) fn is_for(path: &str) -> bool {
 /// # Errors
 /// The compiled descriptors can't be read.
 pub(crate) fn add_to(routes: Routes, services: &[&'static str]) -> std::io::Result<Routes> {
-    let files = files(services)?;
-    let v1 = builder(&files, services).build_v1().map_err(std::io::Error::other)?;
-    let v1alpha = builder(&files, services).build_v1alpha().map_err(std::io::Error::other)?;
+    let reflection = Reflection { index: Arc::new(Index::new(&files(services)?.file, services)) };
+    let v1 = v1::server_reflection_server::ServerReflectionServer::new(reflection.clone());
+    let v1alpha = v1alpha::server_reflection_server::ServerReflectionServer::new(reflection);
     Ok(routes.add_service(v1).add_service(v1alpha))
-}
-
-fn builder(files: &FileDescriptorSet, services: &[&'static str]) -> Builder<'static> {
-    let builder = Builder::configure().register_file_descriptor_set(files.clone());
-    services.iter().fold(builder, |builder, service| builder.with_service_name(*service))
 }
 
 /// The files of `services` and those that they import. Other services are in none of them: what is not listed can't be found by
