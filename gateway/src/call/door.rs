@@ -3,7 +3,7 @@
 /// The operation that a client asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Door {
-    /// `openskill.v1.SkillService/Invoke`, `POST /skills/{id}:invoke`, or `POST /mcp`.
+    /// `openskill.v1.SkillService/Invoke`, `POST /skills/{id}:invoke`, or `POST /mcp/{view}`.
     pub(crate) name: &'static str,
     pub(crate) protocol: Protocol,
     /// The caller gets events.
@@ -37,6 +37,7 @@ impl Door {
                 door("openskill.v1.SkillService/InvokeMany", Protocol::Grpc, true)
             }
             "/mcp" => door("POST /mcp", Protocol::Mcp, false),
+            path if path.starts_with("/mcp/") => door("POST /mcp/{view}", Protocol::Mcp, false),
             "/skills:invoke" => door("POST /skills:invoke", Protocol::Rest, false),
             "/skills:stream" => door("POST /skills:stream", Protocol::Rest, true),
             path if path.ends_with(":invoke") => door("POST /skills/{id}:invoke", Protocol::Rest, false),
@@ -65,9 +66,24 @@ mod tests {
 
     #[test]
     fn what_a_caller_writes_into_a_path_is_in_no_name() {
-        for path in ["/skills/s3cret:invoke", "/skills/s3cret/x:stream", "/s3cret", "/skills/s3cret%3Ainvoke"] {
+        for path in [
+            "/skills/s3cret:invoke",
+            "/skills/s3cret/x:stream",
+            "/s3cret",
+            "/skills/s3cret%3Ainvoke",
+            "/mcp/s3cret",
+            "/mcp/s3cret:invoke",
+        ] {
             assert!(!Door::of(path).name.contains("s3cret"), "{path}");
         }
         assert_eq!(Door::of("/skills/echo:invoke").route(), "/skills/{id}:invoke");
+    }
+
+    #[test]
+    fn calls_of_mcp_are_the_same_at_every_view() {
+        for (path, route) in [("/mcp", "/mcp"), ("/mcp/files", "/mcp/{view}"), ("/mcp/a:invoke", "/mcp/{view}")] {
+            let door = Door::of(path);
+            assert_eq!((door.protocol, door.streams, door.route()), (Protocol::Mcp, false, route), "{path}");
+        }
     }
 }

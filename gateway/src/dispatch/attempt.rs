@@ -146,7 +146,8 @@ impl<'a> Tracker<'a> {
     fn begin(context: &'a CallContext, candidate: &'a Candidate, number: u32) -> Self {
         let (worker, begun): (&Worker, _) = (&candidate.worker, Instant::now());
         let epoch = worker.record.begin(begun);
-        context.record.note(|| CallEvent::AttemptBegan { number, worker: Arc::clone(&worker.address) });
+        let streams = context.events.is_some();
+        context.record.note(|| CallEvent::AttemptBegan { number, worker: Arc::clone(&worker.address), streams });
         Self { context, candidate, number, in_flight: worker.begin(), begun, epoch, is_finished: false }
     }
 

@@ -31,6 +31,8 @@ pub(crate) enum CallEvent {
         number: u32,
         /// The worker's endpoint.
         worker: Arc<str>,
+        /// Whether the worker sends events.
+        streams: bool,
     },
     /// An attempt ended.
     AttemptEnded(AttemptSummary),

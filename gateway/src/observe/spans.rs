@@ -3,7 +3,7 @@
 //! ```text
 //! 0  server    openskill.v1.SkillService/Invoke, or POST /skills/{id}:invoke
 //! 1  internal  execute_tool {skill}, if there is such a skill
-//! 2… client    openskill.v1.WorkerService/Execute, one for each attempt
+//! 2… client    openskill.v1.WorkerService/Execute or ExecuteStream, one for each attempt
 //! ```
 //!
 //! They hold codes, ids and names of ours. They hold no arguments, no results and no messages.
@@ -54,8 +54,9 @@ pub(super) fn add(spans: &CallSpans, ended: &Ended<'_>) {
     }
     spans.add(tool(ended));
     for (begun, event) in &ended.kept.events {
-        if let CallEvent::AttemptBegan { number, worker } = event {
-            spans.add(attempt(ended, *begun, *number, worker));
+        if let CallEvent::AttemptBegan { number, worker, streams } = event {
+            let method = if *streams { EXECUTE_STREAM } else { EXECUTE };
+            spans.add(attempt(ended, *begun, *number, (worker, method)));
         }
     }
 }
@@ -141,12 +142,11 @@ fn tool(ended: &Ended<'_>) -> Span {
     }
 }
 
-fn attempt(call: &Ended<'_>, begun: Instant, number: u32, worker: &str) -> Span {
+fn attempt(call: &Ended<'_>, begun: Instant, number: u32, (worker, method): (&str, &'static str)) -> Span {
     let summary = call.kept.events.iter().find_map(|(at, event)| match event {
         CallEvent::AttemptEnded(summary) if summary.number == number => Some((*at, summary)),
         _ => None,
     });
-    let method = if call.call.door.streams { EXECUTE_STREAM } else { EXECUTE };
     let mut attributes = vec![
         KeyValue::new("rpc.system.name", "grpc"),
         KeyValue::new("rpc.method", method),

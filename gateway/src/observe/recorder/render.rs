@@ -199,7 +199,7 @@ impl Lines<'_> {
                 line.text("scope", scope);
                 line.text("state", state);
             }),
-            CallEvent::AttemptBegan { number, worker } => self.attempt(index, *number, worker),
+            CallEvent::AttemptBegan { number, worker, .. } => self.attempt(index, *number, worker),
             // Told with its beginning.
             CallEvent::AttemptEnded(_) => {}
             CallEvent::Retried { number, elsewhere } => self.line(at, "retry", |line, _| {

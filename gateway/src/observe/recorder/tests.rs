@@ -140,7 +140,7 @@ fn attempts_are_told_once_with_their_times_and_errors_with_their_blame() {
         ..AttemptSummary::default()
     };
     recording.events = vec![
-        (at(1), CallEvent::AttemptBegan { number: 1, worker: "unix:/w".into() }),
+        (at(1), CallEvent::AttemptBegan { number: 1, worker: "unix:/w".into(), streams: false }),
         (at(3), CallEvent::AttemptEnded(end)),
         (at(3), CallEvent::Circuit { scope: "session", state: "open" }),
     ];
