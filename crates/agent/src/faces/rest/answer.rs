@@ -21,17 +21,22 @@ const MAX_WHOLE_BYTES: usize = 8 * 1024 * 1024;
 /// How often a stream without events shows that it lives.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
+/// How soon a client that lost its connection goes on behind the last event.
+const RETRY: Duration = Duration::from_secs(1);
+
 /// Server-sent events. Events that are kept have their number as the id, so that a client can go on behind the last one.
 pub(super) fn sse(
     events: impl Stream<Item = Result<ChatEvent, SkillError>> + Send + 'static,
     trace_id: String,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+    let mut is_told = false;
     let events = events.map(move |event| {
         Ok(match event {
             Ok(event) => {
                 let (name, data) = render::chat_event(&event);
                 let sent = Event::default().event(name).data(data);
-                if event.number > 0 { sent.id(event.number.to_string()) } else { sent }
+                let sent = if event.number > 0 { sent.id(event.number.to_string()) } else { sent };
+                if std::mem::replace(&mut is_told, true) { sent } else { sent.retry(RETRY) }
             }
             Err(error) => {
                 let data = render::refusal(&error, &trace_id);
@@ -122,6 +127,14 @@ mod tests {
 
     async fn text(response: Response) -> String {
         String::from_utf8(to_bytes(response.into_body(), usize::MAX).await.unwrap().to_vec()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_first_event_says_how_soon_to_come_back() {
+        let events = [event(1, Chat::Reply(ModelReply::default())), event(2, Chat::Done(TurnDone::default()))];
+        let text = text(sse(stream::iter(events), "t".to_owned()).into_response()).await;
+        let (first, second) = text.split_once("\n\n").unwrap();
+        assert!(first.contains("retry: 1000") && !second.contains("retry"), "{text}");
     }
 
     #[tokio::test]

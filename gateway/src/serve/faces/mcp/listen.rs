@@ -77,11 +77,14 @@ pub(super) fn get(shard: Shard, entrance: Entrance, request: &Request) -> Respon
     let asker = match Asker::of(&shard, request.headers(), &context.principal, None) {
         Ok(asker) => asker,
         // Only requests that say no more than a header can are refused for what they do not say.
-        Err((_, it)) if it.code == Code::InvalidParams => return no_get(),
+        Err((_, it)) if it.code == Code::InvalidParams => return no_get(STATELESS),
         Err((status, it)) => return refuse(status, None, &it),
     };
     if asker.revision.is_stateless() {
-        return no_get();
+        return no_get(STATELESS);
+    }
+    if asker.session.is_none() {
+        return no_get(WITHOUT_SESSION);
     }
     if !Accepts::of(request.headers()).events {
         let message = "this is a stream of events: send 'Accept: text/event-stream'";
@@ -110,8 +113,13 @@ pub(super) fn get(shard: Shard, entrance: Entrance, request: &Request) -> Respon
     }
 }
 
-fn no_get() -> Response {
-    let message = "since 2026-07-28 there is no GET: POST subscriptions/listen";
+const STATELESS: &str = "since 2026-07-28 there is no GET: POST subscriptions/listen";
+
+/// A client of HTTP+SSE begins like this, and would wait for an event that never comes.
+const WITHOUT_SESSION: &str = "this is a stream of a session: POST initialize, then send its Mcp-Session-Id. HTTP+SSE, the \
+                               transport of 2024-11-05, is not served";
+
+fn no_get(message: &str) -> Response {
     let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, None, &Fault::new(Code::InvalidRequest, message));
     let allow = axum::http::HeaderValue::from_static("POST");
     response.headers_mut().insert(axum::http::header::ALLOW, allow);

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use futures_util::stream::{self, Stream};
+use futures_util::stream::{self, Stream, StreamExt as _};
 
 use super::asker::Asker;
-use super::sse::{BEAT, beat_after_id, event_with_id, only_id};
+use super::sse::{BEAT, beat_after_id, event_with_id, only_id, retry};
 use crate::call::principal::{GovernedSkill, Principal};
 use crate::gateway::Gateway;
 use crate::mcp::replay::{Reader, Replay};
@@ -86,11 +86,12 @@ pub(super) async fn say(replay: &Replay, message: &str) -> bool {
 
 /// What a reader reads, as a body.
 pub(super) fn events(reader: Reader) -> impl Stream<Item = Result<Bytes, Infallible>> {
-    stream::unfold(reader, |mut reader| async move {
+    let events = stream::unfold(reader, |mut reader| async move {
         let next = match tokio::time::timeout(BEAT, reader.next()).await {
             Ok(next) => next?,
             Err(_) => beat_after_id(),
         };
         Some((Ok(next), reader))
-    })
+    });
+    stream::iter([Ok(retry())]).chain(events)
 }

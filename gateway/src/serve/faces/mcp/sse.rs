@@ -17,6 +17,12 @@ pub(super) fn beat_after_id() -> Bytes {
     Bytes::from_static(b":\n")
 }
 
+/// How soon a client that lost its connection takes the stream up again. Without an empty line: it is part of the event that
+/// comes next.
+pub(super) fn retry() -> Bytes {
+    Bytes::from_static(b"retry: 1000\n")
+}
+
 /// A message as an event. JSON may have line breaks between its parts, an event's line must not.
 pub(super) fn event(message: &str) -> Bytes {
     named_event("", message)
