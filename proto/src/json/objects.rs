@@ -1,5 +1,6 @@
 //! Reading JSON objects into structs. What serde derives for a struct takes a list too, and its values by position: then a
-//! request has no keys, and whoever looks for them on the way sees none. Here a struct is an object, however deep it stands.
+//! request has no keys, and whoever looks for them on the way sees none. Here a struct is an object, however deep it stands, and
+//! 15000.0 is an integer.
 
 use std::fmt;
 
@@ -20,9 +21,9 @@ pub fn read<'a, T: serde::Deserialize<'a>>(json: &'a [u8]) -> serde_json::Result
 struct Objects<T>(T);
 
 macro_rules! deserialize {
-    ($($method:ident($($argument:ident: $type:ty),*))*) => {
+    ($wrapper:ident: $($method:ident($($argument:ident: $type:ty),*))*) => {
         $(fn $method<V: Visitor<'de>>(self, $($argument: $type,)* visitor: V) -> Result<V::Value, D::Error> {
-            self.0.$method($($argument,)* Objects(visitor))
+            self.0.$method($($argument,)* $wrapper(visitor))
         })*
     };
 }
@@ -31,16 +32,18 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Objects<D> {
     type Error = D::Error;
 
     deserialize! {
-        deserialize_any() deserialize_bool()
-        deserialize_i8() deserialize_i16() deserialize_i32() deserialize_i64() deserialize_i128()
-        deserialize_u8() deserialize_u16() deserialize_u32() deserialize_u64() deserialize_u128()
-        deserialize_f32() deserialize_f64() deserialize_char() deserialize_str() deserialize_string()
+        Objects: deserialize_any() deserialize_bool() deserialize_f32() deserialize_f64() deserialize_char() deserialize_str() deserialize_string()
         deserialize_bytes() deserialize_byte_buf() deserialize_option() deserialize_unit()
         deserialize_unit_struct(name: &'static str) deserialize_newtype_struct(name: &'static str)
         deserialize_seq() deserialize_tuple(length: usize)
         deserialize_tuple_struct(name: &'static str, length: usize)
         deserialize_map() deserialize_enum(name: &'static str, variants: &'static [&'static str])
         deserialize_identifier() deserialize_ignored_any()
+    }
+
+    deserialize! {
+        Whole: deserialize_i8() deserialize_i16() deserialize_i32() deserialize_i64() deserialize_i128()
+        deserialize_u8() deserialize_u16() deserialize_u32() deserialize_u64() deserialize_u128()
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -100,6 +103,34 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Objects<V> {
     /// Variants of requests have no content.
     fn visit_enum<A: EnumAccess<'de>>(self, variant: A) -> Result<V::Value, A::Error> {
         self.0.visit_enum(variant)
+    }
+}
+
+/// What takes an integer. JSON Schema counts 15000.0 as one.
+struct Whole<V>(V);
+
+impl<'de, V: Visitor<'de>> Visitor<'de> for Whole<V> {
+    type Value = V::Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.expecting(f)
+    }
+
+    visit! {
+        visit_bool(bool) visit_i64(i64) visit_i128(i128) visit_u64(u64) visit_u128(u128)
+        visit_str(&str) visit_borrowed_str(&'de str) visit_string(String) visit_bytes(&[u8])
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<V::Value, E> {
+        // 2^63: beyond, the conversion is not exact.
+        if value.fract() == 0.0 && value.abs() < 9_223_372_036_854_775_808.0 {
+            return self.0.visit_i64(value as i64);
+        }
+        self.0.visit_f64(value)
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<V::Value, E> {
+        self.0.visit_unit()
     }
 }
 
@@ -177,6 +208,24 @@ mod tests {
         }
         let error = read::<Outer<'_>>(b"[null]").unwrap_err().to_string();
         assert!(error.contains("invalid type: sequence, expected an object"), "{error}");
+    }
+
+    #[test]
+    fn a_number_without_a_fraction_is_an_integer_however_it_is_written() {
+        #[derive(Debug, Deserialize, PartialEq)]
+        struct Limits {
+            small: u32,
+            signed: i64,
+            list: Vec<Option<u64>>,
+        }
+        let read = |json: &str| read::<Limits>(json.as_bytes());
+        let expected = Limits { small: 15000, signed: -2, list: vec![Some(1_000_000), None, Some(u64::MAX)] };
+        let limits = r#"{"small": 15000.0, "signed": -2.0, "list": [1e6, null, 18446744073709551615]}"#;
+        assert_eq!(read(limits).unwrap(), expected);
+        for wrong in ["0.5", "-1.0", "4294967296.0", "1e300", "true", "\"1\"", "[1]", "null"] {
+            let json = format!(r#"{{"small": {wrong}, "signed": 0, "list": []}}"#);
+            assert!(read(&json).is_err(), "{json}");
+        }
     }
 
     #[test]

@@ -152,7 +152,7 @@ impl Turn {
 
     /// A part of a result, and whether it is text of strangers, as the whole is.
     fn read_result(&self, arguments: &str) -> (Outcome, bool) {
-        let read: ReadArguments = match serde_json::from_str(arguments) {
+        let read: ReadArguments = match openskill_proto::json::read(arguments.as_bytes()) {
             Ok(read) => read,
             Err(error) => {
                 let message = format!("the arguments of read_result: {error}");

@@ -87,5 +87,5 @@ pub(super) async fn artifact(input: Bytes, events: EventSink) -> Result<String, 
 }
 
 fn read<T: serde::de::DeserializeOwned>(input: &[u8]) -> Result<T, SkillError> {
-    serde_json::from_slice(input).map_err(|error| SkillError::new(ErrorCode::InvalidArgument, error.to_string()))
+    openskill_proto::json::read(input).map_err(|error| SkillError::new(ErrorCode::InvalidArgument, error.to_string()))
 }

@@ -47,7 +47,7 @@ pub(super) fn conducted(manifest: Manifest, policy: InstallPolicy) -> Manifest {
 /// The arguments are invalid, or what was to be installed is refused.
 pub(super) async fn run(installer: Installer, invocation: Invocation) -> Result<Report, SkillError> {
     let invalid = |error: serde_json::Error| SkillError::new(ErrorCode::InvalidArgument, error.to_string());
-    let arguments: Arguments = serde_json::from_slice(&invocation.input).map_err(invalid)?;
+    let arguments: Arguments = openskill_proto::json::read(&invocation.input).map_err(invalid)?;
     let index = installer.index().await.map_err(|error| {
         tracing::warn!(%error, "the tool index (OPENSKILL_TOOL_INDEX) can't be used");
         SkillError { retryable: false, ..Refusal::Index(error).error("index") }

@@ -110,7 +110,7 @@ pub(super) fn max_age(input: &[u8]) -> Result<Option<Duration>, SkillError> {
 }
 
 fn arguments<T: DeserializeOwned>(input: &[u8]) -> Result<T, SkillError> {
-    serde_json::from_slice(input).map_err(|error| invalid(format!("the arguments can't be used: {error}")))
+    openskill_proto::json::read(input).map_err(|error| invalid(format!("the arguments can't be used: {error}")))
 }
 
 fn valid_name(name: String) -> Result<String, SkillError> {

@@ -193,5 +193,5 @@ fn ten() -> u64 {
 /// # Errors
 /// They do not fit this tool. The gateway checks them first.
 pub(super) fn read<T: DeserializeOwned>(input: &[u8]) -> Result<T, SkillError> {
-    serde_json::from_slice(input).map_err(|error| SkillError::new(ErrorCode::InvalidArgument, error.to_string()))
+    openskill_proto::json::read(input).map_err(|error| SkillError::new(ErrorCode::InvalidArgument, error.to_string()))
 }

@@ -28,7 +28,7 @@ impl Arguments {
     /// The arguments are invalid.
     pub(super) fn read(input: &[u8]) -> Result<Self, SkillError> {
         let invalid = |message: String| SkillError::new(ErrorCode::InvalidArgument, message);
-        let read: Self = serde_json::from_slice(input).map_err(|error| invalid(error.to_string()))?;
+        let read: Self = openskill_proto::json::read(input).map_err(|error| invalid(error.to_string()))?;
         if !(1..=MOST_DEFINITIONS).contains(&read.max_definitions) {
             return Err(invalid(format!("max_definitions: must be 1 to {MOST_DEFINITIONS}")));
         }

@@ -77,7 +77,7 @@ impl Task {
     /// The arguments are invalid.
     pub(super) fn read(tool: Tool, input: &[u8], limits: Limits) -> Result<Self, SkillError> {
         let invalid = |message: String| SkillError::new(ErrorCode::InvalidArgument, message);
-        let read: Arguments = serde_json::from_slice(input).map_err(|error| invalid(error.to_string()))?;
+        let read: Arguments = openskill_proto::json::read(input).map_err(|error| invalid(error.to_string()))?;
         let question = read.question.trim().to_owned();
         if question.is_empty() || question.chars().count() > MAX_CHARS {
             return Err(invalid(format!("question: must be text of 1 to {MAX_CHARS} characters")));
@@ -123,7 +123,13 @@ mod tests {
         assert_eq!((task.limits.loops, task.limits.pages), (2, 4));
         assert_eq!((task.question.as_str(), task.queries), ("why?", vec!["a".to_owned()]));
         assert_eq!(of(Tool::Quick, r#"{"question": "why?"}"#).unwrap().limits.loops, 1);
-        for bad in [r#"{"question": " "}"#, r#"{"question": "x", "max_loops": 0}"#, "{}"] {
+        assert_eq!(of(Tool::Research, r#"{"question": "x", "max_loops": 1.0}"#).unwrap().limits.loops, 1);
+        for bad in [
+            r#"{"question": " "}"#,
+            r#"{"question": "x", "max_loops": 0}"#,
+            r#"{"question": "x", "max_loops": 1.5}"#,
+            "{}",
+        ] {
             assert_eq!(of(Tool::Research, bad).unwrap_err().code(), ErrorCode::InvalidArgument, "{bad}");
         }
     }

@@ -33,7 +33,7 @@ impl Arguments {
     /// The arguments are invalid.
     pub(super) fn read(input: &[u8]) -> Result<Self, SkillError> {
         let invalid = |message: String| SkillError::new(ErrorCode::InvalidArgument, message);
-        let mut read: Self = serde_json::from_slice(input).map_err(|error| invalid(error.to_string()))?;
+        let mut read: Self = openskill_proto::json::read(input).map_err(|error| invalid(error.to_string()))?;
         if !(1..=MOST_MATCHES).contains(&read.max_matches) {
             return Err(invalid(format!("max_matches: must be 1 to {MOST_MATCHES}")));
         }
