@@ -18,7 +18,7 @@ mod results;
 mod searxng;
 mod tavily;
 
-use results::{Asked, Found, hits};
+use results::{Answered, Asked, hits, warning};
 
 /// The longest answer to a query.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
@@ -50,11 +50,16 @@ impl Engine {
         Self { api, base, key, allow }
     }
 
-    /// The results of a query, the best first.
+    /// The results of a query, the best first, and a warning if not all of its engines answered.
     ///
     /// # Errors
     /// The engine does not answer as it should. The key is in no message.
-    pub(super) async fn search(&self, query: &str, fetcher: &Fetcher, budget: &Budget) -> Result<Vec<Hit>, Problem> {
+    pub(super) async fn search(
+        &self,
+        query: &str,
+        fetcher: &Fetcher,
+        budget: &Budget,
+    ) -> Result<(Vec<Hit>, Option<String>), Problem> {
         let Asked { method, url, header, body } = self.ask(query);
         let mut headers = HeaderMap::new();
         if let Some((name, value)) = header {
@@ -71,7 +76,10 @@ impl Engine {
         let ask = Ask { method, url, headers, body, allow: &self.allow, follows: &follow_none, max_bytes, time };
         let answer = fetcher.fetch(ask, budget).await?;
         match answer.status {
-            200..=299 => self.read(&answer.body).map(hits).ok_or(Problem::Answer),
+            200..=299 => {
+                let Answered { found, silent } = self.read(&answer.body).ok_or(Problem::Answer)?;
+                Ok((hits(found), warning(&silent)))
+            }
             429 => Err(Problem::TooMany),
             status => Err(Problem::Status(status)),
         }
@@ -85,7 +93,7 @@ impl Engine {
         }
     }
 
-    fn read(&self, body: &[u8]) -> Option<Vec<Found>> {
+    fn read(&self, body: &[u8]) -> Option<Answered> {
         match self.api {
             Api::Searxng => searxng::read(body),
             Api::Brave => brave::read(body),

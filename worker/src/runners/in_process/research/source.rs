@@ -43,7 +43,7 @@ impl Source {
         events: &EventSink,
     ) -> Result<(Vec<Hit>, Option<String>), Problem> {
         match self {
-            Self::Engine(engine) => Ok((engine.search(query, &reader.fetcher, budget).await?, None)),
+            Self::Engine(engine) => engine.search(query, &reader.fetcher, budget).await,
             Self::Folder(folder) => folder.search(query, reader, budget).await,
             Self::Site(site) => site.search(query, reader, budget, events).await,
         }

@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde::Deserialize;
 use url::Url;
 
-use super::results::{Asked, Found, MAX_RESULTS, url_of};
+use super::results::{Answered, Asked, Found, MAX_RESULTS, readable, url_of};
 use crate::untrusted_json::parse;
 
 #[derive(Deserialize)]
@@ -15,16 +15,8 @@ struct Answer {
 
 #[derive(Deserialize)]
 struct Web {
-    #[serde(default)]
-    results: Vec<Entry>,
-}
-
-#[derive(Deserialize)]
-struct Entry {
-    #[serde(default)]
-    url: String,
-    title: Option<String>,
-    description: Option<String>,
+    #[serde(default, deserialize_with = "readable")]
+    results: Vec<Found>,
 }
 
 /// The request of a query.
@@ -35,12 +27,7 @@ pub(super) fn ask(base: &Url, key: &str, query: &str) -> Asked {
 }
 
 /// What was found. None: it is not an answer of this API.
-pub(super) fn read(body: &[u8]) -> Option<Vec<Found>> {
+pub(super) fn read(body: &[u8]) -> Option<Answered> {
     let answer: Answer = parse(body).ok()?;
-    let found = |it: Entry| Found {
-        url: it.url,
-        title: it.title.unwrap_or_default(),
-        snippet: it.description.unwrap_or_default(),
-    };
-    Some(answer.web.map(|it| it.results).unwrap_or_default().into_iter().map(found).collect())
+    Some(Answered { found: answer.web.map(|it| it.results).unwrap_or_default(), silent: Vec::new() })
 }

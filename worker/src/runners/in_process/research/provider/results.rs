@@ -2,12 +2,18 @@
 
 use openskill_research::document::{clipped, collapsed};
 use reqwest::Method;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use url::Url;
 
 use crate::runners::in_process::research::page::Hit;
 
 /// The most results of a query.
 pub(super) const MAX_RESULTS: usize = 20;
+
+/// The most engines that a warning names.
+const MAX_NAMED: usize = 10;
 
 /// A request.
 #[derive(Debug)]
@@ -20,12 +26,35 @@ pub(super) struct Asked {
     pub(super) body: Option<String>,
 }
 
-/// A result as the API gives it. It is not trusted.
+/// What an engine answers. It is not trusted.
 #[derive(Debug)]
+pub(super) struct Answered {
+    pub(super) found: Vec<Found>,
+    /// Which of the engines that it asks did not answer, and why.
+    pub(super) silent: Vec<String>,
+}
+
+/// A result as the API gives it.
+#[derive(Debug, Deserialize)]
 pub(super) struct Found {
-    pub(super) url: String,
-    pub(super) title: String,
-    pub(super) snippet: String,
+    url: String,
+    title: Option<String>,
+    content: Option<String>,
+    /// What Brave calls the content.
+    description: Option<String>,
+}
+
+/// The entries of a list that are as they should be. Each comes from somewhere else: a bad one says nothing of the others.
+pub(super) fn readable<'de, D: Deserializer<'de>, T: DeserializeOwned>(list: D) -> Result<Vec<T>, D::Error> {
+    let entries = Vec::<Value>::deserialize(list)?;
+    Ok(entries.into_iter().filter_map(|entry| serde_json::from_value(entry).ok()).collect())
+}
+
+/// The warning about engines that did not answer. None if there are none.
+pub(super) fn warning(silent: &[String]) -> Option<String> {
+    let named: Vec<_> = silent.iter().take(MAX_NAMED).map(|it| clipped(&collapsed(it), 100)).collect();
+    let more = if silent.len() > MAX_NAMED { ", and others" } else { "" };
+    (!named.is_empty()).then(|| format!("engines that did not answer: {}{more}", named.join(", ")))
 }
 
 /// The URL of a path of the API, whose own URL may have a path too.
@@ -50,7 +79,9 @@ pub(super) fn hits(found: Vec<Found>) -> Vec<Hit> {
             continue;
         }
         let score = 1.0 / (1.0 + 0.15 * hits.len() as f64);
-        let (title, snippet) = (clipped(&collapsed(&it.title), 300), clipped(&collapsed(&it.snippet), 1000));
+        let shown = |text: Option<&str>, length| clipped(&collapsed(text.unwrap_or_default()), length);
+        let title = shown(it.title.as_deref(), 300);
+        let snippet = shown(it.content.as_deref().or(it.description.as_deref()), 1000);
         hits.push(Hit { url, title, snippet, score, page: None });
     }
     hits
@@ -64,8 +95,8 @@ mod tests {
     #[test]
     fn the_answers_of_the_apis_are_read() {
         let entry = |text: &str| format!(r#"{{"url":"http://a.example/x#f","title":"A\nB","{text}":"s"}}"#);
-        let of = |found: Option<Vec<Found>>| {
-            let hits = hits(found.unwrap());
+        let of = |answered: Option<Answered>| {
+            let hits = hits(answered.unwrap().found);
             (hits.len(), hits[0].url.clone(), hits[0].title.clone(), hits[0].snippet.clone())
         };
         let expected = (1, "http://a.example/x".to_owned(), "A B".to_owned(), "s".to_owned());
@@ -75,7 +106,43 @@ mod tests {
         assert_eq!(of(brave::read(web.as_bytes())), expected);
         assert_eq!(of(tavily::read(format!(r#"{{"results":{}}}"#, twice("content")).as_bytes())), expected);
         assert!(searxng::read(b"<html>").is_none() && tavily::read(b"{}").is_none());
-        assert!(brave::read(b"{}").unwrap().is_empty());
+        assert!(brave::read(b"{}").unwrap().found.is_empty());
+    }
+
+    #[test]
+    fn a_bad_result_is_skipped_and_the_others_count() {
+        let good = r#"{"url": "http://a.example/", "title": null}"#;
+        for bad in [
+            r#"{"url": null, "title": "n"}"#,
+            r#"{"title": "n"}"#,
+            r#"{"url": ["x"]}"#,
+            "null",
+            "7",
+            r#"{"url": "x", "title": 1}"#,
+        ] {
+            let results = format!(r#"{{"results": [{bad}, {good}]}}"#);
+            let web = format!(r#"{{"web": {results}}}"#);
+            for answered in
+                [searxng::read(results.as_bytes()), tavily::read(results.as_bytes()), brave::read(web.as_bytes())]
+            {
+                let urls: Vec<_> = hits(answered.unwrap().found).into_iter().map(|it| it.url).collect();
+                assert_eq!(urls, ["http://a.example/"], "{bad}");
+            }
+        }
+        for no_list in [r#"{"results": null}"#, r#"{"results": "x"}"#] {
+            assert!(tavily::read(no_list.as_bytes()).is_none(), "{no_list}");
+        }
+    }
+
+    #[test]
+    fn engines_that_did_not_answer_are_named() {
+        let silent = |text: &str| warning(&searxng::read(text.as_bytes()).unwrap().silent);
+        let text =
+            r#"{"results": [], "unresponsive_engines": [["google", "CAPTCHA"], 7, ["bing"], ["qwant", "too\nmany"]]}"#;
+        assert_eq!(silent(text).unwrap(), "engines that did not answer: google (CAPTCHA), qwant (too many)");
+        assert_eq!(silent(r#"{"results": [], "unresponsive_engines": []}"#), None);
+        let many = vec!["x".repeat(1000); 500];
+        assert!(warning(&many).unwrap().len() < 1500);
     }
 
     #[test]

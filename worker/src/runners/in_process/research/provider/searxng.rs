@@ -4,21 +4,16 @@ use reqwest::Method;
 use serde::Deserialize;
 use url::Url;
 
-use super::results::{Asked, Found, url_of};
+use super::results::{Answered, Asked, Found, readable, url_of};
 use crate::untrusted_json::parse;
 
 #[derive(Deserialize)]
 struct Answer {
-    #[serde(default)]
-    results: Vec<Entry>,
-}
-
-#[derive(Deserialize)]
-struct Entry {
-    #[serde(default)]
-    url: String,
-    title: Option<String>,
-    content: Option<String>,
+    #[serde(default, deserialize_with = "readable")]
+    results: Vec<Found>,
+    /// Names and reasons.
+    #[serde(default, deserialize_with = "readable")]
+    unresponsive_engines: Vec<(String, String)>,
 }
 
 /// The request of a query.
@@ -29,9 +24,8 @@ pub(super) fn ask(base: &Url, query: &str) -> Asked {
 }
 
 /// What was found. None: it is not an answer of this API.
-pub(super) fn read(body: &[u8]) -> Option<Vec<Found>> {
+pub(super) fn read(body: &[u8]) -> Option<Answered> {
     let answer: Answer = parse(body).ok()?;
-    let found =
-        |it: Entry| Found { url: it.url, title: it.title.unwrap_or_default(), snippet: it.content.unwrap_or_default() };
-    Some(answer.results.into_iter().map(found).collect())
+    let silent = answer.unresponsive_engines.into_iter().map(|(name, reason)| format!("{name} ({reason})"));
+    Some(Answered { found: answer.results, silent: silent.collect() })
 }

@@ -5,20 +5,13 @@ use serde::Deserialize;
 use serde_json::json;
 use url::Url;
 
-use super::results::{Asked, Found, MAX_RESULTS, url_of};
+use super::results::{Answered, Asked, Found, MAX_RESULTS, readable, url_of};
 use crate::untrusted_json::parse;
 
 #[derive(Deserialize)]
 struct Answer {
-    results: Vec<Entry>,
-}
-
-#[derive(Deserialize)]
-struct Entry {
-    #[serde(default)]
-    url: String,
-    title: Option<String>,
-    content: Option<String>,
+    #[serde(deserialize_with = "readable")]
+    results: Vec<Found>,
 }
 
 /// The request of a query.
@@ -30,9 +23,7 @@ pub(super) fn ask(base: &Url, key: &str, query: &str) -> Asked {
 }
 
 /// What was found. None: it is not an answer of this API.
-pub(super) fn read(body: &[u8]) -> Option<Vec<Found>> {
+pub(super) fn read(body: &[u8]) -> Option<Answered> {
     let answer: Answer = parse(body).ok()?;
-    let found =
-        |it: Entry| Found { url: it.url, title: it.title.unwrap_or_default(), snippet: it.content.unwrap_or_default() };
-    Some(answer.results.into_iter().map(found).collect())
+    Some(Answered { found: answer.results, silent: Vec::new() })
 }
