@@ -209,6 +209,38 @@ async fn health_and_readiness_report_whether_calls_are_served() {
 }
 
 #[tokio::test]
+async fn what_reflection_and_health_do_not_know_ends_no_stream() {
+    use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
+    use tonic_reflection::pb::v1::server_reflection_request::MessageRequest as Asked;
+    use tonic_reflection::pb::v1::server_reflection_response::MessageResponse as Answer;
+    let system = Setup::up().start().await;
+    let asked = [
+        Asked::FileContainingSymbol("no.Such".to_owned()),
+        Asked::FileByFilename("none.proto".to_owned()),
+        Asked::ListServices(String::new()),
+    ];
+    let requests = asked
+        .map(|it| tonic_reflection::pb::v1::ServerReflectionRequest { host: String::new(), message_request: Some(it) });
+    let mut client = ServerReflectionClient::new(system.channel().await);
+    let mut answers = client.server_reflection_info(tokio_stream::iter(requests)).await.unwrap().into_inner();
+    let mut next = async || answers.message().await.unwrap().unwrap().message_response.unwrap();
+    for _ in 0..2 {
+        let Answer::ErrorResponse(error) = next().await else { panic!("no error") };
+        assert_eq!(error.error_code, tonic::Code::NotFound as i32, "{error:?}");
+    }
+    let Answer::ListServicesResponse(list) = next().await else { panic!("no list") };
+    let mut health = HealthClient::new(system.channel().await);
+    for service in list.service {
+        let request = tonic_health::pb::HealthCheckRequest { service: service.name.clone() };
+        assert_eq!(health.check(request).await.unwrap().into_inner().status, 1, "{}", service.name);
+    }
+    let request = tonic_health::pb::HealthCheckRequest { service: "no.Such".to_owned() };
+    let mut watched = health.watch(request.clone()).await.unwrap().into_inner();
+    assert_eq!(watched.message().await.unwrap().unwrap().status, 3, "SERVICE_UNKNOWN");
+    assert_eq!(health.check(request).await.unwrap_err().code(), tonic::Code::NotFound);
+}
+
+#[tokio::test]
 async fn reflection_lists_exactly_the_services_that_are_served() {
     use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
     use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;

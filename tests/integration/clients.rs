@@ -20,7 +20,7 @@ fn program(name: &str) -> Option<PathBuf> {
 }
 
 async fn run(command: &mut Command) -> String {
-    let output = tokio::time::timeout(Duration::from_secs(60), command.kill_on_drop(true).output()).await;
+    let output = tokio::time::timeout(Duration::from_secs(180), command.kill_on_drop(true).output()).await;
     let output = output.expect("it ends").unwrap();
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{command:?}\n{stdout}{stderr}");
@@ -69,6 +69,35 @@ async fn grpc_requests_connects_and_calls_a_skill() {
     assert_eq!(answer["data"], json!({"n": 1}), "{answer}");
     let services = answer["services"].as_array().unwrap();
     assert!(SERVICES.iter().all(|it| services.contains(&json!(it))), "{answer}");
+}
+
+/// What a generated client told of its calls.
+fn check_generated(answer: &Value) {
+    assert_eq!(answer["types"], json!(["EchoResult", "EchoStatus", "FailedResult", "ChatExchange"]), "{answer}");
+    assert_eq!(answer["data"], json!([{"echoed": "hi"}, {"echoed": "hi"}]), "{answer}");
+    assert!(answer["skills"].as_array().unwrap().contains(&json!("echo")), "{answer}");
+    assert_eq!(answer["events"], json!(["call", "attempt", "result"]), "{answer}");
+    let rest = (&answer["error"], &answer["end"], &answer["conversation"]);
+    assert_eq!(rest, (&json!("INVALID_JSON"), &json!("completed"), &json!(true)), "{answer}");
+}
+
+#[tokio::test]
+async fn a_client_that_openapi_python_client_made_invokes_lists_reads_a_trace_and_chats() {
+    let Some(_) = program("openapi-python-client") else { return };
+    let system = Setup::shipped().with("OPENSKILL_AGENT_STORE", "memory").start().await;
+    let Some(answer) = python("openapi_client.py", &system).await else { return };
+    check_generated(&answer);
+}
+
+#[tokio::test]
+async fn a_client_that_openapi_generator_made_invokes_lists_reads_a_trace_and_chats() {
+    if Command::new("java").arg("-version").output().await.is_err() {
+        return skip(Need::Java, "java is not on PATH");
+    }
+    let Some(_) = program("openapi-generator-cli") else { return };
+    let system = Setup::shipped().with("OPENSKILL_AGENT_STORE", "memory").start().await;
+    let Some(answer) = python("openapi_generator.py", &system).await else { return };
+    check_generated(&answer);
 }
 
 #[tokio::test]

@@ -22,6 +22,13 @@ impl Document {
         }
     }
 
+    /// Whether the body may be sent to this operation.
+    fn takes(&self, path: &str, body: &Value) -> bool {
+        let schema = &self.0["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"];
+        let schema = json!({ "allOf": [schema], "components": self.0["components"] });
+        jsonschema::options().build(&schema).unwrap().is_valid(body)
+    }
+
     /// Checks an answer to a request of this operation.
     fn check(&self, path: &str, method: &str, answer: &Answer) {
         let operation = &self.0["paths"][path][method];
@@ -54,6 +61,8 @@ async fn answers_to_calls_are_as_documented_in_both_envelopes() {
     for (skill, verb, body, status) in [
         ("in_echo", "invoke", json!({"input": {"n": 1}}), 200),
         ("in_echo", "invoke", json!({"input": {"n": 1}, "envelope": "status"}), 200),
+        ("in_echo", "invoke", json!({"input": {"n": 1}, "timeout_ms": 15000.0}), 200),
+        ("in_echo", "invoke", json!({}), 200),
         ("in_echo", "invoke", json!({"input": {}, "call": "{}"}), 400),
         ("in_echo", "invoke", json!({"inputs": {}}), 400),
         ("in_fail", "invoke", json!({"input": {}}), 500),
@@ -119,7 +128,26 @@ async fn other_answers_are_as_documented() {
     }
     let answer = post(&system, "/agent/chat", &json!({"message": "hello"})).await;
     document.check("/agent/chat", "post", &answer);
-    document.check("/agent/chat", "post", &post(&system, "/agent/chat", &json!({"messages": []})).await);
+    for body in [json!({"messages": []}), json!({"cancel": {}})] {
+        let answer = post(&system, "/agent/chat", &body).await;
+        assert_eq!(answer.status, 400, "{body}: {answer:?}");
+        document.check("/agent/chat", "post", &answer);
+        assert!(!document.takes("/agent/chat", &body), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn input_is_optional_where_the_server_takes_a_call_without_it() {
+    let system = Setup::shipped().start().await;
+    let document = Document::of(&system).await;
+    let paths = document.0["paths"].as_object().unwrap().keys();
+    let prepared: Vec<_> = paths.filter(|it| it.starts_with("/skills/") && it.ends_with(":prepare")).collect();
+    assert!(prepared.len() > 10);
+    for path in prepared {
+        let body = json!({"argument_policy": "strict"});
+        let answer = post(&system, path, &body).await;
+        assert_eq!(document.takes(path, &body), answer.status == 200, "{path}: {answer:?}");
+    }
 }
 
 #[tokio::test]

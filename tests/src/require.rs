@@ -42,9 +42,11 @@ pub enum Need {
     Envoy,
     /// Node.js 20 or newer on `PATH`.
     Node,
+    /// Java 11 or newer on `PATH`.
+    Java,
 }
 
-const ALL: [(&str, Need); 16] = [
+const ALL: [(&str, Need); 17] = [
     ("browser", Need::Browser),
     ("docker", Need::Docker),
     ("compose", Need::Compose),
@@ -61,6 +63,7 @@ const ALL: [(&str, Need); 16] = [
     ("gateway", Need::Gateway),
     ("envoy", Need::Envoy),
     ("node", Need::Node),
+    ("java", Need::Java),
 ];
 
 /// Says what the running test skips and why.

@@ -1,9 +1,10 @@
 //! Tools: how they are listed and called, and what their results look like.
 
+use openskill_tests::folder::Folder;
 use openskill_tests::system::System;
 use serde_json::{Value, json};
 
-use super::{ask, ask_older, begin, messages, start};
+use super::{BOTH, JSON, ask, ask_older, begin, messages, setup, start};
 
 async fn call(system: &System, name: &str) -> Value {
     ask(system, "tools/call", json!({"name": name, "arguments": {}})).await.json()["result"].clone()
@@ -54,6 +55,25 @@ async fn what_a_server_behind_the_gateway_sends_arrives_as_it_was_sent() {
     assert_eq!(mixed["_meta"]["example.com/cost"], 3);
     let refusal = call(&system, "blocks__test_refusal").await;
     assert_eq!((&refusal["isError"], &refusal["content"][1]["uri"]), (&json!(true), &json!("test://why")));
+}
+
+#[tokio::test]
+async fn a_view_returns_what_the_whole_gateway_returns() {
+    let folder = Folder::new();
+    let views = folder.write("views.toml", "[views.all]\n");
+    let system = setup().with("OPENSKILL_MCP_VIEWS_FILE", views.display()).start().await;
+    system.has_skill("blocks__test_refusal").await;
+    for name in ["blocks__test_multiple_content_types", "blocks__test_refusal", "test_simple_text"] {
+        let mut results = Vec::new();
+        for path in ["/mcp", "/mcp/all"] {
+            let body =
+                json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": name, "arguments": {}}});
+            let answer = system.post(path, &[BOTH, JSON], body.to_string()).await.json();
+            let result = &answer["result"];
+            results.push((result["content"].clone(), result["structuredContent"].clone(), result["isError"].clone()));
+        }
+        assert!(!results[0].0.is_null() && results[0] == results[1], "{name}: {results:?}");
+    }
 }
 
 #[tokio::test]

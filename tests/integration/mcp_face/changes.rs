@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use http::Method;
 use openskill_tests::folder::Folder;
+use openskill_tests::rest;
 use openskill_tests::system::{Setup, System};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
@@ -72,6 +74,18 @@ impl Events {
 fn add(folder: &Folder, id: &str) {
     folder.write(&format!("{id}.py"), "print('null')\n");
     folder.write(&format!("{id}.yaml"), format!("id: {id}\ntype: cli\nruntime: python\nentry: {id}.py\n"));
+}
+
+#[tokio::test]
+async fn a_client_of_http_and_sse_is_told_at_once_that_it_is_not_served() {
+    let system = Setup::up().start().await;
+    for headers in
+        [vec![("accept", "text/event-stream")], vec![("accept", "text/event-stream"), ("last-event-id", "1")]]
+    {
+        let answer = rest::send(system.address, Method::GET, "/mcp", &headers, "").await;
+        assert_eq!((answer.status, answer.header("allow")), (405, "POST"), "{answer:?}");
+        assert!(answer.json()["error"]["message"].as_str().unwrap().contains("HTTP+SSE"), "{answer:?}");
+    }
 }
 
 #[tokio::test]

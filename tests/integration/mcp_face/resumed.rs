@@ -66,6 +66,14 @@ impl Stream {
         line.trim_end().to_owned()
     }
 
+    /// The first event begins with it, on each connection.
+    async fn says_when_to_come_back(&mut self) {
+        while !self.line().await.is_empty() {}
+        // The size of a chunk.
+        self.line().await;
+        assert_eq!(self.line().await, "retry: 1000");
+    }
+
     /// The id of the next event, and its message; none if it has only an id.
     async fn next(&mut self) -> (String, Option<Value>) {
         let mut id = String::new();
@@ -94,6 +102,7 @@ async fn a_stream_goes_on_over_another_connection_from_the_event_after_the_last_
     for (revision, has_empty) in [("2025-11-25", true), ("2025-06-18", false)] {
         let session = begin(&system, revision).await;
         let mut stream = Stream::call(&system, &session).await;
+        stream.says_when_to_come_back().await;
         let mut first = stream.next().await;
         if has_empty {
             assert!(first.1.is_none() && !first.0.is_empty(), "{first:?}");
@@ -102,6 +111,7 @@ async fn a_stream_goes_on_over_another_connection_from_the_event_after_the_last_
         assert_eq!(*progress(&first), 25, "{first:?}");
         drop(stream);
         let mut again = Stream::resume(&system, &session, &first.0).await;
+        again.says_when_to_come_back().await;
         let second = again.next().await;
         assert_eq!(*progress(&second), 75);
         let (last, result) = again.next().await;

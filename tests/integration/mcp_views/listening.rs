@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 
-use super::{FILE, PATIENCE, Views, names};
+use super::{FILE, PATIENCE, Views, ask, names};
 
 /// The stream of `GET` at a path.
 struct Events(BufReader<TcpStream>);
@@ -15,7 +15,11 @@ struct Events(BufReader<TcpStream>);
 impl Events {
     async fn of(system: &System, path: &str) -> Self {
         let mut stream = TcpStream::connect(system.address).await.unwrap();
-        let head = format!("GET {path} HTTP/1.1\r\nhost: {}\r\naccept: text/event-stream\r\n\r\n", system.address);
+        let begun = ask(system, path, "initialize", json!({"protocolVersion": "2025-11-25", "capabilities": {}})).await;
+        let (host, session) = (system.address, begun.header("mcp-session-id"));
+        let head = format!(
+            "GET {path} HTTP/1.1\r\nhost: {host}\r\naccept: text/event-stream\r\nmcp-session-id: {session}\r\n\r\n"
+        );
         stream.write_all(head.as_bytes()).await.unwrap();
         let mut events = Self(BufReader::new(stream));
         // The first comment says that the client listens.

@@ -8,7 +8,7 @@ use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use serde_json::json;
 
 use super::collector::{Collector, attribute, failed};
-use super::{EXECUTE, PARENT, REST_INVOKE, parent, traced};
+use super::{EXECUTE, EXECUTE_STREAM, PARENT, REST_INVOKE, parent, traced};
 
 const SECRET: &str = "s3cr3t";
 
@@ -126,6 +126,25 @@ async fn a_call_of_an_mcp_tool_has_a_client_span_that_its_server_sees() {
     let called = server.seen().into_iter().find(|it| it.body.windows(10).any(|it| it == b"tools/call")).unwrap();
     let told = called.json()["params"]["_meta"]["traceparent"].as_str().map(str::to_owned).unwrap();
     assert_eq!(TraceContext::parse(&told).unwrap().span_id[..], client.span_id);
+}
+
+#[tokio::test]
+async fn a_call_of_mcp_with_events_has_the_route_of_its_view_and_the_name_of_the_rpc() {
+    let (folder, (collector, endpoint)) = (Folder::new(), Collector::listen().await);
+    let views = folder.write("views.toml", "[views.all]\n");
+    let setup = traced(Setup::up(), &endpoint).with("OPENSKILL_MCP_VIEWS_FILE", views.display());
+    let system = setup.start().await;
+    let headers = [("accept", "application/json, text/event-stream"), ("traceparent", PARENT)];
+    let params = json!({"name": "in_echo", "arguments": {}, "_meta": {"progressToken": 1}});
+    let body = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}).to_string();
+    assert_eq!(system.post("/mcp/all", &headers, body).await.status, 200);
+    let trace = collector.trace(parent().trace_id, 5).await;
+    trace.is_whole(&parent());
+    let server = trace.span("POST /mcp/{view}");
+    assert_eq!(attribute(server, "http.route"), "/mcp/{view}");
+    assert_eq!(attribute(server, "mcp.method.name"), "tools/call");
+    let (client, worker) = (trace.of("gateway", EXECUTE_STREAM), trace.of("worker", EXECUTE_STREAM));
+    assert_eq!(worker.parent_span_id, client.span_id);
 }
 
 #[tokio::test]
