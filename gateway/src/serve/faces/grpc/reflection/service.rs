@@ -7,6 +7,7 @@ use futures_util::stream::{BoxStream, StreamExt as _};
 use prost::Message as _;
 use prost_types::{DescriptorProto, EnumDescriptorProto, FileDescriptorProto};
 use tonic::{Code, Request, Response, Status, Streaming};
+use tonic_reflection::pb::{v1, v1alpha};
 
 /// Files by their names and by the symbols in them.
 #[derive(Default)]
@@ -71,69 +72,60 @@ pub(super) struct Reflection {
 }
 
 macro_rules! serve {
-    ($version:ident) => {
-        mod $version {
-            use tonic_reflection::pb::$version::server_reflection_request::MessageRequest as Asked;
-            use tonic_reflection::pb::$version::server_reflection_response::MessageResponse as Answer;
-            use tonic_reflection::pb::$version::server_reflection_server::ServerReflection;
-            use tonic_reflection::pb::$version::{
-                ErrorResponse, ExtensionNumberResponse, FileDescriptorResponse, ListServiceResponse,
-                ServerReflectionRequest, ServerReflectionResponse, ServiceResponse,
-            };
+    ($version:ident, $answer:ident) => {
+        #[tonic::async_trait]
+        impl $version::server_reflection_server::ServerReflection for Reflection {
+            type ServerReflectionInfoStream = BoxStream<'static, Result<$version::ServerReflectionResponse, Status>>;
 
-            use super::*;
-
-            #[tonic::async_trait]
-            impl ServerReflection for Reflection {
-                type ServerReflectionInfoStream = BoxStream<'static, Result<ServerReflectionResponse, Status>>;
-
-                async fn server_reflection_info(
-                    &self,
-                    requests: Request<Streaming<ServerReflectionRequest>>,
-                ) -> Result<Response<Self::ServerReflectionInfoStream>, Status> {
-                    let index = Arc::clone(&self.index);
-                    let answers = requests.into_inner().map(move |request| request.map(|it| answer(&index, it)));
-                    Ok(Response::new(answers.boxed()))
-                }
+            async fn server_reflection_info(
+                &self,
+                requests: Request<Streaming<$version::ServerReflectionRequest>>,
+            ) -> Result<Response<Self::ServerReflectionInfoStream>, Status> {
+                let index = Arc::clone(&self.index);
+                let answers = requests.into_inner().map(move |request| request.map(|it| $answer(&index, it)));
+                Ok(Response::new(answers.boxed()))
             }
+        }
 
-            pub(super) fn answer(index: &Index, request: ServerReflectionRequest) -> ServerReflectionResponse {
-                let file = |bytes: &Arc<[u8]>| {
-                    Answer::FileDescriptorResponse(FileDescriptorResponse {
-                        file_descriptor_proto: vec![bytes.to_vec()],
+        fn $answer(index: &Index, request: $version::ServerReflectionRequest) -> $version::ServerReflectionResponse {
+            use $version::server_reflection_request::MessageRequest as Asked;
+            use $version::server_reflection_response::MessageResponse as Answer;
+            use $version::{
+                ErrorResponse, ExtensionNumberResponse, FileDescriptorResponse, ListServiceResponse, ServiceResponse,
+            };
+            let file = |bytes: &Arc<[u8]>| {
+                Answer::FileDescriptorResponse(FileDescriptorResponse { file_descriptor_proto: vec![bytes.to_vec()] })
+            };
+            let found = match &request.message_request {
+                Some(Asked::FileByFilename(name)) => index.files.get(name).map(file),
+                Some(Asked::FileContainingSymbol(name)) => index.symbols.get(name).map(file),
+                // The contract has no extensions.
+                Some(Asked::FileContainingExtension(_)) | None => None,
+                Some(Asked::AllExtensionNumbersOfType(name)) => index.messages.get(name).map(|name| {
+                    let base_type_name = name.clone();
+                    Answer::AllExtensionNumbersResponse(ExtensionNumberResponse {
+                        base_type_name,
+                        ..ExtensionNumberResponse::default()
                     })
-                };
-                let found = match &request.message_request {
-                    Some(Asked::FileByFilename(name)) => index.files.get(name).map(file),
-                    Some(Asked::FileContainingSymbol(name)) => index.symbols.get(name).map(file),
-                    // The contract has no extensions.
-                    Some(Asked::FileContainingExtension(_)) | None => None,
-                    Some(Asked::AllExtensionNumbersOfType(name)) => index.messages.get(name).map(|name| {
-                        let base_type_name = name.clone();
-                        Answer::AllExtensionNumbersResponse(ExtensionNumberResponse {
-                            base_type_name,
-                            ..ExtensionNumberResponse::default()
-                        })
-                    }),
-                    Some(Asked::ListServices(_)) => {
-                        let service = index.services.iter().map(|it| ServiceResponse { name: (*it).to_owned() });
-                        Some(Answer::ListServicesResponse(ListServiceResponse { service: service.collect() }))
-                    }
-                };
-                let code = if request.message_request.is_some() { Code::NotFound } else { Code::InvalidArgument };
-                let error = || ErrorResponse { error_code: code.into(), error_message: code.description().to_owned() };
-                ServerReflectionResponse {
-                    valid_host: request.host.clone(),
-                    original_request: Some(request),
-                    message_response: Some(found.unwrap_or_else(|| Answer::ErrorResponse(error()))),
+                }),
+                Some(Asked::ListServices(_)) => {
+                    let service = index.services.iter().map(|it| ServiceResponse { name: (*it).to_owned() });
+                    Some(Answer::ListServicesResponse(ListServiceResponse { service: service.collect() }))
                 }
+            };
+            let code = if request.message_request.is_some() { Code::NotFound } else { Code::InvalidArgument };
+            let error = || ErrorResponse { error_code: code.into(), error_message: code.description().to_owned() };
+            $version::ServerReflectionResponse {
+                valid_host: request.host.clone(),
+                original_request: Some(request),
+                message_response: Some(found.unwrap_or_else(|| Answer::ErrorResponse(error()))),
             }
         }
     };
 }
 
-serve!(v1);
-serve!(v1alpha);
+serve!(v1, answer_v1);
+serve!(v1alpha, answer_v1alpha);
 
 #[cfg(test)]
 mod tests {
@@ -150,7 +142,7 @@ mod tests {
         let files: Vec<_> = sets.iter().flat_map(|it| FileDescriptorSet::decode(*it).unwrap().file).collect();
         let index = Index::new(&files, &[]);
         let request = ServerReflectionRequest { host: "h".to_owned(), message_request: asked };
-        let answer = v1::answer(&index, request.clone());
+        let answer = answer_v1(&index, request.clone());
         assert_eq!((answer.valid_host.as_str(), answer.original_request), ("h", Some(request)));
         match answer.message_response.unwrap() {
             Answer::ErrorResponse(error) => error.error_code,
@@ -179,7 +171,7 @@ mod tests {
             Some(Asked::FileContainingSymbol("no.Such".to_owned())),
             Some(Asked::FileContainingSymbol(String::new())),
             Some(Asked::FileByFilename("none.proto".to_owned())),
-            Some(Asked::FileContainingExtension(tonic_reflection::pb::v1::ExtensionRequest::default())),
+            Some(Asked::FileContainingExtension(v1::ExtensionRequest::default())),
         ] {
             assert_eq!(code(unknown.clone()), Code::NotFound as i32, "{unknown:?}");
         }
