@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use openskill_proto::v1::invoke_request::Arguments;
+use openskill_proto::v1::skill_result::Output;
 use openskill_proto::v1::{Blame, InvokeRequest};
 use openskill_tests::backend::{Backend, Reply, Seen};
 use openskill_tests::folder::Folder;
@@ -143,6 +145,122 @@ async fn a_server_that_lost_the_session_is_reconnected_and_the_call_is_retried()
     let lists =
         backend.seen().iter().filter(|seen| seen.method == "POST" && seen.json()["method"] == "tools/list").count();
     assert_eq!((count.load(Ordering::SeqCst), handshakes(&backend), lists), (2, 2, 2));
+}
+
+#[tokio::test]
+async fn a_request_that_is_not_answered_ends_its_call_and_a_lost_session_is_renewed() {
+    let lost = Arc::new(AtomicUsize::new(0));
+    let state = Arc::clone(&lost);
+    let refusal = |status, id: Value| {
+        let error = json!({"code": -32000, "message": "Bad Request: No valid session ID provided"});
+        Reply::json(status, &json!({"jsonrpc": "2.0", "error": error, "id": id}))
+    };
+    let refused = move |form: usize| match form {
+        0 => Reply::new(202, "text/plain", ""),
+        1 => refusal(400, Value::Null),
+        2 => refusal(500, json!("server-error")),
+        _ => refusal(200, json!("server-error")),
+    };
+    // A session of a form that was lost is refused everything; the next one has all.
+    let backend = Backend::start(move |seen| {
+        let form = state.load(Ordering::SeqCst);
+        let is_first = seen.method == "POST" && seen.json()["method"] == "initialize";
+        match called(seen) {
+            _ if is_first => {
+                state.store(0, Ordering::SeqCst);
+                protocol(seen, "one")
+            }
+            None if form == 0 => protocol(seen, "one"),
+            None => refused(form - 1),
+            Some((id, arguments)) => match arguments["lose"].as_u64() {
+                Some(form) => {
+                    state.store(form as usize + 1, Ordering::SeqCst);
+                    refused(form as usize)
+                }
+                None => answer(&id, "here"),
+            },
+        }
+    })
+    .await;
+    let (_folder, system) = start(&backend).await;
+    let expected = ["MCP_EXECUTION_ERROR", "MCP_EXECUTION_ERROR", "MCP_NETWORK_ERROR", "MCP_EXECUTION_ERROR"];
+    for (form, expected) in expected.into_iter().enumerate() {
+        let call = InvokeRequest { timeout_ms: 60_000, ..request("web__odd", json!({"lose": form})) };
+        let result = system.invoke(call).await;
+        assert_eq!(code(&result), expected, "{form}: {result:?}");
+        until_true("a new session", PATIENCE, || handshakes(&backend) == form + 2).await;
+        let call = InvokeRequest { timeout_ms: 60_000, ..request("web__odd", json!({})) };
+        assert_eq!(data(&system.invoke(call).await), json!("here"), "{form}");
+    }
+}
+
+#[tokio::test]
+async fn odd_servers_are_served_as_they_are() {
+    let backend = Backend::start(|seen| {
+        if seen.path() == "/mcp" {
+            return Reply::redirect(307, "/mcp/");
+        }
+        if seen.method != "POST" {
+            return Reply::new(405, "text/plain", "");
+        }
+        let text = match called(seen) {
+            Some((id, _)) => {
+                let body = String::from_utf8_lossy(&seen.body);
+                let arguments = body.split_once("\"arguments\":").unwrap().1.split_inclusive('}').next().unwrap();
+                let content = r#"[{"type":"hologram"},{"type":"text","text":"bad \ud83d end"}]"#;
+                format!(
+                    r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":{content},"structuredContent":{arguments}}}}}"#
+                )
+            }
+            None if seen.json()["method"] == "initialize" => {
+                let message = json!({"jsonrpc": "2.0", "id": seen.json()["id"], "result": {
+                    "protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "odd", "version": "1"}}});
+                let events =
+                    format!("event: ping\ndata: ping\n\ndata: heartbeat\n\nevent: message\ndata: {message}\n\n");
+                return Reply::pieces("Text/Event-Stream", futures_util::stream::iter([events.into()]));
+            }
+            None => return protocol(seen, "one"),
+        };
+        Reply::new(200, "Application/JSON", text)
+    })
+    .await;
+    let (_folder, system) = start(&backend).await;
+    let input = r#"{"wei":12345678901234567890123,"max":18446744073709551616,"ratio":0.1234567890123456789012}"#;
+    let arguments = Some(Arguments::InputJson(input.to_owned()));
+    let result = system.invoke(InvokeRequest { arguments, ..request("web__odd", json!({})) }).await;
+    assert_eq!(result.output, Some(Output::DataJson(input.to_owned())), "{result:?}");
+    assert_eq!(result.text, "bad \u{fffd} end");
+}
+
+#[tokio::test]
+async fn a_server_of_the_revision_without_handshakes_is_spoken_to() {
+    let backend = Backend::start(|seen| {
+        if seen.method != "POST" {
+            return Reply::new(405, "text/plain", "");
+        }
+        let message = seen.json();
+        let result = match message["method"].as_str() {
+            Some("server/discover") => json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
+                "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}),
+            Some("tools/list") => json!({"tools": [{"name": "odd", "inputSchema": {"type": "object"}}],
+                "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}),
+            Some("tools/call") => {
+                let meta = &message["params"]["_meta"];
+                let revision = meta["io.modelcontextprotocol/protocolVersion"].as_str().unwrap_or("none");
+                json!({"content": [{"type": "text", "text": revision}], "resultType": "complete"})
+            }
+            _ => {
+                let error = json!({"code": -32601, "message": "Method not found"});
+                return Reply::json(404, &json!({"jsonrpc": "2.0", "id": message["id"], "error": error}));
+            }
+        };
+        Reply::json(200, &json!({"jsonrpc": "2.0", "id": message["id"], "result": result}))
+    })
+    .await;
+    let (_folder, system) = start(&backend).await;
+    let result = system.invoke(request("web__odd", json!({}))).await;
+    assert_eq!(data(&result), json!("2026-07-28"), "{result:?}");
 }
 
 #[tokio::test]

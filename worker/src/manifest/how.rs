@@ -73,7 +73,7 @@ impl How {
             }
             Self::Exec(exec) => vec![exec.program.clone()],
             Self::Session(session) => session.needs.files(),
-            Self::Mcp(mcp) => [vec![mcp.lock.clone()], mcp.needs.files()].concat(),
+            Self::Mcp(mcp) => [vec![mcp.lock.clone()], mcp.own_files(), mcp.needs.files()].concat(),
             _ => Vec::new(),
         }
     }

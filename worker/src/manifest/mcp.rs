@@ -168,6 +168,20 @@ pub struct McpTool {
     pub pin: BTreeMap<String, String>,
 }
 
+impl Mcp {
+    /// The files of a server's process: its program, and the scripts among its arguments. Relative ones are not in the folder
+    /// of the manifest.
+    pub(crate) fn own_files(&self) -> Vec<PathBuf> {
+        let Reach::Stdio { program, args } = &self.reach else { return Vec::new() };
+        let program = match program {
+            Program::File(file) | Program::Script(file) => Some(file.clone()),
+            Program::Name(_) | Program::Installed(_) => None,
+        };
+        let scripts = args.iter().filter(|arg| arg.starts_with('/') && arg.ends_with(".py")).map(PathBuf::from);
+        program.into_iter().chain(scripts).collect()
+    }
+}
+
 impl Filter {
     /// Whether a tool of this name becomes a skill.
     pub(crate) fn takes(&self, name: &str) -> bool {
@@ -362,6 +376,22 @@ mod tests {
         assert_eq!(in_environment("server"), Program::Installed("server".to_owned()));
         assert_eq!(in_environment("./server.py"), Program::Script("/skills/./server.py".into()));
         assert_eq!(parsed("stdio", "server", "").unwrap().lock, Path::new("/skills/s.mcp-lock.json"));
+    }
+
+    #[test]
+    fn the_script_of_a_server_belongs_to_it() {
+        for (entry, more, file) in [
+            ("./server.py", "", "/skills/server.py"),
+            ("/skills/server.py", "", "/skills/server.py"),
+            ("./server.py", "python: {requirements: [server]}", "/skills/server.py"),
+            ("python3", "mcp: {args: [/skills/server.py, --port, '1']}", "/skills/server.py"),
+            ("./bin/server", "", "/skills/bin/server"),
+        ] {
+            let files = super::super::How::Mcp(Box::new(parsed("stdio", entry, more).unwrap())).files();
+            assert!(files.contains(&PathBuf::from(file)), "{entry} {more}: {files:?}");
+        }
+        assert!(parsed("stdio", "server", "").unwrap().own_files().is_empty());
+        assert!(parsed("http", "http://host/server.py", "").unwrap().own_files().is_empty());
     }
 
     #[test]

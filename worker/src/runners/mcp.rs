@@ -10,11 +10,12 @@
 //! - [`server`]: one server: its connections, its tools, its capacity; [`lane`]: keeps one connection up; [`host`]: its parts
 //! - [`connection`], [`program`], [`lines`], [`http_client`], [`http_post`]: how a server is reached; [`why`]: why it can't be
 //! - [`said`]: what it writes beside its messages, for the log; [`last_lines`]: the end of it, for whoever checks it
-//! - [`message`]: reads its messages; [`broken`]: what is left of one that is not valid; [`tapped`], [`tap`]: tracking requests
+//! - [`message`]: reads and writes messages; [`surrogates`], [`broken`]: those that are not valid; [`tapped`], [`tap`]: tracking
+//!   requests
 //! - [`catalog`], [`known`], [`names`], [`pins`]: its tools, the ids of their skills, and whether they changed
 //! - [`shelf`], [`consult`], [`subscriptions`]: its prompts and resources, their content, and which of those changed
 //! - [`trial`]: the tools of a server that is not served yet
-//! - [`call`], [`output`], [`media`], [`errors`]: one call and its result; [`asks`]: relays elicitation to the caller
+//! - [`call`], [`tool_result`], [`output`], [`media`], [`errors`]: one call and its result; [`asks`]: relays elicitation to the caller
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -62,8 +63,10 @@ mod said;
 mod server;
 mod shelf;
 mod subscriptions;
+mod surrogates;
 mod tap;
 mod tapped;
+mod tool_result;
 pub(crate) mod trial;
 mod why;
 mod words;

@@ -130,17 +130,17 @@ fn make_room(kept: &mut HashMap<Place, Kept>, place: &Place) {
 }
 
 /// A client of reqwest's own, for a library that wants one. It connects only where `reach` allows and is for a single URL, the
-/// one `reach` comes from: [`Reach::of`] has already checked a host that is an address. It follows no redirects.
+/// one `reach` comes from: [`Reach::of`] has already checked a host that is an address. `redirects` stays within its origin.
 ///
 /// # Errors
 /// The system lacks what a client needs.
-pub(crate) fn guarded_client(reach: Reach) -> Result<reqwest::Client, String> {
+pub(crate) fn guarded_client(reach: Reach, redirects: impl Fn() -> Policy) -> Result<reqwest::Client, String> {
     prepare_cryptography();
     let resolver = Arc::new(Guard { reach, look_ups: Arc::new(Semaphore::new(LOOK_UPS)) });
     let builder = || {
         reqwest::Client::builder()
             .dns_resolver(Arc::clone(&resolver))
-            .redirect(Policy::none())
+            .redirect(redirects())
             .no_proxy()
             .referer(false)
             .user_agent(OUR_NAME)
@@ -253,11 +253,11 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let url = format!("http://localhost:{port}/");
-        let client = guarded_client(reach(&url, &[])).unwrap();
+        let client = guarded_client(reach(&url, &[]), Policy::none).unwrap();
         let error = client.get(&url).send().await.unwrap_err();
         let refusal = refusal(&error).expect("a refusal").clone();
         assert_eq!(refusal, Refusal::Address { host: "localhost".to_owned(), kind: Kind::Loopback });
-        let client = guarded_client(reach(&url, &[format!("localhost:{port}")])).unwrap();
+        let client = guarded_client(reach(&url, &[format!("localhost:{port}")]), Policy::none).unwrap();
         let request = tokio::spawn(client.get(&url).send());
         listener.accept().await.unwrap();
         request.abort();

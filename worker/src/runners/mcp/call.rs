@@ -11,24 +11,28 @@ use openskill_proto::v1::{ErrorCode, SkillError};
 use openskill_trace::KeyValue;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam, ClientNotification,
-    ClientRequest, JsonObject, RequestId, RequestMetaObject, ServerResult,
+    ClientRequest, CustomResult, JsonObject, RequestId, RequestMetaObject, ServerResult,
 };
 use rmcp::service::{PeerRequestOptions, RequestHandle};
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 use rmcp::{RoleClient, ServiceError};
+use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use super::connection::Connection;
-use super::errors::{Fault, graded};
+use super::errors::{Fault, REFUSED, graded};
+use super::http_post::Unanswered;
+use super::message::Arguments;
 use super::server::{Reservation, Server};
 use super::tap::Tap;
+use super::tool_result::ToolResult;
 use super::{media, output};
 use crate::events::EventSink;
 use crate::runner::{Invocation, RawOutput};
 use crate::runners::http::secrets::Secrets;
 use crate::schedule::Slot;
-use crate::untrusted_json::{is_heavy, off_shard};
+use crate::untrusted_json::{LIGHT_BYTES, off_shard};
 
 /// How long before its deadline a call ends here, so that its error names the server.
 const MARGIN: Duration = Duration::from_millis(15);
@@ -41,6 +45,9 @@ const MEMORY: Duration = Duration::from_secs(60);
 
 /// The pause before another connection is tried.
 const STEP: Duration = Duration::from_millis(5);
+
+/// The longest details of an error.
+const MAX_DETAILS_BYTES: usize = 4096;
 
 /// A request, ready to be sent, and where its events go.
 struct Outgoing {
@@ -89,9 +96,11 @@ async fn call(server: Arc<Server>, tool: &str, invocation: Invocation) -> RawOut
     let Ok(arguments) = serde_json::from_slice::<JsonObject>(&invocation.input) else {
         return failed(Fault::Rpc { code: -32602, message: "the arguments are not a JSON object" });
     };
+    // As values, for the headers that the protocol library makes of some.
     let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
     let mut request = CallToolRequest::new(params);
     request.extensions.insert(meta(&invocation));
+    request.extensions.insert(Arguments::new(&invocation.input));
     let (headers, has_secrets) = (headers(&invocation), invocation.has_secrets);
     let outgoing = Outgoing { request, headers, sink: invocation.events, has_secrets, tap: Mutex::default() };
     let attempts = attempts(&server, tool, &outgoing, until, invocation.slot);
@@ -148,10 +157,22 @@ async fn attempts(server: &Arc<Server>, tool: &str, outgoing: &Outgoing, until: 
             Err(ServiceError::McpError(error)) => {
                 let message = server.secrets.scrub_text(error.message.into_owned());
                 let fault = Fault::Rpc { code: error.code.0, message: &message };
-                return naming(RawOutput::Failed(graded(fault, tap.asked())), &tap);
+                let mut failure = graded(fault, tap.asked());
+                if let Some(details) = error.data.and_then(|data| details(&data, &server.secrets)) {
+                    failure = failure.with_details(details);
+                }
+                return naming(RawOutput::Failed(failure), &tap);
             }
             Err(error) => {
-                if let Some(fault) = of_http(&error) {
+                if let Some(unanswered) = http_error(&error).and_then(Unanswered::of) {
+                    connection.doubtful.notify_one();
+                    let said = server.secrets.scrub_text(unanswered.said.clone());
+                    return failed(match unanswered.status {
+                        status @ 500.. => Fault::Status(status),
+                        _ => Fault::Rpc { code: REFUSED, message: &said },
+                    });
+                }
+                if let Some(fault) = http_error(&error).and_then(of_http) {
                     return failed(fault);
                 }
                 // This answer broke; the other calls have connections of their own.
@@ -190,10 +211,18 @@ async fn answer(
     ended
 }
 
+/// The data of a server's error, as the details of ours.
+fn details(data: &Value, secrets: &Secrets) -> Option<String> {
+    let details = secrets.scrub_json(json!({ "data": data }).to_string());
+    (!data.is_null() && details.len() <= MAX_DETAILS_BYTES).then_some(details)
+}
+
 /// Keeps the media of a result as artifacts, also those of a failure, and gives its output.
 async fn judge(result: ServerResult, tool: &str, asked: bool, sink: &EventSink, secrets: &Arc<Secrets>) -> RawOutput {
-    let result = match result {
-        ServerResult::CallToolResult(result) => result,
+    let json = match result {
+        ServerResult::CustomResult(CustomResult(Value::String(json))) => json,
+        // One that only the library reads, such as one without content.
+        ServerResult::CallToolResult(result) => serde_json::to_string(&result).unwrap_or_default(),
         // The server wants the call repeated with the user's input.
         ServerResult::InputRequiredResult(_) => {
             return RawOutput::Failed(graded(Fault::Tool { text: "the tool asks the user something" }, true));
@@ -201,8 +230,9 @@ async fn judge(result: ServerResult, tool: &str, asked: bool, sink: &EventSink, 
         _ => return failed(Fault::NoResult),
     };
     let (tool, kept, secrets) = (tool.to_owned(), sink.clone(), Arc::clone(secrets));
-    let judged = off_shard(is_heavy(&result), move || {
-        kept.keep_content(|| output::as_sent(&result, &secrets));
+    let judged = off_shard(json.len() > LIGHT_BYTES, move || {
+        let Some(result) = ToolResult::read(&json) else { return (Vec::new(), failed(Fault::NoResult)) };
+        kept.keep_content(|| output::as_sent(&json, &secrets));
         (media::of(&result, &secrets), output::of(&result, &tool, asked, &secrets))
     });
     let (media, output) = judged.await;
@@ -225,10 +255,14 @@ fn naming(output: RawOutput, tap: &Tap) -> RawOutput {
     }
 }
 
-/// The fault of an HTTP answer: the server is reachable.
-fn of_http(error: &ServiceError) -> Option<Fault<'static>> {
+fn http_error(error: &ServiceError) -> Option<&StreamableHttpError<reqwest::Error>> {
     let ServiceError::TransportSend(error) = error else { return None };
-    match error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>()? {
+    error.error.downcast_ref()
+}
+
+/// The fault of an HTTP answer: the server is reachable.
+fn of_http(error: &StreamableHttpError<reqwest::Error>) -> Option<Fault<'static>> {
+    match error {
         StreamableHttpError::HttpStatus(error) => Some(Fault::Status(error.status)),
         StreamableHttpError::AuthRequired(_) => Some(Fault::Status(401)),
         StreamableHttpError::InsufficientScope(_) => Some(Fault::Status(403)),
@@ -305,7 +339,7 @@ impl Drop for Owed {
 /// Cancels the request at the server, and waits a moment for it to stop.
 async fn abandon(connection: &Connection, id: &RequestId, tap: &Tap) {
     if connection.signs.taps.abandon(id) > connection.calls {
-        connection.overrun.notify_one();
+        connection.doubtful.notify_one();
     }
     let params = CancelledNotificationParam::new(Some(id.clone()), Some("the caller no longer waits".to_owned()));
     let notification = ClientNotification::CancelledNotification(CancelledNotification::new(params));

@@ -47,9 +47,15 @@ impl Catalog {
     /// # Errors
     /// The reason why there is no list.
     pub(super) async fn ask(peer: &Peer<RoleClient>) -> Result<Self, Why> {
-        let listed = tokio::time::timeout(PATIENCE, list(peer)).await;
+        let info = peer.peer_info();
+        let has_others = info.as_ref().is_some_and(|it| {
+            it.capabilities.tools.is_none()
+                && (it.capabilities.prompts.is_some() || it.capabilities.resources.is_some())
+        });
+        // Some servers have tools and do not declare them.
+        let listed = tokio::time::timeout(PATIENCE, list(peer, has_others)).await;
         let tools = listed.map_err(|_| format!("it did not list its tools within {} s", PATIENCE.as_secs()))??;
-        let version = peer.peer_info().and_then(|info| info.server_info.as_ref().map(|it| it.version.clone()));
+        let version = info.and_then(|info| info.server_info.as_ref().map(|it| it.version.clone()));
         let shelf = Shelf::ask(peer).await;
         Ok(Self { version: line(&version.unwrap_or_default(), MAX_VERSION_BYTES), tools, shelf })
     }
@@ -208,14 +214,17 @@ fn effects(annotations: Option<&Value>, believed: bool, given: &Override) -> Eff
     }
 }
 
-async fn list(peer: &Peer<RoleClient>) -> Result<BTreeMap<String, Map<String, Value>>, Why> {
+/// Lists the tools. `may_refuse`: a refusal means that there are none.
+async fn list(peer: &Peer<RoleClient>, may_refuse: bool) -> Result<BTreeMap<String, Map<String, Value>>, Why> {
     let (mut tools, mut size, mut cursor, mut unusable) = (BTreeMap::new(), 0, None, 0_u32);
     for _ in 0..MAX_PAGES {
         let params = PaginatedRequestParams::default().with_cursor(cursor);
         let request = ListToolsRequest { params: Some(params), ..ListToolsRequest::default() };
-        let page =
-            peer.send_request(ClientRequest::ListToolsRequest(request)).await.map_err(|error| no_list(&error))?;
-        let (page, next) = read(page)?;
+        let (page, next) = match peer.send_request(ClientRequest::ListToolsRequest(request)).await {
+            Ok(page) => read(page)?,
+            Err(ServiceError::McpError(_)) if may_refuse => return Ok(tools),
+            Err(error) => return Err(no_list(&error)),
+        };
         for definition in page {
             size += Value::Object(definition.clone()).to_string().len();
             let name = definition.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();

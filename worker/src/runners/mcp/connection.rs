@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationCapability, ErrorData,
-    FormElicitationCapability, Implementation, UrlElicitationCapability,
+    FormElicitationCapability, Implementation, ProtocolVersion, UrlElicitationCapability,
 };
 #[expect(deprecated, reason = "servers sample and ask for roots, and will for years")]
 use rmcp::model::{
     CreateMessageRequestParams, CreateMessageResult, ListRootsResult, RootsCapabilities, SamplingCapability,
 };
-use rmcp::service::{ClientInitializeError, RequestContext, RunningService};
-use rmcp::{ClientHandler, Peer, RoleClient, ServiceExt as _};
+use rmcp::service::{
+    ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, RequestContext, RunningService,
+};
+use rmcp::{ClientHandler, Peer, RoleClient};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::DropGuard;
 
@@ -43,8 +45,8 @@ pub(super) struct Connection {
     gone: AtomicBool,
     /// A call found that the server is gone.
     pub(super) lost: Notify,
-    /// More abandoned calls wait for their answer than the server may run.
-    pub(super) overrun: Notify,
+    /// More abandoned calls wait for their answer than the server may run, or it refused one as if it had lost the session.
+    pub(super) doubtful: Notify,
 }
 
 impl Connection {
@@ -68,11 +70,40 @@ pub(super) struct Opened {
     pub(super) requests: Option<DropGuard>,
 }
 
-/// Connects.
+/// Connects. A server that refuses the handshake may be one of the revision that has none.
 ///
 /// # Errors
 /// The reason.
 pub(super) async fn open(manifest: &Manifest, mcp: &Mcp, host: &Host) -> Result<Opened, Why> {
+    match connect(manifest, mcp, host, ClientLifecycleMode::Initialize).await {
+        Err(failure) if failure.is_refusal => {
+            let preferred_versions = vec![ProtocolVersion::NO_INITIALIZE];
+            let without_handshake = ClientLifecycleMode::Discover { preferred_versions };
+            connect(manifest, mcp, host, without_handshake).await.map_err(|_| failure.why)
+        }
+        connected => connected.map_err(|failure| failure.why),
+    }
+}
+
+/// Why there is no connection.
+struct Failure {
+    why: Why,
+    /// The server answered the handshake, with a refusal.
+    is_refusal: bool,
+}
+
+impl<T: Into<Why>> From<T> for Failure {
+    fn from(why: T) -> Self {
+        Self { why: why.into(), is_refusal: false }
+    }
+}
+
+async fn connect(
+    manifest: &Manifest,
+    mcp: &Mcp,
+    host: &Host,
+    lifecycle: ClientLifecycleMode,
+) -> Result<Opened, Failure> {
     let signs = Arc::new(Signs::default());
     let handler = Handler { asks: Asks::new(Arc::clone(&signs)) };
     let (service, process, requests) = match &mcp.reach {
@@ -80,15 +111,17 @@ pub(super) async fn open(manifest: &Manifest, mcp: &Mcp, host: &Host) -> Result<
             let (mut process, stdin, stdout) = program::start(manifest, mcp, host, signs.given_secrets.clone())?;
             let lines = Lines::new(&manifest.id, stdout, stdin, Arc::clone(&signs), &host.redactor);
             let transport = Tapped::new(lines, Arc::clone(&signs));
-            match in_time(mcp.start, handler.serve(transport)).await {
+            match in_time(mcp.start, handler.serve_with_lifecycle(transport, lifecycle)).await {
                 Ok(service) => (service, Some(process), None),
-                Err(reason) => return Err(process.why().await.map_or(reason, Why::from)),
+                Err(failure) if failure.is_refusal => return Err(failure),
+                Err(failure) => return Err(process.why().await.map_or(failure, Failure::from)),
             }
         }
         Reach::Http { url, headers, allowed } => {
             let (transport, requests) = http_client::transport(url, headers, allowed, mcp.calls)?;
             let transport = Tapped::new(transport, Arc::clone(&signs));
-            (in_time(mcp.start, handler.serve(transport)).await?, None, Some(requests))
+            let serving = handler.serve_with_lifecycle(transport, lifecycle);
+            (in_time(mcp.start, serving).await?, None, Some(requests))
         }
     };
     let connection = Connection {
@@ -99,14 +132,14 @@ pub(super) async fn open(manifest: &Manifest, mcp: &Mcp, host: &Host) -> Result<
         calls: mcp.calls,
         gone: AtomicBool::new(false),
         lost: Notify::new(),
-        overrun: Notify::new(),
+        doubtful: Notify::new(),
     };
     Ok(Opened { connection: Arc::new(connection), service, process, requests })
 }
 
 type Serving<F> = Result<F, ClientInitializeError>;
 
-async fn in_time<T>(limit: Duration, handshake: impl Future<Output = Serving<T>>) -> Result<T, Why> {
+async fn in_time<T>(limit: Duration, handshake: impl Future<Output = Serving<T>>) -> Result<T, Failure> {
     match tokio::time::timeout(limit, handshake).await {
         Ok(Ok(service)) => Ok(service),
         Ok(Err(error)) => Err(why(&error)),
@@ -115,13 +148,15 @@ async fn in_time<T>(limit: Duration, handshake: impl Future<Output = Serving<T>>
 }
 
 /// Why the handshake failed. The library's own text may hold addresses and bodies: it is for the log.
-fn why(error: &ClientInitializeError) -> Why {
+fn why(error: &ClientInitializeError) -> Failure {
     tracing::debug!(%error, "the handshake with an MCP server failed");
     match error {
-        ClientInitializeError::JsonRpcError(error) => Why::said("it refused the handshake", line(&error.message, 200)),
+        ClientInitializeError::JsonRpcError(error) => {
+            Failure { why: Why::said("it refused the handshake", line(&error.message, 200)), is_refusal: true }
+        }
         ClientInitializeError::ConnectionClosed(_) => "it ended before it answered the handshake".into(),
         _ if error.is_authorization_required() => "it requires another authorization".into(),
-        ClientInitializeError::TransportError { .. } => "it can't be reached".into(),
+        ClientInitializeError::TransportError { error, .. } => http_client::why(error.error.as_ref()).into(),
         _ => "its answer to the handshake is invalid".into(),
     }
 }

@@ -16,6 +16,9 @@ const MAX_MESSAGE_BYTES: usize = 4096;
 /// The longest plain answer that is checked for an error.
 const MAX_PLAIN_BYTES: usize = 4096;
 
+/// The code of errors that have none of the protocol's.
+pub(super) const REFUSED: i32 = -32000;
+
 /// A failure of a call.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Fault<'a> {

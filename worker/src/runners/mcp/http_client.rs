@@ -4,11 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
+use reqwest::StatusCode;
 use reqwest::header::{HeaderName, HeaderValue};
+use reqwest::redirect::Policy;
 use rmcp::model::ClientJsonRpcMessage;
 use rmcp::transport::streamable_http_client::{
-    StreamableHttpClient, StreamableHttpClientTransport, StreamableHttpClientTransportConfig, StreamableHttpError,
-    StreamableHttpPostResponse,
+    HttpStatusError, StreamableHttpClient, StreamableHttpClientTransport, StreamableHttpClientTransportConfig,
+    StreamableHttpError, StreamableHttpPostResponse,
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 use url::Url;
@@ -18,18 +20,31 @@ use super::message::MAX_MESSAGE_BYTES;
 use super::tap::Tap;
 use crate::manifest::http::Allowed;
 use crate::manifest::mcp::fill;
+use crate::runners::http::cause::refusal;
 use crate::runners::http::client::guarded_client;
 use crate::runners::http::egress;
 
-/// An HTTP client without redirects and proxies, bound to the manifest's egress rules.
+/// How many redirects a request follows.
+const MAX_REDIRECTS: usize = 3;
+
+/// An HTTP client without proxies, bound to the manifest's egress rules. It follows redirects that keep the method and the body,
+/// such as those between `/mcp` and `/mcp/`, within the origin: the headers may hold secrets.
 ///
 /// # Errors
 /// The reason why it cannot be created.
 fn client(url: &str, allowed: &Allowed) -> Result<reqwest::Client, String> {
     let url = Url::parse(url).map_err(|_| "its URL is invalid".to_owned())?;
-    let reach =
-        egress::Reach::of(&url, allowed).map_err(|refusal| refusal.to_string().replace("http.allow", "mcp.allow"))?;
-    guarded_client(reach)
+    let reach = egress::Reach::of(&url, allowed).map_err(|refusal| in_words(&refusal))?;
+    guarded_client(reach, within_origin)
+}
+
+fn within_origin() -> Policy {
+    Policy::custom(|attempt| {
+        let is_same = attempt.previous().last().is_some_and(|from| from.origin() == attempt.url().origin());
+        let is_kept = matches!(attempt.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
+        let may_follow = is_same && is_kept && attempt.previous().len() <= MAX_REDIRECTS;
+        if may_follow { attempt.follow() } else { attempt.stop() }
+    })
 }
 
 /// A transport to a server, and a guard that cancels all its requests when it is dropped: the library's own task would keep the
@@ -123,7 +138,7 @@ impl StreamableHttpClient for Traced {
                 }
             }
         }
-        let sent = self.while_wanted(post(&self.client, &uri, &message, session.as_deref(), headers)).await;
+        let sent = self.while_wanted(post(&self.client, &uri, message, session.as_deref(), headers)).await;
         if let (Err(error), Some(tap)) = (&sent, &tap)
             && was_refused(error)
         {
@@ -179,4 +194,30 @@ fn was_refused(error: &StreamableHttpError<reqwest::Error>) -> bool {
         StreamableHttpError::SessionExpired => true,
         _ => false,
     }
+}
+
+/// Why a server can't be spoken to, for people.
+pub(super) fn why(error: &(dyn std::error::Error + 'static)) -> String {
+    match error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
+        Some(StreamableHttpError::HttpStatus(HttpStatusError { status: 300..400, .. })) => {
+            "it redirects elsewhere: set the entry to the address where it is".to_owned()
+        }
+        Some(StreamableHttpError::HttpStatus(error)) => {
+            format!("it refused the handshake with HTTP status {}", error.status)
+        }
+        Some(StreamableHttpError::UnexpectedContentType(_)) => {
+            "its answer to the handshake is neither JSON nor a stream of events".to_owned()
+        }
+        Some(StreamableHttpError::Client(error)) => refusal(error).map_or_else(unreachable, in_words),
+        _ => unreachable(),
+    }
+}
+
+fn unreachable() -> String {
+    "it can't be reached".to_owned()
+}
+
+/// A refusal of the egress rules, with the key of this manifest.
+fn in_words(refusal: &egress::Refusal) -> String {
+    refusal.to_string().replace("http.allow", "mcp.allow")
 }

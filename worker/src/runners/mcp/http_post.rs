@@ -11,7 +11,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use reqwest::{Response, StatusCode};
-use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::common::http_header::{
     EVENT_STREAM_MIME_TYPE, HEADER_LAST_EVENT_ID, HEADER_SESSION_ID, JSON_MIME_TYPE,
 };
@@ -21,7 +21,7 @@ use rmcp::transport::streamable_http_client::{
 };
 use sse_stream::{Sse, SseStream};
 
-use super::message::{self, MAX_MESSAGE_BYTES};
+use super::message::{self, MAX_MESSAGE_BYTES, is_id_of};
 use crate::untrusted_json::{LIGHT_BYTES, off_shard};
 
 /// How much of the body of a failure is read.
@@ -31,6 +31,32 @@ pub(super) type Headers = HashMap<HeaderName, HeaderValue>;
 pub(super) type Stream = BoxStream<'static, Result<Sse, SseError>>;
 pub(super) type Fallible<T> = Result<T, StreamableHttpError<reqwest::Error>>;
 
+/// A server refused a request without saying which one, or took it without an answer. One that was restarted refuses the
+/// requests of its sessions that way.
+#[derive(Debug, thiserror::Error)]
+#[error("{said} (HTTP status {status})")]
+pub(super) struct Unanswered {
+    pub(super) status: u16,
+    /// What the server said.
+    pub(super) said: String,
+}
+
+impl Unanswered {
+    /// The one that is behind an error.
+    pub(super) fn of(error: &StreamableHttpError<reqwest::Error>) -> Option<&Self> {
+        match error {
+            StreamableHttpError::Io(error) => error.get_ref()?.downcast_ref(),
+            _ => None,
+        }
+    }
+}
+
+impl From<Unanswered> for StreamableHttpError<reqwest::Error> {
+    fn from(unanswered: Unanswered) -> Self {
+        io::Error::other(unanswered).into()
+    }
+}
+
 /// Posts a message.
 ///
 /// # Errors
@@ -38,7 +64,7 @@ pub(super) type Fallible<T> = Result<T, StreamableHttpError<reqwest::Error>>;
 pub(super) async fn post(
     client: &reqwest::Client,
     uri: &str,
-    message: &ClientJsonRpcMessage,
+    message: ClientJsonRpcMessage,
     session: Option<&str>,
     headers: Headers,
 ) -> Fallible<StreamableHttpPostResponse> {
@@ -51,22 +77,26 @@ pub(super) async fn post(
         request = request.header(HEADER_SESSION_ID, session);
     }
     let request = request.header(ACCEPT, format!("{EVENT_STREAM_MIME_TYPE}, {JSON_MIME_TYPE}"));
-    let request = request.header(CONTENT_TYPE, JSON_MIME_TYPE).body(serde_json::to_vec(message)?);
-    let response = request.send().await.map_err(StreamableHttpError::Client)?;
-    let asked = match message {
-        JsonRpcMessage::Request(request) => Some(&request.id),
+    let asked = match &message {
+        JsonRpcMessage::Request(request) => Some(request.id.clone()),
         _ => None,
     };
+    let request = request.header(CONTENT_TYPE, JSON_MIME_TYPE).body(message::write(message)?);
+    let response = request.send().await.map_err(StreamableHttpError::Client)?;
     if response.status().is_success() {
-        read(response, asked).await
+        read(response, asked, session.is_some()).await
     } else {
-        refusal(response, session.is_some()).await
+        refusal(response, asked, session.is_some()).await
     }
 }
 
-async fn read(response: Response, asked: Option<&RequestId>) -> Fallible<StreamableHttpPostResponse> {
-    let is_empty = matches!(response.status(), StatusCode::ACCEPTED | StatusCode::NO_CONTENT);
-    let Some(asked) = asked.filter(|_| !is_empty) else { return Ok(StreamableHttpPostResponse::Accepted) };
+async fn read(response: Response, asked: Option<RequestId>, in_session: bool) -> Fallible<StreamableHttpPostResponse> {
+    let status = response.status();
+    let Some(asked) = asked else { return Ok(StreamableHttpPostResponse::Accepted) };
+    if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
+        let said = "the server took the request and does not answer it".to_owned();
+        return Err(Unanswered { status: status.as_u16(), said }.into());
+    }
     let session = header(&response, HEADER_SESSION_ID);
     if is_of_type(&response, EVENT_STREAM_MIME_TYPE) {
         return Ok(StreamableHttpPostResponse::Sse(bounded(events(response), Some(asked.clone())), session));
@@ -76,12 +106,40 @@ async fn read(response: Response, asked: Option<&RequestId>) -> Fallible<Streama
     }
     let body = body(response, MAX_MESSAGE_BYTES).await?;
     let answer = off_shard(body.len() > LIGHT_BYTES, move || message::read(&body)).await;
-    let answer = answer.unwrap_or_else(|unread| unread.into_answer(asked.clone()));
+    let answer = match answer {
+        Ok(JsonRpcMessage::Error(it)) if !is_id_of(&asked, it.id.as_ref()) => {
+            unanswered(it.error, asked, status, in_session)?
+        }
+        Ok(JsonRpcMessage::Response(it)) if !is_id_of(&asked, Some(&it.id)) => message::invalid_answer(asked),
+        Ok(JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_)) => message::invalid_answer(asked),
+        Ok(answer) => answer,
+        Err(unread) => unread.into_answer(asked),
+    };
     Ok(StreamableHttpPostResponse::Json(answer, session))
 }
 
+/// An error that names no request: the answer to this one, unless the session may be the reason.
+fn unanswered(
+    error: ErrorData,
+    asked: RequestId,
+    status: StatusCode,
+    in_session: bool,
+) -> Fallible<ServerJsonRpcMessage> {
+    if in_session {
+        return Err(Unanswered { status: status.as_u16(), said: error.message.into_owned() }.into());
+    }
+    if status.is_server_error() {
+        return Err(HttpStatusError::new(status.as_u16(), None).into());
+    }
+    Ok(ServerJsonRpcMessage::error(error, Some(asked)))
+}
+
 /// What a status that is no success means. A server may give the reason as a JSON-RPC error.
-async fn refusal(response: Response, in_session: bool) -> Fallible<StreamableHttpPostResponse> {
+async fn refusal(
+    response: Response,
+    asked: Option<RequestId>,
+    in_session: bool,
+) -> Fallible<StreamableHttpPostResponse> {
     let status = response.status();
     match (status, header(&response, WWW_AUTHENTICATE.as_str())) {
         (StatusCode::UNAUTHORIZED, Some(challenge)) => {
@@ -98,8 +156,12 @@ async fn refusal(response: Response, in_session: bool) -> Fallible<StreamableHtt
     if !says_it_all.contains(&status)
         && is_of_type(&response, JSON_MIME_TYPE)
         && let Ok(body) = body(response, MAX_ERROR_BYTES).await
-        && let Ok(error @ ServerJsonRpcMessage::Error(_)) = message::read(&body)
+        && let Ok(ServerJsonRpcMessage::Error(it)) = message::read(&body)
     {
+        let error = match asked {
+            Some(asked) if !is_id_of(&asked, it.id.as_ref()) => unanswered(it.error, asked, status, in_session)?,
+            _ => ServerJsonRpcMessage::Error(it),
+        };
         return Ok(StreamableHttpPostResponse::Json(error, session));
     }
     Err(HttpStatusError::new(status.as_u16(), None).into())
@@ -131,17 +193,19 @@ fn events(response: Response) -> Stream {
     events.inspect(move |_| since_event.store(0, Ordering::Relaxed)).boxed()
 }
 
-/// Events of a bounded number of values. The answer to a request that has more becomes an error, any other event is dropped.
+/// The messages among events, each of a bounded number of values. The answer to a request that has more becomes an error, any
+/// other event is dropped.
 /// `asked`: the request that the events follow.
 pub(super) fn bounded(events: Stream, asked: Option<RequestId>) -> Stream {
     let bound = move |event: Result<Sse, SseError>| {
         let asked = asked.clone();
         async move {
             let mut event = event?;
-            if let Some(data) = event.data.take() {
+            let is_message = matches!(event.event.as_deref(), None | Some("" | "message"));
+            if let Some(data) = event.data.take().filter(|_| is_message) {
                 // What is read here has fewer bytes than values are allowed.
                 let is_long = data.len() > LIGHT_BYTES;
-                event.data = off_shard(is_long, move || message::bounded(data, asked)).await;
+                event.data = off_shard(is_long, move || message::of_event(&data, asked)).await;
             }
             Ok(event)
         }
@@ -150,7 +214,12 @@ pub(super) fn bounded(events: Stream, asked: Option<RequestId>) -> Stream {
 }
 
 fn is_of_type(response: &Response, media_type: &str) -> bool {
-    header(response, CONTENT_TYPE.as_str()).is_some_and(|it| it.starts_with(media_type))
+    has_type(header(response, CONTENT_TYPE.as_str()).as_deref(), media_type)
+}
+
+fn has_type(content_type: Option<&str>, media_type: &str) -> bool {
+    let begin = content_type.and_then(|it| it.as_bytes().get(..media_type.len()));
+    begin.is_some_and(|it| it.eq_ignore_ascii_case(media_type.as_bytes()))
 }
 
 fn header(response: &Response, name: &str) -> Option<String> {
@@ -161,6 +230,33 @@ fn header(response: &Response, name: &str) -> Option<String> {
 mod tests {
     use super::*;
     use futures_util::stream::iter;
+
+    #[test]
+    fn media_types_have_no_case() {
+        for media_type in ["application/json", "Application/JSON", "APPLICATION/JSON; charset=utf-8"] {
+            assert!(has_type(Some(media_type), JSON_MIME_TYPE), "{media_type}");
+        }
+        assert!(has_type(Some("Text/Event-Stream"), EVENT_STREAM_MIME_TYPE));
+        assert!(!has_type(Some("text/é"), EVENT_STREAM_MIME_TYPE) && !has_type(None, JSON_MIME_TYPE));
+    }
+
+    #[tokio::test]
+    async fn events_of_other_kinds_are_no_messages() {
+        let answer = "{\"jsonrpc\":\"2.0\",\"id\":4,\"result\":{}}";
+        let event = |kind: Option<&str>, data: &str| {
+            let (event, data) = (kind.map(str::to_owned), Some(data.to_owned()));
+            Ok(Sse { event, data, ..Sse::default() })
+        };
+        let events = [
+            event(Some("ping"), "ping"),
+            event(Some("endpoint"), answer),
+            event(None, "heartbeat"),
+            event(Some("message"), answer),
+        ];
+        let bounded = bounded(iter(events).boxed(), Some(RequestId::Number(4)));
+        let data: Vec<_> = bounded.map(|it| it.unwrap().data).collect().await;
+        assert_eq!(data, [None, None, None, Some(answer.to_owned())]);
+    }
 
     #[tokio::test]
     async fn an_event_of_too_many_values_is_the_error_of_its_request_or_nothing() {

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Fuse, FusedFuture as _};
-use rmcp::model::{ClientRequest, PingRequest};
+use rmcp::model::{ClientRequest, PingRequest, SubscriptionFilter};
+use rmcp::service::Subscription;
+use rmcp::{Peer, RoleClient};
 
 use super::catalog::Catalog;
 use super::connection::{Connection, Opened, open};
@@ -35,7 +37,7 @@ const PULSE: Duration = Duration::from_secs(5);
 const SETTLE: Duration = Duration::from_millis(50);
 
 /// The shortest interval between two readings of a server's tools.
-const CHANGES: Duration = Duration::from_secs(2);
+const CHANGES: Duration = Duration::from_secs(1);
 
 /// How a connection ended.
 enum End {
@@ -108,8 +110,19 @@ async fn live(server: &Server, index: usize) -> End {
         tracing::info!(server = server.manifest.id, tools = catalog.tools.len(), "an MCP server is up");
     }
     consult::subscribe_again(server, &opened.connection.peer).await;
+    // It ends when it is dropped.
+    let _changes = listen(&opened.connection.peer).await;
     server.up(index, &opened.connection, catalog);
     watch(server, index, opened).await
+}
+
+/// Asks a server that has no handshake for the announcements of changes: others send them unasked.
+async fn listen(peer: &Peer<RoleClient>) -> Option<Subscription> {
+    if peer.peer_info()?.protocol_version.has_initialize() {
+        return None;
+    }
+    let all = SubscriptionFilter::builder().tools_list_changed().prompts_list_changed().resources_list_changed();
+    tokio::time::timeout(PULSE, peer.listen(all.build())).await.ok()?.ok()
 }
 
 /// Until the connection ends, for whatever reason.
@@ -135,15 +148,15 @@ async fn watch(server: &Server, index: usize, opened: Opened) -> End {
                 retire(server, &connection.capacity, connection.calls).await;
                 break End::Lost("it cannot be reached".into());
             }
-            // Cancelled calls need no answer: a ping tells whether the server still reads.
-            () = connection.overrun.notified(), if pulse.is_terminated() => pulse = alive(&connection).boxed().fuse(),
+            // Cancelled calls need no answer, and a refused one says little: a ping tells whether the server still answers.
+            () = connection.doubtful.notified(), if pulse.is_terminated() => pulse = alive(&connection).boxed().fuse(),
             alive = &mut pulse => {
                 if alive {
                     continue;
                 }
                 server.leave(index);
                 retire(server, &connection.capacity, connection.calls).await;
-                break End::Lost("it did not end cancelled calls".into());
+                break End::Lost("it no longer answers".into());
             }
             () = connection.signs.tools_changed.notified(), if listing.is_terminated() => {
                 let rest = listed.map_or(Duration::ZERO, |before| CHANGES.saturating_sub(before.elapsed()));

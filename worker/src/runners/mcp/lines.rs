@@ -177,11 +177,11 @@ where
                 writer = writer.lock() => writer,
             };
             let Some(open) = writer.as_mut() else { return Err(ErrorKind::NotConnected.into()) };
-            let mut text = serde_json::to_vec(&item)?;
-            text.push(b'\n');
             if !may_send(&item) {
                 return Err(Error::other(WITHDRAWN));
             }
+            let mut text = message::write(item)?;
+            text.push(b'\n');
             match tokio::time::timeout(READING, open.write_all(&text)).await {
                 Ok(written) => written,
                 Err(_) => {

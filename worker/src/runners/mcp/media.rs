@@ -4,8 +4,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
+use rmcp::model::{ContentBlock, ResourceContents};
 
+use super::tool_result::ToolResult;
 use crate::runners::http::secrets::Secrets;
 
 /// An artifact as its server labels it.
@@ -17,8 +18,8 @@ pub(super) struct Media {
 }
 
 /// Each block with content in base64. None in place of one that is malformed.
-pub(super) fn of(result: &CallToolResult, secrets: &Secrets) -> Vec<Option<Media>> {
-    let blocks = result.content.iter().filter_map(|block| match block {
+pub(super) fn of(result: &ToolResult<'_>, secrets: &Secrets) -> Vec<Option<Media>> {
+    let blocks = result.content.iter().filter_map(|block| match block.known.as_ref()? {
         ContentBlock::Image(it) => Some((named("image", &it.mime_type), it.mime_type.as_str(), &it.data)),
         ContentBlock::Audio(it) => Some((named("audio", &it.mime_type), it.mime_type.as_str(), &it.data)),
         ContentBlock::Resource(it) => match &it.resource {
@@ -64,7 +65,7 @@ mod tests {
             {"type": "resource", "resource": {"uri": "file:///tmp/a.txt", "text": "hi"}},
             {"type": "image", "data": "not base64", "mimeType": "image/svg+xml"}
         ]});
-        let media = of(&serde_json::from_value(result).unwrap(), &Secrets::default());
+        let media = of(&ToolResult::read(&result.to_string()).unwrap(), &Secrets::default());
         let labels: Vec<_> =
             media.iter().map(|it| it.as_ref().map(|it| (it.name.as_str(), it.media_type.as_str()))).collect();
         assert_eq!(
@@ -83,7 +84,7 @@ mod tests {
     fn a_secret_that_a_server_echoes_in_a_file_is_masked() {
         let blob = STANDARD.encode("token: s3cr3t-token");
         let result = json!({"content": [{"type": "resource", "resource": {"uri": "a:b", "blob": blob}}]});
-        let media = of(&serde_json::from_value(result).unwrap(), &Secrets::made_of("s3cr3t-token"));
+        let media = of(&ToolResult::read(&result.to_string()).unwrap(), &Secrets::made_of("s3cr3t-token"));
         assert_eq!(media[0].as_ref().unwrap().data, b"token: [secret]");
     }
 }

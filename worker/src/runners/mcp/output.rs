@@ -5,47 +5,56 @@
 //! - An empty result is `null`.
 //! - Any other result is `{"content": [...]}`, with the blocks as the server sent them.
 
-use openskill_proto::limits::MAX_OUTPUT_BYTES;
+use openskill_proto::json::depth;
+use openskill_proto::limits::{MAX_JSON_DEPTH, MAX_OUTPUT_BYTES};
 use openskill_proto::v1::{ErrorCode, SkillError};
-use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
-use serde_json::{Value, json};
+use rmcp::model::{ContentBlock, ResourceContents};
+use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::errors::{Fault, graded, hidden_in};
+use super::tool_result::{Block, ToolResult};
 use crate::runner::RawOutput;
 use crate::runners::http::secrets::Secrets;
 
 /// The output of a tool's call. `asked`: the server asked for input that nobody could give.
-pub(super) fn of(result: &CallToolResult, tool: &str, asked: bool, secrets: &Secrets) -> RawOutput {
+pub(super) fn of(result: &ToolResult<'_>, tool: &str, asked: bool, secrets: &Secrets) -> RawOutput {
     let text = secrets.scrub_text(text(&result.content));
-    if result.is_error == Some(true) {
+    let only = match &result.content[..] {
+        [Block { known: Some(ContentBlock::Text(only)), .. }] => Some(only.text.as_str()),
+        _ => None,
+    };
+    let is_hidden = || result.structured.is_none() && only.is_some() && hidden_in(&text, tool);
+    if result.is_error || is_hidden() {
         return RawOutput::Failed(graded(Fault::Tool { text: &text }, asked));
     }
-    let structured = result.structured_content.as_ref().filter(|it| !it.is_null());
-    if structured.is_none() && matches!(result.content[..], [ContentBlock::Text(_)]) && hidden_in(&text, tool) {
-        return RawOutput::Failed(graded(Fault::Tool { text: &text }, asked));
-    }
-    let data = match (structured, &result.content[..]) {
-        (Some(structured), _) => structured.to_string(),
-        (None, []) => "null".to_owned(),
-        (None, [ContentBlock::Text(only)]) => Value::from(only.text.as_str()).to_string(),
-        (None, blocks) => json!({ "content": blocks }).to_string(),
+    let data = match (result.structured, only) {
+        (Some(structured), _) => structured.get().to_owned(),
+        (None, Some(only)) => Value::from(only).to_string(),
+        (None, None) if result.content.is_empty() => "null".to_owned(),
+        (None, None) => {
+            let blocks: Vec<&RawValue> = result.content.iter().map(|block| block.json).collect();
+            format!("{{\"content\":{}}}", serde_json::to_string(&blocks).unwrap_or_default())
+        }
     };
     if data.len() > MAX_OUTPUT_BYTES {
         let message = format!("the tool's result has more than {MAX_OUTPUT_BYTES} bytes");
         return RawOutput::Failed(SkillError::new(ErrorCode::OutputTooLarge, message));
     }
+    if depth(data.as_bytes()) > MAX_JSON_DEPTH {
+        return RawOutput::Failed(graded(Fault::NoResult, asked));
+    }
     RawOutput::Report { data: secrets.scrub_json(data), text, truncated: false }
 }
 
-/// The whole result, as JSON text. None if it is too large.
-pub(super) fn as_sent(result: &CallToolResult, secrets: &Secrets) -> Option<String> {
-    let json = serde_json::to_string(result).ok().filter(|it| it.len() <= MAX_OUTPUT_BYTES)?;
-    Some(secrets.scrub_json(json))
+/// The whole result. None if it is too large.
+pub(super) fn as_sent(json: &str, secrets: &Secrets) -> Option<String> {
+    (json.len() <= MAX_OUTPUT_BYTES).then(|| secrets.scrub_json(json.to_owned()))
 }
 
 /// All text of a result, for a model.
-fn text(content: &[ContentBlock]) -> String {
-    let texts = content.iter().filter_map(|block| match block {
+fn text(content: &[Block<'_>]) -> String {
+    let texts = content.iter().filter_map(|block| match block.known.as_ref()? {
         ContentBlock::Text(text) => Some(text.text.as_str()),
         ContentBlock::Resource(resource) => match &resource.resource {
             ResourceContents::TextResourceContents { text, .. } => Some(text.as_str()),
@@ -58,10 +67,12 @@ fn text(content: &[ContentBlock]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn judge(result: Value) -> RawOutput {
-        of(&serde_json::from_value(result).unwrap(), "add", false, &Secrets::made_of("s3cr3t-token"))
+        of(&ToolResult::read(&result.to_string()).unwrap(), "add", false, &Secrets::made_of("s3cr3t-token"))
     }
 
     fn report(result: Value) -> (Value, String) {
@@ -84,6 +95,33 @@ mod tests {
         let (data, joined) = report(json!({"content": [text, image, text]}));
         assert_eq!(data["content"][1]["mimeType"], "image/png");
         assert_eq!(joined, "{\"a\": 1}\n{\"a\": 1}");
+    }
+
+    #[test]
+    fn what_the_server_wrote_is_passed_on_as_it_wrote_it() {
+        let no_secrets = Secrets::default();
+        for (result, expected) in [
+            (
+                r#"{"structuredContent": {"wei": 12345678901234567890123, "x": 1.10}}"#,
+                r#"{"wei": 12345678901234567890123, "x": 1.10}"#,
+            ),
+            (
+                r#"{"content":[{"type":"hologram","depth":0.1234567890123456789012}]}"#,
+                r#"{"content":[{"type":"hologram","depth":0.1234567890123456789012}]}"#,
+            ),
+        ] {
+            let result = ToolResult::read(result).unwrap();
+            let RawOutput::Report { data, .. } = of(&result, "t", false, &no_secrets) else { panic!("{expected}") };
+            assert_eq!(data, expected);
+        }
+        for malformed in
+            [r#"{"content":[{"type":"text"}]}"#, r#"{"content":["text"]}"#, r#"{"content":[{"text":"x"}]}"#]
+        {
+            assert!(ToolResult::read(malformed).is_none(), "{malformed}");
+        }
+        let deep = format!(r#"{{"structuredContent":{}{}}}"#, "[".repeat(200), "]".repeat(200));
+        let output = of(&ToolResult::read(&deep).unwrap(), "t", false, &no_secrets);
+        assert!(matches!(output, RawOutput::Failed(error) if error.code() == ErrorCode::McpParseError));
     }
 
     #[test]

@@ -321,7 +321,9 @@ impl Server {
         drop(known);
         let away = self.lanes.iter().all(|lane| lane.state().lost).then(|| self.why_down());
         let offers = catalog.offers(&self.manifest, &self.mcp, &pinned, agreed, away.as_deref());
-        if offers.is_empty() { vec![self.nothing("none of its tools can be a skill".to_owned())] } else { offers }
+        // A server may have prompts and resources alone.
+        let has_nothing = offers.is_empty() && (!catalog.tools.is_empty() || catalog.shelf.is_empty());
+        if has_nothing { vec![self.nothing("none of its tools can be a skill".to_owned())] } else { offers }
     }
 
     /// Logs each tool that differs from its pin, once per definition. A tool is named by the id of its skill, not as the server

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use openskill_log::admits;
 use openskill_proto::v1::{Offering, OfferingKind};
-use rmcp::model::{ClientRequest, CustomRequest, ServerResult};
+use rmcp::model::{ClientRequest, CustomRequest, CustomResult, ServerResult};
 use rmcp::{Peer, RoleClient, ServiceError};
 use serde_json::{Map, Value, json};
 
@@ -49,6 +49,11 @@ impl Shelf {
             shelf
         };
         tokio::time::timeout(PATIENCE, lists).await.unwrap_or_default()
+    }
+
+    /// Whether it has nothing.
+    pub(super) fn is_empty(&self) -> bool {
+        self.prompts.is_empty() && self.resources.is_empty() && self.templates.is_empty()
     }
 
     /// What it offers on behalf of its server.
@@ -110,6 +115,9 @@ pub(super) async fn ask(peer: &Peer<RoleClient>, method: &str, params: Value) ->
     let request = CustomRequest::new(method.to_owned(), Some(params));
     let result = peer.send_request(ClientRequest::CustomRequest(request)).await?;
     Ok(match result {
+        ServerResult::CustomResult(CustomResult(Value::String(json))) => {
+            serde_json::from_str(&json).unwrap_or_default()
+        }
         ServerResult::CustomResult(result) => result.0,
         other => serde_json::to_value(other).unwrap_or_default(),
     })

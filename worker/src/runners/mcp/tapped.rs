@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use openskill_proto::v1::InputKind;
 use rmcp::RoleClient;
 use rmcp::model::{
-    ClientJsonRpcMessage, Extensions, GetExtensions as _, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
-    ServerNotification, ServerRequest,
+    ClientJsonRpcMessage, Extensions, GetExtensions as _, JsonRpcMessage, NumberOrString, RequestId,
+    ServerJsonRpcMessage, ServerNotification, ServerRequest,
 };
 #[expect(deprecated, reason = "servers log by it, and will for years")]
 use rmcp::model::{LoggingLevel, LoggingMessageNotification};
@@ -72,6 +72,12 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Tapped<T> {
         loop {
             let message = self.inner.receive().await?;
             match message {
+                // Whoever listens waits for it.
+                JsonRpcMessage::Notification(it)
+                    if matches!(it.notification, ServerNotification::SubscriptionsAcknowledgedNotification(_)) =>
+                {
+                    return Some(JsonRpcMessage::Notification(it));
+                }
                 JsonRpcMessage::Notification(it) => self.signs.notified(it.notification),
                 JsonRpcMessage::Request(it) => {
                     if !self.signs.asked(&it.id, &it.request) {
@@ -86,7 +92,9 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Tapped<T> {
                     self.signs.taps.answered(&it.id);
                     return Some(JsonRpcMessage::Response(it));
                 }
-                JsonRpcMessage::Error(it) => {
+                JsonRpcMessage::Error(mut it) => {
+                    // Without an id of ours, it is the call that waits.
+                    it.id = it.id.filter(is_ours).or_else(|| self.signs.taps.only_waiting());
                     if let Some(id) = &it.id {
                         self.signs.taps.answered(id);
                     }
@@ -149,6 +157,14 @@ pub(super) fn origin(extensions: &Extensions) -> Option<&RequestId> {
     }
 }
 
+/// Whether an id may be that of a request of ours: they are numbers, which some servers answer as strings.
+fn is_ours(id: &RequestId) -> bool {
+    match id {
+        NumberOrString::Number(_) => true,
+        NumberOrString::String(text) => text.parse::<i64>().is_ok(),
+    }
+}
+
 /// Whether a message may be written now: a withdrawn one may not.
 pub(super) fn may_send(message: &ClientJsonRpcMessage) -> bool {
     Tap::of(message).is_none_or(Tap::send)
@@ -157,7 +173,13 @@ pub(super) fn may_send(message: &ClientJsonRpcMessage) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rmcp::model::{NumberOrString, PingRequest};
+    use rmcp::model::PingRequest;
+
+    #[test]
+    fn an_id_of_ours_is_a_number() {
+        let text = |id: &str| NumberOrString::String(id.into());
+        assert!(is_ours(&NumberOrString::Number(4)) && is_ours(&text("4")) && !is_ours(&text("server-error")));
+    }
 
     #[test]
     fn the_requests_of_a_server_are_bounded_and_their_ids_unique() {

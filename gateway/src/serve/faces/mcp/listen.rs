@@ -34,7 +34,7 @@ use crate::serve::layers::request_context;
 use crate::state::limits::SharedLimit;
 
 /// How much time lies between two notifications of a listener.
-const PAUSE: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// The last event that a client got of a stream which it takes up again.
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");

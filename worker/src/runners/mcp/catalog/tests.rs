@@ -1,7 +1,9 @@
 use super::*;
 use crate::manifest::Rules;
+use rmcp::ServiceExt as _;
 use serde_json::json;
 use std::path::Path;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 
 fn server(more: &str) -> Manifest {
     let text = format!("id: files\ntype: mcp\nruntime: stdio\nentry: server\ntimeout_ms: 500\n{more}");
@@ -174,4 +176,46 @@ fn a_malformed_definition_does_not_affect_the_others() {
     let (tools, next) = read(page).unwrap();
     assert_eq!((tools.len(), next.as_deref()), (2, Some("x")));
     assert!(read(serde_json::from_value(json!({})).unwrap()).is_err());
+}
+
+/// The catalog of a server that answers these methods, and refuses all others.
+async fn asked(capabilities: Value, answers: Value) -> Result<Catalog, Why> {
+    let (ours, theirs) = tokio::io::duplex(64 * 1024);
+    tokio::spawn(async move {
+        let (read, mut write) = tokio::io::split(theirs);
+        let mut lines = BufReader::new(read).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            let message: Value = serde_json::from_str(&line).unwrap();
+            let method = message["method"].as_str().unwrap_or_default();
+            let mut answer = json!({"jsonrpc": "2.0", "id": message["id"]});
+            match (method, answers.get(method)) {
+                ("initialize", _) => {
+                    answer["result"] = json!({"protocolVersion": "2025-06-18", "capabilities": capabilities,
+                        "serverInfo": {"name": "s", "version": "1"}});
+                }
+                (_, Some(result)) => answer["result"] = result.clone(),
+                (_, None) => answer["error"] = json!({"code": -32601, "message": "Method not found"}),
+            }
+            if !message["id"].is_null() {
+                write.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
+            }
+        }
+    });
+    let service = ().serve(tokio::io::split(ours)).await.unwrap();
+    Catalog::ask(service.peer()).await
+}
+
+#[tokio::test]
+async fn a_server_without_tools_is_served_for_what_it_has() {
+    let prompts = json!({"prompts/list": {"prompts": [{"name": "greet"}]}});
+    let resources = json!({"resources/list": {"resources": [{"uri": "a:b", "name": "b"}]}});
+    for (capabilities, answers) in [(json!({"prompts": {}}), prompts), (json!({"resources": {}}), resources)] {
+        let catalog = asked(capabilities, answers).await.unwrap();
+        assert!(catalog.tools.is_empty() && !catalog.shelf.is_empty(), "{catalog:?}");
+    }
+    let undeclared = json!({"tools/list": {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}});
+    assert_eq!(asked(json!({"prompts": {}}), undeclared).await.unwrap().tools.len(), 1);
+    for capabilities in [json!({}), json!({"tools": {}, "prompts": {}})] {
+        assert_eq!(asked(capabilities, json!({})).await.unwrap_err().to_string(), "it has no tools");
+    }
 }
