@@ -18,6 +18,12 @@ const MAX_STEPS: usize = 64;
 /// A page whose `<main>` or `<article>` has at least this part of its text consists of that alone.
 const MAIN_SHARE: f64 = 0.25;
 
+/// A longer row of a table lays out a page: blocks in its cells are blocks of their own.
+const MAX_ROW_BYTES: usize = 4096;
+
+/// Stands between blocks in a cell until it is known what its row is. Documents leave this control character out of text.
+const BETWEEN: char = '\u{1f}';
+
 /// Elements without an end tag.
 const VOID: [&str; 14] =
     ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr", "param"];
@@ -91,7 +97,11 @@ struct Reader {
     /// How many of the open elements are skipped, and how many are the main content.
     skipped: usize,
     main: usize,
+    /// How many of the open elements are cells.
+    cells: usize,
     text: String,
+    /// Whether the text has several cells.
+    is_row: bool,
     heading: Option<u8>,
     title: Option<String>,
 }
@@ -135,12 +145,15 @@ impl Reader {
         }
         match name.as_str() {
             "br" => self.text.push('\n'),
-            "td" | "th" if !self.text.trim().is_empty() => self.text.push_str(" | "),
+            "td" | "th" if !self.text.trim_matches([' ', '\n', '\t', BETWEEN]).is_empty() => {
+                self.text.push_str(" | ");
+                self.is_row = true;
+            }
             _ => {}
         }
         if heading(&name).is_some() || BLOCKS.contains(&name.as_str()) {
-            self.flush();
-            self.heading = heading(&name);
+            self.divide(&name);
+            self.heading = heading(&name).or(self.heading);
         }
         if VOID.contains(&name.as_str()) || (tag.self_closing && is_foreign(&name)) {
             return;
@@ -169,6 +182,7 @@ impl Reader {
         }
         self.skipped += usize::from(is_skipped);
         self.main += usize::from(is_main);
+        self.cells += usize::from(is_cell(&name));
         self.open.push(Open { name, is_skipped, is_main, kind });
     }
 
@@ -180,7 +194,10 @@ impl Reader {
             return;
         }
         if heading(name).is_some() || BLOCKS.contains(&name) {
-            self.flush();
+            self.divide(name);
+        }
+        if heading(name).is_some() {
+            self.heading = None;
         }
         // An end tag without a beginning closes nothing.
         let Some(steps) = self.open.iter().rev().take(MAX_STEPS).position(|it| it.name == name) else { return };
@@ -194,6 +211,7 @@ impl Reader {
         if let Some(open) = self.open.pop() {
             self.skipped -= usize::from(open.is_skipped);
             self.main -= usize::from(open.is_main);
+            self.cells -= usize::from(is_cell(&open.name));
         }
     }
 
@@ -205,19 +223,34 @@ impl Reader {
         }
     }
 
+    /// Ends what was read before a block begins or ends: within a cell, a part of the row.
+    fn divide(&mut self, name: &str) {
+        let is_of_table = matches!(name, "table" | "thead" | "tbody" | "tfoot" | "tr" | "caption");
+        if self.cells == 0 || is_of_table || name == "pre" || heading(name).is_some() || self.text.len() > MAX_ROW_BYTES
+        {
+            self.flush();
+        } else {
+            self.text.push(BETWEEN);
+        }
+    }
+
     /// Ends the block that was read.
     fn flush(&mut self) {
-        let (text, heading) = (std::mem::take(&mut self.text), self.heading.take());
-        if text.trim().is_empty() {
+        let (text, is_row) = (std::mem::take(&mut self.text), std::mem::take(&mut self.is_row));
+        let space = [' ', '|', '\n', '\t', BETWEEN];
+        if text.trim_matches(space).is_empty() {
             return;
         }
+        let heading = self.heading.take();
         let kind = self.open.iter().rev().take(MAX_STEPS).find_map(|it| it.kind).unwrap_or(Kind::Paragraph);
         let main = (self.main > 0).then_some(&mut self.only_main);
         for builder in [Some(&mut self.whole), main].into_iter().flatten() {
             match (heading, kind) {
-                (Some(level), _) => builder.heading(level, &text),
-                (None, Kind::Line) => text.lines().for_each(|line| builder.block(kind, line)),
-                (None, _) => builder.block(kind, text.trim_matches([' ', '|', '\n', '\t'])),
+                (Some(level), _) => builder.heading(level, &text.replace(BETWEEN, " ")),
+                (None, Kind::Line) => text.split(['\n', BETWEEN]).for_each(|line| builder.block(kind, line)),
+                (None, _) if is_row => builder.block(Kind::Row, &text.trim_matches(space).replace(BETWEEN, " ")),
+                // Blocks in the only cell of a row are those of a page.
+                (None, _) => text.split(BETWEEN).for_each(|it| builder.block(kind, it.trim_matches(space))),
             }
         }
     }
@@ -236,6 +269,10 @@ fn heading(name: &str) -> Option<u8> {
         [b'h', level @ b'1'..=b'6'] => Some(level - b'0'),
         _ => None,
     }
+}
+
+fn is_cell(name: &str) -> bool {
+    matches!(name, "td" | "th")
 }
 
 fn is_foreign(name: &str) -> bool {
@@ -268,6 +305,31 @@ mod tests {
         assert_eq!(document.text, "One two.\nThree four.\na\nb\nx | y\n1 | 2\nl1\nl2\n");
         assert_eq!(document.headings, ["Top"]);
         assert_eq!(document.links, ["/home"]);
+    }
+
+    #[test]
+    fn blocks_in_cells_stay_in_their_row_and_in_headings_their_text() {
+        for (html, text, headings) in [
+            (
+                "<table><tr><th>Tower</th><th>Height</th></tr><tr><td><div>Zorblax</div></td><td><p>331 m</p></td></tr></table>",
+                "Tower | Height\nZorblax | 331 m\n",
+                "",
+            ),
+            (
+                "<table><tr><td><p>One<p>more<td><ul><li>a<li>b</ul><td><dl><dt>c<dd>d</dl></table>after",
+                "One more | a b | c d\nafter\n",
+                "",
+            ),
+            ("<table><tr><td><p>A layout.</p><ul><li>entry</ul></td></tr></table>", "A layout.\nentry\n", ""),
+            ("<table><tr><td><table><tr><td>1<td>2</table><td>x</table>", "1 | 2\nx\n", ""),
+            ("<table><tr><td><pre>1\n2</pre><td><pre>a\nb</pre></table>", "1\n2\na\nb\n", ""),
+            ("<h2><div>Head</div></h2><h3></h3><p>text | more<ul><li>a | b</ul>", "text | more\na | b\n", "Head"),
+        ] {
+            let document = read(html);
+            assert_eq!((document.text.as_str(), document.headings.join(",").as_str()), (text, headings), "{html}");
+        }
+        let long = format!("<table><tr><td>{}<td>x</table>", format!("<p>{}</p>", "word ".repeat(100)).repeat(30));
+        assert!(read(&long).blocks.len() > 3, "a row this long lays out a page");
     }
 
     #[test]
