@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::aim::{Aim, at_local, at_number, at_selector, element, with_numbers};
 use super::instance::Browser;
-use super::keys::press;
+use super::keys::{press, type_text};
 use super::pointer::drag;
 use super::press::{expect, press_at, taken};
 use super::problem::Problem;
@@ -53,7 +53,7 @@ pub(super) async fn input_text(browser: &mut Browser, view: &View, number: u64, 
     } else if text.is_empty() {
         press(browser, &view.tab, "Backspace").await?;
     } else {
-        browser.of_page(&view.tab.session, "Input.insertText", json!({"text": text})).await?;
+        type_text(browser, &view.tab, text).await?;
     }
     let described = format!("typed {} characters into [{number}]", text.chars().count());
     match document.call(&browser.client, "read_value", json!({"number": local})).await {
@@ -63,6 +63,9 @@ pub(super) async fn input_text(browser: &mut Browser, view: &View, number: u64, 
                 && prepared["kind"] != "editable";
             let value = line(read["value"].as_str().unwrap_or_default(), 100);
             let note = if is_other { format!("; the field made it \"{value}\"") } else { String::new() };
+            let moved =
+                if is_other && read["away"] == true { "; the focus went elsewhere, and the text with it" } else { "" };
+            let note = note + moved;
             Ok(format!("{described} {}{note}", read["t"].as_str().unwrap_or_default()))
         }
         // What was typed took the field, or the page, away.
@@ -122,7 +125,11 @@ pub(super) async fn select(browser: &mut Browser, view: &View, number: u64, text
     }
     let chosen = line(answer["chosen"].as_str().unwrap_or(text), 200);
     let note = if answer["changed"] == false { "; it was selected already" } else { "" };
-    Ok(format!("selected \"{chosen}\" in [{number}]{note}"))
+    let others = match answer["others"].as_u64() {
+        Some(others @ 1..) => format!("; {others} more have this text, the first that is enabled was taken"),
+        _ => String::new(),
+    };
+    Ok(format!("selected \"{chosen}\" in [{number}]{note}{others}"))
 }
 
 /// Drags from one element or point to another.

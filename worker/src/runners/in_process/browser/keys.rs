@@ -9,6 +9,9 @@ use super::tabs::Tab;
 /// The longest shortcut.
 const MOST_KEYS: usize = 5;
 
+/// How many characters of a text are typed key by key. What is before them is inserted at once.
+const MOST_TYPED: usize = 64;
+
 const ALT: u32 = 1;
 const CONTROL: u32 = 2;
 const META: u32 = 4;
@@ -203,8 +206,46 @@ fn events(keys: &[Key]) -> Vec<Value> {
 /// # Errors
 /// A name is not that of a key, or the page does not answer.
 pub(super) async fn press(browser: &Browser, tab: &Tab, written: &str) -> Result<(), Problem> {
-    for event in events(&parse(written)?) {
-        match browser.of_page(&tab.session, "Input.dispatchKeyEvent", event).await {
+    let events = events(&parse(written)?);
+    send(browser, tab, events.into_iter().map(|it| ("Input.dispatchKeyEvent", it))).await
+}
+
+/// Types a text where the focus is.
+///
+/// # Errors
+/// The page does not answer.
+pub(super) async fn type_text(browser: &Browser, tab: &Tab, text: &str) -> Result<(), Problem> {
+    send(browser, tab, strokes(text)).await
+}
+
+/// What types a text. Line breaks are inserted: a key would send a form, or move the focus.
+fn strokes(text: &str) -> Vec<(&'static str, Value)> {
+    let start = text.char_indices().rev().nth(MOST_TYPED - 1).map_or(0, |(at, _)| at);
+    let (inserted, typed) = text.split_at(start);
+    let insert = |text: &str| ("Input.insertText", json!({"text": text}));
+    let mut strokes = Vec::new();
+    if !inserted.is_empty() {
+        strokes.push(insert(inserted));
+    }
+    for character in typed.chars() {
+        if character.is_control() {
+            strokes.push(insert(&character.to_string()));
+            continue;
+        }
+        let key = if character == ' ' { named("Space") } else { None };
+        let keys = [key.unwrap_or_else(|| of_character(character, false))];
+        strokes.extend(events(&keys).into_iter().map(|it| ("Input.dispatchKeyEvent", it)));
+    }
+    strokes
+}
+
+async fn send(
+    browser: &Browser,
+    tab: &Tab,
+    strokes: impl IntoIterator<Item = (&'static str, Value)>,
+) -> Result<(), Problem> {
+    for (method, stroke) in strokes {
+        match browser.of_page(&tab.session, method, stroke).await {
             Ok(_) => {}
             // The page went with the key that came before.
             Err(Problem::Call(openskill_cdp::client::CallError::Refused(_))) => return Ok(()),
@@ -244,6 +285,22 @@ mod tests {
         assert_eq!([typed("a"), typed("Shift+a"), typed("Shift+1"), typed("Enter")], ["a", "A", "!", "\r"]);
         assert_eq!([typed("Control+a"), typed("Tab"), typed("ArrowUp")], [""; 3]);
         assert_eq!(typed("ß"), "ß");
+    }
+
+    #[test]
+    fn the_end_of_a_text_is_typed_key_by_key_and_line_breaks_are_inserted() {
+        let told = |text: &str| -> Vec<String> {
+            let one = |(method, it): &(&str, Value)| match it["type"].as_str() {
+                Some(kind) => format!("{kind} {}", it["key"].as_str().unwrap()),
+                None => format!("{method} {:?}", it["text"].as_str().unwrap()),
+            };
+            strokes(text).iter().map(one).collect()
+        };
+        let line_break = "Input.insertText \"\\n\"";
+        assert_eq!(told("aß\n "), ["keyDown a", "keyUp a", "keyDown ß", "keyUp ß", line_break, "keyDown  ", "keyUp  "]);
+        let long = told(&"é".repeat(MOST_TYPED + 2));
+        assert_eq!((long.len(), long[0].as_str()), (1 + 2 * MOST_TYPED, "Input.insertText \"éé\""));
+        assert!(told("").is_empty());
     }
 
     #[test]

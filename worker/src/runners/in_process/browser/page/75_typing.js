@@ -91,5 +91,6 @@ const readValue = (args) => {
   const el = fieldOf(elementOf(args.number));
   // A password is nobody's to read, not even to compare it.
   const isSecret = el instanceof HTMLInputElement && inputType(el) === 'password';
-  return { ...(isSecret ? {} : { value: rawValue(el) }), t: describe(el).t };
+  const away = focused();
+  return { ...(isSecret ? {} : { value: rawValue(el) }), t: describe(el).t, away: away !== el && !(away && holds(el, away)) };
 };

@@ -85,9 +85,13 @@ const pick = (list, wanted) => {
     const found = list.filter(test);
     return found.length === 1 ? found[0] : null;
   };
-  return list.find((one) => one.text === wanted) || list.find((one) => fold(one.text) === text) || list.find((one) => one.value !== '' && one.value === wanted)
+  // Of several, the first that can be chosen.
+  const first = (test) => list.find((one) => test(one) && !one.disabled) || list.find(test);
+  return first((one) => one.text === wanted) || first((one) => fold(one.text) === text) || first((one) => one.value !== '' && one.value === wanted)
     || (text === '' ? null : only((one) => fold(one.text).startsWith(text)) || only((one) => fold(one.text).includes(text)));
 };
+
+const othersLike = (list, found) => list.filter((one) => one !== found && one.text === found.text).length;
 
 // Texts most like the wanted one first, for the refusal.
 const nearest = (texts, wanted) => {
@@ -108,7 +112,7 @@ const choose = (args) => {
   if (list.length === 0) return { open_first: true };
   const found = pick(list, wanted) || noOption(list, wanted);
   if (found.disabled) refuse('disabled', `The option ${quoted(found.text)} is disabled.`, { t: found.text });
-  return { click: numberOf(found.el), chosen: found.text };
+  return { click: numberOf(found.el), chosen: found.text, others: othersLike(list, found) };
 };
 
 const chooseNative = (select, wanted) => {
@@ -121,7 +125,7 @@ const chooseNative = (select, wanted) => {
   focus(select, { preventScroll: true });
   option.selected = true;
   if (!before) tell(select, 'input', 'change');
-  return { done: true, chosen: found.text, changed: !before };
+  return { done: true, chosen: found.text, changed: !before, others: othersLike(list, found) };
 };
 
 const chooseSuggestion = (input, wanted) => {
