@@ -8,6 +8,7 @@ pub(super) const PAGE: (u32, u32) = (1280, 800);
 /// Its own sandbox is on: nothing here may turn it off, or the same-origin policy.
 const PLAIN: &[&str] = &[
     "--headless=new",
+    "--lang=en-US",
     "--remote-debugging-pipe",
     "--no-first-run",
     "--no-default-browser-check",

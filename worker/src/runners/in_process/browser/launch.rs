@@ -117,7 +117,8 @@ impl Launch {
     fn command(&self, manifest: &Manifest) -> Result<Command, StartError> {
         let program = self.settings.found().map_err(StartError::NoJail)?;
         let plan = self.plan(manifest, &program).map_err(StartError::NoJail)?;
-        let env = [("HOME", HOME), ("LANG", "en_US.UTF-8"), ("PATH", "/usr/bin:/bin"), ("TZ", "UTC")];
+        // The names of files are UTF-8 only in a locale that is there, and this one is part of the C library.
+        let env = [("HOME", HOME), ("LC_ALL", "C.UTF-8"), ("PATH", "/usr/bin:/bin"), ("TZ", "UTC")];
         let program = program.to_string_lossy().into_owned();
         Ok(Command {
             program: self.host.binary.clone(),

@@ -18,6 +18,8 @@ pub(super) fn policies() -> Vec<(PathBuf, String)> {
         ],
         "WebRtcIPHandling": "disable_non_proxied_udp",
         "AllowFileSelectionDialogs": false,
+        // Its viewer is an extension, and draws nothing that a script can read.
+        "AlwaysOpenPdfExternally": true,
         "ExtensionInstallBlocklist": ["*"],
         "PasswordManagerEnabled": false,
         "AutofillAddressEnabled": false,
