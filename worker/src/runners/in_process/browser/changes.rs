@@ -187,6 +187,9 @@ pub(super) fn whereabouts(browser: &Browser) -> Result<Map<String, Value>, Probl
 async fn new_page(browser: &mut Browser, view: &View, answer: &mut Map<String, Value>) -> Result<Value, Problem> {
     let (lines, info) = elements(browser, view, MOST_NEW).await?;
     answer.insert("new_page".to_owned(), json!(true));
+    if let Some(status) = info["status"].as_u64().filter(|it| *it >= 400) {
+        answer.insert("status".to_owned(), json!(status));
+    }
     insert_lines(answer, "new", lines.lines);
     if let Some(cut) = lines.cut {
         answer.insert("cut".to_owned(), json!(cut));

@@ -25,6 +25,7 @@ pub(super) const SCRIPT: &str = concat!(
     include_str!("page/75_typing.js"),
     include_str!("page/78_options.js"),
     include_str!("page/80_find.js"),
+    include_str!("page/84_table.js"),
     include_str!("page/85_markdown.js"),
     include_str!("page/87_extract.js"),
     include_str!("page/99_end.js"),

@@ -19,7 +19,7 @@ impl<'a> Plain<'a> {
                     Some((next, escaped)) => plain.push(shown(escaped), (at, next + escaped.len_utf8())),
                     None => plain.push(c, (at, at + 1)),
                 },
-                '*' | '`' => {}
+                '*' | '`' | '~' => {}
                 c if c.is_whitespace() && plain.text.ends_with(' ') => {}
                 c if c.is_whitespace() => plain.push(' ', (at, at + c.len_utf8())),
                 c => plain.push(shown(c), (at, at + c.len_utf8())),
@@ -58,11 +58,12 @@ mod tests {
 
     #[test]
     fn a_part_is_found_as_it_reads_and_given_as_it_is() {
-        let whole = "A **bold** word,\n\n  `code` and a\\_b \\< c 𝄞.";
+        let whole = "A **bold** word,\n\n  `code` and a\\_b \\< c 𝄞. H~2~O";
         for (wanted, found) in [
             ("bold word, code", Some("bold** word,\n\n  `code")),
             ("a_b < c", Some("a\\_b \\< c")),
             ("**bold**", Some("bold")),
+            ("H2O", Some("H~2~O")),
             ("𝄞.", Some("𝄞.")),
             ("Bold", None),
             ("bold  word", Some("bold** word")),

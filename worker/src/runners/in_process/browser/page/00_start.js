@@ -36,7 +36,10 @@ const namespaceOf = (el) => (isForm(el) ? clean(Element, el, 'namespaceURI') : e
 
 const attr = (el, name) => (isForm(el) ? run(Element, el, 'getAttribute', name) : el.getAttribute(name));
 const hasAttributes = (el) => (isForm(el) ? run(Element, el, 'hasAttributes') : el.hasAttributes());
-const boxOf = (el) => (isForm(el) ? run(Element, el, 'getBoundingClientRect') : el.getBoundingClientRect());
+const boxOf = (el) => {
+  if (isForm(el)) return run(Element, el, 'getBoundingClientRect');
+  return el instanceof HTMLAreaElement ? areaBox(el) : el.getBoundingClientRect();
+};
 const boxesOf = (el) => run(Element, el, 'getClientRects');
 const matches = (el, selector) => run(Element, el, 'matches', selector);
 const closest = (el, selector) => run(Element, el, 'closest', selector);

@@ -20,11 +20,13 @@ const plainText = (node, most = NAME_CHARS * 4) => {
       const tag = localName(at);
       if (UNREAD.has(tag) || tag === 'select' || tag === 'textarea') return true;
       if (tag === 'img') out += ` ${attr(at, 'alt') || ''} `;
-      if (tag === 'br' || BLOCK_TAGS.has(tag)) out += ' ';
     }
+    const apart = type === 1 && (localName(at) === 'br' || BLOCK_TAGS.has(localName(at))) ? ' ' : '';
+    out += apart;
     depth += 1;
     const more = eachChild(at, walk);
     depth -= 1;
+    out += apart;
     return more;
   };
   walk(node);

@@ -26,6 +26,7 @@ const valueOf = (el, tag, does) => {
 };
 
 const checkState = (el, tag, role) => {
+  if (tag === 'label') return standsFor(el) ? checkState(labelControl(el), localName(labelControl(el)), '') : null;
   if (tag === 'input') {
     const type = inputType(el);
     if (type === 'checkbox' && el.indeterminate) return 'mixed';
@@ -41,7 +42,7 @@ const stateOf = (el, tag, role, active) => {
   const state = [];
   const check = checkState(el, tag, role);
   if (check) state.push(check);
-  if (isDisabled(el)) state.push('disabled');
+  if (isDisabled(el) || (tag === 'label' && standsFor(el) && isDisabled(labelControl(el)))) state.push('disabled');
   if (attr(el, 'readonly') !== null || ariaIs(el, 'readonly')) state.push('readonly');
   if (attr(el, 'required') !== null || ariaIs(el, 'required')) state.push('required');
   const expanded = tag === 'summary' ? openDetails(el) : attr(el, 'aria-expanded');

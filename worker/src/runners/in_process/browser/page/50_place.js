@@ -8,6 +8,33 @@ const meet = (a, b) => ({
 const empty = (box) => box.right - box.left < 1 || box.bottom - box.top < 1;
 const EVERYWHERE = { left: -1e9, top: -1e9, right: 1e9, bottom: 1e9 };
 
+// Areas of a picture have no box of their own: they are drawn where the first picture with their map is.
+const pictures = new WeakMap();
+const pictureOf = (area) => {
+  const map = closest(area, 'map');
+  const name = map && `#${attr(map, 'name') || idOf(map)}`;
+  const known = pictures.get(area);
+  if (!name || (known && isConnected(known) && attr(known, 'usemap') === name)) return name ? known : null;
+  const found = [...queryAll(rootOf(area), 'img[usemap]')].find((one) => attr(one, 'usemap') === name) || null;
+  if (found) pictures.set(area, found);
+  return found;
+};
+const areaBox = (area) => {
+  const picture = pictureOf(area);
+  if (!picture) return new DOMRect();
+  const { left, top, width, height } = picture.getBoundingClientRect();
+  const [x, y, ...more] = (attr(area, 'coords') || '').split(/[\s,;]+/).map(Number);
+  const shape = (attr(area, 'shape') || 'rect').toLowerCase();
+  const at = (x1, y1, x2, y2) => new DOMRect(left + clientLeft(picture) + Math.min(x1, x2), top + clientTop(picture) + Math.min(y1, y2), Math.abs(x2 - x1), Math.abs(y2 - y1));
+  if (shape === 'default') return new DOMRect(left, top, width, height);
+  if (![x, y, ...more].every(Number.isFinite) || more.length === 0) return new DOMRect();
+  if (shape.startsWith('circ')) return at(x - more[0], y - more[0], x + more[0], y + more[0]);
+  const xs = [x, ...more.filter((_, i) => i % 2 === 0)];
+  const ys = [y, ...more.filter((_, i) => i % 2 === 1)];
+  return at(Math.min(...xs), Math.min(...ys), Math.max(...xs), Math.max(...ys));
+};
+const isArea = (el) => el instanceof HTMLAreaElement;
+
 // The boxes a pointer can aim at: each line of an inline element, else the border box.
 const aimBoxes = (el, style) => {
   if (style.display !== 'inline') return [boxOf(el)];

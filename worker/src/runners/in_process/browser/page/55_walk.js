@@ -93,14 +93,14 @@ class Walk {
     if (UNREAD.has(tag)) return;
     const style = getComputedStyle(el);
     const display = style.display;
-    if (display === 'none') {
+    if (display === 'none' && !(tag === 'area' && pictureOf(el))) {
       this.hidden += 1;
       return;
     }
-    const place = this.placeOf(el, tag, style, display, up);
+    const place = this.placeOf(el, tag, style, up);
     if (place.skip) return;
     const inline = display.startsWith('inline') || display === 'contents';
-    if (!inline) this.breakLine(up);
+    if (!inline || tag === 'br') this.breakLine(up);
     const entry = this.entryOf(el, tag, style, place, up);
     const down = this.downOf(el, tag, entry, place, up);
     const first = this.entries.length;
@@ -123,13 +123,12 @@ class Walk {
   }
 
   // Box, visibility and the clips that hold for what is inside.
-  placeOf(el, tag, style, display, up) {
+  placeOf(el, tag, style, up) {
     const position = style.position;
     const base = position === 'fixed' ? { clip: EVERYWHERE, hard: EVERYWHERE } : position === 'absolute' ? up.holder.outer : up;
     const found = new Placement(el, style, base, position, up.holder);
     let { clip, hard } = base;
-    const clips = style.overflowX !== 'visible' && display !== 'inline' && display !== 'contents' && tag !== 'body' && tag !== 'html';
-    if (clips) {
+    if (clips(style, tag)) {
       const { box } = found;
       clip = meet(clip, box);
       hard = meet(hard, hardBox(style, box));
@@ -240,6 +239,8 @@ class Walk {
     for (let i = at; i < this.entries.length; i += 1) this.entries[i].d -= 1;
   }
 }
+
+const clips = ({ overflowX, display }, tag) => overflowX !== 'visible' && display !== 'inline' && display !== 'contents' && tag !== 'body' && tag !== 'html';
 
 // What an element cuts off for good: the axes along which it can't be scrolled.
 const CUTS = new Set(['hidden', 'clip']);

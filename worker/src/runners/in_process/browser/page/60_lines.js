@@ -140,8 +140,11 @@ const info = () => {
     url: oneLine(VIEW.location.href, 2000), title: oneLine(titleOf(), 300), lang: page ? oneLine(attr(page, 'lang') || '', 20) : '',
     ready: ofDocument('readyState'), viewport: [VIEW.innerWidth, VIEW.innerHeight], scroll: [round(VIEW.scrollX), round(VIEW.scrollY)],
     size: page ? [scrollWidth(page), scrollHeight(page)] : [0, 0], focus: active ? numbers.get(active) || null : null,
-    focus_t: active ? describe(active).t : '', dialogs: dialogs.map((el) => describe(el).t),
+    status: statusOf(), focus_t: active ? describe(active).t : '', dialogs: dialogs.map((el) => describe(el).t),
   };
 };
+
+// The status that the server answered the page with; 0 if it is not known.
+const statusOf = () => performance.getEntriesByType('navigation')[0]?.responseStatus ?? 0;
 
 const titleOf = () => ofDocument('title');

@@ -1,17 +1,18 @@
 // From a number to a point a pointer can press, tested at that moment; else a refusal that says why.
 
-const scrollTo = (el, how) => run(Element, el, 'scrollIntoView', how);
+const scrollTo = (el, how) => run(Element, (isArea(el) && pictureOf(el)) || el, 'scrollIntoView', how);
 
 const shownOf = (el) => {
   const style = getComputedStyle(el);
   const box = boxOf(el);
   const listed = el instanceof SVGElement || localName(el) === 'input' || Number(style.opacity) > 0;
-  return { style, box, ok: style.visibility === 'visible' && listed && (box.width > 0 || box.height > 0) && isDrawn(el) };
+  return { style, box, ok: style.visibility === 'visible' && listed && (box.width > 0 || box.height > 0) && isDrawn((isArea(el) && pictureOf(el)) || el) };
 };
 const isDrawn = (el) => run(Element, el, 'checkVisibility');
 
 // The part of an element that its scrolling and clipping ancestors let through, in the viewport.
 const clipOf = (el) => {
+  if (isArea(el) && pictureOf(el)) return clipOf(pictureOf(el));
   let clip = viewportBox();
   let position = getComputedStyle(el).position;
   for (let node = elementParent(el), steps = 0; node && steps < 1000; node = elementParent(node), steps += 1) {

@@ -1,8 +1,6 @@
-// The page as Markdown blocks in reading order, each with the place it was found at.
+// The page as Markdown blocks in reading order, each with the place it was found at. One walk reads what a person sees.
 
-const escapeInline = (text) => text.replace(/[\\`*_[\]<>|]/g, '\\$&');
-const HEADINGS = new Set(['h1', 'h2', 'h3', 'h4', 'h5', 'h6']);
-const MOST_CELLS = 20000;
+const escapeInline = (text) => text.replace(/[\\`*_[\]<>|]|~~/g, '\\$&');
 
 class Markdown {
   constructor(budget, links) {
@@ -10,32 +8,43 @@ class Markdown {
     this.links = links;
     this.blocks = [];
     this.inline = '';
-    this.prefix = '';
+    // What the next block begins with, once, and what its other lines and the blocks after it begin with.
+    this.lead = null;
+    this.indent = '';
     this.headings = [];
     this.at = null;
     this.depth = 0;
+    this.shown = true;
+    // Within what becomes one line, and within text whose white space matters.
+    this.inLine = false;
+    this.isRaw = false;
+    // Frames in what becomes one line come after it.
+    this.later = [];
   }
 
   // Ends the block being written.
   flush() {
     const text = this.inline.replace(/[ \t]*\n[ \t]*/g, '\n').replace(/[ \t]{2,}/g, ' ').trim();
     this.inline = '';
-    if (text) this.block(this.prefix + text, this.at);
+    if (!text) return;
+    const lead = this.lead ?? this.indent;
+    this.lead = null;
+    this.block(text.replace(/\n/g, `\n${this.indent}`), this.at, { lead, isText: true });
   }
 
   block(text, el, more = {}) {
-    const safe = manyLines(text);
-    const left = this.budget.most_chars - this.budget.chars;
-    if (!this.budget.spend('chars', safe.length)) {
-      if (left > 40) this.blocks.push(this.placed(cut(safe, left), el, more));
-      return;
+    const block = { el, text, headings: this.headings.filter(Boolean), lead: '', ...more };
+    // The line that this becomes a part of is made safe and counted as a whole.
+    if (!this.inLine) {
+      block.text = manyLines(text);
+      const left = this.budget.most_chars - this.budget.chars;
+      if (!this.budget.spend('chars', block.lead.length + block.text.length)) {
+        if (left <= 40) return;
+        block.text = cut(block.text, left);
+      }
     }
-    this.blocks.push(this.placed(safe, el, more));
-  }
-
-  placed(text, el, more) {
-    const headings = this.headings.filter(Boolean);
-    return { el, text, headings: headings.map((one) => one), ...more };
+    this.blocks.push(block);
+    if (!this.inLine) this.blocks.push(...this.later.splice(0));
   }
 
   node(node) {
@@ -50,32 +59,40 @@ class Markdown {
   }
 
   text(data) {
-    this.inline += escapeInline(collapse(data.slice(0, 200000)));
+    if (!this.shown) return;
+    const text = data.slice(0, 200000);
+    this.inline += this.isRaw ? text : escapeInline(collapse(text));
   }
 
   element(el) {
     const tag = localName(el);
     if (UNREAD.has(tag) || tag === 'svg') return;
     const style = getComputedStyle(el);
-    if (style.display === 'none') return;
-    if (style.visibility !== 'visible' && firstChild(el) === null) return;
-    const write = BLOCK_WRITERS[tag];
-    if (write && namespaceOf(el) === HTML) {
-      write(this, el, tag);
-      return;
+    if (style.display === 'none' || this.isUnseen(el, tag, style)) return;
+    const outer = { shown: this.shown, at: this.at };
+    this.shown = style.visibility === 'visible' && style.fontSize !== '0px';
+    const isBlock = !/^(?:inline|contents|ruby)/.test(style.display);
+    const apart = /^(?:inline-|ruby-text)/.test(style.display) ? ' ' : '';
+    const write = namespaceOf(el) === HTML && WRITERS[tag];
+    if (this.isRaw) {
+      this.raw(el, tag, isBlock);
+    } else {
+      if (isBlock) this.open(el);
+      this.inline += apart;
+      if (write && (this.shown || firstChild(el) !== null)) write(this, el, tag);
+      else if (!write) this.children(el);
+      this.inline += apart;
+      if (isBlock) this.flush();
     }
-    const inline = INLINE_WRITERS[tag];
-    if (inline) {
-      inline(this, el, tag);
-      return;
-    }
-    const block = !style.display.startsWith('inline') && style.display !== 'contents';
-    const apart = style.display.startsWith('inline-') ? ' ' : '';
-    if (block) this.open(el);
-    this.inline += apart;
-    this.children(el);
-    this.inline += apart;
-    if (block) this.flush();
+    Object.assign(this, outer);
+  }
+
+  // Whether nothing in it is painted. What may appear when it is scrolled to is told of.
+  isUnseen(el, tag, style) {
+    if (style.contentVisibility === 'hidden') return true;
+    if (Number(style.opacity) > 0) return clips(style, tag) && empty(boxOf(el));
+    if (boxOf(el).top >= VIEW.innerHeight) this.budget.note('opacity', 'parts further down that are transparent now are left out');
+    return true;
   }
 
   open(el) {
@@ -84,117 +101,179 @@ class Markdown {
   }
 
   children(el) {
-    eachChild(el, (child) => this.node(child));
+    const tag = localName(el);
+    if (DRAWN.has(tag)) return;
+    const isFolded = tag === 'details' && attr(el, 'open') === null;
+    eachChild(el, (child) => (isFolded && localName(child) !== 'summary') || this.node(child));
   }
 
-  // What the element's inline content reads, apart from the block being written.
-  apart(el) {
+  raw(el, tag, isBlock) {
+    const apart = () => {
+      if (tag === 'br' || (isBlock && this.inline && !this.inline.endsWith('\n'))) this.inline += '\n';
+    };
+    if (tag !== 'br') apart();
+    this.children(el);
+    apart();
+  }
+
+  // The text of an element with its own white space, apart from the block being written.
+  rawText(el) {
     const outer = this.inline;
     this.inline = '';
+    this.isRaw = true;
     this.children(el);
-    const text = collapse(this.inline).trim();
+    this.isRaw = false;
+    const text = this.inline.slice(0, this.budget.most_chars);
     this.inline = outer;
     return text;
   }
 
-  table(el) {
+  // What an element reads in one line, blocks in it included, apart from the block being written.
+  line(el) {
+    const { inline, blocks, lead, indent, at, inLine } = this;
+    Object.assign(this, { inline: '', blocks: [], lead: null, indent: '', inLine: true });
+    this.children(el);
     this.flush();
-    const rows = tableRows(el);
-    if (rows.length === 0 || !isGrid(rows)) {
-      this.children(el);
-      this.flush();
+    const made = this.blocks;
+    Object.assign(this, { inline, blocks, lead, indent, at, inLine });
+    this.later.push(...made.filter((block) => block.n));
+    return collapse(made.filter((block) => !block.n).map((block) => block.lead + block.text).join(' ')).trim();
+  }
+
+  // Writes the content of an element with marks around its text, or around that of its heading or first block if it holds blocks.
+  wrapped(el, wrap) {
+    const { inline, blocks, lead, at } = this;
+    const isFirst = inline.trim() === '';
+    Object.assign(this, { inline: '', blocks: [], lead: isFirst ? lead : null });
+    this.children(el);
+    if (this.blocks.length > 0) this.flush();
+    const made = this.blocks;
+    const text = collapse(this.inline);
+    Object.assign(this, { inline, blocks, at, lead: made.length === 0 || !isFirst ? lead : this.lead });
+    if (made.length === 0) {
+      const inner = text.trim();
+      this.inline += inner ? text.replace(inner, () => wrap(inner)) : text;
       return;
     }
-    const sub = new Markdown(this.budget, this.links);
-    const texts = rows.map((row) => row.map((cell) => sub.apart(cell)));
+    this.flush();
+    const first = made.find((block) => block.heading) || made.find((block) => block.isText);
+    if (first) {
+      const whole = wrap(first.text);
+      if (!this.inLine) this.budget.spend('chars', whole.length - first.text.length);
+      first.text = whole;
+    }
+    for (const block of made) this.blocks.push(block);
+  }
+
+  // Blocks that begin with a sign, and are indented by `more` after that.
+  led(el, sign, more) {
+    this.open(el);
+    const { indent } = this;
+    this.lead = (this.lead ?? indent) + sign;
+    this.indent = indent + more;
+    this.children(el);
+    this.flush();
+    this.indent = indent;
+    this.lead = null;
+  }
+
+  table(el) {
+    const rows = tableRows(el);
+    if (this.inLine || !isGrid(el, rows)) {
+      this.children(el);
+      return;
+    }
+    eachChild(el, (child) => TABLE_PARTS.has(localName(child)) || this.node(child));
+    this.flush();
+    const texts = columns(rows, this);
+    if (texts.length === 0) return;
     const width = Math.max(...texts.map((row) => row.length));
-    const line = (row) => `| ${Array.from({ length: width }, (_, i) => row[i] ?? '').join(' | ')} |`;
-    const [head, ...rest] = texts;
-    this.block([line(head), `|${' --- |'.repeat(width)}`, ...rest.map(line)].join('\n'), el, { rows: true });
+    const [head, ...rest] = texts.map((row) => `| ${row.join(' | ')} |`);
+    const missing = '  |'.repeat(width - texts[0].length);
+    this.block([head + missing, `|${' --- |'.repeat(width)}`, ...rest].join('\n'), el);
+  }
+
+  cell(cell) {
+    const style = getComputedStyle(cell);
+    if (this.isUnseen(cell, 'td', style)) return '';
+    const { shown } = this;
+    this.shown = style.visibility === 'visible' && style.fontSize !== '0px';
+    const text = this.line(cell);
+    this.shown = shown;
+    return text;
   }
 
   list(el, tag) {
-    this.flush();
-    const outer = this.prefix;
-    let count = Number(attr(el, 'start')) || 1;
+    const isNumbered = tag === 'ol';
+    const step = isNumbered && el.reversed ? -1 : 1;
+    const start = Number.parseInt(attr(el, 'start'), 10);
+    let count = Number.isNaN(start) ? (step < 0 ? childElementCount(el) : 1) : start;
     eachChild(el, (child) => {
-      if (nodeType(child) === 1 && localName(child) === 'li') {
-        this.flush();
-        this.at = child;
-        this.prefix = `${outer.replace(/\S/g, ' ')}${tag === 'ol' ? `${count}. ` : '- '}`;
-        count += 1;
-        this.node(child);
-        this.flush();
-        this.prefix = outer;
-        return !this.budget.over;
-      }
+      if (nodeType(child) !== 1 || localName(child) !== 'li') return this.node(child);
+      if (!isDisplayed(child)) return true;
+      const given = Number.parseInt(attr(child, 'value'), 10);
+      if (!Number.isNaN(given)) count = given;
+      this.item = isNumbered ? `${count}. ` : '- ';
+      count += step;
       return this.node(child);
     });
-    this.flush();
-    this.prefix = outer;
   }
 }
 
-const tableRows = (el) => [...el.rows].slice(0, MOST_CELLS).map((row) => [...row.cells]).filter((row) => row.length > 0);
-// A table that only lays out the page holds blocks; it is read as what it holds.
-const isGrid = (rows) => rows.every((row) => row.every((cell) => queryAll(cell, 'table,h1,h2,h3,ul,ol,form').length === 0));
-
 const heading = (md, el, tag) => {
+  if (md.inLine) {
+    md.children(el);
+    return;
+  }
   md.flush();
   const level = Number(tag[1]);
-  const text = md.apart(el);
+  const text = md.line(el);
   if (!text) return;
   md.headings.length = Math.min(md.headings.length, level - 1);
   md.headings[level - 1] = text;
-  md.block(`${'#'.repeat(level)} ${text}`, el, { heading: true });
+  md.block(text, el, { heading: true, lead: `${'#'.repeat(level)} `, isText: true });
 };
 const preformatted = (md, el) => {
   md.flush();
-  const code = textContent(el).replace(/\n+$/, '').slice(0, md.budget.most_chars);
+  const code = md.rawText(el).replace(/\n+$/, '').replace(/^\n/, '');
   const fence = code.includes('```') ? '````' : '```';
-  if (code.trim()) md.block(`${fence}\n${code}\n${fence}`, el);
-};
-const quote = (md, el) => {
-  md.open(el);
-  const outer = md.prefix;
-  md.prefix = `${outer}> `;
-  md.children(el);
-  md.flush();
-  md.prefix = outer;
+  if (md.inLine) md.inline = codeMark(code);
+  else if (code.trim()) md.block(`${fence}\n${code}\n${fence}`, el);
 };
 const framed = (md, el) => {
+  if (!md.shown) return;
   md.flush();
   md.block(`[frame ${oneLine(attr(el, 'title') || attr(el, 'src') || '')}]`, el, { n: numberOf(el) });
 };
 const fieldText = (md, el, tag) => {
+  if (!md.shown) return;
   const value = tag === 'textarea' ? collapse(el.value.slice(0, md.budget.most_chars)) : valueOf(el, tag, 'type');
   if (value && inputVisible(el, tag)) md.inline += ` ${escapeInline(value)} `;
 };
 const inputVisible = (el, tag) => tag !== 'input' || inputType(el) !== 'hidden';
-const marked = (sign) => (md, el) => {
-  const text = md.apart(el);
-  if (text) md.inline += `${sign}${text}${sign}`;
-};
+const marked = (sign) => (md, el) => md.wrapped(el, (text) => `${sign}${text}${sign}`);
+const codeMark = (code) => (code.trim() ? `\`${collapse(code).trim().replace(/`/g, "'")}\`` : '');
 
-const BLOCK_WRITERS = {
-  h1: heading, h2: heading, h3: heading, h4: heading, h5: heading, h6: heading, pre: preformatted, blockquote: quote,
-  ul: (md, el, tag) => md.list(el, tag), ol: (md, el, tag) => md.list(el, tag), table: (md, el) => md.table(el),
-  iframe: framed, frame: framed, hr: (md, el) => { md.flush(); md.block('---', el); },
-};
-const INLINE_WRITERS = {
+// Elements whose children are not drawn: they stand in where the browser can't show the element.
+const DRAWN = new Set(['audio', 'canvas', 'meter', 'object', 'progress', 'video']);
+const WRITERS = {
+  h1: heading, h2: heading, h3: heading, h4: heading, h5: heading, h6: heading, pre: preformatted,
+  blockquote: (md, el) => md.led(el, '> ', '> '), dd: (md, el) => md.led(el, ': ', '  '),
+  li: (md, el) => { const { item = '- ' } = md; md.led(el, item, ' '.repeat(item.length)); },
+  ul: (md, el, tag) => md.list(el, tag), menu: (md, el, tag) => md.list(el, tag), ol: (md, el, tag) => md.list(el, tag),
+  table: (md, el) => md.table(el), iframe: framed, frame: framed, hr: (md, el) => { md.flush(); if (!md.inLine) md.block('---', el); },
   a: (md, el) => {
-    const text = md.apart(el);
     const href = attr(el, 'href');
-    if (md.links && href && text && !/^\s*javascript:/i.test(href)) md.inline += `[${text}](${linkTarget(el)})`;
-    else md.inline += text;
+    const isLink = md.links && href && !/^\s*javascript:/i.test(href);
+    md.wrapped(el, (text) => (isLink ? `[${text}](${linkTarget(el)})` : text));
   },
   img: (md, el) => {
     const alt = attr(el, 'alt');
     if (alt) md.inline += md.links ? `![${escapeInline(oneLine(alt))}](${linkTarget(el)})` : escapeInline(oneLine(alt));
   },
   br: (md) => { md.inline += '\n'; },
-  strong: marked('**'), b: marked('**'), em: marked('*'), i: marked('*'),
-  code: (md, el) => { const text = collapse(textContent(el).slice(0, 2000)); if (text) md.inline += `\`${text.replace(/`/g, "'")}\``; },
+  strong: marked('**'), b: marked('**'), em: marked('*'), i: marked('*'), del: marked('~~'), s: marked('~~'), sup: marked('^'), sub: marked('~'),
+  code: (md, el) => { md.inline += codeMark(md.rawText(el).slice(0, 2000)); },
   input: fieldText, textarea: fieldText, select: fieldText,
 };
 
@@ -214,5 +293,5 @@ const markdownOf = (root, budget, links) => {
   md.at = root;
   md.node(root);
   md.flush();
-  return md.blocks;
+  return md.blocks.map((block) => ({ ...block, text: block.lead + block.text }));
 };
