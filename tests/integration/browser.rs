@@ -14,6 +14,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 mod actions;
 mod hostile;
 mod lifetime;
+mod pages;
 mod task;
 mod values;
 mod walls;
