@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use jsonschema::Validator;
+use openskill_gateway::arguments::{Definition, Rules as ArgumentRules};
 use openskill_gateway::export::{Dialect, Exported, Tool, export};
 use openskill_worker::manifest::{Manifest, Rules, Toolset};
 use serde_json::{Value, json};
@@ -170,11 +171,18 @@ fn toolsets(skills: &Path) -> Result<Vec<Stored>, String> {
             let text = std::fs::read_to_string(&file).map_err(|error| error.to_string())?;
             let rules = Rules { allowed_root: Path::new("/"), toolset: Some(&toolset) };
             let manifest = Manifest::parse(&file, &text, rules).map_err(|error| error.to_string())?;
-            let schema = manifest.input_schema.unwrap_or_default();
+            let schema = validated(&manifest.input_schema.unwrap_or_else(|| json!({"type": "object"})))?;
             tools.push(Stored { name: manifest.id, description: manifest.description, schema });
         }
     }
     Ok(tools)
+}
+
+/// The schema that the gateway validates against and exports.
+fn validated(schema: &Value) -> Result<Value, String> {
+    let definition =
+        Definition::compile(&schema.to_string(), ArgumentRules::default(), &[]).map_err(|it| it.to_string())?;
+    Ok(definition.schema().cloned().unwrap_or_default())
 }
 
 fn listed(folder: &Path) -> Result<Vec<PathBuf>, String> {
@@ -189,10 +197,9 @@ fn mcp_list(file: &Path) -> Result<Vec<Stored>, String> {
     let list: Value = serde_json::from_str(&text).map_err(|error| format!("{}: {error}", file.display()))?;
     let text = |tool: &Value, key: &str| tool[key].as_str().unwrap_or_default().to_owned();
     let tools = list["tools"].as_array().ok_or_else(|| format!("{}: no tools", file.display()))?;
-    let stored = |tool: &Value| Stored {
-        name: text(tool, "name"),
-        description: text(tool, "description"),
-        schema: tool["inputSchema"].clone(),
+    let stored = |tool: &Value| {
+        let (name, description) = (text(tool, "name"), text(tool, "description"));
+        Ok(Stored { name, description, schema: validated(&tool["inputSchema"])? })
     };
-    Ok(tools.iter().map(stored).collect())
+    tools.iter().map(stored).collect()
 }

@@ -4,7 +4,7 @@
 //! cargo run --release -p openskill-gateway --example json_schema_suite -- tests/draft2020-12
 //! ```
 //!
-//! It runs the required cases: the files of the folder itself, without `optional/`. Cases whose schema refers to a remote
+//! Each schema is also run as the gateway translates it, unless that refuses it. It runs the required cases: the files of the folder itself, without `optional/`. Cases whose schema refers to a remote
 //! document are counted separately, because openskill fetches nothing. Exits with 1 if any other case fails.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
 
@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use openskill_gateway::arguments::compile_schema;
+use openskill_skill::draft::to_2020_12;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -74,8 +75,10 @@ fn run(file: &Path, count: &mut Count) {
     for group in groups {
         match compile_schema(&group.schema) {
             Ok(validator) => {
+                let translated = to_2020_12(&group.schema).ok().and_then(|it| compile_schema(&it).ok());
                 for case in &group.tests {
-                    let passed = validator.is_valid(&case.data) == case.valid;
+                    let verdicts = [Some(&validator), translated.as_ref()].into_iter().flatten();
+                    let passed = verdicts.into_iter().all(|it| it.is_valid(&case.data) == case.valid);
                     if !passed {
                         println!(
                             "{name}: {}: {}: expected valid = {}",

@@ -5,6 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use jsonschema::error::ValidationErrorKind;
 use openskill_proto::json;
 use openskill_proto::limits::MAX_JSON_DEPTH;
 use serde_json::{Map, Value};
@@ -41,6 +42,20 @@ const OTHER_KEYS: [&str; 2] = ["additionalProperties", "unevaluatedProperties"];
 /// Keywords for array items beyond `prefixItems`. `contains` may apply to any item.
 const OTHER_ITEMS: [&str; 3] = ["items", "additionalItems", "unevaluatedItems"];
 
+/// Keywords that hold subschemas by name.
+const MAPS: [&str; 6] = ["properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"];
+
+/// Whether a keyword holds subschemas by name.
+pub fn is_map(keyword: &str) -> bool {
+    MAPS.contains(&keyword)
+}
+
+/// Whether a keyword holds a subschema or a list of them.
+pub(crate) fn is_applicator(keyword: &str) -> bool {
+    let others = ["propertyNames", "prefixItems", "contains"];
+    [&SAME_LOCATION[..], &OTHER_KEYS, &OTHER_ITEMS, &others].iter().any(|all| all.contains(&keyword))
+}
+
 /// A schema that multiplies with each level is accepted if arguments may still nest this deep.
 const MIN_DEPTH: usize = 8;
 
@@ -59,6 +74,14 @@ pub struct Bounds {
 /// The reason why the schema is rejected: it is too large or too deep, refers to something outside of it or to itself
 /// without end, or could make validation too slow.
 pub fn check(schema: &Value) -> Result<Bounds, String> {
+    check_size(schema)?;
+    let mut survey = Survey { root: schema, costs: HashMap::new(), nodes: Vec::new() };
+    survey.collect()?;
+    survey.check_growth()
+}
+
+/// Checks the length and the depth of a schema.
+pub(crate) fn check_size(schema: &Value) -> Result<(), String> {
     let text = schema.to_string();
     if text.len() > MAX_SCHEMA_BYTES {
         return Err(format!("larger than {MAX_SCHEMA_BYTES} bytes"));
@@ -66,9 +89,7 @@ pub fn check(schema: &Value) -> Result<Bounds, String> {
     if json::depth(text.as_bytes()) > 2 * MAX_JSON_DEPTH {
         return Err(format!("deeper than {} levels", 2 * MAX_JSON_DEPTH));
     }
-    let mut survey = Survey { root: schema, costs: HashMap::new(), nodes: Vec::new() };
-    survey.collect()?;
-    survey.check_growth()
+    Ok(())
 }
 
 /// Compiles a schema: draft 2020-12, or the draft that its `$schema` names. It fetches nothing, treats `format` as an
@@ -80,11 +101,19 @@ pub fn check(schema: &Value) -> Result<Bounds, String> {
 pub fn compile(schema: &Value) -> Result<jsonschema::Validator, String> {
     let patterns = jsonschema::PatternOptions::regex().size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MAX_PATTERN_BYTES);
     let options = jsonschema::options().offline().should_validate_formats(false).with_pattern_options(patterns);
-    options.build(schema).map_err(|error| format!("not a valid JSON Schema 2020-12: {error}"))
+    options.build(schema).map_err(|error| match error.kind() {
+        ValidationErrorKind::Format { format } if format == "regex" => {
+            let pattern: String = error.instance().to_string().chars().take(200).collect();
+            format!(
+                "the regex {pattern} can't be used: it has look-around or back-references, is too large, or is invalid"
+            )
+        }
+        _ => format!("not a valid JSON Schema: {error}"),
+    })
 }
 
-/// A subschema's identity: its address. The schema is borrowed for as long as the survey lasts.
-type Id = *const Value;
+/// A subschema's identity: its address. The schema is borrowed for as long as it is used.
+pub(crate) type Id = *const Value;
 
 /// How many subschemas a subschema applies to its own location, and how deep they are nested.
 #[derive(Clone, Copy)]
@@ -202,7 +231,7 @@ impl<'a> Survey<'a> {
 
     fn resolve(&self, reference: &Value) -> Result<&'a Value, String> {
         let text = reference.as_str().unwrap_or_default();
-        if !matches!(text.strip_prefix('#'), Some(pointer) if pointer.is_empty() || pointer.starts_with('/')) {
+        if !text.starts_with('#') {
             return Err(format!("the reference '{text}' points outside of the schema: use '#/$defs/...'"));
         }
         lookup(self.root, text).ok_or_else(|| format!("the reference '{text}' does not resolve"))
@@ -264,8 +293,30 @@ pub fn lookup<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
     root.pointer(&percent_decoded(reference.strip_prefix('#')?))
 }
 
-fn id(schema: &Value) -> Id {
+/// The pointer to `key` of what `parent` points to.
+pub(crate) fn join(parent: &str, key: &str) -> String {
+    format!("{parent}/{}", key.replace('~', "~0").replace('/', "~1"))
+}
+
+pub(crate) fn id(schema: &Value) -> Id {
     std::ptr::from_ref(schema)
+}
+
+/// The subschemas of a schema, each with its keyword.
+pub fn subschemas_mut(schema: &mut Map<String, Value>) -> impl Iterator<Item = (&str, &mut Value)> {
+    schema.iter_mut().flat_map(|(keyword, value)| {
+        let keyword = keyword.as_str();
+        let found: Vec<&mut Value> = if is_map(keyword) && value.is_object() {
+            value.as_object_mut().into_iter().flat_map(Map::values_mut).collect()
+        } else if !is_applicator(keyword) {
+            Vec::new()
+        } else if value.is_array() {
+            value.as_array_mut().into_iter().flatten().collect()
+        } else {
+            vec![value]
+        };
+        found.into_iter().map(move |it| (keyword, it))
+    })
 }
 
 fn children<'a>(object: &'a Map<String, Value>, keyword: &str) -> Vec<&'a Value> {
@@ -274,18 +325,16 @@ fn children<'a>(object: &'a Map<String, Value>, keyword: &str) -> Vec<&'a Value>
 
 /// The subschemas under a keyword, each with its property name if the keyword holds a map.
 fn named_children<'a>(object: &'a Map<String, Value>, keyword: &str) -> Vec<(&'a str, &'a Value)> {
-    let maps = ["properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"];
     match object.get(keyword) {
-        Some(Value::Object(inner)) if maps.contains(&keyword) => {
-            inner.iter().map(|(name, it)| (name.as_str(), it)).collect()
-        }
+        Some(Value::Object(inner)) if is_map(keyword) => inner.iter().map(|(name, it)| (name.as_str(), it)).collect(),
         Some(Value::Array(items)) => items.iter().map(|it| ("", it)).collect(),
         Some(it @ (Value::Object(_) | Value::Bool(_))) => vec![("", it)],
         _ => Vec::new(),
     }
 }
 
-fn percent_decoded(text: &str) -> String {
+/// The text of a URI's fragment.
+pub fn percent_decoded(text: &str) -> String {
     let bytes = text.as_bytes();
     let (mut out, mut at) = (Vec::with_capacity(bytes.len()), 0);
     while at < bytes.len() {

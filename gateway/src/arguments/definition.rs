@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use openskill_proto::json;
 use openskill_proto::limits::MAX_JSON_DEPTH;
+use openskill_skill::draft;
 use openskill_skill::schema::Bounds;
 use serde_json::Value;
 
@@ -54,7 +55,7 @@ impl Definition {
     /// The schema cannot be used, or validating a call against it could take too long.
     pub fn compile(schema: &str, rules: Rules, examples: &[String]) -> Result<Self, SchemaRefused> {
         let declared: Value = serde_json::from_str(schema).map_err(|error| SchemaRefused(error.to_string()))?;
-        let schema = schema::closed(declared);
+        let schema = schema::closed(draft::to_2020_12(&declared).map_err(SchemaRefused)?);
         let bounds = openskill_skill::schema::check(&schema).map_err(SchemaRefused)?;
         let validator = schema::compile(&schema)?;
         let given = examples.iter().filter_map(|text| serde_json::from_str(text).ok());
@@ -75,8 +76,8 @@ impl Definition {
         self.schema.is_some()
     }
 
-    /// The schema that calls are validated against: the declared one, closed at its top level if it says nothing about
-    /// additional keys.
+    /// The schema that calls are validated against: the declared one in draft 2020-12, closed at its top level if it says
+    /// nothing about additional keys.
     pub fn schema(&self) -> Option<&Value> {
         self.schema.as_ref().map(|compiled| &compiled.schema)
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use openskill_skill::patterns;
 use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
@@ -205,10 +206,15 @@ fn fits(pattern: &str, name: &str) -> bool {
     name.ends_with(end)
 }
 
-/// Checks a schema from a server, by the rules for manifests.
-pub(crate) fn usable_schema(schema: Value, of_arguments: bool) -> Result<Value, String> {
+/// Checks a schema from a server, by the rules for manifests. Regular expressions that can't be used are dropped: the server
+/// checks arguments itself.
+pub(crate) fn usable_schema(mut schema: Value, of_arguments: bool) -> Result<Value, String> {
     let field = if of_arguments { "input schema" } else { "output schema" };
-    super::schema::check(field, schema, of_arguments)
+    super::schema::check(field, schema.clone(), of_arguments)
+        .or_else(|fault| match patterns::drop_unusable(&mut schema) {
+            true => super::schema::check(field, schema, of_arguments),
+            false => Err(fault),
+        })
         .map_err(|(field, reason)| format!("its {field} can't be used: {reason}"))
 }
 

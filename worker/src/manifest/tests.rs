@@ -74,7 +74,7 @@ fn each_mistake_is_reported_with_its_line_and_a_reason() {
         (
             format!("{MINIMAL}input_schema: {{type: object, properties: {{a: {{pattern: '(?=a)'}}}}}}\n"),
             5,
-            "JSON Schema",
+            "look-around",
         ),
         (format!("{MINIMAL}parameters:\n  a: {{aliases: [x]}}\n  b: {{aliases: [x]}}\n"), 7, "given twice"),
         (format!("{MINIMAL}parameters:\n  a: {{}}\narguments: {{aliases: {{b: c}}}}\n"), 7, "no parameter"),

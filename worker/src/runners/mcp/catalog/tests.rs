@@ -124,6 +124,27 @@ fn a_tool_with_an_unusable_schema_is_unavailable_with_the_reason() {
 }
 
 #[test]
+fn a_tool_keeps_all_of_its_schema_but_patterns_that_can_not_be_matched() {
+    let email = r"^(?!\.)(?!.*\.\.)([A-Za-z0-9_'+\-\.]*)[A-Za-z0-9_+-]@([A-Za-z0-9][A-Za-z0-9\-]*\.)+[A-Za-z]{2,}$";
+    let pair = json!({"type": "array", "items": [{"type": "string", "pattern": email}], "additionalItems": false});
+    let catalog = catalog(json!([
+        {"name": "mail", "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
+            "properties": {"to": {"type": "string", "format": "email", "pattern": email}, "pair": pair}}},
+        {"name": "not", "inputSchema": {"type": "object", "properties": {"to": {"not": {"pattern": "(?=a)"}}}}},
+    ]));
+    let offers = offers(&server(""), &catalog, &catalog.pins());
+    assert_eq!(offers[0].runner, Ok(()));
+    let of_string =
+        json!({"type": "string", "description": format!("The server checks the regular expression {email}")});
+    let mut to = of_string.clone();
+    to["format"] = json!("email");
+    let schema = offers[0].manifest.input_schema.as_ref().unwrap();
+    assert_eq!(schema["properties"]["to"], to);
+    assert_eq!(schema["properties"]["pair"], json!({"type": "array", "prefixItems": [of_string], "items": false}));
+    assert!(offers[1].runner.as_ref().unwrap_err().contains("look-around"), "{:?}", offers[1].runner);
+}
+
+#[test]
 fn only_tools_that_the_manifest_includes_become_skills() {
     let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
     let catalog = catalog(json!([tool("git_log"), tool("git_push"), tool("rm")]));
