@@ -65,7 +65,7 @@ kinds! {
     Alias "alias",
     /// An optional parameter that does not accept null was null.
     NullDropped "null_dropped",
-    /// An optional object was empty, and its schema does not accept that.
+    /// An optional parameter was `{}`, `[]` or `""`, and its schema does not accept that.
     EmptyDropped "empty_dropped",
     /// `"true"` where only a boolean is allowed.
     StringToBoolean "string_to_boolean",

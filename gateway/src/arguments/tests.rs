@@ -278,6 +278,64 @@ fn keys_of_nested_objects_are_folded() {
 }
 
 #[test]
+fn feedback_names_what_an_older_draft_means() {
+    let draft = |uri: &str, p: Value| definition(json!({"$schema": uri, "properties": {"p": p}}), Rules::default());
+    let pair = json!({"type": "array", "items": [{"type": "string"}, {"type": "integer"}], "additionalItems": false});
+    let pair = draft("http://json-schema.org/draft-07/schema#", pair);
+    assert_repaired(&pair, r#"{"p":["a","1"]}"#, r#"{"p":["a",1]}"#, &["string_to_integer"]);
+    assert_rejected(&pair, r#"{"p":["a",1,2]}"#, "\"p/2\" must be omitted, not 2");
+    let above = json!({"type": "integer", "minimum": 0, "exclusiveMinimum": true});
+    let above = draft("http://json-schema.org/draft-04/schema#", above);
+    assert_rejected(&above, r#"{"p":0}"#, "\"p\" must be an integer greater than 0, not 0");
+}
+
+#[test]
+fn references_by_name_are_followed() {
+    let node = json!({"type": "object", "properties": {"next": {"$ref": "#node"}, "n": {"type": "integer"}}});
+    for (keyword, reference) in [("$anchor", "$ref"), ("$dynamicAnchor", "$dynamicRef"), ("$dynamicAnchor", "$ref")] {
+        let mut node = node.clone();
+        node[keyword] = json!("node");
+        node["properties"]["next"] = json!({ reference: "#node" });
+        let it =
+            definition(json!({"properties": {"first": {"$ref": "#node"}}, "$defs": {"node": node}}), Rules::default());
+        let call = r#"{"first":{"next":{"n":"1"}}}"#;
+        assert_repaired(&it, call, r#"{"first":{"next":{"n":1}}}"#, &["string_to_integer"]);
+    }
+}
+
+#[test]
+fn a_null_is_dropped_whatever_the_parameter_is_called() {
+    for name in ["additionalProperties", "patternProperties", "a/properties/b"] {
+        let it = definition(json!({"properties": {name: {"type": "boolean"}}}), Rules::default());
+        assert_repaired(&it, &json!({ name: null }).to_string(), "{}", &["null_dropped"]);
+    }
+    // Here the key is data.
+    let map = json!({"properties": {"properties": {"type": "object", "additionalProperties": {"type": "integer"}}}});
+    assert_rejected(&definition(map, Rules::default()), r#"{"properties":{"a":null}}"#, "\"properties/a\" must be");
+}
+
+#[test]
+fn keys_are_not_dropped_where_a_pattern_says_what_keys_there_are() {
+    let env =
+        json!({"type": "object", "patternProperties": {"^[A-Z]+$": {"type": "string"}}, "additionalProperties": false});
+    let it = definition(json!({"properties": {"env": env}}), Rules::default());
+    assert_rejected(&it, r#"{"env":{"a":"x"}}"#, "unknown parameter \"env/a\" (expected a key that matches ^[A-Z]+$)");
+}
+
+#[test]
+fn a_key_is_not_suggested_in_its_own_place() {
+    let branch =
+        |name: &str| json!({"properties": {"kind": {"const": name}, name: {"type": "string"}}, "required": [name]});
+    let schema = json!({"properties": {"kind": {}}, "oneOf": [branch("foo"), branch("bar")]});
+    let it = definition(schema, Rules { drop_unknown: false, ..Rules::default() });
+    let Err(Rejected::Unfit(feedback)) = it.prepare(r#"{"kind":"foo","foo":"x","bar":"y"}"#, Policy::Repair) else {
+        panic!("not rejected")
+    };
+    let text = feedback.message();
+    assert!(text.contains("unknown parameter \"bar\"") && !text.contains("did you mean"), "{text}");
+}
+
+#[test]
 fn hostile_schemas_are_refused_with_a_reason() {
     for (schema, word) in [
         ("{", "EOF"),

@@ -106,6 +106,16 @@ impl Tree {
         }
     }
 
+    /// Whether this is an object, a list or a text with nothing in it.
+    pub(super) fn is_empty(&self) -> bool {
+        match self {
+            Self::Object(fields) => fields.is_empty(),
+            Self::List(items) => items.is_empty(),
+            Self::Text(text) => text.is_empty(),
+            _ => false,
+        }
+    }
+
     /// The value at a JSON Pointer.
     pub(super) fn at(&self, pointer: &str) -> Option<&Tree> {
         segments(pointer).try_fold(self, |tree, segment| match tree {

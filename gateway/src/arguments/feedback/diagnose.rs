@@ -14,6 +14,9 @@ use crate::arguments::tree::join;
 /// The longest description of what was expected, in characters.
 const MAX_EXPECTED_CHARACTERS: usize = 400;
 
+/// The longest regular expression of keys that feedback shows, in characters.
+const MAX_PATTERN_CHARACTERS: usize = 80;
+
 /// How many of the known names feedback lists for an unknown one.
 const MAX_KNOWN_NAMES: usize = 12;
 
@@ -32,7 +35,9 @@ fn of_error(root: &Value, rules: &Rules, error: &ValidationError<'_>) -> Vec<Vio
         ErrorKind::AdditionalProperties { unexpected } | ErrorKind::UnevaluatedProperties { unexpected } => {
             let names = schema.map(|schema| declared(root, schema)).unwrap_or_default();
             let unexpected = unexpected.iter().take(MAX_VIOLATIONS);
-            unexpected.map(|key| unknown(path, &names, rules, error.instance(), key)).collect()
+            let patterns = schema.and_then(|schema| schema.get("patternProperties")?.as_object());
+            let pattern = patterns.and_then(|it| it.keys().next()).map(String::as_str);
+            unexpected.map(|key| unknown(path, &names, pattern, rules, error.instance(), key)).collect()
         }
         ErrorKind::AnyOf { context } | ErrorKind::OneOfNotValid { context } => match intended_branch(context, path) {
             Some(branch) => branch.iter().take(MAX_VIOLATIONS).flat_map(|error| of_error(root, rules, error)).collect(),
@@ -71,16 +76,21 @@ fn missing(root: &Value, schema: Option<&Value>, path: &str, name: &str) -> Viol
     }
 }
 
-fn unknown(path: &str, names: &[&str], rules: &Rules, object: &Value, key: &str) -> Violation {
+/// `pattern`: of keys that the object accepts besides `names`.
+fn unknown(path: &str, names: &[&str], pattern: Option<&str>, rules: &Rules, object: &Value, key: &str) -> Violation {
+    // A branch that does not apply may declare the key.
+    let names: Vec<&str> = names.iter().copied().filter(|name| *name != key).collect();
     let absent = names.iter().copied().filter(|name| object.get(name).is_none());
     let alias = rules.aliases.get(key).map(String::as_str).filter(|_| path.is_empty());
     let suggestion = alias.or_else(|| nearest(key, absent)).or_else(|| nearest(key, names.iter().copied()));
     let known: Vec<_> = names.iter().take(MAX_KNOWN_NAMES).map(|name| Value::from(*name).to_string()).collect();
     let more = if names.len() > known.len() { ", …" } else { "" };
-    let expected = match &known[..] {
-        [] => "no parameters".to_owned(),
-        [only] => only.clone(),
-        several => format!("one of {}{more}", several.join(", ")),
+    let shown_pattern = |it: &str| it.chars().take(MAX_PATTERN_CHARACTERS).collect::<String>();
+    let expected = match (&known[..], pattern) {
+        ([], Some(pattern)) => format!("a key that matches {}", shown_pattern(pattern)),
+        ([], None) => "no parameters".to_owned(),
+        ([only], _) => only.clone(),
+        (several, _) => format!("one of {}{more}", several.join(", ")),
     };
     Violation {
         path: join(path, key),

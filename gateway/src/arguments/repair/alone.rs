@@ -1,6 +1,6 @@
 //! Rules of last resort: changes that are made only if nothing else is wrong, so that they alone make the call valid.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jsonschema::error::ValidationErrorKind as ErrorKind;
 use jsonschema::{JsonType, JsonTypeSet, ValidationError};
@@ -11,19 +11,55 @@ use super::values::{is_declared, is_integer, types};
 use crate::arguments::kind::Kind;
 use crate::arguments::tree::{self, Tree};
 
-/// Drops optional objects that are empty where their schema does not allow it: `{}` says no more than null. Whether any
-/// was dropped. Not for a destructive skill: without its filter it may do more than was meant.
+/// How many empty values of one call may be dropped, and how deep choices may nest around them.
+const MAX_EMPTY: usize = 32;
+const MAX_NESTING: usize = 3;
+
+/// Drops optional parameters that are empty where their schema does not allow it: `{}`, `[]` and `""` say no more than null.
+/// Whether any was dropped. Not for a destructive skill: without its filter it may do more than was meant.
 pub(super) fn drop_empty(repairer: &mut Repairer<'_>, errors: &[ValidationError<'_>]) -> bool {
     if !repairer.rules.drop_unknown {
         return false;
     }
-    let is_empty = |value: &Tree| value.fields().is_some_and(Vec::is_empty);
-    apply(repairer, errors, |tree, path, errors| {
-        let is_field = tree::split(path).and_then(|(parent, _)| tree.at(parent)?.fields()).is_some();
-        let is_candidate = is_field && tree.at(path).is_some_and(is_empty);
-        let is_meant = errors.iter().all(|error| is_declared(error) && lacks_content(error));
-        (is_candidate && is_meant).then(|| Edit { path: path.to_owned(), kind: Kind::EmptyDropped, new: None })
-    })
+    let mut all = BTreeSet::new();
+    errors.iter().for_each(|error| add_empty(&repairer.tree, error, 0, &mut all));
+    let is_valid_without = |paths: &[&String]| {
+        let mut changed = repairer.tree.clone();
+        for path in paths {
+            dropping(path).apply_to(&mut changed);
+        }
+        repairer.validator.is_valid(&changed.to_value())
+    };
+    if all.is_empty() || all.len() > MAX_EMPTY || !is_valid_without(&Vec::from_iter(&all)) {
+        return false;
+    }
+    // The branches of a choice may complain about different ones: those that may stay do. If one of two would do, neither is
+    // dropped.
+    let is_needed = |path: &&String| !is_valid_without(&all.iter().filter(|other| other != path).collect::<Vec<_>>());
+    let needed: Vec<&String> = all.iter().filter(is_needed).collect();
+    let is_enough = is_valid_without(&needed);
+    if is_enough {
+        needed.into_iter().for_each(|path| repairer.apply(dropping(path)));
+    }
+    is_enough
+}
+
+fn dropping(path: &str) -> Edit {
+    Edit { path: path.to_owned(), kind: Kind::EmptyDropped, new: None }
+}
+
+/// Adds the paths of declared parameters that are empty and that an error is about, in the branches of choices too.
+fn add_empty(tree: &Tree, error: &ValidationError<'_>, nesting: usize, found: &mut BTreeSet<String>) {
+    let path = error.instance_path().as_str();
+    let is_field = tree::split(path).and_then(|(parent, _)| tree.at(parent)?.fields()).is_some();
+    if is_field && tree.at(path).is_some_and(Tree::is_empty) && is_declared(error) {
+        found.insert(path.to_owned());
+    }
+    if let ErrorKind::AnyOf { context } | ErrorKind::OneOfNotValid { context } = error.kind()
+        && nesting < MAX_NESTING
+    {
+        context.iter().flatten().for_each(|error| add_empty(tree, error, nesting + 1, found));
+    }
 }
 
 /// Writes integers as strings where only a string is allowed. Whether any was written.
@@ -66,18 +102,6 @@ fn apply(
         edits.into_iter().for_each(|edit| repairer.apply(edit));
     }
     is_valid
-}
-
-/// Whether an error says that an object has too few keys. In a choice, one branch says so.
-fn lacks_content(error: &ValidationError<'_>) -> bool {
-    let path = error.instance_path().as_str();
-    match error.kind() {
-        ErrorKind::Required { .. } | ErrorKind::MinProperties { .. } => true,
-        ErrorKind::AnyOf { context } | ErrorKind::OneOfNotValid { context } => context.iter().any(|branch| {
-            !branch.is_empty() && branch.iter().all(|it| it.instance_path().as_str() == path && lacks_content(it))
-        }),
-        _ => false,
-    }
 }
 
 /// Whether an error says that a string is wanted, and nothing else but null. In a choice, every branch must.

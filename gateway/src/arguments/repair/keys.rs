@@ -206,6 +206,10 @@ pub(super) fn drop_unknown(repairer: &mut Repairer<'_>, errors: &[ValidationErro
     }
     for (path, (keys, error)) in by_path {
         let (Some(object), Some(schema)) = (repairer.tree.at(path), repairer.failed(error)) else { return false };
+        if schema.get("patternProperties").is_some() {
+            // Keys are data there: one of another form may be a mistake in what matters.
+            return false;
+        }
         let names = declared(repairer.schema, schema);
         if keys.unexpected.iter().any(|key| may_be_meant(repairer, object, &names, key, path.is_empty())) {
             return false;

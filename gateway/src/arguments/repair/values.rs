@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use jsonschema::error::{TypeKind, ValidationErrorKind as ErrorKind};
 use jsonschema::{JsonType, JsonTypeSet, ValidationError};
+use openskill_skill::schema::is_map;
 use serde_json::Value;
 
 use super::state::{Edit, MAX_ERRORS, Repairer};
@@ -276,8 +277,20 @@ fn accepts_strings(errors: &[ValidationError<'static>], path: &str) -> bool {
 /// Whether an error is about the value of a declared key. In a map, where keys are data, a null is data as well.
 pub(super) fn is_declared(error: &ValidationError<'_>) -> bool {
     let path = error.evaluation_path().as_str();
-    let last = |keyword: &str| path.rfind(keyword);
-    last("/properties/") > last("/additionalProperties").max(last("/patternProperties/"))
+    let mut segments = path.split('/').skip(1);
+    let mut declared = false;
+    while let Some(keyword) = segments.next() {
+        match keyword {
+            "properties" => declared = true,
+            "patternProperties" | "additionalProperties" | "unevaluatedProperties" => declared = false,
+            _ => {}
+        }
+        // A name or an index follows, which may read like a keyword.
+        if is_map(keyword) || ["allOf", "anyOf", "oneOf", "prefixItems"].contains(&keyword) {
+            segments.next();
+        }
+    }
+    declared
 }
 
 #[cfg(test)]

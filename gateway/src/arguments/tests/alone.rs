@@ -41,6 +41,40 @@ fn an_empty_object_is_dropped_only_if_it_is_optional_and_may_not_be_empty() {
     ] {
         assert_rejected(&it, text, word);
     }
+    let deep = definition(
+        json!({"properties": {"questions": {"type": "array", "items": {
+            "type": "object",
+            "properties": {
+                "text": {"type": "string", "minLength": 1},
+                "options": {"type": "array", "minItems": 1, "items": {"type": "string"}},
+                "kind": {"enum": ["text", "choice"]},
+                "limit": {"type": "integer"},
+                "show": {"anyOf": [{"type": "object", "properties": {"as": {"type": "string", "minLength": 1}, "by": pair}}, {"type": "null"}]},
+            },
+            "required": ["text"],
+            "additionalProperties": false,
+        }}}}),
+        Rules::default(),
+    );
+    let question = |fields: &str| format!(r#"{{"questions":[{{"text":"a"{fields}}}]}}"#);
+    for fields in
+        [r#","options":[]"#, r#","kind":"""#, r#","limit":"""#, r#","limit":{}"#, r#","options":[],"kind":"""#]
+    {
+        let kinds = vec!["empty_dropped"; fields.matches(':').count()];
+        assert_repaired(&deep, &question(fields), &question(""), &kinds);
+    }
+    for shown in [r#""as":"""#, r#""by":{}"#] {
+        let fields = format!(r#","show":{{{shown}}}"#);
+        assert_repaired(&deep, &question(&fields), &question(r#","show":{}"#), &["empty_dropped"]);
+    }
+    assert_rejected(&deep, r#"{"questions":[{"text":""}]}"#, "\"questions/0/text\" must be a non-empty string");
+    let either = definition(
+        json!({"properties": {"a": {"type": "array"}, "b": {"type": "array"}}, "anyOf": [
+            {"properties": {"a": {"minItems": 1}}}, {"properties": {"b": {"minItems": 1}}},
+        ]}),
+        Rules::default(),
+    );
+    assert_rejected(&either, r#"{"a":[],"b":[]}"#, "must be");
     let destructive = definition(schema, Rules { drop_unknown: false, ..Rules::default() });
     assert_rejected(&destructive, r#"{"task":"x","compare":{}}"#, "\"compare/with\" is missing");
 }
