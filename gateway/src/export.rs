@@ -114,4 +114,6 @@ fn define(
 }
 
 #[cfg(test)]
+mod profiles;
+#[cfg(test)]
 mod tests;

@@ -10,6 +10,7 @@ use super::subset::Subset;
 mod lowering;
 mod merge;
 mod object;
+mod targets;
 mod typed;
 mod words;
 
@@ -28,7 +29,9 @@ pub(super) fn root(schema: &Value, subset: &Subset) -> Lowered {
         // The schema passes through, so names stay; only the note about them is used.
         let unclosed = Map::new();
         names.iter().for_each(|name| drop(lowering.key(name, &unclosed, 1)));
-        return lowering.finish(Value::Object(object), remarks);
+        let mut passed = Value::Object(object);
+        targets::keep(schema, &mut passed);
+        return lowering.finish(passed, remarks);
     }
     let is_open = match object.get("additionalProperties") {
         Some(additional) => *additional != Value::Bool(false),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::arguments::{Definition, Policy, Rules};
 
-fn tool<'a>(name: &'a str, schema: &'a Value) -> Tool<'a> {
+pub(super) fn tool<'a>(name: &'a str, schema: &'a Value) -> Tool<'a> {
     Tool {
         name,
         title: "",
@@ -24,7 +24,7 @@ fn one(schema: &Value, dialect: Dialect, strict: bool) -> Value {
     read(&export(&[tool("it", schema)], dialect, strict).tools[0])
 }
 
-fn read(definition: &str) -> Value {
+pub(super) fn read(definition: &str) -> Value {
     serde_json::from_str(definition).unwrap()
 }
 
@@ -154,6 +154,43 @@ fn references_are_inlined_and_recursion_ends_in_text() {
     assert_eq!(function["parameters"]["properties"]["other"]["description"], "Other.");
     assert!(!function.to_string().contains("$ref"), "{function}");
     assert!(function.to_string().len() < 8000);
+}
+
+#[test]
+fn an_optional_choice_of_words_has_a_single_type_for_gemini() {
+    for schema in [
+        json!({"anyOf": [{"type": "string", "enum": ["p", "q"]}, {"type": "null"}], "default": null, "title": "C"}),
+        json!({"enum": ["p", "q", null]}),
+        json!({"type": ["string", "null"], "enum": ["p", "q", null]}),
+    ] {
+        let p = &one(&property(schema), Dialect::Gemini, false)["parameters"]["properties"]["p"];
+        assert_eq!((&p["type"], &p["enum"], p.get("anyOf")), (&json!("string"), &json!(["p", "q"]), None), "{p}");
+    }
+}
+
+#[test]
+fn references_into_what_the_top_level_loses_still_resolve() {
+    let target = json!({"type": "object", "properties": {"id": {"type": "integer"}}});
+    let choice = json!({"type": "object", "anyOf": [
+        {"type": "object", "properties": {"kind": {"const": "a"}, "target": target}},
+        {"type": "object", "properties": {"kind": {"const": "b"}, "other": {"$ref": "#/anyOf/0/properties/target"}}},
+    ]});
+    let part = json!({"type": "object", "properties": {"other": {"$ref": "#/allOf/0/properties/target"}}, "$defs": {"top0": {}},
+        "allOf": [{"properties": {"target": target, "again": {"$ref": "#/allOf/0/properties/target"}}}]});
+    for schema in [choice, part] {
+        let exported = &one(&schema, Dialect::Anthropic, false)["input_schema"];
+        let reference = exported["properties"]["other"]["$ref"].as_str().unwrap();
+        assert_eq!(openskill_skill::schema::lookup(exported, reference), Some(&target), "{exported}");
+    }
+}
+
+#[test]
+fn mcp_is_always_given_properties() {
+    let nothing = json!({});
+    let given = Tool { schema: None, ..tool("it", &nothing) };
+    let exported = read(&export(&[given], Dialect::Mcp, false).tools[0]);
+    assert_eq!(exported["inputSchema"], json!({"type": "object", "properties": {}}));
+    assert_eq!(one(&json!({}), Dialect::Mcp, false)["inputSchema"], json!({"type": "object", "properties": {}}));
 }
 
 #[test]

@@ -121,6 +121,8 @@ fn mcp(tool: &Tool<'_>, name: &str) -> Value {
     let mut schema = schema(tool).into_owned();
     if let Some(object) = schema.as_object_mut() {
         object.entry("type").or_insert_with(|| "object".into());
+        // Some clients read it without looking whether it is there.
+        object.entry("properties").or_insert_with(|| json!({}));
     }
     if !tool.icons.is_empty() {
         definition.insert("icons".to_owned(), tool.icons.iter().map(icon).collect());

@@ -151,7 +151,7 @@ pub(super) fn scalar(lowering: &Lowering<'_>, merged: &Map<String, Value>, kind:
         sentences.push("Null is allowed but cannot be given here.".to_owned());
     }
     words::add_rest(merged, &kept, subset.default, &mut sentences);
-    if nullable && !subset.null_in_enum && object.contains_key("enum") {
+    if nullable && !subset.null_in_enum && subset.any_of && object.contains_key("enum") {
         object.insert("type".to_owned(), kind.into());
         let mut choice = Map::new();
         lowering.describe(&mut choice, merged, &sentences);
@@ -196,8 +196,7 @@ fn array(
     depth: usize,
     nullable: bool,
 ) -> Value {
-    // Before draft 2020-12, `items` could be what `prefixItems` is now.
-    let positions = ["prefixItems", "items"].iter().find_map(|keyword| merged.get(*keyword)?.as_array());
+    let positions = merged.get("prefixItems").and_then(Value::as_array);
     let items = match (positions, merged.get("items")) {
         (None, Some(items @ Value::Object(_))) if !merged.contains_key("const") => items.clone(),
         (Some(positions), Some(Value::Bool(false))) if positions.windows(2).all(|two| two[0] == two[1]) => {
