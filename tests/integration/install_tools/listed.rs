@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use openskill_tests::alone::alone;
 use openskill_tests::system::{code, data, request};
 use openskill_tests::wait::until;
 use serde_json::json;
@@ -10,6 +11,7 @@ use super::stage::{PATIENCE, Stage, TASK, has_jail, search};
 
 #[tokio::test]
 async fn a_call_installs_the_server_that_fits_and_its_tools_are_callable_within_two_seconds() {
+    let _alone = alone();
     if !has_jail() {
         return;
     }

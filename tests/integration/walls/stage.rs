@@ -248,7 +248,8 @@ impl Stage {
 
     /// A call that must succeed.
     pub(super) async fn value(&self, skill: &str, input: Value) -> Value {
-        let result = self.call(skill, input, 60_000).await;
+        // Hundreds of attempts, beside other tests.
+        let result = self.call(skill, input, 240_000).await;
         assert_eq!(code(&result), "", "{skill}: {result:?}\n{}", self.system.process.log.text());
         data(&result)
     }
