@@ -68,6 +68,9 @@ pub(super) struct Opened {
     pub(super) process: Option<Started>,
     /// Ends requests over HTTP when it is dropped.
     pub(super) requests: Option<DropGuard>,
+    /// The server refused the handshake: it announces changes only to those who ask. Its version does not tell, as some
+    /// servers repeat the client's.
+    pub(super) is_without_handshake: bool,
 }
 
 /// Connects. A server that refuses the handshake may be one of the revision that has none.
@@ -104,6 +107,7 @@ async fn connect(
     host: &Host,
     lifecycle: ClientLifecycleMode,
 ) -> Result<Opened, Failure> {
+    let is_without_handshake = matches!(lifecycle, ClientLifecycleMode::Discover { .. });
     let signs = Arc::new(Signs::default());
     let handler = Handler { asks: Asks::new(Arc::clone(&signs)) };
     let (service, process, requests) = match &mcp.reach {
@@ -134,7 +138,7 @@ async fn connect(
         lost: Notify::new(),
         doubtful: Notify::new(),
     };
-    Ok(Opened { connection: Arc::new(connection), service, process, requests })
+    Ok(Opened { connection: Arc::new(connection), service, process, requests, is_without_handshake })
 }
 
 type Serving<F> = Result<F, ClientInitializeError>;

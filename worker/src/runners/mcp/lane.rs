@@ -111,23 +111,20 @@ async fn live(server: &Server, index: usize) -> End {
     }
     consult::subscribe_again(server, &opened.connection.peer).await;
     // It ends when it is dropped.
-    let _changes = listen(&opened.connection.peer).await;
+    let _changes = if opened.is_without_handshake { listen(&opened.connection.peer).await } else { None };
     server.up(index, &opened.connection, catalog);
     watch(server, index, opened).await
 }
 
-/// Asks a server that has no handshake for the announcements of changes: others send them unasked.
+/// Asks a server for the announcements of changes.
 async fn listen(peer: &Peer<RoleClient>) -> Option<Subscription> {
-    if peer.peer_info()?.protocol_version.has_initialize() {
-        return None;
-    }
     let all = SubscriptionFilter::builder().tools_list_changed().prompts_list_changed().resources_list_changed();
     tokio::time::timeout(PULSE, peer.listen(all.build())).await.ok()?.ok()
 }
 
 /// Until the connection ends, for whatever reason.
 async fn watch(server: &Server, index: usize, opened: Opened) -> End {
-    let Opened { connection, service, mut process, requests: _requests } = opened;
+    let Opened { connection, service, mut process, requests: _requests, .. } = opened;
     let goodbye = service.cancellation_token();
     let mut serving = Box::pin(service.waiting().fuse());
     // Requests of this loop to the server run beside it: none may block it.

@@ -68,7 +68,7 @@ impl Trial {
     pub(crate) async fn list(&self, manifest: &Manifest, interpreter: Arc<Interpreter>) -> Result<Listed, String> {
         let How::Mcp(mcp) = &manifest.how else { return Err("it is no MCP server".to_owned()) };
         let host = Host { interpreter: Some(interpreter), last_lines: Arc::default(), ..self.0.clone() };
-        let Opened { connection, service, process, requests: _requests } =
+        let Opened { connection, service, process, requests: _requests, .. } =
             open(manifest, mcp, &host).await.map_err(|why| why.to_string())?;
         let catalog = Catalog::ask(&connection.peer).await;
         service.cancellation_token().cancel();
