@@ -79,12 +79,12 @@ soak: build test-venv ## Repeat storms, bombs, floods and mutations for about an
 # The crates that differ from BASE. Selecting openskill too makes cargo use the same features of dependencies as other builds.
 BASE    ?= HEAD
 CHANGED  = $(shell { git diff --name-only $(BASE); git ls-files --others --exclude-standard; } | \
-	sed -nE 's#^(crates/)?(agent|cdp|definitions|gateway|identity|log|metrics|net|proto|rank|redact|research|skill|tests|trace|worker)/.*#-p openskill-\2#p' | \
+	sed -nE 's#^(crates/)?(agent|builtins|cdp|definitions|egress|gateway|identity|log|metrics|model|net|proto|redact|research|sandbox|skill|tests|text|trace|worker)/.*#-p openskill-\2#p' | \
 	sort -u) -p openskill
 
 check: need-rust ## Format, lint and unit-test the crates that changed (BASE=main: since then), and check the structure
 	cargo fmt --all --check
-	@git diff --quiet $(BASE) -- crates/readers crates/definitions crates/research || $(MAKE) --no-print-directory check-readers
+	@git diff --quiet $(BASE) -- crates/readers crates/definitions crates/research crates/text || $(MAKE) --no-print-directory check-readers
 	cargo clippy --locked --quiet $(CHANGED) --all-targets -- -D warnings
 	cargo test --locked --quiet $(CHANGED) $(if $(filter openskill-%,$(CHANGED)),--lib) --bins
 	cargo test --locked --quiet --workspace --test integration -- structure features
@@ -106,7 +106,7 @@ doc: need-rust ## Build the documentation of the code, warnings denied
 eval: need-rust ## Run recorded calls, the JSON Schema suite and provider profiles (DATA=folder) through it
 	@[ -n "$(DATA)" ] || { echo "say where the data is: make eval DATA=folder" >&2; exit 2; }
 	cargo run --locked --quiet --release -p openskill-gateway --example evaluate_arguments -- $(DATA)/tool_calls
-	cargo run --locked --quiet --release -p openskill-rank --example tool_search -- $(DATA)/tool_calls
+	cargo run --locked --quiet --release -p openskill-text --example tool_search -- $(DATA)/tool_calls
 	cargo run --locked --quiet --release -p openskill-gateway --example json_schema_suite -- $(DATA)/json_schema_2020_12
 	cargo run --locked --quiet --release -p openskill --example export_profiles -- \
 		$(DATA)/provider_schema_profiles worker/skills $(wildcard $(DATA)/mcp_tools_*.json)
@@ -146,14 +146,14 @@ eval-browser: build-dist need-python ## Play MiniWoB++, press 2,000 elements, ti
 eval-venv: need-python
 	$(call make-venv,$(EVALS),tests/evaluations/requirements.txt)
 
-# The load generator.
+# The load generator and the chaos driver. Selecting openskill too makes cargo use the same features of dependencies.
 BENCH := OPENSKILL_BIN=$(DIST) target/dist/bench
 
 build-dist:
 	@$(MAKE) --no-print-directory build PROFILE=dist
 
 build-bench: build-dist
-	@cargo build --locked --quiet --profile dist -p openskill-tests --bin bench
+	@cargo build --locked --quiet --profile dist -p openskill -p openskill-tests --bin openskill --bin bench --bin chaos
 
 bench: build-bench bench-venv ## Compare with tonic, FastAPI, FastMCP and mcpo, ten minutes (ARGS="--only fork --rounds 1 --before PATH")
 	@$(BENCH) calls --hosts $(HOSTS)/bin/python --mcpo $(MCPO)/bin/mcpo \
@@ -190,9 +190,9 @@ fuzz-mcp: build need-python ## Send mutated messages of MCP to a gateway for SEC
 	OPENSKILL_BIN=$(abspath $(BINARY)) OPENSKILL_FUZZ_SECONDS=$(SECONDS) cargo test --locked -p openskill-tests --test integration -- \
 		--nocapture mcp_face::mutated
 
-chaos: build-dist ## Kill, stop, flood and restart it for 15 minutes, and check the invariants (ARGS="--only faults --scale 0.1")
+chaos: build-bench ## Kill, stop, flood and restart it for 15 minutes, and check the invariants (ARGS="--only faults --scale 0.1")
 	cargo test --locked --profile dist -p openskill-gateway circuit -- --nocapture
-	OPENSKILL_BIN=$(DIST) cargo run --locked --profile dist -p openskill-tests --bin chaos -- $(ARGS)
+	OPENSKILL_BIN=$(DIST) target/dist/chaos $(ARGS)
 
 schemathesis: build need-python ## Ask a gateway whether it does what its OpenAPI document says, minutes (ARGS="--max-examples 100")
 	$(call make-venv,$(SCHEMATHESIS),tests/clients/requirements-schemathesis.txt)

@@ -1,29 +1,28 @@
 //! Finds out which commit this is, for `openskill --version`.
 //!
-//! In this order: `OPENSKILL_COMMIT` of whoever builds (`HASH DATE`), the file that `git archive` fills in, the checkout. A tree
-//! that has none of them builds too, and its version names no commit.
+//! It looks in this order: the variable `OPENSKILL_COMMIT` (`HASH DATE`), the file that `git archive` fills in, the git
+//! checkout. Without any of them the build succeeds, and the version names no commit.
 
 use std::path::Path;
 use std::process::Command;
 
 const VARIABLE: &str = "OPENSKILL_COMMIT";
 /// Has placeholders in a checkout, and the commit in a tarball: see `.gitattributes`.
-const ARCHIVED: &str = "commit.txt";
+const COMMIT_FILE: &str = "commit.txt";
 
-/// How much of a hash is shown.
+/// How many characters of a hash are shown.
 const HASH: usize = 12;
 
 fn main() {
     println!("cargo:rerun-if-env-changed={VARIABLE}");
-    println!("cargo:rerun-if-changed={ARCHIVED}");
-    let said = std::env::var(VARIABLE).ok().filter(|it| !it.trim().is_empty());
-    let commit = said.or_else(archived).or_else(checked_out);
-    let suffix = commit.and_then(|it| shown(&it)).map(|it| format!(" ({it})")).unwrap_or_default();
+    println!("cargo:rerun-if-changed={COMMIT_FILE}");
+    let commit = commit_of_variable().or_else(commit_of_archive).or_else(commit_of_checkout);
+    let suffix = commit.and_then(|it| format_commit(&it)).map(|it| format!(" ({it})")).unwrap_or_default();
     println!("cargo:rustc-env=OPENSKILL_VERSION={}{suffix}", env!("CARGO_PKG_VERSION"));
 }
 
-/// A hash and a date. None for anything else: it becomes a part of what the program prints.
-fn shown(commit: &str) -> Option<String> {
+/// A short hash and a date. None for anything else, since the program prints the result.
+fn format_commit(commit: &str) -> Option<String> {
     let mut words = commit.split_whitespace();
     let (hash, date) = (words.next()?, words.next());
     let is_hash = hash.len() >= 7 && hash.bytes().all(|it| it.is_ascii_hexdigit());
@@ -32,12 +31,17 @@ fn shown(commit: &str) -> Option<String> {
     Some(date.filter(|it| is_date(it)).map_or_else(|| hash.to_owned(), |date| format!("{hash} {date}")))
 }
 
-fn archived() -> Option<String> {
-    std::fs::read_to_string(ARCHIVED).ok().filter(|it| !it.starts_with('$'))
+fn commit_of_variable() -> Option<String> {
+    std::env::var(VARIABLE).ok().filter(|it| !it.trim().is_empty())
 }
 
-/// The commit of the checkout, if this folder belongs to it: sources may lie in somebody else's repository.
-fn checked_out() -> Option<String> {
+/// None in a checkout, where the file has placeholders that begin with `$`.
+fn commit_of_archive() -> Option<String> {
+    std::fs::read_to_string(COMMIT_FILE).ok().filter(|it| !it.starts_with('$'))
+}
+
+/// None if the repository around these sources does not track them, such as another project's repository.
+fn commit_of_checkout() -> Option<String> {
     // HEAD names a branch, the file of the branch has the commit, and `logs/HEAD` changes with both.
     for name in ["HEAD", "logs/HEAD"] {
         let path = git(&["rev-parse", "--git-path", name])?;
@@ -45,7 +49,7 @@ fn checked_out() -> Option<String> {
             println!("cargo:rerun-if-changed={path}");
         }
     }
-    git(&["ls-files", "--error-unmatch", ARCHIVED])?;
+    git(&["ls-files", "--error-unmatch", COMMIT_FILE])?;
     git(&["log", "-1", "--format=%H %cs"])
 }
 

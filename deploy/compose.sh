@@ -27,6 +27,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(dirname "$here")
 staged=$root/dist/openskill
+staging=$root/dist/.staging
 readonly READY_WITHIN_S=60
 
 export COMPOSE_PROJECT_NAME=${COMPOSE_PROJECT_NAME:-openskill}
@@ -110,6 +111,10 @@ require_image() {
 # Puts OPENSKILL_BINARY and OPENSKILL_GATEWAY_BINARY where the Dockerfile looks for them. Taken away again at the end, so that a
 # later build from source does not find old binaries.
 stage_binaries() {
+    # A killed build leaves its process id and its binaries.
+    if [ -f "$staging" ] && ! ps -p "$(cat "$staging")" >/dev/null 2>&1; then
+        unstage_binaries
+    fi
     [ -n "${OPENSKILL_BINARY:-}" ] || {
         [ -z "${OPENSKILL_GATEWAY_BINARY:-}" ] || die 2 "OPENSKILL_GATEWAY_BINARY needs OPENSKILL_BINARY: the worker has no other."
         return 0
@@ -120,6 +125,7 @@ stage_binaries() {
     trap 'exit 130' INT
     trap 'exit 143' TERM HUP
     mkdir -p "$root/dist"
+    echo $$ >"$staging"
     stage OPENSKILL_BINARY "$staged"
     local readers
     readers=$(dirname "$OPENSKILL_BINARY")/openskill-readers
@@ -139,7 +145,7 @@ stage() {
 }
 
 unstage_binaries() {
-    rm -f "$staged" "$staged-gateway" "$staged-readers"
+    rm -f "$staged" "$staged-gateway" "$staged-readers" "$staging"
     rmdir "$root/dist" 2>/dev/null || true
 }
 

@@ -30,8 +30,9 @@ TIMES = REPOSITORY / "target/test-times.tsv"
 GRACE_SECONDS = 15
 # A test exits with it when it has to run alone: see tests/src/alone.rs.
 ALONE = 75
-# Of these, so many run at a time: the container engine is busy with one, and a browser is many processes.
-AT_ONCE = {re.compile(r"(compose|dist)::"): 1, re.compile(r"browser::"): 2}
+IMAGES = re.compile(r"(compose|dist)::")
+# How many of these may run at a time: one keeps the container engine busy, and a browser is many processes.
+AT_ONCE = {IMAGES: 1, re.compile(r"browser::"): 2}
 # These take longest, so they start first.
 SLOW = re.compile(r"compose::|dist::|agent_turns::restarts::|walls::|browser::task::")
 
@@ -119,7 +120,7 @@ class Suite:
         self.alone = []
         self.outcomes = []
         self.skipped = collections.Counter()
-        self.failures = []
+        self.failures = {}
         self.reported = time.monotonic()
 
     def run(self, waiting):
@@ -158,9 +159,13 @@ class Suite:
         if ended:
             self.end(ended, os.waitstatus_to_exitcode(status), usage)
         for run in self.running.values():
-            if not run.hung and time.monotonic() - run.started > self.limit:
+            if not run.hung and time.monotonic() - run.started > self.limit_of(run.test):
                 run.hung = True
                 os.killpg(run.process.pid, signal.SIGKILL)
+
+    def limit_of(self, test):
+        # The first of them downloads a Debian.
+        return self.limit * (2 if IMAGES.match(test.name) else 1)
 
     def end(self, run, code, usage):
         run.process.returncode = code
@@ -173,10 +178,10 @@ class Suite:
         if code:
             result = "failed"
             if run.hung:
-                text += f"\nit was killed: it did not end within {self.limit} seconds"
+                text += f"\nit was killed: it did not end within {self.limit_of(run.test)} seconds"
             elif code < 0:
                 text += f"\nsignal {-code} ended it"
-            self.failures.append(run.test.name)
+            self.failures[run.test.name] = text
             print(f"\nFAILED {run.test.name}\n{text}", flush=True)
         elif skips or re.search(r"\.\.\. ignored", text):
             result = "skipped"
@@ -250,6 +255,12 @@ def leftovers():
     return found
 
 
+def reason(output):
+    """The first lines of a panic, so that the end of a long log says why a test failed."""
+    lines = output[max(output.find("panicked at"), 0):].splitlines()[1:7]
+    return "\n".join(f"    {line[:300]}" for line in lines)
+
+
 def minutes(seconds):
     return f"{seconds // 60:.0f} min {seconds % 60:.0f} s" if seconds >= 60 else f"{seconds:.1f} s"
 
@@ -275,8 +286,8 @@ def main():
     TIMES.write_text("seconds\tcpu_seconds\tresult\ttest\n" + "".join(lines))
     for process in left:
         print(f"a test left this running: {process}")
-    for name in suite.failures:
-        print(f"FAILED {name}")
+    for name, text in suite.failures.items():
+        print(f"FAILED {name}\n{reason(text)}")
     counts = collections.Counter(outcome.result for outcome in rows)
     reasons = ", ".join(f"{count} × {reason}" for reason, count in suite.skipped.items())
     skipped = f"{counts['skipped']} skipped" + (f" ({reasons})" if reasons else "")

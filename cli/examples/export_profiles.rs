@@ -19,7 +19,7 @@ use openskill_worker::manifest::{Manifest, Rules, Toolset};
 use serde_json::{Value, json};
 
 /// A tool to export.
-struct Stored {
+struct ToolSource {
     name: String,
     description: String,
     schema: Value,
@@ -61,7 +61,7 @@ fn run(profiles: &Path, skills: &Path, files: &[PathBuf]) -> Result<usize, Strin
                 Dialect::Anthropic | Dialect::Mcp => &[],
             };
             for strict in [false, true] {
-                let exported = export(&borrowed(tools), dialect, strict);
+                let exported = export(&to_export_tools(tools), dialect, strict);
                 let (count, wrong) = check(&exported, dialect, profiles_of_dialect);
                 checked += count;
                 invalid += wrong;
@@ -73,7 +73,7 @@ fn run(profiles: &Path, skills: &Path, files: &[PathBuf]) -> Result<usize, Strin
     Ok(failures)
 }
 
-fn borrowed(tools: &[Stored]) -> Vec<Tool<'_>> {
+fn to_export_tools(tools: &[ToolSource]) -> Vec<Tool<'_>> {
     tools
         .iter()
         .map(|it| Tool {
@@ -160,46 +160,47 @@ fn read_profile(file: &Path) -> Result<Validator, String> {
 }
 
 /// The skills of every toolset in a skill folder.
-fn toolsets(skills: &Path) -> Result<Vec<Stored>, String> {
+fn toolsets(skills: &Path) -> Result<Vec<ToolSource>, String> {
     let mut tools = Vec::new();
-    for folder in listed(skills)? {
+    for folder in list_files(skills)? {
         let file = folder.join("toolset.yaml");
         let Ok(text) = std::fs::read_to_string(&file) else { continue };
         let toolset = Toolset::parse(&file, &text).map_err(|error| error.to_string())?;
-        for file in listed(&folder)?.into_iter().filter(|it| it.file_name().is_some_and(|name| name != "toolset.yaml"))
+        for file in
+            list_files(&folder)?.into_iter().filter(|it| it.file_name().is_some_and(|name| name != "toolset.yaml"))
         {
             let text = std::fs::read_to_string(&file).map_err(|error| error.to_string())?;
             let rules = Rules { allowed_root: Path::new("/"), toolset: Some(&toolset) };
             let manifest = Manifest::parse(&file, &text, rules).map_err(|error| error.to_string())?;
-            let schema = validated(&manifest.input_schema.unwrap_or_else(|| json!({"type": "object"})))?;
-            tools.push(Stored { name: manifest.id, description: manifest.description, schema });
+            let schema = gateway_schema(&manifest.input_schema.unwrap_or_else(|| json!({"type": "object"})))?;
+            tools.push(ToolSource { name: manifest.id, description: manifest.description, schema });
         }
     }
     Ok(tools)
 }
 
 /// The schema that the gateway validates against and exports.
-fn validated(schema: &Value) -> Result<Value, String> {
+fn gateway_schema(schema: &Value) -> Result<Value, String> {
     let definition =
         Definition::compile(&schema.to_string(), ArgumentRules::default(), &[]).map_err(|it| it.to_string())?;
     Ok(definition.schema().cloned().unwrap_or_default())
 }
 
-fn listed(folder: &Path) -> Result<Vec<PathBuf>, String> {
+fn list_files(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let entries = std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut files: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     files.sort();
     Ok(files)
 }
 
-fn mcp_list(file: &Path) -> Result<Vec<Stored>, String> {
+fn mcp_list(file: &Path) -> Result<Vec<ToolSource>, String> {
     let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let list: Value = serde_json::from_str(&text).map_err(|error| format!("{}: {error}", file.display()))?;
     let text = |tool: &Value, key: &str| tool[key].as_str().unwrap_or_default().to_owned();
     let tools = list["tools"].as_array().ok_or_else(|| format!("{}: no tools", file.display()))?;
-    let stored = |tool: &Value| {
+    let source = |tool: &Value| {
         let (name, description) = (text(tool, "name"), text(tool, "description"));
-        Ok(Stored { name, description, schema: validated(&tool["inputSchema"])? })
+        Ok(ToolSource { name, description, schema: gateway_schema(&tool["inputSchema"])? })
     };
-    tools.iter().map(stored).collect()
+    tools.iter().map(source).collect()
 }

@@ -1,4 +1,4 @@
-//! The grammar of the command line.
+//! The command-line grammar.
 
 use std::path::PathBuf;
 
@@ -6,8 +6,6 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 
 use crate::complete::{skill_ids, worker_ids};
 
-#[cfg(not(feature = "worker"))]
-mod absent;
 mod agent;
 mod certs;
 mod client;
@@ -23,24 +21,28 @@ mod mcp;
 mod output;
 mod recorded;
 mod tools;
-
 #[cfg(not(feature = "worker"))]
-pub(crate) use absent::refused;
-pub(crate) use agent::{Agent, AgentStore};
-pub(crate) use certs::{Certs, CertsCommand, DevCerts};
-pub(crate) use client::Client;
-pub(crate) use context::{Context, ContextCommand};
-pub(crate) use describe::{Describe, DescribeSkill, DescribeWorker, Described};
+mod without_worker;
+
+pub(crate) use agent::{AgentArgs, AgentStore};
+pub(crate) use certs::{CertsArgs, CertsCommand, DevCerts};
+pub(crate) use client::ClientArgs;
+pub(crate) use context::{ContextArgs, ContextCommand};
+pub(crate) use describe::{DescribeArgs, DescribeCommand, DescribeSkill, DescribeWorker};
 pub(crate) use folders::SkillFolders;
 #[cfg(feature = "worker")]
 pub(crate) use install::{AddTools, ListIndex, RemoveTools, ToolFolder, ToolsCommand};
-pub(crate) use keys::{CreateKey, Keys, KeysCommand, ListKeys, RevokeKey};
+pub(crate) use keys::{CreateKey, KeysArgs, KeysCommand, ListKeys, RevokeKey};
 #[cfg(feature = "worker")]
-pub(crate) use local::{Check, Doctor, Init, Local, New, Pin, SkillType, Up, Worker};
-pub(crate) use mcp::{Mcp, McpClient, McpCommand, McpConfig, Served};
+pub(crate) use local::{
+    CheckArgs, DoctorArgs, InitArgs, LocalCommand, NewArgs, PinArgs, SkillType, UpArgs, WorkerArgs,
+};
+pub(crate) use mcp::{McpArgs, McpClient, McpCommand, McpConfig, McpTargetArgs};
 pub(crate) use output::{Format, Output};
-pub(crate) use recorded::{Logs, Replay, Trace, Traces};
-pub(crate) use tools::{Export, Tools};
+pub(crate) use recorded::{LogsArgs, ReplayArgs, TraceArgs, TracesArgs};
+pub(crate) use tools::{ExportArgs, ToolsArgs};
+#[cfg(not(feature = "worker"))]
+pub(crate) use without_worker::refuse_unavailable;
 
 /// Run tools for AI agents, with a gateway, workers and a command-line client
 #[derive(Debug, Parser)]
@@ -60,47 +62,47 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     #[cfg(feature = "worker")]
     #[command(flatten)]
-    Local(Local),
+    Local(LocalCommand),
     /// Start a gateway without workers
-    Gateway(Gateway),
+    Gateway(GatewayArgs),
     /// Start an agent that calls skills at a gateway elsewhere
-    Agent(Agent),
+    Agent(AgentArgs),
     /// Speak MCP on stdin and stdout, or print the configuration of a client that does
-    Mcp(Mcp),
+    Mcp(McpArgs),
     /// Talk with the agent, for example: `openskill chat -m 'mean of 1, 2 and 6'`
-    Chat(Chat),
+    Chat(ChatArgs),
     /// List the skills that can be called
-    Skills(Skills),
+    Skills(SkillsArgs),
     /// Export skills as tool definitions in a model provider's format, or install tools of an index
-    Tools(Tools),
+    Tools(ToolsArgs),
     /// Call a skill, for example: `openskill invoke echo text=hello`
-    Invoke(Invoke),
+    Invoke(InvokeArgs),
     /// List the workers with their status and load
-    Workers(Workers),
+    Workers(WorkersArgs),
     /// List circuit breakers that are not closed, or close them
-    Circuits(Circuits),
+    Circuits(CircuitsArgs),
     /// Show a skill or a worker in detail
-    Describe(Describe),
+    Describe(DescribeArgs),
     /// Drain the gateway or one worker: refuse new calls and finish accepted calls
-    Drain(Drain),
+    Drain(DrainArgs),
     /// Show what skills logged during recorded calls, and how the calls ended
-    Logs(Logs),
+    Logs(LogsArgs),
     /// List recorded calls, the latest first, or follow calls as they end
-    Traces(Traces),
+    Traces(TracesArgs),
     /// Show what happened during the calls of a trace
-    Trace(Trace),
-    /// Make a recorded call again and compare the results; exit with code 1 if they differ
-    Replay(Replay),
+    Trace(TraceArgs),
+    /// Repeat a recorded call and compare the results; exit with code 1 if they differ
+    Replay(ReplayArgs),
     /// Create, list and revoke the API keys of a gateway
-    Keys(Keys),
+    Keys(KeysArgs),
     /// Make certificates for development
-    Certs(Certs),
+    Certs(CertsArgs),
     /// List, choose, create and remove contexts: gateways with a name
-    Context(Context),
+    Context(ContextArgs),
     /// Check whether the gateway, or with --worker a worker, is ready; exit with code 3 if it is not
-    Health(Health),
+    Health(HealthArgs),
     /// Show the settings in effect and the source of each
-    Config(Config),
+    Config(ConfigArgs),
     /// Print a shell completion script, for example: `source <(openskill completions bash)`
     Completions {
         /// The shell to complete for
@@ -109,7 +111,7 @@ pub(crate) enum Command {
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Gateway {
+pub(crate) struct GatewayArgs {
     /// Address to listen on, HOST:PORT
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<String>,
@@ -124,19 +126,19 @@ pub(crate) struct Gateway {
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Chat {
+pub(crate) struct ChatArgs {
     #[command(flatten)]
-    pub(crate) client: Client,
+    pub(crate) client: ClientArgs,
     /// Send one message and exit; `-` reads it from stdin. Without it, messages are read from the terminal, or from lines of stdin
     #[arg(short, long, value_name = "TEXT")]
     pub(crate) message: Option<String>,
-    /// Go on with a conversation: its id, or `last`
+    /// Continue a conversation: its id, or `last`
     #[arg(long, value_name = "ID")]
     pub(crate) resume: Option<String>,
     /// Model: PROVIDER:MODEL, PROVIDER, or a model of the default provider
     #[arg(long)]
     pub(crate) model: Option<String>,
-    /// What may happen without you; default: as in the conversation before, at first `ask`
+    /// What may happen without your approval; default: as before in the conversation, at first `ask`
     #[arg(long, value_enum)]
     pub(crate) mode: Option<ChatMode>,
     /// Only skills of this toolset
@@ -149,18 +151,18 @@ pub(crate) struct Chat {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum ChatMode {
-    /// Calls that want approval ask
+    /// Ask before calls that require approval
     Ask,
-    /// Only skills that are marked read-only
+    /// Call only skills that are marked read-only
     ReadOnly,
-    /// Nothing asks, except writing or sending after untrusted text was read
+    /// Ask only before writing or sending after untrusted text was read
     Auto,
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Skills {
+pub(crate) struct SkillsArgs {
     #[command(flatten)]
-    pub(crate) client: Client,
+    pub(crate) client: ClientArgs,
     /// List only skills of this toolset
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) toolset: String,
@@ -175,18 +177,18 @@ pub(crate) struct Skills {
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Workers {
+pub(crate) struct WorkersArgs {
     /// Print the list, then each change as it happens, until Ctrl-C
     #[arg(short, long)]
     pub(crate) watch: bool,
     #[command(flatten)]
     pub(crate) output: Output,
     #[command(flatten)]
-    pub(crate) client: Client,
+    pub(crate) client: ClientArgs,
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Circuits {
+pub(crate) struct CircuitsArgs {
     /// Only circuit breakers of this skill
     #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new(), add = skill_ids())]
     pub(crate) skill_id: Option<String>,
@@ -205,11 +207,11 @@ pub(crate) struct Circuits {
     #[command(flatten)]
     pub(crate) output: Output,
     #[command(flatten)]
-    pub(crate) client: Client,
+    pub(crate) client: ClientArgs,
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Drain {
+pub(crate) struct DrainArgs {
     /// Id of the worker to drain; default: the gateway itself
     #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new(), add = worker_ids())]
     pub(crate) worker_id: Option<String>,
@@ -220,11 +222,11 @@ pub(crate) struct Drain {
     #[arg(long)]
     pub(crate) resume: bool,
     #[command(flatten)]
-    pub(crate) client: Client,
+    pub(crate) client: ClientArgs,
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Invoke {
+pub(crate) struct InvokeArgs {
     /// Id of the skill; optional if --call names it
     #[arg(required_unless_present = "call", add = skill_ids())]
     pub(crate) skill_id: Option<String>,
@@ -265,20 +267,20 @@ pub(crate) struct Invoke {
     #[arg(long, value_name = "MS", default_value_t = 0)]
     pub(crate) timeout_ms: u32,
     #[command(flatten)]
-    pub(crate) client: Client,
+    pub(crate) client: ClientArgs,
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Health {
+pub(crate) struct HealthArgs {
     /// Check a worker instead: the address of its metrics, HOST:PORT
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) worker: Option<String>,
     #[command(flatten)]
-    pub(crate) client: Client,
+    pub(crate) client: ClientArgs,
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Config {
+pub(crate) struct ConfigArgs {
     /// Print the reference of all settings as Markdown
     #[arg(long)]
     pub(crate) reference: bool,

@@ -1,4 +1,4 @@
-//! A connection to a gateway whose requests carry the credentials and headers of the settings.
+//! A connection to a gateway. Its requests carry the credentials and headers of the settings. Cheap to clone.
 
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -14,7 +14,6 @@ use tower::Service;
 use crate::exit::Failure;
 use crate::settings::Settings;
 
-/// A connection. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Channel {
     inner: transport::Channel,
@@ -23,10 +22,10 @@ pub(crate) struct Channel {
 }
 
 impl Channel {
-    /// Connects to the gateway of the settings.
+    /// Connects to the configured gateway.
     ///
     /// # Errors
-    /// There is no gateway, it cannot be trusted, or a file of the settings cannot be used.
+    /// The gateway is unreachable or untrusted, or a file in the settings is unusable.
     pub(crate) async fn connect(settings: &Settings, timeout: Duration) -> Result<Self, Failure> {
         let dial = dial(settings)?;
         let endpoint = endpoint(&settings.base_url)?.connect_timeout(timeout);
@@ -37,11 +36,13 @@ impl Channel {
     }
 }
 
-/// The gateway at a URL. Only its requests have the scheme `https`: a channel that connects to such an address wants to do TLS
-/// itself, and [`Dial`] does.
+/// Builds the endpoint for a gateway URL.
+///
+/// The endpoint's address always has the scheme `http`, since [`Dial`] handles TLS: for an `https` address, tonic
+/// would add a second TLS layer. Requests keep the scheme of the URL.
 ///
 /// # Errors
-/// It is no URL of a gateway.
+/// The text is not a gateway URL.
 pub(crate) fn endpoint(url: &str) -> Result<Endpoint, Failure> {
     let invalid = |reason: String| Failure::Gateway { url: url.to_owned(), reason };
     let origin: Uri = url.parse().map_err(|error: InvalidUri| invalid(error.to_string()))?;
@@ -51,10 +52,10 @@ pub(crate) fn endpoint(url: &str) -> Result<Endpoint, Failure> {
     Ok(address.origin(origin))
 }
 
-/// How connections to the gateway are made.
+/// Builds the connector for the gateway. It uses TLS if the gateway's URL is `https`.
 ///
 /// # Errors
-/// A file of the settings cannot be used.
+/// A file in the settings is unusable.
 pub(crate) fn dial(settings: &Settings) -> Result<Dial, Failure> {
     let is_https = settings.base_url.starts_with("https:");
     let tls = is_https.then(|| settings.tls.connector()).transpose()?;
@@ -69,9 +70,9 @@ fn unreachable(url: &str, error: &transport::Error) -> Failure {
     Failure::Gateway { url: url.to_owned(), reason }
 }
 
-const ASKS: &str = "asks for a certificate: name one with --cert and --key";
+const NEEDS_CERTIFICATE: &str = "requires a client certificate: set one with --cert and --key";
 
-/// What went wrong with TLS, if that is what went wrong.
+/// Returns the reason if TLS caused an error. Returns `None` for other errors.
 pub(crate) fn tls_reason(error: &(dyn std::error::Error + 'static)) -> Option<String> {
     use rustls::{AlertDescription, CertificateError, Error};
     let causes = || std::iter::successors(Some(error), |error| (*error).source());
@@ -81,16 +82,16 @@ pub(crate) fn tls_reason(error: &(dyn std::error::Error + 'static)) -> Option<St
         within.or_else(|| cause.downcast_ref::<Error>())
     });
     let Some(found) = found.last() else {
-        // HTTP/2 keeps the text of an error alone.
-        return causes().any(|it| it.to_string().contains("CertificateRequired")).then(|| ASKS.to_owned());
+        // An HTTP/2 error keeps only the text of its cause.
+        return causes().any(|it| it.to_string().contains("CertificateRequired")).then(|| NEEDS_CERTIFICATE.to_owned());
     };
     Some(match found {
         Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature) => {
-            "has a certificate of an authority that this command does not trust: name the file of the authority with --ca"
+            "has a certificate from an authority that this command does not trust: set the authority's file with --ca"
                 .to_owned()
         }
-        Error::InvalidCertificate(reason) => format!("has a certificate that is not valid here: {reason}"),
-        Error::AlertReceived(AlertDescription::CertificateRequired) => ASKS.to_owned(),
+        Error::InvalidCertificate(reason) => format!("presented an invalid certificate: {reason}"),
+        Error::AlertReceived(AlertDescription::CertificateRequired) => NEEDS_CERTIFICATE.to_owned(),
         Error::AlertReceived(alert) => {
             format!("refused the TLS connection ({alert:?}): it may not accept the certificate of --cert")
         }

@@ -1,12 +1,12 @@
-//! The processes that a worker starts from this binary: what they do should not happen in the worker itself.
+//! The helper processes that a worker starts from this binary, to isolate work from the worker itself.
 
 use std::process::ExitCode;
 
-use openskill_worker::process::supervise;
+use openskill_builtins::browser::host_process;
+use openskill_sandbox::supervise;
 use openskill_worker::runners::docker::sentinel;
-use openskill_worker::runners::in_process::browser::host_process;
 
-/// Runs the one that the first argument names, if it names one.
+/// Runs the helper process that the first argument names. Returns `None` if the argument names something else.
 pub(crate) fn main() -> Option<ExitCode> {
     let first = std::env::args_os().nth(1)?;
     match first.to_str()? {

@@ -6,12 +6,12 @@ use std::time::Instant;
 
 use crate::args::{Args, Command};
 #[cfg(feature = "worker")]
-use crate::args::{Local, Tools};
+use crate::args::{LocalCommand, ToolsArgs};
 use crate::contexts;
 use crate::exit::Failure;
 use crate::serve;
-use crate::settings::{Raw, Settings, unknown_variables};
-use crate::terminal::complain;
+use crate::settings::{RawSettings, Settings, unknown_variables};
+use crate::terminal::print_err;
 
 mod certs;
 mod chat;
@@ -41,22 +41,22 @@ mod workers;
 
 use runtime::block_on;
 
-/// Runs the command. `started` is when the process started.
+/// Runs the command. `started` is the start time of the process.
 #[cfg_attr(not(feature = "worker"), expect(unused_variables, reason = "only `up` says how long it took"))]
 pub(crate) fn run(args: Args, started: Instant) -> Result<ExitCode, Failure> {
     let command = args.command;
     match &command {
         Command::Completions { shell } => return completions::run(*shell),
-        // There is no project yet whose settings could be read.
+        // `init` runs before a project exists, so there are no settings to read.
         #[cfg(feature = "worker")]
-        Command::Local(Local::Init(args)) => return local::init::run(args),
+        Command::Local(LocalCommand::Init(args)) => return local::init::run(args),
         Command::Certs(args) => return certs::run(args),
         _ => {}
     }
     if let Command::Context(args) = command {
         return context::run(args);
     }
-    let mut raw = Raw::read(&command.overrides(), |name| std::env::var_os(name), Path::new("."));
+    let mut raw = RawSettings::read(&command.overrides(), |name| std::env::var_os(name), Path::new("."));
     if command.client().is_some() || matches!(command, Command::Config(_)) {
         contexts::apply(&mut raw)?;
     }
@@ -64,12 +64,12 @@ pub(crate) fn run(args: Args, started: Instant) -> Result<ExitCode, Failure> {
         Command::Gateway(_) | Command::Agent(_) => true,
         Command::Mcp(it) => it.command.is_none() && it.served.gateway.is_none(),
         #[cfg(feature = "worker")]
-        Command::Local(it) => matches!(it, Local::Up(_) | Local::Worker(_)),
+        Command::Local(it) => matches!(it, LocalCommand::Up(_) | LocalCommand::Worker(_)),
         _ => false,
     };
-    // Servers log them.
+    // Servers log unknown variables instead of printing them.
     for variable in unknown_variables().iter().filter(|_| !is_server) {
-        complain(&format!("openskill: unknown variable ignored: {variable}\n"));
+        print_err(&format!("openskill: unknown variable ignored: {variable}\n"));
     }
     if let Command::Config(config) = &command {
         return config::run(config, &raw);
@@ -84,7 +84,7 @@ pub(crate) fn run(args: Args, started: Instant) -> Result<ExitCode, Failure> {
         Command::Chat(args) => block_on(chat::run(&args, &settings)),
         Command::Skills(args) => block_on(skills::run(&args, &settings)),
         #[cfg(feature = "worker")]
-        Command::Tools(Tools { command: Some(command), .. }) => local::tools::run(&command, &settings, &raw),
+        Command::Tools(ToolsArgs { command: Some(command), .. }) => local::tools::run(&command, &settings, &raw),
         Command::Tools(args) => block_on(tools::run(&args.export, &settings)),
         Command::Invoke(args) => block_on(invoke::run(&args, &settings)),
         Command::Workers(args) => block_on(workers::run(&args, &settings)),

@@ -1,6 +1,7 @@
-//! Candidates of shell completion: the ids that the gateway knows now.
+//! Candidates for shell completion: the ids that the gateway knows now.
 //!
-//! The shell runs this binary with [`VARIABLE`] set whenever somebody presses Tab. Nothing is completed if no gateway answers.
+//! When the user presses Tab, the shell runs this binary with [`VARIABLE`] set. If no gateway responds, the list
+//! is empty.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,15 +14,16 @@ use openskill_proto::v1::{ListSkillsRequest, ListWorkersRequest, SkillStatus};
 
 use crate::channel::Channel;
 use crate::contexts;
-use crate::settings::{Raw, Settings, names};
+use crate::settings::{RawSettings, Settings, names};
 
-/// The variable that asks for candidates instead of a command. Its value is the shell.
+/// The variable that makes this program print candidates instead of running a command. Its value is the shell's
+/// name.
 pub(crate) const VARIABLE: &str = "OPENSKILL_COMPLETE";
 
-/// How long a Tab may take.
-const PATIENCE: Duration = Duration::from_millis(700);
+/// The maximum time that the user waits for candidates.
+const TIMEOUT: Duration = Duration::from_millis(700);
 
-/// The skills that can be called.
+/// Completes the ids of callable skills.
 pub(crate) fn skill_ids() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         candidates(async |channel| {
@@ -33,7 +35,7 @@ pub(crate) fn skill_ids() -> ArgValueCandidates {
     })
 }
 
-/// The workers that the gateway has reached.
+/// Completes the ids of the workers that the gateway has reached.
 pub(crate) fn worker_ids() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         candidates(async |channel| {
@@ -49,15 +51,15 @@ fn candidates(list: impl AsyncFnOnce(Channel) -> Option<Vec<String>>) -> Vec<Com
         runtime.block_on(async {
             let asked = async {
                 let settings = settings()?;
-                list(Channel::connect(&settings, PATIENCE).await.ok()?).await
+                list(Channel::connect(&settings, TIMEOUT).await.ok()?).await
             };
-            tokio::time::timeout(PATIENCE, asked).await.ok()?
+            tokio::time::timeout(TIMEOUT, asked).await.ok()?
         })
     });
     ids.unwrap_or_default().into_iter().filter(|id| is_harmless(id)).map(CompletionCandidate::new).collect()
 }
 
-/// The settings, with the flags of the command line that is being completed.
+/// Resolves the settings with the flags of the command line under completion.
 fn settings() -> Option<Settings> {
     let flag = |flag: &str| std::env::args().skip_while(|it| it != flag).nth(1).filter(|it| !it.is_empty());
     let names = [
@@ -70,12 +72,12 @@ fn settings() -> Option<Settings> {
         ("--key", names::CLIENT_KEY),
     ];
     let flags = names.into_iter().filter_map(|(name, setting)| Some((setting, flag(name)?))).collect();
-    let mut raw = Raw::read(&flags, |name| std::env::var_os(name), Path::new("."));
+    let mut raw = RawSettings::read(&flags, |name| std::env::var_os(name), Path::new("."));
     contexts::apply(&mut raw).ok()?;
     Settings::resolve(&raw).ok()
 }
 
-/// A shell puts candidates into its command line: none may mean anything there.
+/// Whether an id is free of special shell characters. The shell inserts the id into its command line.
 fn is_harmless(id: &str) -> bool {
     !id.is_empty() && !id.starts_with('-') && id.bytes().all(|it| it.is_ascii_alphanumeric() || b"._:@-".contains(&it))
 }

@@ -1,7 +1,7 @@
-//! Contexts: gateways with a name, and how to get to each. They are kept in a file of the user.
+//! Contexts: named gateways, with the settings to reach each. They are in a file in the user's home directory.
 //!
-//! A context is used as a whole: it takes the place of what the environment and files say about the gateway, so that no
-//! credentials of one gateway are sent to another. Flags go on top.
+//! A context is used as a whole: it replaces all settings of the gateway that come from the environment and files, so that
+//! credentials of one gateway are never sent to another. Flags take precedence.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -12,9 +12,9 @@ use openskill_identity::file;
 use toml_edit::{DocumentMut, Item, Table, value};
 
 use crate::exit::Failure;
-use crate::settings::{Origin, Raw, names};
+use crate::settings::{Origin, RawSettings, names};
 
-/// The keys of a context, and the settings that they are.
+/// The keys of a context in the file, each with the name of its setting.
 pub(crate) const KEYS: [(&str, &str); 7] = [
     ("url", names::HTTP_BASE_URL),
     ("ca", names::CA),
@@ -25,35 +25,34 @@ pub(crate) const KEYS: [(&str, &str); 7] = [
     ("headers", names::HEADERS),
 ];
 
-/// Contexts in a file.
+/// The maximum number of contexts.
 const MAX_CONTEXTS: usize = 100;
 
-/// The name of a context, in bytes.
+/// The maximum length of a context's name, in bytes.
 const MAX_NAME_BYTES: usize = 64;
 
-/// The settings of a context.
-pub(crate) type Values = Vec<(&'static str, String)>;
+/// Setting names and values, for the settings that the context contains.
+pub(crate) type ContextValues = Vec<(&'static str, String)>;
 
-/// The file of contexts.
 #[derive(Debug)]
 pub(crate) struct Contexts {
     path: PathBuf,
     document: DocumentMut,
 }
 
-/// Uses the context that the settings name; otherwise the current one, unless they name the URL of a gateway: credentials of
-/// a context are sent to its own gateway, unless somebody says otherwise on the command line.
+/// Applies the context that the settings name. If they name none, applies the current context, unless the settings
+/// contain a gateway URL: credentials of a context are sent only to its gateway, unless flags override this.
 ///
 /// # Errors
-/// The context is missing, or the file of contexts can't be used.
-pub(crate) fn apply(raw: &mut Raw) -> Result<(), Failure> {
+/// The context is missing, or the context file is unusable.
+pub(crate) fn apply(raw: &mut RawSettings) -> Result<(), Failure> {
     let wanted = Some(raw.value(names::CONTEXT).to_owned()).filter(|it| !it.is_empty());
     if wanted.is_none() && raw.origin(names::HTTP_BASE_URL) != Origin::Default {
         return Ok(());
     }
     let contexts = match (Contexts::open(), &wanted) {
         (Ok(contexts), _) => contexts,
-        // There is no home.
+        // Without a home directory, the context list is empty.
         (Err(_), None) if std::env::var_os("HOME").is_none() => return Ok(()),
         (Err(failure), _) => return Err(failure),
     };
@@ -63,40 +62,41 @@ pub(crate) fn apply(raw: &mut Raw) -> Result<(), Failure> {
 }
 
 impl Contexts {
-    /// Reads the file of this user. It may not be there yet.
+    /// Reads the context file of this user. A missing file means an empty list.
     ///
     /// # Errors
-    /// There is no home, the file can't be read, others may read it, or it is malformed.
+    /// There is no home directory, or the file is unreadable, readable by other users, or malformed.
     pub(crate) fn open() -> Result<Self, Failure> {
         let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|it| it.is_absolute());
         let config = folder("XDG_CONFIG_HOME").or_else(|| Some(folder("HOME")?.join(".config")));
-        let config = config
-            .ok_or_else(|| Failure::Usage("there is no place for contexts: set HOME or XDG_CONFIG_HOME".to_owned()))?;
-        Self::at(config.join("openskill/contexts.toml"))
+        let config = config.ok_or_else(|| {
+            Failure::Usage("there is no directory for contexts: set HOME or XDG_CONFIG_HOME".to_owned())
+        })?;
+        Self::open_at(config.join("openskill/contexts.toml"))
     }
 
-    fn at(path: PathBuf) -> Result<Self, Failure> {
+    fn open_at(path: PathBuf) -> Result<Self, Failure> {
         let failed = |reason: &str| Failure::Usage(format!("'{}': {reason}", path.display()));
         if !path.exists() {
             return Ok(Self { path, document: DocumentMut::new() });
         }
-        // It may have tokens.
+        // The file may contain tokens, so other users must not be able to read it.
         let text = file::text(&path).map_err(|error| failed(&error.to_string()))?;
-        // Without the line itself, which may have a token.
+        // The error does not quote the line, which may contain a token.
         let document = text.parse().map_err(|_| failed("it is not valid TOML"))?;
         let contexts = Self { path, document };
         contexts.check()?;
         Ok(contexts)
     }
 
-    /// Reports what a person may have written that means nothing.
+    /// Reports unknown keys and values of the wrong type.
     fn check(&self) -> Result<(), Failure> {
         let failed = |reason: String| Err(Failure::Usage(format!("'{}': {reason}", self.path.display())));
         for (key, item) in self.document.iter() {
             match key {
                 "current" if item.is_str() => {}
                 "contexts" if item.is_table() => {}
-                _ => return failed(format!("'{key}' means nothing here: there are current and [contexts.NAME]")),
+                _ => return failed(format!("'{key}' is not a known key: the keys are current and [contexts.NAME]")),
             }
         }
         for name in self.names() {
@@ -104,41 +104,41 @@ impl Contexts {
             let Some(table) = self.table(&name) else { return failed(format!("write [contexts.{name}] as a table")) };
             if let Some((key, _)) = table.iter().find(|(key, item)| !is_key(key) || !item.is_str()) {
                 let keys = KEYS.map(|(key, _)| key).join(", ");
-                return failed(format!("context '{name}': '{key}' is not one of {keys} with a text"));
+                return failed(format!("context '{name}': '{key}' must be one of {keys} and have a string value"));
             }
         }
         Ok(())
     }
 
-    /// The names of all contexts, in the order of the file.
+    /// Returns the names of all contexts, in the order of the file.
     pub(crate) fn names(&self) -> Vec<String> {
         let tables = self.document.get("contexts").and_then(Item::as_table);
         tables.map(|it| it.iter().map(|(name, _)| name.to_owned()).collect()).unwrap_or_default()
     }
 
-    /// The context in use, if there is one.
+    /// Returns the name of the current context.
     pub(crate) fn current(&self) -> Option<&str> {
         self.document.get("current").and_then(Item::as_str)
     }
 
-    /// The settings of a context.
+    /// Returns the settings of a context.
     ///
     /// # Errors
-    /// There is none of that name.
-    pub(crate) fn values(&self, name: &str) -> Result<Values, Failure> {
+    /// No context has that name.
+    pub(crate) fn values(&self, name: &str) -> Result<ContextValues, Failure> {
         let table = self.table(name).ok_or_else(|| self.unknown(name))?;
         let read = |(key, setting)| Some((setting, table.get(key)?.as_str()?.to_owned()));
         Ok(KEYS.into_iter().filter_map(read).collect())
     }
 
-    /// Adds to a context, or changes it. An empty value removes its key.
+    /// Creates or changes a context. An empty value removes its key.
     ///
     /// # Errors
-    /// The name is none, it is new and has no URL, or there are too many.
-    pub(crate) fn set(&mut self, name: &str, values: &Values) -> Result<(), Failure> {
+    /// The name is invalid, the new context has no URL, or there are too many contexts.
+    pub(crate) fn set(&mut self, name: &str, values: &ContextValues) -> Result<(), Failure> {
         check_name(name)?;
         if self.table(name).is_none() && self.names().len() >= MAX_CONTEXTS {
-            return Err(Failure::Usage(format!("there are {MAX_CONTEXTS} contexts: remove one first")));
+            return Err(Failure::Usage(format!("there are already {MAX_CONTEXTS} contexts: remove one first")));
         }
         let contexts = self.document.entry("contexts").or_insert_with(|| {
             let mut table = Table::new();
@@ -162,10 +162,10 @@ impl Contexts {
         }
     }
 
-    /// Uses a context from now on; none: no context.
+    /// Makes a context the current one. `None` unsets the current context.
     ///
     /// # Errors
-    /// There is none of that name.
+    /// No context has that name.
     pub(crate) fn select(&mut self, name: Option<&str>) -> Result<(), Failure> {
         let Some(name) = name else {
             self.document.remove("current");
@@ -178,10 +178,10 @@ impl Contexts {
         Ok(())
     }
 
-    /// Removes a context. If it was in use, none is.
+    /// Removes a context. Unsets the current context if this was it.
     ///
     /// # Errors
-    /// There is none of that name.
+    /// No context has that name.
     pub(crate) fn remove(&mut self, name: &str) -> Result<(), Failure> {
         let removed = self.document.get_mut("contexts").and_then(Item::as_table_mut).and_then(|it| it.remove(name));
         if removed.is_none() {
@@ -193,10 +193,10 @@ impl Contexts {
         Ok(())
     }
 
-    /// Replaces the file whole. Only its owner may read it.
+    /// Replaces the file atomically. Only its owner may read it.
     ///
     /// # Errors
-    /// It can't be written.
+    /// The file cannot be written.
     pub(crate) fn store(&self) -> Result<(), Failure> {
         let what = format!("writing {}", self.path.display());
         write(&self.path, &self.document.to_string()).map_err(Failure::system(what))
@@ -208,8 +208,8 @@ impl Contexts {
 
     fn unknown(&self, name: &str) -> Failure {
         let names = self.names();
-        let known = if names.is_empty() { "there are none yet".to_owned() } else { names.join(", ") };
-        Failure::Usage(format!("there is no context '{name}': {known}; `openskill context set` makes one"))
+        let known = if names.is_empty() { "none exist yet".to_owned() } else { names.join(", ") };
+        Failure::Usage(format!("there is no context '{name}': {known}; `openskill context set` creates one"))
     }
 }
 
@@ -223,8 +223,8 @@ fn check_name(name: &str) -> Result<(), Failure> {
     if starts_well && name.len() <= MAX_NAME_BYTES && name.bytes().all(is_valid) {
         return Ok(());
     }
-    let rule = "letters, digits, '.', '_' and '-', and begins with a letter or digit";
-    Err(Failure::Usage(format!("'{name}': the name of a context has at most {MAX_NAME_BYTES} {rule}")))
+    let rule = "letters, digits, '.', '_' and '-', and must begin with a letter or digit";
+    Err(Failure::Usage(format!("'{name}': a context name must have at most {MAX_NAME_BYTES} {rule}")))
 }
 
 fn write(path: &Path, text: &str) -> std::io::Result<()> {
@@ -232,7 +232,7 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
     let new = path.with_extension(format!("toml.{}", std::process::id()));
-    // One that a killed command left behind.
+    // A killed command may have left this file behind.
     let _ = std::fs::remove_file(&new);
     let written = File::options().write(true).create_new(true).mode(0o600).open(&new).and_then(|mut file| {
         file.write_all(text.as_bytes())?;
@@ -259,7 +259,7 @@ mod tests {
         }
 
         fn open(&self) -> Result<Contexts, Failure> {
-            Contexts::at(self.0.join("contexts.toml"))
+            Contexts::open_at(self.0.join("contexts.toml"))
         }
     }
 
@@ -269,7 +269,7 @@ mod tests {
         }
     }
 
-    fn url(text: &str) -> Values {
+    fn url(text: &str) -> ContextValues {
         vec![(names::HTTP_BASE_URL, text.to_owned())]
     }
 

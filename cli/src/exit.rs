@@ -3,45 +3,45 @@
 //! | code | meaning |
 //! |---|---|
 //! | 0 | success |
-//! | 1 | the call or check failed, or the gateway refused the request |
+//! | 1 | the call or check failed, or the gateway rejected the request |
 //! | 2 | usage error |
-//! | 3 | the gateway, or the worker that was asked for, is unreachable or not ready |
+//! | 3 | the gateway or the requested worker is unreachable or not ready |
 //! | 4 | invalid setting |
 //! | 5 | system error: a port in use, an unreadable file |
 //! | 130 | stopped at once by a second signal |
 
 use std::process::ExitCode;
 
-use crate::settings::Problems;
+use crate::settings::SettingProblems;
 
-/// The call or check failed.
+/// The exit code of a failed call or check.
 pub(crate) const FAILED: u8 = 1;
 
-/// Stopped at once by a second signal.
+/// The exit code after a second signal stopped the program at once.
 pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// A usage error that only shows once the command runs.
+    /// A usage error that is detected only while the command runs.
     #[error("{0}")]
     Usage(String),
-    /// This build has no worker.
+    /// The command needs the `worker` feature, which this build lacks.
     #[cfg(not(feature = "worker"))]
     #[error(
-        "this program was built without a worker, so it has no `openskill {command}`: use the image openskill-worker, or the \
-         program of a release"
+        "this program was built without a worker, so it has no `openskill {command}`: use the openskill-worker image or a \
+         release binary"
     )]
     NoWorker {
-        /// The words of the command.
+        /// The name of the command, including subcommands.
         command: String,
     },
-    /// The gateway answers, and does not do what was asked.
+    /// The gateway rejected the request.
     #[error("the gateway at {url} refused the request: {reason}")]
     Refused {
         /// The gateway's URL.
         url: String,
-        /// Its reason.
+        /// The gateway's reason.
         reason: String,
     },
     /// The gateway is unreachable or not ready.
@@ -49,21 +49,21 @@ pub(crate) enum Failure {
     Gateway {
         /// The gateway's URL.
         url: String,
-        /// What happened.
+        /// The problem, worded to follow the URL.
         reason: String,
     },
     /// A worker is unreachable or not ready.
     #[error("the worker at {address} {reason}")]
     Worker {
-        /// Where it was asked.
+        /// The worker's address.
         address: String,
-        /// What happened.
+        /// The problem, worded to follow the address.
         reason: String,
     },
-    /// Invalid settings.
+    /// All problems found in the settings.
     #[error(transparent)]
-    Settings(#[from] Problems),
-    /// An error of the operating system.
+    Settings(#[from] SettingProblems),
+    /// A failed call to the operating system.
     #[error("{what}: {source}")]
     System {
         /// What failed, as the beginning of a sentence.
@@ -82,7 +82,7 @@ impl Failure {
 
     /// Prints the error to stderr and returns its exit code.
     pub(crate) fn report(&self) -> ExitCode {
-        crate::terminal::complain(&format!("openskill: {self}\n"));
+        crate::terminal::print_err(&format!("openskill: {self}\n"));
         ExitCode::from(match self {
             Self::Refused { .. } => FAILED,
             Self::Usage(_) => 2,

@@ -1,64 +1,65 @@
-//! Lists, in the formats of `--output`, once or as they change.
+//! Lists in the formats of `--output`, printed once or updated as they change.
 
 use serde_json::{Value, json};
 
 use crate::args::Format;
 use crate::table::Table;
-use crate::terminal::{columns, say, say_json, say_value};
+use crate::terminal::{columns, print_json, print_out, print_value};
 use crate::yaml::yaml;
 
-/// What list commands list.
-pub(crate) trait Item: Sized + 'static {
-    /// What an item is called in the JSON of a change.
+/// An item that list commands print.
+pub(crate) trait ListItem: Sized + 'static {
+    /// The item's key in the JSON output of a change.
     const KIND: &'static str;
     /// The columns of the table, in order.
     const COLUMNS: &'static [Column<Self>];
 
-    /// The item as JSON.
+    /// Converts the item to JSON.
     fn value(&self) -> Value;
 }
 
-/// A column of a list.
+/// A table column: its head, and the text of each cell.
 pub(crate) struct Column<T> {
     head: &'static str,
-    shown: Shown,
+    kind: ColumnKind,
     cell: fn(&T) -> String,
 }
 
+/// When a column is shown, and whether its cells may be truncated.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Shown {
+enum ColumnKind {
     Always,
-    /// Cut where the terminal is too narrow.
-    AsText,
-    /// With `--output wide` only.
-    Wide,
+    /// Truncated if the terminal is too narrow.
+    Truncatable,
+    /// Shown only with `--output wide`.
+    WideOnly,
 }
 
 impl<T> Column<T> {
     pub(crate) const fn new(head: &'static str, cell: fn(&T) -> String) -> Self {
-        Self { head, shown: Shown::Always, cell }
+        Self { head, kind: ColumnKind::Always, cell }
     }
 
-    /// Text that may be cut.
+    /// Creates a text column whose cells may be truncated.
     pub(crate) const fn text(head: &'static str, cell: fn(&T) -> String) -> Self {
-        Self { head, shown: Shown::AsText, cell }
+        Self { head, kind: ColumnKind::Truncatable, cell }
     }
 
-    /// Shown by `--output wide` alone.
+    /// Creates a column for `--output wide` only.
     pub(crate) const fn wide(head: &'static str, cell: fn(&T) -> String) -> Self {
-        Self { head, shown: Shown::Wide, cell }
+        Self { head, kind: ColumnKind::WideOnly, cell }
     }
 }
 
 /// How an item of a watched list changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Change {
+pub(crate) enum ListChange {
     Added,
     Updated,
     Removed,
 }
 
-impl Change {
+impl ListChange {
     fn name(self) -> &'static str {
         match self {
             Self::Added => "added",
@@ -68,74 +69,74 @@ impl Change {
     }
 }
 
-/// Prints a list.
-pub(crate) fn list<T: Item>(items: &[T], format: Format) {
+/// Prints a list to stdout in this format.
+pub(crate) fn print_list<T: ListItem>(items: &[T], format: Format) {
     match format {
-        Format::Json => say_value(&items.iter().map(Item::value).collect()),
-        Format::Yaml => say(&yaml(&items.iter().map(Item::value).collect())),
+        Format::Json => print_value(&items.iter().map(ListItem::value).collect()),
+        Format::Yaml => print_out(&yaml(&items.iter().map(ListItem::value).collect())),
         Format::Table | Format::Wide => {
-            let columns = shown::<T>(format);
+            let columns = columns_for::<T>(format);
             let rows = items.iter().map(|item| cells(&columns, item));
-            say(&table(&columns, &[], format).rows(rows));
+            print_out(&table(&columns, &[], format).rows(rows));
         }
     }
 }
 
-/// Prints one item as JSON or YAML.
-pub(crate) fn one(value: &Value, format: Format) {
+pub(crate) fn print_one(value: &Value, format: Format) {
     match format {
-        Format::Yaml => say(&yaml(value)),
-        _ => say_value(value),
+        Format::Yaml => print_out(&yaml(value)),
+        _ => print_value(value),
     }
 }
 
-/// Prints changes of a list, as they come.
-pub(crate) struct Changes<T: Item> {
+/// Prints changes of a list as they happen.
+pub(crate) struct ChangePrinter<T: ListItem> {
     format: Format,
     columns: Vec<&'static Column<T>>,
     table: Table,
 }
 
-impl<T: Item> Changes<T> {
+impl<T: ListItem> ChangePrinter<T> {
     pub(crate) fn new(format: Format) -> Self {
-        let columns = shown::<T>(format);
-        let table = table(&columns, &["CHANGE"], format).at_least(0, Change::Removed.name().len());
+        let columns = columns_for::<T>(format);
+        let table = table(&columns, &["CHANGE"], format).at_least(0, ListChange::Removed.name().len());
         Self { format, columns, table }
     }
 
-    /// Prints some changes: as rows, or each as one JSON object on a line or one YAML document.
-    pub(crate) fn tell(&mut self, changes: &[(Change, T)]) {
-        let document = |(change, item): &(Change, T)| json!({ "change": change.name(), T::KIND: item.value() });
+    /// Prints changes: as table rows, as one JSON object per line, or as one YAML document each.
+    pub(crate) fn print(&mut self, changes: &[(ListChange, T)]) {
+        let document = |(change, item): &(ListChange, T)| json!({ "change": change.name(), T::KIND: item.value() });
         match self.format {
-            Format::Json => changes.iter().for_each(|it| say_json(&format!("{}\n", document(it)))),
-            Format::Yaml => changes.iter().for_each(|it| say(&format!("---\n{}", yaml(&document(it))))),
+            Format::Json => changes.iter().for_each(|it| print_json(&format!("{}\n", document(it)))),
+            Format::Yaml => changes.iter().for_each(|it| print_out(&format!("---\n{}", yaml(&document(it))))),
             Format::Table | Format::Wide => {
                 let rows = changes.iter().map(|(change, item)| {
                     std::iter::once(change.name().to_owned()).chain(cells(&self.columns, item)).collect()
                 });
-                say(&self.table.rows(rows));
+                print_out(&self.table.rows(rows));
             }
         }
     }
 }
 
-/// The columns of a format.
-fn shown<T: Item>(format: Format) -> Vec<&'static Column<T>> {
-    T::COLUMNS.iter().filter(|it| it.shown != Shown::Wide || format == Format::Wide).collect()
+/// Returns the columns shown in a format.
+fn columns_for<T: ListItem>(format: Format) -> Vec<&'static Column<T>> {
+    T::COLUMNS.iter().filter(|it| it.kind != ColumnKind::WideOnly || format == Format::Wide).collect()
 }
 
-fn cells<T: Item>(columns: &[&'static Column<T>], item: &T) -> Vec<String> {
+fn cells<T: ListItem>(columns: &[&'static Column<T>], item: &T) -> Vec<String> {
     columns.iter().map(|column| (column.cell)(item)).collect()
 }
 
-/// An empty table with these columns, after some others. A wide one is never cut.
-fn table<T: Item>(shown: &[&'static Column<T>], before: &[&'static str], format: Format) -> Table {
-    let text = shown.iter().position(|it| it.shown == Shown::AsText).map(|at| before.len() + at);
-    let head = before.iter().copied().chain(shown.iter().map(|it| it.head)).collect();
+/// Creates an empty table with the columns of `before`, then those of the list. With `--output wide`, cells are
+/// never truncated.
+fn table<T: ListItem>(columns_shown: &[&'static Column<T>], before: &[&'static str], format: Format) -> Table {
+    let text = columns_shown.iter().position(|it| it.kind == ColumnKind::Truncatable).map(|at| before.len() + at);
+    let head = before.iter().copied().chain(columns_shown.iter().map(|it| it.head)).collect();
     Table::new(head, text, columns().filter(|_| format != Format::Wide))
 }
 
-/// A dash where there is nothing.
+/// Returns the text, or a dash if it is empty.
 pub(crate) fn or_dash(text: &str) -> String {
     if text.is_empty() { "-".to_owned() } else { text.to_owned() }
 }

@@ -1,20 +1,20 @@
 //! `openskill`: the gateway, the workers and the command line in one binary.
 //!
-//! - [`args`]: the grammar of the command line; [`overrides`]: its flags that are settings
+//! - [`args`]: the grammar of the command line; [`overrides`]: maps its flags to settings
 //! - [`settings`]: from flags, environment, `.env`, `openskill.toml` and defaults
 //! - [`telemetry`]: logs and traces of the process
 //! - [`metrics_export`]: exports the metrics of the process
 //! - [`collector`]: the OTLP client of both
-//! - [`serve`]: the long-running commands: `gateway`, `worker`, `up`
+//! - [`serve`]: the long-running commands: `gateway`, `worker`, `up`, `agent`
 //! - [`stdio`]: MCP over stdin and stdout
 //! - [`commands`]: the other commands
-//! - [`channel`]: a connection to a gateway, with the credentials of the settings; [`contexts`]: gateways with a name
+//! - [`channel`]: a connection to a gateway, with the credentials of the settings; [`contexts`]: named gateways
 //! - [`complete`]: candidates of shell completion
 //! - [`exit`]: errors and their exit codes
 //! - [`mod@children`]: the processes that a worker starts from this binary
 //! - [`terminal`], [`listing`], [`table`], [`pretty`], [`yaml`]: output for people and programs
 //!
-//! Without the feature `worker`, which is on by default, it is the gateway and its clients: what runs skills is not in it.
+//! The feature `worker` is on by default. Without it, the binary has the gateway and its clients, and nothing that runs skills.
 
 mod args;
 mod channel;
@@ -44,15 +44,16 @@ use std::time::Instant;
 use clap::{CommandFactory as _, Parser as _};
 use clap_complete::CompleteEnv;
 
-/// A call makes some two hundred small allocations: the system's allocator took an eighth of the gateway's instructions.
+/// A call makes about two hundred small allocations. With the system's allocator, they took an eighth of the gateway's
+/// instructions.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let started = Instant::now();
-    // Workers and supervisors start as /proc/self/exe, and `ps` would show them as `exe`.
+    // Workers and supervisors start as /proc/self/exe, so `ps` would show them as `exe`.
     let _ = rustix::thread::set_name(c"openskill");
-    // A supervisor starts for every run of a skill, so it must not wait for anything below.
+    // A supervisor starts for every run of a skill, so nothing below may delay it.
     #[cfg(feature = "worker")]
     if let Some(code) = children::main() {
         return code;
@@ -62,12 +63,12 @@ fn main() -> ExitCode {
         Ok(false) => {}
         Ok(true) => return ExitCode::SUCCESS,
         Err(error) => {
-            terminal::complain(&format!("openskill: {error}"));
+            terminal::print_err(&format!("openskill: {error}"));
             return ExitCode::from(2);
         }
     }
     #[cfg(not(feature = "worker"))]
-    if let Some(failure) = args::refused(std::env::args_os().skip(1)) {
+    if let Some(failure) = args::refuse_unavailable(std::env::args_os().skip(1)) {
         return failure.report();
     }
     let args = args::Args::parse();

@@ -1,7 +1,7 @@
-//! Exports the metrics of this process by OTLP, at intervals: the same series as `GET /metrics`.
+//! Exports the metrics of this process over OTLP at intervals: the same series as `GET /metrics`.
 //!
-//! The SDK has no histogram that reads what is counted already, so the messages are made here: [`message`]. A thread of its
-//! own takes the snapshots and sends them. An unreachable collector costs the process nothing but that thread.
+//! OpenTelemetry's SDK cannot export histograms that other code recorded, so [`message`] builds the messages. A separate thread
+//! takes the snapshots and sends them. An unreachable collector delays only that thread.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use openskill_metrics::telemetry::TELEMETRY;
 use openskill_metrics::{Snapshot, source};
 use tokio_util::sync::CancellationToken;
 
-use crate::collector::{Collector, Rejected};
+use crate::collector::{Collector, Rejection};
 use crate::exit::Failure;
 use crate::settings::Settings;
 
@@ -17,15 +17,15 @@ mod message;
 
 use message::Sender;
 
-/// Ends the exports when it is dropped. What was counted since the last one is not exported.
-pub(crate) struct Exports(Option<(CancellationToken, std::thread::JoinHandle<()>)>);
+/// Stops the export when it is dropped. Changes since the last export are not sent.
+pub(crate) struct MetricsExporter(Option<(CancellationToken, std::thread::JoinHandle<()>)>);
 
-/// Starts the exports, if the settings ask for them. `role` becomes part of the service name.
+/// Starts the export if the settings configure it. `role` becomes part of the service name.
 ///
 /// # Errors
-/// The collector's certificates are not usable, or the system has no thread.
-pub(crate) fn start(settings: &Settings, role: &str) -> Result<Exports, Failure> {
-    let Some(destination) = &settings.metrics else { return Ok(Exports(None)) };
+/// The collector's certificates are unusable, or the system cannot start a thread.
+pub(crate) fn start(settings: &Settings, role: &str) -> Result<MetricsExporter, Failure> {
+    let Some(destination) = &settings.metrics else { return Ok(MetricsExporter(None)) };
     let collector = Collector::new(destination)?;
     let sender = Sender {
         service: format!("{}-{role}", settings.service_name),
@@ -36,7 +36,7 @@ pub(crate) fn start(settings: &Settings, role: &str) -> Result<Exports, Failure>
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(Failure::system("starting the export of metrics"))?;
+        .map_err(Failure::system("starting the metrics export"))?;
     let stopped = stop.clone();
     let thread = std::thread::Builder::new()
         .name("metrics-export".to_owned())
@@ -48,8 +48,8 @@ pub(crate) fn start(settings: &Settings, role: &str) -> Result<Exports, Failure>
                 }
             });
         })
-        .map_err(Failure::system("starting the export of metrics"))?;
-    Ok(Exports(Some((stop, thread))))
+        .map_err(Failure::system("starting the metrics export"))?;
+    Ok(MetricsExporter(Some((stop, thread))))
 }
 
 async fn keep_exporting(collector: &Collector, sender: &Sender, interval: Duration) {
@@ -61,7 +61,7 @@ async fn keep_exporting(collector: &Collector, sender: &Sender, interval: Durati
         let Some(snapshot) = source::snapshot() else { continue };
         let failure = export(collector, sender, &snapshot).await.err();
         TELEMETRY.metrics_exported(failure.is_none());
-        // Once for each time it begins: the counter says how often.
+        // Only the first of consecutive failures is logged. The counter counts all of them.
         if let (false, Some(reason)) = (failing, &failure) {
             tracing::warn!(reason, "the metrics could not be exported");
         }
@@ -69,15 +69,15 @@ async fn keep_exporting(collector: &Collector, sender: &Sender, interval: Durati
     }
 }
 
-/// Sends a snapshot. The error is for every level of the log.
+/// Sends a snapshot. The error contains no text from the collector, so it may be logged at any level.
 async fn export(collector: &Collector, sender: &Sender, snapshot: &Snapshot) -> Result<(), String> {
     for request in sender.requests(snapshot) {
         let rejected = collector.send(request).await.map_err(|error| {
-            tracing::debug!(?error, "why the metrics could not be exported");
+            tracing::debug!(?error, "metrics export failed");
             error.to_string()
         })?;
-        let Some(Rejected { count, reason }) = rejected else { continue };
-        tracing::debug!(count, reason, "what the collector said about the metrics");
+        let Some(Rejection { count, reason }) = rejected else { continue };
+        tracing::debug!(count, reason, "the collector's message about metrics");
         if count > 0 {
             return Err(format!("the collector rejected {count} data points"));
         }
@@ -85,7 +85,7 @@ async fn export(collector: &Collector, sender: &Sender, snapshot: &Snapshot) -> 
     Ok(())
 }
 
-impl Drop for Exports {
+impl Drop for MetricsExporter {
     fn drop(&mut self) {
         if let Some((stop, thread)) = self.0.take() {
             stop.cancel();

@@ -1,66 +1,69 @@
-//! The flags that are settings.
+//! Maps command-line flags to settings.
 
 use std::path::Path;
 
-use crate::args::{AgentStore, Client, Command, Described, SkillFolders, Tools};
+use crate::args::{AgentStore, ClientArgs, Command, DescribeCommand, SkillFolders, ToolsArgs};
 #[cfg(feature = "worker")]
-use crate::args::{Local, ToolFolder, ToolsCommand};
+use crate::args::{LocalCommand, ToolFolder, ToolsCommand};
 use crate::settings::{Overrides, names};
 
 impl SkillFolders {
     fn overrides(&self) -> Overrides {
-        [given([(names::CLI_DIR, self.skills_dir.clone())]), root(self.allowed_root.as_deref())].concat()
+        [collect_overrides([(names::CLI_DIR, self.skills_dir.clone())]), root(self.allowed_root.as_deref())].concat()
     }
 }
 
 #[cfg(feature = "worker")]
 impl ToolFolder {
     fn overrides(&self) -> Overrides {
-        given([(names::TOOL_INDEX, self.index.clone()), (names::TOOLS_DIR, self.tools_dir.clone())])
+        collect_overrides([(names::TOOL_INDEX, self.index.clone()), (names::TOOLS_DIR, self.tools_dir.clone())])
     }
 }
 
 fn root(folder: Option<&Path>) -> Overrides {
-    given([(names::ALLOWED_ROOT, folder.map(|it| it.to_string_lossy().into_owned()))])
+    collect_overrides([(names::ALLOWED_ROOT, folder.map(|it| it.to_string_lossy().into_owned()))])
 }
 
 impl AgentStore {
     fn overrides(&self) -> Overrides {
-        given([(names::AGENT_STORE, self.file.clone())])
+        collect_overrides([(names::AGENT_STORE, self.file.clone())])
     }
 }
 
 impl Command {
-    /// The flags of this command that are settings.
+    /// Returns the settings that this command's flags override.
     pub(crate) fn overrides(&self) -> Overrides {
         match self {
             Self::Gateway(it) => {
-                let workers = given([(names::WORKERS, it.workers.clone())]);
+                let workers = collect_overrides([(names::WORKERS, it.workers.clone())]);
                 [listen(it.listen.as_deref(), it.admin_listen.as_deref()), workers, it.agent.overrides()].concat()
             }
             Self::Agent(it) => {
-                let own = given([(names::AGENT_LISTEN, it.listen.clone()), (names::HTTP_BASE_URL, it.gateway.clone())]);
+                let own = collect_overrides([
+                    (names::AGENT_LISTEN, it.listen.clone()),
+                    (names::HTTP_BASE_URL, it.gateway.clone()),
+                ]);
                 [own, it.store.overrides()].concat()
             }
             Self::Mcp(it) if it.served.gateway.is_some() => it.served.client().overrides(),
             Self::Mcp(it) => {
-                // Any free port: only this process knows it.
-                let own = given([(names::LISTEN, Some("127.0.0.1:0".to_owned()))]);
+                // Any free port will do, since only this process uses it.
+                let own = collect_overrides([(names::LISTEN, Some("127.0.0.1:0".to_owned()))]);
                 [own, it.served.skills.overrides()].concat()
             }
             #[cfg(feature = "worker")]
             Self::Local(it) => it.overrides(),
             Self::Tools(it) => it.overrides(),
-            Self::Keys(it) => given([(names::KEYS, it.file().file.clone())]),
-            _ => self.client().map(Client::overrides).unwrap_or_default(),
+            Self::Keys(it) => collect_overrides([(names::KEYS, it.file().file.clone())]),
+            _ => self.client().map(ClientArgs::overrides).unwrap_or_default(),
         }
     }
 
-    /// The flags for the gateway, if this is a client command.
-    pub(crate) fn client(&self) -> Option<&Client> {
+    /// Returns the connection flags. `None` for commands that are not client commands.
+    pub(crate) fn client(&self) -> Option<&ClientArgs> {
         Some(match self {
             #[cfg(feature = "worker")]
-            Self::Local(Local::Doctor(it)) => &it.client,
+            Self::Local(LocalCommand::Doctor(it)) => &it.client,
             Self::Chat(it) => &it.client,
             Self::Skills(it) => &it.client,
             #[cfg(feature = "worker")]
@@ -70,8 +73,8 @@ impl Command {
             Self::Workers(it) => &it.client,
             Self::Circuits(it) => &it.client,
             Self::Describe(it) => match &it.what {
-                Described::Skill(it) => &it.client,
-                Described::Worker(it) => &it.client,
+                DescribeCommand::Skill(it) => &it.client,
+                DescribeCommand::Worker(it) => &it.client,
             },
             Self::Drain(it) => &it.client,
             Self::Logs(it) => &it.client,
@@ -84,13 +87,13 @@ impl Command {
     }
 }
 
-/// The flags of the commands that run skills on this machine, or write them.
+/// The flags of the commands that run skills on this machine, or write skill files.
 #[cfg(feature = "worker")]
-impl Local {
+impl LocalCommand {
     fn overrides(&self) -> Overrides {
         match self {
             Self::Up(it) => {
-                let metrics = given([(names::WORKER_METRICS_LISTEN, it.worker_metrics.clone())]);
+                let metrics = collect_overrides([(names::WORKER_METRICS_LISTEN, it.worker_metrics.clone())]);
                 [
                     listen(it.listen.as_deref(), it.admin_listen.as_deref()),
                     metrics,
@@ -100,7 +103,7 @@ impl Local {
                 .concat()
             }
             Self::Worker(it) => {
-                let own = given([
+                let own = collect_overrides([
                     (names::WORKER_LISTEN, it.listen.clone()),
                     (names::WORKER_ID, it.id.clone()),
                     (names::WORKER_METRICS_LISTEN, it.metrics_listen.clone()),
@@ -116,7 +119,7 @@ impl Local {
     }
 }
 
-impl Tools {
+impl ToolsArgs {
     fn overrides(&self) -> Overrides {
         #[cfg(feature = "worker")]
         if let Some(command) = &self.command {
@@ -137,10 +140,10 @@ impl ToolsCommand {
     }
 }
 
-impl Client {
+impl ClientArgs {
     fn overrides(&self) -> Overrides {
         let headers = (!self.headers.is_empty()).then(|| self.headers.join(","));
-        given([
+        collect_overrides([
             (names::CONTEXT, self.context.clone()),
             (names::HTTP_BASE_URL, self.url.clone()),
             (names::TOKEN, self.token.clone()),
@@ -154,9 +157,10 @@ impl Client {
 }
 
 fn listen(public: Option<&str>, admin: Option<&str>) -> Overrides {
-    given([(names::LISTEN, public.map(str::to_owned)), (names::ADMIN_LISTEN, admin.map(str::to_owned))])
+    collect_overrides([(names::LISTEN, public.map(str::to_owned)), (names::ADMIN_LISTEN, admin.map(str::to_owned))])
 }
 
-fn given(flags: impl IntoIterator<Item = (&'static str, Option<String>)>) -> Overrides {
+/// Keeps the flags that are present.
+fn collect_overrides(flags: impl IntoIterator<Item = (&'static str, Option<String>)>) -> Overrides {
     flags.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }

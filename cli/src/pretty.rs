@@ -1,9 +1,9 @@
-//! Indents JSON text without parsing its values: numbers stay as they were written.
+//! Indents JSON text without parsing its values, so that numbers keep their notation.
 
 use openskill_log::text::{is_hidden, write_json};
 
-/// Indents valid JSON by two spaces per level. Hidden characters in its strings are escaped. Invalid JSON yields odd but safe
-/// text.
+/// Indents valid JSON by two spaces per level, and escapes hidden characters in strings. The output for invalid
+/// JSON is malformed but safe to show.
 pub(crate) fn pretty(json: &str) -> String {
     let mut out = String::with_capacity(json.len() * 2);
     let mut depth = 0_usize;

@@ -1,4 +1,4 @@
-//! The long-running commands.
+//! The long-running commands: gateway, worker, `up` and agent.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -24,11 +24,11 @@ pub(crate) mod up;
 #[cfg(feature = "worker")]
 pub(crate) mod worker;
 
-/// How long load balancers get to notice that a gateway is about to shut down. With a drain timeout of 20 s, both fit into
-/// the 30 s that Kubernetes grants.
+/// The time that load balancers have to notice that a gateway is about to shut down. With a drain timeout of 20 s,
+/// both fit into the 30 s that Kubernetes allows.
 const LAME_DUCK: Duration = Duration::from_secs(5);
 
-/// Runs `work` on this thread with logs, traces and signal handlers, and shuts everything down in order.
+/// Runs `work` on this thread with logs, traces and signal handlers, then shuts everything down in order.
 fn run<F>(
     settings: &Settings,
     role: &str,
@@ -59,9 +59,9 @@ where
     ended
 }
 
-/// A misspelled variable would be ignored without a word.
+/// Warns about unknown variables, because a misspelled setting has no effect.
 fn name_unknown_variables() {
-    // Workers of `up` have its environment.
+    // Workers of `up` inherit its environment, and `up` has already warned.
     if std::env::args_os().any(|it| it == "--exit-with-parent") {
         return;
     }
@@ -74,8 +74,8 @@ fn shards(settings: &Settings) -> usize {
     settings.shards.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
-/// What the gateway that listens on `address` records. `by_default`: the directory unless a setting names one; none means
-/// that calls are kept in memory.
+/// Configures the recorder of the gateway that listens on `address`. `by_default` is the directory to use if no
+/// setting names one. If both are missing, calls are kept in memory.
 fn recorder_config(settings: &Settings, address: SocketAddr, by_default: Option<PathBuf>) -> Option<RecorderConfig> {
     let recorder = &settings.recorder;
     let folder = match &recorder.dir {
@@ -93,12 +93,12 @@ fn recorder_config(settings: &Settings, address: SocketAddr, by_default: Option<
     })
 }
 
-/// Tells gateways apart that record to one directory: hosts, and gateways that share a host or its port.
+/// Identifies this gateway by host and address among those that record to the same directory.
 fn gateway_id(host: &str, address: SocketAddr) -> String {
     format!("{host}/{address}")
 }
 
-/// The gateway's part of the settings.
+/// Builds the gateway's configuration from the settings.
 fn gateway_config(
     settings: &Settings,
     tracer: Option<Tracer>,
@@ -117,7 +117,7 @@ fn gateway_config(
         max_connections: settings.max_connections,
         max_connections_of_peer: settings.max_connections_of_peer,
         sites: settings.sites.clone(),
-        // Each command says who may use the addresses that it serves, and how.
+        // Each command sets these for its own addresses.
         tls: None,
         mesh: None,
         identity: None,

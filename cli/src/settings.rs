@@ -1,7 +1,8 @@
 //! Settings, in two stages.
 //!
-//! [`Raw`] has each value as text, from the first source that sets it: flag, environment, `.env`, `openskill.toml`, default.
-//! [`Settings`] has valid values only. All problems are reported at once, each with its source.
+//! [`RawSettings`] has each value as text, from the first source that sets it: flag, environment, `.env`,
+//! `openskill.toml`, default. [`Settings`] has only valid values. All problems are reported at once, each with its
+//! source.
 
 mod access;
 mod agent;
@@ -21,10 +22,10 @@ mod unknown;
 #[cfg(feature = "worker")]
 mod worker;
 
-pub(crate) use agent::Store;
+pub(crate) use agent::ConversationStore;
 pub(crate) use mcp::McpFiles;
-pub(crate) use problem::{Problem, Problems, mask_setting};
-pub(crate) use raw::{Origin, Overrides, Raw};
+pub(crate) use problem::{SettingProblem, SettingProblems, mask_setting};
+pub(crate) use raw::{Origin, Overrides, RawSettings};
 pub(crate) use recorder::TraceDir;
 pub(crate) use reference::reference;
 pub(crate) use resolve::{LogFormat, Settings};

@@ -3,7 +3,7 @@
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// The signals that stop a process.
+/// The signals that stop this process.
 pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -15,7 +15,8 @@ impl Signals {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
-    /// Runs `work`, and cancels `shutdown` on the first signal, for `work` to drain. None if a second signal stopped it.
+    /// Runs `work`, and cancels `shutdown` on the first signal, so that `work` can drain. Returns `None` if a
+    /// second signal stopped it.
     pub(crate) async fn guard<T>(mut self, shutdown: CancellationToken, work: impl Future<Output = T>) -> Option<T> {
         let mut work = std::pin::pin!(work);
         tokio::select! {

@@ -1,16 +1,14 @@
-//! MCP over stdin and stdout, before a gateway that speaks it over HTTP: one message a line.
+//! MCP over stdin and stdout, one message per line, bridged to a gateway that speaks MCP over HTTP.
 //!
-//! - [`bridge`]: lines to requests, and answers to lines
-//! - [`exchange`]: one request; the session it belongs to
-//! - [`message`]: what a line has to say for that
+//! - [`bridge`]: converts lines to requests, and responses to lines
+//! - [`exchange`]: sends one request within its session
+//! - [`message`]: the parts of a message that HTTP headers repeat
 //! - [`parameters`]: headers that repeat arguments
-//! - [`events`]: server-sent events to messages
-//! - [`lines`]: bounded lines
+//! - [`lines`]: lines of limited length
 //!
-//! Nothing but messages goes to stdout. At the end of the input, calls in flight are answered, and then the bridge ends.
+//! Only messages go to stdout. At the end of the input, the bridge answers the calls in flight and exits.
 
 mod bridge;
-mod events;
 mod exchange;
 mod lines;
 mod message;

@@ -1,21 +1,21 @@
-//! Tables for people: each column is as wide as its widest cell, and one column of text gives way to the terminal's edge.
+//! Tables for people: each column is as wide as its widest cell, and one text column is truncated to fit the terminal.
 
 use openskill_log::text::one_line;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-/// The narrowest that the column of text becomes. Where it does not fit even so, the terminal wraps the lines.
-const NARROWEST: usize = 12;
+/// The minimum width of the text column. If a line still does not fit, the terminal wraps it.
+const MIN_TEXT_WIDTH: usize = 12;
 
 const GAP: &str = "  ";
 
-/// A table that is printed in parts: rows that come later are aligned with those before.
+/// A table that is printed in parts. Later rows are aligned with earlier ones.
 #[derive(Debug)]
 pub(crate) struct Table {
     head: Vec<&'static str>,
     widths: Vec<usize>,
-    /// The column that may be cut. Ids never are.
+    /// The column that may be truncated. Ids are never truncated.
     text: Option<usize>,
-    /// How wide a line may be. None means that nothing is cut.
+    /// The maximum width of a line. `None` disables truncation.
     room: Option<usize>,
     has_begun: bool,
 }
@@ -26,7 +26,7 @@ impl Table {
         Self { head, widths, text, room, has_begun: false }
     }
 
-    /// Makes a column at least this wide, for cells that come later.
+    /// Makes a column at least this wide, to leave room for later cells.
     pub(crate) fn at_least(mut self, column: usize, width: usize) -> Self {
         if let Some(own) = self.widths.get_mut(column) {
             *own = (*own).max(width);
@@ -34,9 +34,9 @@ impl Table {
         self
     }
 
-    /// The next rows as lines, at first below the head.
+    /// Formats the next rows as lines. The first call also returns the head.
     pub(crate) fn rows(&mut self, rows: impl IntoIterator<Item = Vec<String>>) -> String {
-        // Escaped before they are measured.
+        // Escape cells before measuring them.
         let escaped = |row: Vec<String>| row.iter().map(|cell| one_line(cell).into_owned()).collect::<Vec<_>>();
         let mut rows: Vec<_> = rows.into_iter().map(escaped).collect();
         for row in &rows {
@@ -46,30 +46,30 @@ impl Table {
         if !std::mem::replace(&mut self.has_begun, true) {
             rows.insert(0, self.head.iter().map(|it| (*it).to_owned()).collect());
         }
-        self.give_way();
+        self.narrow_text();
         rows.iter().map(|row| self.line(row)).collect()
     }
 
-    /// Narrows the column of text so that a line fits.
-    fn give_way(&mut self) {
+    /// Narrows the text column so that a line fits.
+    fn narrow_text(&mut self) {
         let (Some(text), Some(room)) = (self.text, self.room) else { return };
         let all = self.widths.iter().sum::<usize>() + GAP.len() * self.widths.len().saturating_sub(1);
         if let Some(width) = self.widths.get_mut(text) {
             let rest = all - *width;
-            *width = (*width).min(room.saturating_sub(rest).max(NARROWEST));
+            *width = (*width).min(room.saturating_sub(rest).max(MIN_TEXT_WIDTH));
         }
     }
 
     fn line(&self, row: &[String]) -> String {
-        let cells: Vec<_> = row.iter().zip(&self.widths).map(|(cell, width)| padded(cell, *width)).collect();
+        let cells: Vec<_> = row.iter().zip(&self.widths).map(|(cell, width)| fit_cell(cell, *width)).collect();
         let mut line = cells.join(GAP).trim_end().to_owned();
         line.push('\n');
         line
     }
 }
 
-/// A cell as wide as its column. A longer one ends with an ellipsis.
-fn padded(cell: &str, width: usize) -> String {
+/// Pads a cell to the width of its column. A longer cell is truncated and ends with an ellipsis.
+fn fit_cell(cell: &str, width: usize) -> String {
     let own = cell.width();
     if own <= width {
         return format!("{cell}{}", " ".repeat(width - own));
@@ -81,7 +81,7 @@ fn padded(cell: &str, width: usize) -> String {
         left = left.saturating_sub(wide);
         is_in
     });
-    padded(&format!("{}…", fits.collect::<String>().trim_end()), width)
+    fit_cell(&format!("{}…", fits.collect::<String>().trim_end()), width)
 }
 
 #[cfg(test)]

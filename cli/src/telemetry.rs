@@ -1,4 +1,4 @@
-//! Logs to stderr, and exports traces by OTLP if an endpoint is set. Both are redacted, each on the thread that writes it.
+//! Logs to stderr, and exports traces over OTLP if an endpoint is set. Each writing thread redacts its output.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use tracing_subscriber::{Layer, Registry, fmt};
 
 use crate::collector::Collector;
 use crate::exit::Failure;
-use crate::settings::{LogFormat, Problem, Problems, Settings, names};
+use crate::settings::{LogFormat, SettingProblem, SettingProblems, Settings, names};
 
 mod embedded;
 mod export;
@@ -27,22 +27,22 @@ mod plain;
 
 use export::Exporter;
 use json::Escaped;
-use left_out::Reports;
-use lines::Writer;
+use left_out::LeftOutReporter;
+use lines::LogThread;
 use plain::Plain;
 
-/// The target of the spans that are exported. Spans of libraries have other targets.
+/// The target of exported spans. Spans of libraries have other targets.
 const SPANS: &str = "otel";
 
-/// What the process has to shut down at its end, in this order.
+/// The parts that shut down at the end of the process, in field order.
 pub(crate) struct Telemetry {
     tracer: Option<Tracer>,
-    /// Dropped first: it exports the remaining spans.
+    /// Dropped first, to export the remaining spans.
     _exporter: Option<Exporter>,
     /// Dropped before the log, so that its last lines are written.
-    _left_out: Reports,
-    /// Dropped last, so that it writes every line.
-    _log: Writer,
+    _left_out: LeftOutReporter,
+    /// Dropped last, to write every line.
+    _log: LogThread,
 }
 
 /// Sets up logs and traces for the process. `role` becomes part of the service name in traces.
@@ -54,7 +54,7 @@ pub(crate) fn start(settings: &Settings, role: &str) -> Result<Telemetry, Failur
     };
     let (lines, log) = lines::start(redactor).map_err(Failure::system("starting the log"))?;
     let (filter, logs) = (log_filter(settings)?, logs(settings.log_format, move || lines.clone()));
-    // Only a worker runs functions that make spans of their own.
+    // Only workers run functions that create spans with `tracing`.
     match queue.filter(|_| role == "worker") {
         // A global filter, so that disabled spans are never created.
         None => tracing_subscriber::registry().with(logs).with(filter).init(),
@@ -74,23 +74,23 @@ pub(crate) fn start(settings: &Settings, role: &str) -> Result<Telemetry, Failur
     Ok(Telemetry { tracer, _exporter: exporter, _left_out: left_out, _log: log })
 }
 
-/// What every line and every span passes.
+/// Creates the redactor of all log lines and spans.
 pub(crate) fn redactor(settings: &Settings) -> Result<Redactor, Failure> {
     let Some(rules) = settings.recorder.redaction.clone() else { return Ok(Redactor::off()) };
     Redactor::new(rules).map_err(|error| {
         let (name, origin) = (names::REDACT_RULES.to_owned(), "settings".to_owned());
-        Problems(vec![Problem { name, origin, reason: error.to_string() }]).into()
+        SettingProblems(vec![SettingProblem { name, origin, reason: error.to_string() }]).into()
     })
 }
 
-/// The filter of log lines.
+/// Builds the filter for log lines.
 fn log_filter(settings: &Settings) -> Result<EnvFilter, Failure> {
     let directives = if settings.debug && settings.log == "info" { "debug,h2=info,hyper=info" } else { &settings.log };
-    // The MCP library logs what servers write, unbounded and with any secrets in it.
+    // The MCP library logs servers' messages without limits and with their secrets.
     let directives = format!("rmcp=off,{directives},{SPANS}=off");
     EnvFilter::try_new(directives).map_err(|error| {
         let (name, origin) = (names::LOG.to_owned(), "settings".to_owned());
-        Problems(vec![Problem { name, origin, reason: error.to_string() }]).into()
+        SettingProblems(vec![SettingProblem { name, origin, reason: error.to_string() }]).into()
     })
 }
 
@@ -108,7 +108,7 @@ where
     }
 }
 
-/// Starts to export spans, if there is a collector.
+/// Starts the export of spans if a collector is configured.
 fn export(
     settings: &Settings,
     role: &str,
@@ -119,13 +119,13 @@ fn export(
     let tracer = Tracer::new(otlp.sampler, otlp.slow, Arc::clone(&queue));
     let collector = Collector::new(&otlp.destination)?;
     let service = format!("{}-{role}", settings.service_name);
-    let exporter = export::start(collector, service, &queue, (otlp.delay, redactor.clone()));
+    let exporter = export::start(collector, service, &queue, otlp.delay, redactor.clone());
     let exporter = exporter.map_err(Failure::system("starting telemetry"))?;
     Ok(Some((exporter, queue, tracer)))
 }
 
 impl Telemetry {
-    /// Makes the spans of calls, if they are exported.
+    /// Returns the tracer for calls. `None` if spans are not exported.
     pub(crate) fn tracer(&self) -> Option<Tracer> {
         self.tracer.clone()
     }

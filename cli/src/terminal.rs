@@ -1,7 +1,7 @@
-//! Output: stdout has what the command was asked for, stderr everything else.
+//! Output of commands: results go to stdout, everything else to stderr.
 //!
-//! All text passes through [`openskill_log::text`] here, and only here: names, messages and data come from skills and servers,
-//! and a terminal would interpret what they hide in them.
+//! All output passes through [`openskill_log::text`], in this module only. Names, messages and data come from skills and
+//! servers, and may contain characters that a terminal would interpret.
 
 use std::ffi::OsStr;
 use std::fmt::Display;
@@ -9,22 +9,22 @@ use std::io::{IsTerminal, Write as _};
 
 use openskill_log::text;
 
-/// Writes to stdout, with visible escapes. A closed pipe (`| head`) is not an error.
-pub(crate) fn say(text: &str) {
-    write_out(&text::lines(text));
+/// Writes to stdout, with hidden characters escaped. A closed pipe (`| head`) is not an error.
+pub(crate) fn print_out(text: &str) {
+    write_stdout(&text::lines(text));
 }
 
-/// Writes JSON text to stdout. Its escapes are JSON's own: it parses to the same value.
-pub(crate) fn say_json(json: &str) {
-    write_out(&text::json(json));
+/// Writes JSON text to stdout. Hidden characters become JSON escapes, so that the text parses to the same value.
+pub(crate) fn print_json(json: &str) {
+    write_stdout(&text::json(json));
 }
 
-/// Writes indented JSON to stdout.
-pub(crate) fn say_value(value: &serde_json::Value) {
-    say_json(&format!("{}\n", serde_json::to_string_pretty(value).unwrap_or_default()));
+/// Writes a JSON value to stdout, indented.
+pub(crate) fn print_value(value: &serde_json::Value) {
+    print_json(&format!("{}\n", serde_json::to_string_pretty(value).unwrap_or_default()));
 }
 
-/// How a piece of text looks.
+/// The style of a piece of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
     Plain,
@@ -44,8 +44,9 @@ impl Style {
     }
 }
 
-/// Writes a line of pieces to stdout, with visible escapes. `has_styles`: stdout is a terminal that shows them.
-pub(crate) fn say_styled(pieces: &[(Style, String)], has_styles: bool) {
+/// Writes a line of styled pieces to stdout, with hidden characters escaped. `has_styles`: stdout is a terminal
+/// that shows styles.
+pub(crate) fn print_styled(pieces: &[(Style, String)], has_styles: bool) {
     const END: &str = "\x1b[0m";
     let mut line = String::new();
     for (style, piece) in pieces {
@@ -55,17 +56,17 @@ pub(crate) fn say_styled(pieces: &[(Style, String)], has_styles: bool) {
         line.push_str(end);
     }
     line.push('\n');
-    write_out(&line);
+    write_stdout(&line);
 }
 
-fn write_out(text: &str) {
+fn write_stdout(text: &str) {
     let mut out = std::io::stdout().lock();
-    // Nobody can be told that stdout is closed.
+    // If stdout is closed, the error cannot be reported anywhere.
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// Writes to stderr, with visible escapes.
-pub(crate) fn complain(text: &str) {
+/// Writes to stderr, with hidden characters escaped.
+pub(crate) fn print_err(text: &str) {
     let _ = std::io::stderr().lock().write_all(text::lines(text).as_bytes());
 }
 
@@ -75,13 +76,15 @@ pub(crate) fn overwrite(line: &str) {
     let _ = std::io::stderr().lock().write_all(format!("{CLEAR}{}", text::one_line(line)).as_bytes());
 }
 
-/// How wide the terminal on stdout is. None if stdout is none: text in a pipe or a file is never cut.
+/// Returns the width of the terminal on stdout. `None` if stdout is not a terminal: text in a pipe or a file is
+/// never truncated.
 pub(crate) fn columns() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
     (size.ws_col > 0).then_some(size.ws_col.into())
 }
 
-/// Whether a stream gets colours: on a terminal, unless `NO_COLOR` is set to anything (<https://no-color.org>).
+/// Whether a stream is colored: only on a terminal, and only if `NO_COLOR` is empty or unset
+/// (<https://no-color.org>).
 pub(crate) fn has_colours(stream: &impl IsTerminal) -> bool {
     wants_colours(stream.is_terminal(), std::env::var_os("NO_COLOR").as_deref())
 }
@@ -90,13 +93,13 @@ fn wants_colours(is_terminal: bool, no_color: Option<&OsStr>) -> bool {
     is_terminal && no_color.is_none_or(OsStr::is_empty)
 }
 
-/// The name by which this program was started, for commands that its user can type.
+/// Returns the name this program was started with, for commands that the user can type.
 pub(crate) fn program() -> String {
     std::env::args().next().unwrap_or_else(|| "openskill".to_owned())
 }
 
-/// A number and its noun, such as `1 worker` and `2 workers`.
-pub(crate) fn counted(number: impl Display, noun: &str) -> String {
+/// Formats a number with its noun, such as `1 worker` and `2 workers`.
+pub(crate) fn pluralize(number: impl Display, noun: &str) -> String {
     let number = number.to_string();
     let ending = if number == "1" { "" } else { "s" };
     format!("{number} {noun}{ending}")
@@ -117,7 +120,7 @@ mod tests {
 
     #[test]
     fn one_is_singular() {
-        let told = [0, 1, 2, 11].map(|number| counted(number, "worker"));
+        let told = [0, 1, 2, 11].map(|number| pluralize(number, "worker"));
         assert_eq!(told, ["0 workers", "1 worker", "2 workers", "11 workers"]);
     }
 }

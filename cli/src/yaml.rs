@@ -1,81 +1,61 @@
-//! Values as YAML. Strings are always quoted, so that escapes of what they hide parse to the same text.
+//! Renders values as YAML. Strings are always quoted, so that escapes of hidden characters parse to the same text.
 
 use openskill_log::text::is_hidden;
 use serde_json::Value;
 
-/// One document, with a line end.
+/// Formats a value as one document that ends with a line break.
 pub(crate) fn yaml(value: &Value) -> String {
     let mut out = String::new();
-    match value {
-        Value::Array(items) if !items.is_empty() => sequence(items, 0, &mut out),
-        Value::Object(fields) if !fields.is_empty() => mapping(fields, 0, &mut out),
-        _ => {
-            scalar(value, &mut out);
-            out.push('\n');
-        }
-    }
+    write_value(value, 0, &mut out);
     out
 }
 
-fn sequence(items: &[Value], indent: usize, out: &mut String) {
-    for (number, item) in items.iter().enumerate() {
-        pad(number > 0, indent, out);
-        out.push_str("- ");
-        match item {
-            Value::Array(inner) if !inner.is_empty() => sequence(inner, indent + 2, out),
-            Value::Object(fields) if !fields.is_empty() => mapping(fields, indent + 2, out),
-            _ => {
-                scalar(item, out);
-                out.push('\n');
+/// Writes a value and a line break. The first entry of a block follows its parent on the same line, without
+/// indentation.
+fn write_value(value: &Value, indent: usize, out: &mut String) {
+    match value {
+        Value::Array(items) if !items.is_empty() => {
+            for (number, item) in items.iter().enumerate() {
+                pad(number > 0, indent, out);
+                out.push_str("- ");
+                write_value(item, indent + 2, out);
             }
         }
+        Value::Object(fields) if !fields.is_empty() => {
+            for (number, (key, value)) in fields.iter().enumerate() {
+                pad(number > 0, indent, out);
+                write_key(key, out);
+                let is_block = value.as_array().is_some_and(|it| !it.is_empty())
+                    || value.as_object().is_some_and(|it| !it.is_empty());
+                out.push(if is_block { '\n' } else { ' ' });
+                pad(is_block, indent + 2, out);
+                write_value(value, indent + 2, out);
+            }
+        }
+        Value::String(text) => {
+            write_quoted(text, out);
+            out.push('\n');
+        }
+        other => out.push_str(&format!("{other}\n")),
     }
 }
 
-fn mapping(fields: &serde_json::Map<String, Value>, indent: usize, out: &mut String) {
-    for (number, (key, value)) in fields.iter().enumerate() {
-        pad(number > 0, indent, out);
-        if is_plain(key) {
-            out.push_str(key)
-        } else {
-            quoted(key, out)
-        }
-        out.push(':');
-        match value {
-            Value::Array(items) if !items.is_empty() => {
-                out.push('\n');
-                pad(true, indent + 2, out);
-                sequence(items, indent + 2, out);
-            }
-            Value::Object(inner) if !inner.is_empty() => {
-                out.push('\n');
-                pad(true, indent + 2, out);
-                mapping(inner, indent + 2, out);
-            }
-            _ => {
-                out.push(' ');
-                scalar(value, out);
-                out.push('\n');
-            }
-        }
-    }
-}
-
-/// The first entry of a block stands where its parent left off.
 fn pad(is_needed: bool, indent: usize, out: &mut String) {
     if is_needed {
         out.extend(std::iter::repeat_n(' ', indent));
     }
 }
 
-fn scalar(value: &Value, out: &mut String) {
-    match value {
-        Value::String(text) => quoted(text, out),
-        other => out.push_str(&other.to_string()),
+fn write_key(key: &str, out: &mut String) {
+    if is_plain(key) {
+        out.push_str(key);
+    } else {
+        write_quoted(key, out);
     }
+    out.push(':');
 }
 
-/// Whether a key can do without quotes in every version of YAML.
+/// Whether a key needs no quotes in any version of YAML.
 fn is_plain(key: &str) -> bool {
     let is_word = key.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_');
     let is_special = ["y", "n", "yes", "no", "on", "off", "true", "false", "null"];
@@ -84,7 +64,7 @@ fn is_plain(key: &str) -> bool {
         && !is_special.contains(&key.to_ascii_lowercase().as_str())
 }
 
-fn quoted(text: &str, out: &mut String) {
+fn write_quoted(text: &str, out: &mut String) {
     out.push('"');
     for character in text.chars() {
         match character {
@@ -92,7 +72,7 @@ fn quoted(text: &str, out: &mut String) {
             '\\' => out.push_str("\\\\"),
             '\n' => out.push_str("\\n"),
             '\t' => out.push_str("\\t"),
-            // Unlike JSON, YAML has no surrogates.
+            // Unlike JSON, YAML has no surrogate pairs.
             hidden if is_hidden(hidden) && u32::from(hidden) > 0xffff => {
                 out.push_str(&format!("\\U{:08x}", u32::from(hidden)));
             }

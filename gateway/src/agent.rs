@@ -1,7 +1,7 @@
-//! The agent: in this process beside the calls of clients, or alone.
+//! Starts the agent: inside the gateway process, or as a separate server.
 //!
-//! - [`in_process`]: the skills of this gateway, as an agent sees them
-//! - [`alone`]: a server of an agent that calls skills at another gateway
+//! - [`in_process`]: gives the agent the skills of this gateway
+//! - [`alone`]: serves an agent that calls the skills of a remote gateway
 
 use std::io;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::gateway::{Gateway, Shard};
 pub(crate) mod alone;
 mod in_process;
 
-/// Starts the agent on a thread of its own, if there is to be one. It also runs the skills that are agents.
+/// Starts the agent on its own thread, if one is configured. It also runs the skills that are agents.
 ///
 /// # Errors
 /// Its conversations can't be opened.

@@ -1,4 +1,5 @@
-//! Turns what a model wrote into what a skill declared: parse, validate, repair, or feedback that a model can act on.
+//! Turns a model's text into arguments that match a skill's schema: parses, validates, repairs, or returns feedback
+//! that a model can act on.
 //!
 //! Pure and synchronous: no clock, no I/O, no state. It can be used on its own:
 //!
@@ -27,11 +28,11 @@
 //! ```
 //!
 //! - [`Definition`]: a skill's schema and [`Rules`], compiled once
-//! - `parse`: text to a value, strictly or leniently; `tool_call`: which skill a raw call names
-//! - `repair`: the changes that are allowed, and no others; [`Kind`] lists them
-//! - `feedback`: what is wrong, in words for a model, with an example of a correct call
-//! - `schema`: how schemas are read and compiled; `fold`: names that differ only in case and separators
-//! - `secrets`: parameters that are not kept
+//! - `parse`: converts text to a value, strictly or leniently; `tool_call`: reads a model's raw call
+//! - `repair`: makes the changes that [`Kind`] lists
+//! - `feedback`: explains to a model what is wrong, with an example of a correct call
+//! - `schema`: closes and reads schemas; `fold`: compares names that differ only in case and separators
+//! - `secrets`: parameters that must not be stored
 //! - `tree`: a JSON value that keeps every digit; `structs`: conversion to and from `google.protobuf.Struct`
 
 mod definition;
@@ -52,10 +53,11 @@ pub use definition::Definition;
 pub use feedback::{Feedback, Violation};
 pub(crate) use fold::{fold_key, nearest};
 pub use kind::{Kind, Repair};
+pub use openskill_skill::schema::compile as compile_schema;
 pub(crate) use parse::too_many_values;
 pub use prepared::{Prepared, Rejected};
 pub use rules::{Policy, Rules};
-pub use schema::{SchemaRefused, compile as compile_schema};
+pub use schema::SchemaRefused;
 pub use tool_call::{ToolCall, read as read_tool_call};
 
 #[cfg(test)]

@@ -1,16 +1,17 @@
-//! One call: what its caller asked for, what it needs to run, and what came of it.
+//! One call: the request, its preparation, and its outcome.
 //!
-//! - [`request`]: the request, checked, with its deadline; [`principal`]: on whose behalf it runs
-//! - [`door`]: by which way it came
-//! - [`reading`]: how a request is read; [`input`]: its arguments as they came; [`aside`]: where large ones are read
-//! - [`preparation`]: its arguments, repaired and validated against the skill's schema
-//! - [`events`]: the way back to a caller who listens while the call runs
-//! - [`outcome`]: how it ended; [`result`]: the same in the form the caller used
+//! - [`request`]: the checked request and its deadline; [`principal`]: on whose behalf it runs
+//! - [`operation`]: the operation that the client called, and over which protocol
+//! - [`reading`]: reads a request; [`input`]: the arguments before validation; [`blocking_pool`]: threads for large
+//!   ones
+//! - [`preparation`]: repairs the arguments and validates them against the skill's schema
+//! - [`events`]: relays events to a caller that streams
+//! - [`outcome`]: how the call ended; [`result`]: converts that to the caller's format
 
-pub(crate) mod aside;
-pub(crate) mod door;
+pub(crate) mod blocking_pool;
 pub(crate) mod events;
 pub(crate) mod input;
+pub(crate) mod operation;
 pub(crate) mod outcome;
 pub(crate) mod preparation;
 pub(crate) mod principal;

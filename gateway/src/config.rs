@@ -1,4 +1,5 @@
-//! A gateway's settings, resolved and valid. Its builder reads files and the environment; nothing here does.
+//! A gateway's resolved and valid settings. This module reads no files and no environment variables: its caller
+//! does.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,83 +18,86 @@ pub use crate::protect::circuit::rules::{Rules as CircuitRules, SessionRules, Sk
 pub use crate::serve::layers::sites::Sites;
 pub use crate::workers::source::{Source, SourceError};
 
-/// A secret of at least 32 bytes. It is not shown.
+/// The secret that seals the sessions of MCP clients, at least 32 bytes long. `Debug` does not show it.
 #[derive(Clone)]
-pub struct Secret(pub Vec<u8>);
+pub struct McpSecret(pub Vec<u8>);
 
-impl std::fmt::Debug for Secret {
+impl std::fmt::Debug for McpSecret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Secret(…)")
     }
 }
 
-/// When calls of MCP clients become tasks, and where those are kept.
+/// When calls of MCP clients become tasks, and where tasks are stored.
 #[derive(Debug, Clone)]
 pub struct TasksConfig {
-    /// The file. None: they end with the process.
+    /// The file in which tasks are stored. If None, tasks are lost when the process ends.
     pub file: Option<PathBuf>,
-    /// Nobody chose the file: if it can't be opened, they end with the process.
+    /// Whether `file` is the default path. If so, and it can't be opened, tasks are kept in memory.
     pub is_default: bool,
-    /// After how long a call becomes a task, unless its skill says otherwise.
+    /// How long a call runs before it becomes a task, unless its skill overrides this.
     pub after: Duration,
-    /// How long a task is kept after it was created.
+    /// How long a task is kept after its creation.
     pub lifetime: Duration,
 }
 
 /// A gateway's settings.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where to look for workers.
+    /// Where to find workers.
     pub workers: Vec<Source>,
-    /// What encrypts connections to workers, and checks who they are. None: they are not encrypted, and no worker is at an
-    /// `https` address. Workers at unix sockets are protected by the modes of the files.
+    /// Encrypts connections to workers and verifies their identity. If None, connections are not encrypted, and no
+    /// worker may have an `https` address. Workers at Unix sockets are protected by file modes instead.
     pub mesh: Option<Connector>,
-    /// How often names and folders among them are resolved again.
+    /// How often host names and folders in `workers` are resolved again.
     pub refresh_interval: Duration,
-    /// The deadline of a call unless its caller or its skill's manifest sets one.
+    /// The timeout of a call, unless its caller or its skill's manifest sets one.
     pub default_timeout: Duration,
-    /// The gateway's concurrency limit. Calls beyond it are refused: `OVERLOADED`.
+    /// The gateway's concurrency limit. Calls beyond it are refused with `OVERLOADED`.
     pub max_in_flight: usize,
     /// The concurrency limit of each skill.
     pub max_in_flight_of_skill: usize,
     /// Lowers a worker's concurrency limit while calls queue there for too long.
     pub adaptive_limit: bool,
-    /// When circuit breakers open, unless a skill's manifest says otherwise.
+    /// When circuit breakers open, unless a skill's manifest overrides it.
     pub circuits: CircuitRules,
     /// How long idempotency keys are remembered after their calls ended.
     pub idempotency_lifetime: Duration,
-    /// Open connections. A newcomer beyond them gets the place of the connection that has been idle longest.
+    /// The maximum number of open connections. Beyond it, a new connection replaces the one that has been idle
+    /// longest.
     pub max_connections: usize,
-    /// Open connections of one peer: an IPv4 address or an IPv6 /64 network. Loopback is not limited.
+    /// The maximum number of open connections per peer, which is an IPv4 address or an IPv6 /64 network. Loopback
+    /// is not limited.
     pub max_connections_of_peer: usize,
-    /// Hosts and origins of requests that are allowed beside the gateway's own. None: no others.
+    /// The hosts and origins that requests may name in addition to the gateway's own.
     pub sites: Option<Arc<Sites>>,
-    /// The certificate of all its listeners. None: they speak plain text.
+    /// The certificate of all listeners. If None, they speak plain text.
     pub tls: Option<Acceptor>,
-    /// Who may use the gateway. None: everybody who reaches it.
+    /// Who may use the gateway. If None, everyone who can reach it.
     pub identity: Option<IdentityConfig>,
-    /// The secret with which replicas seal the sessions of MCP clients. None: this process makes one up.
-    pub mcp_secret: Option<Secret>,
-    /// When calls of MCP clients become tasks, and where those are kept.
+    /// The secret with which replicas seal the sessions of MCP clients. If None, this process generates one.
+    pub mcp_secret: Option<McpSecret>,
+    /// When calls of MCP clients become tasks, and where tasks are stored.
     pub mcp_tasks: TasksConfig,
-    /// Its URL as clients know it, without a slash at the end. None: as requests name it.
+    /// The gateway's public URL, without a trailing slash. If None, it is taken from each request.
     pub public_url: Option<String>,
-    /// Parts of the catalog for MCP clients. None: all of it at `/mcp`.
+    /// The parts of the catalog that MCP clients see. If None, all of it is at `/mcp`.
     pub mcp_views: Option<ViewsConfig>,
-    /// How long the call of an MCP session goes on after its stream broke. Zero: not at all.
+    /// How long a call of an MCP session continues after its stream breaks. If zero, it ends at once.
     pub mcp_resumable: Duration,
-    /// How much text of a result an MCP client gets at once, in bytes. It reads the rest as a resource.
+    /// The maximum text of a result that an MCP client gets inline, in bytes. It reads the rest as a resource.
     pub mcp_result_bytes: usize,
-    /// How many skills have metrics of their own. The others share theirs.
+    /// The number of skills with their own metrics. All others share one series.
     pub measured_skills: usize,
-    /// What is recorded of calls. None: nothing.
+    /// How calls are recorded. If None, they are not.
     pub recorder: Option<RecorderConfig>,
-    /// How the agent starts. None: no agent is served.
+    /// The agent's setup. If None, no agent runs.
     pub agent: Option<Setup>,
-    /// How long a gateway that is told to shut down still accepts connections and calls, while it reports that it is not ready.
+    /// How long a gateway that is shutting down still accepts connections and calls, while it reports that it is
+    /// not ready.
     pub lame_duck: Duration,
     /// How long calls in flight may take to finish during a shutdown.
     pub drain_timeout: Duration,
-    /// Makes the spans of calls. None: calls are not traced.
+    /// Creates the spans of calls. If None, calls are not traced.
     pub tracer: Option<Tracer>,
 }

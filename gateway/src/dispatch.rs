@@ -1,12 +1,13 @@
-//! Brings a call to a worker, and to another one where that is safe.
+//! Sends a call to a worker, and retries on another one where that is safe.
 //!
-//! - [`context`]: everything a call needs to run
-//! - [`mod@delegate`]: a skill that is an agent runs in this process
-//! - [`mod@choose`]: the worker for the next attempt: [`pick`] by load and latency, or [`affinity`] of the session
-//! - [`mod@attempt`]: one call at one worker, and [`attempt_end`]: how that went
-//! - [`retry`]: whether to try again, a pure decision; [`budget`]: how often
-//! - [`lateness`]: callers that workers refused a moment ago
-//! - [`questions`], [`artifacts`]: what a caller asks of the worker that has its call
+//! - [`context`]: everything that is needed to run a call
+//! - [`mod@delegate`]: runs a skill that is an agent in this process
+//! - [`mod@choose`]: chooses the worker for the next attempt: [`pick`] by load and latency, or [`affinity`] of the
+//!   session
+//! - [`mod@attempt`]: runs one call on one worker; [`attempt_end`]: how that ended
+//! - [`retry`]: decides whether to try again (pure); [`budget`]: limits how often
+//! - [`lateness`]: recent refusals of calls that would miss their deadlines
+//! - [`questions`], [`artifacts`]: follow-up requests to the worker that ran the call
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -32,14 +33,15 @@ use attempt_end::{AttemptEnd, too_many_wait};
 use choose::{NoWorker, choose};
 use delegate::delegate;
 use pick::NoCandidate;
-use retry::{Decision, Facts, MAX_ATTEMPTS, backoff, decide};
+use retry::{AttemptFacts, MAX_ATTEMPTS, RetryDecision, backoff, decide};
 
 use crate::call::events::EventRelay;
 use crate::call::outcome::Outcome;
 use crate::dispatch::context::CallContext;
 use crate::observe::call_event::CallEvent;
 
-/// Runs the call on one of its skill's workers, or here if the skill is an agent. Ends shortly after the deadline at the latest.
+/// Runs the call on one of its skill's workers, or here if the skill is an agent. Ends shortly after the deadline
+/// at the latest.
 pub(crate) async fn dispatch(context: &CallContext) -> Outcome {
     if let Some(agent) = &context.entry.agent {
         // Boxed, so that the future of every other call stays small.
@@ -48,28 +50,28 @@ pub(crate) async fn dispatch(context: &CallContext) -> Outcome {
     let gateway = &context.shard.gateway;
     if let Some(late_by) = gateway.lateness.late_by(&context.call, context.deadline, Instant::now()) {
         gateway.observer.call_refused_by_workers();
-        return Outcome::failed(too_many_wait(late_by));
+        return Outcome::from_error(too_many_wait(late_by));
     }
-    let watched = gateway.lateness.watch(&context.call);
-    let outcome = at_workers(context).await;
-    watched.ended();
+    let refusal_watch = gateway.lateness.watch(&context.call);
+    let outcome = run_on_workers(context).await;
+    refusal_watch.disarm();
     outcome
 }
 
-/// Runs the call on one of its skill's workers, and on another one if that is safe.
-async fn at_workers(context: &CallContext) -> Outcome {
+/// Runs the call on one of its skill's workers, and retries on others if that is safe.
+async fn run_on_workers(context: &CallContext) -> Outcome {
     let gateway = &context.shard.gateway;
     gateway.retries.deposit();
     let (mut tried, mut late_by) = (Vec::new(), None);
-    let mut outcome = Outcome::failed(NoCandidate.into());
+    let mut outcome = Outcome::from_error(NoCandidate.into());
     while outcome.attempts < MAX_ATTEMPTS {
         let chosen = match choose(context, &tried) {
             Ok(chosen) => chosen,
             Err(NoWorker::SessionLost(error)) if !outcome.may_have_run => {
-                return Outcome { attempts: outcome.attempts, ..Outcome::failed(error) };
+                return Outcome { attempts: outcome.attempts, ..Outcome::from_error(error) };
             }
-            Err(NoWorker::Now(error)) if outcome.attempts == 0 => return Outcome::failed(error),
-            // What the workers answered says more.
+            Err(NoWorker::Now(error)) if outcome.attempts == 0 => return Outcome::from_error(error),
+            // An earlier attempt's outcome is more informative.
             Err(_) => break,
         };
         outcome.attempts += 1;
@@ -80,13 +82,13 @@ async fn at_workers(context: &CallContext) -> Outcome {
         late_by = end.late_by();
         take_over(&mut outcome, end, context, worker.id());
         match decision {
-            Decision::Finish => break,
-            Decision::TryAnother => {
+            RetryDecision::Finish => break,
+            RetryDecision::TryAnother => {
                 context.record.note(|| CallEvent::Retried { number: outcome.attempts, elsewhere: true });
                 gateway.observer.attempt_rerouted();
                 tried.push(Arc::clone(worker));
             }
-            Decision::RunAgain { elsewhere } => {
+            RetryDecision::RunAgain { elsewhere } => {
                 if !gateway.retries.withdraw() {
                     break;
                 }
@@ -102,24 +104,24 @@ async fn at_workers(context: &CallContext) -> Outcome {
     if was_refused(&outcome) {
         gateway.observer.call_refused_by_workers();
         if let Some(late_by) = late_by {
-            gateway.lateness.refused(&context.call, context.deadline, late_by, Instant::now());
+            gateway.lateness.record_refusal(&context.call, context.deadline, late_by, Instant::now());
         }
     }
     outcome
 }
 
-/// Whether the call got no further than the workers' queues.
+/// Whether the workers refused the call because of overload, before its skill could start.
 fn was_refused(outcome: &Outcome) -> bool {
     let code = outcome.result.error.as_ref().map(SkillError::code);
     !outcome.may_have_run && code == Some(ErrorCode::Overloaded)
 }
 
-fn facts(context: &CallContext, attempts: u32) -> Facts {
+fn facts(context: &CallContext, attempts: u32) -> AttemptFacts {
     let has_relayed = context.events.as_ref().is_some_and(EventRelay::has_relayed);
-    Facts { attempts, idempotent: context.entry.skill.idempotent, has_relayed }
+    AttemptFacts { attempts, idempotent: context.entry.skill.idempotent, has_relayed }
 }
 
-/// Keeps the end of an attempt, unless an earlier attempt, whose skill ran, says more.
+/// Adopts the outcome of an attempt, unless an earlier attempt whose skill ran is more informative.
 fn take_over(outcome: &mut Outcome, end: AttemptEnd, context: &CallContext, worker_id: String) {
     if end.may_have_run() || !outcome.may_have_run {
         outcome.may_have_run |= end.may_have_run();

@@ -1,11 +1,12 @@
-//! Exports skills as tool definitions for models: one stored schema, in the form that each provider accepts.
+//! Exports skills as tool definitions for models: converts one stored schema to the format of each provider.
 //!
-//! Pure, like [`crate::arguments`]. What a provider's subset of JSON Schema cannot express moves into descriptions, where
-//! the model still reads it. A parameter that the subset cannot represent at all becomes a string of JSON text, which
-//! argument preparation decodes. Calls are always validated against the skill's own schema, whatever was exported.
+//! Pure, like [`crate::arguments`]. What a provider's subset of JSON Schema can't express moves into descriptions,
+//! where the model still reads it. A parameter that the subset can't represent at all becomes a string of JSON
+//! text, which argument preparation decodes. Calls are always validated against the skill's own schema, not against
+//! the exported one.
 //!
 //! ```text
-//! skills (ranked by a task in words) -> names (each provider's pattern) -> lower (its subset) -> write (its shape)
+//! skills (ranked by a task in words) -> names (each provider's pattern) -> lower (its subset) -> write (its format)
 //!                                                                       \___ cached per tool: forms ___/
 //! ```
 
@@ -25,21 +26,22 @@ pub(crate) use forms::Forms;
 pub use tool::Tool;
 pub(crate) use write::has_output;
 
-/// Tools in one provider's shape.
+/// Tools in one provider's format.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Exported {
     /// One JSON object per tool, as text, in the order of the input.
     pub tools: Vec<String>,
-    /// From each exported name to the tool's own name.
+    /// The tools' own names, by exported name.
     pub names: BTreeMap<String, String>,
-    /// What the provider's limits did not allow, for people.
+    /// What the provider's limits did not allow, in words for people.
     pub notes: Vec<String>,
 }
 
 /// Exports tools.
 ///
-/// `strict` asks for the provider's strict mode, in which a model can only write valid calls. A tool is exported without
-/// it where the provider has no strict mode or the tool exceeds its limits; `notes` says which and why.
+/// `strict` requests the provider's strict mode, in which a model can write only valid calls. A tool is exported
+/// without it if the provider has no strict mode or the tool exceeds its limits. `notes` lists these tools and the
+/// reasons.
 ///
 /// ```
 /// use openskill_gateway::export::{Dialect, Tool, export};
@@ -82,13 +84,13 @@ pub(crate) fn export_known(tools: &[(Tool<'_>, &Forms)], dialect: Dialect, stric
         exported.names.insert(name, tool.name.to_owned());
     }
     if let Some(max) = limits::max_tools(dialect).filter(|max| tools.len() > *max) {
-        let advice = "select fewer with toolset, skill or query";
+        let advice = "select fewer tools with toolset, skill or query";
         exported.notes.push(format!("the provider accepts at most {max} tools per request: {advice}"));
     }
     exported
 }
 
-/// Exports one tool. It is strict if that was asked for, its schema allows it, and the budget has enough left.
+/// Exports one tool. It is strict if that was requested, its schema allows it, and the budget suffices.
 fn define(
     tool: &Tool<'_>,
     forms: &Forms,
@@ -113,7 +115,5 @@ fn define(
     (form.text.clone(), notes)
 }
 
-#[cfg(test)]
-mod profiles;
 #[cfg(test)]
 mod tests;

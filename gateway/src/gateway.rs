@@ -1,4 +1,4 @@
-//! The state of a gateway, shared by its shards.
+//! The state of a gateway, which its shards share.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::call::aside::Aside;
+use crate::call::blocking_pool::BlockingPool;
 use crate::call::principal::Principal;
 use crate::call::request::Call;
 use crate::catalog::Catalog;
@@ -26,18 +26,17 @@ use crate::identity::audit;
 use crate::identity::grant::Grant;
 use crate::identity::registry::Registry;
 use crate::mcp::McpState;
-use crate::mcp::tasks::{Tasks, Times};
+use crate::mcp::tasks::{TaskTimes, Tasks};
 use crate::observe::Observer;
 use crate::observe::call_record::CallRecord;
 use crate::observe::metrics::{CertificateGauge, Gauges};
 use crate::observe::recorder::Recorder;
-use crate::protect::admission::{Admission, Permit, Refusal};
+use crate::protect::admission::{Admission, AdmissionRefusal, Permit};
 use crate::protect::circuit::Circuits;
 use crate::protect::idempotency::IdempotencyKeys;
 use crate::state::limits::{Limits, SharedLimit};
 use crate::workers::fleet::Fleet;
 
-/// A gateway.
 pub(crate) struct Gateway {
     pub(crate) config: Config,
     pub(crate) catalog: Catalog,
@@ -51,47 +50,50 @@ pub(crate) struct Gateway {
     pub(crate) keys: Arc<IdempotencyKeys>,
     admission: Arc<Admission>,
     pub(crate) observer: Arc<Observer>,
-    /// Who may use it. None: everybody.
+    /// Who may use it. If None, everyone.
     pub(crate) registry: Option<Arc<Registry>>,
-    /// What is kept for principals.
+    /// Limits the state that is kept for principals.
     pub(crate) limits: Limits,
-    /// The same of operators: on their own listener, and of administrators' requests anywhere.
+    /// Separate limits for operators: requests on the admin listener, and administrators' requests on any listener.
     pub(crate) operators: Limits,
-    /// Where large requests and answers are read.
-    pub(crate) aside: Aside,
+    /// Parses large requests and responses off the shards' threads.
+    pub(crate) blocking_pool: BlockingPool,
     /// Calls that continue without their clients, and connections that linger.
     pub(crate) tasks: TaskTracker,
-    /// The agent in this process. It owns what calls this gateway, so it is not owned here.
+    /// The agent in this process. Weak, because the agent owns a client of this gateway.
     agent: OnceLock<Weak<Hosted>>,
     /// Whether an operator drained the gateway.
     drained: watch::Sender<bool>,
-    /// Cancelled when the gateway is told to shut down: it reports that it is not ready, and still takes calls for a while.
+    /// Cancelled when a shutdown begins: the gateway reports that it is not ready, but accepts calls for
+    /// [`Config::lame_duck`].
     pub(crate) leaving: CancellationToken,
-    /// Cancelled when the gateway shuts down: it takes nothing new from then on.
+    /// Cancelled when the gateway stops accepting anything new.
     pub(crate) shutdown: CancellationToken,
 }
 
-/// One shard's view of the gateway. Cheap to clone.
+/// What one shard needs of the gateway. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Shard {
     pub(crate) gateway: Arc<Gateway>,
-    /// Selects the shard's own connection to each worker.
+    /// The index of this shard's connection to each worker.
     pub(crate) number: usize,
 }
 
 impl Gateway {
-    /// # Errors
-    /// The recorder can't be started, or the store of tasks can't be opened.
-    pub(crate) fn new(config: Config, shutdown: CancellationToken) -> std::io::Result<Arc<Self>> {
-        let recorder = config.recorder.as_ref().map(Recorder::start).transpose()?;
-        Self::recorded_by(recorder, config, shutdown)
-    }
-
-    /// One whose calls this recorder keeps, if there is one, whatever the configuration says of it.
+    /// Creates a gateway and starts its recorder.
     ///
     /// # Errors
-    /// The store of tasks can't be opened.
-    pub(crate) fn recorded_by(
+    /// The recorder can't be started, or the task store can't be opened.
+    pub(crate) fn new(config: Config, shutdown: CancellationToken) -> std::io::Result<Arc<Self>> {
+        let recorder = config.recorder.as_ref().map(Recorder::start).transpose()?;
+        Self::with_recorder(recorder, config, shutdown)
+    }
+
+    /// Creates a gateway with this recorder, ignoring the recorder's configuration.
+    ///
+    /// # Errors
+    /// The task store can't be opened.
+    pub(crate) fn with_recorder(
         recorder: Option<Recorder>,
         config: Config,
         shutdown: CancellationToken,
@@ -100,7 +102,7 @@ impl Gateway {
         let limits = Limits::default();
         let agents = Agents::new(config.agent.as_ref().map(|setup| setup.models.clone()));
         Ok(Arc::new(Self {
-            aside: Aside::new(limits.pool(SharedLimit::Requests).clone()),
+            blocking_pool: BlockingPool::new(limits.pool(SharedLimit::Requests).clone()),
             catalog: Catalog::new(agents, Arc::clone(&observer.metrics.skills)),
             fleet: Fleet::default(),
             affinity: Affinity::default(),
@@ -130,44 +132,47 @@ impl Gateway {
         }))
     }
 
-    /// What a principal holds of a kind of thing from now on: nothing yet.
+    /// Creates an empty share of one of the shared limits for `principal`.
     pub(crate) fn share(&self, kept: SharedLimit, principal: &Principal) -> Share {
         self.limits.pool(kept).share(principal.shared_name())
     }
 
-    /// Admits a call, or says why not. Refusals are not counted: the caller may wait and ask again.
-    pub(crate) fn try_admit(&self, call: &Call) -> Result<Permit, Refusal> {
+    /// Admits a call, or returns why not. Does not count refusals, because the caller may wait and try again.
+    pub(crate) fn try_admit(&self, call: &Call) -> Result<Permit, AdmissionRefusal> {
         let (id, principal) = (&call.skill_id, &call.principal);
         self.check_open(principal)?;
-        // A busy skill that does not exist for the principal must look like one that nobody has.
+        // To a principal that may not see it, a busy skill must look nonexistent.
         let exists = principal.sees_all() || self.catalog.get_for(id, principal).is_some();
         let skill = if exists { id.as_str() } else { "" };
-        let permit = self.admission.admit(call, skill, self.workers_limit()).map_err(Refusal::Full)?;
-        // Last, so that a call which the gateway has no room for takes no token of its principal.
-        let held = principal.begin(&call.session_id, call.input.size()).map_err(Refusal::Principal)?;
+        let permit = self.admission.admit(call, skill, self.workers_limit()).map_err(AdmissionRefusal::Full)?;
+        // Last, so that a call for which the gateway has no room does not consume a token of its principal.
+        let usage = principal.begin(&call.session_id, call.input.size()).map_err(AdmissionRefusal::Principal)?;
         principal.note_admitted();
-        Ok(permit.with(held))
+        Ok(permit.with_usage(usage))
     }
 
-    /// Whether anything of this principal is admitted: its credential may have ended since its request began.
-    fn check_open(&self, principal: &Principal) -> Result<(), Refusal> {
+    /// Rejects a principal whose credential ended after its request began, and everyone while an operator drains
+    /// the gateway.
+    fn check_open(&self, principal: &Principal) -> Result<(), AdmissionRefusal> {
         match () {
-            () if !principal.is_valid() => Err(Refusal::Revoked),
-            () if *self.drained.borrow() => Err(Refusal::Drained),
+            () if !principal.is_valid() => Err(AdmissionRefusal::Revoked),
+            () if *self.drained.borrow() => Err(AdmissionRefusal::Drained),
             () => Ok(()),
         }
     }
 
-    /// Admits a question to a worker that is no call, of a session, to an owner, of so many bytes. Counts the refusal if it does
-    /// not.
+    /// Admits a request to a worker that is not a call. `owner` owns the requested item. `bytes` is the size of the
+    /// parameters. Counts a refusal.
     pub(crate) fn admit_consult(
         &self,
         principal: &Principal,
-        claim: (&str, &str, usize),
+        session_id: &str,
+        owner: &str,
+        bytes: usize,
         trace_id: &str,
     ) -> Result<Permit, SkillError> {
-        self.try_admit_consult(principal, claim).map_err(|refusal| {
-            self.count_refusal(refusal, principal, ("a question to a worker", trace_id));
+        self.try_admit_consult(principal, session_id, owner, bytes).map_err(|refusal| {
+            self.count_refusal(refusal, principal, "a question to a worker", trace_id);
             refusal.into()
         })
     }
@@ -175,74 +180,76 @@ impl Gateway {
     fn try_admit_consult(
         &self,
         principal: &Principal,
-        (session_id, owner, bytes): (&str, &str, usize),
-    ) -> Result<Permit, Refusal> {
+        session_id: &str,
+        owner: &str,
+        bytes: usize,
+    ) -> Result<Permit, AdmissionRefusal> {
         self.check_open(principal)?;
-        let permit = self.admission.admit_consult((principal, session_id), owner, bytes, self.workers_limit());
-        let permit = permit.map_err(Refusal::Full)?;
-        let held = principal.begin(session_id, bytes).map_err(Refusal::Principal)?;
-        Ok(permit.with(held))
+        let permit = self.admission.admit_consult(principal, session_id, owner, bytes, self.workers_limit());
+        let permit = permit.map_err(AdmissionRefusal::Full)?;
+        let usage = principal.begin(session_id, bytes).map_err(AdmissionRefusal::Principal)?;
+        Ok(permit.with_usage(usage))
     }
 
-    /// Admits a call, and counts the refusal if it does not.
-    pub(crate) fn admit(&self, call: &Call) -> Result<Permit, Refusal> {
+    /// Admits a call, or counts the refusal.
+    pub(crate) fn admit(&self, call: &Call) -> Result<Permit, AdmissionRefusal> {
         self.try_admit(call).inspect_err(|refusal| self.count(*refusal, call))
     }
 
-    /// Counts a refusal that the caller gets.
-    pub(crate) fn count(&self, refusal: Refusal, call: &Call) {
-        self.count_refusal(refusal, &call.principal, (&call.skill_id, &call.trace.id));
+    /// Counts a refusal that is returned to the caller.
+    pub(crate) fn count(&self, refusal: AdmissionRefusal, call: &Call) {
+        self.count_refusal(refusal, &call.principal, &call.skill_id, &call.trace.id);
     }
 
-    /// The same of what is no call.
-    fn count_refusal(&self, refusal: Refusal, principal: &Principal, (asked, trace_id): (&str, &str)) {
+    /// Counts a refusal of a call or of another request. `asked` names the skill or the other item.
+    fn count_refusal(&self, refusal: AdmissionRefusal, principal: &Principal, asked: &str, trace_id: &str) {
         match refusal {
-            Refusal::Drained => {}
-            Refusal::Revoked => audit::unauthenticated(asked, "credential that has ended", trace_id),
-            Refusal::Full(bound) => self.observer.call_refused(bound.name()),
-            Refusal::Principal(exceeded) => {
+            AdmissionRefusal::Drained => {}
+            AdmissionRefusal::Revoked => audit::log_unauthenticated(asked, "revoked or expired credential", trace_id),
+            AdmissionRefusal::Full(bound) => self.observer.call_refused(bound.name()),
+            AdmissionRefusal::Principal(exceeded) => {
                 self.observer.call_refused(exceeded.limit.name());
-                audit::limited(principal.name(), exceeded.limit, asked, trace_id);
+                audit::log_limited(principal.name(), exceeded.limit, asked, trace_id);
             }
         }
     }
 
-    /// The principal of work without a request, such as an agent's turn: with the rights that the credential of this name has
-    /// now, and with none if it is no longer valid.
+    /// Returns the principal of work without a request, such as an agent's turn. It has the current rights of the
+    /// credential with this name, or no rights if the credential is no longer valid.
     pub(crate) fn principal(&self, name: &str, credential: &str) -> Principal {
         match &self.registry {
-            None => Principal::of(name),
+            None => Principal::from_name(name),
             Some(registry) => registry
                 .find(name, credential, Timestamp::now())
-                .map_or_else(|| Principal::nobody(name), |it| Principal::granted(Grant::new(it))),
+                .map_or_else(|| Principal::nobody(name), |it| Principal::from_grant(Grant::new(it))),
         }
     }
 
-    /// Notes for log and metrics whether a refused call names a skill that exists.
+    /// Records the skill of a refused call for log and metrics, if the skill exists.
     pub(crate) fn note_skill(&self, call: &Call, record: &CallRecord) {
         if let Some(entry) = self.catalog.get_for(&call.skill_id, &call.principal) {
-            record.found_skill(&entry.series);
-            record.found_secrets(entry.definition.secrets());
+            record.set_skill(&entry.series);
+            record.set_secrets(entry.definition.secrets());
         }
     }
 
-    /// From now on, `agent` runs the skills that are agents.
+    /// Sets the agent that runs skills which are agents.
     pub(crate) fn use_agent(&self, agent: &Arc<Hosted>) {
-        // A gateway has one. If it was set before, that is the one.
+        // A gateway has one agent. Keep one that was set before.
         let _ = self.agent.set(Arc::downgrade(agent));
     }
 
-    /// Who runs skills that are agents, if this gateway does.
+    /// The agent that runs skills which are agents, if this gateway has one.
     pub(crate) fn agent(&self) -> Option<Arc<Hosted>> {
         self.agent.get()?.upgrade()
     }
 
-    /// Calls that hold a permit.
+    /// The number of calls that have a permit.
     pub(crate) fn in_flight(&self) -> usize {
         self.admission.in_flight()
     }
 
-    /// All metrics now. Takes milliseconds if there are many skills.
+    /// Takes a snapshot of all metrics. With many skills, this takes milliseconds.
     pub(crate) fn metrics(&self) -> Snapshot {
         let skills = self.catalog.snapshot();
         let certificate = |name, ends, is_stale| CertificateGauge { name, ends, is_stale };
@@ -253,32 +260,32 @@ impl Gateway {
             limit: self.workers_limit(),
             workers_known: self.fleet.all().len(),
             workers_up: self.fleet.up(),
-            workers_ejected: self.fleet.ejected(),
+            workers_ejected: self.fleet.ejected_count(),
             skills: skills.len(),
             callable: callable(&skills),
             circuits: self.circuits.not_closed(),
-            session_circuits: self.circuits.of_sessions(),
+            session_circuits: self.circuits.count_sessions(),
             view_failures: self.mcp.views.failures.get(),
             certificates: public.into_iter().chain(mesh).collect(),
         })
     }
 
-    /// The workers' concurrency limit, all together, if it is adaptive.
+    /// The total concurrency limit of all workers, if it is adaptive.
     fn workers_limit(&self) -> Option<usize> {
         if self.config.adaptive_limit { self.fleet.limit() } else { None }
     }
 
-    /// Drains the gateway on an operator's behalf, or resumes. Calls in flight finish either way.
+    /// Drains or resumes the gateway on an operator's behalf. Calls in flight finish in both cases.
     pub(crate) fn drain(&self, drained: bool) {
         self.drained.send_replace(drained);
     }
 
-    /// Whether an operator drained the gateway, now and at each change.
-    pub(crate) fn drained(&self) -> watch::Receiver<bool> {
+    /// Subscribes to whether an operator drained the gateway.
+    pub(crate) fn watch_drained(&self) -> watch::Receiver<bool> {
         self.drained.subscribe()
     }
 
-    /// Whether it serves calls: a worker is up, and the gateway neither drains nor shuts down.
+    /// Whether it serves calls: a worker is up, and the gateway is neither draining nor shutting down.
     pub(crate) fn is_ready(&self) -> bool {
         !self.is_draining() && self.has_workers()
     }
@@ -288,24 +295,24 @@ impl Gateway {
         self.fleet.up() > 0
     }
 
-    /// Whether clients should call another gateway: it takes no new calls, or soon won't.
+    /// Whether clients should call another gateway: this one accepts no new calls, or soon won't.
     pub(crate) fn is_draining(&self) -> bool {
         self.leaving.is_cancelled() || *self.drained.borrow()
     }
 
-    /// Reports from now on that the gateway is not ready, and waits until load balancers had time to notice.
+    /// Reports that the gateway is not ready, and waits until load balancers had time to notice.
     pub(crate) async fn leave(&self) {
         self.leaving.cancel();
         tokio::time::sleep(self.config.lame_duck).await;
     }
 }
 
-/// Opens the store of tasks. A file that nobody chose is done without if it can't be used.
+/// Opens the task store. If the default file can't be used, tasks are kept in memory.
 fn tasks(config: &TasksConfig) -> std::io::Result<Tasks> {
-    let times = Times { after: config.after, ttl: config.lifetime };
+    let times = TaskTimes { after: config.after, ttl: config.lifetime };
     let opened = match Tasks::open(config.file.as_deref(), times) {
         Err(error) if config.is_default => {
-            tracing::info!(%error, "tasks of MCP clients are kept in memory: their default file cannot be opened, perhaps because another gateway has it");
+            tracing::info!(%error, "tasks of MCP clients are kept in memory: their default file can't be opened, perhaps because another gateway uses it");
             Tasks::open(None, times)
         }
         opened => opened,

@@ -1,13 +1,16 @@
-//! Who calls, and what that allows.
+//! Identifies callers, and decides what they may do.
 //!
-//! - [`credentials`]: what a request shows; [`registry`]: whose it is; [`identified`]: what is valid, and for how long; [`grant`]: what
-//!   one request may do; [`reload`]: follows files
+//! - [`credentials`]: reads credentials from a request; [`registry`]: maps them to principals; [`identified`]:
+//!   valid credentials, and their lifetime; [`grant`]: what one request may do; [`reload`]: follows files
 //! - [`tokens`]: signed tokens; [`issuer`]: who signs them; [`jwks`]: reads their public keys
-//! - [`account`]: a principal with its policy; [`usage`]: what it uses now, against its limits; [`rate`]: calls in time, pure
-//! - [`audit`]: a log line for each decision that refuses or administers
+//! - [`account`]: a principal with its policy; [`usage`]: its current usage and its limits; [`rate`]: rate limits,
+//!   pure
+//! - [`audit`]: logs refusals and administrative actions
 //!
-//! A request's layer finds the credential, and binds both halves of the request to it; whatever lists or calls skills asks it,
-//! by the call's principal. Work without a request, such as an agent's turn, finds it again by its name. Without a file of keys or issuers none of this is there, and every caller is anonymous and may do everything.
+//! A layer finds a request's credential, and binds the request body and the response to it. Code that lists or
+//! calls skills checks its rights through the call's principal. Work without a request, such as an agent's turn,
+//! finds the credential again by its name. Without a file of keys or issuers, all of this is inactive: every caller
+//! is anonymous and may do everything.
 
 pub(crate) mod account;
 pub(crate) mod audit;

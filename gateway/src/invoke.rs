@@ -1,4 +1,5 @@
-//! The story of a call: find the skill, prepare the arguments, pass the circuits, dispatch to a worker, return the result.
+//! Runs a call: finds the skill, prepares the arguments, passes the circuits, dispatches to a worker, returns the
+//! result.
 
 use std::sync::Arc;
 
@@ -6,21 +7,21 @@ use openskill_proto::v1::{SkillError, SkillResult};
 
 use crate::call::events::EventRelay;
 use crate::call::outcome::Outcome;
-use crate::call::preparation::prepared;
-use crate::call::request::{Call, granted};
-use crate::call::result::{result, returned};
-use crate::catalog::lookup::{cannot_run, find};
+use crate::call::request::Call;
+use crate::call::result::{result, result_with_pool};
 use crate::dispatch::context::CallContext;
 use crate::dispatch::dispatch;
 use crate::gateway::Shard;
 use crate::observe::call_record::CallRecord;
+use crate::prepare::ResolvedCall;
 use crate::protect::admission::Permit;
 use crate::protect::circuit::Session;
 use crate::protect::circuit::guard::CircuitGuard;
 use crate::protect::once::once;
 use crate::tools::needs;
 
-/// Runs one call to its result. Dropping the future cancels the call on its worker too, unless it has an idempotency key.
+/// Runs one call to its result. Dropping the future also cancels the call on its worker, unless it has an
+/// idempotency key.
 pub(crate) async fn invoke(
     shard: &Shard,
     call: Arc<Call>,
@@ -30,17 +31,17 @@ pub(crate) async fn invoke(
 ) -> SkillResult {
     let run = run(shard, &call, permit, events, &record);
     let ended = run.await.inspect_err(|_| shard.gateway.note_skill(&call, &record));
-    let outcome = ended.unwrap_or_else(Outcome::failed);
+    let outcome = ended.unwrap_or_else(Outcome::from_error);
     record.end(&outcome);
-    returned(&shard.gateway.aside, call, outcome).await
+    result_with_pool(&shard.gateway.blocking_pool, call, outcome).await
 }
 
-/// The result of a call that got no permit.
+/// Builds the result of a call that was refused a permit.
 pub(crate) fn refuse(shard: &Shard, call: &Arc<Call>, error: SkillError) -> SkillResult {
-    let outcome = Outcome::failed(error);
+    let outcome = Outcome::from_error(error);
     let record = CallRecord::begin(&shard.gateway.observer, call);
     shard.gateway.note_skill(call, &record);
-    record.refused();
+    record.mark_refused();
     record.end(&outcome);
     result(call, outcome)
 }
@@ -52,24 +53,14 @@ async fn run(
     events: Option<EventRelay>,
     record: &Arc<CallRecord>,
 ) -> Result<Outcome, SkillError> {
-    call.fault.clone().map_or(Ok(()), Err)?;
-    let gateway = &shard.gateway;
-    let entry = find(&gateway.catalog, call, gateway.has_workers())?;
-    record.found_skill(&entry.series);
-    record.found_secrets(entry.definition.secrets());
-    let time = granted(gateway.config.default_timeout, entry.skill.timeout_ms);
-    let prepared = prepared(&gateway.aside, call, &entry.definition, time)
-        .await
-        .inspect(|prepared| record.arguments_prepared(prepared))
-        .inspect_err(|_| record.arguments_rejected());
-    if let Some(error) = cannot_run(&entry) {
-        return Ok(Outcome::failed(error).with(prepared.unwrap_or_default()));
+    let ResolvedCall { entry, refusal, arguments } = ResolvedCall::resolve(&shard.gateway, call, Some(record)).await?;
+    if let Some(error) = refusal {
+        return Ok(Outcome::from_error(error).with_preparation(arguments.unwrap_or_default()));
     }
-    let prepared = prepared?;
+    let prepared = arguments?;
     let (is_idempotent, has_key) = (entry.skill.idempotent, !call.idempotency_key.is_empty());
-    let ways_out = (events, Arc::clone(record));
-    let permit = if entry.agent.is_some() { permit.of_agent() } else { permit };
-    let context = CallContext::new(shard, Arc::clone(call), entry, prepared.json.clone(), ways_out);
+    let permit = if entry.agent.is_some() { permit.without_slot() } else { permit };
+    let context = CallContext::new(shard, Arc::clone(call), entry, prepared.json.clone(), events, Arc::clone(record));
     let outcome = if !has_key {
         let _permit = permit;
         execute(&context).await
@@ -77,12 +68,12 @@ async fn run(
         let context = Arc::new(context);
         let shared = Arc::clone(&context);
         let execution = async move { execute(&shared).await };
-        Box::pin(once(context, permit, execution)).await.unwrap_or_else(Outcome::failed)
+        Box::pin(once(context, permit, execution)).await.unwrap_or_else(Outcome::from_error)
     };
-    Ok(outcome.advising(is_idempotent, has_key).with(prepared))
+    Ok(outcome.with_retry_advice(is_idempotent, has_key).with_preparation(prepared))
 }
 
-/// Brings the call to a worker, if the circuits admit it.
+/// Dispatches the call to a worker, if the circuit breakers admit it.
 async fn execute(context: &CallContext) -> Outcome {
     let (call, skill) = (&context.call, &context.entry.skill);
     let session = Session { principal: &call.principal, id: &call.session_id };
@@ -92,6 +83,6 @@ async fn execute(context: &CallContext) -> Outcome {
             guard.report(&outcome);
             outcome
         }
-        Err(error) => Outcome::failed(error),
+        Err(error) => Outcome::from_error(error),
     }
 }

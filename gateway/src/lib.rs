@@ -1,34 +1,35 @@
-//! The gateway: accepts calls, prepares their arguments, finds a worker for each, relays what comes back.
+//! The gateway: accepts calls, prepares their arguments, dispatches them to workers, and relays the results.
 //!
-//! A call goes one way, and its rooms stand in that order. Only events travel back.
+//! A call passes the modules in this order, and its events travel back.
 //!
 //! ```text
 //! client -> serve (listener, shards, layers, faces: gRPC and REST), or agent (skills for the agent in this process)
-//!        -> call (what it asks for; arguments made ready) -> invoke: the story
+//!        -> call (request, prepared arguments) -> invoke (runs the steps of a call)
 //!        -> protect (admission, circuits, idempotency) -> dispatch (retry, pick, attempt) == wire ==> worker
 //!        <- events <- outcome, result
 //! ```
 //!
-//! - [`config`]: settings, resolved; `gateway`: the state that shards share
-//! - `agent`: the agent in this process, or alone
-//! - `serve`, `call`, `invoke`, `protect`, `dispatch`: the way of a call
+//! - [`config`]: resolved settings; `gateway`: the state that shards share
+//! - `agent`: the agent, in this process or as a separate server
+//! - `serve`, `call`, `invoke`, `protect`, `dispatch`: the path of a call
 //! - `tools`: which skills a caller can use, and which of them a task needs
-//! - `catalog`: the skills there are; `workers`: who runs them
-//! - [`arguments`]: from what a model wrote to what a skill declared; pure
+//! - `catalog`: the skills; `workers`: the processes that run them
+//! - [`arguments`]: turns a model's text into valid arguments; pure
 //! - [`export`]: tool definitions for models; pure
-//! - `mcp`: what is known of clients that speak MCP
-//! - `identity`: who calls, and what that allows
-//! - `observe`: records events: log lines, metrics, spans
+//! - `mcp`: state of MCP clients
+//! - `identity`: who calls, and what they may do
+//! - `observe`: turns events into log lines, metrics and spans
 //! - `state`: bounded state by key
 //!
-//! What is absent: the gateway never reads the disk on a call, never runs a skill, and knows no environment.
+//! By design, the gateway never reads the disk on a call, never runs a skill, and does not read environment
+//! variables.
 
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use openskill_agent::hosted::Setup;
-use openskill_agent::skills::Skills;
+use openskill_agent::skills::SkillGateway;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -60,23 +61,24 @@ use catalog::snapshot::callable;
 use catalog::suggestion::suggestion;
 use gateway::{Gateway, Shard};
 use observe::recorder::Recorder;
+use serve::connections::TlsListener;
+use serve::connections::limiter::ConnectionLimiter;
 use serve::connections::peers::Peers;
-use serve::connections::roster::Roster;
 use serve::faces::grpc::health::Health;
 use serve::faces::{self, Faces};
 use serve::{connections, shards, stack};
 
-/// Connections of operators.
+/// The maximum number of connections to the admin listener.
 const MAX_ADMIN_CONNECTIONS: usize = 64;
 
-/// How long a gateway that starts waits for its workers before it serves.
+/// How long a starting gateway waits for its workers before it serves.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Runs a gateway until `shutdown`, and for [`Config::lame_duck`] longer, while its health says NOT_SERVING. Then finishes the
-/// calls in flight, for at most [`Config::drain_timeout`].
+/// Runs a gateway until `shutdown`, and for [`Config::lame_duck`] longer, during which its health is NOT_SERVING.
+/// Then finishes the calls in flight, within [`Config::drain_timeout`].
 ///
-/// `listeners` has one for each shard. With `admin`, `AdminService` is served there and not on `listeners`. `ready` is called
-/// once, when `want_workers` workers are up.
+/// `listeners` contains one for each shard. With `admin`, `AdminService` is served there and not on `listeners`.
+/// Calls `ready` once, when `want_workers` workers are up.
 ///
 /// # Errors
 /// A shard or the agent could not start.
@@ -97,7 +99,7 @@ pub async fn run(
     let discovery = tokio::spawn(workers::discovery::run(Arc::clone(&gateway), shard_count));
     await_discovery(&gateway).await;
     let agent = agent::start(&gateway).await?;
-    let served = agent.as_deref().cloned().map(faces::served);
+    let served = agent.as_deref().cloned().map(faces::serve_agent);
     let shards = shards::start(&gateway, &health, served.as_ref(), listeners, admin.is_none())?;
     let admin = admin.map(|listener| serve_admin(&gateway, &health, listener, &draining)).transpose()?;
     let following = tokio::spawn(health.follow(Arc::clone(&gateway)));
@@ -108,7 +110,7 @@ pub async fn run(
     draining.cancel();
     let limit = gateway.config.drain_timeout;
     tokio::join!(shards::drain(shards, &gateway, limit), async {
-        // It stays until the calls in flight have ended: some of them may be agents.
+        // The agent runs until the calls in flight have ended: some of them may be agents.
         if let Some(agent) = &agent {
             agent.shutdown(limit).await;
         }
@@ -120,15 +122,15 @@ pub async fn run(
     Ok(())
 }
 
-/// Runs an agent that calls `skills` elsewhere until `shutdown`, then stops its turns between two entries, for at most
-/// [`Config::drain_timeout`]. Of `config`, the bounds of connections count.
+/// Runs an agent that calls remote `skills` until `shutdown`. Then stops its turns between two entries, within
+/// [`Config::drain_timeout`]. Only the connection limits of `config` apply.
 ///
 /// # Errors
 /// The conversations can't be opened, or the listener can't be used.
 pub async fn run_agent(
     config: Config,
     setup: Setup,
-    skills: Arc<dyn Skills>,
+    skills: Arc<dyn SkillGateway>,
     listener: TcpListener,
     shutdown: CancellationToken,
 ) -> std::io::Result<()> {
@@ -136,12 +138,12 @@ pub async fn run_agent(
     let config = Config { workers: Vec::new(), mesh: None, recorder: None, agent: None, ..config };
     let gateway = Gateway::new(config, draining.clone())?;
     let files = follow_files(&gateway);
-    let ended = agent::alone::run((gateway, draining), (setup, skills), listener, shutdown).await;
+    let ended = agent::alone::run(gateway, draining, setup, skills, listener, shutdown).await;
     files.iter().for_each(JoinHandle::abort);
     ended
 }
 
-/// Follows the files that may change while the gateway runs, as far as there are any: keys, views, certificates.
+/// Reloads the configured files that may change while the gateway runs: keys, views, certificates.
 fn follow_files(gateway: &Gateway) -> Vec<JoinHandle<()>> {
     let views = Arc::clone(&gateway.mcp.views);
     let views = tokio::spawn(async move { mcp::views::reload::follow(&views).await });
@@ -151,14 +153,14 @@ fn follow_files(gateway: &Gateway) -> Vec<JoinHandle<()>> {
     keys.into_iter().chain(certificate).chain(mesh).chain([views]).collect()
 }
 
-/// Writes what the recorder still has.
+/// Writes out what the recorder has queued, and stops it.
 async fn finish_recording(gateway: Arc<Gateway>) {
     let stop = move || gateway.observer.recorder.iter().for_each(Recorder::stop);
-    // A runtime that ends too early loses the calls of the last moment.
+    // If the runtime ends too early, the last calls are lost.
     let _ = tokio::task::spawn_blocking(stop).await;
 }
 
-/// Serves operators on a listener of their own.
+/// Serves operators on a separate listener.
 fn serve_admin(
     gateway: &Arc<Gateway>,
     health: &Health,
@@ -168,9 +170,9 @@ fn serve_admin(
     let shard = Shard { gateway: Arc::clone(gateway), number: 0 };
     let is_loopback = listener.local_addr()?.ip().is_loopback();
     let service = stack::stack(gateway, Faces::admin(&shard, health)?, is_loopback, &gateway.operators);
-    let roster = Roster::new(MAX_ADMIN_CONNECTIONS, Peers::new(MAX_ADMIN_CONNECTIONS));
-    let door = (listener, gateway.config.tls.clone());
-    let served = connections::serve(door, service, roster, gateway.tasks.clone(), stop.clone());
+    let limiter = ConnectionLimiter::new(MAX_ADMIN_CONNECTIONS, Peers::new(MAX_ADMIN_CONNECTIONS));
+    let listener = TlsListener { listener, tls: gateway.config.tls.clone() };
+    let served = connections::serve(listener, service, limiter, gateway.tasks.clone(), stop.clone());
     Ok(tokio::spawn(async move {
         if let Err(error) = served.await {
             tracing::error!(%error, "the admin listener failed");
@@ -178,8 +180,8 @@ fn serve_admin(
     }))
 }
 
-/// Waits until each known worker was tried, so that the first calls do not find an empty catalog. Connections wait
-/// meanwhile, at most [`DISCOVERY_TIMEOUT`].
+/// Waits until a connection to each known worker was attempted, for at most [`DISCOVERY_TIMEOUT`], so that the
+/// first calls do not find an empty catalog. New connections wait meanwhile.
 async fn await_discovery(gateway: &Gateway) {
     let begun = Instant::now();
     while !gateway.fleet.were_tried() && begun.elapsed() < DISCOVERY_TIMEOUT {
@@ -187,16 +189,16 @@ async fn await_discovery(gateway: &Gateway) {
     }
 }
 
-/// A gateway that is ready.
+/// What a gateway that has become ready offers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ready {
-    /// Workers that are up.
+    /// The number of workers that are up.
     pub workers: usize,
-    /// Skills that can be called.
+    /// The number of skills that can be called.
     pub skills: usize,
-    /// Skills that are declared and cannot be called.
+    /// The number of skills that are declared but can't be called.
     pub unavailable: usize,
-    /// A first call to try. None if no skill has an example.
+    /// A first call to try. None if no skill has a suitable example.
     pub suggestion: Option<Suggestion>,
 }
 
@@ -222,7 +224,7 @@ async fn announce(gateway: Arc<Gateway>, want_workers: usize, ready: impl FnOnce
     }
 }
 
-// A measurement, not a unit test. It is here because what it counts is private.
+// A measurement, not a unit test. It is in this crate because it counts the instructions of private code.
 #[cfg(test)]
 #[path = "../benches/instructions/guard.rs"]
 mod instructions;

@@ -1,14 +1,16 @@
-//! What a gateway knows of clients that speak MCP (Model Context Protocol). It is little: a session is sealed into its own id,
-//! so any replica serves it and no restart loses it.
+//! The state of a gateway for MCP clients (Model Context Protocol). A session's state is sealed into its id, so
+//! that any replica can serve it and it survives restarts.
 //!
-//! - [`revision`]: the revisions of the protocol
-//! - [`seal`]: texts that clients keep and cannot forge; [`session`]: ids of sessions made that way
-//! - [`clients`]: bounded state of this process: sessions that were ended, calls in flight, levels of log messages
-//! - [`parked`]: calls that wait until their clients come back with answers; [`replay`]: streams that clients take up again
-//! - [`tasks`]: calls that go on without a request
-//! - [`results`]: those that are too long to be sent at once
-//! - [`owner`]: the owners of all that; [`shares`]: whose entry is evicted if there is no room
-//! - [`views`]: parts of the catalog at paths of their own; [`pages`]: lists of tools, written once per change
+//! - [`revision`]: the protocol revisions
+//! - [`seal`]: texts that clients keep and can't forge; [`session`]: session ids, which are such texts, and client
+//!   capabilities
+//! - [`clients`]: ended sessions, calls in flight, log levels
+//! - [`parked`]: running calls, and those that wait for answers
+//! - [`replay`]: streams that clients can resume
+//! - [`tasks`]: calls that outlive their requests
+//! - [`results`]: results that are too long to send at once
+//! - [`owner`]: the owner of a task or a long result; [`shares`]: which principal loses an entry if a store is full
+//! - [`views`]: parts of the catalog at separate paths; [`pages`]: lists of tools, written once per change
 
 pub(crate) mod clients;
 pub(crate) mod owner;
@@ -28,7 +30,7 @@ use std::time::Duration;
 
 use clients::Clients;
 use pages::Pages;
-use parked::Parking;
+use parked::ParkedCalls;
 use replay::Replays;
 use results::Results;
 use seal::Key;
@@ -37,23 +39,23 @@ use views::{Views, ViewsConfig};
 
 use crate::state::limits::Limits;
 
-/// The state of a gateway for MCP.
+/// The MCP state of a gateway.
 pub(crate) struct McpState {
     pub(crate) key: Key,
     pub(crate) clients: Clients,
     pub(crate) views: Arc<Views>,
     pub(crate) pages: Pages,
-    /// Lists of prompts, resources and templates.
-    pub(crate) shelves: [Pages; 3],
-    pub(crate) parking: Parking,
+    /// The lists of prompts, resources and templates.
+    pub(crate) offerings: [Pages; 3],
+    pub(crate) parking: ParkedCalls,
     pub(crate) tasks: Tasks,
     pub(crate) replays: Replays,
     pub(crate) results: Results,
 }
 
 impl McpState {
-    /// `secret`: what replicas share; none for one that only this process knows. `views`: none for that of `/mcp` alone.
-    /// `resumable`: how long calls go on without their clients.
+    /// Replicas share `secret`. If None, a random one is generated. Without `views`, only the view at `/mcp`
+    /// exists. `resumable` is how long calls continue without their clients.
     pub(crate) fn new(
         secret: Option<&[u8]>,
         tasks: Tasks,
@@ -62,12 +64,12 @@ impl McpState {
         limits: &Limits,
     ) -> Self {
         Self {
-            key: secret.map_or_else(Key::random, Key::of),
+            key: secret.map_or_else(Key::random, Key::from_secret),
             clients: Clients::new(limits),
             views: Arc::new(Views::new(views)),
             pages: Pages::default(),
-            shelves: Default::default(),
-            parking: Parking::default(),
+            offerings: Default::default(),
+            parking: ParkedCalls::default(),
             tasks,
             replays: Replays::new(resumable, limits),
             results: Results::default(),

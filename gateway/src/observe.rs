@@ -1,9 +1,9 @@
-//! Log lines and metrics of calls, circuits and workers. Other rooms report events here; nothing here decides. Events that
-//! peers cause at will are all counted, and logged as far as [`openskill_log::admits`] allows.
+//! Log lines and metrics of calls, circuits and workers. Other modules report events here; this module makes no
+//! decisions. Events that peers can cause at will are all counted, but logged only as [`openskill_log::admits`] allows.
 //!
-//! - [`metrics`]: what is counted, served at `GET /metrics`
-//! - [`call_record`]: one log line a call, whatever its end
-//! - [`call_event`]: what happens to a call on its way; [`recording`]: all of it, when it has ended; [`recorder`]: who keeps it
+//! - [`metrics`]: the metrics, served at `GET /metrics`
+//! - [`call_record`]: one log line per call, however it ends
+//! - [`call_event`]: events during a call; [`recording`]: all data of an ended call; [`recorder`]: stores recordings
 //! - [`spans`]: the OpenTelemetry spans of a call
 
 use openskill_identity::shares::Pool;
@@ -25,16 +25,16 @@ use crate::state::limits::SharedLimit;
 use metrics::Metrics;
 use recorder::Recorder;
 
-/// Hears of everything that is worth a metric or a log line.
+/// Turns events into metrics and log lines.
 #[derive(Debug)]
 pub(crate) struct Observer {
     pub(crate) metrics: Metrics,
-    /// Makes the spans of calls, if that is on.
+    /// Exports the spans of calls. None if tracing is off.
     pub(crate) tracer: Option<Tracer>,
-    /// Keeps whole calls, if that is on.
+    /// Records whole calls. None if recording is off.
     pub(crate) recorder: Option<Recorder>,
-    /// What is kept of what skills and users say, until their calls end.
-    pub(crate) said: Pool,
+    /// Accounts for messages from skills and users that wait for the end of their call to be recorded.
+    pub(crate) content_pool: Pool,
 }
 
 impl Default for Observer {
@@ -43,25 +43,25 @@ impl Default for Observer {
             metrics: Metrics::default(),
             tracer: None,
             recorder: None,
-            said: Pool::new(SharedLimit::Recordings.bound()),
+            content_pool: Pool::new(SharedLimit::Recordings.bound()),
         }
     }
 }
 
 impl Observer {
-    /// At most `skills` skills have series of their own. Without a `tracer`, calls are not traced.
+    /// Gives at most `skills` skills their own metric series. Without a `tracer`, calls are not traced.
     pub(crate) fn new(skills: usize, tracer: Option<Tracer>) -> Self {
         Self { metrics: Metrics::new(skills), tracer, ..Self::default() }
     }
 
-    /// A call's arguments fit, perhaps after repairs.
+    /// The arguments of a call are valid, possibly after repairs.
     pub(crate) fn arguments_prepared(&self, call: &Call, preparation: &Preparation) {
         if preparation.repairs.is_empty() {
             return;
         }
         preparation.repairs.iter().for_each(|repair| self.metrics.repairs.inc(&repair.kind));
         if tracing::enabled!(target: "openskill::arguments", tracing::Level::DEBUG) {
-            // Kinds and places only: the values are the caller's and stay out of the log.
+            // Only kinds and paths: the values are the caller's and stay out of the log.
             let repairs: Vec<_> = preparation.repairs.iter().map(|it| format!("{} {}", it.kind, it.path)).collect();
             tracing::debug!(
                 target: "openskill::arguments",
@@ -75,70 +75,72 @@ impl Observer {
         }
     }
 
-    /// A call's arguments do not fit.
+    /// The arguments of a call are invalid.
     pub(crate) fn arguments_rejected(&self) {
         self.metrics.rejections.inc();
     }
 
-    /// The workers' queues were full, or too long for the call's deadline.
+    /// The workers refused a call: their queues were full, or too long for its deadline.
     pub(crate) fn call_refused_by_workers(&self) {
         self.metrics.refusals.inc("worker");
     }
 
-    /// A call got no permit.
+    /// A call was refused a permit. `bound` names the limit.
     pub(crate) fn call_refused(&self, bound: &'static str) {
         self.metrics.refusals.inc(bound);
     }
 
-    /// A call got the result of an earlier one.
+    /// A call got the result of an earlier call with the same key.
     pub(crate) fn call_replayed(&self) {
         self.metrics.replays.inc();
     }
 
-    /// A client that speaks MCP asked for a method at a view, by this revision.
+    /// An MCP client called `method` at a view.
     pub(crate) fn mcp_request(&self, view: &str, revision: &str, method: &str) {
         self.metrics.mcp.inc(view, revision, method);
     }
 
-    /// A call ended. `skill` is what is counted of its skill; none if there is no such skill.
+    /// A call ended. `skill` counts the calls of its skill. None if the skill does not exist.
     pub(crate) fn call_ended(&self, call: &Call, skill: Option<&SkillSeries>, result: &ExecuteResult) {
-        self.metrics.ended(call, skill, result);
+        self.metrics.count_call(call, skill, result);
     }
 
-    /// An attempt ended like this: `answered`, `not_started`, `lost`, `overdue`, or `dropped` with its call.
+    /// An attempt ended. `how` is `answered`, `not_started`, `lost`, `overdue`, or `dropped` together with its
+    /// call.
     pub(crate) fn attempt_ended(&self, how: &'static str) {
         self.metrics.attempts.inc(how);
     }
 
-    /// A call goes to another worker: the one before did not start it.
+    /// A call goes to another worker, because the previous one did not start it.
     pub(crate) fn attempt_rerouted(&self) {
         self.metrics.reroutes.inc();
     }
 
-    /// A skill that may have run runs again.
+    /// A skill runs again, although an earlier attempt may have run it.
     pub(crate) fn attempt_retried(&self) {
         self.metrics.reruns.inc();
     }
 
-    /// The skill did not start at a worker. `refusal`: its name. The reason may be a remote text, and stays out of the log.
+    /// A worker did not start the skill. `refusal` names the kind. `reason` may be text from a remote peer, so it
+    /// stays out of the log.
     pub(crate) fn attempt_not_started(&self, endpoint: &impl std::fmt::Display, refusal: &'static str, reason: &str) {
         if openskill_log::admits("a skill did not start") {
             let reason_bytes = reason.len();
             tracing::info!(%endpoint, refusal, reason_bytes, "the skill did not start on this worker");
-            tracing::debug!(%endpoint, reason, "why the skill did not start");
+            tracing::debug!(%endpoint, reason, "skill start failed");
         }
     }
 
-    /// A worker was lost while it had a call.
+    /// A worker was lost while it ran a call.
     pub(crate) fn attempt_lost(&self, endpoint: &impl std::fmt::Display, reason: &str) {
         if openskill_log::admits("a worker was lost") {
             let reason_bytes = reason.len();
             tracing::warn!(%endpoint, reason_bytes, "a worker was lost during a call");
-            tracing::debug!(%endpoint, reason, "why the worker was lost");
+            tracing::debug!(%endpoint, reason, "worker connection failed");
         }
     }
 
-    /// A worker failed too often and gets no calls for a while.
+    /// A worker failed too often, and gets no calls until its ejection ends.
     pub(crate) fn worker_ejected(&self, endpoint: &impl std::fmt::Display) {
         self.metrics.ejections.inc();
         if openskill_log::admits("a worker was ejected") {
@@ -150,8 +152,8 @@ impl Observer {
     pub(crate) fn circuit_changed(&self, circuit: &Circuit) {
         let state = circuit.state();
         self.metrics.circuit_changed(!circuit.session_id.is_empty(), state);
-        // A caller can open one for each of its sessions.
-        if !openskill_log::admits("a circuit changed") {
+        // A caller can open a circuit for each of its sessions, so these lines are rate-limited.
+        if !openskill_log::admits("a circuit breaker changed") {
             return;
         }
         tracing::info!(
@@ -160,15 +162,16 @@ impl Observer {
             session_id = circuit.session_id,
             state = state.as_str_name().trim_start_matches("CIRCUIT_STATE_"),
             retry_after_ms = circuit.retry_after_ms,
-            "circuit changed"
+            "circuit breaker changed its state"
         );
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use parking_lot::Mutex;
     use std::fmt::Debug;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
     use tracing::field::{Field, Visit};
     use tracing::span::{Attributes, Id, Record};
@@ -176,7 +179,7 @@ mod tests {
 
     use super::*;
 
-    /// What is logged at the default level.
+    /// Collects the log output at the default level.
     #[derive(Clone, Default)]
     struct Log(Arc<Mutex<String>>);
 
@@ -201,7 +204,7 @@ mod tests {
 
     impl Visit for Log {
         fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-            *self.0.lock().unwrap() += &format!("{field}={value:?} ");
+            *self.0.lock() += &format!("{field}={value:?} ");
         }
     }
 
@@ -213,7 +216,7 @@ mod tests {
             observer.attempt_not_started(&"worker:1", "declined", "canary-4711");
             observer.attempt_lost(&"worker:1", "canary-4711");
         });
-        let log = log.0.lock().unwrap();
+        let log = log.0.lock();
         assert!(log.contains("refusal=\"declined\" reason_bytes=11") && log.contains("was lost"), "{log}");
         assert!(!log.contains("canary"), "{log}");
     }

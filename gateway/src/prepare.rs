@@ -1,17 +1,56 @@
-//! What a call would run with, without running it.
+//! Prepares a call for dispatch: finds its skill and repairs its arguments. Also previews this without running the
+//! call.
 
 use std::sync::Arc;
 
 use openskill_proto::v1::{PreparedCall, SkillError};
 
-use crate::call::preparation::prepared;
-use crate::call::request::{Call, granted};
+use crate::call::preparation::{Preparation, prepare_with_pool};
+use crate::call::request::{Call, granted_time};
+use crate::catalog::entry::Entry;
 use crate::catalog::lookup::{cannot_run, find};
-use crate::gateway::Shard;
+use crate::gateway::{Gateway, Shard};
+use crate::observe::call_record::CallRecord;
 use crate::state::limits::{SMALL, SharedLimit};
 
-/// Prepares the arguments of `call` as [`crate::invoke::invoke`] would, and refuses what it would refuse, in the same order.
-/// Takes no permit, asks no circuit, records and starts nothing.
+/// A call that is ready for dispatch: its skill, and the arguments for it.
+pub(crate) struct ResolvedCall {
+    pub(crate) entry: Arc<Entry>,
+    /// Why no worker can run the skill. None if one can.
+    pub(crate) refusal: Option<SkillError>,
+    /// The prepared arguments, or why they are invalid.
+    pub(crate) arguments: Result<Preparation, SkillError>,
+}
+
+impl ResolvedCall {
+    /// Finds the skill of a call, and prepares its arguments. `record` is None if the call is only previewed.
+    ///
+    /// # Errors
+    /// The call is malformed, or its skill is not found.
+    pub(crate) async fn resolve(
+        gateway: &Gateway,
+        call: &Arc<Call>,
+        record: Option<&CallRecord>,
+    ) -> Result<Self, SkillError> {
+        call.fault.clone().map_or(Ok(()), Err)?;
+        let entry = find(&gateway.catalog, call, gateway.has_workers())?;
+        if let Some(record) = record {
+            record.set_skill(&entry.series);
+            record.set_secrets(entry.definition.secrets());
+        }
+        let time = granted_time(gateway.config.default_timeout, entry.skill.timeout_ms);
+        let arguments = prepare_with_pool(&gateway.blocking_pool, call, &entry.definition, time).await;
+        match (record, &arguments) {
+            (Some(record), Ok(prepared)) => record.arguments_prepared(prepared),
+            (Some(record), Err(_)) => record.arguments_rejected(),
+            (None, _) => {}
+        }
+        Ok(Self { refusal: cannot_run(&entry), entry, arguments })
+    }
+}
+
+/// Prepares the arguments of `call` without running it. Refuses the same calls as [`crate::invoke::invoke`], but first
+/// takes the share of memory that large arguments need. Takes no permit, checks no circuit, and records nothing.
 pub(crate) async fn prepare(shard: &Shard, call: &Arc<Call>) -> PreparedCall {
     let mut ready = PreparedCall { skill_id: call.skill_id.to_string(), ..PreparedCall::default() };
     if let Err(error) = fill(shard, call, &mut ready).await {
@@ -21,20 +60,18 @@ pub(crate) async fn prepare(shard: &Shard, call: &Arc<Call>) -> PreparedCall {
 }
 
 async fn fill(shard: &Shard, call: &Arc<Call>, ready: &mut PreparedCall) -> Result<(), SkillError> {
-    call.fault.clone().map_or(Ok(()), Err)?;
-    let gateway = &shard.gateway;
-    // No permit accounts for the arguments.
-    let (mut share, size) = (gateway.share(SharedLimit::Requests, &call.principal), call.input.size());
+    // Without a permit, nothing else accounts for the arguments.
+    let (mut share, size) = (shard.gateway.share(SharedLimit::Requests, &call.principal), call.input.size());
     if size > SMALL && !share.grow(size) {
-        return Err(SkillError::overloaded("the gateway holds too many large requests of this caller, or of all"));
+        return Err(SkillError::overloaded(
+            "the gateway has too many large requests of this caller, or of all callers: try again later",
+        ));
     }
-    let entry = find(&gateway.catalog, call, gateway.has_workers())?;
+    let ResolvedCall { entry, refusal, arguments } = ResolvedCall::resolve(&shard.gateway, call, None).await?;
     ready.version.clone_from(&entry.skill.version);
     ready.skill = Some(entry.skill.clone());
-    let time = granted(gateway.config.default_timeout, entry.skill.timeout_ms);
-    let prepared = prepared(&gateway.aside, call, &entry.definition, time).await;
-    cannot_run(&entry).map_or(Ok(()), Err)?;
-    let prepared = prepared?;
+    refusal.map_or(Ok(()), Err)?;
+    let prepared = arguments?;
     // The preparation is JSON, and JSON is UTF-8.
     ready.arguments_json = String::from_utf8_lossy(&prepared.json).into_owned();
     ready.repairs = prepared.repairs;

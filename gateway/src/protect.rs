@@ -1,8 +1,8 @@
-//! What protects the gateway, its workers and its skills from too much: each refuses a call at once, with the reason.
+//! Protects against overload and failures. Each mechanism refuses a call at once, with a reason.
 //!
 //! - [`admission`]: permits, by concurrency limits and fair shares
 //! - [`circuit`]: circuit breakers around skills
-//! - [`idempotency`]: the keys of earlier calls; [`once`]: a call that runs once for its key
+//! - [`idempotency`]: remembers the keys of earlier calls; [`once`]: runs a call once for its key
 
 pub(crate) mod admission;
 pub(crate) mod circuit;

@@ -1,16 +1,17 @@
-//! From a socket to a call, and from a result back to the socket.
+//! Everything between the socket and the call, in both directions.
 //!
-//! - [`connections`]: accepting, and the bounds of one connection; [`shards`]: a thread and a listener each
-//! - [`stack`]: the layers every request passes, in order; [`layers`]: one file each
-//! - [`bodies`]: bounds on bodies in both directions
-//! - [`faces`]: gRPC and REST; [`streams`]: calls in, events out, for both; [`tools`]: skills as tools of a model;
-//!   [`traces`]: recorded calls
-//! - [`resource`]: where clients learn whom to ask for a token
+//! - [`connections`]: accepts connections and enforces limits; [`shards`]: run one thread and one listener each
+//! - [`stack`]: the layers that every request passes, in order; [`layers`]: the layers
+//! - [`bodies`]: limits on bodies in both directions
+//! - [`faces`]: gRPC, REST and MCP; [`streams`]: streams of calls and events, for all faces; [`tools`]: exports
+//!   skills as tools; [`traces`]: recorded calls
+//! - [`resource`]: tells clients where to get a token
 
 pub(crate) mod bodies;
 pub(crate) mod connections;
 pub(crate) mod faces;
 pub(crate) mod layers;
+pub(crate) mod operations;
 pub(crate) mod resource;
 pub(crate) mod shards;
 pub(crate) mod stack;

@@ -1,9 +1,11 @@
-//! Bounded state by key that the shards share: [`key`] makes the keys, [`recent`] bounds what is remembered, [`fair`] does that
-//! by principal, [`striped`] keeps shards from waiting for one lock. And [`limits`]: what is kept for principals, and how much of it; [`lazy_share`]: a
-//! share that few bodies need; [`followed`]: files that may change.
+//! Bounded state by key that the shards share.
+//!
+//! - [`key`]: builds keys
+//! - [`recent`]: a bounded map; [`fair`]: one that principals share fairly
+//! - [`striped`]: reduces contention by using several locks
+//! - [`limits`]: the limits that principals share; [`lazy_share`]: a share that is taken on demand
 
 pub(crate) mod fair;
-pub(crate) mod followed;
 pub(crate) mod key;
 pub(crate) mod lazy_share;
 pub(crate) mod limits;

@@ -1,7 +1,7 @@
-//! Which skills a caller can use as tools.
+//! Decides which skills a caller can use as tools.
 //!
-//! - [`disabled`]: why one can't be called now
-//! - [`needs`]: which of them a task needs: a skill that the gateway answers itself
+//! - [`disabled`]: why a skill can't currently be called
+//! - [`needs`]: a skill that the gateway itself runs, which finds the tools that a task needs
 
 pub(crate) mod disabled;
 pub(crate) mod needs;

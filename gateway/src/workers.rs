@@ -1,9 +1,10 @@
-//! The workers a gateway knows: who they are, what they offer, how busy they are.
+//! The workers that a gateway knows: identity, skills, load.
 //!
-//! - [`source`]: where to look for workers; [`discovery`]: finding them, following each one's state and health
-//! - [`fleet`]: all of them; [`worker`]: one; [`link`]: the connection to it; [`client`]: its service
-//!   over that
-//! - [`record`]: how one behaved recently: [`ejection`] of outliers, the concurrency [`limit`], [`latency`] by skill
+//! - [`source`]: where to find workers; [`discovery`]: finds them, and follows the state and health of each
+//! - [`fleet`]: all workers; [`worker`]: one worker; [`link`]: the connection to it; [`client`]: calls its gRPC
+//!   service
+//! - [`record`]: how a worker behaved recently: [`ejection`] of outliers, the concurrency [`limit`], [`latency`] by
+//!   skill
 //! - [`candidate`]: a worker that can run a skill
 
 pub(crate) mod candidate;

@@ -1,7 +1,8 @@
-//! Protobuf over gRPC, with buffers as small as the messages of a call, and a bound on what a message becomes in memory.
+//! A Protobuf codec for gRPC with buffers sized for call messages and a limit on the decoded size of a message.
 //!
-//! tonic allocates a buffer of 8 KiB for each message stream and direction, while a call's messages have a few hundred bytes.
-//! A request that waits to be sent keeps its buffer: with ten thousand calls in flight, those queued for a worker held 48 MB.
+//! tonic allocates a buffer of 8 KiB for each message stream and direction, but call messages have a few hundred
+//! bytes. A request that waits to be sent keeps its buffer: with ten thousand calls in flight, the requests queued
+//! for a worker took 48 MB.
 
 use std::any::TypeId;
 use std::marker::PhantomData;
@@ -16,10 +17,10 @@ use crate::limits::MAX_JSON_VALUES;
 use crate::v1::InvokeRequest;
 use crate::wire;
 
-/// Initial size of a buffer. It grows as needed.
+/// The initial size of a buffer. It grows as needed.
 const BUFFER_BYTES: usize = 1024;
 
-/// How many bytes of a stream are batched before they are sent: tonic's own default.
+/// The number of bytes of a stream that are batched before they are sent: tonic's default.
 const BATCH_BYTES: usize = 32 * 1024;
 
 /// [`ProstCodec`], with smaller buffers.
@@ -51,7 +52,7 @@ where
     }
 }
 
-/// Decodes messages, and refuses a call whose `Struct` has too many values before it becomes a tree.
+/// Decodes messages. Rejects a call whose `Struct` has too many values before building the tree.
 #[derive(Debug)]
 pub(crate) struct Decoder<U>(tonic_prost::ProstDecoder<U>);
 
@@ -63,7 +64,8 @@ where
     type Error = Status;
 
     fn decode(&mut self, message: &mut DecodeBuf<'_>) -> Result<Option<U>, Status> {
-        // A value takes at least two bytes. A message is in one piece.
+        // A value takes at least two bytes, so shorter messages need no count. The buffer contains the whole
+        // message in one chunk.
         if message.remaining() > 2 * MAX_JSON_VALUES
             && TypeId::of::<U>() == TypeId::of::<InvokeRequest>()
             && wire::input_values(message.chunk(), MAX_JSON_VALUES) > MAX_JSON_VALUES

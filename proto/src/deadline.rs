@@ -1,4 +1,4 @@
-//! Timeouts as they travel in headers. A malformed one counts as absent, so that the default applies and never "none".
+//! Parses timeouts in headers. A malformed timeout is ignored, so that the default applies rather than no timeout.
 
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 use crate::v1::Dialect;
 
 impl Dialect {
-    /// Every dialect with its name.
+    /// All dialects with their names.
     pub const NAMES: [(&str, Self); 6] = [
         ("openai", Self::Openai),
         ("openai-responses", Self::OpenaiResponses),
@@ -13,12 +13,12 @@ impl Dialect {
         ("mcp", Self::Mcp),
     ];
 
-    /// The dialect with this name.
-    pub fn named(name: &str) -> Option<Self> {
+    /// Parses the name of a dialect.
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, dialect)| *dialect)
     }
 
-    /// The dialect's name. Unspecified means `openai`.
+    /// Returns the dialect's name. The unspecified dialect is `openai`.
     pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(_, dialect)| *dialect == self).map_or("openai", |(name, _)| name)
     }

@@ -1,21 +1,22 @@
-//! What each error code means. This is the only table that maps a code to anything.
+//! The meaning of each error code. This is the only table of codes: grades, blames and statuses are all derived
+//! from it.
 
 use crate::v1::{Blame, ErrorCode, Grade, SkillError, skill_error};
 
-/// One row of the table.
+/// The meaning of one error code: a row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Meaning {
-    /// The code.
+    /// The code that the row describes.
     pub code: ErrorCode,
-    /// Coarse class of the error, for a model.
+    /// The coarse class of the error, for models.
     pub grade: Grade,
-    /// Who has to act, unless whoever reports the error sets it.
+    /// Who has to fix the error, unless its reporter says otherwise.
     pub blame: Blame,
-    /// Whether the same call may succeed later. An error says so only if a retry is safe too.
+    /// Whether the same call may succeed later. An error is retryable only if a retry is also safe.
     pub retryable: bool,
-    /// The HTTP status over REST.
+    /// The HTTP status in the REST API.
     pub http: u16,
-    /// The status code over gRPC, where the error travels as a status.
+    /// The gRPC status code, for errors sent as a status.
     pub grpc: GrpcCode,
 }
 
@@ -37,22 +38,32 @@ pub enum GrpcCode {
 }
 
 impl GrpcCode {
-    /// The name in gRPC's own documents, such as `NOT_FOUND`.
+    /// Returns the name in the gRPC documentation, such as `NOT_FOUND`.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Cancelled => "CANCELLED",
-            Self::InvalidArgument => "INVALID_ARGUMENT",
-            Self::DeadlineExceeded => "DEADLINE_EXCEEDED",
-            Self::NotFound => "NOT_FOUND",
-            Self::PermissionDenied => "PERMISSION_DENIED",
-            Self::ResourceExhausted => "RESOURCE_EXHAUSTED",
-            Self::FailedPrecondition => "FAILED_PRECONDITION",
-            Self::Internal => "INTERNAL",
-            Self::Unavailable => "UNAVAILABLE",
-            Self::Unauthenticated => "UNAUTHENTICATED",
-        }
+        GRPC_NAMES[self as usize]
     }
 }
+
+/// The names of gRPC status codes, indexed by number.
+const GRPC_NAMES: [&str; 17] = [
+    "OK",
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+];
 
 #[cfg(feature = "grpc")]
 impl From<GrpcCode> for tonic::Code {
@@ -61,34 +72,15 @@ impl From<GrpcCode> for tonic::Code {
     }
 }
 
-/// The name of a status code in gRPC's own documents, such as `NOT_FOUND`.
+/// Returns the name of a status code in the gRPC documentation, such as `NOT_FOUND`.
 #[cfg(feature = "grpc")]
 pub fn grpc_name(code: tonic::Code) -> &'static str {
-    use tonic::Code;
-    match code {
-        Code::Ok => "OK",
-        Code::Cancelled => "CANCELLED",
-        Code::Unknown => "UNKNOWN",
-        Code::InvalidArgument => "INVALID_ARGUMENT",
-        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
-        Code::NotFound => "NOT_FOUND",
-        Code::AlreadyExists => "ALREADY_EXISTS",
-        Code::PermissionDenied => "PERMISSION_DENIED",
-        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
-        Code::FailedPrecondition => "FAILED_PRECONDITION",
-        Code::Aborted => "ABORTED",
-        Code::OutOfRange => "OUT_OF_RANGE",
-        Code::Unimplemented => "UNIMPLEMENTED",
-        Code::Internal => "INTERNAL",
-        Code::Unavailable => "UNAVAILABLE",
-        Code::DataLoss => "DATA_LOSS",
-        Code::Unauthenticated => "UNAUTHENTICATED",
-    }
+    GRPC_NAMES[code as usize]
 }
 
 macro_rules! table {
     ($($code:ident $grade:ident $blame:ident $retry:literal $http:literal $grpc:ident;)*) => {
-        /// Every code but the unspecified one, ordered by number.
+        /// All codes except the unspecified one, ordered by number.
         pub const TABLE: &[Meaning] = &[$(Meaning {
             code: ErrorCode::$code,
             grade: Grade::$grade,
@@ -130,14 +122,14 @@ table! {
 }
 
 impl ErrorCode {
-    /// The row of this code. The unspecified code means `INTERNAL`.
+    /// Returns the row of this code. The unspecified code means `INTERNAL`.
     pub fn meaning(self) -> &'static Meaning {
         let row = (self as usize).checked_sub(1).unwrap_or(ErrorCode::Internal as usize - 1);
         &TABLE[row]
     }
 
-    /// Parses a code that a skill reports, such as `INVALID_ARGUMENT`. None if there is no such code, or if only openskill
-    /// itself may report it.
+    /// Parses a code that a skill reports, such as `INVALID_ARGUMENT`. Returns `None` for an unknown code, and for
+    /// a code that only openskill itself may report.
     pub fn from_skill(name: &str) -> Option<Self> {
         let refusals = [Self::Overloaded, Self::Unavailable, Self::CircuitOpen, Self::ConversationBusy];
         let of_callers = [Self::Unauthenticated, Self::RateLimited];
@@ -147,7 +139,7 @@ impl ErrorCode {
 }
 
 impl Grade {
-    /// The name in JSON, such as `param_error`.
+    /// Returns the name in JSON, such as `param_error`.
     pub fn json_name(self) -> &'static str {
         match self {
             Self::ParamError => "param_error",
@@ -159,7 +151,7 @@ impl Grade {
 }
 
 impl Blame {
-    /// The name in JSON, such as `caller`.
+    /// Returns the name in JSON, such as `caller`.
     pub fn json_name(self) -> &'static str {
         match self {
             Self::Caller => "caller",
@@ -171,8 +163,8 @@ impl Blame {
 }
 
 impl SkillError {
-    /// An error with everything that follows from its code. `message` is sent to callers: it must not contain a path of the
-    /// host or a secret.
+    /// Creates an error with the defaults of its code. `message` is sent to callers: it must not contain a host
+    /// path or a secret.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         let meaning = code.meaning();
         Self {
@@ -187,18 +179,20 @@ impl SkillError {
         }
     }
 
-    /// `OVERLOADED`: a bound is reached and nothing was started. Suggests a retry after a second.
+    /// Creates an `OVERLOADED` error: a limit is reached, and nothing was started. Suggests a retry after a
+    /// second.
     pub fn overloaded(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::Overloaded, message).with_retry_after_ms(1000)
     }
 
-    /// `UNAVAILABLE`: nobody takes the call now. Suggests a retry after half a second.
+    /// Creates an `UNAVAILABLE` error: no worker can take the call now. Suggests a retry after half a second.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::Unavailable, message).with_retry_after_ms(500)
     }
 
-    /// Whether the error is a gRPC status, and not a result: the gateway could not take the call, so nothing ran, and only the
-    /// calling program or an operator can do something about it. Over REST, all errors have the same form.
+    /// Whether the error is sent as a gRPC status instead of a result: the gateway could not accept the call, so
+    /// nothing ran, and only the calling program or an operator can fix it. In REST, all errors have the same
+    /// form.
     pub fn is_status(&self) -> bool {
         let is_refusal = match self.code() {
             ErrorCode::Overloaded | ErrorCode::Unavailable => self.blame() == Blame::Gateway,
@@ -208,21 +202,21 @@ impl SkillError {
         is_refusal && !self.may_have_run
     }
 
-    /// Sets the details: a JSON object as text.
+    /// Sets the details, a JSON object as text.
     #[must_use]
     pub fn with_details(mut self, details_json: impl Into<String>) -> Self {
         self.more = Some(skill_error::More::DetailsJson(details_json.into()));
         self
     }
 
-    /// Blames someone other than the table does.
+    /// Replaces the blame from the table.
     #[must_use]
     pub fn with_blame(mut self, blame: Blame) -> Self {
         self.blame = blame.into();
         self
     }
 
-    /// Suggests a time to wait before a retry.
+    /// Suggests a delay before a retry.
     #[must_use]
     pub fn with_retry_after_ms(mut self, retry_after_ms: u64) -> Self {
         self.retry_after_ms = retry_after_ms;

@@ -1,9 +1,9 @@
-//! JSON text: what it holds, asked before or without parsing it into values, and how values are read and written.
+//! JSON text: checks that do not parse it, and how values are read and written.
 //!
-//! - `read`: into structs, each of which is an object
-//! - `depth`, `Survey`: how deep it nests, how many values it has
-//! - `repeated_key`: whether an object in it has a key twice
-//! - `end_of_string`: where a string in it ends
+//! - `read`: parses structs, which must be objects at any depth
+//! - `depth`, `Survey`: the nesting depth and the number of values
+//! - `repeated_key`: finds an object with a repeated key
+//! - `end_of_string`: finds the end of a string
 
 use serde::Serialize;
 
@@ -14,10 +14,11 @@ mod survey;
 
 pub use keys::repeated_key;
 pub use objects::read;
+pub(crate) use strings::end_of_content;
 pub use strings::end_of_string;
 pub use survey::{Survey, depth};
 
-/// Writes plain data with string keys, which serializes without an error.
+/// Serializes plain data with string keys, which cannot fail.
 pub(crate) fn to_text(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }

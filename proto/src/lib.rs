@@ -1,19 +1,19 @@
 //! The contract between callers, gateway and workers: messages, the error table, header names and limits.
 //!
-//! A client can use this crate alone: without the feature `grpc` it depends on neither a runtime nor a gRPC stack. It depends
-//! on nothing else of openskill.
+//! A client needs only this crate of openskill. Without the feature `grpc`, it depends on neither a runtime nor a
+//! gRPC stack.
 //!
-//! - [`v1`]: the generated messages of package `openskill.v1`; with `grpc`, its clients and servers too
-//! - [`error`]: what each error code means for the caller, the circuit breaker and the status, in one table
+//! - [`v1`]: the generated messages of package `openskill.v1`, and with `grpc` its clients and servers
+//! - [`error`]: the meaning of each error code for the caller, the circuit breaker and the status, in one table
 //! - [`render`]: results, events and skills as JSON text
-//! - [`json`]: reading requests, and what to ask of JSON text before, or without, parsing it
+//! - [`json`]: parses requests, and checks JSON text without parsing it
 //! - [`trace`]: trace ids and W3C trace context
-//! - [`model_text`]: the tags, code fences, strings and JSON values in what a model wrote
-//! - [`uri_template`]: which URI fits a template, and what stands in its places
+//! - [`model_text`]: the tags, code fences, strings and JSON values in a model's text
+//! - [`uri_template`]: matches URIs with templates, and extracts the values of variables
 //! - [`timestamp`]: points in time as text
-//! - [`deadline`]: timeouts as they travel in headers
+//! - [`deadline`]: timeouts in headers
 //! - [`metadata`]: names of headers and metadata
-//! - [`limits`]: bounds that no configuration can lift
+//! - [`limits`]: limits that no configuration can raise
 
 mod approval;
 #[cfg(feature = "grpc")]
@@ -33,7 +33,8 @@ pub mod uri_template;
 #[cfg(feature = "grpc")]
 mod wire;
 
-/// Package `openskill.v1`, generated from `proto/openskill/v1/*.proto` by `make proto`. The documentation is in those files.
+/// Package `openskill.v1`, generated from `proto/openskill/v1/*.proto` by `make proto`. The documentation is in
+/// those files.
 #[allow(missing_docs, unreachable_pub, clippy::all, rustdoc::all)]
 pub mod v1 {
     include!("../generated/openskill.v1.rs");

@@ -1,7 +1,7 @@
-//! What a model wrote, as tokens: the tags, code fences, reasoning, strings and JSON values in its text.
+//! Splits a model's text into tokens: tags, code fences, reasoning, strings and JSON values.
 //!
-//! Models quote what others wrote. What stands in a string, in a value or in reasoning is part of that one token, so a mark in
-//! it neither begins a call nor ends anything. The text between the tokens is prose.
+//! Models quote text from others. Everything in a string, in a value or in reasoning is part of that one token, so
+//! a mark in it neither begins a call nor ends anything. The text between the tokens is prose.
 
 mod fences;
 mod token;
@@ -10,13 +10,13 @@ mod values;
 pub use token::{Kind, Token};
 pub use values::comment_length;
 
-/// The longest name of a tag, in bytes.
+/// The maximum length of a tag name, in bytes.
 const MAX_NAME_BYTES: usize = 64;
 
 /// Tags around a model's reasoning.
-const REASONING_TAGS: [&str; 2] = ["think", "thinking"];
+pub const REASONING_TAGS: [&str; 2] = ["think", "thinking"];
 
-/// Reads a text once, from its beginning to its end.
+/// Splits a text into tokens in one pass.
 pub fn tokens(text: &str) -> Vec<Token<'_>> {
     let (mut scanner, mut found) = (Scanner { text, at: 0, fence: None }, Vec::new());
     while let Some(token) = scanner.next() {
@@ -32,7 +32,7 @@ pub fn tokens(text: &str) -> Vec<Token<'_>> {
 struct Scanner<'a> {
     text: &'a str,
     at: usize,
-    /// How many backticks began the code block that is open.
+    /// The number of backticks that opened the current code block.
     fence: Option<usize>,
 }
 
@@ -48,7 +48,7 @@ impl<'a> Scanner<'a> {
                 b'[' if rest[1..].trim_start().starts_with('{') => values::value(rest),
                 b'[' => (None, 1),
                 b'\'' if self.text[..begin].ends_with(char::is_alphanumeric) => (None, 1),
-                _ => values::quoted(rest),
+                _ => values::quoted_string(rest),
             };
             self.at = begin + length;
             if let Some(kind) = kind {
@@ -57,7 +57,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Reasoning, up to the end mark that is not part of another token.
+    /// Reads reasoning, up to the first end mark outside of other tokens.
     fn reasoning(&mut self, begin: usize, name: &str) -> Token<'a> {
         let is_end = |token: &Token<'_>| token.kind == Kind::Close(name);
         let kind = match std::iter::from_fn(|| self.next()).find(is_end) {
@@ -70,7 +70,7 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// What a text is that begins with `<`, and its length.
+/// Classifies a text that begins with `<`. Returns its kind and the length of the token.
 fn tag(text: &str) -> (Option<Kind<'_>>, usize) {
     let (rest, is_closing) = text[1..].strip_prefix('/').map_or((&text[1..], false), |rest| (rest, true));
     let name = rest.bytes().take(MAX_NAME_BYTES + 1).position(|it| it == b'>').and_then(|length| rest.get(..length));

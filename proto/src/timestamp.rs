@@ -3,33 +3,24 @@
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-const MICROS: u64 = 1_000_000;
-const DAY_S: u64 = 86_400;
+use time::format_description::well_known::Rfc3339;
+use time::{OffsetDateTime, PrimitiveDateTime};
 
 /// Microseconds since 1970-01-01T00:00:00Z.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timestamp(pub u64);
 
 impl Timestamp {
-    /// The current time.
+    /// Returns the current time.
     pub fn now() -> Self {
         SystemTime::now().into()
     }
 
-    /// Parses `2026-01-31T12:00:00.5Z`. The time zone must be `Z`; digits beyond microseconds are ignored.
+    /// Parses `2026-01-31T12:00:00.5Z`. The time zone must be `Z`. Digits beyond microseconds are ignored.
     pub fn parse(text: &str) -> Option<Self> {
-        let (date, time) = text.strip_suffix(['Z', 'z'])?.split_once(['T', 't', ' '])?;
-        let (time, fraction) = time.split_once('.').unwrap_or((time, "0"));
-        let [year, month, day] = numbers(date, '-', [4, 2, 2])?;
-        let [hour, minute, second] = numbers(time, ':', [2, 2, 2])?;
-        let is_valid = year >= 1970 && (1..=12).contains(&month) && (1..=month_length(year, month)).contains(&day);
-        let is_digits = !fraction.is_empty() && fraction.bytes().all(|it| it.is_ascii_digit());
-        if !is_valid || hour > 23 || minute > 59 || second > 60 || !is_digits {
-            return None;
-        }
-        let micros: u64 = format!("{fraction:0<6}")[..6].parse().ok()?;
-        let seconds = days(year, month, day) * DAY_S + hour * 3600 + minute * 60 + second;
-        Some(Self(seconds * MICROS + micros))
+        let is_utc = text.ends_with(['Z', 'z']) && matches!(text.as_bytes().get(10), Some(b'T' | b't' | b' '));
+        let time = OffsetDateTime::parse(text, &Rfc3339).ok().filter(|_| is_utc)?;
+        u64::try_from(time.unix_timestamp_nanos().div_euclid(1000)).ok().map(Self)
     }
 
     /// Parses a time, or an age before `now`, such as `15m`.
@@ -38,14 +29,15 @@ impl Timestamp {
         Self::parse(text).or_else(|| parse_duration(text).map(ago))
     }
 
-    /// `2026-01-31T12:00:00.500000Z`, as ASCII. Years above 9999 are shown as 9999.
+    /// Formats the time as `2026-01-31T12:00:00.500000Z`, in ASCII. Years above 9999 are shown as 9999.
     pub fn text(self) -> [u8; 27] {
-        let (seconds, micros) = (self.0 / MICROS, self.0 % MICROS);
-        let (year, month, day) = date(seconds / DAY_S);
-        let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+        let time = OffsetDateTime::from_unix_timestamp_nanos(i128::from(self.0) * 1000);
+        let time = time.unwrap_or(PrimitiveDateTime::MAX.assume_utc());
+        let (month, day) = (u8::from(time.month()).into(), time.day().into());
+        let (hour, minute, second) = (time.hour().into(), time.minute().into(), time.second().into());
+        let parts = [(0, 4, time.year().unsigned_abs()), (5, 2, month), (8, 2, day), (11, 2, hour), (14, 2, minute)];
         let mut text = *b"0000-00-00T00:00:00.000000Z";
-        let parts = [(0, 4, year.min(9999)), (5, 2, month), (8, 2, day), (11, 2, hour), (14, 2, minute)];
-        for (at, digits, mut number) in parts.into_iter().chain([(17, 2, second), (20, 6, micros)]) {
+        for (at, digits, mut number) in parts.into_iter().chain([(17, 2, second), (20, 6, time.microsecond())]) {
             for place in (at..at + digits).rev() {
                 text[place] = b'0' + (number % 10) as u8;
                 number /= 10;
@@ -53,10 +45,15 @@ impl Timestamp {
         }
         text
     }
+
+    /// Formats the time without fractions of a second: `2026-01-31T12:00:00Z`.
+    pub fn seconds_text(self) -> String {
+        format!("{:.19}Z", self.to_string())
+    }
 }
 
 impl From<SystemTime> for Timestamp {
-    /// A time before 1970 becomes 1970.
+    /// Clamps a time before 1970 to 1970.
     fn from(time: SystemTime) -> Self {
         let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
         Self(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
@@ -86,52 +83,11 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(number * seconds).ok()
 }
 
-/// Numbers with exactly so many digits.
-fn numbers<const N: usize>(text: &str, between: char, digits: [usize; N]) -> Option<[u64; N]> {
-    let mut parts = text.split(between);
-    let mut numbers = [0; N];
-    for (number, digits) in numbers.iter_mut().zip(digits) {
-        let part = parts.next().filter(|it| it.len() == digits && it.bytes().all(|it| it.is_ascii_digit()))?;
-        *number = part.parse().ok()?;
-    }
-    parts.next().is_none().then_some(numbers)
-}
-
-fn is_leap(year: u64) -> bool {
-    year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400)
-}
-
-fn month_length(year: u64, month: u64) -> u64 {
-    match month {
-        2 if is_leap(year) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
-}
-
-/// Days since 1970-01-01. Counts in years that begin in March, so that the leap day is the last.
-fn days(year: u64, month: u64, day: u64) -> u64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    year * 365 + year / 4 - year / 100 + year / 400 + of_year - 719_468
-}
-
-/// Year, month and day of a day since 1970-01-01.
-fn date(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let (era, of_era) = (days / 146_097, days % 146_097);
-    let of_years = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * of_years + of_years / 4 - of_years / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (era * 400 + of_years + u64::from(month <= 2), month, day)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const MICROS: u64 = 1_000_000;
 
     #[test]
     fn known_times_are_written_and_read() {
@@ -144,6 +100,8 @@ mod tests {
             assert_eq!(Timestamp(seconds * MICROS).to_string(), text);
             assert_eq!(Timestamp::parse(text), Some(Timestamp(seconds * MICROS)));
         }
+        assert_eq!(Timestamp(1_709_251_199_999_999).seconds_text(), "2024-02-29T23:59:59Z");
+        assert_eq!(Timestamp(u64::MAX).to_string(), "9999-12-31T23:59:59.999999Z");
         assert_eq!(Timestamp::parse("1970-01-01 00:00:01.5z"), Some(Timestamp(1_500_000)));
         assert_eq!(Timestamp::parse("1970-01-01T00:00:00.1234567Z"), Some(Timestamp(123_456)));
     }
@@ -163,7 +121,7 @@ mod tests {
     #[test]
     fn every_day_round_trips() {
         for day in 0..80_000 {
-            let time = Timestamp(day * DAY_S * MICROS + 7);
+            let time = Timestamp(day * 86_400 * MICROS + 7);
             assert_eq!(Timestamp::parse(&time.to_string()), Some(time));
         }
     }
@@ -176,6 +134,7 @@ mod tests {
             "2026-01-31",
             "2026-01-31T12:00:00",
             "2026-01-31T12:00:00+01:00",
+            "2026-01-31_12:00:00Z",
             "2026-02-29T12:00:00Z",
             "2026-13-01T12:00:00Z",
             "2026-00-01T12:00:00Z",

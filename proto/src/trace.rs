@@ -1,4 +1,4 @@
-//! Trace ids: the caller's `X-Trace-Id`, and W3C trace context. A malformed id is replaced and never passed on.
+//! Trace ids: the caller's `X-Trace-Id`, and W3C trace context. A malformed id is replaced and never propagated.
 
 use sha2::{Digest as _, Sha256};
 
@@ -8,34 +8,34 @@ use crate::tracestate;
 /// The trace ids of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
-    /// The `X-Trace-Id`, as the caller gave it or as generated here.
+    /// The `X-Trace-Id`, from the caller or generated here.
     pub id: String,
-    /// The call's parent in its OpenTelemetry trace.
+    /// The parent span of the call in its OpenTelemetry trace.
     pub context: TraceContext,
-    /// Whether the caller sent a valid `traceparent`: then `context` is a span of the caller.
+    /// Whether the caller sent a valid `traceparent`. If so, `context` is a span of the caller.
     pub has_parent: bool,
-    /// The caller's `tracestate`; empty without a valid `traceparent`.
+    /// The caller's `tracestate`. Empty without a valid `traceparent`.
     pub state: String,
     /// Whether the caller sent a malformed `X-Trace-Id`, which was replaced.
     pub replaced: bool,
 }
 
-/// A W3C trace context: which trace, which span in it, and whether it is sampled.
+/// A W3C trace context: a trace, a span in it, and whether the trace is sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceContext {
-    /// The trace; never all zero.
+    /// The trace id. Never all zero.
     pub trace_id: [u8; 16],
-    /// The calling span; never all zero.
+    /// The id of the calling span. Never all zero.
     pub span_id: [u8; 8],
-    /// W3C trace flags; bit 0 is "sampled".
+    /// The W3C trace flags. Bit 0 means sampled.
     pub flags: u8,
 }
 
 impl Trace {
     /// Parses the three trace headers of a request.
     ///
-    /// Without a `traceparent`, the caller can find the trace by its own id: an `X-Trace-Id` of 32 hex digits is the
-    /// OpenTelemetry trace id, and any other is hashed to the first 16 bytes of its SHA-256.
+    /// Without a `traceparent`, callers can find the trace by their own id: an `X-Trace-Id` of 32 hex digits
+    /// becomes the OpenTelemetry trace id, and any other id is hashed to the first 16 bytes of its SHA-256.
     pub fn from_headers(trace_id: Option<&[u8]>, traceparent: Option<&[u8]>, tracestate: Option<&[u8]>) -> Self {
         let given = trace_id.and_then(valid_trace_id);
         let parent = traceparent.and_then(|value| TraceContext::parse(std::str::from_utf8(value).ok()?));
@@ -55,7 +55,7 @@ impl Trace {
 }
 
 impl TraceContext {
-    /// Parses a `traceparent`. Of versions above 00, the fields of 00 are used, as W3C requires.
+    /// Parses a `traceparent`. For versions above 00, it reads the fields of version 00, as W3C requires.
     pub fn parse(value: &str) -> Option<Self> {
         let mut parts = value.trim().split('-');
         let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
@@ -67,25 +67,21 @@ impl TraceContext {
         (context.trace_id != [0; 16] && context.span_id != [0; 8]).then_some(context)
     }
 
-    /// Whether the trace is sampled, as far as the caller knows.
+    /// Whether the caller marked the trace as sampled.
     pub fn is_sampled(&self) -> bool {
         self.flags & 1 == 1
     }
 
     /// Formats a `traceparent`, version 00.
     pub fn to_traceparent(&self) -> String {
-        let mut text = String::with_capacity("00-".len() + 32 + "-".len() + 16 + "-00".len());
-        text.push_str("00-");
-        push_hex(&mut text, &self.trace_id);
-        text.push('-');
-        push_hex(&mut text, &self.span_id);
-        // Version 00 defines one flag; the others are not passed on.
-        text.push_str(if self.is_sampled() { "-01" } else { "-00" });
-        text
+        // Version 00 defines one flag. The other flags are not propagated.
+        let (trace, span) = (u128::from_be_bytes(self.trace_id), u64::from_be_bytes(self.span_id));
+        format!("00-{trace:032x}-{span:016x}-{:02x}", u8::from(self.is_sampled()))
     }
 }
 
-/// The OpenTelemetry trace id of an `X-Trace-Id`, so that callers can look a trace up by the id that they sent.
+/// Derives the OpenTelemetry trace id of an `X-Trace-Id`, so that callers can look up a trace by the id that they
+/// sent.
 pub fn derive_trace_id(id: &str) -> [u8; 16] {
     if let Some(bytes) = unhex::<16>(&id.to_ascii_lowercase()).filter(|bytes| *bytes != [0; 16]) {
         return bytes;
@@ -96,32 +92,20 @@ pub fn derive_trace_id(id: &str) -> [u8; 16] {
     trace_id
 }
 
-const HEX: &[u8; 16] = b"0123456789abcdef";
-
-/// The digits of 128 bits, in lower-case hexadecimal.
+/// Formats 128 bits as lower-case hexadecimal digits.
 pub fn hex_digits(bits: [u8; 16]) -> [u8; 32] {
     let mut digits = [0; 32];
-    for (pair, byte) in digits.chunks_exact_mut(2).zip(bits) {
-        pair.copy_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
-    }
+    // Fails only if the lengths differ.
+    let _ = hex::encode_to_slice(bits, &mut digits);
     digits
 }
 
-/// Lower-case hexadecimal.
+/// Formats bytes as lower-case hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(2 * bytes.len());
-    push_hex(&mut text, bytes);
-    text
+    hex::encode(bytes)
 }
 
-fn push_hex(text: &mut String, bytes: &[u8]) {
-    for byte in bytes {
-        text.push(HEX[usize::from(byte >> 4)].into());
-        text.push(HEX[usize::from(byte & 15)].into());
-    }
-}
-
-/// Random bytes for an id; never all zero.
+/// Returns random bytes for an id. Never all zero.
 pub fn random_id<const N: usize>() -> [u8; N] {
     loop {
         let id: [u8; N] = rand::random();
@@ -136,22 +120,11 @@ fn valid_trace_id(value: &[u8]) -> Option<&str> {
     fits.then(|| std::str::from_utf8(value).ok()).flatten()
 }
 
-/// Reads exactly `N` bytes of lower-case hexadecimal.
-pub fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let digit = |byte: u8| match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
-    };
-    let text = text.as_bytes();
-    if text.len() != 2 * N {
-        return None;
-    }
+/// Parses exactly `N` bytes of lower-case hexadecimal digits.
+pub fn unhex<const N: usize>(text: impl AsRef<[u8]>) -> Option<[u8; N]> {
     let mut bytes = [0; N];
-    for (byte, pair) in bytes.iter_mut().zip(text.chunks_exact(2)) {
-        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
-    }
-    Some(bytes)
+    let is_lower = !text.as_ref().iter().any(u8::is_ascii_uppercase);
+    hex::decode_to_slice(text, &mut bytes).ok().filter(|()| is_lower).map(|()| bytes)
 }
 
 #[cfg(test)]

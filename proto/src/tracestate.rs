@@ -4,18 +4,18 @@ use std::collections::HashSet;
 
 use crate::limits::MAX_TRACESTATE_BYTES;
 
-/// The most members of a list.
+/// The maximum number of list members.
 const MAX_MEMBERS: usize = 32;
 
-/// The longest key, and the longest value.
+/// The maximum length of a key, and of a value, in bytes.
 const MAX_BYTES: usize = 256;
 
-/// The list as it stands. None if it is malformed or too long: then it is not passed on.
+/// Returns the list unchanged. Returns `None` if it is malformed or too long, and must not be propagated.
 pub(crate) fn valid(value: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(value).ok().filter(|it| it.len() <= MAX_TRACESTATE_BYTES)?;
     let mut keys = HashSet::new();
     for member in text.split(',').map(|member| member.trim_matches([' ', '\t'])) {
-        // Empty members are allowed, and count as absent.
+        // Empty members are allowed and ignored.
         if member.is_empty() {
             continue;
         }

@@ -1,20 +1,21 @@
-//! How many values the `Struct` of an encoded call has, counted without decoding it.
+//! Counts the values in the `Struct` of an encoded call without decoding it.
 //!
-//! Decoded, a value takes many times its encoded size. What is malformed counts as nothing: the decoder says so.
+//! A decoded value takes many times its encoded size. Malformed parts are not counted, because the decoder rejects
+//! them.
 
 use crate::limits::MAX_MESSAGE_DEPTH;
 
 /// The wire type of strings, bytes and messages.
 const DELIMITED: u64 = 2;
 
-/// The kinds of message that hold values, and in which of their fields.
+/// The message types that contain values, each with the fields that contain them.
 #[derive(Clone, Copy)]
-enum Kind {
+enum MessageKind {
     /// `InvokeRequest.input`.
     Request,
-    /// `Struct.fields`, whose entries have a value each.
+    /// `Struct.fields`. Each entry contains one value.
     Struct,
-    /// The value of an entry.
+    /// A map entry, whose field 2 is the value.
     Entry,
     /// `Value.struct_value` and `Value.list_value`.
     Value,
@@ -22,9 +23,9 @@ enum Kind {
     List,
 }
 
-impl Kind {
-    /// What a field of a message is, and whether it counts as a value.
-    fn of_field(self, field: u64) -> Option<(Self, bool)> {
+impl MessageKind {
+    /// Returns the type of message in a field, and whether it counts as a value.
+    fn field_kind(self, field: u64) -> Option<(Self, bool)> {
         match (self, field) {
             (Self::Request, 2) => Some((Self::Struct, false)),
             (Self::Struct, 1) => Some((Self::Entry, true)),
@@ -37,17 +38,17 @@ impl Kind {
     }
 }
 
-/// How many values the `input` of an encoded `InvokeRequest` has. Stops counting once there are more than `most`.
+/// Counts the values in the `input` of an encoded `InvokeRequest`. Stops above `most`.
 pub(crate) fn input_values(request: &[u8], most: usize) -> usize {
     let mut count = 0;
-    // The messages that are open: the rest of each, and its kind. A deeper one is refused by the decoder.
-    let mut open: Vec<(&[u8], Kind)> = vec![(request, Kind::Request)];
+    // The unread rest and the type of each open message. The decoder rejects deeper ones.
+    let mut open: Vec<(&[u8], MessageKind)> = vec![(request, MessageKind::Request)];
     while let Some((rest, kind)) = open.last_mut() {
         let Some((field, content)) = next_field(rest) else {
             open.pop();
             continue;
         };
-        let (Some(content), Some((inner, counts))) = (content, kind.of_field(field)) else { continue };
+        let (Some(content), Some((inner, counts))) = (content, kind.field_kind(field)) else { continue };
         count += usize::from(counts);
         if count > most {
             break;
@@ -59,7 +60,8 @@ pub(crate) fn input_values(request: &[u8], most: usize) -> usize {
     count
 }
 
-/// The number of the next field, and its content if it is delimited. None at the end, or where the message is malformed.
+/// Reads the number of the next field, and its content if it is length-delimited. Returns `None` at the end and
+/// at a malformed field.
 fn next_field<'a>(rest: &mut &'a [u8]) -> Option<(u64, Option<&'a [u8]>)> {
     let tag = varint(rest)?;
     let length = match tag & 7 {
@@ -70,7 +72,8 @@ fn next_field<'a>(rest: &mut &'a [u8]) -> Option<(u64, Option<&'a [u8]>)> {
         1 => 8,
         DELIMITED => usize::try_from(varint(rest)?).ok()?,
         5 => 4,
-        // Groups: prost reads none of ours.
+        // The beginning or end of a group. None of our messages has one, and the decoder skips them.
+        3 | 4 => return Some((tag >> 3, None)),
         _ => return None,
     };
     let (content, after) = rest.split_at_checked(length)?;
@@ -141,6 +144,8 @@ mod tests {
         let many = object(vec![("l", list(vec![Value::default(); 1000]))]);
         let bytes = encoded(Arguments::Input(many));
         assert_eq!(input_values(&bytes, 10), 11);
+        let group = [0xa3, 0x06, 0xa4, 0x06];
+        assert_eq!(input_values(&[&group[..], &bytes].concat(), 10), 11, "after an unknown group");
         for cut in 0..bytes.len() {
             input_values(&bytes[..cut], 10_000);
         }

@@ -128,11 +128,12 @@ class Client:
         sent.update(headers or {})
         connection = http.client.HTTPConnection(self.suite.host, timeout=timeout)
         connection.request("POST", self.suite.path, json.dumps(message), {k: v for k, v in sent.items() if v is not None})
+        sock = connection.sock
         response = connection.getresponse()
         found = {name.lower(): value for name, value in response.getheaders()}
         messages = []
         if found.get("content-type", "").startswith("text/event-stream"):
-            for message_of_stream in events(response):
+            for message_of_stream in events(sock, response, timeout):
                 messages.append(message_of_stream)
                 self.received(message_of_stream, method, message.get("id"))
                 if (stop and stop(messages)) or ("method" not in message_of_stream):
@@ -185,9 +186,17 @@ class Client:
         return {tool["name"]: tool for tool in self.send("tools/list").result["tools"]}
 
 
-def events(response):
-    data = []
-    for line in response:
+def events(sock, response, timeout):
+    """The messages of a stream, which may take `timeout` seconds in all: comments that keep it open do not prolong it."""
+    data, until = [], time.monotonic() + timeout
+    while True:
+        left = until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError(f"the stream goes on after {timeout} s")
+        sock.settimeout(left)
+        line = response.readline()
+        if not line:
+            return
         line = line.decode().rstrip("\r\n")
         if line.startswith("data:"):
             data.append(line[5:].strip())

@@ -8,19 +8,19 @@ import tempfile
 import urllib.request
 
 url = f"http://{sys.argv[1]}"
-made = tempfile.TemporaryDirectory()
-folder = pathlib.Path(made.name)
+temporary = tempfile.TemporaryDirectory()
+folder = pathlib.Path(temporary.name)
 document = folder / "openapi.json"
 document.write_bytes(urllib.request.urlopen(f"{url}/openapi.json").read())
 # No hooks: they format the code with a program that may not be there.
 (folder / "config.yaml").write_text("post_hooks: []\n")
 generate = [sys.executable, "-m", "openapi_python_client", "generate", "--path", document, "--meta", "none"]
-told = subprocess.run(
+generation = subprocess.run(
     [*generate, "--output-path", folder / "generated", "--config", folder / "config.yaml", "--fail-on-warning"],
     capture_output=True, text=True,
 )
-if told.returncode:
-    sys.exit(told.stdout + told.stderr)
+if generation.returncode:
+    sys.exit(generation.stdout + generation.stderr)
 
 sys.path.insert(0, str(folder))
 models = importlib.import_module("generated.models")

@@ -17,7 +17,7 @@ import time
 from browser_gateway import GatewayBrowser, gateway
 from local_site import serve
 
-RELAY = "openskill_worker::runners::in_process::browser::relay"
+RELAY = "openskill_builtins::browser::relay"
 # The page, and the picture that browsers ask for beside each page.
 OF_PAGE = 8
 PAGE = b"<title>A page</title><form><input type=password name=p><input name=email></form><p>A page."

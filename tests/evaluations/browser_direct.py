@@ -12,7 +12,7 @@ import json
 import time
 from pathlib import Path
 
-PAGE = Path(__file__).resolve().parents[2] / "worker/src/runners/in_process/browser/page"
+PAGE = Path(__file__).resolve().parents[2] / "crates/builtins/src/browser/page"
 LISTENED = {
     "click", "dblclick", "mousedown", "mouseup", "pointerdown", "pointerup", "touchstart", "contextmenu",
     "dragstart", "keydown", "mouseover", "mouseenter", "mousemove",

@@ -141,7 +141,7 @@ def main() -> int:
     not_verbatim = not_fetched = length = 0
     with gateway(site) as port:
         begun = time.monotonic()
-        while any("in part so far" in it for it in research(port, questions[0][0])["warnings"]):
+        while any("has been read so far" in it for it in research(port, questions[0][0])["warnings"]):
             pass
         crawled = time.monotonic() - begun
         begun = time.monotonic()

@@ -116,6 +116,21 @@ async fn events_arrive_as_they_happen_over_server_sent_events() {
 }
 
 #[tokio::test]
+async fn a_turn_runs_in_the_trace_that_the_response_names() {
+    let system = Setup::shipped().start().await;
+    let body = json!({ "message": "echo: hi" }).to_string();
+    let headers: [&[(&str, &str)]; 2] = [&[JSON], &[JSON, ("x-trace-id", "turn-1")]];
+    for headers in headers {
+        let answer = system.post("/agent/chat", headers, body.clone()).await;
+        let trace_id = answer.header("x-trace-id").to_owned();
+        assert_eq!(answer.json()["events"][0]["data"]["trace_id"], trace_id.as_str(), "{answer:?}");
+        let path = format!("/traces/{trace_id}");
+        let is_recorded = || async { (system.get(&path).await.status == 200).then_some(()) };
+        until("the call of the turn to be recorded under its trace", Duration::from_secs(20), is_recorded).await;
+    }
+}
+
+#[tokio::test]
 async fn a_conversation_is_read_and_deleted_over_grpc() {
     let system = Setup::shipped().start().await;
     let mut agent = agent(&system).await;

@@ -177,7 +177,7 @@ async fn a_raw_model_call_is_parsed_in_every_form_over_grpc_and_rest() {
 async fn tools_without_what_they_need_are_listed_as_unavailable_with_a_reason() {
     let system = Setup::shipped().with("OPENSKILL_BROWSER", "/nonexistent/chromium").start().await;
     let list = system.get("/skills").await.json();
-    for (toolset, count) in [("browser_use", 26)] {
+    for (toolset, count) in [("browser_use", 27)] {
         let all = list["skills"].as_array().unwrap().iter();
         let declared = |skill: &&Value| skill["toolset"] == toolset && skill["status"] == "unavailable";
         let tools: Vec<_> = all.filter(declared).collect();

@@ -190,7 +190,7 @@ async fn the_catalog_supports_list_get_and_watch() {
         assert_eq!(change.snapshot_complete, index + 1 == all.len());
     }
     let list = system.get("/skills").await.json();
-    assert_eq!(list["skills"].as_array().unwrap().len(), 45);
+    assert_eq!(list["skills"].as_array().unwrap().len(), 46);
     assert_eq!(system.get("/skills/echo").await.json()["input_schema"], schema);
     assert_eq!(system.get("/skills/nope").await.status, 404);
 }
@@ -209,7 +209,7 @@ async fn health_and_readiness_report_whether_calls_are_served() {
 }
 
 #[tokio::test]
-async fn what_reflection_and_health_do_not_know_ends_no_stream() {
+async fn unknown_names_do_not_end_streams_of_reflection_and_health() {
     use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
     use tonic_reflection::pb::v1::server_reflection_request::MessageRequest as Asked;
     use tonic_reflection::pb::v1::server_reflection_response::MessageResponse as Answer;

@@ -135,7 +135,7 @@ async fn a_high_failure_rate_opens_the_skills_circuit_until_a_reset_or_a_probe()
     assert_eq!((circuits.len(), circuits[0].skill_id.as_str(), circuits[0].state()), (1, "moody", CircuitState::Open));
     let metrics = String::from_utf8(system.get("/metrics").await.body.to_vec()).unwrap();
     assert!(metrics.contains("openskill_circuit_changes_total{scope=\"skill\",state=\"open\"} 1"), "{metrics}");
-    system.process.log.line(&["circuit changed", "moody", "OPEN"]).await;
+    system.process.log.line(&["circuit breaker changed its state", "moody", "OPEN"]).await;
     let reset = ResetCircuitsRequest { skill_id: "moody".to_owned(), ..ResetCircuitsRequest::default() };
     assert_eq!(system.admin().await.reset_circuits(reset).await.unwrap().into_inner().reset, 1);
     assert!(call(&system, "another", "moody", json!({})).await.success);

@@ -71,8 +71,19 @@ async fn grpc_requests_connects_and_calls_a_skill() {
     assert!(SERVICES.iter().all(|it| services.contains(&json!(it))), "{answer}");
 }
 
-/// What a generated client told of its calls.
-fn check_generated(answer: &Value) {
+#[tokio::test]
+async fn health_and_reflection_answer_as_those_of_a_grpcio_server() {
+    let system = Setup::up().start().await;
+    let Some(answers) = python("grpcio_peers.py", &system).await else { return };
+    assert_eq!(answers["gateway"], answers["grpcio"]);
+    assert_eq!(answers["gateway"]["watch"], json!(["SERVING", "SERVING", "SERVICE_UNKNOWN"]), "{answers}");
+    assert_eq!(answers["gateway"]["reflection"].as_array().unwrap().len(), 13, "{answers}");
+}
+
+/// Runs a script that generates a client, and checks the answers that the client received.
+async fn generated_client_works(script: &str) {
+    let system = Setup::shipped().with("OPENSKILL_AGENT_STORE", "memory").start().await;
+    let Some(answer) = python(script, &system).await else { return };
     assert_eq!(answer["types"], json!(["EchoResult", "EchoStatus", "FailedResult", "ChatExchange"]), "{answer}");
     assert_eq!(answer["data"], json!([{"echoed": "hi"}, {"echoed": "hi"}]), "{answer}");
     assert!(answer["skills"].as_array().unwrap().contains(&json!("echo")), "{answer}");
@@ -84,9 +95,7 @@ fn check_generated(answer: &Value) {
 #[tokio::test]
 async fn a_client_that_openapi_python_client_made_invokes_lists_reads_a_trace_and_chats() {
     let Some(_) = program("openapi-python-client") else { return };
-    let system = Setup::shipped().with("OPENSKILL_AGENT_STORE", "memory").start().await;
-    let Some(answer) = python("openapi_client.py", &system).await else { return };
-    check_generated(&answer);
+    generated_client_works("openapi_client.py").await;
 }
 
 #[tokio::test]
@@ -95,9 +104,7 @@ async fn a_client_that_openapi_generator_made_invokes_lists_reads_a_trace_and_ch
         return skip(Need::Java, "java is not on PATH");
     }
     let Some(_) = program("openapi-generator-cli") else { return };
-    let system = Setup::shipped().with("OPENSKILL_AGENT_STORE", "memory").start().await;
-    let Some(answer) = python("openapi_generator.py", &system).await else { return };
-    check_generated(&answer);
+    generated_client_works("openapi_generator.py").await;
 }
 
 #[tokio::test]

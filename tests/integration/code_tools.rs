@@ -187,7 +187,7 @@ async fn a_hostile_source_costs_its_own_file_and_no_worker() {
     }
     let unknown = folder.write("data/notes.txt", "");
     let input = json!({"file_path": "data/notes.txt"});
-    refused(&system, "list_code_definitions", input, ("INVALID_ARGUMENT", "by its ending")).await;
+    refused(&system, "list_code_definitions", input, ("INVALID_ARGUMENT", "extension of a supported language")).await;
     drop(unknown);
     let both = json!({"file_path": "a.py", "directory_path": "data"});
     refused(&system, "list_code_definitions", both, ("INVALID_ARGUMENT", "not both")).await;

@@ -118,7 +118,7 @@ async fn arguments_come_from_a_file_or_from_stdin() {
     assert!(ran.code == 5 && ran.err.contains("no-such-file"), "{}", ran.err);
     let large = format!("@{}", folder.write("large.json", vec![b' '; 4 * 1024 * 1024 + 1]).display());
     let ran = at(&system, &["invoke", "in_echo", "-d", &large]).await;
-    assert!(ran.code == 2 && ran.err.contains("larger than a request may be"), "{}", ran.err);
+    assert!(ran.code == 2 && ran.err.contains("larger than the maximum request size"), "{}", ran.err);
 }
 
 #[tokio::test]

@@ -346,7 +346,7 @@ async fn a_docker_skill_is_available_exactly_while_the_engine_is() {
     .await;
     assert_eq!(data(&call(&system, &skill, json!({"n": 1}), 0).await), json!({"input": {"n": 1}}));
     let (_, why) = reason(format!("{skill}_missing")).await;
-    assert!(why.contains("image is not here"), "{why}");
+    assert!(why.contains("image is not on this machine"), "{why}");
     std::fs::remove_file(&socket).unwrap();
     until("the skill is unavailable again", PATIENCE, || async {
         (reason(skill.clone()).await.0 == "unavailable").then_some(())
@@ -365,9 +365,9 @@ async fn an_image_that_is_a_flag_or_not_pinned_is_rejected_on_load() {
     let system =
         Setup::with_skills(&[folder.path()]).with("OPENSKILL_DOCKER_HOST", "unix:///nonexistent").start().await;
     let log = &system.process.log;
-    log.line(&["flag.yaml", "is no image"]).await;
-    log.line(&["tag.yaml", "no fixed image"]).await;
-    log.line(&["path.yaml", "is no image"]).await;
+    log.line(&["flag.yaml", "is not an image"]).await;
+    log.line(&["tag.yaml", "not a fixed image"]).await;
+    log.line(&["path.yaml", "is not an image"]).await;
     assert!(!log.text().contains("skills that need containers"), "{}", log.text());
     assert!(call(&system, "fine", json!({}), 0).await.success);
     assert!(labelled("openskill.skill=flag").is_empty());

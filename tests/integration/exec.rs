@@ -71,7 +71,7 @@ async fn a_missing_or_not_executable_program_makes_the_skill_unavailable() {
     folder.write("plain.yaml", "id: plain\ntype: cli\nruntime: exec\nentry: plain.sh\n");
     folder.write("gone.yaml", "id: gone\ntype: cli\nruntime: exec\nentry: gone.sh\n");
     let system = start(&folder).await;
-    for (skill, word) in [("plain", "chmod +x"), ("gone", "not there")] {
+    for (skill, word) in [("plain", "chmod +x"), ("gone", "does not exist")] {
         let reason = system.get(&format!("/skills/{skill}")).await.json()["status_reason"].to_string();
         assert!(reason.contains(word), "{reason}");
     }

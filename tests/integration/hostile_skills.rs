@@ -8,7 +8,8 @@ use openskill_tests::processes;
 use openskill_tests::system::{Setup, System, code, data, request};
 use serde_json::json;
 
-/// The deadline of skills that hang, and how much later their end may come. Other skills end by themselves, beside other tests.
+/// The deadline of skills that hang, and how much later their end may come. Other skills end by themselves, so they run next to
+/// other tests.
 const DEADLINE_MS: u32 = 2000;
 const PATIENT_MS: u32 = 15_000;
 const SLACK: Duration = Duration::from_secs(1);

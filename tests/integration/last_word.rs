@@ -37,7 +37,7 @@ time.sleep(3600)
         assert_eq!((code(&result), data(&result)), ("", json!("first")));
         processes::gone(&call_id, PATIENCE).await;
     }
-    system.process.log.line(&["said that it ended and is not over"]).await;
+    system.process.log.line(&["sent its exit message but still runs"]).await;
 }
 
 #[tokio::test]
@@ -126,7 +126,7 @@ if how == "die":
     let result = ends("return").await;
     assert_eq!((code(&result), data(&result)), ("", json!("fifth")));
     assert_eq!(ends("leave").await.error.unwrap().message, "the skill ended with exit code 5");
-    assert_eq!(ends("die").await.error.unwrap().message, "the skill was ended by SIGABRT");
+    assert_eq!(ends("die").await.error.unwrap().message, "the skill was killed by SIGABRT");
 }
 
 #[tokio::test]

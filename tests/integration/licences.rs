@@ -84,7 +84,7 @@ fn every_dependency_has_an_allowed_licence_and_comes_from_crates_io() {
 }
 
 #[test]
-fn no_dependency_is_there_in_two_versions_but_those_that_others_still_need() {
+fn every_dependency_has_one_version_unless_deny_toml_excepts_it() {
     let deny = std::fs::read_to_string(repository().join("deny.toml")).unwrap();
     let excepted = |name: &str, version: &str| {
         deny.split("crate = \"").skip(1).any(|it| {

@@ -93,7 +93,7 @@ async fn a_change_on_disk_takes_effect_without_a_restart() {
 #[tokio::test]
 async fn a_bad_manifest_is_reported_with_file_line_and_reason_and_the_others_load() {
     let system = Setup::up().start().await;
-    let line = system.process.log.line(&["bad manifest", "broken.yaml"]).await;
+    let line = system.process.log.line(&["invalid manifest", "broken.yaml"]).await;
     assert!(line.contains("line=5") && line.contains("colour"), "{line}");
     assert!(system.invoke(request("in_echo", json!({}))).await.success);
     assert_eq!(code(&system.invoke(request("broken", json!({}))).await), "NOT_FOUND");
@@ -106,7 +106,7 @@ async fn a_temporarily_broken_manifest_keeps_its_last_good_version() {
     let skills = skills_with(&folder, &[("hidden.py", SCRIPT), ("one.yaml", &manifest)]);
     let system = up(&skills).start().await;
     folder.write("skills/one.yaml", &manifest[..20]);
-    system.process.log.line(&["bad manifest", "one.yaml"]).await;
+    system.process.log.line(&["invalid manifest", "one.yaml"]).await;
     assert!(system.invoke(request("one", json!({}))).await.success);
     assert_eq!(code(&system.invoke(request("hidden", json!({}))).await), "NOT_FOUND");
     folder.write("skills/one.yaml", manifest.replace("1.0.0", "3.0.0"));
@@ -184,7 +184,7 @@ async fn what_is_no_plain_file_is_named_and_neither_read_nor_waited_for() {
         ("beside.yaml", "a symbolic link that leads out"),
         ("elsewhere/toolset.yaml", "a symbolic link that leads out"),
     ] {
-        log.line(&["bad manifest", file, reason]).await;
+        log.line(&["invalid manifest", file, reason]).await;
     }
 
     // A script is refused by the skill that names it.
@@ -199,7 +199,7 @@ async fn what_is_no_plain_file_is_named_and_neither_read_nor_waited_for() {
     // A manifest that becomes a pipe keeps its last good version, and other changes still take effect.
     std::fs::remove_file(at("one.yaml")).unwrap();
     mkfifoat(CWD, at("one.yaml"), Mode::RWXU).unwrap();
-    log.line(&["bad manifest", "one.yaml", "a named pipe"]).await;
+    log.line(&["invalid manifest", "one.yaml", "a named pipe"]).await;
     folder.write("skills/two.py", SCRIPT);
     folder.write("skills/two.yaml", manifest("two"));
     system.has_skill("two").await;
@@ -236,7 +236,7 @@ async fn a_config_map_is_served_and_reloaded() {
         (system.get("/skills/one").await.json()["version"] == "2.0.0").then_some(())
     })
     .await;
-    assert!(!system.process.log.text().contains("bad manifest"), "{}", system.process.log.text());
+    assert!(!system.process.log.text().contains("invalid manifest"), "{}", system.process.log.text());
 }
 
 #[tokio::test]
@@ -246,7 +246,7 @@ async fn a_lease_on_a_manifest_or_a_script_holds_nothing_up() {
     let manifest_of_two = folder.write("skills/two.yaml", manifest("two"));
     let lease = Lease::take(&manifest_of_two);
     let system = up(&skills).start().await;
-    system.process.log.line(&["bad manifest", "two.yaml", "lease"]).await;
+    system.process.log.line(&["invalid manifest", "two.yaml", "lease"]).await;
     assert!(system.invoke(request("one", json!({}))).await.success);
     assert_eq!(code(&system.invoke(request("two", json!({}))).await), "NOT_FOUND");
     drop(lease);

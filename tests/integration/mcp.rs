@@ -366,12 +366,12 @@ async fn check_and_doctor_show_the_last_lines_of_a_server_that_crashes() {
     for command in [&["check", "own"][..], &["check"], &["doctor"]] {
         let (status, text) = openskill(command, &folder).await;
         assert_eq!(status, 1, "{text}");
-        let own = "the MCP server 'own' is unavailable: it ended with exit code 3";
+        let own = "the MCP server 'own' is unavailable: it exited with code 3";
         for words in [own, "stderr: noise 29", "stderr: no module [31mred", "stderr: last words"] {
             assert!(text.contains(words), "{command:?}: {words} in {text}");
         }
         assert!(!text.contains("noise 9") && !text.contains('\u{1b}'), "{command:?}: {text}");
-        let listing = "the MCP server 'listing' is unavailable: it ended with exit code 1";
+        let listing = "the MCP server 'listing' is unavailable: it exited with code 1";
         let is_shown = text.contains(listing) && text.contains("stderr: died while it listed");
         assert_eq!(is_shown, command.len() == 1, "{command:?}: {text}");
     }
@@ -379,7 +379,7 @@ async fn check_and_doctor_show_the_last_lines_of_a_server_that_crashes() {
     until("callers learn how it ended, and not what it wrote", PATIENCE, || async {
         let skill = system.get("/skills/own").await.json().to_string();
         assert!(!skill.contains("last words"), "{skill}");
-        skill.contains("exit code 3").then_some(())
+        skill.contains("exited with code 3").then_some(())
     })
     .await;
 }
@@ -392,7 +392,7 @@ async fn a_missing_server_is_unavailable_with_a_reason_until_it_appears() {
     until("the reason is listed", PATIENCE, || async {
         let skill = system.get("/skills/own").await.json();
         let reason = skill["status_reason"].as_str().unwrap_or_default().to_owned();
-        reason.contains("'late.py' is not there").then_some(())
+        reason.contains("'late.py' does not exist").then_some(())
     })
     .await;
     let server = fixtures().with_file_name("mcp").join("servers/mcp_server.py");

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use openskill_tests::folder::Folder;
 use openskill_tests::mcp_wheel::{Server, tool};
+use openskill_tests::port::Port;
 use openskill_tests::system::{Setup, System, code, data, request};
 use openskill_tests::wait::until;
 use serde_json::{Value, json};
@@ -42,8 +43,11 @@ async fn a_server_runs_from_its_requirements_and_a_change_of_them_restarts_it() 
     let manifest =
         "id: small\ntype: mcp\nruntime: stdio\nentry: smallserver\npython: {requirements: requirements.txt}\n";
     folder.write("skills/small.yaml", manifest);
-    let system = setup(&folder).start().await;
+    let port = Port::reserve();
+    let system = setup(&folder).with("OPENSKILL_WORKER_METRICS_LISTEN", port.address()).start().await;
     let seen = looks(&system, "small__look", "1.0").await;
+    let metrics = openskill_tests::rest::metrics(port.address()).await;
+    assert!(metrics.contains("openskill_worker_python_environments{status=\"ready\"} 1"), "{metrics}");
     assert!(seen["environment"].as_array().unwrap().contains(&json!("VIRTUAL_ENV")), "{seen}");
     folder.write("skills/requirements.txt", "smallserver==2.0\n");
     looks(&system, "small__look", "2.0").await;
@@ -65,7 +69,8 @@ async fn a_script_runs_in_the_environment_and_what_is_wrong_with_it_is_the_reaso
     let hashed = format!("{{requirements: ['smallserver==1.0 --hash=sha256:{wrong}'], require_hashes: true}}");
     manifest("another", "smallserver", &hashed);
     manifest("hashless", "smallserver", "{requirements: [smallserver==1.0], require_hashes: true}");
-    let system = setup(&folder).start().await;
+    let port = Port::reserve();
+    let system = setup(&folder).with("OPENSKILL_WORKER_METRICS_LISTEN", port.address()).start().await;
     looks(&system, "own__look", "1.0").await;
     for (id, words) in [
         ("absent", "its packages have no program 'otherserver'"),
@@ -79,6 +84,13 @@ async fn a_script_runs_in_the_environment_and_what_is_wrong_with_it_is_the_reaso
         })
         .await;
     }
+    // A skill that has become another needs its environment no more.
+    folder.write("skills/missing.yaml", "id: missing\ntype: inproc\nentry: echo\n");
+    until("two of three failed builds are left", PATIENCE, || async {
+        let metrics = openskill_tests::rest::metrics(port.address()).await;
+        metrics.contains("openskill_worker_python_environments{status=\"failed\"} 2").then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -195,7 +195,7 @@ async fn a_request_that_is_not_answered_ends_its_call_and_a_lost_session_is_rene
 }
 
 #[tokio::test]
-async fn odd_servers_are_served_as_they_are() {
+async fn servers_with_unusual_answers_can_be_called() {
     let backend = Backend::start(|seen| {
         if seen.path() == "/mcp" {
             return Reply::redirect(307, "/mcp/");
@@ -234,7 +234,7 @@ async fn odd_servers_are_served_as_they_are() {
 }
 
 #[tokio::test]
-async fn a_server_of_the_revision_without_handshakes_is_spoken_to() {
+async fn a_server_that_knows_no_handshake_can_be_called() {
     let backend = Backend::start(|seen| {
         if seen.method != "POST" {
             return Reply::new(405, "text/plain", "");

@@ -29,7 +29,7 @@ fn up() -> Setup {
 async fn workers(system: &System, count: usize) -> Vec<SocketAddr> {
     until("every worker serves metrics", PATIENCE, async || {
         let text = system.process.log.text();
-        let lines = text.lines().filter(|line| line.contains("metrics of the worker"));
+        let lines = text.lines().filter(|line| line.contains("serving worker metrics"));
         let found: Vec<_> = lines.filter_map(|line| line.split("address=").nth(1)?.trim().parse().ok()).collect();
         (found.len() == count).then_some(found)
     })
@@ -268,5 +268,5 @@ async fn an_open_circuit_is_a_gauge_until_it_is_reset() {
 async fn workers_serve_no_metrics_unless_they_are_told_where() {
     let system = Setup::up().start().await;
     assert!(system.invoke(request("in_echo", json!({}))).await.success);
-    assert!(!system.process.log.text().contains("metrics of the worker"));
+    assert!(!system.process.log.text().contains("serving worker metrics"));
 }

@@ -178,7 +178,7 @@ async fn a_manifest_that_is_read_again_does_not_follow_the_link() {
     let manifest = stage.folder.path().join("skills/fresh.yaml");
     let text = std::fs::read_to_string(&manifest).unwrap();
     std::fs::write(&manifest, format!("{text}# changed\n")).unwrap();
-    stage.system.process.log.line(&["bad manifest", "fresh.yaml", "symbolic link"]).await;
+    stage.system.process.log.line(&["invalid manifest", "fresh.yaml", "symbolic link"]).await;
     let result = stage.call("fresh", json!({})).await;
     assert!(!code(&result).is_empty() && !format!("{result:?}").contains("CANARY"), "{result:?}");
 }

@@ -256,7 +256,7 @@ async fn check_builds_the_environment_of_its_skill_and_doctor_builds_none() {
     let (_, out, _) = stage.run(&["doctor"]).await;
     let line = out.lines().find(|line| line.contains("old ")).unwrap_or_else(|| panic!("{out}"));
     assert!(line.contains("part") && line.contains("not built yet"), "{out}");
-    assert!(out.lines().any(|line| line.contains("packages") && line.contains("pip installs them")), "{out}");
+    assert!(out.lines().any(|line| line.contains("packages") && line.contains("installed with pip")), "{out}");
     assert_eq!(stage.built(), 0);
     let (good, out, err) = stage.run(&["check", "old"]).await;
     assert!(good && out.contains("ok    environment\n  ok    example: runs"), "{out}{err}");
@@ -267,7 +267,7 @@ async fn check_builds_the_environment_of_its_skill_and_doctor_builds_none() {
     assert!(good && !err.contains("building"), "it is there already: {out}{err}");
     stage.skill("broken", "python: {requirements: [nowhere-to-be-found]}");
     let (good, out, _) = stage.run(&["check", "broken"]).await;
-    assert!(!good && out.contains("cannot run here: pip could not install its packages"), "{out}");
+    assert!(!good && out.contains("cannot run on this machine: pip could not install its packages"), "{out}");
 }
 
 #[tokio::test]

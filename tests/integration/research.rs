@@ -80,7 +80,7 @@ fn is_nothing(answer: &Value) -> bool {
 }
 
 /// A PDF file with one line of text.
-fn pdf(text: &str) -> Bytes {
+pub(crate) fn pdf(text: &str) -> Bytes {
     let content = format!("BT /F1 12 Tf 72 720 Td ({text}) Tj ET");
     let objects = [
         "<< /Type /Catalog /Pages 2 0 R >>".to_owned(),
@@ -123,7 +123,7 @@ async fn doctor_names_the_source_and_misses_none() {
     let data = folder.path().join("data");
     std::fs::create_dir(&data).unwrap();
     for (provider, expected) in
-        [("", "set OPENSKILL_RESEARCH_PROVIDER"), ("folder", "folder: /srv/documents; answers are made")]
+        [("", "set OPENSKILL_RESEARCH_PROVIDER"), ("folder", "folder: /srv/documents; answers consist of")]
     {
         let ran = tokio::process::Command::new(openskill_tests::binary())
             .args(["doctor", "--json", "--skills-dir"])

@@ -39,9 +39,12 @@ async fn a_lame_duck_says_that_it_is_not_ready_and_serves_new_connections_until_
     // Each request has a connection of its own.
     until("it says so", PATIENCE, || async { (system.get("/readyz").await.status == 503).then_some(()) }).await;
     assert_eq!(system.get("/readyz").await.json()["status"], "draining");
-    let mut health = HealthClient::new(system.channel().await);
-    let status = health.check(HealthCheckRequest::default()).await.unwrap().into_inner().status;
-    assert_eq!(status, ServingStatus::NotServing as i32);
+    let health = HealthClient::new(system.channel().await);
+    until("gRPC health says so", PATIENCE, || async {
+        let status = health.clone().check(HealthCheckRequest::default()).await.unwrap().into_inner().status;
+        (status == ServingStatus::NotServing as i32).then_some(())
+    })
+    .await;
     while terminated.elapsed() < Duration::from_secs(2) {
         assert_eq!(system.call("in_echo", json!({"n": 1})).await.json()["data"], json!({"n": 1}));
         let calls = tokio_stream::iter([request("in_echo", json!({}))]);

@@ -6,26 +6,33 @@ use std::path::{Path, PathBuf};
 use openskill_tests::repository;
 
 mod imports;
+mod names;
+mod picture;
+mod rooms;
 mod text;
 
 use imports::{Imports, Module, module_of};
 use text::{code, production};
 
 /// The folders with production code.
-const CRATES: [&str; 17] = [
+const CRATES: [&str; 21] = [
     "proto",
     "crates/agent",
+    "crates/builtins",
     "crates/cdp",
     "crates/definitions",
+    "crates/egress",
     "crates/identity",
     "crates/log",
     "crates/metrics",
+    "crates/model",
     "crates/net",
-    "crates/rank",
     "crates/readers",
     "crates/redact",
     "crates/research",
+    "crates/sandbox",
     "crates/skill",
+    "crates/text",
     "crates/trace",
     "gateway",
     "worker",
@@ -43,25 +50,38 @@ fn edges(folder: &str) -> BTreeSet<String> {
 fn crates_depend_only_on_the_crates_below_them() {
     for (folder, allowed) in [
         ("proto", &[][..]),
-        ("crates/agent", &["identity", "proto", "trace"]),
+        ("crates/agent", &["identity", "model", "proto", "trace"]),
+        ("crates/builtins", &["cdp", "definitions", "egress", "log", "model", "proto", "research", "sandbox", "text"]),
         ("crates/cdp", &["proto"]),
         ("crates/definitions", &[]),
+        ("crates/egress", &[]),
         ("crates/identity", &["proto"]),
         ("crates/log", &[]),
         ("crates/metrics", &[]),
+        ("crates/model", &["egress", "proto", "text"]),
         ("crates/net", &[]),
-        ("crates/rank", &[]),
         ("crates/readers", &["definitions", "research"]),
         ("crates/redact", &[]),
-        ("crates/research", &[]),
+        ("crates/research", &["text"]),
+        ("crates/sandbox", &["log", "proto"]),
         ("crates/skill", &["proto"]),
+        ("crates/text", &[]),
         ("crates/trace", &["proto"]),
-        ("gateway", &["agent", "identity", "log", "metrics", "net", "proto", "rank", "redact", "skill", "trace"]),
+        (
+            "gateway",
+            &["agent", "identity", "log", "metrics", "model", "net", "proto", "redact", "skill", "text", "trace"],
+        ),
         (
             "worker",
-            &["cdp", "definitions", "log", "metrics", "net", "proto", "rank", "redact", "research", "skill", "trace"],
+            &["builtins", "egress", "log", "metrics", "net", "proto", "redact", "sandbox", "skill", "text", "trace"],
         ),
-        ("cli", &["agent", "gateway", "identity", "log", "metrics", "net", "proto", "redact", "trace", "worker"]),
+        (
+            "cli",
+            &[
+                "agent", "builtins", "gateway", "identity", "log", "metrics", "model", "net", "proto", "redact",
+                "sandbox", "text", "trace", "worker",
+            ],
+        ),
         ("tests", &["proto", "redact"]),
     ] {
         let allowed: BTreeSet<_> = allowed.iter().map(|it| (*it).to_owned()).collect();
@@ -79,7 +99,20 @@ fn required_dependencies(folder: &str) -> BTreeSet<String> {
 
 #[test]
 fn a_client_of_the_contract_gets_no_runtime_no_validator_and_no_telemetry() {
-    let light = ["base64", "bytes", "memchr", "prost", "prost-types", "rand", "serde", "serde_json", "sha2"];
+    let light = [
+        "base64",
+        "bytes",
+        "hex",
+        "memchr",
+        "percent-encoding",
+        "prost",
+        "prost-types",
+        "rand",
+        "serde",
+        "serde_json",
+        "sha2",
+        "time",
+    ];
     assert_eq!(required_dependencies("proto"), light.iter().map(|it| (*it).to_owned()).collect());
 }
 
@@ -109,15 +142,21 @@ fn all_files() -> Vec<PathBuf> {
     found
 }
 
+/// Production code of these files, by path below `folder`.
+fn read_production(folder: &Path, paths: &[PathBuf]) -> BTreeMap<String, String> {
+    let read = |path: &PathBuf| {
+        let name = path.strip_prefix(folder).unwrap().to_string_lossy().into_owned();
+        (name, production(&code(&std::fs::read_to_string(path).unwrap())))
+    };
+    paths.iter().map(read).collect()
+}
+
 /// Production code of the gateway, by its path below `gateway/src`.
 fn gateway() -> BTreeMap<String, String> {
     let (src, mut found) = (repository().join("gateway/src"), Vec::new());
     files(&src, &mut found);
-    let read = |path: &PathBuf| {
-        let name = path.strip_prefix(&src).unwrap().to_string_lossy().into_owned();
-        (name, production(&code(&std::fs::read_to_string(path).unwrap())))
-    };
-    found.iter().map(read).filter(|(name, _)| !name.ends_with("tests.rs") && !name.ends_with("model.rs")).collect()
+    let all = read_production(&src, &found).into_iter();
+    all.filter(|(name, _)| !name.ends_with("tests.rs") && !name.ends_with("model.rs")).collect()
 }
 
 #[test]
@@ -153,60 +192,74 @@ fn an_import_circle_is_found() {
     assert!(Imports::of(&sources(&none)).circles().is_empty());
 }
 
-/// The rooms of the gateway, in the order of a call, and what each may import from. `gateway` is the state of them all; the
-/// pure rooms `arguments`, `export` and `state` are open to everyone.
-const ROOMS: [(&str, &[&str]); 16] = [
-    ("agent", &["serve", "prepare", "invoke", "dispatch", "observe", "call", "gateway"]),
-    (
-        "serve",
-        &[
-            "prepare", "invoke", "tools", "protect", "dispatch", "catalog", "observe", "mcp", "call", "identity",
-            "gateway",
-        ],
-    ),
-    ("prepare", &["catalog", "call", "gateway"]),
-    ("invoke", &["tools", "protect", "dispatch", "catalog", "observe", "call", "gateway"]),
-    ("tools", &["protect", "dispatch", "catalog", "call", "gateway"]),
-    ("protect", &["dispatch", "observe", "call", "identity"]),
-    ("dispatch", &["catalog", "workers", "observe", "call", "gateway"]),
-    ("catalog", &["workers", "call", "identity"]),
-    ("workers", &["gateway"]),
-    ("observe", &["call"]),
-    ("mcp", &["call"]),
-    ("call", &["identity"]),
-    ("identity", &[]),
-    ("export", &[]),
-    ("arguments", &[]),
-    ("state", &[]),
+#[test]
+fn every_route_of_the_gateway_is_a_row_of_the_table_of_operations() {
+    for (name, text) in gateway() {
+        let is_table = name == "serve/operations.rs";
+        assert_eq!(text.contains(".route("), is_table, "{name}: routes belong in serve/operations.rs");
+    }
+}
+
+/// Production code of all crates, by its path.
+fn production_code() -> BTreeMap<String, String> {
+    let is_test = |name: &str| name.ends_with("tests.rs") || name.contains("/testing") || name.contains("/tests/");
+    read_production(&repository(), &all_files()).into_iter().filter(|(name, _)| !is_test(name)).collect()
+}
+
+/// Words of the trade, which mean the same wherever a module defines them.
+const COMMON_TYPES: [&str; 18] = [
+    "Body", "Call", "Content", "Entry", "Index", "Key", "Kind", "Limits", "Line", "Message", "Policy", "Reader",
+    "Request", "Rules", "Source", "State", "Store", "Tool",
 ];
 
 #[test]
-fn the_rooms_of_the_gateway_import_only_from_the_rooms_after_them() {
-    let place = |room: &str| ROOMS.iter().position(|(it, _)| *it == room);
-    for (room, allowed) in ROOMS {
-        assert!(allowed.iter().all(|it| *it == "gateway" || place(it) > place(room)), "{room}: the order is a circle");
-    }
-    let imports = Imports::of(&sources("gateway"));
-    for (name, _) in gateway() {
-        let module = name.trim_end_matches(".rs").replace('/', "::");
-        let room = module.split("::").next().unwrap();
-        if ["lib", "config", "gateway"].contains(&room) {
-            continue;
-        }
-        let (_, allowed) = ROOMS.iter().find(|(it, _)| *it == room).unwrap_or_else(|| panic!("{room} is no room"));
-        for target in imports.targets(&module) {
-            let other = target.split("::").next().unwrap();
-            let is_pure = ["arguments", "export", "state"].contains(&other);
-            assert!(other == room || is_pure || allowed.contains(&other), "{module} imports from {target}");
+fn functions_parameters_and_types_say_what_they_are() {
+    let sources = production_code();
+    let types: BTreeMap<String, BTreeSet<String>> =
+        sources.iter().map(|(name, text)| (name.clone(), names::types(text))).collect();
+    let own: BTreeSet<String> = types.values().flatten().cloned().collect();
+    for (file, text) in &sources {
+        for function in names::functions(text) {
+            let names::Function { name, parameters } = &function;
+            assert!(name != "of" && !name.starts_with("of_"), "{file}: {name} does not say what it does");
+            let tuples = names::tuples(parameters, &own);
+            assert!(tuples.is_empty(), "{file}: {name} takes ({}): a struct or two parameters say more", tuples[0]);
         }
     }
+    let mut repeated = names::repeated(&types);
+    repeated.retain(|name, _| !COMMON_TYPES.contains(&name.as_str()));
+    assert!(repeated.is_empty(), "types that share a name with too many others: {repeated:?}");
+}
+
+#[test]
+fn names_that_say_nothing_are_found() {
+    let text =
+        "pub(crate) fn of(text: &str) {}\nfn take((a, b): (&Alpha, Beta), c: Vec<(Alpha, Beta)>) {}\nstruct Alpha;";
+    let found: Vec<_> = names::functions(text).into_iter().map(|it| it.name).collect();
+    assert_eq!(found, ["of", "take"]);
+    let own = ["Alpha", "Beta"].map(str::to_owned).into();
+    assert_eq!(names::tuples(&names::functions(text)[1].parameters, &own), ["&Alpha, Beta"]);
+    assert_eq!(names::types(text), ["Alpha".to_owned()].into());
+    let files = (0..4).map(|number| (format!("{number}.rs"), names::types(text))).collect();
+    assert_eq!(names::repeated(&files).len(), 1);
+}
+
+#[test]
+fn a_worker_has_one_set_of_python_environments() {
+    let sources = production_code();
+    let made: Vec<_> =
+        sources.iter().filter(|(_, text)| text.contains("Environments::new(")).map(|(name, _)| name).collect();
+    // Two would build twice as many at once as the limit says, and each would remove what only the other uses.
+    assert_eq!(made, ["worker/src/lib.rs"]);
+    assert_eq!(sources["worker/src/lib.rs"].matches("Environments::new(").count(), 1);
 }
 
 #[test]
 fn only_the_faces_know_statuses_and_only_serve_knows_http() {
     for (name, text) in gateway() {
         // The workers' side of the wire is a client: it reads the statuses that workers send.
-        let is_client = ["workers/client.rs", "workers/link.rs", "workers/link/answer.rs", "workers/discovery.rs"];
+        let is_client =
+            ["workers/client.rs", "workers/link.rs", "workers/link/response_body.rs", "workers/discovery.rs"];
         if is_client.contains(&name.as_str()) {
             continue;
         }
@@ -225,22 +278,22 @@ fn only_the_faces_know_statuses_and_only_serve_knows_http() {
 /// What a `Drop` of the gateway does. One that is not here is a new one: it may give back what it holds, and record nothing
 /// but that a call was dropped.
 const DROPS: [(&str, &str); 17] = [
-    ("call/events.rs", "TakeBack"),            // gives memory back
+    ("call/events.rs", "RevokeOnDrop"),        // gives memory back
     ("dispatch/attempt.rs", "Tracker"),        // records that a call was dropped
-    ("dispatch/lateness.rs", "Watched"),       // forgets a refusal when a call of its caller is cancelled
+    ("dispatch/lateness.rs", "RefusalWatch"),  // forgets a refusal when a call of its caller is cancelled
     ("dispatch/questions.rs", "OpenQuestion"), // closes a question
     ("export/forms.rs", "Cached"),             // gives its share of the cache back
-    ("identity/usage.rs", "Held"),             // gives back what a call used of its principal's limits
+    ("identity/usage.rs", "ActiveUsage"),      // gives back what a call used of its principal's limits
     ("mcp/clients.rs", "Cancellable"),         // forgets how to cancel a call
     ("mcp/replay.rs", "Reader"),               // a stream has no reader any more
-    ("mcp/tasks.rs", "Running"),               // forgets a task that did not end
+    ("mcp/tasks.rs", "RunningTask"),           // forgets a task that did not end
     ("observe/call_record.rs", "CallRecord"),  // records that a call was dropped
-    ("protect/admission.rs", "Place"),
+    ("protect/admission.rs", "AdmissionSlot"),
     ("protect/circuit/guard.rs", "CircuitGuard"), // gives the passes back, without a verdict
     ("protect/idempotency.rs", "Lease"),
     ("serve/connections/peers.rs", "PeerShare"),
-    ("serve/connections/roster.rs", "Busy"),
-    ("serve/connections/roster.rs", "Place"),
+    ("serve/connections/limiter.rs", "InFlight"),
+    ("serve/connections/limiter.rs", "ConnectionPermit"),
     ("workers/worker.rs", "InFlight"),
 ];
 

@@ -25,7 +25,7 @@ fn parts<'a>(dialect: &str, tool: &'a Value) -> (&'a str, Option<&'a Value>) {
 /// browser only where there is one. A whole task for a browser needs a model.
 async fn available(system: &System) -> usize {
     let mut count = 9;
-    for (skill, more) in [("microsandbox_execute", 6), ("browser_navigate", 25)] {
+    for (skill, more) in [("microsandbox_execute", 6), ("browser_navigate", 26)] {
         let described = system.get(&format!("/skills/{skill}")).await.json();
         count += if described["status"] == "available" { more } else { 0 };
     }
@@ -41,7 +41,7 @@ async fn every_dialect_exports_every_tool_in_its_own_shape() {
             let all = list["tools"].as_array().unwrap();
             assert_eq!(
                 (all.len(), list["disabled"].as_array().unwrap().len()),
-                (45, 45 - available(&system).await),
+                (46, 46 - available(&system).await),
                 "{dialect}"
             );
             for tool in all {
@@ -92,7 +92,7 @@ async fn unavailable_tools_are_omitted_and_listed_separately() {
         (&json!("openai"), available(&system).await)
     );
     let disabled = list["disabled"].as_array().unwrap();
-    assert_eq!(disabled.len(), 45 - available(&system).await);
+    assert_eq!(disabled.len(), 46 - available(&system).await);
     let browser =
         disabled.iter().find(|it| it["skill_id"].as_str().is_some_and(|it| it.starts_with("browser_"))).unwrap();
     assert!(browser["reason"].as_str().unwrap().contains("OPENSKILL_BROWSER"));
@@ -148,7 +148,7 @@ async fn grpc_exports_the_same_tools_as_rest() {
     let over_rest = tools(&system, "dialect=openai-responses&strict=true").await;
     let parsed: Vec<Value> = exported.tools_json.iter().map(|text| serde_json::from_str(text).unwrap()).collect();
     assert_eq!(Value::from(parsed), over_rest["tools"]);
-    assert_eq!(exported.disabled.len(), 45 - available(&system).await);
+    assert_eq!(exported.disabled.len(), 46 - available(&system).await);
     let unknown = ExportToolsRequest { skill_ids: vec!["nope".to_owned()], ..ExportToolsRequest::default() };
     let status = system.skills().await.export_tools(unknown).await.unwrap_err();
     assert_eq!(status.code(), tonic::Code::NotFound);

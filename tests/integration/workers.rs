@@ -282,7 +282,7 @@ async fn session_affinity_holds_and_a_lost_worker_is_reported_once() {
     let gone = until("the loss of the session is reported", PATIENCE, async || {
         let result = call("mine").await;
         assert_eq!(code(&result), "UNAVAILABLE", "the session must not restart before the loss was reported");
-        result.text.contains("held this session").then_some(result)
+        result.text.contains("of this session was lost").then_some(result)
     })
     .await;
     assert!(!gone.error.unwrap().retryable);

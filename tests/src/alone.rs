@@ -29,7 +29,7 @@ pub struct Turn {
     alone: bool,
 }
 
-/// What the suite says: `later`, or `now` that nothing else runs.
+/// Set by the suite: `later` while other tests run, `now` once none does.
 const VARIABLE: &str = "OPENSKILL_TEST_ALONE";
 /// The exit code by which a test asks the suite to run it later.
 const LATER: i32 = 75;

@@ -102,7 +102,7 @@ pub fn debian_or_skip() -> bool {
     true
 }
 
-/// Keeps other tests, of any process, out of what `name` stands for, until it is dropped.
+/// Locks `name` against other tests, also in other processes, until it is dropped.
 pub fn lock(name: &str) -> File {
     let folder = repository().join("target");
     std::fs::create_dir_all(&folder).unwrap();

@@ -16,7 +16,7 @@ impl Folder {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let name = format!("openskill-test-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let path = base.join(name);
-        // That of a test that was killed, whose process had the same number.
+        // A killed test whose process had the same id may have left it behind.
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap();
         Self(path.canonicalize().unwrap())

@@ -1,7 +1,7 @@
 //! What a test needs of its machine. Every skip goes through here.
 //!
 //! A test whose machine lacks something says so and passes. `OPENSKILL_TEST_REQUIRE` lists, with commas between, what the
-//! machine has: a test that misses something on that list fails instead. The unit tests of the worker include this file
+//! machine has: a test that misses something on that list fails instead. The unit tests of some crates include this file
 //! too, so it uses the standard library only.
 
 /// Lists what must be here: names of [`Need`], with commas between.

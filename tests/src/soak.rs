@@ -1,6 +1,6 @@
 //! How much a test does: enough to find a fault by default, and much more in `make soak`.
 
-/// Set: tests that repeat something do it as often as they can in an hour or so.
+/// If it is set, tests repeat things as often as about an hour allows.
 const VARIABLE: &str = "OPENSKILL_TEST_SOAK";
 
 /// How often to repeat something: `quick` times by default.

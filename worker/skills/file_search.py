@@ -19,7 +19,7 @@ def handle(input):
     limit = fields.integer("limit", 1, 1000, default=20)
     fields.done()
     if re.search(r"[\r\n\0]", query):
-        raise invalid("query", "must be one line of text, for lines are searched one by one")
+        raise invalid("query", "must be one line of text: lines are searched one by one")
     pattern = parse_glob(glob)
 
     with Root() as root:
@@ -101,7 +101,7 @@ def parse_glob(glob):
     try:
         fnmatch.fnmatchcase("", glob)
     except re.error:
-        raise invalid("glob", "has a range in brackets that is not valid") from None
+        raise invalid("glob", "has an invalid range in brackets") from None
     return parts + ["*"] if parts[-1] == "**" else parts
 
 

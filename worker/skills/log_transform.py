@@ -28,7 +28,7 @@ def handle(input):
     fields.done()
     pattern, level_map = parse_rules(rules)
     if output == "stdout" and output_path is not None:
-        raise invalid("output_path", "is only for output 'file'")
+        raise invalid("output_path", "applies only to output 'file'")
 
     with Root() as root:
         content, beyond = root.read(input_path, "input_path")

@@ -1,14 +1,14 @@
-//! Artifacts: the pictures, sounds and files that a call produces beside its data.
+//! Artifacts: the images, audio and files that a call produces in addition to its data.
 //!
 //! ```text
 //! skill ──chunks──> Collector (one per call) ──small──> result, by value
 //!                        └────────────────────large──> Store (one per worker) ──ranges──> FetchArtifact
 //! ```
 //!
-//! - [`collector`]: assembles the chunks of one call's artifacts and enforces the bounds of a call
-//! - [`label`]: file names and media types that are safe to pass on
-//! - [`store`]: the large ones, until they are read, expire or are evicted
-//! - [`unfinished`]: the worker's budget for artifacts whose last chunk has not come
+//! - [`collector`]: assembles the artifacts of one call and enforces their limits
+//! - [`label`]: makes file names and media types safe
+//! - [`store`]: keeps large artifacts until they expire or are evicted
+//! - [`unfinished`]: the worker's memory budget for incomplete artifacts
 
 mod collector;
 mod label;

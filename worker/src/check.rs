@@ -1,47 +1,47 @@
-//! Runs the examples of manifests on this machine: `openskill check`.
+//! `openskill check`: runs the examples in manifests on this machine.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use openskill_builtins::config::research::NO_PROVIDER;
 use openskill_proto::v1::{ExecuteRequest, ExecuteResult, skill_error::More};
+use openskill_sandbox::plain_file;
+use openskill_sandbox::strays::Strays;
 use serde_json::Value;
 
-use crate::config::research::NO_PROVIDER;
+use crate::config::allowed::NONE_ALLOWED;
 use crate::config::{Builds, Config};
 use crate::execute::{TraceHeaders, execute};
 use crate::manifest::python::Needs;
-use crate::manifest::{Example, How, Manifest, ManifestError};
-use crate::plain_file;
-use crate::process::strays::Strays;
+use crate::manifest::{Example, Manifest, ManifestError, RunnerSpec};
 use crate::runners::in_process::Functions;
 use crate::runners::mcp::pins::Pins;
-use crate::sessions::allowed::NONE_ALLOWED;
 use crate::worker::Worker;
 
-/// The deadline of an example whose manifest has none.
+/// The deadline of an example if the manifest sets none.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How long servers may take to list their tools after their start, and how often that is polled.
+/// How long servers may take to list their tools after they started, and the polling interval.
 const PATIENCE: Duration = Duration::from_secs(10);
 const STEP: Duration = Duration::from_millis(20);
 
-/// The findings about one skill.
+/// The results of checking one skill.
 #[derive(Debug)]
 pub struct Findings {
-    /// The skill.
+    /// The manifest of the skill that was checked.
     pub manifest: Manifest,
-    /// Whether it can run here, or the reason why not.
+    /// The reason why the skill can't run here, if it can't.
     pub runner: Result<(), String>,
-    /// Each example, in the manifest's order: its name, and what is wrong with it.
+    /// The examples in the manifest's order: each one's name, and its fault if it failed.
     pub examples: Vec<(String, Result<(), String>)>,
-    /// Why its calls take longer than they could.
+    /// The reasons why the skill's calls take longer than necessary.
     pub not_warm: Vec<String>,
 }
 
 impl Findings {
-    /// Why the skill is not meant to run here: its manifest says so, or the operator has not switched it on.
+    /// Returns why the manifest or the operator switched the skill off, or `None` if it is on.
     pub fn switched_off(&self) -> Option<&str> {
         let by_operator =
             self.runner.as_ref().err().map(String::as_str).filter(|it| [NONE_ALLOWED, NO_PROVIDER].contains(it));
@@ -49,60 +49,60 @@ impl Findings {
     }
 }
 
-/// Why nothing could be checked.
+/// The reasons why nothing could be checked.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
     /// The manifest, or one that overrides it, is invalid.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     BadManifest(Vec<ManifestError>),
-    /// The system lacks what isolation needs.
+    /// The system lacks what isolation requires.
     #[error("skills cannot be isolated on this machine: {0}")]
     System(#[source] std::io::Error),
-    /// There is no such skill.
+    /// The skill does not exist.
     #[error("no skill '{skill_id}' in {}", folders.iter().map(|it| it.display().to_string()).collect::<Vec<_>>().join(", "))]
     NotFound {
-        /// The id that was asked for.
+        /// The id that was requested.
         skill_id: String,
-        /// The searched folders.
+        /// The folders that were searched.
         folders: Vec<PathBuf>,
     },
 }
 
-/// Why nothing was pinned.
+/// The reasons why nothing was pinned.
 #[derive(Debug, thiserror::Error)]
 pub enum PinError {
-    /// There is no such server.
+    /// The server does not exist.
     #[error("no MCP server '{server}' in the skill folders")]
     NotFound {
-        /// The id that was asked for.
+        /// The id that was requested.
         server: String,
     },
-    /// It has no tools, or does not run.
+    /// The server has no tools or does not run.
     #[error("the tools of '{server}' cannot be listed: {reason}")]
     NoTools {
-        /// The server.
+        /// The server's id.
         server: String,
-        /// Why.
+        /// Why the server has no tools, for people.
         reason: String,
     },
-    /// The system lacks what isolation needs.
+    /// The system lacks what isolation requires.
     #[error("servers cannot be isolated on this machine: {0}")]
     System(#[source] std::io::Error),
-    /// The file cannot be written.
+    /// The lock file can't be written.
     #[error("{} cannot be written: {source}", file.display())]
     Write {
-        /// The file.
+        /// The lock file's path.
         file: PathBuf,
-        /// Why not.
+        /// The error that the system returned.
         source: std::io::Error,
     },
 }
 
-/// Reads the manifests and runs their examples one after the other, of one skill or of all. Builds the environments of
-/// Python skills that are to be checked.
+/// Reads all manifests, and runs the examples of one skill or of all skills, one after another. Builds the
+/// environments of the checked Python skills.
 ///
 /// # Errors
-/// A manifest is invalid, or there is none.
+/// Fails if a manifest is invalid or the skill does not exist.
 pub async fn check(mut config: Config, skill_id: Option<&str>) -> Result<Vec<Findings>, CheckError> {
     config.packages.builds = skill_id.map_or(Builds::All, |id| Builds::Only(id.to_owned()));
     let (manifests, errors) = crate::registry::read_folders(&config.skill_dirs, &config.allowed_root);
@@ -117,16 +117,16 @@ pub async fn check(mut config: Config, skill_id: Option<&str>) -> Result<Vec<Fin
     if let (Some(id), true) = (skill_id, chosen.is_empty()) {
         return Err(CheckError::NotFound { skill_id: id.to_owned(), folders: config.skill_dirs });
     }
-    // The author may see what the script writes to stderr.
+    // The author of a skill may see its stderr.
     config.debug = true;
     let strays = Strays::adopt().map_err(CheckError::System)?;
     let worker = crate::build(config, Functions::default(), Arc::new(strays)).map_err(CheckError::System)?;
     settle(&worker, slowest).await;
     let mut findings = Vec::with_capacity(chosen.len());
     for manifest in chosen {
-        let tools = worker.registry.of_server(&manifest.id);
+        let tools = worker.registry.server_tools(&manifest.id);
         if !tools.is_empty() {
-            // The tools of servers have no examples.
+            // Servers' tools have no examples.
             findings.extend(tools.iter().map(|entry| Findings {
                 manifest: entry.manifest.as_ref().clone(),
                 runner: entry.runner.as_ref().map(|_| ()).map_err(Clone::clone),
@@ -147,13 +147,13 @@ pub async fn check(mut config: Config, skill_id: Option<&str>) -> Result<Vec<Fin
         findings.push(Findings { manifest, runner, examples, not_warm: not_warm.unwrap_or_default() });
     }
     worker.registry.close().await;
-    worker.launcher.finished().await;
+    worker.launcher.wait_finished().await;
     Ok(findings)
 }
 
-/// Why a skill cannot run here. For an MCP server: which it is, and the last lines that it wrote to stderr.
+/// Explains why a skill can't run here. For an MCP server, adds its id and the last lines of its stderr.
 pub(crate) fn explain(worker: &Worker, manifest: &Manifest, reason: &str) -> String {
-    if !matches!(manifest.how, How::Mcp(_)) {
+    if !matches!(manifest.how, RunnerSpec::Mcp(_)) {
         return reason.to_owned();
     }
     let mut text = format!("the MCP server '{}' is unavailable: {reason}", manifest.id);
@@ -164,60 +164,62 @@ pub(crate) fn explain(worker: &Worker, manifest: &Manifest, reason: &str) -> Str
     text
 }
 
-/// The longest start timeout of all servers.
+/// Returns the longest start timeout among all servers.
 pub(crate) fn slowest_start(manifests: &BTreeMap<String, Manifest>) -> Duration {
     let start = |manifest: &Manifest| match &manifest.how {
-        How::Mcp(mcp) => mcp.start,
+        RunnerSpec::Mcp(mcp) => mcp.start,
         _ => Duration::ZERO,
     };
     manifests.values().map(start).max().unwrap_or_default()
 }
 
-/// How long the environments of all Python skills may take that have one, if they are built one after the other.
+/// Returns the maximum time to build the environments of all Python skills, one after another.
 fn slowest_build(manifests: &BTreeMap<String, Manifest>, config: &Config) -> Duration {
     let built = |manifest: &&Manifest| manifest.how.needs().is_some_and(Needs::is_built);
     config.packages.build_timeout * manifests.values().filter(built).count() as u32
 }
 
-/// Waits until everything that runners start by themselves was tried once, at most as long as the slowest may take.
+/// Waits until the runners have attempted everything that they start on their own, but no longer than `slowest`
+/// plus some time for the answers.
 pub(crate) async fn settle(worker: &Worker, slowest: Duration) {
     let begun = Instant::now();
     loop {
-        while !worker.registry.settled() && begun.elapsed() < slowest + PATIENCE {
+        while !worker.registry.is_settled() && begun.elapsed() < slowest + PATIENCE {
             tokio::time::sleep(STEP).await;
         }
-        // A server starts once its environment is there.
+        // A server starts when its environment is available.
         worker.registry.reload();
-        if worker.registry.settled() || begun.elapsed() >= slowest + PATIENCE {
+        if worker.registry.is_settled() || begun.elapsed() >= slowest + PATIENCE {
             return worker.registry.reload();
         }
     }
 }
 
-/// Pins the current tools of an MCP server: writes the file beside its manifest. Returns the file and the number of tools.
+/// Pins an MCP server's current tools in the lock file next to its manifest. Returns the file's path and the
+/// number of tools.
 ///
 /// # Errors
-/// There is no such server, it does not run here, or the file cannot be written.
+/// Fails if the server does not exist or does not run here, or if the file can't be written.
 pub async fn pin(mut config: Config, server: &str) -> Result<(PathBuf, usize), PinError> {
     config.packages.builds = Builds::Only(server.to_owned());
     let (mut manifests, _) = crate::registry::read_folders(&config.skill_dirs, &config.allowed_root);
     let starts = slowest_start(&manifests);
     manifests.retain(|id, _| id == server);
     let slowest = starts + slowest_build(&manifests, &config);
-    let Some(How::Mcp(mcp)) = manifests.get(server).map(|it| &it.how) else {
+    let Some(RunnerSpec::Mcp(mcp)) = manifests.get(server).map(|it| &it.how) else {
         return Err(PinError::NotFound { server: server.to_owned() });
     };
     let strays = Strays::adopt().map_err(PinError::System)?;
     let worker = crate::build(config, Functions::default(), Arc::new(strays)).map_err(PinError::System)?;
     settle(&worker, slowest).await;
     let pin = |entry: &Arc<crate::registry::Entry>| match &entry.manifest.how {
-        How::McpTool(tool) => Some((tool.tool.clone(), tool.pin.clone())),
+        RunnerSpec::McpTool(tool) => Some((tool.tool.clone(), tool.pin.clone())),
         _ => None,
     };
-    let tools: BTreeMap<_, _> = worker.registry.of_server(server).iter().filter_map(pin).collect();
+    let tools: BTreeMap<_, _> = worker.registry.server_tools(server).iter().filter_map(pin).collect();
     let reason = worker.registry.get(server).and_then(|entry| entry.runner.as_ref().err().cloned());
     worker.registry.close().await;
-    worker.launcher.finished().await;
+    worker.launcher.wait_finished().await;
     if tools.is_empty() {
         return Err(PinError::NoTools { server: server.to_owned(), reason: reason.unwrap_or_default() });
     }
@@ -244,7 +246,7 @@ async fn run(worker: &Worker, manifest: &Manifest, example: &Example) -> Result<
     }
 }
 
-/// The stderr of a failed script.
+/// Extracts a failed script's stderr.
 fn stderr(result: &ExecuteResult) -> String {
     let details = match result.error.as_ref().and_then(|error| error.more.as_ref()) {
         Some(More::DetailsJson(text)) => serde_json::from_str::<Value>(text).unwrap_or_default(),

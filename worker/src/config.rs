@@ -1,126 +1,129 @@
-//! The settings of a worker, resolved and validated. The caller reads files and environment; nothing here does.
+//! A worker's resolved and validated settings. The caller reads files and the environment; this module does not.
 
-pub mod browser;
-pub mod research;
+pub(crate) mod allowed;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use openskill_builtins::config::browser::Browser;
+use openskill_builtins::config::research::Research;
 use openskill_net::tls::server::Acceptor;
 use openskill_redact::Redactor;
+use openskill_sandbox::jail::{Level, SkillUsers};
+use openskill_sandbox::sessions::book::SessionBounds;
 use openskill_trace::Tracer;
 
-use crate::manifest::Level;
-use crate::process::jail::SkillUsers;
-pub use crate::sessions::allowed::{AllowList, NoList};
-pub use crate::sessions::book::Bounds as SessionBounds;
-use crate::sessions::book::Bounds;
+pub use allowed::{AllowList, NoList};
 
-/// A worker's settings.
+/// A worker's settings, which do not change while it runs.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The worker's name; unique among the workers of a gateway.
+    /// The worker's name, unique among the workers of a gateway.
     pub worker_id: String,
-    /// Folders of manifests and scripts. A skill in an earlier folder hides one of the same id in a later folder.
+    /// The folders of manifests and scripts. A skill in an earlier folder hides one with the same id in a later
+    /// folder.
     pub skill_dirs: Vec<PathBuf>,
-    /// The allowed root of skills: absolute, existing, symbolic links resolved.
+    /// The allowed root of skills: an existing absolute path with all symbolic links resolved.
     pub allowed_root: PathBuf,
-    /// The concurrency limit. At least 1.
+    /// The maximum number of concurrent calls, at least 1.
     pub concurrency: usize,
-    /// Slots beyond the concurrency limit, reserved for short calls of callers that hold less than an even share.
+    /// The number of slots beyond the concurrency limit. They are reserved for short calls of callers with less
+    /// than an even share.
     pub reserve: usize,
-    /// How many more calls may queue, for the worker and for each skill with a limit of its own.
+    /// The maximum number of additional calls that wait in a queue, for the worker and for each skill with a
+    /// concurrency limit.
     pub queue: usize,
-    /// How long calls may take to finish after shutdown begins.
+    /// How long running calls may take after shutdown begins.
     pub drain_timeout: Duration,
-    /// The Python interpreter to use; the first `python3` on `PATH` if none.
+    /// The Python interpreter, or `None` for the first `python3` on `PATH`.
     pub python: Option<PathBuf>,
-    /// Where the packages of Python skills come from and are kept.
+    /// The source of Python skills' packages, and the folder for their environments.
     pub packages: PythonPackages,
-    /// The tools that can be installed.
-    pub tools: Tools,
-    /// The warm pool of a skill is released after this long without a call.
+    /// The settings for installing tools.
+    pub tools: ToolsConfig,
+    /// How long a warm pool is kept without calls.
     pub idle: Duration,
-    /// How many sessions are kept, and for how long.
-    pub sessions: Bounds,
+    /// The maximum number of sessions, and how long they are kept.
+    pub sessions: SessionBounds,
     /// The openskill binary, which supervises skill processes (`openskill supervise`).
     pub supervisor: PathBuf,
     /// The users of skill processes, if the worker runs as root.
     pub skill_users: SkillUsers,
-    /// The least jail of every skill that does not say `off`: `auto` demands nothing.
+    /// The minimum jail level of each skill that does not set `off`. `auto` requires nothing.
     pub least_jail: Level,
     /// The container engine of `docker` skills: `unix:///path`, `tcp://host:port` or `http://host:port`.
     pub docker_host: String,
-    /// Which browser the browser tools use, and its bounds.
-    pub browser: browser::Browser,
-    /// What the research tools search, and their limits.
-    pub research: research::Research,
-    /// How often the skill folders are scanned for changes.
+    /// The browser that the browser tools use, and its limits.
+    pub browser: Browser,
+    /// The search provider of the research tools, and their limits.
+    pub research: Research,
+    /// The interval between scans of the skill folders.
     pub reload_interval: Duration,
-    /// How many skills have metrics of their own. The others share theirs.
+    /// The number of skills with separate metrics. All others are combined.
     pub measured_skills: usize,
-    /// Puts the end of a failing skill's stderr into `error.details`. For development: it may hold paths and secrets.
+    /// Adds the end of a failing skill's stderr to `error.details`. Intended for development, because it may
+    /// contain paths and secrets.
     pub debug: bool,
-    /// What texts pass that are logged in pieces. The log as a whole is redacted by whoever writes it.
+    /// Redacts texts that are logged in pieces. The log writer redacts each piece only on its own.
     pub redactor: Redactor,
-    /// The worker's certificate, and the gateways that may call it at a TCP address. None: everybody who reaches the address
-    /// may. Unix sockets are protected by the modes of the files.
+    /// The worker's certificate, and the gateways that may call it over TCP. `None` accepts any client that
+    /// reaches the address. File permissions protect Unix sockets.
     pub mesh: Option<Acceptor>,
-    /// Makes the spans of calls. None: calls are not traced.
+    /// Creates calls' spans. `None` if calls are not traced.
     pub tracer: Option<Tracer>,
 }
 
-/// The tools that can be installed: from which index, where to, and by whom.
+/// The settings for installing tools: the index, the folder, and who may install.
 #[derive(Debug, Clone)]
-pub struct Tools {
-    /// The folder of installed servers: absolute, and out of reach for skills. It need not exist. It is one of the skill
-    /// folders too.
+pub struct ToolsConfig {
+    /// The folder of installed servers: an absolute path that skills can't access. It need not exist. It is also
+    /// one of the skill folders.
     pub folder: PathBuf,
-    /// The index: absolute, and out of reach for skills. None: the one that ships.
+    /// The index: an absolute path that skills can't access. `None` selects the built-in one.
     pub index: Option<PathBuf>,
-    /// Who installs.
+    /// Whether calls may install tools.
     pub policy: InstallPolicy,
 }
 
-/// Who installs tools.
+/// Whether calls may install tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InstallPolicy {
-    /// The operator: calls are answered with candidates.
+    /// Only the operator may install. A call returns candidates.
     Ask,
-    /// Calls as well: what the index lists.
+    /// Calls may install tools that the index lists.
     Listed,
 }
 
-/// Where the packages of Python skills come from, and where environments are kept.
+/// The source of Python skills' packages, and the folder for their environments.
 #[derive(Debug, Clone)]
 pub struct PythonPackages {
-    /// The folder of environments. None: there is no place for it, and skills with packages of their own are unavailable.
+    /// The folder of environments. If `None`, skills that need packages are unavailable.
     pub store: Option<PathBuf>,
-    /// What installs packages.
+    /// The program that installs packages.
     pub installer: Installer,
-    /// The package index.
+    /// The package index from which packages are installed.
     pub index: Index,
-    /// A folder or page of wheels beside the index, or instead of it.
+    /// A folder or page of wheels, which complements or replaces the index.
     pub find_links: Option<String>,
     /// The packages that calls may install in sessions.
     pub for_sessions: AllowList,
-    /// How long building one environment may take.
+    /// The timeout for building one environment.
     pub build_timeout: Duration,
-    /// How long an environment is kept that no skill uses. None: for ever.
+    /// How long an unused environment is kept. `None` keeps it forever.
     pub keep: Option<Duration>,
-    /// Which environments are built.
+    /// Which environments this process builds.
     pub builds: Builds,
-    /// Told of each step of a build, in a line for people.
+    /// Receives a line of text for people at each step of a build.
     pub progress: fn(&str),
 }
 
 impl PythonPackages {
-    /// The folder of wheels, if `find_links` is one.
+    /// Returns the folder of wheels, if `find_links` is a folder.
     pub(crate) fn wheel_folder(&self) -> Option<&Path> {
         self.find_links.as_deref().filter(|it| !is_url(it)).map(Path::new)
     }
 
-    /// The URL of the page with links to wheels, if `find_links` is one.
+    /// Returns the URL of the page of wheels, if `find_links` is a page.
     pub(crate) fn wheel_page(&self) -> Option<&str> {
         self.find_links.as_deref().filter(|it| is_url(it))
     }
@@ -130,38 +133,38 @@ fn is_url(links: &str) -> bool {
     links.contains("://")
 }
 
-/// The reason if the folder of wheels is none.
+/// The error message for a missing folder of wheels.
 pub(crate) const NO_WHEEL_FOLDER: &str = "OPENSKILL_PYTHON_FIND_LINKS names no directory on this worker";
 
-/// What installs packages.
+/// The program that installs packages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Installer {
-    /// `uv` if it is on `PATH`, else pip.
+    /// `uv` if it is on `PATH`, otherwise pip.
     Auto,
-    /// `uv`.
+    /// Always `uv`.
     Uv,
-    /// The pip of the interpreter.
+    /// The interpreter's own pip.
     Pip,
 }
 
-/// The package index.
+/// Selects the package index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Index {
-    /// That of the installer's own configuration.
+    /// The index in the installer's configuration.
     Configured,
-    /// None: packages come from `find_links` alone.
+    /// No index. All packages come from `find_links`.
     None,
-    /// This one: a URL, which may hold credentials.
+    /// This URL, which may contain credentials.
     Url(String),
 }
 
-/// Which environments are built.
+/// Which environments a process builds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Builds {
-    /// Those of all skills.
+    /// All skills' environments.
     All,
-    /// That of one skill.
+    /// The environment of the skill with this id.
     Only(String),
-    /// None: those that are there are used.
+    /// None. Only existing environments are used.
     None,
 }

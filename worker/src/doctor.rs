@@ -1,21 +1,17 @@
-//! Probes what this machine can isolate, and which skills require more: `openskill doctor`.
+//! `openskill doctor`: checks what this machine can isolate, and finds skills that require more.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::check;
-use crate::config::browser::NO_BROWSER;
-use crate::config::research::NO_PROVIDER;
+use crate::config::allowed::NONE_ALLOWED;
 use crate::config::{Builds, Config};
-use crate::process::jail::probe::{Facts, Namespaces};
-use crate::process::strays::Strays;
 use crate::registry::Entry;
 use crate::runners::in_process::Functions;
 use crate::runners::python::environments;
 use crate::runners::python::interpreter::Interpreter;
 use crate::runners::python::interpreter::PythonError;
 use crate::runners::python::interpreter::find;
-use crate::sessions::allowed::NONE_ALLOWED;
 use crate::worker::Worker;
 
 mod browser;
@@ -24,40 +20,44 @@ mod finding;
 
 use finding::finding;
 pub use finding::{Finding, Status};
+use openskill_builtins::config::browser::NO_BROWSER;
+use openskill_builtins::config::research::NO_PROVIDER;
+use openskill_sandbox::jail::probe::{Namespaces, SystemSupport};
+use openskill_sandbox::strays::Strays;
 
-/// All findings.
+/// The findings about the machine and about all skills.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Examination {
-    /// The machine, in a fixed order.
+    /// The findings about the machine, in a fixed order.
     pub machine: Vec<Finding>,
-    /// The skills, by id, without those that are not meant to run here: by their manifest, or by the operator.
+    /// The findings about skills, by id. Excludes skills that the manifest or the operator has switched off.
     pub skills: Vec<Finding>,
-    /// How many of them can be called, as `openskill skills` counts them.
+    /// The number of skills that can be called, counted as `openskill skills` does.
     pub available: usize,
-    /// How many cannot, those included that are not meant to.
+    /// The number of skills that can't be called, including those that are switched off.
     pub unavailable: usize,
 }
 
 impl Examination {
-    /// Whether every skill can run as its manifest requires.
+    /// Returns whether all skills can run as their manifests require.
     pub fn is_good(&self) -> bool {
         self.skills.iter().all(|it| it.status != Status::No)
     }
 }
 
-/// Examines the machine and all skills. Takes a few seconds, or as long as MCP servers may take to start.
+/// Examines the machine and all skills. Takes a few seconds, or longer if MCP servers start slowly.
 ///
 /// # Errors
-/// The system cannot run skill processes at all.
+/// Fails if the system can't run skill processes at all.
 pub async fn examine(mut config: Config) -> std::io::Result<Examination> {
-    // It looks, and leaves the machine as it is.
+    // Only examine the machine. Change nothing.
     config.packages.builds = Builds::None;
     let engine = config.docker_host.clone();
     let python = find(config.python.as_deref());
     let (manifests, unreadable) = crate::registry::read_folders(&config.skill_dirs, &config.allowed_root);
     let strays = Strays::adopt()?;
     let worker = crate::build(config, Functions::default(), Arc::new(strays))?;
-    let facts = worker.jailer.facts();
+    let facts = worker.jailer.machine().facts();
     let containers = tokio::task::spawn_blocking(move || engine::look(&engine)).await;
     let machine = vec![
         kernel(),
@@ -71,7 +71,7 @@ pub async fn examine(mut config: Config) -> std::io::Result<Examination> {
         children(),
         interpreter(python, worker.config.python.as_deref()),
         packages(&worker.config),
-        containers.unwrap_or_else(|_| finding("containers", Status::No, "the engine could not be asked")),
+        containers.unwrap_or_else(|_| finding("containers", Status::No, "the request to the engine failed")),
         research(&worker.config),
         browser::look(&worker.config.browser),
     ];
@@ -81,11 +81,11 @@ pub async fn examine(mut config: Config) -> std::io::Result<Examination> {
             Arc::clone(runner).warm_up(Arc::clone(&entry.manifest)).await;
         }
     }
-    let mut skills = of_skills(&worker);
+    let mut skills = skill_findings(&worker);
     let [available, unavailable] = worker.registry.count();
     skills.extend(unreadable.iter().map(|error| finding("a manifest", Status::No, error.to_string())));
     worker.registry.close().await;
-    worker.launcher.finished().await;
+    worker.launcher.wait_finished().await;
     Ok(Examination { machine, skills, available, unavailable })
 }
 
@@ -95,95 +95,99 @@ fn kernel() -> Finding {
     finding("kernel", Status::Ok, text)
 }
 
-fn user(worker: &Worker, facts: Facts, python: Option<&Interpreter>) -> Finding {
+fn user(worker: &Worker, facts: SystemSupport, python: Option<&Interpreter>) -> Finding {
     let own = rustix::process::geteuid().as_raw();
-    let skills = worker.jailer.user();
+    let skills = worker.jailer.machine().user();
     let skills = format!("{}:{}", skills.uid, skills.gid);
     let say = |status, text| finding("user", status, text);
     if !facts.root {
         return say(
             Status::Part,
-            format!("the worker's user is {own}, no root: skills run under it. It should own nothing but their data"),
+            format!(
+                "the worker's user is {own}, not root: skills run as the same user, which should own only the data of skills"
+            ),
         );
     }
     if !facts.own_user {
-        return say(Status::No, "root may not change users here: skills run as root without capabilities".to_owned());
+        return say(Status::No, "root can't change users here: skills run as root without capabilities".to_owned());
     }
-    if worker.jailer.gives_own_users() {
-        return say(Status::Ok, "each run has a user of its own, without capabilities".to_owned());
+    if worker.jailer.machine().gives_own_users() {
+        return say(Status::Ok, "each run has its own user, without capabilities".to_owned());
     }
-    let hidden = worker.jailer.out_of_reach(&worker.config, python);
+    let python = python.into_iter().flat_map(|it| it.prefixes.iter().chain([&it.path]));
+    let (read, write) = (python.chain(&worker.config.skill_dirs), [&worker.config.allowed_root]);
+    let hidden = worker.jailer.machine().out_of_reach(read, write.into_iter());
     let Some(path) = hidden.first() else {
         return say(Status::Ok, format!("skills run as {skills} without capabilities"));
     };
     let path = path.display();
-    if facts.landlock >= Facts::ALL_OF_FILES {
+    if facts.landlock >= SystemSupport::ALL_OF_FILES {
         let text = format!(
-            "skills run as {skills} and pass file permissions, as that user does not reach {path}; Landlock bounds \
-             them. To do without: let the user reach it"
+            "skills run as {skills} and bypass file permissions, as that user can't reach {path}; Landlock restricts \
+             them. To avoid this, let the user reach it"
         );
         return say(Status::Part, text);
     }
-    say(Status::No, format!("{skills} does not reach {path}: skills run as root without capabilities"))
+    say(Status::No, format!("{skills} can't reach {path}: skills run as root without capabilities"))
 }
 
-fn files(facts: Facts) -> Finding {
+fn files(facts: SystemSupport) -> Finding {
     let (status, text) = match facts.landlock {
-        0 => (Status::No, "no Landlock: skills read and write what their user may".to_owned()),
-        abi @ 1..Facts::ALL_OF_FILES => (Status::Part, format!("Landlock ABI {abi}: files outside can be cut off")),
-        abi => (Status::Ok, format!("Landlock ABI {abi}: skills reach their own files and the system's programs")),
+        0 => (Status::No, "no Landlock: skills can read and write whatever their user can".to_owned()),
+        abi @ 1..SystemSupport::ALL_OF_FILES => {
+            (Status::Part, format!("Landlock ABI {abi}: a jail can deny other files"))
+        }
+        abi => {
+            (Status::Ok, format!("Landlock ABI {abi}: skills can reach only their own files and the system's programs"))
+        }
     };
     finding("files", status, text)
 }
 
-fn calls(facts: Facts) -> Finding {
+fn calls(facts: SystemSupport) -> Finding {
     match facts.calls {
         true => finding("system calls", Status::Ok, "seccomp: no network, mounts, namespaces or tracing by default"),
-        false => finding("system calls", Status::No, "no seccomp: skills may use the network and all the kernel gives"),
+        false => finding("system calls", Status::No, "no seccomp: skills can use the network and every system call"),
     }
 }
 
-fn tcp(facts: Facts) -> Finding {
+fn tcp(facts: SystemSupport) -> Finding {
     let (status, text) = match (facts.tcp, facts.calls) {
-        (true, true) => (Status::Ok, "a manifest's list of ports is kept"),
-        (true, false) => (Status::Part, "TCP is kept to a manifest's ports, other ways out are open"),
-        (false, true) => (Status::Part, "no Landlock ABI 4: a list of ports means no network at all"),
+        (true, true) => (Status::Ok, "a manifest's list of ports is enforced"),
+        (true, false) => (Status::Part, "TCP is limited to a manifest's ports; other protocols are not"),
+        (false, true) => (Status::Part, "no Landlock ABI 4: skills with a list of ports get no network"),
         (false, false) => (Status::No, "neither Landlock ABI 4 nor seccomp: nothing keeps skills from the network"),
     };
     finding("network", status, text)
 }
 
-fn signals(facts: Facts) -> Finding {
+fn signals(facts: SystemSupport) -> Finding {
     let (status, text) = match (facts.signals, facts.own_user) {
-        (true, _) => (Status::Ok, "skills can signal no other process"),
+        (true, _) => (Status::Ok, "skills can't signal any other process"),
         (false, true) => (Status::Part, "no Landlock ABI 6: skills can signal one another, not the worker"),
-        (false, false) => (Status::No, "no Landlock ABI 6, no user of their own: skills can end the worker"),
+        (false, false) => (Status::No, "no Landlock ABI 6 and no separate users: skills can kill the worker"),
     };
     finding("signals", status, text)
 }
 
-fn namespaces(facts: Facts) -> Finding {
+fn namespaces(facts: SystemSupport) -> Finding {
     match facts.namespaces {
         Namespaces::Given => finding(
             "namespaces",
             Status::Ok,
-            "skills see their own processes, mounts and users: jail: strict can be had",
+            "skills see their own processes, mounts and users: jail: strict is available",
         ),
-        other => finding("namespaces", Status::Part, format!("{other}: jail: standard is the most that can be had")),
+        other => finding("namespaces", Status::Part, format!("{other}: jail: standard is the strictest one available")),
     }
 }
 
-/// What counts the memory, the CPU time and the processes of a skill.
+/// Reports how the memory, CPU time and processes of skills are counted.
 fn bounds(worker: &Worker) -> Finding {
-    let controller = worker.jailer.controller();
-    let text = match controller.reason() {
-        "" => controller.to_string(),
-        reason => format!("{controller} ({reason})"),
-    };
-    finding("bounds", Status::Ok, format!("memory, CPU time and number of all of a skill's processes: {text}"))
+    let text = worker.jailer.machine().describe_counting();
+    finding("bounds", Status::Ok, format!("limits on memory, CPU time and number of a skill's processes: {text}"))
 }
 
-/// How a long-lived host of skills finds its children, without reading all of `/proc`.
+/// Reports whether the children of a long-lived skill host can be listed without reading all of `/proc`.
 fn children() -> Finding {
     let pid = std::process::id();
     match Path::new(&format!("/proc/{pid}/task/{pid}/children")).exists() {
@@ -205,28 +209,26 @@ fn interpreter(found: Result<Interpreter, PythonError>, wanted: Option<&Path>) -
     }
 }
 
-/// What installs the packages of Python skills, and where.
+/// Reports which program installs Python skills' packages, and where.
 fn packages(config: &Config) -> Finding {
     match environments::describe(&config.packages) {
         Ok(text) => finding("packages", Status::Ok, text),
-        Err(reason) => {
-            finding("packages", Status::Part, format!("no Python skills with packages of their own: {reason}"))
-        }
+        Err(reason) => finding("packages", Status::Part, format!("no Python skills with their own packages: {reason}")),
     }
 }
 
-/// Where the research tools find pages, and whether a model words their answers.
+/// Reports where the research tools find pages, and whether a model writes their answers.
 fn research(config: &Config) -> Finding {
     let Some(provider) = &config.research.provider else { return finding("research", Status::Part, NO_PROVIDER) };
     match &config.research.model {
-        Some(model) => finding("research", Status::Ok, format!("{provider}; answers are worded by {}", model.name)),
+        Some(model) => finding("research", Status::Ok, format!("{provider}; {} writes the answers", model.model)),
         None => {
-            finding("research", Status::Ok, format!("{provider}; answers are made of quotes, no model is configured"))
+            finding("research", Status::Ok, format!("{provider}; answers consist of quotes, as no model is configured"))
         }
     }
 }
 
-/// The path of the program that this name starts.
+/// Returns the path of the program with this name.
 fn in_path(program: &Path) -> Option<std::path::PathBuf> {
     if program.components().count() > 1 {
         return Some(program.to_owned());
@@ -235,7 +237,7 @@ fn in_path(program: &Path) -> Option<std::path::PathBuf> {
     std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|it| it.is_file())
 }
 
-/// The skills, by id, without those that are not meant to run here: by their manifest, or by the operator.
+/// Returns all skills, sorted by id, except those that the manifest or the operator switched off.
 fn entries(worker: &Worker) -> Vec<Arc<Entry>> {
     let entries = worker.registry.describe().into_iter().filter_map(|skill| worker.registry.get(&skill.id));
     let is_off = |entry: &Arc<Entry>| {
@@ -246,12 +248,12 @@ fn entries(worker: &Worker) -> Vec<Arc<Entry>> {
     entries.filter(|entry| !is_off(entry)).collect()
 }
 
-fn of_skills(worker: &Worker) -> Vec<Finding> {
+fn skill_findings(worker: &Worker) -> Vec<Finding> {
     let look = |entry: Arc<Entry>| {
         let manifest = &entry.manifest;
         let lacking = if manifest.how.is_process() { worker.jailer.lacking(manifest) } else { Vec::new() };
         let (status, text) = match &entry.runner {
-            // Nothing is wrong with it: a worker builds it.
+            // Not a fault, because a worker will build the environment.
             Err(reason) if reason == environments::NOT_BUILT => (Status::Part, reason.clone()),
             Err(reason) => (Status::No, check::explain(worker, manifest, reason).replace('\n', "; ")),
             Ok(_) if !lacking.is_empty() => (Status::Part, lacking.join("; ")),

@@ -1,32 +1,36 @@
-//! What a call says while it runs: progress, log lines, parts of its answer, artifacts, questions.
+//! The events of a running call: progress, log lines, partial answers, artifacts, questions.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use bytes::Bytes;
 use openskill_proto::limits::MAX_EVENTS;
 use openskill_proto::v1::{Artifact, InputKind, InputRequired, Log, execute_event::Event};
+use openskill_sandbox::event_channel::EventChannel;
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::artifacts::{Chunk, Collector};
 use crate::questions::ask::capability;
-use crate::questions::{Answer, Ask, Asker};
+use crate::questions::{Ask, CallQuestions, QuestionAnswer};
 
 mod answer;
 mod line;
 
 use answer::answer_line;
-use line::{Line, Question};
+use line::{Line, SkillQuestion};
 
-/// How many answers wait for a skill to read them. Then its next question waits too.
+/// The maximum number of answers that wait for a skill to read them. Beyond it, the skill's next question waits
+/// too.
 const MAX_WAITING_ANSWERS: usize = 16;
 
-/// How much of what a skill logs is kept for the result if nobody listens.
+/// The maximum number and total size in bytes of log lines that are kept for the result without a listener.
 const MAX_UNHEARD: (usize, usize) = (200, 64 * 1024);
 
-/// Where a call's events go. Cheap to clone. Without a listener artifacts and log lines are kept; other events are dropped.
+/// Receives a call's events. Cheap to clone. Without a listener, it keeps artifacts and log lines, and drops other
+/// events.
 #[derive(Debug, Clone, Default)]
 pub struct EventSink(Arc<Call>);
 
@@ -37,22 +41,22 @@ struct Call {
     dropped: AtomicUsize,
     artifacts: Collector,
     unheard: Mutex<Unheard>,
-    /// An MCP server's result as it was sent, for a caller that speaks MCP.
+    /// The unchanged result of an MCP server, for a caller that uses MCP.
     content: Content,
-    /// None: nobody can answer a question of this call.
-    asker: Option<Asker>,
-    /// Made for the first question by line, or for the runner that takes them.
+    /// `None` if this call's questions can't be answered.
+    call_questions: Option<CallQuestions>,
+    /// Created by the first question in an event line, or by the runner that takes the receiver.
     answers: OnceLock<Answers>,
 }
 
-/// An MCP server's result, if the caller takes it.
+/// An MCP server's unchanged result, which is kept only if the caller wants it.
 #[derive(Debug, Default)]
 struct Content {
     is_wanted: AtomicBool,
     json: Mutex<String>,
 }
 
-/// Log lines that wait for the result, and their length.
+/// The log lines that are kept for the result, and their total length.
 #[derive(Debug, Default)]
 struct Unheard {
     lines: Vec<Log>,
@@ -68,11 +72,11 @@ impl Unheard {
     }
 }
 
-/// The way back of a call: lines for the skill to read.
+/// The channel that sends lines back to a skill.
 #[derive(Debug)]
 struct Answers {
     sender: mpsc::Sender<Bytes>,
-    /// None: a runner has taken it.
+    /// `None` after a runner took it.
     receiver: Mutex<Option<mpsc::Receiver<Bytes>>>,
 }
 
@@ -85,69 +89,73 @@ impl Call {
     }
 }
 
-/// Withdraws the open questions of a call when it is dropped, however the call ends.
+/// Withdraws the open questions of a call when dropped, however the call ends.
 #[derive(Debug)]
 pub(crate) struct OpenCall(EventSink);
 
 impl EventSink {
-    /// A sink that waits for its listener: a slow one slows the skill down, up to its deadline.
+    /// Creates a sink that waits for its listener. A slow listener slows the skill down, up to its deadline.
     pub fn new(listener: mpsc::Sender<Event>) -> Self {
-        Self::of_call(Some(listener), Collector::default(), None)
+        Self::for_call(Some(listener), Collector::default(), None)
     }
 
-    /// The sink of a call. `asker` is there only if somebody can answer the call's questions.
-    pub(crate) fn of_call(listener: Option<mpsc::Sender<Event>>, artifacts: Collector, asker: Option<Asker>) -> Self {
-        Self(Arc::new(Call { listener, artifacts, asker, ..Call::default() }))
+    /// Creates a call's sink. `call_questions`: `None` if the call's questions can't be answered.
+    pub(crate) fn for_call(
+        listener: Option<mpsc::Sender<Event>>,
+        artifacts: Collector,
+        call_questions: Option<CallQuestions>,
+    ) -> Self {
+        Self(Arc::new(Call { listener, artifacts, call_questions, ..Call::default() }))
     }
 
-    /// Ends the call's questions when it is dropped. Whoever runs the call holds it.
+    /// Returns a guard that withdraws the call's questions when dropped. The call's task holds it.
     pub(crate) fn open_call(&self) -> OpenCall {
         OpenCall(self.clone())
     }
 
-    /// Sends one event. Past the call's [`MAX_EVENTS`] it is dropped, with a warning in the result.
+    /// Sends one event. Drops events beyond the call's [`MAX_EVENTS`], with a warning in the result.
     pub async fn send(&self, event: Event) {
         self.try_send(event).await;
     }
 
-    /// Adds an artifact to the call's result, and tells the listener. Over a bound of
-    /// [`limits`](openskill_proto::limits) it is dropped, with a warning in the result.
+    /// Adds an artifact to the call's result and notifies the listener. Drops an artifact that exceeds one of the
+    /// [`limits`](openskill_proto::limits), with a warning in the result.
     pub async fn artifact(&self, name: &str, media_type: &str, data: Vec<u8>) {
         self.announce(self.keep(name, media_type, data)).await;
     }
 
-    /// Asks the user a question and waits for the answer, at most until the call's deadline. `schema` is the JSON Schema of
-    /// the answer's content, an object; without one any object is taken.
-    pub async fn ask(&self, message: &str, schema: Option<Value>) -> Answer {
+    /// Asks the user a question, and waits for the answer until the call's deadline. `schema`: the JSON Schema of
+    /// the answer's content, which is an object. Without a schema, any object is accepted.
+    pub async fn ask(&self, message: &str, schema: Option<Value>) -> QuestionAnswer {
         self.ask_for(Ask::form(message, schema)).await
     }
 
-    /// The same for any kind of question.
-    pub async fn ask_for(&self, ask: Ask) -> Answer {
+    /// Asks a question of any kind, and waits for the answer.
+    pub async fn ask_for(&self, ask: Ask) -> QuestionAnswer {
         let opened = match self.open(ask) {
             Ok((asked, answered)) => self.tell(asked, answered).await,
             Err(reason) => Err(reason),
         };
         match opened {
-            Ok(answered) => answered.await.unwrap_or(Answer::Cancel),
-            Err(reason) => Answer::Unavailable(reason),
+            Ok(answered) => answered.await.unwrap_or(QuestionAnswer::Cancel),
+            Err(reason) => QuestionAnswer::Unavailable(reason),
         }
     }
 
-    /// The answers to the questions that the skill asks by lines, each a line with its newline, ready to be written to it.
-    /// Gives the receiver once: a runner takes it at the skill's first event, so that a run that never started leaves it to
-    /// the next attempt. The channel is bounded; it never ends before the call does.
+    /// Returns the receiver of answers to questions in event lines. Each answer is a line including its newline.
+    /// Returns the receiver only once. A runner takes it at the skill's first event, so that a run that never
+    /// started leaves it to the next attempt. The channel is bounded, and stays open until the call ends.
     pub fn answers(&self) -> Option<mpsc::Receiver<Bytes>> {
-        self.0.answers().receiver.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.0.answers().receiver.lock().take()
     }
 
-    /// Reads one line of the skill's event channel. A malformed line counts as a dropped event.
+    /// Handles one line of the skill's event channel. A malformed line counts as a dropped event.
     pub(crate) async fn line(&self, line: &[u8]) {
         self.line_that_may_ask(line, || ()).await;
     }
 
-    /// Like [`EventSink::line`]. If the line asks the user, the value that `asked` returns is dropped once that question ends,
-    /// for whatever reason.
+    /// Handles a line like [`EventSink::line`]. If the line asks the user, drops the value that `asked` returns
+    /// when the question ends for any reason.
     pub(crate) async fn line_that_may_ask<G: Send + 'static>(&self, line: &[u8], asked: impl FnOnce() -> G) {
         if self.0.listener.is_none() && !line::is_collected(line) {
             return;
@@ -160,22 +168,22 @@ impl EventSink {
         }
     }
 
-    /// Adds an artifact to the call's result without an event of its own, and gives it if it is within the bounds.
+    /// Adds an artifact to the call's result without sending an event. Returns it unless it exceeds a limit.
     pub(crate) fn keep(&self, name: &str, media_type: &str, data: Vec<u8>) -> Option<Artifact> {
         self.0.artifacts.add_whole(name, media_type, data)
     }
 
-    /// The artifacts of the call so far.
+    /// Returns the call's complete artifacts.
     pub(crate) fn artifacts(&self) -> Vec<Artifact> {
         self.0.artifacts.complete_ones()
     }
 
-    /// Counts an event that was dropped.
+    /// Counts a dropped event, for a warning in the result.
     pub(crate) fn drop_one(&self) {
         self.0.dropped.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The end of the call: its artifacts, and what its caller should know of what was dropped.
+    /// Ends the call. Returns its artifacts, and warnings about dropped items.
     pub(crate) fn finish(&self) -> (Vec<Artifact>, Vec<String>) {
         let (artifacts, mut warnings) = self.0.artifacts.finish();
         let dropped = self.0.dropped.load(Ordering::Relaxed);
@@ -186,27 +194,27 @@ impl EventSink {
         (artifacts, warnings)
     }
 
-    /// From now on an MCP server's result is kept as it was sent.
+    /// Keeps an MCP server's unchanged result from now on.
     pub(crate) fn want_content(&self) {
         self.0.content.is_wanted.store(true, Ordering::Relaxed);
     }
 
-    /// Keeps an MCP server's result as it was sent, JSON text, if somebody wants it.
+    /// Stores an MCP server's unchanged result, as JSON text, if the caller wants it.
     pub(crate) fn keep_content(&self, json: impl FnOnce() -> Option<String>) {
         if self.0.content.is_wanted.load(Ordering::Relaxed) {
             let json = json().unwrap_or_default();
-            *self.0.content.json.lock().unwrap_or_else(PoisonError::into_inner) = json;
+            *self.0.content.json.lock() = json;
         }
     }
 
-    /// The result that was kept. Empty if there is none.
+    /// Takes the stored result. Returns an empty string if none was stored.
     pub(crate) fn content(&self) -> String {
-        std::mem::take(&mut *self.0.content.json.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.0.content.json.lock())
     }
 
-    /// What the skill logged while nobody listened.
+    /// Takes the log lines of a skill without a listener.
     pub(crate) fn unheard(&self) -> Vec<Log> {
-        std::mem::take(&mut self.0.unheard.lock().unwrap_or_else(PoisonError::into_inner).lines)
+        std::mem::take(&mut self.0.unheard.lock().lines)
     }
 
     async fn chunk(&self, chunk: Chunk) {
@@ -219,14 +227,15 @@ impl EventSink {
         }
     }
 
-    /// Questions of a skill that reads each answer as a line. The listener learns of all of them before it has to answer.
-    async fn questions<G: Send + 'static>(&self, questions: Vec<Question>, asked: impl FnOnce() -> G) {
+    /// Asks questions for a skill that reads each answer as a line. Notifies the listener of all questions before
+    /// it has to answer one.
+    async fn questions<G: Send + 'static>(&self, questions: Vec<SkillQuestion>, asked: impl FnOnce() -> G) {
         let (mut opened, answers) = (Vec::new(), self.0.answers().sender.clone());
-        for Question { id, ask } in questions {
+        for SkillQuestion { id, ask } in questions {
             match self.open(ask) {
                 Ok(question) => opened.push((id, question)),
-                // A skill that has ended reads no answer.
-                Err(reason) => drop(answers.send(answer_line(&id, &Answer::Unavailable(reason))).await),
+                // Sending fails if the skill has exited, which does not matter.
+                Err(reason) => drop(answers.send(answer_line(&id, &QuestionAnswer::Unavailable(reason))).await),
             }
         }
         if opened.is_empty() {
@@ -238,11 +247,11 @@ impl EventSink {
             let question = InputRequired { more: place < last, ..question };
             let (answers, open) = (answers.clone(), Arc::clone(&open));
             match self.tell(question, answered).await {
-                Err(reason) => drop(answers.send(answer_line(&id, &Answer::Unavailable(reason))).await),
-                // The skill goes on sending events meanwhile. The task ends with the question.
+                Err(reason) => drop(answers.send(answer_line(&id, &QuestionAnswer::Unavailable(reason))).await),
+                // The skill continues to send events meanwhile. The task ends when the question ends.
                 Ok(answered) => drop(tokio::spawn(async move {
                     let answer = answered.await;
-                    // Before the answer is sent: the skill may never read it.
+                    // Drop this before sending the answer, because the skill may never read the answer.
                     drop(open);
                     if let Ok(answer) = answer {
                         let _ = answers.send(answer_line(&id, &answer)).await;
@@ -252,22 +261,25 @@ impl EventSink {
         }
     }
 
-    /// Opens a question: what its listener has to know, and where its answer comes.
-    fn open(&self, ask: Ask) -> Result<(InputRequired, oneshot::Receiver<Answer>), String> {
-        let Some(asker) = &self.0.asker else {
-            return Err("the caller takes no questions: call as a stream with `interactive`, or `openskill invoke --interactive`".to_owned());
+    /// Opens a question. Returns the message for its listener and the receiver of its answer.
+    fn open(&self, ask: Ask) -> Result<(InputRequired, oneshot::Receiver<QuestionAnswer>), String> {
+        let Some(call_questions) = &self.0.call_questions else {
+            return Err(
+                "the caller can't answer: call as a stream with `interactive`, or `openskill invoke --interactive`"
+                    .to_owned(),
+            );
         };
-        if !asker.takes(ask.kind) {
+        if !call_questions.takes(ask.kind) {
             return Err(format!(
-                "the caller has no answer to such a question: it does not declare `{}`",
+                "the caller can't answer such a question: it does not declare `{}`",
                 capability(ask.kind)
             ));
         }
         if let Some(fault) = ask.fault() {
             return Err(fault.to_owned());
         }
-        let (request_id, answered) = asker.open(ask.answer_schema())?;
-        let left = asker.deadline().saturating_duration_since(Instant::now());
+        let (request_id, answered) = call_questions.open(ask.answer_schema())?;
+        let left = call_questions.deadline().saturating_duration_since(Instant::now());
         let text = |json: Option<Value>| json.as_ref().map(Value::to_string).unwrap_or_default();
         let asked = InputRequired {
             request_id,
@@ -282,21 +294,21 @@ impl EventSink {
         Ok((asked, answered))
     }
 
-    /// Tells the listener of a question that was opened.
+    /// Notifies the listener of an open question.
     async fn tell<T>(&self, asked: InputRequired, answered: T) -> Result<T, String> {
         let request_id = asked.request_id.clone();
         if self.try_send(Event::InputRequired(asked)).await {
             return Ok(answered);
         }
-        self.0.asker.iter().for_each(|asker| asker.withdraw(&request_id));
+        self.0.call_questions.iter().for_each(|call_questions| call_questions.withdraw(&request_id));
         Err("the call has sent too many events".to_owned())
     }
 
-    /// Whether the event was sent.
+    /// Sends an event. Returns false if it was dropped.
     async fn try_send(&self, event: Event) -> bool {
         let Some(listener) = &self.0.listener else {
             if let Event::Log(line) = event {
-                self.0.unheard.lock().unwrap_or_else(PoisonError::into_inner).keep(line);
+                self.0.unheard.lock().keep(line);
             }
             return false;
         };
@@ -304,15 +316,29 @@ impl EventSink {
             self.drop_one();
             return false;
         }
-        // A listener that went away is about to drop the whole call.
+        // Without a listener, the whole call is about to be dropped.
         listener.send(event).await.is_ok()
+    }
+}
+
+impl EventChannel for EventSink {
+    async fn line(&self, line: &[u8]) {
+        self.line(line).await;
+    }
+
+    fn drop_one(&self) {
+        self.drop_one();
+    }
+
+    fn answers(&self) -> Option<mpsc::Receiver<Bytes>> {
+        self.answers()
     }
 }
 
 impl Drop for OpenCall {
     fn drop(&mut self) {
-        if let Some(asker) = &self.0.0.asker {
-            asker.close();
+        if let Some(call_questions) = &self.0.0.call_questions {
+            call_questions.close();
         }
     }
 }

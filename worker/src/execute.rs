@@ -1,4 +1,4 @@
-//! One call on a worker, from admission to result.
+//! Executes one call on a worker, from admission to result.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -9,6 +9,8 @@ use openskill_proto::metadata::{NOT_STARTED, PUSHBACK};
 use openskill_proto::v1::artifact::Content;
 use openskill_proto::v1::execute_event::Event;
 use openskill_proto::v1::{Blame, ErrorCode, ExecuteRequest, ExecuteResult, SkillError};
+use openskill_sandbox::jail::{Level, Network};
+use openskill_sandbox::untrusted_json::{LIGHT_BYTES, off_shard};
 use tokio::sync::mpsc;
 use tonic::Status;
 use tonic::metadata::MetadataValue;
@@ -16,29 +18,28 @@ use tonic::metadata::MetadataValue;
 use crate::artifacts::Collector;
 use crate::events::EventSink;
 use crate::manifest::python::Isolation;
-use crate::manifest::{How, Level, Manifest, Network};
-use crate::normalize::{As, normalize, printed};
-use crate::questions::Asker;
+use crate::manifest::{Manifest, RunnerSpec};
+use crate::normalize::{NormalizeOptions, normalize, printed};
+use crate::questions::CallQuestions;
 use crate::registry::Entry;
 use crate::runner::{Invocation, RawOutput, Runner};
-use crate::schedule::{Refusal, Request};
-use crate::spans::Served;
-use crate::untrusted_json::{LIGHT_BYTES, off_shard};
+use crate::schedule::{GateRefusal, Request};
+use crate::spans::ServedCall;
 use crate::worker::Worker;
 
-/// The OpenTelemetry context of a call, as its headers say.
+/// The OpenTelemetry headers of a call.
 #[derive(Debug, Default)]
 pub(crate) struct TraceHeaders {
     pub(crate) traceparent: String,
     pub(crate) tracestate: String,
 }
 
-/// Runs a call. `listener` hears its events; without one the call cannot ask its user.
+/// Runs a call. `listener` receives its events. Without a listener, the call can't ask its user.
 ///
 /// Dropping the future cancels the call.
 ///
 /// # Errors
-/// The skill was not started; see `worker.proto`.
+/// Returns an error if the skill was not started; see `worker.proto`.
 pub(crate) async fn execute(
     worker: &Worker,
     request: ExecuteRequest,
@@ -46,18 +47,19 @@ pub(crate) async fn execute(
     listener: Option<mpsc::Sender<Event>>,
 ) -> Result<ExecuteResult, Status> {
     let (config, streams) = (&worker.config, listener.is_some());
-    let mut served = Served::begin(config.tracer.as_ref(), &config.worker_id, &request, &trace.traceparent, streams);
-    let ended = admitted(worker, request, trace, listener, &mut served).await;
+    let mut served =
+        ServedCall::begin(config.tracer.as_ref(), &config.worker_id, &request, &trace.traceparent, streams);
+    let ended = admit(worker, request, trace, listener, &mut served).await;
     served.end(&ended);
     ended
 }
 
-async fn admitted(
+async fn admit(
     worker: &Worker,
     request: ExecuteRequest,
     trace: TraceHeaders,
     listener: Option<mpsc::Sender<Event>>,
-    served: &mut Served<'_>,
+    served: &mut ServedCall<'_>,
 ) -> Result<ExecuteResult, Status> {
     let received = Instant::now();
     if worker.is_draining() {
@@ -70,7 +72,8 @@ async fn admitted(
     let Some(entry) = worker.registry.get(&request.skill_id) else {
         return Err(refuse(worker, "unknown_skill", Status::not_found("this worker has no such skill")));
     };
-    // A shard ends after the last call of all shards: what is kept warm may be read on another one.
+    // Each shard ends after the last call of all shards, because another shard may read from the processes that it
+    // keeps warm.
     let _token = worker.tasks.token();
     let deadline = received + Duration::from_millis(request.timeout_ms.into());
     let Ok(runner) = &entry.runner else {
@@ -89,26 +92,27 @@ async fn admitted(
         result.version.clone_from(&entry.manifest.version);
     }
     result.worker_id.clone_from(&worker.config.worker_id);
-    worker.metrics.answered(&entry.series, &result, received.elapsed(), &traceparent);
+    worker.metrics.record_answer(&entry.series, &result, received.elapsed(), &traceparent);
     Ok(result)
 }
 
-/// A call that gets no slot. With a pushback, the refusal is for its caller alone: the worker takes calls of others.
-fn refused(worker: &Worker, refusal: Refusal) -> Status {
+/// Refuses a call that gets no slot. A refusal with a pushback concerns only its caller. The worker accepts other
+/// callers' calls.
+fn refuse_without_slot(worker: &Worker, refusal: GateRefusal) -> Status {
     let (reason, message) = match refusal {
-        Refusal::Full => ("full", "the worker's queue is full"),
-        Refusal::Late { .. } => ("late", "too many calls wait for this one to end before its deadline"),
+        GateRefusal::Full => ("full", "the worker's queue is full"),
+        GateRefusal::Late { .. } => ("late", "too many calls wait, so this one would miss its deadline"),
     };
     let mut status = Status::resource_exhausted(message);
-    if let Refusal::Late { retry_after } = refusal {
+    if let GateRefusal::Late { retry_after } = refusal {
         status.metadata_mut().insert(PUSHBACK, MetadataValue::from(micros(retry_after) / 1000 + 1));
     }
     refuse(worker, reason, status)
 }
 
-/// Counts a refusal, and marks it as the worker's own, so that the call may go to another worker.
+/// Counts a refusal, and marks it as the worker's, so that the gateway may try another worker.
 fn refuse(worker: &Worker, reason: &'static str, mut status: Status) -> Status {
-    worker.metrics.refused(reason);
+    worker.metrics.count_refusal(reason);
     status.metadata_mut().insert(NOT_STARTED, MetadataValue::from_static("1"));
     status
 }
@@ -123,21 +127,21 @@ fn sink(
     let artifacts = Collector::new(Arc::clone(&worker.artifacts), &request.principal, &request.skill_id);
     let can_ask = request.interactive && listener.is_some() && reads_answers(manifest);
     let kinds = request.answers().collect();
-    let asker =
-        can_ask.then(|| Asker::new(Arc::clone(&worker.questions), &request.principal, deadline).answering(kinds));
-    EventSink::of_call(listener, artifacts, asker)
+    let call_questions = can_ask
+        .then(|| CallQuestions::new(Arc::clone(&worker.questions), &request.principal, deadline).with_kinds(kinds));
+    EventSink::for_call(listener, artifacts, call_questions)
 }
 
-/// Whether the skill's runner has a way to hand it an answer.
+/// Returns whether the skill's runner can pass answers to the skill.
 fn reads_answers(manifest: &Manifest) -> bool {
     match &manifest.how {
-        How::Docker(_) | How::Http(_) => false,
-        How::Python(python) => python.isolation != Isolation::Shared,
+        RunnerSpec::Docker(_) | RunnerSpec::Http(_) => false,
+        RunnerSpec::Python(python) => python.isolation != Isolation::Shared,
         _ => true,
     }
 }
 
-/// An admitted call.
+/// An admitted call, which waits or runs.
 struct Call {
     request: ExecuteRequest,
     trace: TraceHeaders,
@@ -151,7 +155,7 @@ async fn run(
     entry: &Entry,
     runner: Arc<dyn Runner>,
     call: Call,
-    served: &mut Served<'_>,
+    served: &mut ServedCall<'_>,
 ) -> Result<ExecuteResult, Status> {
     let Call { request, trace, events, received, deadline } = call;
     let asks = Request {
@@ -172,15 +176,15 @@ async fn run(
         let waited = received.elapsed().as_secs_f64();
         let message = format!("the deadline passed while the call waited for a slot, for {waited:.1} s");
         let error = SkillError::new(ErrorCode::Timeout, message);
-        // There were too many calls; neither the skill nor this worker did anything wrong.
+        // The call waited too long because of other calls. Neither the skill nor this worker is at fault.
         let error = Some(error.with_blame(Blame::Gateway));
         let queued_us = micros(received.elapsed());
-        // Without a limit of the skill's own, the call waited for the worker alone.
+        // Without a limit on the skill, the call waited only for the worker.
         let worker_queued_us = entry.limit.is_none().then_some(queued_us);
         let not_started = true;
         return Ok(ExecuteResult { error, queued_us, worker_queued_us, not_started, ..ExecuteResult::default() });
     };
-    let (slot, waited) = granted.map_err(|refusal| refused(worker, refusal))?;
+    let (slot, waited) = granted.map_err(|refusal| refuse_without_slot(worker, refusal))?;
     let queued_us = micros(received.elapsed());
     let invocation = Invocation {
         manifest: Arc::clone(&entry.manifest),
@@ -199,14 +203,14 @@ async fn run(
     };
     let (trace_id, has_secrets) = (invocation.trace_id.clone(), invocation.has_secrets);
     let open = events.open_call();
-    let raw = ended(worker, runner, invocation).await;
+    let raw = run_to_end(worker, runner, invocation).await;
     drop(open);
     log_stderr(&raw, &trace_id, &entry.manifest.id, has_secrets);
-    let judged = As { with_stderr: worker.config.debug, networkless: is_networkless(&entry.manifest) };
+    let options = NormalizeOptions { with_stderr: worker.config.debug, networkless: is_networkless(&entry.manifest) };
     let manifest = Arc::clone(&entry.manifest);
-    let normalized = off_shard(raw.bytes() > LIGHT_BYTES, move || match manifest.how.printed() {
-        Some(rules) => printed::normalize(raw, rules, judged),
-        None => normalize(raw, judged),
+    let normalized = off_shard(raw.bytes() > LIGHT_BYTES, move || match manifest.how.output_rules() {
+        Some(rules) => printed::normalize(raw, rules, options),
+        None => normalize(raw, options),
     });
     let mut result = normalized.await;
     collect_artifacts(&mut result, &events);
@@ -214,36 +218,36 @@ async fn run(
     result.content_json = events.content().into();
     (result.queued_us, result.worker_queued_us) = (queued_us, Some(micros(waited)));
     if entry.manifest.how.is_process() {
-        worker.jailer.reached(&entry.manifest).clone_into(&mut result.jail);
+        worker.jailer.isolation_level(&entry.manifest).clone_into(&mut result.jail);
     }
     Ok(result)
 }
 
-/// Whether the jail keeps the network from a skill's process.
+/// Returns whether the jail blocks the network for a skill's process.
 fn is_networkless(manifest: &Manifest) -> bool {
     let jail = &manifest.jail;
     manifest.how.is_process() && jail.level != Level::Off && jail.network == Network::None
 }
 
-/// Runs the skill until it ends, its deadline passes, or the worker gives up on it.
-async fn ended(worker: &Worker, runner: Arc<dyn Runner>, invocation: Invocation) -> RawOutput {
+/// Runs the skill until it ends, its deadline passes, or the worker abandons it.
+async fn run_to_end(worker: &Worker, runner: Arc<dyn Runner>, invocation: Invocation) -> RawOutput {
     let watched = invocation.slot.watch();
     let mut run = pin!(tokio::time::timeout_at(invocation.deadline.into(), runner.run(invocation)));
-    // Dropped before `run`, and so before the slot.
+    // Dropped before `run`, and therefore before the slot.
     let running = watched;
     let failed = |code, message| RawOutput::Failed(SkillError::new(code, message));
     tokio::select! {
         biased;
         () = worker.abandoned.cancelled() => {
-            failed(ErrorCode::Unavailable, "the worker stopped before the skill finished, and ended it")
+            failed(ErrorCode::Unavailable, "the worker stopped, and killed the skill before it finished")
         }
-        ended = &mut run => ended.inspect(|_| running.ended()).unwrap_or_else(|_| {
-            failed(ErrorCode::Timeout, "the skill did not finish before the call's deadline and was ended")
+        ended = &mut run => ended.inspect(|_| running.complete()).unwrap_or_else(|_| {
+            failed(ErrorCode::Timeout, "the skill did not finish before the call's deadline and was killed")
         }),
     }
 }
 
-/// Replaces the artifacts that the skill's own result lists by all those of the call, within the bounds.
+/// Replaces the artifacts in the skill's result with all artifacts of the call, within the limits.
 fn collect_artifacts(result: &mut ExecuteResult, events: &EventSink) {
     for listed in std::mem::take(&mut result.artifacts) {
         if let Some(Content::Data(data)) = listed.content {
@@ -259,8 +263,8 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// A skill's stderr is for the log alone, and its text only at level DEBUG, if the skill was given no secrets: it may hold anything
-/// that the skill was given.
+/// Logs that a skill wrote to stderr. The text may contain anything that the skill was given, so it is logged only
+/// at DEBUG, and only if the skill got no secrets.
 fn log_stderr(raw: &RawOutput, trace_id: &str, skill_id: &str, has_secrets: bool) {
     if let RawOutput::Process { stderr, exit, .. } = raw
         && !stderr.is_empty()

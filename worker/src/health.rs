@@ -1,5 +1,5 @@
-//! `grpc.health.v1`, which gateways call often: a worker that hangs does not answer. Only `Check`: a `Watch` would hold a
-//! connection open during shutdown.
+//! `grpc.health.v1`. Gateways check it often, because a worker that hangs does not answer. Only `Check` is
+//! implemented, because a `Watch` would keep a connection open during shutdown.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 use crate::worker::Worker;
 
-/// The service.
+/// Creates the health service of a worker.
 pub(crate) fn service(worker: Arc<Worker>) -> HealthServer<impl Health> {
     HealthServer::new(OfWorker(worker))
 }

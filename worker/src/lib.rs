@@ -1,4 +1,4 @@
-//! The worker: hosts runners and normalizes what they return.
+//! The worker: hosts runners and normalizes their output.
 //!
 //! ```text
 //! gateway ──gRPC──> server -> execute: registry -> schedule -> runner -> normalize
@@ -7,19 +7,22 @@
 //! ```
 //!
 //! - [`config`]: resolved settings
-//! - `server`: `WorkerService` over gRPC, with `health` beside it; `execute`: one call
-//! - `metrics`: what is counted; `scrape`: serves it over HTTP
-//! - `schedule`: which calls run, and in which order the others wait
+//! - `server`: `WorkerService` over gRPC, with `health`; `execute`: runs one call
+//! - `metrics`: the metrics; `scrape`: serves them over HTTP
+//! - `schedule`: decides which calls run, and in which order the others wait
 //! - [`manifest`], `registry`: the skills of this worker, kept up to date
-//! - `allowed_root`: the folder they work in, as a descriptor
-//! - [`runner`]: the contract of every runner; [`mod@runners`]: the runners
-//! - [`process`]: skill processes, supervised; `sessions`: those that are kept between calls
-//! - [`events`]: progress and log lines of a call; [`questions`]: what it asks its user; `artifacts`: its media and files
-//! - `normalize`: from the raw output of a run to a result that keeps the contract
-//! - [`tools`]: installs MCP servers that an index lists; `roster`: the names that are taken
+//! - [`runner`]: the trait of all runners; [`mod@runners`]: the runners
+//! - `skill_jailer`, `environment`: what the processes of skills may access, and their variables.
+//!   `openskill-sandbox` runs these processes
+//! - `sessions`: processes that are kept between calls
+//! - [`events`]: progress and log lines of a call; [`questions`]: its questions to the user; `artifacts`: its media and
+//!   files
+//! - `normalize`: turns the raw output of a run into a valid result
+//! - [`tools`]: installs MCP servers from an index; [`operator`]: the commands of `openskill tools`; `skill_names`:
+//!   the names in use
 //! - [`check`]: runs a manifest's examples; [`doctor`]: reports what this machine can isolate
 //!
-//! Nothing here knows the gateway, reads settings from the environment, or writes to stdout.
+//! This crate does not know the gateway, read settings from the environment, or write to stdout.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,82 +37,78 @@ pub mod config;
 pub mod doctor;
 pub mod events;
 pub mod manifest;
-pub mod process;
+pub mod operator;
 pub mod questions;
 pub mod runner;
 pub mod runners;
 
-mod allowed_root;
 mod artifacts;
 mod environment;
 mod execute;
 mod health;
 mod metrics;
 mod normalize;
-mod plain_file;
+mod offerings;
 mod registry;
-mod roster;
 mod schedule;
 mod scrape;
 mod server;
 mod sessions;
 mod shards;
-mod shelf;
+mod skill_jailer;
+mod skill_names;
 mod spans;
 pub mod tools;
-mod untrusted_json;
 mod worker;
-
-// Unit tests skip as the integration tests do.
-#[cfg(test)]
-#[allow(unreachable_pub)]
-#[path = "../../tests/src/require.rs"]
-mod require;
 
 pub use config::Config;
 pub use runners::in_process::Functions;
 pub use spans::RunTrace;
 
-use environment::Surroundings;
+use environment::SkillEnvironment;
 use manifest::gateway::ANSWERED;
 use metrics::Metrics;
-use openskill_metrics::Skills;
-use process::jail::jailer::Jailer;
-use process::launch::Launcher;
-use process::strays::Strays;
+use openskill_metrics::SkillMetrics;
+use openskill_sandbox::launch::Launcher;
+use openskill_sandbox::strays::Strays;
 use registry::Registry;
-use roster::Roster;
 use runners::Runners;
 use runners::docker::Docker;
 use runners::executable::Executable;
 use runners::http::Http;
 use runners::in_gateway::InGateway;
-use runners::in_process::InProcess;
-use runners::in_process::host::Host;
+use runners::in_process::builtins::BuiltinFunctions;
+use runners::in_process::{FunctionSet, InProcess};
 use runners::mcp::Mcp;
 use runners::mcp::trial::Trial;
 use runners::python::Python;
 use runners::python::environments::Environments;
 use runners::python::interpreter::{self, Interpreter, PythonError};
 use runners::sandbox::Sandbox;
-use tools::folder::Folder;
+use runners::services::Services;
+use skill_jailer::SkillJailer;
+use skill_names::SkillNames;
+use tools::folder::ToolsFolder;
 use tools::installer::Installer;
-use tools::watched::Watched;
+use tools::search_and_install::SearchAndInstall;
+use tools::watch::ToolsWatch;
 use worker::Worker;
 
-/// How long a worker that shuts down still accepts connections, and refuses calls, after it told the gateways. A connection
-/// that nobody accepts is reset, and the gateway could not know whether its call ran.
+/// How long the worker still accepts connections, and refuses their calls, after it told the gateways that it
+/// shuts down. An unaccepted connection is reset, and the gateway could not know whether its call ran.
 const LAME_DUCK: Duration = Duration::from_millis(200);
 
-/// How often the worker looks for temporary directories of killed supervisors and counts the skill user's processes.
+/// The interval at which the worker removes temporary directories of killed supervisors and counts the skill
+/// user's processes.
 const LOOK_AFTER: Duration = Duration::from_secs(3);
 
 /// Runs a worker until `shutdown`, then drains it for at most [`Config::drain_timeout`].
 ///
-/// There is one shard per listener. `inproc` skills name one of `functions`. With `scrapes`, metrics are served there.
+/// Each listener gets a shard. `inproc` skills name one of `functions`. `scrapes` is the listener for metrics
+/// requests.
 ///
 /// # Errors
-/// The system lacks what isolation needs, or a shard could not start.
+/// Fails if the system lacks what isolation requires, or if a shard can't start.
 pub async fn run(
     config: Config,
     functions: Functions,
@@ -129,7 +128,7 @@ pub async fn run(
     let following = worker.config.mesh.clone().map(|mesh| AbortOnDropHandle::new(tokio::spawn(mesh.follow())));
     let reload = tokio::spawn(keep_up_to_date(Arc::clone(&worker), strays));
     let installer = worker.installer.clone();
-    // Not awaited: nobody waits for what killed workers left.
+    // Not awaited, because removing the remains of killed workers must not delay the start.
     drop(tokio::task::spawn_blocking(move || installer.sweep()));
     shutdown.cancelled().await;
     worker.drain();
@@ -138,11 +137,11 @@ pub async fn run(
     reload.abort();
     drop((scrapes, following));
     worker.registry.close().await;
-    worker.launcher.finished().await;
+    worker.launcher.wait_finished().await;
     let jailer = worker.jailer.clone();
     let _ = tokio::task::spawn_blocking(move || {
-        jailer.look_after();
-        jailer.close();
+        jailer.machine().look_after();
+        jailer.machine().close();
     })
     .await;
     Ok(())
@@ -150,98 +149,83 @@ pub async fn run(
 
 fn build(config: Config, functions: Functions, strays: Arc<Strays>) -> std::io::Result<Arc<Worker>> {
     let launcher = Launcher::new(config.supervisor.clone(), strays);
-    let surroundings = Surroundings::new(&config)?;
-    // Both probe the system with child processes, at the same time: a worker that restarts is missed meanwhile.
+    let environment = SkillEnvironment::new(&config)?;
+    // Both probe the system with child processes. They run concurrently to shorten restarts.
     let (interpreter, jailer) = std::thread::scope(|scope| {
         let interpreter = scope.spawn(|| interpreter::find(config.python.as_deref()));
-        let jailer = Jailer::new(&config, surroundings.clone());
+        let jailer = SkillJailer::new(&config, environment.clone());
         let not_found = |_| Err(PythonError::NotFound(PathBuf::new(), std::io::ErrorKind::Other));
         (interpreter.join().unwrap_or_else(not_found), jailer)
     });
     let offers = watch::Sender::new(0);
     let changes = offers.subscribe();
     let interpreter = usable(interpreter);
-    let of_servers = Environments::new(interpreter.clone(), config.packages.clone(), launcher.clone(), offers.clone());
-    let roster = Arc::new(Roster::default());
-    let host = (launcher.clone(), surroundings.clone(), jailer.clone());
-    let trial = Trial::new(host, config.redactor.clone());
-    let installer = Installer::new(&config, trial, of_servers.clone(), Arc::clone(&roster));
-    let host = (surroundings, jailer.clone());
-    let runners = runners(&config, functions, (interpreter, of_servers, installer.clone()), &launcher, host, offers);
-    let series = Arc::new(Skills::new(config.measured_skills));
+    let environments = Environments::new(interpreter, config.packages.clone(), launcher.clone(), offers.clone());
+    let services = Services { launcher, environment, jailer, environments, offers };
+    let skill_names = Arc::new(SkillNames::default());
+    let trial = Trial::new(&services, config.redactor.clone());
+    let installer = Installer::new(&config, trial, services.environments.clone(), Arc::clone(&skill_names));
+    let runners = runners(&config, &services, functions, installer.clone());
+    let series = Arc::new(SkillMetrics::new(config.measured_skills));
     let metrics = Metrics::new(Arc::clone(&series));
-    let folders = (config.skill_dirs.clone(), config.allowed_root.clone());
-    let registry = Registry::load(folders, (runners, roster), changes, config.queue, series);
-    Ok(Worker::new(config, (registry, installer), launcher, jailer, metrics))
+    let (folders, allowed_root) = (config.skill_dirs.clone(), config.allowed_root.clone());
+    let registry = Registry::load(folders, allowed_root, runners, skill_names, changes, config.queue, series);
+    Ok(Worker::new(config, registry, installer, services.launcher, services.jailer, metrics))
 }
 
 fn usable(found: Result<Interpreter, PythonError>) -> Option<Interpreter> {
     match &found {
-        Ok(it) => tracing::info!(path = %it.path.display(), version = ?it.version, "python found"),
+        Ok(it) => tracing::info!(path = %it.path.display(), version = ?it.version, "Python found"),
         Err(error) => tracing::warn!(%error, "Python was not found: cli:python skills are unavailable"),
     }
     found.ok()
 }
 
-fn runners(
-    config: &Config,
-    functions: Functions,
-    (interpreter, of_servers, installer): (Option<Interpreter>, Environments, Installer),
-    launcher: &Launcher,
-    (surroundings, jailer): (Surroundings, Jailer),
-    offers: watch::Sender<u64>,
-) -> Runners {
-    let host = (surroundings.clone(), jailer.clone());
-    let sandbox = Sandbox::new(config, interpreter.clone(), launcher.clone(), host.clone(), offers.clone());
-    let python = Python::new(config, interpreter, launcher.clone(), host, offers.clone());
-    let mcp = |environments| {
-        let host = (launcher.clone(), surroundings.clone(), jailer.clone());
-        Arc::new(Mcp::new(host, environments, config.redactor.clone(), offers.clone()))
-    };
-    let (mcp_stdio, mcp_http) = (mcp(Some(of_servers)), mcp(None));
-    // By its path: in a jail, `/proc/self/exe` is another program.
-    let binary = std::fs::read_link(&config.supervisor).unwrap_or_else(|_| config.supervisor.clone());
-    let host = Host::new(launcher.clone(), surroundings.clone(), jailer.clone(), binary);
-    Runners::new([
-        ("cli:python", Arc::new(python) as Arc<dyn runner::Runner>),
-        ("cli:exec", Arc::new(Executable::new(launcher.clone(), surroundings.clone(), jailer))),
-        ("http", Arc::new(Http::new())),
-        ("docker", Arc::new(Docker::new(config, launcher.clone(), surroundings, offers))),
-        ("mcp:stdio", mcp_stdio),
-        ("mcp:http", mcp_http),
-        (
-            "inproc",
-            Arc::new(InProcess::new(functions, host, installer, (config.research.clone(), config.browser.clone()))),
-        ),
-        (
-            "agent",
-            Arc::new(InGateway(
-                "the skill is an agent, which runs in the gateway and not on a worker: update the gateway",
-            )),
-        ),
-        (ANSWERED[0], Arc::new(InGateway("the gateway answers this skill, and not a worker: update the gateway"))),
-        ("session:python", Arc::new(sandbox)),
-    ])
+fn runners(config: &Config, services: &Services, functions: Functions, installer: Installer) -> Runners {
+    let sets: Vec<Arc<dyn FunctionSet>> =
+        vec![Arc::new(BuiltinFunctions::new(config, services)), Arc::new(SearchAndInstall(installer))];
+    let in_process = InProcess::new(functions, sets);
+    let mcp = || Arc::new(Mcp::new(services, config.redactor.clone()));
+    Runners::new(
+        services.environments.clone(),
+        [
+            ("cli:python", Arc::new(Python::new(config, services)) as Arc<dyn runner::Runner>),
+            ("cli:exec", Arc::new(Executable::new(services))),
+            ("http", Arc::new(Http::new())),
+            ("docker", Arc::new(Docker::new(config, services))),
+            ("mcp:stdio", mcp()),
+            ("mcp:http", mcp()),
+            ("inproc", Arc::new(in_process)),
+            (
+                "agent",
+                Arc::new(InGateway(
+                    "the skill is an agent, which runs in the gateway and not on a worker: update the gateway",
+                )),
+            ),
+            (ANSWERED[0], Arc::new(InGateway("the gateway answers this skill, and not a worker: update the gateway"))),
+            ("session:python", Arc::new(Sandbox::new(config, services))),
+        ],
+    )
 }
 
 /// Reloads skills that changed on disk, kills strays, and frees expired artifacts, for as long as the worker lives.
 async fn keep_up_to_date(worker: Arc<Worker>, strays: Arc<Strays>) {
     let mut ticks = tokio::time::interval(worker.config.reload_interval);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let watched = Arc::new(Watched::begin(Folder::at(&worker.config.tools.folder)));
+    let tools_watch = Arc::new(ToolsWatch::begin(ToolsFolder::at(&worker.config.tools.folder)));
     let mut looked_after = Instant::now();
     loop {
         tokio::select! {
             _ = ticks.tick() => {}
-            () = worker.registry.hurried() => {}
+            () = worker.registry.wait_for_reload_request() => {}
         }
         worker.artifacts.expire(Instant::now());
         let metrics = Arc::clone(&worker);
         let (worker, strays, jailer) = (Arc::clone(&worker), Arc::clone(&strays), worker.jailer.clone());
-        let watched = Arc::clone(&watched);
+        let tools_watch = Arc::clone(&tools_watch);
         let reload = move || {
             worker.registry.reload();
-            watched.look();
+            tools_watch.log_changes();
         };
         if let Err(error) = tokio::task::spawn_blocking(reload).await {
             tracing::error!(%error, "the skill folders could not be reloaded");
@@ -253,7 +237,7 @@ async fn keep_up_to_date(worker: Arc<Worker>, strays: Arc<Strays>) {
         }
         if found > 0 || looked_after.elapsed() > LOOK_AFTER {
             looked_after = Instant::now();
-            let _ = tokio::task::spawn_blocking(move || jailer.look_after()).await;
+            let _ = tokio::task::spawn_blocking(move || jailer.machine().look_after()).await;
         }
     }
 }

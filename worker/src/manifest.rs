@@ -1,12 +1,13 @@
-//! A skill's manifest: YAML or JSON, read strictly.
+//! Parses a skill's manifest, in YAML or JSON, strictly.
 //!
-//! Reading has two stages: [`raw`] is the file as written; a [`Manifest`] is valid.
+//! A manifest is read in two stages: [`raw`] is the file as written, and a [`Manifest`] is valid.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use openskill_proto::error::Meaning;
 use openskill_proto::v1::{ArgumentRules, CircuitRules, ErrorCode, TaskRules};
+use openskill_sandbox::Limits;
 use serde_json::Value;
 
 mod affinity;
@@ -14,146 +15,145 @@ pub(crate) mod agent;
 mod arguments;
 mod bounds;
 mod circuit;
-mod conduct;
 pub(crate) mod docker;
 mod env;
 mod error;
 pub(crate) mod exec;
 pub(crate) mod gateway;
-mod how;
 pub(crate) mod http;
 mod id;
 mod jail;
-mod limits;
 pub(crate) mod mcp;
+pub(crate) mod offerings;
 mod parameters;
 mod path;
 mod presentation;
 pub(crate) mod python;
 mod raw;
 mod root;
+mod runner_spec;
 mod schema;
 pub(crate) mod session;
-pub(crate) mod shelf;
 mod task;
+mod tool_hints;
 mod toolset;
 
 pub use affinity::Affinity;
-pub use conduct::{Approval, Conduct};
-use error::Fault;
 pub use error::ManifestError;
-pub use how::How;
+use error::ManifestFault;
 pub use id::{ID_RULE, valid_id};
-pub use jail::{Jail, Level, Network};
-pub use limits::Limits;
+pub use jail::Jail;
+pub use offerings::McpOfferings;
 pub use presentation::Presentation;
-pub use shelf::Shelf;
+pub use runner_spec::RunnerSpec;
+pub use tool_hints::{Approval, ToolHints};
 pub use toolset::Toolset;
 
-/// A valid manifest.
+/// A valid manifest, with defaults applied.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Manifest {
     /// `^[a-z][a-z0-9_-]{0,63}$`
     pub id: String,
-    /// Free text, `0.0.0` if not given.
+    /// Free text. The default is `0.0.0`.
     pub version: String,
-    /// For a model that chooses among tools.
+    /// A description that helps a model to choose among tools.
     pub description: String,
-    /// Its name and pictures for people.
+    /// The skill's display name and icons.
     pub presentation: Presentation,
-    /// `type:runtime`, such as `cli:python`. Empty if there is no implementation.
+    /// `type:runtime`, such as `cli:python`. Empty if the skill has no implementation.
     pub runner: String,
-    /// How it runs.
-    pub how: How,
+    /// The selected runner with its settings.
+    pub how: RunnerSpec,
     /// The skill's own deadline, in milliseconds.
     pub timeout_ms: Option<u32>,
-    /// The skill's allowed root, if it is narrower than the worker's: absolute, and without links when the manifest was read.
+    /// The skill's allowed root, if it is narrower than the worker's. Absolute, and free of links when the
+    /// manifest was read.
     pub allowed_root: Option<PathBuf>,
-    /// JSON Schema 2020-12 of the arguments; none if the skill accepts any.
+    /// The JSON Schema 2020-12 of the arguments. `None` if the skill accepts any arguments.
     pub input_schema: Option<Value>,
-    /// The rules for arguments that do not fit.
+    /// The rules for arguments that do not match the schema.
     pub argument_rules: ArgumentRules,
-    /// JSON Schema 2020-12 of the data.
+    /// The JSON Schema 2020-12 of the data.
     pub output_schema: Option<Value>,
-    /// A second identical call does no harm, so a lost call may be retried.
+    /// Whether repeating an identical call has no additional effect, so that a lost call may be retried.
     pub idempotent: bool,
-    /// It may delete or overwrite things.
+    /// Whether the skill may delete or overwrite things.
     pub destructive: bool,
-    /// How an agent has to treat it.
-    pub conduct: Conduct,
-    /// Which calls go to one worker.
+    /// Hints for agents that use the skill.
+    pub tool_hints: ToolHints,
+    /// Which calls must go to the same worker.
     pub affinity: Affinity,
-    /// When its circuit breakers open, where that differs from the gateway's settings.
+    /// Overrides the gateway's settings for circuit breakers.
     pub circuit_rules: Option<CircuitRules>,
-    /// Whether calls become tasks of MCP clients, where that differs from the gateway's settings.
+    /// Overrides the gateway's settings for calls that become tasks of MCP clients.
     pub task: Option<TaskRules>,
-    /// The prompts and resources that it declares for MCP clients.
-    pub shelf: Shelf,
-    /// How many calls of this skill one worker runs at once.
+    /// The prompts and resources that the manifest declares for MCP clients.
+    pub offerings: McpOfferings,
+    /// The maximum number of concurrent calls of this skill per worker.
     pub concurrency: Option<usize>,
-    /// What the skill's process may use.
+    /// The resource limits of the skill's process.
     pub limits: Limits,
-    /// What the skill's process may reach.
+    /// What the skill's process may access.
     pub jail: Jail,
-    /// Names of the worker's environment variables that the skill may see.
+    /// The worker's environment variables that the skill may see, by name.
     pub env: Vec<String>,
-    /// Environment variables that the manifest sets.
+    /// The environment variables that the manifest sets.
     pub env_values: BTreeMap<String, String>,
-    /// The group the skill belongs to.
+    /// The toolset that the skill belongs to. May be empty.
     pub toolset: String,
-    /// Why the skill is unavailable, if its manifest says so.
+    /// Why the manifest switches the skill off, if it does.
     pub unavailable: Option<String>,
-    /// Example calls with their expected results; `openskill check` runs them.
+    /// Example calls with their expected results. `openskill check` runs them.
     pub examples: Vec<Example>,
 }
 
 /// An example call with its expected result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Example {
-    /// What it shows.
+    /// The example's name, which says what it demonstrates.
     pub name: String,
-    /// The arguments.
+    /// The arguments of the call.
     pub input: Value,
-    /// The data it must return, if that is fixed.
+    /// The data that the call must return. `None` accepts any data.
     pub data: Option<Value>,
-    /// The error it must end with.
+    /// The error that the call must end with. `None` if it must succeed.
     pub error: Option<&'static Meaning>,
 }
 
-/// The rules of the worker for all its manifests.
+/// A worker's rules for all its manifests.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules<'a> {
-    /// The allowed root of the worker, absolute and without links. A skill's own must be inside it.
+    /// The worker's allowed root: absolute and without links. A skill's allowed root must be inside it.
     pub allowed_root: &'a Path,
     /// The toolset of the manifest's folder.
     pub toolset: Option<&'a Toolset>,
 }
 
-/// The largest manifest file that is read.
+/// The maximum size of a manifest file, in bytes.
 pub const MAX_MANIFEST_BYTES: u64 = 1024 * 1024;
 
 impl Manifest {
-    /// Reads the text of a manifest file.
+    /// Parses the text of a manifest file.
     ///
     /// # Errors
-    /// The first fault, with its line.
+    /// Returns the first error, with its line.
     pub fn parse(file: &Path, text: &str, rules: Rules<'_>) -> Result<Self, ManifestError> {
         let fail = |line, reason| ManifestError { file: file.to_owned(), line, reason };
         let raw = raw::read(text).map_err(|(line, reason)| fail(line, reason))?;
         Self::resolve(raw, file, rules).map_err(|fault| fail(line_of(text, &fault.field), fault.reason))
     }
 
-    /// The manifest of a script without one: no schema, and its file name as id.
+    /// Creates the manifest of a script that has none. It has no schema, and its id is the file name.
     ///
     /// # Errors
-    /// The file name is not a valid skill id.
+    /// Fails if the file name is not a valid skill id.
     pub fn for_bare_script(script: &Path) -> Result<Self, ManifestError> {
         let id = script.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
         if !valid_id(id) {
             let reason = format!("'{id}' is not a valid skill id: use {ID_RULE}");
             return Err(ManifestError { file: script.to_owned(), line: 1, reason });
         }
-        let how = How::Python(python::Python {
+        let how = RunnerSpec::Python(python::Python {
             script: script.to_owned(),
             isolation: python::Isolation::default(),
             needs: python::Needs::default(),
@@ -162,8 +162,8 @@ impl Manifest {
         Ok(Self { description, ..Self::plain(id.to_owned(), "cli:python", how) })
     }
 
-    /// A skill with nothing declared except how it runs.
-    pub(crate) fn plain(id: String, runner: &str, how: How) -> Self {
+    /// Creates a skill that declares only its runner's settings.
+    pub(crate) fn plain(id: String, runner: &str, how: RunnerSpec) -> Self {
         Self {
             id,
             version: raw::DEFAULT_VERSION.to_owned(),
@@ -178,11 +178,11 @@ impl Manifest {
             output_schema: None,
             idempotent: false,
             destructive: false,
-            conduct: Conduct::default(),
+            tool_hints: ToolHints::default(),
             affinity: Affinity::None,
             circuit_rules: None,
             task: None,
-            shelf: Shelf::default(),
+            offerings: McpOfferings::default(),
             concurrency: None,
             limits: Limits::default(),
             jail: Jail::default(),
@@ -194,36 +194,36 @@ impl Manifest {
         }
     }
 
-    /// The name of the group that shares its sessions: its toolset, or the skill alone.
+    /// Returns the group whose skills share sessions: the toolset, or only this skill.
     pub(crate) fn group(&self) -> String {
-        // A toolset and a skill may have the same name.
+        // The prefixes distinguish a toolset from a skill with the same name.
         if self.toolset.is_empty() { format!("skill {}", self.id) } else { format!("toolset {}", self.toolset) }
     }
 
-    /// The approximate size of the skill in a worker's state, in bytes.
+    /// Returns the skill's approximate size in a worker's state, in bytes.
     pub(crate) fn description_size(&self) -> usize {
         let schema = |schema: &Option<Value>| schema.as_ref().map_or(0, |it| it.to_string().len());
         let examples: usize = self.examples.iter().map(|it| it.input.to_string().len()).sum();
         let aliases: usize = self.argument_rules.aliases.iter().map(|(alias, name)| alias.len() + name.len() + 8).sum();
         let texts = self.version.len() + self.toolset.len() + self.unavailable.as_ref().map_or(0, String::len);
-        let agent = if let How::Agent(agent) = &self.how { agent.size() } else { 0 };
+        let agent = if let RunnerSpec::Agent(agent) = &self.how { agent.size() } else { 0 };
         256 + aliases
             + texts
             + agent
             + self.description.len()
             + self.presentation.size()
-            + self.shelf.size()
+            + self.offerings.size()
             + schema(&self.input_schema)
             + schema(&self.output_schema)
             + examples
     }
 
-    fn resolve(mut raw: raw::Raw, file: &Path, rules: Rules<'_>) -> Result<Self, Fault> {
+    fn resolve(mut raw: raw::RawManifest, file: &Path, rules: Rules<'_>) -> Result<Self, ManifestFault> {
         if !valid_id(&raw.id) {
             return Err(("id", format!("'{}' is not a valid skill id: use {ID_RULE}", raw.id)).into());
         }
         take_over(&mut raw, rules.toolset)?;
-        let (runner, how) = how::resolve(&mut raw, file)?;
+        let (runner, how) = runner_spec::resolve(&mut raw, file)?;
         let allowed_root = raw.allowed_root.as_deref().map(|it| root::resolve(it, rules.allowed_root)).transpose()?;
         bounds::check(&raw)?;
         let (input_schema, aliases) = match (raw.input_schema, raw.parameters) {
@@ -236,19 +236,20 @@ impl Manifest {
             }
             (schema, None) => (schema, arguments::Aliases::new()),
         };
-        let input_schema = input_schema.map(|it| schema::check("input_schema", it, true)).transpose()?;
-        let output_schema = raw.output_schema.map(|it| schema::check("output_schema", it, false)).transpose()?;
+        let input_schema = input_schema.map(|it| schema::check("input_schema", &it, true)).transpose()?;
+        let output_schema = raw.output_schema.map(|it| schema::check("output_schema", &it, false)).transpose()?;
         let argument_rules = arguments::resolve(raw.arguments, aliases, input_schema.as_ref(), raw.destructive)?;
-        if let How::Exec(exec) = &how {
+        if let RunnerSpec::Exec(exec) = &how {
             exec.check(input_schema.as_ref())?;
         }
-        if let How::Agent(_) = &how {
+        if let RunnerSpec::Agent(_) = &how {
             agent::check_schema(input_schema.as_ref())?;
         }
-        let conduct = {
+        let tool_hints = {
             let (approval, repeatable) = (raw.approval, raw.repeatable);
-            let said = conduct::Raw { approval, repeatable, untrusted: raw.untrusted, read_only: raw.read_only };
-            conduct::resolve(said, &runner, raw.destructive)?
+            let said =
+                tool_hints::RawToolHints { approval, repeatable, untrusted: raw.untrusted, read_only: raw.read_only };
+            tool_hints::resolve(said, &runner, raw.destructive)?
         };
         let examples = raw.examples.into_iter().map(resolve_example).collect::<Result<_, _>>()?;
         let presentation = presentation::resolve(raw.title, raw.icons)?;
@@ -266,11 +267,11 @@ impl Manifest {
             output_schema,
             idempotent: raw.idempotent,
             destructive: raw.destructive,
-            conduct,
+            tool_hints,
             affinity: raw.affinity.unwrap_or_default(),
             circuit_rules: raw.circuit.map(circuit::resolve).transpose()?,
             task: raw.task.map(task::resolve).transpose()?,
-            shelf: shelf::resolve(raw.prompts, raw.resources, file)?,
+            offerings: offerings::resolve(raw.prompts, raw.resources, file)?,
             concurrency: raw.concurrency,
             limits: raw.limits,
             jail: jail::resolve(raw.jail, raw.network, raw.readable)?,
@@ -283,11 +284,11 @@ impl Manifest {
     }
 }
 
-/// Applies the toolset of the folder. A manifest in it cannot belong to another toolset.
-fn take_over(raw: &mut raw::Raw, toolset: Option<&Toolset>) -> Result<(), (&'static str, String)> {
+/// Applies the folder's toolset. Rejects a manifest that names another toolset.
+fn take_over(raw: &mut raw::RawManifest, toolset: Option<&Toolset>) -> Result<(), (&'static str, String)> {
     let Some(toolset) = toolset else { return Ok(()) };
     if !raw.toolset.is_empty() && raw.toolset != toolset.toolset {
-        return Err(("toolset", format!("its folder's toolset.yaml says '{}'", toolset.toolset)));
+        return Err(("toolset", format!("the toolset.yaml of its folder sets '{}'", toolset.toolset)));
     }
     raw.toolset.clone_from(&toolset.toolset);
     raw.unavailable = raw.unavailable.take().or_else(|| toolset.unavailable.clone());
@@ -303,7 +304,7 @@ fn resolve_example(raw: raw::Example) -> Result<Example, (&'static str, String)>
     Ok(Example { name: raw.name, input: Value::Object(raw.input), data: raw.data, error })
 }
 
-/// The line of a top-level key, for errors. YAML and JSON keys look alike enough.
+/// Finds the line of a top-level key, for errors. One search works for both YAML and JSON keys.
 fn line_of(text: &str, field: &str) -> usize {
     let names_it = |line: &str| {
         let line = line.trim_start().trim_start_matches(['"', '\'']);
@@ -312,7 +313,7 @@ fn line_of(text: &str, field: &str) -> usize {
     text.lines().position(names_it).map_or(1, |index| index + 1)
 }
 
-/// Skills by id.
+/// Valid manifests by skill id.
 pub type Manifests = BTreeMap<String, Manifest>;
 
 #[cfg(test)]

@@ -1,30 +1,30 @@
-//! What a worker counts of its calls. The names are in [`openskill_metrics::table`]. What runners keep, they count themselves:
-//! [`Runner::measure`](crate::runner::Runner::measure).
+//! The metrics of a worker's calls. [`openskill_metrics::table`] defines their names. Runners report their own
+//! metrics through [`Runner::measure`](crate::runner::Runner::measure).
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use openskill_metrics::telemetry::TELEMETRY;
-use openskill_metrics::{Counter, Histogram, Labelled, SkillSeries, Skills, Snapshot, process, table};
+use openskill_metrics::{Counter, Histogram, LabelledCounters, SkillMetrics, SkillSeries, Snapshot, process, table};
 use openskill_proto::error::TABLE;
 use openskill_proto::trace::TraceContext;
 use openskill_proto::v1::ExecuteResult;
 
-/// Why calls are not taken.
+/// The reasons for refusing calls.
 const REASONS: [&str; 6] = ["full", "late", "draining", "unknown_skill", "unavailable", "invalid"];
 
-/// How well a skill's process was isolated.
+/// The isolation levels of skill processes.
 const JAILS: [&str; 4] = ["strict", "standard", "partial", "off"];
 
-/// What a worker has counted since it started.
+/// A worker's counters since its start.
 #[derive(Debug)]
 pub(crate) struct Metrics {
-    skills: Arc<Skills>,
-    /// By error code; the first is success.
+    skills: Arc<SkillMetrics>,
+    /// By error code. The first entry counts successes.
     calls: [Counter; TABLE.len() + 1],
     queued: Histogram,
-    jailed: Labelled,
-    refusals: Labelled,
+    jailed: LabelledCounters,
+    refusals: LabelledCounters,
     strays: Counter,
 }
 
@@ -36,35 +36,35 @@ pub(crate) struct Gauges {
     pub(crate) slots: usize,
     pub(crate) reserved: usize,
     pub(crate) queue: usize,
-    /// Skills that can run here, and others.
+    /// The number of skills that can run here, and of skills that can't.
     pub(crate) available: usize,
     pub(crate) unavailable: usize,
 }
 
 impl Metrics {
-    pub(crate) fn new(skills: Arc<Skills>) -> Self {
+    pub(crate) fn new(skills: Arc<SkillMetrics>) -> Self {
         Self {
             skills,
             calls: [const { Counter::new() }; TABLE.len() + 1],
             queued: Histogram::default(),
-            jailed: Labelled::new(JAILS),
-            refusals: Labelled::new(REASONS),
+            jailed: LabelledCounters::new(JAILS),
+            refusals: LabelledCounters::new(REASONS),
             strays: Counter::new(),
         }
     }
 
-    /// A call was not taken, for one of [`REASONS`].
-    pub(crate) fn refused(&self, reason: &'static str) {
+    /// Counts a refused call, with one of [`REASONS`].
+    pub(crate) fn count_refusal(&self, reason: &'static str) {
         self.refusals.inc(reason);
     }
 
-    /// Processes had escaped their supervisor.
+    /// Counts processes that had escaped their supervisor.
     pub(crate) fn strays(&self, killed: usize) {
         self.strays.add(killed as u64);
     }
 
-    /// A call was answered, this long after it came.
-    pub(crate) fn answered(&self, skill: &SkillSeries, result: &ExecuteResult, took: Duration, traceparent: &str) {
+    /// Counts an answered call, and the time since its arrival.
+    pub(crate) fn record_answer(&self, skill: &SkillSeries, result: &ExecuteResult, took: Duration, traceparent: &str) {
         let error = result.error.as_ref().map(|error| (error.code().meaning().code, error.blame()));
         self.calls[error.map_or(0, |(code, _)| code as usize)].inc();
         self.jailed.inc(&result.jail);
@@ -80,7 +80,7 @@ impl Metrics {
         }
     }
 
-    /// The value of all series that are not of runners.
+    /// Returns the values of all metrics except those of runners.
     pub(crate) fn snapshot(&self, now: Gauges) -> Snapshot {
         let mut all = Snapshot::default();
         let codes = std::iter::once("OK").chain(TABLE.iter().map(|row| row.code.as_str_name()));
@@ -98,7 +98,7 @@ impl Metrics {
         all.number(&table::WORKER_SKILLS, &["available"], now.available as f64);
         all.number(&table::WORKER_SKILLS, &["unavailable"], now.unavailable as f64);
         all.count(&table::STRAYS, &[], &self.strays);
-        TELEMETRY.exported(&mut all);
+        TELEMETRY.add_export_counters(&mut all);
         process::build(&mut all, env!("CARGO_PKG_VERSION"), "worker");
         process::measure(&mut all);
         all

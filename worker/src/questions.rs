@@ -1,16 +1,16 @@
-//! Questions that running calls have asked and nobody has answered yet.
+//! The unanswered questions of running calls.
 //!
 //! ```text
-//! skill ──asks──> Asker (one per call) ──> Questions (one per worker) <──answers── DeliverInput
+//! skill ──asks──> CallQuestions ──> Questions (one per worker) <──answers── DeliverInput
 //!   ^                                          │
 //!   └───────────────── Answer ─────────────────┘
 //! ```
 //!
-//! A question ends with its answer or with its call, whatever ends that. It has no timer of its own: waiting for an answer
-//! counts against the call's deadline.
+//! A question ends when it is answered or when its call ends for any reason. It has no separate timeout: waiting
+//! for an answer counts against the call's deadline.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use openskill_proto::json;
@@ -18,6 +18,7 @@ use openskill_proto::limits::{MAX_ANSWER_BYTES, MAX_CALL_QUESTIONS, MAX_JSON_DEP
 use openskill_proto::trace::{hex, random_id};
 use openskill_proto::v1::{InputAction, InputKind, InputResponse};
 use openskill_skill::schema;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
@@ -25,74 +26,75 @@ pub mod ask;
 
 pub use ask::Ask;
 
-/// How many questions of all calls may wait for an answer.
+/// The maximum number of open questions of all calls.
 const MAX_QUESTIONS: usize = 4096;
 
-/// How many faults of an answer its rejection lists.
+/// The maximum number of errors that the rejection of an answer lists.
 const MAX_FAULTS: usize = 5;
 
-/// What became of a question.
+/// The ways in which a question can end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
-    /// The user answered: a JSON object as text, without line breaks, that the question's schema admits.
+pub enum QuestionAnswer {
+    /// The user answered. The answer is a JSON object, as text without line breaks, that matches the question's
+    /// schema.
     Accept(String),
-    /// The user refused to answer.
+    /// The user declined to answer.
     Decline,
     /// The user dismissed the question.
     Cancel,
-    /// Nobody could be asked. Says why.
+    /// The question could not be asked, for this reason.
     Unavailable(String),
 }
 
-/// Why an answer was not delivered.
+/// The reasons why an answer was not delivered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Rejection {
-    /// No question of this principal waits under this id.
+    /// The principal has no open question with this id.
     NotFound,
-    /// The question does not admit this answer, and stays open. Says what is wrong.
+    /// The answer does not match the question, for this reason. The question stays open.
     Invalid(String),
 }
 
-/// The open questions of one worker.
+/// All open questions of a worker.
 #[derive(Debug, Default)]
 pub(crate) struct Questions {
-    /// By request id.
-    open: Mutex<HashMap<String, Open>>,
+    /// The questions by request id.
+    open: Mutex<HashMap<String, OpenQuestion>>,
 }
 
 #[derive(Debug)]
-struct Open {
-    /// The only principal who may answer.
+struct OpenQuestion {
+    /// The only principal that may answer the question.
     principal: String,
     schema: Option<Arc<Value>>,
-    answer: oneshot::Sender<Answer>,
+    answer: oneshot::Sender<QuestionAnswer>,
 }
 
-/// Asks for one call. Dropping or closing it withdraws the call's open questions.
+/// Asks questions for one call. Dropping or closing it withdraws the call's open questions.
 #[derive(Debug)]
-pub(crate) struct Asker {
+pub(crate) struct CallQuestions {
     questions: Arc<Questions>,
     principal: String,
     deadline: Instant,
-    /// What the caller answers.
+    /// The kinds of questions that the caller can answer.
     kinds: Vec<InputKind>,
-    /// The request ids of this call's questions. None: the call has ended.
+    /// The request ids of this call's questions. `None` after the call has ended.
     asked: Mutex<Option<Vec<String>>>,
 }
 
 impl Questions {
-    /// Hands an answer to the skill that waits for it.
+    /// Delivers an answer to the skill that waits for it.
     ///
     /// # Errors
-    /// See [`Rejection`].
+    /// Fails as [`Rejection`] describes.
     pub(crate) fn deliver(&self, response: InputResponse, principal: &str) -> Result<(), Rejection> {
         let schema = self.schema(&response.request_id, principal)?;
         let answer = match response.action() {
-            InputAction::Accept => Answer::Accept(accepted(response.content_json, schema.as_deref())?),
-            InputAction::Decline => Answer::Decline,
-            InputAction::Cancel | InputAction::Unspecified => Answer::Cancel,
+            InputAction::Accept => QuestionAnswer::Accept(validate_answer(response.content_json, schema.as_deref())?),
+            InputAction::Decline => QuestionAnswer::Decline,
+            InputAction::Cancel | InputAction::Unspecified => QuestionAnswer::Cancel,
         };
-        // Somebody else may have answered while this answer was checked.
+        // Another answer may have arrived while this one was checked.
         let open = self.lock().remove(&response.request_id).ok_or(Rejection::NotFound)?;
         open.answer.send(answer).map_err(|_| Rejection::NotFound)
     }
@@ -103,50 +105,51 @@ impl Questions {
         Ok(question.schema.clone())
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Open>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, OpenQuestion>> {
+        self.open.lock()
     }
 }
 
-impl Asker {
-    /// Asks on behalf of one call.
+impl CallQuestions {
+    /// Creates an object that asks questions on behalf of one call.
     pub(crate) fn new(questions: Arc<Questions>, principal: &str, deadline: Instant) -> Self {
         let kinds = vec![InputKind::Form];
         Self { questions, principal: principal.to_owned(), deadline, kinds, asked: Mutex::new(Some(Vec::new())) }
     }
 
-    /// The same for a caller that answers these kinds of questions. None means forms alone.
-    pub(crate) fn answering(mut self, kinds: Vec<InputKind>) -> Self {
+    /// Sets the kinds of questions that the caller can answer. An empty list means only forms.
+    pub(crate) fn with_kinds(mut self, kinds: Vec<InputKind>) -> Self {
         if !kinds.is_empty() {
             self.kinds = kinds;
         }
         self
     }
 
-    /// Whether the caller answers such questions.
+    /// Returns whether the caller can answer this kind of question.
     pub(crate) fn takes(&self, kind: InputKind) -> bool {
         self.kinds.contains(&kind)
     }
 
-    /// When the call, and with it each of its questions, ends.
+    /// Returns the time at which the call and all its questions end.
     pub(crate) fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// Opens a question: its request id, and where its answer comes. The receiver fails when the question is withdrawn.
+    /// Opens a question. Returns its request id, and a receiver of its answer that fails when the question is
+    /// withdrawn.
     ///
     /// # Errors
-    /// Why nobody can be asked, for the skill.
-    pub(crate) fn open(&self, schema: Option<Value>) -> Result<(String, oneshot::Receiver<Answer>), String> {
+    /// Returns the reason, for the skill, if the question can't be asked.
+    pub(crate) fn open(&self, schema: Option<Value>) -> Result<(String, oneshot::Receiver<QuestionAnswer>), String> {
         if let Some(schema) = &schema {
             check(schema)?;
         }
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asked = self.asked.lock();
         let Some(asked) = asked.as_mut() else { return Err("the call has ended".to_owned()) };
         let mut open = self.questions.lock();
         asked.retain(|id| open.contains_key(id));
         if asked.len() >= MAX_CALL_QUESTIONS {
-            return Err(format!("{MAX_CALL_QUESTIONS} questions of this call wait for an answer already"));
+            return Err(format!("{MAX_CALL_QUESTIONS} questions of this call already wait for an answer"));
         }
         if open.len() >= MAX_QUESTIONS {
             return Err("too many questions wait for an answer on this worker".to_owned());
@@ -154,19 +157,19 @@ impl Asker {
         let (answer, answered) = oneshot::channel();
         let id = hex(&random_id::<16>());
         let principal = self.principal.clone();
-        open.insert(id.clone(), Open { principal, schema: schema.map(Arc::new), answer });
+        open.insert(id.clone(), OpenQuestion { principal, schema: schema.map(Arc::new), answer });
         asked.push(id.clone());
         Ok((id, answered))
     }
 
-    /// Withdraws one question.
+    /// Withdraws one question, so that it can no longer be answered.
     pub(crate) fn withdraw(&self, id: &str) {
         self.questions.lock().remove(id);
     }
 
-    /// The call has ended: withdraws its open questions and takes no further ones.
+    /// Withdraws all open questions and accepts no more, because the call has ended.
     pub(crate) fn close(&self) {
-        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
+        let asked = self.asked.lock().take().unwrap_or_default();
         if asked.is_empty() {
             return;
         }
@@ -177,13 +180,14 @@ impl Asker {
     }
 }
 
-impl Drop for Asker {
+impl Drop for CallQuestions {
     fn drop(&mut self) {
         self.close();
     }
 }
 
-/// A question's schema is a skill's text: checking an answer against it must be cheap, whatever it says.
+/// Checks a question's schema. The skill chooses it, so checking an answer against it must be cheap for any
+/// schema.
 fn check(given: &Value) -> Result<(), String> {
     if !given.is_object() {
         return Err("the question's schema is not a JSON object".to_owned());
@@ -192,14 +196,14 @@ fn check(given: &Value) -> Result<(), String> {
     checked.map(drop).map_err(|reason| format!("the question's schema is invalid: {reason}"))
 }
 
-/// The content of an answer as the skill reads it, on one line.
-fn accepted(content: String, schema: Option<&Value>) -> Result<String, Rejection> {
+/// Validates an answer's content, and formats it as one line for the skill.
+fn validate_answer(content: String, schema: Option<&Value>) -> Result<String, Rejection> {
     let invalid = |reason: String| Err(Rejection::Invalid(format!("the answer's content {reason}")));
     if content.len() > MAX_ANSWER_BYTES {
         return invalid(format!("has {} bytes; at most {MAX_ANSWER_BYTES} are accepted", content.len()));
     }
     if json::depth(content.as_bytes()) > MAX_JSON_DEPTH {
-        return invalid(format!("nests deeper than {MAX_JSON_DEPTH} levels"));
+        return invalid(format!("is nested deeper than {MAX_JSON_DEPTH} levels"));
     }
     let value = match serde_json::from_str::<Value>(&content) {
         Ok(value @ Value::Object(_)) => value,
@@ -218,7 +222,7 @@ fn accepted(content: String, schema: Option<&Value>) -> Result<String, Rejection
             return invalid(format!("does not fit the question: {}", faults.join("; ")));
         }
     }
-    // JSON has line breaks only between its tokens.
+    // JSON contains raw line breaks only between tokens.
     Ok(content.replace(['\n', '\r'], " "))
 }
 

@@ -1,46 +1,48 @@
-//! The skills of a worker: read from its folders and reloaded when they change.
+//! A worker's skills. Reads them from its folders, and reloads them when they change.
 //!
-//! Readers take a snapshot; a change on disk makes a new one. A call only uses [`Registry::get`], a lookup in the snapshot.
+//! Readers take a snapshot. A change on disk creates a new one. A call only uses [`Registry::get`], which looks up
+//! a skill in the snapshot.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use openskill_metrics::{SkillSeries, Skills, Snapshot as Metrics};
+use openskill_metrics::{SkillMetrics, SkillSeries, Snapshot as Metrics};
 use openskill_proto::limits::{MAX_OFFERINGS, MAX_SKILLS};
 use openskill_proto::v1::{self, ErrorCode, SkillError};
+use openskill_sandbox::untrusted_json::off_shard;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::manifest::{Affinity, How, Manifest, ManifestError};
-use crate::roster::{Names, Roster};
+use crate::manifest::{Affinity, Manifest, ManifestError, RunnerSpec};
+use crate::offerings;
 use crate::runners::{Admitted, Runners};
 use crate::schedule::{Skill, SkillLimit};
-use crate::shelf;
-use crate::untrusted_json::off_shard;
+use crate::skill_names::{NamesInUse, SkillNames};
 
-mod held;
 mod look;
+mod reread;
 mod scan;
 
 use look::Folders;
 
-/// How much the prompts and resources of all manifests and servers take in the worker's state, in bytes.
-const MAX_SHELF_BYTES: usize = 8 * 1024 * 1024;
+/// The maximum memory for the prompts and resources of all manifests and servers in the worker's state, in bytes.
+const MAX_OFFERINGS_BYTES: usize = 8 * 1024 * 1024;
 
 /// A skill and its runner.
 pub(crate) struct Entry {
     pub(crate) manifest: Arc<Manifest>,
     pub(crate) runner: Admitted,
-    /// What the scheduler knows of the skill.
+    /// The scheduler's state for the skill.
     pub(crate) skill: Arc<Skill>,
-    /// The skill's own concurrency limit.
+    /// The skill's concurrency limit, if it has one.
     pub(crate) limit: Option<SkillLimit>,
-    /// What is counted of its calls.
+    /// The metrics of the skill's calls.
     pub(crate) series: Arc<SkillSeries>,
 }
 
-/// Skills by id.
+/// All skills of the worker by id, at one moment.
 pub(crate) type Snapshot = HashMap<String, Arc<Entry>>;
 
 /// The state of the folders at the last scan.
@@ -51,44 +53,46 @@ struct Memory {
     offers: u64,
 }
 
-/// The registry. Shared by all shards.
+/// The skills of a worker. Shared by all shards.
 pub(crate) struct Registry {
     folders: Vec<PathBuf>,
     allowed_root: PathBuf,
     runners: Runners,
-    /// Where the names of its skills are told.
-    roster: Arc<Roster>,
-    /// How many calls may wait for a skill's own limit.
+    /// Publishes the names of the registry's skills.
+    skill_names: Arc<SkillNames>,
+    /// The maximum number of calls that wait for one skill's limit.
     queue: usize,
-    series: Arc<Skills>,
+    series: Arc<SkillMetrics>,
     current: ArcSwap<Snapshot>,
-    /// The manifests that offer something beside skills, by id.
-    shelves: ArcSwap<HashMap<String, Arc<Manifest>>>,
+    /// Manifests, by id, that declare prompts or resources, or whose server may offer some.
+    offering_manifests: ArcSwap<HashMap<String, Arc<Manifest>>>,
     memory: Mutex<Memory>,
     changes: watch::Sender<u64>,
-    /// Counts the changes to what runners offer, such as the tools of a server.
+    /// Counts changes to the skills that runners offer, such as a server's tools.
     offers: watch::Receiver<u64>,
 }
 
 impl Registry {
-    /// Scans the folders for the first time. `offers` counts the changes to what runners offer; `queue` calls may wait for
-    /// the limit of each skill that has one. `series` is what is counted of each skill.
+    /// Scans the folders for the first time. `offers`: counts changes to the skills that runners offer. `queue`:
+    /// how many calls may wait for each skill with a limit. `series`: each skill's metrics.
     pub(crate) fn load(
-        (folders, allowed_root): (Vec<PathBuf>, PathBuf),
-        (runners, roster): (Runners, Arc<Roster>),
+        folders: Vec<PathBuf>,
+        allowed_root: PathBuf,
+        runners: Runners,
+        skill_names: Arc<SkillNames>,
         offers: watch::Receiver<u64>,
         queue: usize,
-        series: Arc<Skills>,
+        series: Arc<SkillMetrics>,
     ) -> Self {
         let registry = Self {
             folders,
             allowed_root,
             runners,
-            roster,
+            skill_names,
             queue,
             series,
             current: ArcSwap::default(),
-            shelves: ArcSwap::default(),
+            offering_manifests: ArcSwap::default(),
             memory: Mutex::default(),
             changes: watch::Sender::new(0),
             offers,
@@ -97,25 +101,26 @@ impl Registry {
         registry
     }
 
-    /// The skill of this id.
+    /// Returns the skill with this id.
     pub(crate) fn get(&self, id: &str) -> Option<Arc<Entry>> {
         self.current.load().get(id).cloned()
     }
 
-    /// All skills as callers see them, sorted by id.
+    /// Returns all skills as callers see them, sorted by id.
     pub(crate) fn describe(&self) -> Vec<v1::Skill> {
         let mut skills: Vec<_> = self.current.load().values().map(|entry| entry.describe()).collect();
         skills.sort_by(|one, other| one.id.cmp(&other.id));
         skills
     }
 
-    /// What MCP clients find beside skills, sorted, and which resources have changed.
-    pub(crate) fn shelf(&self) -> (Vec<v1::Offering>, Vec<v1::ResourceUpdate>) {
+    /// Returns the prompts and resources for MCP clients, sorted, and the updates of resources.
+    pub(crate) fn offerings(&self) -> (Vec<v1::Offering>, Vec<v1::ResourceUpdate>) {
         let (mut offerings, mut updates) = (Vec::new(), Vec::new());
-        for manifest in self.shelves.load().values() {
-            offerings.extend(shelf::offerings(manifest));
-            updates.extend(shelf::updates(manifest));
-            let (more, changed) = self.runners.shelf(manifest);
+        for manifest in self.offering_manifests.load().values() {
+            offerings.extend(offerings::list(manifest));
+            updates.extend(offerings::updates(manifest));
+            let Some(servers) = self.runners.servers(manifest) else { continue };
+            let (more, changed) = servers.offerings(&manifest.id);
             offerings.extend(more);
             updates.extend(changed);
         }
@@ -125,7 +130,7 @@ impl Registry {
         let mut bytes = 0;
         let mut fits = |it: &v1::Offering| {
             bytes += it.key.len() + it.definition_json.len() + 64;
-            bytes <= MAX_SHELF_BYTES
+            bytes <= MAX_OFFERINGS_BYTES
         };
         let fitting = offerings.iter().take_while(|it| fits(it)).count();
         offerings.truncate(fitting);
@@ -133,59 +138,59 @@ impl Registry {
         (offerings, updates)
     }
 
-    /// The content of something that a manifest, or its server, offers MCP clients.
+    /// Returns the content of a prompt or resource of a manifest or its server.
     ///
     /// # Errors
-    /// `NOT_FOUND`, `INVALID_ARGUMENT`, or why its server gives none.
+    /// Returns `NOT_FOUND`, `INVALID_ARGUMENT`, or the server's error.
     pub(crate) async fn consult(&self, request: v1::ConsultRequest) -> Result<String, SkillError> {
-        let manifest = self.shelves.load().get(&request.owner).cloned();
+        let manifest = self.offering_manifests.load().get(&request.owner).cloned();
         let manifest = manifest.ok_or_else(|| SkillError::new(ErrorCode::NotFound, "this worker does not offer it"))?;
-        if let (How::Mcp(_), Some(runner)) = (&manifest.how, self.runners.of(&manifest)) {
-            return runner.consult(request).await;
+        if let (RunnerSpec::Mcp(_), Some(servers)) = (&manifest.how, self.runners.servers(&manifest)) {
+            return servers.consult(request).await;
         }
-        // It reads files, and its answer may be large.
-        off_shard(true, move || shelf::consult(&manifest, &request)).await
+        // This reads files, and the answer may be large.
+        off_shard(true, move || offerings::consult(&manifest, &request)).await
     }
 
-    /// Changes with each new snapshot.
+    /// Returns a counter that changes with each new snapshot.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// Scans the folders again and applies what changed. Blocks on files: call it on a blocking thread.
+    /// Scans the folders again and applies all changes. Blocks on files, so call it on a blocking thread.
     pub(crate) fn reload(&self) {
-        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut memory = self.memory.lock();
         let offers = *self.offers.borrow();
         let read = self.read_changes(&mut memory.files);
         if let Some(manifests) = read {
             memory.manifests = manifests.into_values().map(Arc::new).collect();
         } else if memory.offers == offers {
-            return self.runners.tend(&memory.manifests);
+            return self.runners.maintain(&memory.manifests);
         }
         memory.offers = offers;
-        self.runners.tend(&memory.manifests);
+        self.runners.maintain(&memory.manifests);
         let snapshot = self.take_over(&memory.manifests);
         let names = names(&memory.manifests, &snapshot);
         self.current.store(Arc::new(snapshot));
-        self.shelves.store(Arc::new(shelves(&memory.manifests)));
-        self.roster.publish(names);
+        self.offering_manifests.store(Arc::new(offering_manifests(&memory.manifests)));
+        self.skill_names.publish(names);
         self.changes.send_modify(|change| *change += 1);
     }
 
-    /// The manifests, if anything changed on disk.
+    /// Returns all manifests, if anything changed on disk.
     fn read_changes(&self, memory: &mut scan::Memory) -> Option<BTreeMap<String, Manifest>> {
         let folders = Folders::open(&self.folders);
-        let now = folders.look(&memory.named, &memory.seen);
-        if !memory.held.is_due() && memory.seen == now {
+        let now = folders.stamp_files(&memory.named, &memory.seen);
+        if !memory.reread.is_due() && memory.seen == now {
             return None;
         }
         let (manifests, errors) = scan::read(&folders, &now, &self.allowed_root, memory);
         report(&errors);
-        memory.named = scan::named(&manifests, &self.folders);
-        memory.seen = folders.look(&memory.named, &memory.seen);
+        memory.named = scan::named_files(&manifests, &self.folders);
+        memory.seen = folders.stamp_files(&memory.named, &memory.seen);
         let at_top = |it: &&(PathBuf, _)| look::is_read(&it.0, &self.folders);
         if memory.seen.iter().filter(at_top).ne(now.iter().filter(at_top)) {
-            // A change may have been read halfway: the next scan reads again.
+            // A file may have been read while it changed, so the next scan reads it again.
             memory.seen.clear();
         }
         Some(manifests)
@@ -196,7 +201,7 @@ impl Registry {
         let mut snapshot = Snapshot::new();
         let offers: Vec<_> = manifests.iter().flat_map(|it| self.runners.offer(it.as_ref().clone())).collect();
         let ids: HashSet<&str> = offers.iter().map(|(manifest, _)| manifest.id.as_str()).collect();
-        // First those that are gone, so that there is room for those that came.
+        // First remove skills that are gone, to make room for new ones.
         self.series.keep(|id| ids.contains(id));
         for (manifest, runner) in offers {
             let id = manifest.id.clone();
@@ -204,7 +209,7 @@ impl Registry {
                 tracing::error!(skill_id = id, "the skill is ignored: its id is taken, or there are too many skills");
                 continue;
             }
-            // An unchanged limit keeps its count of running calls.
+            // A skill with the same limit keeps its count of running calls.
             let kept = before.get(&id).filter(|entry| entry.manifest.concurrency == manifest.concurrency);
             let (skill, limit) = match kept {
                 Some(entry) => (Arc::clone(&entry.skill), entry.limit.clone()),
@@ -216,42 +221,42 @@ impl Registry {
         snapshot
     }
 
-    /// Waits until somebody wants the folders looked at before it is due. Safe to drop and call again.
-    pub(crate) async fn hurried(&self) {
-        self.roster.hurried().await;
+    /// Waits for a request to scan the folders before the next interval. Cancel safe.
+    pub(crate) async fn wait_for_reload_request(&self) {
+        self.skill_names.wait_for_reload_request().await;
     }
 
-    /// Whether everything the runners start by themselves was tried at least once.
-    pub(crate) fn settled(&self) -> bool {
-        self.runners.settled()
+    /// Returns whether the runners have attempted everything that they start on their own at least once.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.runners.is_settled()
     }
 
-    /// The last lines that the server of a manifest wrote to stderr.
+    /// Returns the last lines that a manifest's server wrote to stderr.
     pub(crate) fn last_lines(&self, manifest: &Manifest) -> Vec<String> {
-        self.runners.last_lines(manifest)
+        self.runners.servers(manifest).map(|it| it.last_lines(&manifest.id)).unwrap_or_default()
     }
 
-    /// The skills of a server's tools, sorted by id.
-    pub(crate) fn of_server(&self, server: &str) -> Vec<Arc<Entry>> {
-        let is_its = |entry: &Entry| matches!(&entry.manifest.how, How::McpTool(tool) if tool.server == server);
+    /// Returns the skills that are a server's tools, sorted by id.
+    pub(crate) fn server_tools(&self, server: &str) -> Vec<Arc<Entry>> {
+        let is_its = |entry: &Entry| matches!(&entry.manifest.how, RunnerSpec::McpTool(tool) if tool.server == server);
         let mut found: Vec<_> = self.current.load().values().filter(|entry| is_its(entry)).cloned().collect();
         found.sort_by(|one, other| one.manifest.id.cmp(&other.manifest.id));
         found
     }
 
-    /// How many skills can run here, and how many can't.
+    /// Returns the number of skills that can run here, and of skills that can't.
     pub(crate) fn count(&self) -> [usize; 2] {
         let skills = self.current.load();
         let available = skills.values().filter(|entry| entry.runner.is_ok()).count();
         [available, skills.len() - available]
     }
 
-    /// Adds the metrics of the runners.
+    /// Adds the runners' metrics.
     pub(crate) fn measure(&self, metrics: &mut Metrics) {
         self.runners.measure(metrics);
     }
 
-    /// Releases what the runners keep between runs.
+    /// Releases everything that the runners keep between calls.
     pub(crate) async fn close(&self) {
         self.runners.close().await;
     }
@@ -265,7 +270,7 @@ impl Entry {
             Ok(_) => v1::SkillStatus::Available,
             Err(_) => v1::SkillStatus::Unavailable,
         };
-        let asks = manifest.conduct.asks(manifest.destructive);
+        let asks = manifest.tool_hints.asks(manifest.destructive);
         let approval = if asks { v1::Approval::Ask } else { v1::Approval::Never };
         v1::Skill {
             id: manifest.id.clone(),
@@ -289,9 +294,9 @@ impl Entry {
             circuit_rules: manifest.circuit_rules,
             task: manifest.task,
             approval: approval.into(),
-            repeatable: manifest.conduct.repeatable,
-            untrusted: manifest.conduct.untrusted,
-            read_only: manifest.conduct.read_only,
+            repeatable: manifest.tool_hints.repeatable,
+            untrusted: manifest.tool_hints.untrusted,
+            read_only: manifest.tool_hints.read_only,
             example_inputs_json: manifest
                 .examples
                 .iter()
@@ -299,27 +304,27 @@ impl Entry {
                 .map(|example| example.input.to_string())
                 .collect(),
             agent: match &manifest.how {
-                How::Agent(agent) => Some(agent.definition()),
+                RunnerSpec::Agent(agent) => Some(agent.definition()),
                 _ => None,
             },
-            // The gateway computes it.
+            // The gateway computes this hash.
             definition_hash: String::new(),
         }
     }
 }
 
-/// The manifests that offer something beside skills.
-fn shelves(manifests: &[Arc<Manifest>]) -> HashMap<String, Arc<Manifest>> {
-    let offers = |it: &&Arc<Manifest>| !it.shelf.is_empty() || matches!(it.how, How::Mcp(_));
+/// Returns manifests that declare prompts or resources, or whose server may offer some.
+fn offering_manifests(manifests: &[Arc<Manifest>]) -> HashMap<String, Arc<Manifest>> {
+    let offers = |it: &&Arc<Manifest>| !it.offerings.is_empty() || matches!(it.how, RunnerSpec::Mcp(_));
     let can_run = manifests.iter().filter(|it| it.unavailable.is_none()).filter(offers);
     can_run.map(|it| (it.id.clone(), Arc::clone(it))).collect()
 }
 
-/// The names that manifests and the skills of a snapshot have.
-fn names(manifests: &[Arc<Manifest>], snapshot: &Snapshot) -> Names {
+/// Returns the names that manifests and a snapshot's skills use.
+fn names(manifests: &[Arc<Manifest>], snapshot: &Snapshot) -> NamesInUse {
     let of_skills = snapshot.values().map(|entry| entry.manifest.toolset.clone());
     let toolsets = of_skills.chain(manifests.iter().map(|it| it.toolset.clone())).filter(|it| !it.is_empty()).collect();
-    Names {
+    NamesInUse {
         skills: snapshot.iter().map(|(id, entry)| (id.clone(), entry.runner.is_ok())).collect(),
         manifests: manifests.iter().map(|it| it.id.clone()).collect(),
         toolsets,
@@ -328,15 +333,15 @@ fn names(manifests: &[Arc<Manifest>], snapshot: &Snapshot) -> Names {
 
 fn report(errors: &[ManifestError]) {
     for error in errors {
-        tracing::error!(file = %error.file.display(), line = error.line, reason = error.reason, "bad manifest");
+        tracing::error!(file = %error.file.display(), line = error.line, reason = error.reason, "invalid manifest");
     }
 }
 
-/// Every valid manifest of these folders, and the errors of the others.
+/// Returns all valid manifests in these folders, and the errors of invalid ones.
 pub(crate) fn read_folders(
     folders: &[PathBuf],
     allowed_root: &Path,
 ) -> (BTreeMap<String, Manifest>, Vec<ManifestError>) {
     let folders = Folders::open(folders);
-    scan::read(&folders, &folders.look(&[], &Vec::new()), allowed_root, &mut scan::Memory::default())
+    scan::read(&folders, &folders.stamp_files(&[], &Vec::new()), allowed_root, &mut scan::Memory::default())
 }

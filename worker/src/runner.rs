@@ -1,4 +1,4 @@
-//! The contract of a runner: one way to run skills. The manifest's `type:runtime` chooses it.
+//! The contract of a runner, which is one way to run skills. The manifest's `type:runtime` selects it.
 //!
 //! To add a runner, put its module into `runners/` and register it in `lib.rs`, function `runners`.
 
@@ -9,192 +9,192 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use openskill_metrics::Snapshot;
-use openskill_proto::v1::{ConsultRequest, ErrorCode, Offering, ResourceUpdate, SkillError};
+use openskill_proto::v1::{ConsultRequest, Offering, ResourceUpdate, SkillError};
+use openskill_sandbox::protocol::Exit;
 
 use crate::events::EventSink;
 use crate::manifest::Manifest;
-use crate::process::protocol::Exit;
 use crate::schedule::Slot;
 use crate::spans::RunTrace;
 
 /// One way to run skills.
 ///
 /// # What a runner may assume
-/// [`Invocation::input`] is one JSON object in UTF-8, within the limits. [`Runner::admit`] accepted the manifest. The
-/// deadline is in the future when the run begins; the caller enforces it.
+/// [`Invocation::input`] is one JSON object in UTF-8, within the limits. [`Runner::admit`] has accepted the
+/// manifest. The deadline is in the future when the run begins, and the caller enforces it.
 ///
 /// # How a run ends
-/// With a [`RawOutput`], which is not trusted: [`crate::normalize`] checks it. A skill that fails is an ordinary end. A
-/// runner never panics on what a skill does; what it cannot do is an error.
+/// A run ends with a [`RawOutput`], which is not trusted: [`crate::normalize`] checks it. A failing skill is a
+/// normal end. A runner never panics because of a skill's behavior. If it can't do something, it returns an error.
 ///
 /// # Deadline and cancellation
-/// Both drop the future. The runner then ends everything it started within a second; nobody waits for it. Work that takes
-/// time goes to a task that holds [`Invocation::slot`], so that a run counts against the worker's concurrency limit until
-/// nothing of it is left. The future may be dropped before its first poll.
+/// Both drop the future. The runner must then end everything that it started within a second. The caller does not
+/// wait for this. Slow cleanup moves to a task that holds [`Invocation::slot`], so that a run counts against the
+/// worker's concurrency limit until all of it has ended. The future may be dropped before its first poll.
 ///
 /// # Who owns what
-/// The invocation and everything in it belongs to the run. Two runs share nothing, even of the same skill: no state, no
-/// file, no descriptor. What a runner keeps between runs (a pool, a connection) belongs to the runner and may be lost at
+/// The invocation and everything in it belongs to the run. Two runs, even of the same skill, share no state, file
+/// or descriptor. State that is kept between runs (a pool, a connection) belongs to the runner and may be lost at
 /// any time.
 ///
 /// # Secrets and text
-/// A skill sees the variables its manifest names and those openskill sets. Its output is untrusted text.
+/// A skill sees only the variables that its manifest names and those that openskill sets. Its output is untrusted text.
 ///
 /// # Questions and artifacts
-/// A runner whose skills can read a line takes [`EventSink::answers`] at their first event and writes each answer to them.
-/// Artifacts and questions need nothing else: they are event lines.
+/// A runner whose skills can read lines takes [`EventSink::answers`] at their first event and writes each answer to
+/// them. Artifacts and questions need no other support: they are event lines.
 pub trait Runner: Send + Sync {
-    /// Whether this skill can run here. Called when a manifest is read or changes, never during a call.
+    /// Checks whether this skill can run here. Called when a manifest is read or has changed, never during a call.
     ///
     /// # Errors
-    /// The reason, for people: the skill is listed as unavailable with it.
+    /// Returns the reason, for people. The skill is listed as unavailable with this reason.
     fn admit(&self, manifest: &Manifest) -> Result<(), String>;
 
-    /// The skills that a manifest declares: one, or the tools of a server. Called like [`Runner::admit`], and after each
+    /// Returns a manifest's skills: itself, or a server's tools. Called like [`Runner::admit`], and after each
     /// change that the runner announces.
     fn offer(&self, manifest: Manifest) -> Vec<Offer> {
         vec![Offer { runner: self.admit(&manifest), manifest }]
     }
 
-    /// Receives the runner's current manifests a few times a second, so that it can release what it keeps for others and
-    /// what is idle. Called within a runtime that lives as long as the worker; may read files, must not block.
-    fn tend(&self, manifests: &[Arc<Manifest>]) {
+    /// Receives the runner's current manifests several times a second, so that it can release idle state and other
+    /// manifests' state. Called within a runtime that lives as long as the worker. May read files, but must not
+    /// block.
+    fn maintain(&self, manifests: &[Arc<Manifest>]) {
         let _ = manifests;
     }
 
-    /// Gets ready for a call of this skill, as far as that takes no arguments. For who wants to know how it goes, not for a call.
+    /// Prepares for calls of this skill, as far as this is possible without arguments. Used by diagnostics only.
     fn warm_up(self: Arc<Self>, manifest: Arc<Manifest>) -> BoxFuture<'static, ()> {
         drop(manifest);
         std::future::ready(()).boxed()
     }
 
-    /// Why calls of this skill take longer than they could, as far as its calls or a warm-up have shown: sentences for people.
+    /// Explains for people, in sentences, why this skill's calls take longer than necessary, as far as calls or a
+    /// warm-up have shown.
     fn not_warm(&self, manifest: &Manifest) -> Vec<String> {
         let _ = manifest;
         Vec::new()
     }
 
-    /// Whether everything the runner starts by itself was tried at least once, so that [`Runner::offer`] is complete.
-    fn settled(&self) -> bool {
-        true
-    }
-
-    /// The last lines that the server of this manifest wrote to stderr: for whoever runs `openskill check` or
-    /// `openskill doctor`, and for nobody else. They may hold secrets.
-    fn last_lines(&self, id: &str) -> Vec<String> {
-        let _ = id;
-        Vec::new()
-    }
-
-    /// Adds the metrics of what the runner keeps between runs. Called at each scrape, on a blocking thread.
+    /// Adds the metrics of the state that the runner keeps between runs. Called at each scrape, on a blocking
+    /// thread.
     fn measure(&self, metrics: &mut Snapshot) {
         let _ = metrics;
     }
 
-    /// Releases what the runner keeps between runs. Called when the worker ends and no run is left.
+    /// Releases the state that the runner keeps between runs. Called when the worker ends, after all runs.
     fn close(&self) -> BoxFuture<'static, ()> {
         std::future::ready(()).boxed()
     }
 
-    /// What the server of this manifest offers MCP clients beside tools, and which of its resources have changed.
-    fn shelf(&self, id: &str) -> (Vec<Offering>, Vec<ResourceUpdate>) {
-        let _ = id;
-        Default::default()
+    /// Returns the runner's servers, if it has any.
+    fn servers(&self) -> Option<&dyn Servers> {
+        None
     }
 
-    /// Asks the server of a manifest for the content of something that it offers: a JSON object as MCP writes it. Dropping the
-    /// future withdraws the question.
-    fn consult(self: Arc<Self>, request: ConsultRequest) -> BoxFuture<'static, Result<String, SkillError>> {
-        drop(request);
-        std::future::ready(Err(SkillError::new(ErrorCode::NotFound, "it offers nothing of its own"))).boxed()
-    }
-
-    /// Runs the skill once.
+    /// Runs the skill once, for the call in `invocation`.
     fn run(self: Arc<Self>, invocation: Invocation) -> BoxFuture<'static, RawOutput>;
 }
 
-/// A skill that a manifest declares.
+/// The servers that a runner starts on its own, one per manifest. `id` identifies the manifest.
+pub trait Servers: Send + Sync {
+    /// Returns whether each server's start was attempted at least once, so that [`Runner::offer`] is complete.
+    fn are_settled(&self) -> bool;
+
+    /// Returns the last lines that a server wrote to stderr. They may contain secrets, so only users of `openskill
+    /// check` and `openskill doctor` may see them.
+    fn last_lines(&self, id: &str) -> Vec<String>;
+
+    /// Returns a server's prompts and resources, and which resources have changed.
+    fn offerings(&self, id: &str) -> (Vec<Offering>, Vec<ResourceUpdate>);
+
+    /// Requests the content of a prompt or resource from a server. Returns a JSON object in MCP's format. Dropping
+    /// the future cancels the request.
+    fn consult(&self, request: ConsultRequest) -> BoxFuture<'static, Result<String, SkillError>>;
+}
+
+/// A skill that a manifest declares, and whether it can run here.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Offer {
-    /// The skill.
+    /// The skill's manifest.
     pub manifest: Manifest,
-    /// Whether it can run here, or the reason why not.
+    /// The reason why the skill can't run here, if it can't.
     pub runner: Result<(), String>,
 }
 
-/// One run.
+/// A call of a skill, as a runner receives it.
 #[derive(Debug)]
 pub struct Invocation {
-    /// The skill.
+    /// The skill's manifest.
     pub manifest: Arc<Manifest>,
-    /// The arguments: one JSON object.
+    /// The arguments, one JSON object.
     pub input: Bytes,
-    /// The caller's id of the call.
+    /// The id that the caller gave the call.
     pub call_id: String,
-    /// The conversation; may be empty.
+    /// The conversation's id. May be empty.
     pub session_id: String,
-    /// On whose behalf the call runs; empty for an anonymous caller.
+    /// The principal on whose behalf the call runs. Empty for an anonymous caller.
     pub principal: String,
-    /// The `X-Trace-Id`.
+    /// The value of the `X-Trace-Id` header.
     pub trace_id: String,
-    /// Whether the arguments may hold secrets. Nothing that the run says is logged then.
+    /// Whether the arguments may contain secrets. If so, the run's output is not logged.
     pub has_secrets: bool,
-    /// The W3C trace context to hand to the skill.
+    /// The W3C trace context to pass to the skill.
     pub traceparent: String,
-    /// The W3C vendor state to hand to the skill; may be empty.
+    /// The W3C vendor state to pass to the skill. May be empty.
     pub tracestate: String,
-    /// Its spans.
+    /// Creates the run's spans.
     pub trace: RunTrace,
-    /// When the run is dropped. Waiting for an answer to a question counts.
+    /// The time at which the run is dropped. Waiting for answers to questions counts.
     pub deadline: Instant,
-    /// Where events, artifacts and questions go.
+    /// Receives events, artifacts and questions.
     pub events: EventSink,
-    /// The right to run now, held until nothing of the run is left.
+    /// The right to run. Held until all of the run's processes and tasks have ended.
     pub slot: Slot,
 }
 
 /// The unchecked output of a run.
 #[derive(Debug)]
 pub enum RawOutput {
-    /// A process ran.
+    /// A process ran and ended.
     Process {
-        /// Everything it printed.
+        /// Everything that it wrote to stdout.
         stdout: Vec<u8>,
-        /// The end of what it wrote to stderr.
+        /// The end of its stderr.
         stderr: Vec<u8>,
-        /// How it ended.
+        /// The exit code or the signal with which it ended.
         exit: Exit,
-        /// How many processes it had left running. They have been killed.
+        /// The number of processes that it left running, which were killed.
         leftovers: u32,
     },
-    /// The skill returned a value: JSON text.
+    /// A value that the skill returned, as JSON text.
     Value(String),
-    /// A server answered: JSON text, which is a normalized result or bare data, like the output of a script.
+    /// A server's answer as JSON text: a normalized result or plain data, like a script's output.
     Answer {
-        /// The answer.
+        /// The answer as JSON text.
         json: String,
-        /// The error, unless the answer itself gives the reason; none if the call succeeded.
+        /// The error, unless the answer itself contains the reason. `None` if the call succeeded.
         otherwise: Option<SkillError>,
-        /// Whether the server says with its status that it did not act on the request.
+        /// Whether the server's status means that it did not act on the request.
         refused: bool,
     },
-    /// The skill returned a value, and a text for a model.
+    /// A value that the skill returned, with a text for a model.
     Report {
-        /// The value: JSON text.
+        /// The value as JSON text.
         data: String,
-        /// The text; may be empty.
+        /// The text for a model. May be empty.
         text: String,
-        /// Whether the value is only a part of all there is.
+        /// Whether the value is only a part of the complete result.
         truncated: bool,
     },
     /// The skill, or the runner on its behalf, reported an error. The skill may have had an effect.
     Failed(SkillError),
-    /// The runner reports that the skill certainly did not start. The caller may safely call again.
+    /// The skill certainly did not start, so the caller may safely retry.
     NotStarted(SkillError),
 }
 
 impl RawOutput {
-    /// How much text there is to read, in bytes.
+    /// Returns the total size of its text, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Process { stdout, .. } => stdout.len(),

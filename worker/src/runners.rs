@@ -1,13 +1,13 @@
-//! The runners of a worker, by key.
+//! A worker's runners, by key.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use openskill_metrics::Snapshot;
-use openskill_proto::v1::{Offering, ResourceUpdate};
 
 use crate::manifest::Manifest;
-use crate::runner::Runner;
+use crate::runner::{Runner, Servers};
+use python::environments::Environments;
 
 pub mod docker;
 pub(crate) mod executable;
@@ -18,22 +18,28 @@ pub(crate) mod mcp;
 pub(crate) mod once;
 pub(crate) mod python;
 pub(crate) mod sandbox;
+pub(crate) mod services;
 
-/// The runner of a skill, or the reason why it is unavailable, for people.
+/// The runner of a skill, or the reason why the skill is unavailable, for people.
 pub(crate) type Admitted = Result<Arc<dyn Runner>, String>;
 
-/// Runners by key.
+/// A worker's runners, by key.
 #[derive(Clone)]
 pub(crate) struct Runners {
     by_key: Arc<HashMap<&'static str, Arc<dyn Runner>>>,
+    /// The environments that all runners share.
+    environments: Environments,
 }
 
 impl Runners {
-    pub(crate) fn new(runners: impl IntoIterator<Item = (&'static str, Arc<dyn Runner>)>) -> Self {
-        Self { by_key: Arc::new(runners.into_iter().collect()) }
+    pub(crate) fn new(
+        environments: Environments,
+        runners: impl IntoIterator<Item = (&'static str, Arc<dyn Runner>)>,
+    ) -> Self {
+        Self { by_key: Arc::new(runners.into_iter().collect()), environments }
     }
 
-    /// The skills that a manifest declares, each with its runner or the reason why it is unavailable.
+    /// Returns a manifest's skills, each with its runner or the reason why it is unavailable.
     pub(crate) fn offer(&self, manifest: Manifest) -> Vec<(Manifest, Admitted)> {
         if let Some(reason) = manifest.unavailable.clone() {
             return vec![(manifest, Err(reason))];
@@ -48,42 +54,36 @@ impl Runners {
         offers.map(|it| (it.manifest, it.runner.map(|()| Arc::clone(runner)))).collect()
     }
 
-    /// Gives each runner its own manifests.
-    pub(crate) fn tend(&self, manifests: &[Arc<Manifest>]) {
+    /// Lets each runner maintain the state for its own manifests.
+    pub(crate) fn maintain(&self, manifests: &[Arc<Manifest>]) {
+        self.environments.maintain(manifests);
         for (key, runner) in self.by_key.iter() {
             let own: Vec<_> =
                 manifests.iter().filter(|it| it.runner == *key && it.unavailable.is_none()).cloned().collect();
-            runner.tend(&own);
+            runner.maintain(&own);
         }
     }
 
-    /// What a manifest's server offers MCP clients beside tools.
-    pub(crate) fn shelf(&self, manifest: &Manifest) -> (Vec<Offering>, Vec<ResourceUpdate>) {
-        self.by_key.get(manifest.runner.as_str()).map(|runner| runner.shelf(&manifest.id)).unwrap_or_default()
+    /// Returns the servers of the manifest's runner, if it has servers.
+    pub(crate) fn servers(&self, manifest: &Manifest) -> Option<&dyn Servers> {
+        self.by_key.get(manifest.runner.as_str())?.servers()
     }
 
-    /// The runner of a manifest.
-    pub(crate) fn of(&self, manifest: &Manifest) -> Option<Arc<dyn Runner>> {
-        self.by_key.get(manifest.runner.as_str()).cloned()
+    /// Returns whether the runners have attempted everything that they start on their own at least once.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.environments.is_settled()
+            && self.by_key.values().filter_map(|runner| runner.servers()).all(|it| it.are_settled())
     }
 
-    /// The last lines that the server of a manifest wrote to stderr.
-    pub(crate) fn last_lines(&self, manifest: &Manifest) -> Vec<String> {
-        self.by_key.get(manifest.runner.as_str()).map(|runner| runner.last_lines(&manifest.id)).unwrap_or_default()
-    }
-
-    /// Whether everything the runners start by themselves was tried at least once.
-    pub(crate) fn settled(&self) -> bool {
-        self.by_key.values().all(|runner| runner.settled())
-    }
-
-    /// Adds the metrics of what the runners keep.
+    /// Adds the runners' metrics.
     pub(crate) fn measure(&self, metrics: &mut Snapshot) {
+        self.environments.measure(metrics);
         self.by_key.values().for_each(|runner| runner.measure(metrics));
     }
 
-    /// Releases what the runners keep between runs.
+    /// Releases everything that the runners keep between calls.
     pub(crate) async fn close(&self) {
-        futures_util::future::join_all(self.by_key.values().map(|runner| runner.close())).await;
+        let runners = futures_util::future::join_all(self.by_key.values().map(|runner| runner.close()));
+        futures_util::future::join(self.environments.close(), runners).await;
     }
 }

@@ -1,10 +1,10 @@
-//! The scheduler: which of the calls at this worker run, and in which order the others wait. `docs/fair-shares.md` explains
-//! it to operators.
+//! Decides which calls run on this worker, and in which order the others wait. `docs/fair-shares.md` explains this
+//! to operators.
 //!
-//! A call passes two gates. A skill with a `concurrency` of its own has the first, so calls that wait for that limit hold
-//! nothing that other skills need. The worker is the second; its places are the slots. Both have the same rules, those of
-//! [`book`]: each principal gets an even share of the places, and each of its sessions an even part of that. Gateways need
-//! not agree on anything for that: the worker sees the calls of all of them.
+//! A call passes two gates. The first one exists only for skills with a `concurrency` limit. Calls that wait there
+//! hold nothing that other skills need. The second gate belongs to the worker, and its places are the slots. Both
+//! follow the rules of [`book`]: each principal gets an even share of the places, and each of its sessions an even
+//! part of that share. Gateways need no coordination, because the worker sees the calls of all gateways.
 
 mod book;
 mod flows;
@@ -16,16 +16,18 @@ mod principals;
 mod simulation;
 mod stagger;
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-pub(crate) use book::Refusal;
-use book::{Arrival, Bounds};
-use gate::{Gate, Place};
+use parking_lot::Mutex;
+
+pub(crate) use book::GateRefusal;
+use book::{Arrival, GateBounds};
+use gate::{Gate, GatePermit};
 pub(crate) use pace::Skill;
 use stagger::Stagger;
 
-/// Schedules the calls of a worker.
+/// Schedules a worker's calls.
 #[derive(Debug)]
 pub(crate) struct Scheduler {
     worker: Arc<Gate>,
@@ -33,62 +35,65 @@ pub(crate) struct Scheduler {
     starts: Mutex<Stagger>,
 }
 
-/// A skill's own concurrency limit, with its queue.
+/// A skill's concurrency limit, with its queue.
 #[derive(Debug, Clone)]
 pub(crate) struct SkillLimit {
     gate: Arc<Gate>,
-    /// How long its calls hold a place there: they also wait for the worker meanwhile, which does not make the skill slow.
+    /// Tracks how long calls hold a place of this limit. The wait for the worker counts here, but does not make
+    /// the skill slow.
     skill: Arc<Skill>,
 }
 
-/// A call that asks for a slot.
+/// A request for a slot.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Request<'a> {
     pub(crate) principal: &'a str,
     pub(crate) session: &'a str,
     pub(crate) skill: &'a Arc<Skill>,
-    /// The skill's own limit.
+    /// The skill's limit, if it has one.
     pub(crate) limit: Option<&'a SkillLimit>,
     pub(crate) deadline: Instant,
 }
 
-/// The right to run now. Free again when its last clone is dropped: everything that works on the call holds one.
+/// The right to run. Everything that works on a call holds a clone. Dropping the last clone frees the slot.
 #[derive(Debug, Clone)]
 pub struct Slot {
     places: Arc<Places>,
 }
 
-/// The worker's own, and the skill's.
+/// The places of a call at the worker's gate and at its skill's gate.
 #[derive(Debug)]
 struct Places {
-    of_worker: Place,
-    of_skill: Option<Place>,
+    of_worker: GatePermit,
+    of_skill: Option<GatePermit>,
 }
 
-/// Marks a call as cut short when it is dropped before [`Running::ended`], so that its time is not taken for its pace.
-pub(crate) struct Running(Weak<Places>);
+/// Marks a call as cut short if dropped before [`RunGuard::complete`], so that its time does not count as its
+/// pace.
+pub(crate) struct RunGuard(Weak<Places>);
 
 impl Slot {
-    /// The nice value for the processes of the call. A caller that has n calls running gives each 1/n of the weight that a
-    /// single call has, so callers get even shares of the processors too, and a burst of starts does not delay others.
+    /// Returns the nice value for the call's processes. If a caller has n running calls, each gets 1/n of the
+    /// weight of a single call. So callers also get even shares of the processors, and a burst of calls does not
+    /// delay other callers.
     pub(crate) fn nice(&self) -> u8 {
         nice(self.places.of_worker.admission().running)
     }
 
-    /// Watches the call. To be dropped before the call's slot is.
-    pub(crate) fn watch(&self) -> Running {
-        Running(Arc::downgrade(&self.places))
+    /// Starts to watch the call. Drop the guard before the call's slot.
+    pub(crate) fn watch(&self) -> RunGuard {
+        RunGuard(Arc::downgrade(&self.places))
     }
 }
 
-impl Running {
-    /// The call ended by itself.
-    pub(crate) fn ended(mut self) {
+impl RunGuard {
+    /// Records that the call ended on its own.
+    pub(crate) fn complete(mut self) {
         self.0 = Weak::new();
     }
 }
 
-impl Drop for Running {
+impl Drop for RunGuard {
     fn drop(&mut self) {
         if let Some(places) = self.0.upgrade() {
             places.set_whole(false);
@@ -103,32 +108,34 @@ impl Places {
     }
 }
 
-/// The kernel gives each nice value 1/1.25 of the weight of the one before (sched(7)).
+/// Converts a number of running calls to a nice value. Each value has 1/1.25 of the previous one's weight
+/// (sched(7)).
 fn nice(running: usize) -> u8 {
     ((running.max(1) as f64).ln() / 1.25_f64.ln()).round().min(19.0) as u8
 }
 
 impl SkillLimit {
-    /// At most `concurrency` calls of the skill run at once, and `queue` more wait.
+    /// Creates a limit: at most `concurrency` calls of the skill run concurrently, and `queue` more wait.
     pub(crate) fn new(concurrency: usize, queue: usize) -> Self {
-        let bounds = Bounds { places: concurrency, reserved: 0, most_waiting: queue };
+        let bounds = GateBounds { places: concurrency, reserved: 0, most_waiting: queue };
         Self { gate: Gate::new(bounds), skill: Arc::default() }
     }
 }
 
 impl Scheduler {
-    /// `concurrency` calls run at once, and up to `reserve` more that are short; `queue` more wait.
+    /// Creates a scheduler: `concurrency` calls run concurrently, up to `reserve` more if they are short, and
+    /// `queue` more wait.
     pub(crate) fn new(concurrency: usize, reserve: usize, queue: usize) -> Self {
-        let bounds = Bounds { places: concurrency, reserved: reserve, most_waiting: queue };
+        let bounds = GateBounds { places: concurrency, reserved: reserve, most_waiting: queue };
         Self { worker: Gate::new(bounds), concurrency, starts: Mutex::default() }
     }
 
-    /// Waits for a slot, and says how long the call waited for the worker. The wait for the skill's own limit comes first
-    /// and says nothing of how busy the worker is.
+    /// Waits for a slot. Also returns how long the call waited for the worker. This excludes the wait for the
+    /// skill's limit, which is unrelated to the worker's load.
     ///
     /// # Errors
-    /// The call is refused. See [`Refusal`].
-    pub(crate) async fn slot(&self, request: Request<'_>) -> Result<(Slot, Duration), Refusal> {
+    /// Returns [`GateRefusal`] if the call is refused.
+    pub(crate) async fn slot(&self, request: Request<'_>) -> Result<(Slot, Duration), GateRefusal> {
         let Request { principal, session, skill, limit, deadline } = request;
         let arrival = Arrival { principal, session, skill, deadline };
         let of_skill = match limit {
@@ -143,10 +150,10 @@ impl Scheduler {
         Ok((slot, asked.elapsed()))
     }
 
-    /// Waits, with a slot, until a call that may run for this long may start: shortly.
+    /// Briefly delays a call that has a slot and is expected to run for this long.
     async fn stagger(&self, expected: Option<Duration>) {
         let start = {
-            let mut starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut starts = self.starts.lock();
             starts.start(expected, self.concurrency, Instant::now())
         };
         if let Some(start) = start {
@@ -154,7 +161,7 @@ impl Scheduler {
         }
     }
 
-    /// A slot for a caller that tests make up, once one is free.
+    /// Waits for a slot for an invented caller, for tests.
     #[cfg(test)]
     pub(crate) async fn any_slot(&self) -> Slot {
         let (skill, deadline) = (Arc::default(), Instant::now() + Duration::from_secs(60));
@@ -162,12 +169,13 @@ impl Scheduler {
         self.slot(request).await.map(|(slot, _)| slot).unwrap()
     }
 
-    /// Calls that hold a slot, and calls that wait for one. Those that wait for a skill's own limit do not count.
+    /// Returns the number of calls that hold a slot and that wait for one. Excludes calls that wait for a skill's
+    /// limit.
     pub(crate) fn load(&self) -> (usize, usize) {
         self.worker.load()
     }
 
-    /// Calls that hold a slot or wait for one. Those that wait for a skill's own limit do not count.
+    /// Returns the number of calls that hold a slot or wait for one. Excludes calls that wait for a skill's limit.
     pub(crate) fn in_flight(&self) -> usize {
         self.worker.len()
     }
@@ -199,7 +207,7 @@ mod tests {
         }
         assert_eq!(skill.pace.read(), Some(Duration::from_secs(5)));
         let (slot, _) = scheduler.slot(request).await.unwrap();
-        slot.watch().ended();
+        slot.watch().complete();
         drop(slot);
         assert!(skill.pace.read() < Some(Duration::from_secs(5)));
     }

@@ -1,7 +1,8 @@
-//! `GET /metrics` and `GET /healthz` over HTTP, on a listener of their own: the other one speaks gRPC to gateways.
+//! Serves `GET /metrics` and `GET /healthz` over HTTP, on a separate listener. The main one serves gRPC to
+//! gateways.
 //!
-//! A scrape takes nothing from calls: it runs on the thread that reloads skills. Everything is bounded, since whoever reaches
-//! the address may connect.
+//! A scrape does not slow down calls, because it runs on the thread that reloads skills. Everything is limited,
+//! because any client that reaches the address can connect.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -20,20 +21,20 @@ use tokio::sync::Semaphore;
 
 use crate::worker::Worker;
 
-/// Connections at a time. Others wait to be accepted.
+/// The maximum number of concurrent connections. Others wait until they are accepted.
 const MOST_CONNECTIONS: usize = 8;
 
-/// How long a client may take to send its request, and how long all of it may take.
+/// The timeouts for a client's request and for the whole exchange.
 const REQUEST: Duration = Duration::from_secs(5);
 const CONNECTION: Duration = Duration::from_secs(30);
 
-/// How long to wait after a connection could not be accepted: there are no descriptors left, say.
+/// The pause after a connection could not be accepted, for example for lack of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves scrapes until it is dropped.
+/// Serves scrapes until the future is dropped.
 ///
 /// # Errors
-/// The listener can't be registered with this runtime.
+/// Fails if the listener can't be registered with this runtime.
 pub(crate) async fn serve(worker: Arc<Worker>, listener: std::net::TcpListener) -> std::io::Result<Infallible> {
     let listener = TcpListener::from_std(listener)?;
     let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
@@ -55,7 +56,7 @@ pub(crate) async fn serve(worker: Arc<Worker>, listener: std::net::TcpListener) 
     }
 }
 
-/// Answers one request, and closes the connection after it.
+/// Answers one request, and then closes the connection.
 async fn answer(worker: Arc<Worker>, stream: TcpStream) {
     let service = service_fn(|request: Request<hyper::body::Incoming>| {
         let worker = Arc::clone(&worker);
@@ -63,7 +64,7 @@ async fn answer(worker: Arc<Worker>, stream: TcpStream) {
     });
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(REQUEST).keep_alive(false);
-    // What fails is the client's connection.
+    // Errors affect only this client's connection.
     let _ = server.serve_connection(TokioIo::new(stream), service).await;
 }
 
@@ -77,13 +78,13 @@ async fn route(worker: Arc<Worker>, method: &Method, path: &str, headers: &Heade
         "/healthz" => plain(StatusCode::OK, "ok\n"),
         "/metrics" => {
             let accepted = headers.get(ACCEPT).and_then(|it| it.to_str().ok()).unwrap_or_default();
-            let format = Format::accepted(accepted);
+            let format = Format::from_accept(accepted);
             match tokio::task::spawn_blocking(move || format.encode(&worker.metrics())).await {
                 Ok(text) => response(StatusCode::OK, format.content_type(), text.into()),
                 Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "the metrics could not be read\n"),
             }
         }
-        _ => plain(StatusCode::NOT_FOUND, "there are /metrics and /healthz\n"),
+        _ => plain(StatusCode::NOT_FOUND, "only /metrics and /healthz are served\n"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `WorkerService` over gRPC.
+//! Serves `WorkerService` over gRPC.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,13 +20,13 @@ use crate::execute::{TraceHeaders, execute};
 use crate::questions::Rejection;
 use crate::worker::Worker;
 
-/// How many streams one connection may have open: a gateway uses one connection per shard.
+/// The maximum number of streams per connection. A gateway uses one connection per shard.
 const MAX_STREAMS: u32 = 4096;
 
-/// How many events wait for a slow gateway; then the skill waits.
+/// The number of events that are buffered for a slow gateway. Beyond it, the skill waits.
 const EVENT_BUFFER: usize = 32;
 
-/// The services, with all bounds set.
+/// Creates the gRPC services, with all limits set.
 pub(crate) fn router(worker: Arc<Worker>) -> Router {
     let health = crate::health::service(Arc::clone(&worker));
     let service = WorkerServiceServer::new(Service { worker })
@@ -39,7 +39,7 @@ pub(crate) fn router(worker: Arc<Worker>) -> Router {
         .http2_keepalive_interval(Some(Duration::from_secs(10)))
         .http2_keepalive_timeout(Some(Duration::from_secs(10)))
         .http2_max_header_list_size(MAX_HEADER_BYTES)
-        // A gateway passes on the resets of all its clients over one connection.
+        // A gateway forwards all its clients' resets over one connection.
         .http2_max_pending_accept_reset_streams(Some(MAX_STREAMS as usize))
         .tcp_nodelay(true)
         .add_service(service)
@@ -71,7 +71,7 @@ impl WorkerService for Service {
         let trace = trace_headers(&request);
         let (sender, receiver) = mpsc::channel(EVENT_BUFFER);
         let worker = Arc::clone(&self.worker);
-        // A task, so that the run goes on, and meets its deadline, while nobody reads the stream.
+        // Runs in a task, so that it makes progress and meets its deadline even if the stream is not read.
         let run = AbortOnDropHandle::new(tokio::spawn(async move {
             execute(&worker, request.into_inner(), trace, Some(sender)).await
         }));
@@ -109,12 +109,12 @@ impl WorkerService for Service {
         let FetchArtifactRequest { range, principal } = request.into_inner();
         let read = self.worker.artifacts.read(&range.unwrap_or_default(), &principal, Instant::now());
         read.map(Response::new)
-            .ok_or_else(|| Status::not_found("this worker holds no such artifact: it may have expired"))
+            .ok_or_else(|| Status::not_found("this worker has no such artifact: it may have expired"))
     }
 }
 
-/// The state now, and again after each change. The one that says draining is the last: an open stream would keep the
-/// connection, and with it the shutdown, waiting.
+/// Streams the current state and each later one. The draining state is the last, because an open stream would keep
+/// the connection open and delay the shutdown.
 fn states(worker: Arc<Worker>) -> impl futures_util::Stream<Item = Result<WorkerState, Status>> {
     let (mut changes, draining) = (worker.registry.changes(), worker.draining());
     changes.mark_changed();
@@ -134,14 +134,14 @@ fn states(worker: Arc<Worker>) -> impl futures_util::Stream<Item = Result<Worker
 
 type Run = AbortOnDropHandle<Result<ExecuteResult, Status>>;
 
-/// The run's events, then its result. Whoever drops the stream ends the run.
+/// Streams the run's events and then its result. Dropping the stream ends the run.
 fn events(
     run: Run,
     receiver: mpsc::Receiver<execute_event::Event>,
 ) -> impl futures_util::Stream<Item = Result<ExecuteEvent, Status>> {
     stream::unfold(Some((run, receiver)), |state| async move {
         let (run, mut receiver) = state?;
-        // The channel ends with the run, which holds its other side.
+        // The channel closes when the run ends, because the run owns the sender.
         if let Some(event) = receiver.recv().await {
             return Some((Ok(ExecuteEvent { event: Some(event) }), Some((run, receiver))));
         }

@@ -1,4 +1,4 @@
-//! One thread a shard, each with a runtime of its own and a listener: a call stays on the core that took it.
+//! Runs one thread per shard, each with its own runtime and listener. A call stays on the thread that accepted it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::worker::Worker;
 
-/// How long the answers of ended calls may take to get out.
+/// The maximum time for sending the answers of ended calls.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Starts a shard for each listener.
@@ -31,21 +31,21 @@ pub(crate) fn start(worker: &Arc<Worker>, listeners: Vec<Listener>) -> std::io::
                 worker.tasks.wait().await;
             };
             shutdown.unless_abandoned(serve).await;
-            // Runs that were dropped end here, where their tasks live.
-            worker.launcher.finished().await;
+            // Dropped runs end here, on the runtime of their tasks.
+            worker.launcher.wait_finished().await;
         })?;
     }
     Ok(shards)
 }
 
-/// Stops accepting, waits for the calls under way, and after `limit` ends those that are left.
+/// Stops accepting calls, waits for running calls, and ends the remaining ones after `limit`.
 pub(crate) async fn drain(shards: Shards, worker: &Worker, limit: Duration) {
     shards.stop();
     worker.tasks.close();
-    if tokio::time::timeout(limit, shards.ended()).await.is_err() {
-        tracing::warn!(limit_ms = limit.as_millis() as u64, "calls were still running and are ended");
+    if tokio::time::timeout(limit, shards.wait_ended()).await.is_err() {
+        tracing::warn!(limit_ms = limit.as_millis() as u64, "calls are still running; ending them");
         worker.abandoned.cancel();
-        let _ = tokio::time::timeout(LAST_WORDS, shards.ended()).await;
+        let _ = tokio::time::timeout(LAST_WORDS, shards.wait_ended()).await;
     }
     shards.join().await;
 }
@@ -61,13 +61,14 @@ async fn serve(
     match listener {
         Listener::Tcp(listener) if let Some(mesh) = mesh => {
             let listener = tokio::net::TcpListener::from_std(listener)?;
-            let incoming = stream::unfold(Handshakes::new(listener, mesh, refused), move |mut handshakes| {
-                let tasks = tasks.clone();
-                async move {
-                    let stream = Lingering::new(handshakes.next().await, tasks);
-                    Some((Ok::<_, std::io::Error>(stream), handshakes))
-                }
-            });
+            let incoming =
+                stream::unfold(Handshakes::new(listener, mesh, log_refused_connection), move |mut handshakes| {
+                    let tasks = tasks.clone();
+                    async move {
+                        let stream = Lingering::new(handshakes.next().await, tasks);
+                        Some((Ok::<_, std::io::Error>(stream), handshakes))
+                    }
+                });
             router.serve_with_incoming_shutdown(incoming, stopped).await?;
         }
         Listener::Tcp(listener) => {
@@ -90,8 +91,8 @@ async fn serve(
     Ok(())
 }
 
-/// A client that is no gateway of the mesh, or one that speaks no TLS.
-fn refused(peer: SocketAddr, error: &std::io::Error) {
+/// Logs a client that does not use TLS or is not a gateway of the mesh.
+fn log_refused_connection(peer: SocketAddr, error: &std::io::Error) {
     if openskill_log::admits("connections refused by the mesh") {
         tracing::warn!(%peer, %error, "a connection was refused: it is not from a gateway of the mesh");
     }

@@ -1,61 +1,64 @@
-//! The spans of a call on this worker.
+//! Creates the spans of a call on this worker.
 //!
 //! ```text
 //! 0  server    openskill.v1.WorkerService/Execute, with the time in the queue
 //! 1  internal  run {runner}, for runners that run the skill here
-//! 2… client    one for each request to an HTTP back end or an MCP server
+//! 2… client    one for each request to an HTTP backend or an MCP server
 //! ```
 //!
-//! The gateway decides which calls are sampled. Spans of a failed call are exported in any case. They hold codes, ids and
-//! names of ours; they hold no arguments, no results, no messages and no URLs.
+//! The gateway decides which calls are sampled. Failed calls' spans are always exported. Spans contain codes, ids
+//! and names that openskill defines, but no arguments, results, messages or URLs.
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use openskill_proto::error::grpc_name;
 use openskill_proto::trace::TraceContext;
 use openskill_proto::v1::{Blame, ErrorCode, ExecuteRequest, ExecuteResult};
-use openskill_trace::call::{CallSpans, Request, Span};
+use openskill_trace::call::{CallSpans, ClientSpan, Span};
 use openskill_trace::{KeyValue, SpanKind, Tracer};
+use parking_lot::Mutex;
 use tonic::Status;
 
 use crate::manifest::python::Isolation;
 use crate::manifest::session::Operation;
-use crate::manifest::{How, Manifest};
+use crate::manifest::{Manifest, RunnerSpec};
 
 const SERVER: u32 = 0;
 const RUN: u32 = 1;
 
-/// The place of a run in its OpenTelemetry trace. Cheap to clone; empty if calls are not traced.
+/// A run's position in its OpenTelemetry trace. Cheap to clone. Empty if calls are not traced.
 #[derive(Debug, Clone, Default)]
 pub struct RunTrace {
     spans: Option<Arc<CallSpans>>,
-    /// How the skill's process came to be. None if calls are not traced.
+    /// How the skill's process was started. `None` if calls are not traced.
     started: Option<Arc<Mutex<Option<&'static str>>>>,
 }
 
 impl RunTrace {
-    /// How the skill's process comes to be: `warm`, `fork` or `cold`. The last counts: a warm pool may have to refuse.
-    pub(crate) fn started(&self, how: &'static str) {
+    /// Records how the skill's process is started: `warm`, `fork` or `cold`. The last record counts, because a
+    /// warm pool may refuse.
+    pub(crate) fn record_start(&self, how: &'static str) {
         if let Some(started) = &self.started {
-            *started.lock().unwrap_or_else(PoisonError::into_inner) = Some(how);
+            *started.lock() = Some(how);
         }
     }
 
-    /// Begins the span of a request to a server. `name` is of low cardinality, and `attributes` hold nothing secret.
+    /// Begins the span of a request to a server. `name` must have low cardinality, and `attributes` must not
+    /// contain secrets.
     pub(crate) fn request(
         &self,
         name: impl Into<Cow<'static, str>>,
         attributes: Vec<KeyValue>,
         deadline: Instant,
-    ) -> Option<Request> {
-        self.spans.as_ref().map(|spans| Request::begin(spans, name, attributes, deadline))
+    ) -> Option<ClientSpan> {
+        self.spans.as_ref().map(|spans| ClientSpan::begin(spans, name, attributes, deadline))
     }
 }
 
-/// A call that this worker serves. Dropped before its end, it was cancelled.
-pub(crate) struct Served<'w> {
+/// A call that this worker serves. Dropping it before `end` means that it was cancelled.
+pub(crate) struct ServedCall<'w> {
     pub(crate) trace: RunTrace,
     worker_id: &'w str,
     call_id: String,
@@ -65,14 +68,14 @@ pub(crate) struct Served<'w> {
     has_ended: bool,
 }
 
-/// The run of a skill.
+/// The part of the call in which the skill runs.
 struct Run {
     begun: Instant,
     manifest: Arc<Manifest>,
 }
 
-impl<'w> Served<'w> {
-    /// A call arrived. Without a valid parent it is in no trace.
+impl<'w> ServedCall<'w> {
+    /// Records that a call arrived. A call without a valid parent is not traced.
     pub(crate) fn begin(
         tracer: Option<&Tracer>,
         worker_id: &'w str,
@@ -90,14 +93,15 @@ impl<'w> Served<'w> {
         Self { trace, worker_id, call_id, method, received, run: None, has_ended: false }
     }
 
-    /// The skill starts to run. Returns the trace context for it: its own span's, if there is one.
+    /// Records that the skill starts to run. Returns the trace context for the skill: the run's span, if it has
+    /// one.
     pub(crate) fn run(&mut self, manifest: &Arc<Manifest>, traceparent: String) -> String {
         let Some(spans) = &self.trace.spans else { return traceparent };
         self.run = Some(Run { begun: Instant::now(), manifest: Arc::clone(manifest) });
         spans.context(if runs_here(&manifest.how) { RUN } else { SERVER }).to_traceparent()
     }
 
-    /// The call ended.
+    /// Records that the call ended.
     pub(crate) fn end(mut self, ended: &Result<ExecuteResult, Status>) {
         let (status, result) = match ended {
             Ok(result) => ("OK", Some(result)),
@@ -110,22 +114,22 @@ impl<'w> Served<'w> {
     fn finish(&mut self, status: &'static str, failure: Option<(ErrorCode, Blame)>, result: Option<&ExecuteResult>) {
         self.has_ended = true;
         let Some(spans) = self.trace.spans.clone() else { return };
-        // A refusal is no failure yet: the call may go to another worker, and the gateway says what became of it.
+        // A refusal is not a failure yet. The call may go to another worker, and the gateway reports how it ended.
         if !spans.is_sampled() && failure.is_none() {
             return spans.discard();
         }
         if let Some(run) = self.run.take() {
             if runs_here(&run.manifest.how) {
-                spans.add(self.of_run(&run, failure, result));
+                spans.add(self.run_span(&run, failure, result));
             }
-            spans.add(self.of_server(status, failure, result, Some(&run.manifest)));
+            spans.add(self.server_span(status, failure, result, Some(&run.manifest)));
         } else {
-            spans.add(self.of_server(status, failure, result, None));
+            spans.add(self.server_span(status, failure, result, None));
         }
         spans.keep();
     }
 
-    fn of_server(
+    fn server_span(
         &self,
         status: &'static str,
         failure: Option<(ErrorCode, Blame)>,
@@ -146,7 +150,7 @@ impl<'w> Served<'w> {
         if let Some(result) = result {
             attributes.push(KeyValue::new("openskill.queue_ms", result.queued_us as f64 / 1000.0));
         }
-        attributes.extend(failure.into_iter().flat_map(of_failure));
+        attributes.extend(failure.into_iter().flat_map(|(code, blame)| failure_attributes(code, blame)));
         let refused = failure.is_none() && ["UNAVAILABLE", "INTERNAL", "UNKNOWN"].contains(&status);
         if failure.is_none() && status != "OK" {
             attributes.push(KeyValue::new("error.type", status));
@@ -154,28 +158,28 @@ impl<'w> Served<'w> {
         Span {
             kind: SpanKind::Server,
             attributes,
-            // A server did its work if the caller is to blame.
+            // If the caller is to blame, the server did its work.
             failed: refused || failure.is_some_and(|(_, blame)| blame != Blame::Caller),
             ..Span::new(SERVER, self.method, self.received)
         }
     }
 
-    fn of_run(&self, run: &Run, failure: Option<(ErrorCode, Blame)>, result: Option<&ExecuteResult>) -> Span {
+    fn run_span(&self, run: &Run, failure: Option<(ErrorCode, Blame)>, result: Option<&ExecuteResult>) -> Span {
         let manifest = &run.manifest;
         let mut attributes = vec![KeyValue::new("openskill.runner", manifest.runner.clone())];
         attributes.extend(isolation(&manifest.how).map(|it| KeyValue::new("openskill.isolation", it)));
         let started = self.trace.started.as_ref();
-        let started = started.and_then(|it| *it.lock().unwrap_or_else(PoisonError::into_inner));
+        let started = started.and_then(|it| *it.lock());
         attributes.extend(started.map(|it| KeyValue::new("openskill.start", it)));
         let jail = result.map(|it| it.jail.as_str()).filter(|it| !it.is_empty());
         attributes.extend(jail.map(|it| KeyValue::new("openskill.jail", it.to_owned())));
-        attributes.extend(failure.into_iter().flat_map(of_failure));
+        attributes.extend(failure.into_iter().flat_map(|(code, blame)| failure_attributes(code, blame)));
         let failed = failure.is_some();
         Span { attributes, failed, ..Span::new(RUN, format!("run {}", manifest.runner), run.begun) }
     }
 }
 
-impl Drop for Served<'_> {
+impl Drop for ServedCall<'_> {
     fn drop(&mut self) {
         if !self.has_ended {
             self.finish("CANCELLED", Some((ErrorCode::Cancelled, Blame::Caller)), None);
@@ -183,26 +187,26 @@ impl Drop for Served<'_> {
     }
 }
 
-/// Whether the skill runs on this machine. Of the others, the request's own span says it all.
-fn runs_here(how: &How) -> bool {
-    !matches!(how, How::Http(_) | How::Mcp(_) | How::McpTool(_))
+/// Returns whether the skill runs on this machine. For other skills, the request's span is sufficient.
+fn runs_here(how: &RunnerSpec) -> bool {
+    !matches!(how, RunnerSpec::Http(_) | RunnerSpec::Mcp(_) | RunnerSpec::McpTool(_))
 }
 
-fn isolation(how: &How) -> Option<&'static str> {
+fn isolation(how: &RunnerSpec) -> Option<&'static str> {
     match how {
-        How::Python(python) => Some(match python.isolation {
+        RunnerSpec::Python(python) => Some(match python.isolation {
             Isolation::Process => "process",
             Isolation::Fork => "fork",
             Isolation::Shared => "shared",
         }),
-        How::Exec(_) => Some("process"),
-        How::Session(session) if session.operation == Operation::Execute => Some("session"),
-        How::Docker(_) => Some("container"),
-        How::Function(_) => Some("none"),
+        RunnerSpec::Exec(_) => Some("process"),
+        RunnerSpec::Session(session) if session.operation == Operation::Execute => Some("session"),
+        RunnerSpec::Docker(_) => Some("container"),
+        RunnerSpec::Function(_) => Some("none"),
         _ => None,
     }
 }
 
-fn of_failure((code, blame): (ErrorCode, Blame)) -> [KeyValue; 2] {
+fn failure_attributes(code: ErrorCode, blame: Blame) -> [KeyValue; 2] {
     [KeyValue::new("error.type", code.as_str_name()), KeyValue::new("openskill.blame", blame.json_name())]
 }

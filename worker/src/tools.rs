@@ -1,4 +1,4 @@
-//! Tools that can be installed: MCP servers that an operator's index lists.
+//! Installs tools: MCP servers that an operator's index lists.
 //!
 //! ```text
 //! index ──> candidates of a task ──> answer
@@ -6,23 +6,24 @@
 //!                                                                                                              └─> registry
 //! ```
 //!
-//! Nothing is served before it was checked, and nothing is overwritten. Who installs is the operator, or a call of
-//! `search_and_install_tools` where the policy is `listed`.
+//! Nothing is served before it was checked, and nothing is overwritten. The operator installs servers. Under the
+//! policy `listed`, calls of `search_and_install_tools` can install them too.
 //!
-//! - [`index`]: reads an index; [`entry`]: one server of it, and what its folder has
-//! - [`candidates`]: which servers fit a task
-//! - [`installer`]: installs one; [`check`]: what it is held to; [`refusal`]: why it is not installed
+//! - [`index`]: parses an index; [`entry`]: one server in it, and the files of its folder
+//! - [`candidates`]: finds the servers that match a task
+//! - [`installer`]: installs a server; [`check`]: the checks before that; [`refusal`]: why it was refused
 //! - [`folder`]: the folder of installed servers
-//! - [`audit`]: the log of what was installed, removed and refused
-//! - [`operator`]: the commands of `openskill tools`; [`watched`]: logs what they changed
+//! - [`audit`]: logs installations, removals and refusals
+//! - [`search_and_install`]: the built-in function that lists tools from an index, and installs them
+//! - [`watch`]: logs changes to the folder, such as those of [`operator`](crate::operator)
 
 pub(crate) mod audit;
 pub(crate) mod candidates;
-mod check;
+pub(crate) mod check;
 pub mod entry;
 pub mod folder;
 pub mod index;
 pub(crate) mod installer;
-pub mod operator;
 pub mod refusal;
-pub(crate) mod watched;
+pub(crate) mod search_and_install;
+pub(crate) mod watch;

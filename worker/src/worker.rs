@@ -1,10 +1,11 @@
-//! What all shards of a worker share.
+//! The state that all shards of a worker share.
 
 use std::sync::Arc;
 
 use openskill_metrics::{Snapshot, table};
 use openskill_proto::trace::{hex, random_id};
 use openskill_proto::v1::WorkerState;
+use openskill_sandbox::launch::Launcher;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -12,41 +13,41 @@ use tokio_util::task::TaskTracker;
 use crate::artifacts::Store;
 use crate::config::Config;
 use crate::metrics::{Gauges, Metrics};
-use crate::process::jail::jailer::Jailer;
-use crate::process::launch::Launcher;
 use crate::questions::Questions;
 use crate::registry::Registry;
 use crate::schedule::Scheduler;
+use crate::skill_jailer::SkillJailer;
 use crate::tools::installer::Installer;
 
-/// A worker.
+/// The state that all shards of a worker share.
 pub(crate) struct Worker {
     pub(crate) config: Config,
     pub(crate) registry: Registry,
     pub(crate) installer: Installer,
     pub(crate) scheduler: Scheduler,
     pub(crate) launcher: Launcher,
-    pub(crate) jailer: Jailer,
+    pub(crate) jailer: SkillJailer,
     pub(crate) metrics: Metrics,
-    /// Artifacts that callers read in ranges.
+    /// Large artifacts, which callers fetch in ranges.
     pub(crate) artifacts: Arc<Store>,
-    /// Questions that running calls have asked.
+    /// The open questions of running calls.
     pub(crate) questions: Arc<Questions>,
-    /// Tells this process from the one before it.
+    /// Distinguishes this process from earlier ones of the same worker.
     instance_id: String,
-    /// What a shard waits for before it ends: calls, and connections that close gently.
+    /// Calls, and connections that are closing. A shard waits for them before it ends.
     pub(crate) tasks: TaskTracker,
     draining: watch::Sender<bool>,
-    /// Cancelled when the drain timeout has passed: calls that still run are ended.
+    /// Cancelled when the drain timeout has passed, which ends the remaining calls.
     pub(crate) abandoned: CancellationToken,
 }
 
 impl Worker {
     pub(crate) fn new(
         config: Config,
-        (registry, installer): (Registry, Installer),
+        registry: Registry,
+        installer: Installer,
         launcher: Launcher,
-        jailer: Jailer,
+        jailer: SkillJailer,
         metrics: Metrics,
     ) -> Arc<Self> {
         let scheduler = Scheduler::new(config.concurrency, config.reserve, config.queue);
@@ -73,7 +74,7 @@ impl Worker {
         *self.draining.borrow()
     }
 
-    /// Takes no new calls from now on, and tells the gateways.
+    /// Stops accepting calls, and notifies the gateways.
     pub(crate) fn drain(&self) {
         self.draining.send_replace(true);
     }
@@ -82,7 +83,7 @@ impl Worker {
         self.draining.subscribe()
     }
 
-    /// All metrics now. Takes milliseconds if there are many skills.
+    /// Returns all current metrics. Takes milliseconds if there are many skills.
     pub(crate) fn metrics(&self) -> Snapshot {
         let (running, queued) = self.scheduler.load();
         let [available, unavailable] = self.registry.count();
@@ -100,11 +101,12 @@ impl Worker {
         all
     }
 
-    /// The worker as gateways see it.
+    /// Returns the worker's state, for gateways.
     pub(crate) fn state(&self) -> WorkerState {
-        // Skills first: a server that connects meanwhile must not show its tools without its prompts and resources.
+        // Read the skills first. A server that connects meanwhile must not show its tools without its prompts and
+        // resources.
         let skills = self.registry.describe();
-        let (offerings, updates) = self.registry.shelf();
+        let (offerings, updates) = self.registry.offerings();
         WorkerState {
             worker_id: self.config.worker_id.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -1,13 +1,13 @@
-//! The grammar of `openskill agent`, and the flags of the agent of a gateway.
+//! The grammar of `openskill agent`, and the agent flags of a gateway.
 
 use clap::Args as ClapArgs;
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Agent {
+pub(crate) struct AgentArgs {
     /// Address to listen on, HOST:PORT
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<String>,
-    /// URL of the gateway whose skills it calls
+    /// URL of the gateway whose skills the agent calls
     #[arg(long, value_name = "URL")]
     pub(crate) gateway: Option<String>,
     #[command(flatten)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Subcommand};
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Certs {
+pub(crate) struct CertsArgs {
     #[command(subcommand)]
     pub(crate) command: CertsCommand,
 }
@@ -24,7 +24,7 @@ pub(crate) struct DevCerts {
     /// How long the certificates are valid, in days
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..=365))]
     pub(crate) days: u16,
-    /// Further host name or IP address of the gateway, beside localhost, 127.0.0.1 and ::1; repeat the flag for several
+    /// Further host name or IP address of the gateway, besides localhost, 127.0.0.1 and ::1; repeat the flag for several
     #[arg(long = "host", value_name = "HOST")]
     pub(crate) hosts: Vec<String>,
 }

@@ -1,9 +1,10 @@
 //! The flags of commands that talk to a gateway.
 
 use clap::Args as ClapArgs;
+use openskill_proto::uri_template::percent_encode;
 
 #[derive(Debug, Default, ClapArgs)]
-pub(crate) struct Client {
+pub(crate) struct ClientArgs {
     /// URL of the gateway, http:// or https://
     #[arg(long, value_name = "URL", help_heading = "Gateway")]
     pub(crate) url: Option<String>,
@@ -16,10 +17,10 @@ pub(crate) struct Client {
     /// File with the API key or JWT, which only its owner may read
     #[arg(long, value_name = "FILE", help_heading = "Gateway")]
     pub(crate) token_file: Option<String>,
-    /// File with the authorities (PEM) that may sign the gateway's certificate; default: those of the system
+    /// File with the authorities (PEM) that may sign the gateway's certificate; default: the system's certificates
     #[arg(long, value_name = "FILE", help_heading = "Gateway")]
     pub(crate) ca: Option<String>,
-    /// File with a certificate (PEM) to show to the gateway
+    /// File with the client certificate (PEM) to present to the gateway
     #[arg(long, value_name = "FILE", help_heading = "Gateway")]
     pub(crate) cert: Option<String>,
     /// File with the private key (PEM) of that certificate
@@ -30,12 +31,8 @@ pub(crate) struct Client {
     pub(crate) headers: Vec<String>,
 }
 
-/// A header as the setting has it: `name=value`, percent-encoded.
+/// Converts a header flag to the form of the setting: `name=value`, percent-encoded.
 fn header(text: &str) -> Result<String, String> {
     let (name, value) = text.split_once(':').ok_or("must be 'NAME: VALUE'")?;
-    let encoded = value.trim().bytes().map(|byte| match byte {
-        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
-        byte => format!("%{byte:02X}"),
-    });
-    Ok(format!("{}={}", name.trim(), encoded.collect::<String>()))
+    Ok(format!("{}={}", name.trim(), percent_encode(value.trim())))
 }

@@ -2,11 +2,11 @@
 
 use clap::{Args as ClapArgs, Subcommand};
 
-use super::client::Client;
+use super::client::ClientArgs;
 use super::output::Output;
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Context {
+pub(crate) struct ContextArgs {
     #[command(subcommand)]
     pub(crate) command: ContextCommand,
 }
@@ -45,7 +45,7 @@ pub(crate) struct SetContext {
     pub(crate) name: String,
     /// Its parts; an empty value removes one
     #[command(flatten)]
-    pub(crate) client: Client,
+    pub(crate) client: ClientArgs,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -3,18 +3,18 @@
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args as ClapArgs, Subcommand};
 
-use super::client::Client;
+use super::client::ClientArgs;
 use super::output::Output;
 use crate::complete::{skill_ids, worker_ids};
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Describe {
+pub(crate) struct DescribeArgs {
     #[command(subcommand)]
-    pub(crate) what: Described,
+    pub(crate) what: DescribeCommand,
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Described {
+pub(crate) enum DescribeCommand {
     /// Show a skill: its arguments and examples, open circuit breakers and latest calls
     Skill(DescribeSkill),
     /// Show a worker: its status and load
@@ -29,7 +29,7 @@ pub(crate) struct DescribeSkill {
     #[command(flatten)]
     pub(crate) output: Output,
     #[command(flatten)]
-    pub(crate) client: Client,
+    pub(crate) client: ClientArgs,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -40,5 +40,5 @@ pub(crate) struct DescribeWorker {
     #[command(flatten)]
     pub(crate) output: Output,
     #[command(flatten)]
-    pub(crate) client: Client,
+    pub(crate) client: ClientArgs,
 }

@@ -13,7 +13,7 @@ pub(crate) enum ToolsCommand {
     Add(AddTools),
     /// Remove an MCP server that was installed; workers end it within seconds
     Remove(RemoveTools),
-    /// List the MCP servers of the tool index, or say what is wrong with it
+    /// List the MCP servers of the tool index, or report errors in the index
     Index(ListIndex),
     /// Print the pins of an MCP server's tools for its entry in a tool index, to be reviewed
     Pins(AddTools),

@@ -6,7 +6,7 @@ use openskill_proto::timestamp::{Timestamp, parse_duration};
 use super::output::Output;
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Keys {
+pub(crate) struct KeysArgs {
     #[command(subcommand)]
     pub(crate) command: KeysCommand,
 }
@@ -23,7 +23,7 @@ pub(crate) enum KeysCommand {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct KeyFile {
-    /// File of keys; default: OPENSKILL_KEYS
+    /// Key file; default: OPENSKILL_KEYS
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<String>,
 }
@@ -41,31 +41,31 @@ pub(crate) struct CreateKey {
     /// Toolsets whose skills it may see and call, separated by commas; `*` means all
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) toolsets: Vec<String>,
-    /// Skills that are marked destructive too
+    /// Allow skills that are marked destructive
     #[arg(long)]
     pub(crate) destructive: bool,
-    /// Its calls may not ask their user questions
+    /// Forbid its calls to ask their user questions
     #[arg(long)]
     pub(crate) not_interactive: bool,
-    /// It may administer the gateway, and see all recorded calls and metrics
+    /// Allow it to administer the gateway and to see all recorded calls and metrics
     #[arg(long)]
     pub(crate) admin: bool,
-    /// Calls a second, over time
+    /// Maximum number of calls a second, on average
     #[arg(long, value_name = "N")]
     pub(crate) rate: Option<f64>,
-    /// Calls that may begin at once after a pause; default: a second's worth
+    /// Maximum number of calls that begin at once after a pause; default: the calls of one second
     #[arg(long, value_name = "N", requires = "rate")]
     pub(crate) burst: Option<u32>,
-    /// Calls in flight
+    /// Maximum number of calls in flight
     #[arg(long, value_name = "N")]
     pub(crate) in_flight: Option<usize>,
-    /// Arguments of calls in flight, in bytes
+    /// Maximum size of the arguments of calls in flight, in bytes
     #[arg(long, value_name = "N")]
     pub(crate) bytes: Option<usize>,
-    /// Session ids in use
+    /// Maximum number of session ids in use
     #[arg(long, value_name = "N")]
     pub(crate) sessions: Option<usize>,
-    /// When the key ends: a time such as 2027-01-31T12:00:00Z, or from now, such as 90d; default: never
+    /// When the key expires: a time such as 2027-01-31T12:00:00Z, or a duration such as 90d; default: never
     #[arg(long, value_name = "TIME", value_parser = expiry)]
     pub(crate) expires: Option<Timestamp>,
 }
@@ -82,19 +82,19 @@ pub(crate) struct ListKeys {
 pub(crate) struct RevokeKey {
     #[command(flatten)]
     pub(crate) file: KeyFile,
-    /// Id of the key: 16 hexadecimal digits, as `openskill keys list` shows them. The key itself does as well
+    /// Id of the key: 16 hexadecimal digits, as `openskill keys list` shows them, or the whole key
     #[arg(value_parser = key_id)]
     pub(crate) id: openskill_identity::key::KeyId,
 }
 
-/// The id of a key, by itself or as a part of the key.
+/// Parses a key id, given alone or as part of the whole key.
 fn key_id(text: &str) -> Result<openskill_identity::key::KeyId, &'static str> {
     let id = text.strip_prefix("osk_").and_then(|key| key.split('_').next()).unwrap_or(text);
     id.parse().map_err(|()| "must be 16 hexadecimal digits")
 }
 
-impl Keys {
-    /// The file that is named.
+impl KeysArgs {
+    /// Returns the flag that names the key file.
     pub(crate) fn file(&self) -> &KeyFile {
         match &self.command {
             KeysCommand::Create(it) => &it.file,

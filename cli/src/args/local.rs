@@ -5,30 +5,30 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 
 use super::agent::AgentStore;
-use super::client::Client;
+use super::client::ClientArgs;
 use super::folders::SkillFolders;
 use crate::complete::skill_ids;
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Local {
+pub(crate) enum LocalCommand {
     /// Start a gateway and worker processes, and restart workers that exit
-    Up(Up),
+    Up(UpArgs),
     /// Start a single worker
-    Worker(Worker),
+    Worker(WorkerArgs),
     /// Create a project in a directory: settings, a skill and its test
-    Init(Init),
+    Init(InitArgs),
     /// Create a skill from a template: manifest, program and test
-    New(New),
+    New(NewArgs),
     /// Validate manifests and run their examples, without a gateway
-    Check(Check),
+    Check(CheckArgs),
     /// Report what this machine supports and which skills require more; exit with code 1 if any skill does. With an https URL, also which certificate the gateway has
-    Doctor(Doctor),
+    Doctor(DoctorArgs),
     /// Pin the current tools of an MCP server, so that later changes are reported or rejected
-    Pin(Pin),
+    Pin(PinArgs),
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Up {
+pub(crate) struct UpArgs {
     /// Number of worker processes
     #[arg(long, short = 'n', default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) workers: u16,
@@ -48,7 +48,7 @@ pub(crate) struct Up {
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Worker {
+pub(crate) struct WorkerArgs {
     /// Address to listen on, HOST:PORT or unix:/path
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<String>,
@@ -66,14 +66,14 @@ pub(crate) struct Worker {
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Init {
+pub(crate) struct InitArgs {
     /// Directory of the project; created if it does not exist
     #[arg(value_name = "DIR", default_value = ".")]
     pub(crate) folder: PathBuf,
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct New {
+pub(crate) struct NewArgs {
     /// Id of the skill or server
     pub(crate) id: String,
     /// Type of the skill
@@ -111,7 +111,7 @@ pub(crate) enum SkillType {
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Check {
+pub(crate) struct CheckArgs {
     /// Id of the skill; default: all skills
     #[arg(add = skill_ids())]
     pub(crate) skill_id: Option<String>,
@@ -120,18 +120,18 @@ pub(crate) struct Check {
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Doctor {
+pub(crate) struct DoctorArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) skills: SkillFolders,
     #[command(flatten)]
-    pub(crate) client: Client,
+    pub(crate) client: ClientArgs,
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Pin {
+pub(crate) struct PinArgs {
     /// Id of the MCP server, as in its manifest
     pub(crate) server: String,
     #[command(flatten)]

@@ -4,22 +4,22 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 
-use super::client::Client;
+use super::client::ClientArgs;
 use super::folders::SkillFolders;
 
 #[derive(Debug, ClapArgs)]
 #[command(args_conflicts_with_subcommands = true)]
-pub(crate) struct Mcp {
+pub(crate) struct McpArgs {
     #[command(flatten)]
-    pub(crate) served: Served,
+    pub(crate) served: McpTargetArgs,
     #[command(subcommand)]
     pub(crate) command: Option<McpCommand>,
 }
 
 /// Which gateway serves the client.
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Served {
-    /// URL of a running gateway; default: a gateway and a worker of its own
+pub(crate) struct McpTargetArgs {
+    /// URL of a running gateway; default: start a gateway and a worker
     #[arg(long, value_name = "URL")]
     pub(crate) gateway: Option<String>,
     /// API key for the gateway. Other users of this machine see it in the list of processes: prefer OPENSKILL_TOKEN or --token-file
@@ -28,23 +28,23 @@ pub(crate) struct Served {
     /// File with the API key, which only its owner may read
     #[arg(long, value_name = "FILE", requires = "gateway")]
     pub(crate) token_file: Option<String>,
-    /// File with the authorities (PEM) that may sign the gateway's certificate; default: those of the system
+    /// File with the authorities (PEM) that may sign the gateway's certificate; default: the system's certificates
     #[arg(long, value_name = "FILE", requires = "gateway")]
     pub(crate) ca: Option<String>,
-    /// File with a certificate (PEM) to show to the gateway
+    /// File with the client certificate (PEM) to present to the gateway
     #[arg(long, value_name = "FILE", requires = "gateway")]
     pub(crate) cert: Option<String>,
     /// File with the private key (PEM) of that certificate
     #[arg(long, value_name = "FILE", requires = "gateway")]
     pub(crate) key: Option<String>,
-    /// View of the gateway: a part of its skills; default: all of them
+    /// View of the gateway, which has a part of its skills; default: all skills
     #[arg(long, value_name = "NAME", value_parser = view)]
     pub(crate) view: Option<String>,
     #[command(flatten)]
     pub(crate) skills: SkillFolders,
 }
 
-/// The name of a view, which becomes a part of a URL.
+/// Validates the name of a view, which becomes part of a URL.
 fn view(name: &str) -> Result<String, String> {
     let is_inner = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || b"_-".contains(&it);
     if name.is_empty() || !name.bytes().all(is_inner) {
@@ -53,16 +53,16 @@ fn view(name: &str) -> Result<String, String> {
     Ok(name.to_owned())
 }
 
-impl Served {
-    pub(crate) fn client(&self) -> Client {
-        Client {
+impl McpTargetArgs {
+    pub(crate) fn client(&self) -> ClientArgs {
+        ClientArgs {
             url: self.gateway.clone(),
             token: self.token.clone(),
             token_file: self.token_file.clone(),
             ca: self.ca.clone(),
             cert: self.cert.clone(),
             key: self.key.clone(),
-            ..Client::default()
+            ..ClientArgs::default()
         }
     }
 }
@@ -87,7 +87,7 @@ pub(crate) struct McpConfig {
     #[arg(long, value_name = "NAME", default_value = "openskill")]
     pub(crate) name: String,
     #[command(flatten)]
-    pub(crate) served: Served,
+    pub(crate) served: McpTargetArgs,
 }
 
 /// A program that speaks MCP.

@@ -1,4 +1,4 @@
-//! `--output`: how list commands print.
+//! The `--output` flag of list commands.
 
 use clap::{Args as ClapArgs, ValueEnum};
 

@@ -2,12 +2,12 @@
 
 use clap::Args as ClapArgs;
 
-use super::client::Client;
+use super::client::ClientArgs;
 use super::output::Output;
 use crate::complete::skill_ids;
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Traces {
+pub(crate) struct TracesArgs {
     /// Only calls of this skill
     #[arg(long, value_name = "ID", default_value = "", hide_default_value = true, add = skill_ids())]
     pub(crate) skill: String,
@@ -41,11 +41,11 @@ pub(crate) struct Traces {
     #[command(flatten)]
     pub(crate) output: Output,
     #[command(flatten)]
-    pub(crate) client: Client,
+    pub(crate) client: ClientArgs,
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Trace {
+pub(crate) struct TraceArgs {
     /// Trace id, as sent in X-Trace-Id, or call id
     #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) id: String,
@@ -56,11 +56,11 @@ pub(crate) struct Trace {
     #[arg(long)]
     pub(crate) markdown: bool,
     #[command(flatten)]
-    pub(crate) client: Client,
+    pub(crate) client: ClientArgs,
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Replay {
+pub(crate) struct ReplayArgs {
     /// Trace id, as sent in X-Trace-Id, or call id
     #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) id: String,
@@ -73,15 +73,15 @@ pub(crate) struct Replay {
     /// Session that the new call belongs to
     #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
     pub(crate) session: String,
-    /// Run a skill that is destructive or not idempotent too
+    /// Also run a skill that is destructive or not idempotent
     #[arg(long)]
     pub(crate) yes: bool,
     #[command(flatten)]
-    pub(crate) client: Client,
+    pub(crate) client: ClientArgs,
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Logs {
+pub(crate) struct LogsArgs {
     /// Only calls of this skill
     #[arg(long, value_name = "ID", default_value = "", hide_default_value = true, add = skill_ids())]
     pub(crate) skill: String,
@@ -91,15 +91,15 @@ pub(crate) struct Logs {
     /// Only calls since this time, such as 2026-01-31T12:00:00Z, or of this age, such as 15m
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<String>,
-    /// How many calls to go back at most
+    /// Maximum number of past calls to show
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub(crate) tail: u32,
-    /// Go on with calls as they end, until Ctrl-C
+    /// Continue with calls as they end, until Ctrl-C
     #[arg(short, long)]
     pub(crate) follow: bool,
     /// Print JSON, one object per line
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) client: Client,
+    pub(crate) client: ClientArgs,
 }

@@ -1,27 +1,27 @@
-//! The grammar of `openskill tools`, which exports tools. [`install`](super::install): installs those of an index.
+//! The grammar of `openskill tools`, which exports tools. [`install`](super::install) has the commands that install tools.
 
 use clap::Args as ClapArgs;
 use openskill_proto::v1::Dialect;
 
-use super::client::Client;
+use super::client::ClientArgs;
 #[cfg(feature = "worker")]
 use super::install::ToolsCommand;
 use crate::complete::skill_ids;
 
 #[derive(Debug, ClapArgs)]
 #[command(args_conflicts_with_subcommands = true)]
-pub(crate) struct Tools {
+pub(crate) struct ToolsArgs {
     #[cfg(feature = "worker")]
     #[command(subcommand)]
     pub(crate) command: Option<ToolsCommand>,
     #[command(flatten)]
-    pub(crate) export: Export,
+    pub(crate) export: ExportArgs,
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Export {
+pub(crate) struct ExportArgs {
     #[command(flatten)]
-    pub(crate) client: Client,
+    pub(crate) client: ClientArgs,
     /// Format: openai, openai-responses, anthropic, gemini, dashscope, mcp
     #[arg(long, value_name = "NAME", default_value = "openai", value_parser = dialect)]
     pub(crate) dialect: Dialect,
@@ -50,5 +50,6 @@ pub(crate) struct Export {
 
 /// Parses the name of a dialect.
 fn dialect(name: &str) -> Result<Dialect, String> {
-    Dialect::named(name).ok_or_else(|| format!("must be one of {}", Dialect::NAMES.map(|(name, _)| name).join(", ")))
+    Dialect::from_name(name)
+        .ok_or_else(|| format!("must be one of {}", Dialect::NAMES.map(|(name, _)| name).join(", ")))
 }

@@ -1,4 +1,4 @@
-//! What collectors take, and how they may answer.
+//! The messages that collectors accept, and their responses.
 
 use std::time::Duration;
 
@@ -7,29 +7,31 @@ use opentelemetry_proto::tonic::collector::trace::v1::{ExportTraceServiceRequest
 use prost::Message;
 use reqwest::StatusCode;
 
-/// The largest answer that is read.
+/// The maximum size of a response that is read, in bytes.
 pub(super) const MAX_ANSWER_BYTES: usize = 64 * 1024;
 
-/// A message that collectors take.
+/// A message that collectors accept.
 pub(crate) trait Export: Message + Default + 'static {
     type Answer: Message + Default + 'static;
 
-    /// The gRPC method that takes it.
+    /// The gRPC method that accepts it.
     const METHOD: &'static str;
 
-    fn rejected(answer: Self::Answer) -> Option<Rejected>;
+    /// Returns the part of the message that the response reports as rejected.
+    fn rejection(answer: Self::Answer) -> Option<Rejection>;
 }
 
-/// The part of a message that the collector did not take.
+/// The part of a message that the collector did not accept.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Rejected {
-    /// Spans, or points of metrics. With 0, the reason is a warning.
+pub(crate) struct Rejection {
+    /// The number of spans or metric data points. If it is 0, the reason is only a warning.
     pub(crate) count: u64,
-    /// What the collector wrote: for the log at level DEBUG alone.
+    /// The collector's message, logged only at level DEBUG.
     pub(crate) reason: String,
 }
 
-/// Why a message was not taken. Sources may contain what the collector wrote: they are for the log at level DEBUG alone.
+/// Why a message was not delivered. The sources may contain text from the collector, so they are logged only at
+/// level DEBUG.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SendError {
     #[error("no answer within {} ms", .0.as_millis())]
@@ -47,8 +49,8 @@ impl Export for ExportTraceServiceRequest {
 
     const METHOD: &'static str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 
-    fn rejected(answer: Self::Answer) -> Option<Rejected> {
-        answer.partial_success.and_then(|it| rejected(it.rejected_spans, it.error_message))
+    fn rejection(answer: Self::Answer) -> Option<Rejection> {
+        answer.partial_success.and_then(|it| rejection(it.rejected_spans, it.error_message))
     }
 }
 
@@ -57,12 +59,12 @@ impl Export for ExportMetricsServiceRequest {
 
     const METHOD: &'static str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
 
-    fn rejected(answer: Self::Answer) -> Option<Rejected> {
-        answer.partial_success.and_then(|it| rejected(it.rejected_data_points, it.error_message))
+    fn rejection(answer: Self::Answer) -> Option<Rejection> {
+        answer.partial_success.and_then(|it| rejection(it.rejected_data_points, it.error_message))
     }
 }
 
-fn rejected(count: i64, reason: String) -> Option<Rejected> {
+fn rejection(count: i64, reason: String) -> Option<Rejection> {
     let count = u64::try_from(count).unwrap_or(0);
-    (count > 0 || !reason.is_empty()).then_some(Rejected { count, reason })
+    (count > 0 || !reason.is_empty()).then_some(Rejection { count, reason })
 }

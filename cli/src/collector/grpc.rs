@@ -14,7 +14,6 @@ use tonic_prost::ProstCodec;
 
 use super::export::{Export, MAX_ANSWER_BYTES, SendError};
 
-/// Calls the method that takes the message.
 pub(super) async fn exchange<E: Export>(client: &Client, endpoint: &str, message: E) -> Result<E::Answer, SendError> {
     let origin = endpoint.parse().map_err(|error| SendError::Unreachable(Box::new(error)))?;
     let service = tower::service_fn(|request| call(client.clone(), request));
@@ -22,7 +21,7 @@ pub(super) async fn exchange<E: Export>(client: &Client, endpoint: &str, message
     let codec = ProstCodec::<E, E::Answer>::default();
     let answer = grpc.unary(tonic::Request::new(message), PathAndQuery::from_static(E::METHOD), codec).await;
     answer.map(tonic::Response::into_inner).map_err(|status| match status.code() {
-        // Of this side: a collector's status has no source.
+        // The error arose in this process: a status that the collector sent has no source.
         Code::Unavailable if status.source().is_some() => SendError::Unreachable(status.into()),
         _ => SendError::Status(Box::new(status)),
     })
@@ -30,7 +29,7 @@ pub(super) async fn exchange<E: Export>(client: &Client, endpoint: &str, message
 
 async fn call(client: Client, request: Request<Body>) -> Result<Response<reqwest::Body>, Status> {
     let (head, body) = request.into_parts();
-    // Our own message: it is in memory already.
+    // The body is the message encoded above, already in memory.
     let body = body.collect().await?.to_bytes();
     let unreachable = |error: reqwest::Error| {
         let mut status = Status::unavailable("the collector cannot be reached");

@@ -8,7 +8,6 @@ use super::export::{Export, MAX_ANSWER_BYTES, SendError};
 
 const PROTOBUF: &str = "application/x-protobuf";
 
-/// Posts the message.
 pub(super) async fn exchange<E: Export>(client: &Client, endpoint: &str, message: &E) -> Result<E::Answer, SendError> {
     let unreachable = |error: reqwest::Error| SendError::Unreachable(Box::new(error.without_url()));
     let request = client.post(endpoint).header(CONTENT_TYPE, PROTOBUF).body(message.encode_to_vec());
@@ -16,7 +15,8 @@ pub(super) async fn exchange<E: Export>(client: &Client, endpoint: &str, message
     if !response.status().is_success() {
         return Err(SendError::HttpStatus(response.status()));
     }
-    // Some collectors answer with another type, or with nothing. The status says that they took the message.
+    // Some collectors respond with another content type or an empty body. The status already says that they
+    // accepted the message.
     let kind = response.headers().get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
     if !kind.starts_with(PROTOBUF.as_bytes()) {
         return Ok(E::Answer::default());

@@ -1,6 +1,6 @@
-//! `openskill certs dev`: certificates for development, which live for a short time.
+//! `openskill certs dev`: short-lived certificates for development.
 //!
-//! The key of the authority is thrown away: nobody can sign more with it.
+//! The authority's key is never written to a file, so it cannot sign anything later.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -14,43 +14,44 @@ use rcgen::{
     KeyUsagePurpose,
 };
 
-use crate::args::{Certs, CertsCommand, DevCerts};
+use crate::args::{CertsArgs, CertsCommand, DevCerts};
 use crate::exit::Failure;
-use crate::settings::names::{self, default_of};
-use crate::terminal::{complain, say};
+use crate::settings::names::{self, default_value};
+use crate::terminal::{print_err, print_out};
 
 const DAY_S: i64 = 86_400;
 
-/// Clocks differ: a certificate that begins right now would not be valid yet elsewhere.
+/// The backdating of certificates in seconds, because clocks of other machines may be behind.
 const HOUR_S: i64 = 3600;
 
-type Made = Result<Vec<(&'static str, String)>, rcgen::Error>;
+type GeneratedFiles = Result<Vec<(&'static str, String)>, rcgen::Error>;
 
-pub(super) fn run(args: &Certs) -> Result<ExitCode, Failure> {
+pub(super) fn run(args: &CertsArgs) -> Result<ExitCode, Failure> {
     let CertsCommand::Dev(args) = &args.command;
-    let made = make(args).map_err(|error| Failure::Usage(format!("no certificate can be made: {error}")))?;
-    write_all(&args.dir, &made)?;
+    let generated =
+        generate(args).map_err(|error| Failure::Usage(format!("the certificates can't be created: {error}")))?;
+    write_all(&args.dir, &generated)?;
     let dir = std::path::absolute(&args.dir).unwrap_or_else(|_| args.dir.clone());
-    say(&exports(&dir.to_string_lossy()));
+    print_out(&exports(&dir.to_string_lossy()));
     let (dir, days) = (args.dir.display(), args.days);
-    complain(&format!("wrote certificates for development to {dir}: they are valid for {days} days\n"));
+    print_err(&format!("wrote certificates for development to {dir}: they are valid for {days} days\n"));
     Ok(ExitCode::SUCCESS)
 }
 
-/// The files, by name.
-fn make(args: &DevCerts) -> Made {
+/// Generates the files as names and contents.
+fn generate(args: &DevCerts) -> GeneratedFiles {
     use ExtendedKeyUsagePurpose::{ClientAuth, ServerAuth};
-    // Two authorities of one name would be taken for one another.
+    // The random part makes authorities of different runs distinct: clients find an authority by its name.
     let name = format!("openskill development {}", hex(&random_id::<4>()));
     let mut params = params(&name, &[], &[], args.days)?;
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
     let local = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
-    let mut gateway = vec![default_of(names::MESH_GATEWAY_NAME).to_owned()];
+    let mut gateway = vec![default_value(names::MESH_GATEWAY_NAME).to_owned()];
     gateway.extend(local.iter().chain(&args.hosts).cloned());
-    let worker = [default_of(names::MESH_WORKER_NAME).to_owned()];
-    let mut made = vec![("ca.pem", authority.pem())];
+    let worker = [default_value(names::MESH_WORKER_NAME).to_owned()];
+    let mut generated = vec![("ca.pem", authority.pem())];
     for (common_name, files, hosts, purposes) in [
         ("openskill gateway", ["gateway.pem", "gateway.key"], &gateway[..], &[ServerAuth, ClientAuth][..]),
         ("openskill worker", ["worker.pem", "worker.key"], &worker, &[ServerAuth]),
@@ -58,9 +59,9 @@ fn make(args: &DevCerts) -> Made {
     ] {
         let key = KeyPair::generate()?;
         let certificate = self::params(common_name, hosts, purposes, args.days)?.signed_by(&key, &authority)?;
-        made.extend([(files[0], certificate.pem()), (files[1], key.serialize_pem())]);
+        generated.extend([(files[0], certificate.pem()), (files[1], key.serialize_pem())]);
     }
-    Ok(made)
+    Ok(generated)
 }
 
 fn params(
@@ -76,7 +77,7 @@ fn params(
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.use_authority_key_identifier_extension = true;
     }
-    // Whole seconds: certificates have no others.
+    // Certificate times have a resolution of one second.
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs();
     let now = std::time::UNIX_EPOCH + std::time::Duration::from_secs(now);
     let seconds = |seconds: i64| std::time::Duration::from_secs(seconds.unsigned_abs());
@@ -98,14 +99,15 @@ fn write_all(dir: &Path, files: &[(&str, String)]) -> Result<(), Failure> {
         let path = dir.join(name);
         let is_key = Path::new(name).extension().is_some_and(|it| it == "key");
         let mode = if is_key { 0o600 } else { 0o644 };
-        // A file created since the check above is not overwritten either.
+        // `create_new`: a file created since the check above is not overwritten.
         let mut file = File::options().write(true).create_new(true).mode(mode).open(&path).map_err(failed(&path))?;
         file.write_all(text.as_bytes()).map_err(failed(&path))?;
     }
     Ok(())
 }
 
-/// What a shell can evaluate: what the gateway and its clients share. The rest differs from process to process.
+/// Formats shell commands that set the variables of the gateway and its clients. Settings that differ between
+/// processes are comments.
 fn exports(dir: &str) -> String {
     let file = |name: &str| format!("'{}'", format!("{dir}/{name}").replace('\'', r"'\''"));
     let [ca, cert, key] = ["ca.pem", "gateway.pem", "gateway.key"].map(file);

@@ -1,11 +1,11 @@
 //! `openskill chat`: a conversation with the agent in a terminal.
 //!
 //! ```text
-//! prompt -> turn: one exchange with the agent -> screen: what a person sees of it
+//! prompt -> turn: one exchange with the agent -> screen: shows the turn to a person
 //!                    <- answers and decisions <- ask
 //! ```
 //!
-//! The scrollback stays the terminal's own: lines are printed once, and only the line of running calls is replaced.
+//! Each line is printed once, so that the terminal's scrollback works. Only the line of running calls is replaced.
 
 use std::io::{BufRead as _, IsTerminal as _};
 use std::process::ExitCode;
@@ -17,14 +17,14 @@ use openskill_proto::v1::{
 };
 
 use self::exchange::Exchange;
-use self::prompt::{Editor, Entered};
+use self::prompt::{Editor, PromptInput};
 use self::screen::Screen;
 use super::client;
-use crate::args::{Chat, ChatMode};
+use crate::args::{ChatArgs, ChatMode};
 use crate::channel::Channel;
 use crate::exit::{FAILED, Failure};
 use crate::settings::Settings;
-use crate::terminal::{complain, has_colours};
+use crate::terminal::{has_colours, print_err};
 
 mod ask;
 mod exchange;
@@ -34,37 +34,37 @@ mod screen;
 mod secret;
 mod turn;
 
-/// A conversation in a terminal.
-struct Talk<'a> {
-    args: &'a Chat,
+struct ChatSession<'a> {
+    args: &'a ChatArgs,
     settings: &'a Settings,
     client: AgentServiceClient<Channel>,
-    /// Empty until the first message.
+    /// The conversation's id. Empty before the first message.
     conversation: String,
-    /// The number of the last event that was shown.
+    /// The number of the last event shown.
     seen: u64,
     screen: Screen,
-    /// Whether somebody answers questions.
+    /// Whether a user can answer questions.
     is_interactive: bool,
 }
 
-pub(super) async fn run(args: &Chat, settings: &Settings) -> Result<ExitCode, Failure> {
+pub(super) async fn run(args: &ChatArgs, settings: &Settings) -> Result<ExitCode, Failure> {
     let client = AgentServiceClient::new(client::connect(settings).await?);
     let is_interactive = std::io::stdin().is_terminal() && args.message.is_none();
     let screen = Screen::new(args.json, has_colours(&std::io::stdout()), std::io::stderr().is_terminal());
-    let mut talk = Talk { args, settings, client, conversation: String::new(), seen: 0, screen, is_interactive };
+    let mut session =
+        ChatSession { args, settings, client, conversation: String::new(), seen: 0, screen, is_interactive };
     let mut last = None;
     if let Some(wanted) = &args.resume {
-        last = talk.resume(wanted).await?;
+        last = session.resume(wanted).await?;
     }
     match &args.message {
-        Some(text) => last = talk.say(super::input::text_or_stdin(text)?).await?,
-        None if is_interactive => return talk.interactive().await,
+        Some(text) => last = session.say(super::input::text_or_stdin(text)?).await?,
+        None if is_interactive => return session.interactive().await,
         None => {
             for line in std::io::stdin().lock().lines() {
                 let line = line.map_err(Failure::system("reading stdin"))?;
                 if !line.trim().is_empty() {
-                    last = talk.say(line).await?;
+                    last = session.say(line).await?;
                 }
             }
         }
@@ -73,34 +73,36 @@ pub(super) async fn run(args: &Chat, settings: &Settings) -> Result<ExitCode, Fa
     Ok(if is_fine { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
-impl Talk<'_> {
-    /// Reads messages until the user leaves.
+impl ChatSession<'_> {
+    /// Reads and sends messages until the user ends the conversation.
     async fn interactive(&mut self) -> Result<ExitCode, Failure> {
-        complain("Ask the agent. Ctrl-C cancels a turn or clears the line, twice leaves; Ctrl-D leaves.\n");
+        print_err(
+            "Ask the agent. Ctrl-C cancels a turn or clears the line. Press it twice, or press Ctrl-D, to leave.\n",
+        );
         let mut editor = Editor::new()?;
         let mut interrupted = false;
         loop {
-            let (given_back, entered) = editor.read("> ").await?;
+            let (given_back, input) = editor.read("> ").await?;
             editor = given_back;
-            match entered {
-                Entered::Line(line) if line.trim().is_empty() => {}
-                Entered::Line(line) => drop(self.say(line).await?),
-                Entered::Interrupted if interrupted => break,
-                Entered::Interrupted => {
+            match input {
+                PromptInput::Line(line) if line.trim().is_empty() => {}
+                PromptInput::Line(line) => drop(self.say(line).await?),
+                PromptInput::Interrupted if interrupted => break,
+                PromptInput::Interrupted => {
                     interrupted = true;
                     continue;
                 }
-                Entered::End => break,
+                PromptInput::End => break,
             }
             interrupted = false;
         }
         if !self.conversation.is_empty() {
-            complain(&format!("Go on with: openskill chat --resume {}\n", self.conversation));
+            print_err(&format!("Continue with: openskill chat --resume {}\n", self.conversation));
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Sends a message, and follows the turn to its end.
+    /// Sends a message and follows the turn to its end.
     async fn say(&mut self, text: String) -> Result<Option<TurnEnd>, Failure> {
         let mode = match self.args.mode {
             None => ApprovalMode::Unspecified,
@@ -117,14 +119,15 @@ impl Talk<'_> {
         };
         let first =
             ChatRequest { conversation_id: self.conversation.clone(), request: Some(Request::Message(message)) };
-        let exchange = Exchange::begin(self.client.clone(), first).await.map_err(client::refused(self.settings))?;
+        let exchange =
+            Exchange::begin(self.client.clone(), first).await.map_err(client::into_failure(self.settings))?;
         self.follow(exchange).await.map(Some)
     }
 
-    /// Goes on with a conversation: shows its last turn, and follows it if it has not ended.
+    /// Resumes a conversation. Shows and follows its last turn if that turn is still running.
     async fn resume(&mut self, wanted: &str) -> Result<Option<TurnEnd>, Failure> {
         let conversation = self.find(wanted).await?;
-        complain(&format!("Resuming: {}\n", conversation.title));
+        print_err(&format!("Resuming: {}\n", conversation.title));
         let state = conversation.state();
         self.conversation = conversation.id;
         self.seen = conversation.last_number;
@@ -133,19 +136,20 @@ impl Talk<'_> {
         }
         self.seen = 0;
         let id = self.conversation.clone();
-        let exchange = Exchange::watch(self.client.clone(), id, 0).await.map_err(client::refused(self.settings))?;
+        let exchange =
+            Exchange::watch(self.client.clone(), id, 0).await.map_err(client::into_failure(self.settings))?;
         self.follow(exchange).await.map(Some)
     }
 
     async fn find(&mut self, wanted: &str) -> Result<Conversation, Failure> {
-        let refused = client::refused(self.settings);
+        let into_failure = client::into_failure(self.settings);
         if wanted != "last" {
             let request = GetConversationRequest { conversation_id: wanted.to_owned() };
-            return self.client.get_conversation(request).await.map(tonic::Response::into_inner).map_err(refused);
+            return self.client.get_conversation(request).await.map(tonic::Response::into_inner).map_err(into_failure);
         }
         let request = ListConversationsRequest { limit: 1, ..ListConversationsRequest::default() };
-        let page = self.client.list_conversations(request).await.map_err(refused)?.into_inner();
-        let missing = || Failure::Usage("there is no conversation to resume: begin one without --resume".to_owned());
+        let page = self.client.list_conversations(request).await.map_err(into_failure)?.into_inner();
+        let missing = || Failure::Usage("there is no conversation to resume: start one without --resume".to_owned());
         page.conversations.into_iter().next().ok_or_else(missing)
     }
 }

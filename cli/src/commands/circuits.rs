@@ -1,4 +1,4 @@
-//! `openskill circuits`.
+//! `openskill circuits`: lists, watches and resets circuit breakers.
 
 use std::process::ExitCode;
 
@@ -7,15 +7,15 @@ use openskill_proto::v1::{Circuit, CircuitState, ListCircuitsRequest, ListCircui
 use serde_json::{Value, json};
 
 use super::client;
-use super::poll::{Watched, watch};
-use crate::args::Circuits;
+use super::poll::{WatchableItem, watch};
+use crate::args::CircuitsArgs;
 use crate::channel::Channel;
 use crate::exit::Failure;
-use crate::listing::{Column, Item, list, or_dash};
+use crate::listing::{Column, ListItem, or_dash, print_list};
 use crate::settings::Settings;
-use crate::terminal::{complain, counted, say};
+use crate::terminal::{pluralize, print_err, print_out};
 
-impl Item for Circuit {
+impl ListItem for Circuit {
     const KIND: &'static str = "circuit";
     const COLUMNS: &'static [Column<Self>] = &[
         Column::new("SKILL", |it| it.skill_id.clone()),
@@ -36,51 +36,51 @@ impl Item for Circuit {
     }
 }
 
-impl Watched for Circuit {
+impl WatchableItem for Circuit {
     fn key(&self) -> String {
         format!("{}\n{}", self.skill_id, self.session_id)
     }
 
-    /// The time until a retry passes by itself.
+    /// Ignores the time until a retry, which changes with every poll.
     fn differs(&self, before: &Self) -> bool {
         (self.state, self.failures) != (before.state, before.failures)
     }
 }
 
-pub(super) async fn run(args: &Circuits, settings: &Settings) -> Result<ExitCode, Failure> {
+pub(super) async fn run(args: &CircuitsArgs, settings: &Settings) -> Result<ExitCode, Failure> {
     let mut admin = client::admin(settings).await?;
     if args.reset {
         let (skill_id, session_id) = filter(args);
         let request = ResetCircuitsRequest { skill_id, session_id };
-        let answer = admin.reset_circuits(request).await.map_err(client::refused(settings))?;
-        say(&format!("closed {}\n", counted(answer.into_inner().reset, "circuit breaker")));
+        let answer = admin.reset_circuits(request).await.map_err(client::into_failure(settings))?;
+        print_out(&format!("closed {}\n", pluralize(answer.into_inner().reset, "circuit breaker")));
         return Ok(ExitCode::SUCCESS);
     }
     let format = args.output.format();
     if args.watch {
-        // Only those that are not closed are listed.
+        // A circuit breaker that is no longer listed has closed.
         let closed = |it| Circuit { state: CircuitState::Closed.into(), failures: 0, retry_after_ms: 0, ..it };
-        match watch(format, closed, async || Ok(ask(&mut admin, args, settings).await?.circuits)).await? {}
+        match watch(format, closed, async || Ok(fetch(&mut admin, args, settings).await?.circuits)).await? {}
     }
-    let answer = ask(&mut admin, args, settings).await?;
-    list(&answer.circuits, format);
+    let answer = fetch(&mut admin, args, settings).await?;
+    print_list(&answer.circuits, format);
     if answer.left_out > 0 {
-        complain(&format!("{} more not shown: filter by skill or --session\n", answer.left_out));
+        print_err(&format!("{} more not shown: filter by skill or --session\n", answer.left_out));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-async fn ask(
+async fn fetch(
     admin: &mut AdminServiceClient<Channel>,
-    args: &Circuits,
+    args: &CircuitsArgs,
     settings: &Settings,
 ) -> Result<ListCircuitsResponse, Failure> {
     let (skill_id, session_id) = filter(args);
     let request = ListCircuitsRequest { include_closed: args.all, skill_id, session_id, limit: 0 };
-    Ok(admin.list_circuits(request).await.map_err(client::refused(settings))?.into_inner())
+    Ok(admin.list_circuits(request).await.map_err(client::into_failure(settings))?.into_inner())
 }
 
-fn filter(args: &Circuits) -> (String, String) {
+fn filter(args: &CircuitsArgs) -> (String, String) {
     (args.skill_id.clone().unwrap_or_default(), args.session.clone().unwrap_or_default())
 }
 

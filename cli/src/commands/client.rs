@@ -12,10 +12,9 @@ use crate::channel::{Channel, tls_reason};
 use crate::exit::Failure;
 use crate::settings::Settings;
 
-/// How long a connection attempt may take.
+/// The timeout of a connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Connects to the gateway.
 pub(super) async fn connect(settings: &Settings) -> Result<Channel, Failure> {
     Channel::connect(settings, CONNECT_TIMEOUT).await
 }
@@ -36,36 +35,36 @@ pub(super) async fn traces(settings: &Settings) -> Result<TraceServiceClient<Cha
     Ok(TraceServiceClient::new(connect(settings).await?).max_decoding_message_size(3 * MAX_RESULT_BYTES))
 }
 
-/// Turns a status of the gateway into an error.
-pub(super) fn refused(settings: &Settings) -> impl Fn(Status) -> Failure {
+/// Converts gateway statuses into errors.
+pub(super) fn into_failure(settings: &Settings) -> impl Fn(Status) -> Failure {
     let url = settings.base_url.clone();
     move |status| failure(url.clone(), &status)
 }
 
-/// A gateway that answers and says no is not one that is missing.
+/// Distinguishes a gateway that rejects the request from one that is unreachable.
 fn failure(url: String, status: &Status) -> Failure {
     let (code, message) = (status.code(), status.message());
     if let Some(reason) = tls_reason(status) {
         return Failure::Gateway { url, reason };
     }
     match code {
-        // An older gateway, or the public address of one that serves AdminService elsewhere.
+        // Either an older gateway, or the public address of a gateway that serves AdminService at another address.
         Code::Unimplemented => {
-            let reason =
-                "does not serve this command here: if AdminService has an address of its own, set it with --url";
+            let reason = "does not serve this command at this address: if AdminService has a separate address, set it with --url";
             Failure::Gateway { url, reason: reason.to_owned() }
         }
-        // It is drained, or on its way out.
+        // The gateway is draining or shutting down.
         Code::Unavailable => Failure::Gateway { url, reason: format!("is not available: {message}") },
         // The connection broke.
         Code::Unknown | Code::Cancelled | Code::Internal => {
-            // A gateway that speaks TLS, asked in plain text, answers what is no HTTP/2.
+            // A TLS gateway does not answer plain text with HTTP/2.
             let is_plain = code == Code::Unknown && url.starts_with("http://");
             let hint = if is_plain { "; if this address speaks TLS, use an https:// URL" } else { "" };
             Failure::Gateway { url, reason: format!("failed: {message} ({code:?}){hint}") }
         }
         Code::Unauthenticated => {
-            let reason = format!("{message}; this command sends the one of OPENSKILL_TOKEN, --token or --token-file");
+            let reason =
+                format!("{message}; this command sends the key or token from OPENSKILL_TOKEN, --token or --token-file");
             Failure::Refused { url, reason }
         }
         _ => Failure::Refused { url, reason: format!("{message} ({code:?})") },

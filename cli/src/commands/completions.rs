@@ -1,4 +1,4 @@
-//! `openskill completions`: a script that makes a shell ask this program what it can complete.
+//! `openskill completions`: prints a script that lets a shell request completions from this program.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -8,7 +8,7 @@ use clap_complete::env::Shells;
 
 use crate::complete::VARIABLE;
 use crate::exit::Failure;
-use crate::terminal::{program, say};
+use crate::terminal::{print_out, program};
 
 pub(super) fn run(shell: Shell) -> Result<ExitCode, Failure> {
     let mut script = Vec::new();
@@ -16,11 +16,12 @@ pub(super) fn run(shell: Shell) -> Result<ExitCode, Failure> {
         let written = completer.write_registration(VARIABLE, "openskill", "openskill", &own_path(), &mut script);
         written.map_err(Failure::system("writing the script"))?;
     }
-    say(&String::from_utf8_lossy(&script));
+    print_out(&String::from_utf8_lossy(&script));
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the shell runs: the program on the `PATH`, or the file that was started by its path.
+/// Returns the command that the shell runs: the bare name if the program is on the `PATH`, otherwise the path it
+/// was started with.
 fn own_path() -> String {
     let name = program();
     let file = Path::new(&name).components().nth(1).and_then(|_| std::env::current_exe().ok());

@@ -1,30 +1,29 @@
-//! `openskill context`.
+//! `openskill context`: manages named sets of connection settings.
 
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use crate::args::{Client, Context, ContextCommand};
-use crate::contexts::{Contexts, Values};
+use crate::args::{ClientArgs, ContextArgs, ContextCommand};
+use crate::contexts::{ContextValues, Contexts};
 use crate::exit::Failure;
-use crate::listing::{Column, Item, list, or_dash};
-use crate::settings::{Raw, Settings, mask_setting, names};
-use crate::terminal::say;
+use crate::listing::{Column, ListItem, or_dash, print_list};
+use crate::settings::{RawSettings, Settings, mask_setting, names};
+use crate::terminal::print_out;
 
-/// A context in the list.
-struct Row {
+struct ContextRow {
     name: String,
     is_current: bool,
-    values: Values,
+    values: ContextValues,
 }
 
-impl Row {
+impl ContextRow {
     fn value(&self, setting: &str) -> String {
         let found = self.values.iter().find(|(name, _)| *name == setting);
         found.map(|(name, value)| mask_setting(name, value)).unwrap_or_default()
     }
 
-    /// How it says who it is: without secrets.
+    /// Lists the kinds of credentials in the context, without the secrets.
     fn credentials(&self) -> String {
         let has = |setting| !self.value(setting).is_empty();
         let kinds = [("token", has(names::TOKEN) || has(names::TOKEN_FILE)), ("certificate", has(names::CLIENT_CERT))];
@@ -32,7 +31,7 @@ impl Row {
     }
 }
 
-impl Item for Row {
+impl ListItem for ContextRow {
     const KIND: &'static str = "context";
     const COLUMNS: &'static [Column<Self>] = &[
         Column::new("CURRENT", |it| if it.is_current { "*" } else { "" }.to_owned()),
@@ -58,51 +57,52 @@ impl Item for Row {
     }
 }
 
-pub(super) fn run(args: Context) -> Result<ExitCode, Failure> {
+pub(super) fn run(args: ContextArgs) -> Result<ExitCode, Failure> {
     let mut contexts = Contexts::open()?;
     match args.command {
-        ContextCommand::List(args) => list(&rows(&contexts)?, args.output.format()),
+        ContextCommand::List(args) => print_list(&rows(&contexts)?, args.output.format()),
         ContextCommand::Use(args) => {
             contexts.select(args.name.as_deref())?;
             contexts.store()?;
-            say(&match args.name {
-                Some(name) => format!("client commands use the context '{name}' now\n"),
-                None => "client commands use no context now\n".to_owned(),
+            print_out(&match args.name {
+                Some(name) => format!("client commands now use the context '{name}'\n"),
+                None => "client commands now use no context\n".to_owned(),
             });
         }
         ContextCommand::Set(args) => {
             contexts.set(&args.name, &values(&args.client)?)?;
             let values = contexts.values(&args.name)?;
-            // What no command could use is not kept.
-            Settings::resolve(&Raw::of(&values))?;
+            // Reject invalid settings before storing them.
+            Settings::resolve(&RawSettings::from_context(&values))?;
             contexts.store()?;
-            say(&format!("set the context '{}'\n", args.name));
+            print_out(&format!("set the context '{}'\n", args.name));
         }
         ContextCommand::Remove(args) => {
             contexts.remove(&args.name)?;
             contexts.store()?;
-            say(&format!("removed the context '{}'\n", args.name));
+            print_out(&format!("removed the context '{}'\n", args.name));
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn rows(contexts: &Contexts) -> Result<Vec<Row>, Failure> {
+fn rows(contexts: &Contexts) -> Result<Vec<ContextRow>, Failure> {
     let row = |name: String| {
         let (is_current, values) = (contexts.current() == Some(name.as_str()), contexts.values(&name)?);
-        Ok(Row { name, is_current, values })
+        Ok(ContextRow { name, is_current, values })
     };
     contexts.names().into_iter().map(row).collect()
 }
 
-/// What the flags set. Files by their whole path: a context is used in any directory.
-fn values(client: &Client) -> Result<Values, Failure> {
+/// Returns the settings that the flags set. Paths become absolute, since the context can be used from any
+/// directory.
+fn values(client: &ClientArgs) -> Result<ContextValues, Failure> {
     let here = std::env::current_dir().map_err(Failure::system("finding the current directory"))?;
     let whole = |file: &String| {
         if file.is_empty() { String::new() } else { here.join(file).to_string_lossy().into_owned() }
     };
-    let Client { url, context: _, token, token_file, ca, cert, key, headers } = client;
-    let mut values = Values::new();
+    let ClientArgs { url, context: _, token, token_file, ca, cert, key, headers } = client;
+    let mut values = ContextValues::new();
     let files =
         [(names::TOKEN_FILE, token_file), (names::CA, ca), (names::CLIENT_CERT, cert), (names::CLIENT_KEY, key)];
     values.extend(
@@ -111,7 +111,7 @@ fn values(client: &Client) -> Result<Values, Failure> {
             .filter_map(|(name, text)| Some((name, text.clone()?))),
     );
     values.extend(files.into_iter().filter_map(|(name, file)| Some((name, whole(file.as_ref()?)))));
-    // One of them takes the place of the other.
+    // A token replaces a token file, and vice versa.
     match (token.is_some(), token_file.is_some()) {
         (true, false) => values.push((names::TOKEN_FILE, String::new())),
         (false, true) => values.push((names::TOKEN, String::new())),

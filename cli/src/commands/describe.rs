@@ -1,4 +1,4 @@
-//! `openskill describe`: all that the gateway knows of one skill or one worker.
+//! `openskill describe`: everything that the gateway knows about one skill or one worker.
 
 use std::process::ExitCode;
 
@@ -11,22 +11,22 @@ use tonic::{Code, Status};
 use self::parameters::parameters;
 use super::trace::millis;
 use super::{client, skills, traces, workers};
-use crate::args::{Describe, DescribeSkill, DescribeWorker, Described, Format};
+use crate::args::{DescribeArgs, DescribeCommand, DescribeSkill, DescribeWorker, Format};
 use crate::exit::Failure;
-use crate::listing::{Item as _, one, or_dash};
+use crate::listing::{ListItem as _, or_dash, print_one};
 use crate::settings::Settings;
 use crate::table::Table;
-use crate::terminal::{columns, say};
+use crate::terminal::{columns, print_out};
 
 mod parameters;
 
-/// How many of a skill's latest calls are shown.
+/// The maximum number of a skill's latest calls that are shown.
 const CALLS: u32 = 5;
 
-pub(super) async fn run(args: &Describe, settings: &Settings) -> Result<ExitCode, Failure> {
+pub(super) async fn run(args: &DescribeArgs, settings: &Settings) -> Result<ExitCode, Failure> {
     match &args.what {
-        Described::Skill(args) => skill(args, settings).await?,
-        Described::Worker(args) => worker(args, settings).await?,
+        DescribeCommand::Skill(args) => skill(args, settings).await?,
+        DescribeCommand::Worker(args) => worker(args, settings).await?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -39,22 +39,22 @@ async fn skill(args: &DescribeSkill, settings: &Settings) -> Result<(), Failure>
     })?;
     let skill = skill.into_inner();
     if matches!(args.output.format(), Format::Json | Format::Yaml) {
-        one(&skill.value(), args.output.format());
+        print_one(&skill.value(), args.output.format());
         return Ok(());
     }
-    say(&facts(&of_skill(&skill)));
-    say(&block("Arguments", &parameters(&schema(&skill.input_schema_json), columns())));
-    say(&block("Data", &parameters(&schema(&skill.output_schema_json), columns())));
-    say(&block("Examples", &lines(&skill.example_inputs_json)));
-    say(&block("Circuit breakers", &circuits(&args.id, settings).await?));
-    say(&block("Latest calls", &latest(&args.id, settings).await?));
+    print_out(&render_facts(&skill_facts(&skill)));
+    print_out(&block("Arguments", &parameters(&schema(&skill.input_schema_json), columns())));
+    print_out(&block("Data", &parameters(&schema(&skill.output_schema_json), columns())));
+    print_out(&block("Examples", &lines(&skill.example_inputs_json)));
+    print_out(&block("Circuit breakers", &circuits(&args.id, settings).await?));
+    print_out(&block("Latest calls", &latest(&args.id, settings).await?));
     Ok(())
 }
 
 async fn worker(args: &DescribeWorker, settings: &Settings) -> Result<(), Failure> {
     let mut admin = client::admin(settings).await?;
-    let all = workers::all(&mut admin, settings).await?;
-    // Two with one id are a mistake that somebody may look for.
+    let all = workers::list_all(&mut admin, settings).await?;
+    // Show all matches: the user may be looking for duplicate worker ids, which are a mistake.
     let found: Vec<_> = all.iter().filter(|it| it.worker_id == args.id).collect();
     if found.is_empty() {
         let reason = format!("there is no worker '{}': `openskill workers` lists them", args.id);
@@ -62,8 +62,8 @@ async fn worker(args: &DescribeWorker, settings: &Settings) -> Result<(), Failur
     }
     for worker in found {
         match args.output.format() {
-            format @ (Format::Json | Format::Yaml) => one(&worker.value(), format),
-            Format::Table | Format::Wide => say(&facts(&of_worker(worker))),
+            format @ (Format::Json | Format::Yaml) => print_one(&worker.value(), format),
+            Format::Table | Format::Wide => print_out(&render_facts(&worker_facts(worker))),
         }
     }
     Ok(())
@@ -72,11 +72,11 @@ async fn worker(args: &DescribeWorker, settings: &Settings) -> Result<(), Failur
 fn not_found(status: &Status, settings: &Settings, reason: &str) -> Failure {
     match status.code() {
         Code::NotFound => Failure::Refused { url: settings.base_url.clone(), reason: reason.to_owned() },
-        _ => client::refused(settings)(status.clone()),
+        _ => client::into_failure(settings)(status.clone()),
     }
 }
 
-fn of_skill(skill: &Skill) -> Vec<(&'static str, String)> {
+fn skill_facts(skill: &Skill) -> Vec<(&'static str, String)> {
     vec![
         ("Id", skill.id.clone()),
         ("Version", skill.version.clone()),
@@ -91,7 +91,7 @@ fn of_skill(skill: &Skill) -> Vec<(&'static str, String)> {
     ]
 }
 
-fn of_worker(worker: &WorkerInfo) -> Vec<(&'static str, String)> {
+fn worker_facts(worker: &WorkerInfo) -> Vec<(&'static str, String)> {
     vec![
         ("Id", worker.worker_id.clone()),
         ("Endpoint", worker.endpoint.clone()),
@@ -99,18 +99,18 @@ fn of_worker(worker: &WorkerInfo) -> Vec<(&'static str, String)> {
         ("Reason", worker.reason.clone()),
         ("Version", or_dash(&worker.version)),
         ("Calls", format!("{} in flight, at most {} at once", worker.in_flight, worker.capacity)),
-        ("Limit", format!("{} calls, queued ones included", worker.limit)),
-        ("Skills", format!("{} can be called", worker.skills)),
+        ("Limit", format!("{} calls, including queued calls", worker.limit)),
+        ("Skills", format!("{} available", worker.skills)),
     ]
 }
 
-/// Names and values in two columns. A value that is empty is left out.
-fn facts(facts: &[(&str, String)]) -> String {
+/// Renders names and values in two columns, without empty values.
+fn render_facts(facts: &[(&str, String)]) -> String {
     let shown = facts.iter().filter(|(_, value)| !value.is_empty());
     shown.map(|(name, value)| format!("{:<14}{}\n", format!("{name}:"), value.trim().replace('\n', " "))).collect()
 }
 
-/// A heading and what belongs to it, indented.
+/// Renders a heading and its indented text.
 fn block(heading: &str, text: &str) -> String {
     let text = if text.is_empty() { "none\n" } else { text };
     let indented = text.lines().map(|line| format!("  {line}\n"));
@@ -125,7 +125,7 @@ fn lines(texts: &[String]) -> String {
     texts.iter().map(|text| format!("{text}\n")).collect()
 }
 
-/// The skill's circuit breakers that are not closed.
+/// Fetches the skill's open and half-open circuit breakers.
 async fn circuits(id: &str, settings: &Settings) -> Result<String, Failure> {
     let request = ListCircuitsRequest { skill_id: id.to_owned(), ..ListCircuitsRequest::default() };
     match client::admin(settings).await?.list_circuits(request).await {
@@ -142,11 +142,11 @@ async fn circuits(id: &str, settings: &Settings) -> Result<String, Failure> {
             let open: String = answer.into_inner().circuits.iter().map(one).collect();
             Ok(if open.is_empty() { "all closed\n".to_owned() } else { open })
         }
-        Err(status) => elsewhere(status, settings),
+        Err(status) => explain_unserved(status, settings),
     }
 }
 
-/// The skill's latest recorded calls.
+/// Fetches the skill's latest recorded calls.
 async fn latest(id: &str, settings: &Settings) -> Result<String, Failure> {
     let filter = TraceFilter { skill_id: id.to_owned(), ..TraceFilter::default() };
     let request = ListTracesRequest { filter: Some(filter), limit: CALLS, cursor: String::new() };
@@ -159,15 +159,15 @@ async fn latest(id: &str, settings: &Settings) -> Result<String, Failure> {
             let mut table = Table::new(vec!["TIME", "CODE", "DURATION", "TRACE"], None, None);
             Ok(if calls.is_empty() { String::new() } else { table.rows(calls.iter().map(row)) })
         }
-        Err(status) => elsewhere(status, settings),
+        Err(status) => explain_unserved(status, settings),
     }
 }
 
-/// What this address does not tell, in a line instead of an error.
-fn elsewhere(status: Status, settings: &Settings) -> Result<String, Failure> {
+/// Replaces the error with a line that says why this address does not have the information.
+fn explain_unserved(status: Status, settings: &Settings) -> Result<String, Failure> {
     match status.code() {
-        Code::Unimplemented => Ok("not served at this address: see the address of AdminService\n".to_owned()),
+        Code::Unimplemented => Ok("not served at this address: use the address of AdminService\n".to_owned()),
         Code::FailedPrecondition | Code::PermissionDenied => Ok(format!("{}\n", status.message())),
-        _ => Err(client::refused(settings)(status)),
+        _ => Err(client::into_failure(settings)(status)),
     }
 }

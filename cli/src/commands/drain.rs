@@ -1,4 +1,4 @@
-//! `openskill drain`.
+//! `openskill drain`: drains a worker or the whole gateway, or resumes it.
 
 use std::process::ExitCode;
 
@@ -6,25 +6,25 @@ use openskill_proto::v1::DrainRequest;
 
 use super::client;
 use super::input::confirm;
-use crate::args::Drain;
+use crate::args::DrainArgs;
 use crate::exit::Failure;
 use crate::settings::Settings;
-use crate::terminal::say;
+use crate::terminal::print_out;
 
-pub(super) async fn run(args: &Drain, settings: &Settings) -> Result<ExitCode, Failure> {
+pub(super) async fn run(args: &DrainArgs, settings: &Settings) -> Result<ExitCode, Failure> {
     let mut admin = client::admin(settings).await?;
     if args.worker_id.is_none() && !args.resume && !args.yes {
         allow(settings)?;
     }
     let request = DrainRequest { worker_id: args.worker_id.clone().unwrap_or_default(), resume: args.resume };
-    let answer = admin.drain(request).await.map_err(client::refused(settings))?.into_inner();
+    let answer = admin.drain(request).await.map_err(client::into_failure(settings))?.into_inner();
     let target = args.worker_id.as_deref().unwrap_or("the gateway");
-    let what = if args.resume { "takes calls again" } else { "takes no new calls" };
-    say(&format!("{target} {what}; {} in flight\n", answer.in_flight));
+    let what = if args.resume { "accepts calls again" } else { "accepts no new calls" };
+    print_out(&format!("{target} {what}; {} in flight\n", answer.in_flight));
     Ok(ExitCode::SUCCESS)
 }
 
-/// A whole gateway is drained only by somebody who means it.
+/// Asks for confirmation before draining the whole gateway. Fails if the user declines.
 fn allow(settings: &Settings) -> Result<(), Failure> {
     let url = &settings.base_url;
     let question = format!("Drain the gateway at {url}? It refuses all calls until `openskill drain --resume`.");

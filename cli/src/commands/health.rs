@@ -1,4 +1,4 @@
-//! `openskill health`.
+//! `openskill health`: checks the gateway or a worker.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -10,22 +10,22 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
 use super::client;
-use crate::args::Health;
+use crate::args::HealthArgs;
 use crate::exit::Failure;
 use crate::settings::Settings;
-use crate::terminal::say;
+use crate::terminal::print_out;
 
-/// How long a worker may take to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The timeout of a worker's response.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-pub(super) async fn run(health: &Health, settings: &Settings) -> Result<ExitCode, Failure> {
+pub(super) async fn run(health: &HealthArgs, settings: &Settings) -> Result<ExitCode, Failure> {
     if let Some(address) = &health.worker {
-        return of_worker(address).await;
+        return check_worker(address).await;
     }
     let mut health = HealthClient::new(client::connect(settings).await?);
-    let answer = health.check(HealthCheckRequest::default()).await.map_err(client::refused(settings))?;
+    let answer = health.check(HealthCheckRequest::default()).await.map_err(client::into_failure(settings))?;
     if answer.into_inner().status() == ServingStatus::Serving {
-        say("ready\n");
+        print_out("ready\n");
         return Ok(ExitCode::SUCCESS);
     }
     Err(Failure::Gateway {
@@ -34,12 +34,12 @@ pub(super) async fn run(health: &Health, settings: &Settings) -> Result<ExitCode
     })
 }
 
-/// Asks a worker where its metrics are. In a mesh, the port for calls answers gateways alone.
-async fn of_worker(address: &str) -> Result<ExitCode, Failure> {
+/// Checks a worker at its metrics address. In a mesh, the worker's call port accepts only gateways.
+async fn check_worker(address: &str) -> Result<ExitCode, Failure> {
     let url = format!("http://{address}/healthz");
     let _ = rustls::crypto::ring::default_provider().install_default();
-    // It is near: no proxy, and no certificates that the system may not have.
-    let client = Client::builder().no_proxy().redirect(Policy::none()).tls_certs_only([]).timeout(PATIENCE).build();
+    // Connect without a proxy and in plain text. Certificates are not loaded, since the system may have none.
+    let client = Client::builder().no_proxy().redirect(Policy::none()).tls_certs_only([]).timeout(TIMEOUT).build();
     let failed = |reason| Failure::Worker { address: address.to_owned(), reason };
     let unreachable = |error: reqwest::Error| {
         let sources = std::iter::successors(std::error::Error::source(&error), |error| error.source());
@@ -48,7 +48,7 @@ async fn of_worker(address: &str) -> Result<ExitCode, Failure> {
     };
     let answer = client.map_err(unreachable)?.get(&url).send().await.map_err(unreachable)?;
     if answer.status().is_success() {
-        say("ready\n");
+        print_out("ready\n");
         return Ok(ExitCode::SUCCESS);
     }
     Err(failed(format!("is not ready: it answers {}", answer.status())))

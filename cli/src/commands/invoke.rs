@@ -1,29 +1,31 @@
-//! `openskill invoke`.
+//! `openskill invoke`: calls a skill.
 //!
-//! Data goes to stdout and everything about the call to stderr, so that the output can be piped.
+//! Data goes to stdout and everything else about the call to stderr, so that the output can be piped.
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use openskill_proto::metadata::TRACE_ID;
 use openskill_proto::v1::invoke_request::Arguments;
 use openskill_proto::v1::skill_service_client::SkillServiceClient;
 use openskill_proto::v1::{
-    ArgumentPolicy, InvokeRequest, Repair, SkillResult, invoke_event::Event, skill_error, skill_result,
+    ArgumentPolicy, GetSkillRequest, InvokeRequest, Repair, SkillError, SkillResult, invoke_event::Event, skill_error,
+    skill_result,
 };
 use tonic::Request;
 
 use self::arguments::arguments;
 use self::progress::short;
-use self::questions::Asking;
+use self::questions::QuestionPrompter;
 use super::client;
 use super::input::{json_or_file, text_or_stdin};
-use crate::args::Invoke;
+use crate::args::InvokeArgs;
 use crate::channel::Channel;
 use crate::exit::{FAILED, Failure};
 use crate::pretty::pretty;
 use crate::settings::Settings;
-use crate::terminal::{complain, say_json};
+use crate::terminal::{print_err, print_json};
 
 mod arguments;
 mod artifacts;
@@ -31,7 +33,10 @@ mod form;
 mod progress;
 mod questions;
 
-pub(super) async fn run(args: &Invoke, settings: &Settings) -> Result<ExitCode, Failure> {
+/// How long the gateway may take to say whether a skill is idempotent.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+
+pub(super) async fn run(args: &InvokeArgs, settings: &Settings) -> Result<ExitCode, Failure> {
     let mut client = client::skills(settings).await?;
     let given = match (&args.call, &args.json) {
         (Some(text), _) => Arguments::Call(text_or_stdin(text)?),
@@ -56,26 +61,32 @@ pub(super) async fn run(args: &Invoke, settings: &Settings) -> Result<ExitCode, 
     }
     let result = call(args, settings, &mut client, request).await?;
     let code = show(args, &result);
+    if let Some(error) = &result.error
+        && needs_warning(error, false)
+        && needs_warning(error, is_idempotent(&result.skill_id, &mut client).await)
+    {
+        print_err("the skill may have had an effect: check before you call again\n");
+    }
     artifacts::list(args.artifacts.as_deref(), &result.artifacts, settings, &mut client).await?;
     Ok(code)
 }
 
 async fn call(
-    args: &Invoke,
+    args: &InvokeArgs,
     settings: &Settings,
     client: &mut SkillServiceClient<Channel>,
     request: Request<InvokeRequest>,
 ) -> Result<SkillResult, Failure> {
-    let refused = client::refused(settings);
+    let into_failure = client::into_failure(settings);
     let (interactive, mut shows_progress) = (request.get_ref().interactive, std::io::stderr().is_terminal());
     if !args.stream && !interactive && !shows_progress {
-        return client.invoke(request).await.map(tonic::Response::into_inner).map_err(refused);
+        return client.invoke(request).await.map(tonic::Response::into_inner).map_err(into_failure);
     }
-    let asking = Asking::start(client.clone());
-    let mut events = client.invoke_stream(request).await.map_err(&refused)?.into_inner();
-    while let Some(event) = events.message().await.map_err(&refused)? {
+    let prompter = QuestionPrompter::start(client.clone());
+    let mut events = client.invoke_stream(request).await.map_err(&into_failure)?.into_inner();
+    while let Some(event) = events.message().await.map_err(&into_failure)? {
         if args.stream {
-            say_json(&openskill_proto::render::event_line(&event));
+            print_json(&openskill_proto::render::event_line(&event));
         } else if shows_progress {
             progress::show(&event);
         }
@@ -83,7 +94,7 @@ async fn call(
             Some(Event::InputRequired(question)) => {
                 // Progress would overwrite the prompt.
                 shows_progress = false;
-                asking.ask(question);
+                prompter.ask(question);
             }
             Some(Event::Result(result)) => return Ok(result),
             _ => {}
@@ -92,38 +103,64 @@ async fn call(
     Err(Failure::Gateway { url: settings.base_url.clone(), reason: "closed the stream without a result".to_owned() })
 }
 
-fn show(args: &Invoke, result: &SkillResult) -> ExitCode {
+/// Whether the user must check for side effects before calling again. `retryable` is also false if the same call
+/// would fail again, so it does not tell whether a repetition is safe.
+fn needs_warning(error: &SkillError, is_repeatable: bool) -> bool {
+    error.may_have_run && !error.retryable && !is_repeatable
+}
+
+/// Whether a repeated call of the skill does no harm. Returns `false` if the skill no longer exists.
+async fn is_idempotent(skill_id: &str, client: &mut SkillServiceClient<Channel>) -> bool {
+    let found = client.get_skill(GetSkillRequest { skill_id: skill_id.to_owned() });
+    // A gateway that did not end the call in time may not answer this either.
+    let found = tokio::time::timeout(ANSWER_WITHIN, found).await;
+    matches!(found, Ok(Ok(skill)) if skill.get_ref().idempotent)
+}
+
+/// Prints the result.
+fn show(args: &InvokeArgs, result: &SkillResult) -> ExitCode {
     let meta = result.meta.clone().unwrap_or_default();
     if args.stream {
     } else if args.full {
-        say_json(&pretty(&openskill_proto::render::result(result)));
+        print_json(&pretty(&openskill_proto::render::result(result)));
     } else if let Some(skill_result::Output::DataJson(data)) = &result.output {
-        say_json(&pretty(data));
+        print_json(&pretty(data));
     }
     for repair in &meta.repairs {
-        complain(&format!("repaired: {}\n", repaired(repair)));
+        print_err(&format!("repaired: {}\n", describe_repair(repair)));
     }
     for warning in &meta.warnings {
-        complain(&format!("warning: {warning}\n"));
+        print_err(&format!("warning: {warning}\n"));
     }
     match &result.error {
         None => ExitCode::SUCCESS,
         Some(error) => {
-            complain(&format!("{}: {}\n", error.code().as_str_name(), error.message));
+            print_err(&format!("{}: {}\n", error.code().as_str_name(), error.message));
             if let Some(skill_error::More::DetailsJson(details)) = &error.more {
-                complain(&format!("details: {details}\n"));
-            }
-            if error.may_have_run && !error.retryable {
-                complain("the skill may have had an effect: check before you call again\n");
+                print_err(&format!("details: {details}\n"));
             }
             ExitCode::from(FAILED)
         }
     }
 }
 
-/// A repair in one line.
-fn repaired(it: &Repair) -> String {
+/// Formats a repair as one line.
+fn describe_repair(it: &Repair) -> String {
     let value = |text: &str| if text.is_empty() { "nothing".to_owned() } else { short(text) };
     let place = if it.path.is_empty() { "the arguments" } else { &it.path };
     format!("{place}: {} ({} -> {})", it.kind, value(&it.before_json), value(&it.after_json))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_call_that_may_have_run_and_cannot_be_repeated_needs_a_warning() {
+        for case in 0..8 {
+            let [may_have_run, retryable, is_repeatable] = [1, 2, 4].map(|bit| case & bit != 0);
+            let error = SkillError { may_have_run, retryable, ..SkillError::default() };
+            assert_eq!(needs_warning(&error, is_repeatable), case == 1, "{case:03b}");
+        }
+    }
 }

@@ -1,29 +1,30 @@
-//! `openskill keys`: edits the file of keys. No gateway has to run: one that does reads the change within a second.
+//! `openskill keys`: edits the key file. It needs no gateway: a running gateway picks up the change within a
+//! second.
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use openskill_identity::edit::{self, NewPolicy};
 use openskill_identity::file;
-use openskill_identity::key_file::Key;
-use openskill_identity::policy::{Names, Policy};
+use openskill_identity::key_file::StoredKey;
+use openskill_identity::policy::{NameSet, Policy};
 use openskill_proto::timestamp::Timestamp;
 use serde_json::{Value, json};
 
-use crate::args::{CreateKey, Keys, KeysCommand, ListKeys, RevokeKey};
+use crate::args::{CreateKey, KeysArgs, KeysCommand, ListKeys, RevokeKey};
 use crate::exit::Failure;
-use crate::listing::{Column, Item, list, or_dash};
+use crate::listing::{Column, ListItem, or_dash, print_list};
 use crate::settings::Settings;
-use crate::terminal::{complain, say};
+use crate::terminal::{print_err, print_out};
 
-/// A key in the list, or a principal without one.
-struct Row {
+/// A row of the list: a key, or a principal without keys.
+struct KeyRow {
     principal: String,
     policy: Policy,
-    key: Option<Key>,
+    key: Option<StoredKey>,
 }
 
-impl Row {
+impl KeyRow {
     fn status(&self) -> &'static str {
         match &self.key {
             None => "no key",
@@ -36,34 +37,34 @@ impl Row {
         self.key.as_ref().map(|key| key.id.to_string()).unwrap_or_default()
     }
 
-    fn created(&self) -> String {
-        shown(self.key.as_ref().and_then(|key| key.created))
+    fn created_at(&self) -> String {
+        format_time(self.key.as_ref().and_then(|key| key.created))
     }
 
-    fn expires(&self) -> String {
-        shown(self.key.as_ref().and_then(|key| key.expires))
+    fn expires_at(&self) -> String {
+        format_time(self.key.as_ref().and_then(|key| key.expires))
     }
 }
 
-fn shown(time: Option<Timestamp>) -> String {
+fn format_time(time: Option<Timestamp>) -> String {
     time.map(|time| time.to_string().replace(".000000", "")).unwrap_or_default()
 }
 
-fn names(names: &Names) -> String {
+fn names(names: &NameSet) -> String {
     match names {
-        Names::All => "*".to_owned(),
-        Names::Only(names) => names.iter().map(String::as_str).collect::<Vec<_>>().join(","),
+        NameSet::All => "*".to_owned(),
+        NameSet::Only(names) => names.iter().map(String::as_str).collect::<Vec<_>>().join(","),
     }
 }
 
-impl Item for Row {
+impl ListItem for KeyRow {
     const KIND: &'static str = "key";
     const COLUMNS: &'static [Column<Self>] = &[
         Column::new("PRINCIPAL", |it| it.principal.clone()),
         Column::new("KEY", |it| or_dash(&it.id())),
         Column::new("STATUS", |it| it.status().to_owned()),
-        Column::wide("CREATED", |it| or_dash(&it.created())),
-        Column::new("EXPIRES", |it| or_dash(&it.expires())),
+        Column::wide("CREATED", |it| or_dash(&it.created_at())),
+        Column::new("EXPIRES", |it| or_dash(&it.expires_at())),
         Column::new("ADMIN", |it| if it.policy.admin { "yes" } else { "no" }.to_owned()),
         Column::new("TOOLSETS", |it| or_dash(&names(&it.policy.toolsets))),
         Column::text("SKILLS", |it| or_dash(&names(&it.policy.skills))),
@@ -74,8 +75,8 @@ impl Item for Row {
             "principal": self.principal,
             "key": self.id(),
             "status": self.status(),
-            "created": self.created(),
-            "expires": self.expires(),
+            "created": self.created_at(),
+            "expires": self.expires_at(),
             "admin": self.policy.admin,
             "toolsets": names(&self.policy.toolsets),
             "skills": names(&self.policy.skills),
@@ -83,12 +84,12 @@ impl Item for Row {
     }
 }
 
-pub(super) fn run(args: Keys, settings: &Settings) -> Result<ExitCode, Failure> {
-    let missing = || Failure::Usage("name the file of keys: --file FILE, or OPENSKILL_KEYS".to_owned());
+pub(super) fn run(args: KeysArgs, settings: &Settings) -> Result<ExitCode, Failure> {
+    let missing = || Failure::Usage("no key file is set: use --file FILE or OPENSKILL_KEYS".to_owned());
     let file = settings.access.keys.clone().ok_or_else(missing)?;
     match args.command {
         KeysCommand::Create(args) => create(args, &file),
-        KeysCommand::List(args) => listed(&args, &file),
+        KeysCommand::List(args) => list_keys(&args, &file),
         KeysCommand::Revoke(args) => revoke(&args, &file),
     }
 }
@@ -106,29 +107,29 @@ fn create(args: CreateKey, file: &Path) -> Result<ExitCode, Failure> {
         bytes: args.bytes,
         sessions: args.sessions,
     };
-    let key = edit::create(file, &args.principal, &policy, args.expires).map_err(|error| failed(file, &error))?;
-    // The key alone, so that a script can keep it.
-    say(&format!("{}\n", key.text));
-    complain(&format!("key {} of '{}': this is the only time it is shown\n", key.id, args.principal));
+    let key = edit::create(file, &args.principal, &policy, args.expires).map_err(|error| file_failure(file, &error))?;
+    // Only the key goes to stdout, so that scripts can read it.
+    print_out(&format!("{}\n", key.text));
+    print_err(&format!("key {} of '{}': this is the only time it is shown\n", key.id, args.principal));
     Ok(ExitCode::SUCCESS)
 }
 
-fn listed(args: &ListKeys, file: &Path) -> Result<ExitCode, Failure> {
-    let roll = file::read(file).map_err(|error| failed(file, &error))?;
+fn list_keys(args: &ListKeys, file: &Path) -> Result<ExitCode, Failure> {
+    let roll = file::read(file).map_err(|error| file_failure(file, &error))?;
     let rows = roll.principals.into_iter().flat_map(|(principal, it)| {
         let keys: Vec<_> = if it.keys.is_empty() { vec![None] } else { it.keys.into_iter().map(Some).collect() };
-        keys.into_iter().map(move |key| Row { principal: principal.clone(), policy: it.policy.clone(), key })
+        keys.into_iter().map(move |key| KeyRow { principal: principal.clone(), policy: it.policy.clone(), key })
     });
-    list(&rows.collect::<Vec<_>>(), args.output.format());
+    print_list(&rows.collect::<Vec<_>>(), args.output.format());
     Ok(ExitCode::SUCCESS)
 }
 
 fn revoke(args: &RevokeKey, file: &Path) -> Result<ExitCode, Failure> {
-    let principal = edit::revoke(file, args.id).map_err(|error| failed(file, &error))?;
-    say(&format!("revoked key {} of '{principal}'\n", args.id));
+    let principal = edit::revoke(file, args.id).map_err(|error| file_failure(file, &error))?;
+    print_out(&format!("revoked key {} of '{principal}'\n", args.id));
     Ok(ExitCode::SUCCESS)
 }
 
-fn failed(file: &Path, error: &dyn std::error::Error) -> Failure {
+fn file_failure(file: &Path, error: &dyn std::error::Error) -> Failure {
     Failure::Usage(format!("'{}': {error}", file.display()))
 }

@@ -1,12 +1,12 @@
-//! The commands that run skills on this machine, or write them. None of them asks a gateway.
+//! The commands that run skills on this machine, or write skill files. They need no gateway.
 
 use std::process::ExitCode;
 use std::time::Instant;
 
-use crate::args::Local;
+use crate::args::LocalCommand;
 use crate::exit::Failure;
 use crate::serve;
-use crate::settings::{Raw, Settings};
+use crate::settings::{RawSettings, Settings};
 
 mod check;
 mod doctor;
@@ -16,15 +16,20 @@ mod pin;
 mod scaffold;
 pub(super) mod tools;
 
-/// Runs the command. `started` is when the process started.
-pub(super) fn run(command: &Local, settings: &Settings, raw: &Raw, started: Instant) -> Result<ExitCode, Failure> {
+/// Runs the command. `started` is the start time of the process.
+pub(super) fn run(
+    command: &LocalCommand,
+    settings: &Settings,
+    raw: &RawSettings,
+    started: Instant,
+) -> Result<ExitCode, Failure> {
     match command {
-        Local::Up(args) => serve::up::run(args, settings, raw, started),
-        Local::Worker(args) => serve::worker::run(args, settings, raw),
-        Local::Init(args) => init::run(args),
-        Local::New(args) => new::run(args, settings),
-        Local::Check(args) => check::run(args, settings, raw),
-        Local::Doctor(args) => doctor::run(args, settings, raw),
-        Local::Pin(args) => pin::run(args, settings, raw),
+        LocalCommand::Up(args) => serve::up::run(args, settings, raw, started),
+        LocalCommand::Worker(args) => serve::worker::run(args, settings, raw),
+        LocalCommand::Init(args) => init::run(args),
+        LocalCommand::New(args) => new::run(args, settings),
+        LocalCommand::Check(args) => check::run(args, settings, raw),
+        LocalCommand::Doctor(args) => doctor::run(args, settings, raw),
+        LocalCommand::Pin(args) => pin::run(args, settings, raw),
     }
 }

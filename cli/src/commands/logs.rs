@@ -1,6 +1,6 @@
-//! `openskill logs`: what skills logged during recorded calls, and how the calls ended.
+//! `openskill logs`: the lines that skills logged during recorded calls, and the outcomes of the calls.
 //!
-//! The recorder has a call's lines when the call has ended, so they come all at once.
+//! The recorder writes the lines of a call when the call ends, so they appear all at once.
 
 use std::collections::HashSet;
 use std::process::ExitCode;
@@ -13,24 +13,24 @@ use tonic::Code;
 use self::line::lines;
 use super::trace::recorded::calls;
 use super::{client, traces};
-use crate::args::Logs;
+use crate::args::LogsArgs;
 use crate::channel::Channel;
 use crate::exit::Failure;
 use crate::settings::Settings;
-use crate::terminal::{complain, counted, say, say_json};
+use crate::terminal::{pluralize, print_err, print_json, print_out};
 
 mod line;
 
-pub(super) async fn run(args: &Logs, settings: &Settings) -> Result<ExitCode, Failure> {
-    let refused = client::refused(settings);
+pub(super) async fn run(args: &LogsArgs, settings: &Settings) -> Result<ExitCode, Failure> {
+    let into_failure = client::into_failure(settings);
     let mut client = client::traces(settings).await?;
     let filter =
         TraceFilter { skill_id: args.skill.clone(), session_id: args.session.clone(), ..TraceFilter::default() };
     let since_us = traces::time("since", args.since.as_deref(), Timestamp::now())?;
-    // Asked first: a call that ends in between is in both, and none is in neither.
+    // Follow before listing: a call that ends in between appears in both, and no call is missed.
     let following = if args.follow {
         let request = FollowTracesRequest { filter: Some(filter.clone()) };
-        Some(client.follow_traces(request).await.map_err(&refused)?.into_inner())
+        Some(client.follow_traces(request).await.map_err(&into_failure)?.into_inner())
     } else {
         None
     };
@@ -38,18 +38,18 @@ pub(super) async fn run(args: &Logs, settings: &Settings) -> Result<ExitCode, Fa
     if args.tail > 0 {
         let filter = Some(TraceFilter { since_us, ..filter });
         let request = ListTracesRequest { filter, limit: args.tail, cursor: String::new() };
-        let page = client.list_traces(request).await.map_err(&refused)?.into_inner();
+        let page = client.list_traces(request).await.map_err(&into_failure)?.into_inner();
         for call in page.calls.iter().rev() {
             show(call, args, settings, &mut client).await?;
             shown.insert((call.call_id.clone(), call.received_us));
         }
     }
     let Some(mut following) = following else { return Ok(ExitCode::SUCCESS) };
-    while let Some(told) = following.message().await.map_err(&refused)? {
-        if told.missed > 0 {
-            complain(&format!("missed {}\n", counted(told.missed, "call")));
+    while let Some(update) = following.message().await.map_err(&into_failure)? {
+        if update.missed > 0 {
+            print_err(&format!("missed {}\n", pluralize(update.missed, "call")));
         }
-        if let Some(call) = told.call.filter(|it| !shown.remove(&(it.call_id.clone(), it.received_us))) {
+        if let Some(call) = update.call.filter(|it| !shown.remove(&(it.call_id.clone(), it.received_us))) {
             show(&call, args, settings, &mut client).await?;
         }
     }
@@ -59,21 +59,21 @@ pub(super) async fn run(args: &Logs, settings: &Settings) -> Result<ExitCode, Fa
 /// Prints the lines of one call.
 async fn show(
     summary: &TraceSummary,
-    args: &Logs,
+    args: &LogsArgs,
     settings: &Settings,
     client: &mut TraceServiceClient<Channel>,
 ) -> Result<(), Failure> {
     let trace = match client.get_trace(GetTraceRequest { id: summary.call_id.clone() }).await {
         Ok(trace) => trace.into_inner(),
-        // Its file was removed meanwhile.
+        // The file of the call was removed in the meantime.
         Err(status) if status.code() == Code::NotFound => return Ok(()),
-        Err(status) => return Err(client::refused(settings)(status)),
+        Err(status) => return Err(client::into_failure(settings)(status)),
     };
-    // Callers may use an id more than once.
+    // Callers may reuse an id.
     let is_this = |time: &str| Timestamp::parse(time).is_some_and(|it| it.0 == summary.received_us);
-    for call in calls(&trace.events_json).iter().filter(|call| is_this(call.of_call("time"))) {
+    for call in calls(&trace.events_json).iter().filter(|call| is_this(call.field("time"))) {
         for line in lines(call, summary.received_us) {
-            if args.json { say_json(&line.json()) } else { say(&line.text()) }
+            if args.json { print_json(&line.json()) } else { print_out(&line.text()) }
         }
     }
     Ok(())

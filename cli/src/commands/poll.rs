@@ -1,54 +1,55 @@
-//! `--watch` on lists that no RPC streams: the list every second, and what changed.
+//! `--watch` for lists that no RPC streams: fetches the list every second and prints the changes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::args::Format;
 use crate::exit::Failure;
-use crate::listing::{Change, Changes, Item};
+use crate::listing::{ChangePrinter, ListChange, ListItem};
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// An item that is recognized from one list to the next.
-pub(super) trait Watched: Item + Clone {
-    /// What tells it from the others.
+/// An item that can be matched with the same item in the next list.
+pub(super) trait WatchableItem: ListItem + Clone {
+    /// Identifies the item in a list.
     fn key(&self) -> String;
 
-    /// Whether a reader wants to know of the change.
+    /// Whether the change is worth printing.
     fn differs(&self, before: &Self) -> bool;
 }
 
-/// Prints the list, then each change, until `ask` fails or the user ends it. `left`: an item that is listed no more.
-pub(super) async fn watch<T: Watched>(
+/// Prints the list, then each change, until `fetch` fails or the user stops it. `left` converts an item that
+/// disappeared from the list into the item to print.
+pub(super) async fn watch<T: WatchableItem>(
     format: Format,
     left: impl Fn(T) -> T,
-    mut ask: impl AsyncFnMut() -> Result<Vec<T>, Failure>,
+    mut fetch: impl AsyncFnMut() -> Result<Vec<T>, Failure>,
 ) -> Result<std::convert::Infallible, Failure> {
-    let mut changes = Changes::new(format);
+    let mut changes = ChangePrinter::new(format);
     let mut seen = BTreeMap::new();
     let mut is_first = true;
     loop {
-        let now = ask().await?.into_iter().map(|item| (item.key(), item)).collect();
+        let now = fetch().await?.into_iter().map(|item| (item.key(), item)).collect();
         let found = difference(&seen, &now, &left);
         if is_first || !found.is_empty() {
-            changes.tell(&found);
+            changes.print(&found);
         }
         (seen, is_first) = (now, false);
         tokio::time::sleep(INTERVAL).await;
     }
 }
 
-/// What changed between two lists: removals first, then in the order of the list.
-fn difference<T: Watched>(
+/// Returns the changes between two lists: first the removed items, then the others in the order of the list.
+fn difference<T: WatchableItem>(
     before: &BTreeMap<String, T>,
     now: &BTreeMap<String, T>,
     left: impl Fn(T) -> T,
-) -> Vec<(Change, T)> {
+) -> Vec<(ListChange, T)> {
     let gone = before.iter().filter(|(key, _)| !now.contains_key(*key));
-    let mut found: Vec<_> = gone.map(|(_, item)| (Change::Removed, left(item.clone()))).collect();
+    let mut found: Vec<_> = gone.map(|(_, item)| (ListChange::Removed, left(item.clone()))).collect();
     found.extend(now.iter().filter_map(|(key, item)| match before.get(key) {
-        None => Some((Change::Added, item.clone())),
-        Some(old) => item.differs(old).then(|| (Change::Updated, item.clone())),
+        None => Some((ListChange::Added, item.clone())),
+        Some(old) => item.differs(old).then(|| (ListChange::Updated, item.clone())),
     }));
     found
 }
@@ -63,7 +64,7 @@ mod tests {
     #[derive(Clone, Debug, PartialEq)]
     struct Thing(&'static str, u32);
 
-    impl Item for Thing {
+    impl ListItem for Thing {
         const KIND: &'static str = "thing";
         const COLUMNS: &'static [Column<Self>] = &[];
 
@@ -72,7 +73,7 @@ mod tests {
         }
     }
 
-    impl Watched for Thing {
+    impl WatchableItem for Thing {
         fn key(&self) -> String {
             self.0.to_owned()
         }
@@ -88,8 +89,11 @@ mod tests {
         let before = list(&[Thing("a", 1), Thing("b", 1), Thing("c", 1)]);
         let now = list(&[Thing("b", 1), Thing("c", 2), Thing("d", 1)]);
         let found = difference(&before, &now, |it| Thing(it.0, 0));
-        let expected =
-            [(Change::Removed, Thing("a", 0)), (Change::Updated, Thing("c", 2)), (Change::Added, Thing("d", 1))];
+        let expected = [
+            (ListChange::Removed, Thing("a", 0)),
+            (ListChange::Updated, Thing("c", 2)),
+            (ListChange::Added, Thing("d", 1)),
+        ];
         assert_eq!(found, expected);
         assert!(difference(&now, &now, |it| it).is_empty());
     }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::exit::Failure;
 
-/// Runs a short-lived command on a runtime of its own.
+/// Runs a short-lived command on a new single-threaded runtime.
 pub(super) fn block_on(work: impl Future<Output = Result<ExitCode, Failure>>) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

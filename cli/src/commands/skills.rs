@@ -1,4 +1,4 @@
-//! `openskill skills`.
+//! `openskill skills`: lists or watches skills.
 
 use std::process::ExitCode;
 
@@ -7,14 +7,14 @@ use openskill_proto::v1::{CatalogChange, ChangeKind, ListSkillsRequest, Skill, S
 use serde_json::Value;
 
 use super::client;
-use crate::args::Skills;
+use crate::args::SkillsArgs;
 use crate::channel::Channel;
 use crate::exit::Failure;
-use crate::listing::{Change, Changes, Column, Item, list, or_dash};
+use crate::listing::{ChangePrinter, Column, ListChange, ListItem, or_dash, print_list};
 use crate::settings::Settings;
-use crate::terminal::complain;
+use crate::terminal::print_err;
 
-impl Item for Skill {
+impl ListItem for Skill {
     const KIND: &'static str = "skill";
     const COLUMNS: &'static [Column<Self>] = &[
         Column::new("ID", |it| it.id.clone()),
@@ -25,7 +25,7 @@ impl Item for Skill {
         Column::wide("TRAITS", |it| or_dash(&traits(it).join(","))),
         Column::new("WORKERS", |it| it.workers.to_string()),
         Column::new("STATUS", |it| status(it).to_owned()),
-        Column::text("DESCRIPTION", about),
+        Column::text("DESCRIPTION", description_or_reason),
     ];
 
     fn value(&self) -> Value {
@@ -33,56 +33,59 @@ impl Item for Skill {
     }
 }
 
-pub(super) async fn run(args: &Skills, settings: &Settings) -> Result<ExitCode, Failure> {
+pub(super) async fn run(args: &SkillsArgs, settings: &Settings) -> Result<ExitCode, Failure> {
     let mut client = client::skills(settings).await?;
     if args.watch {
         return watch(args, settings, &mut client).await;
     }
     let request = ListSkillsRequest { toolset: args.toolset.clone() };
-    let mut skills = client.list_skills(request).await.map_err(client::refused(settings))?.into_inner().skills;
+    let mut skills = client.list_skills(request).await.map_err(client::into_failure(settings))?.into_inner().skills;
     let known = skills.len();
     skills.retain(|skill| args.all || is_available(skill));
-    list(&skills, args.output.format());
+    print_list(&skills, args.output.format());
     match known - skills.len() {
         0 => {}
-        1 => complain("1 more is unavailable: --all shows it with the reason\n"),
-        hidden => complain(&format!("{hidden} more are unavailable: --all shows them with the reason\n")),
+        1 => print_err("1 more is unavailable: --all shows it with the reason\n"),
+        hidden => print_err(&format!("{hidden} more are unavailable: --all shows them with the reason\n")),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints the skills there are, then each change, until the gateway or the user ends it.
+/// Prints the list of skills, then each change, until the gateway or the user stops it.
 async fn watch(
-    args: &Skills,
+    args: &SkillsArgs,
     settings: &Settings,
     client: &mut SkillServiceClient<Channel>,
 ) -> Result<ExitCode, Failure> {
-    let refused = client::refused(settings);
-    let mut stream = client.watch_skills(WatchSkillsRequest::default()).await.map_err(&refused)?.into_inner();
-    let mut changes = Changes::new(args.output.format());
+    let into_failure = client::into_failure(settings);
+    let mut stream = client.watch_skills(WatchSkillsRequest::default()).await.map_err(&into_failure)?.into_inner();
+    let mut changes = ChangePrinter::new(args.output.format());
     let (mut first, mut is_first) = (Vec::new(), true);
-    while let Some(change) = stream.message().await.map_err(&refused)? {
+    while let Some(change) = stream.message().await.map_err(&into_failure)? {
         let is_complete = change.snapshot_complete;
-        let told = told(change).filter(|(_, skill)| args.toolset.is_empty() || skill.toolset == args.toolset);
+        let listed = list_change(change).filter(|(_, skill)| args.toolset.is_empty() || skill.toolset == args.toolset);
         if !is_first {
-            changes.tell(told.as_slice());
+            changes.print(listed.as_slice());
             continue;
         }
-        // A skill that becomes unavailable later is news, also without --all.
-        first.extend(told.filter(|(_, skill)| args.all || is_available(skill)));
+        // A skill that becomes unavailable later is printed even without --all.
+        first.extend(listed.filter(|(_, skill)| args.all || is_available(skill)));
         if is_complete {
-            changes.tell(&first);
+            changes.print(&first);
             is_first = false;
         }
     }
-    Err(Failure::Gateway { url: settings.base_url.clone(), reason: "ended: no more changes come".to_owned() })
+    Err(Failure::Gateway {
+        url: settings.base_url.clone(),
+        reason: "closed the stream: no further changes will be shown".to_owned(),
+    })
 }
 
-fn told(change: CatalogChange) -> Option<(Change, Skill)> {
+fn list_change(change: CatalogChange) -> Option<(ListChange, Skill)> {
     let kind = match change.kind() {
-        ChangeKind::Added => Change::Added,
-        ChangeKind::Updated => Change::Updated,
-        ChangeKind::Removed => Change::Removed,
+        ChangeKind::Added => ListChange::Added,
+        ChangeKind::Updated => ListChange::Updated,
+        ChangeKind::Removed => ListChange::Removed,
         ChangeKind::Circuit | ChangeKind::Unspecified => return None,
     };
     Some((kind, change.skill?))
@@ -96,18 +99,18 @@ pub(super) fn status(skill: &Skill) -> &'static str {
     if is_available(skill) { "available" } else { "unavailable" }
 }
 
-/// What it does, or why it can't.
-fn about(skill: &Skill) -> String {
+/// Returns the description of the skill, or the reason why it is unavailable.
+fn description_or_reason(skill: &Skill) -> String {
     let text = if is_available(skill) { &skill.description } else { &skill.status_reason };
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// How long a call may take by the manifest.
+/// Formats the call timeout from the manifest. Returns a dash if the manifest sets none.
 pub(super) fn timeout(skill: &Skill) -> String {
     if skill.timeout_ms == 0 { "-".to_owned() } else { format!("{} ms", skill.timeout_ms) }
 }
 
-/// What an agent may or may not do with it.
+/// Returns the properties of the skill's calls, as declared in the manifest.
 pub(super) fn traits(skill: &Skill) -> Vec<&'static str> {
     let all = [
         (skill.read_only, "read-only"),
@@ -115,7 +118,7 @@ pub(super) fn traits(skill: &Skill) -> Vec<&'static str> {
         (skill.destructive, "destructive"),
         (skill.repeatable, "repeatable"),
         (skill.untrusted, "untrusted"),
-        (skill.asks(), "asks"),
+        (skill.needs_approval(), "asks"),
         (skill.session_affinity && !skill.caller_affinity, "session-affinity"),
         (skill.caller_affinity, "caller-affinity"),
     ];

@@ -1,4 +1,4 @@
-//! `openskill traces`.
+//! `openskill traces`: lists or follows recorded calls.
 
 use std::process::ExitCode;
 
@@ -9,14 +9,14 @@ use serde_json::Value;
 
 use super::client;
 use super::trace::millis;
-use crate::args::{Format, Traces};
+use crate::args::{Format, TracesArgs};
 use crate::exit::Failure;
-use crate::listing::{Column, Item, list, or_dash};
+use crate::listing::{Column, ListItem, or_dash, print_list};
 use crate::settings::Settings;
-use crate::terminal::{complain, counted, say, say_json};
+use crate::terminal::{pluralize, print_err, print_json, print_out};
 use crate::yaml::yaml;
 
-impl Item for TraceSummary {
+impl ListItem for TraceSummary {
     const KIND: &'static str = "call";
     const COLUMNS: &'static [Column<Self>] = &[
         Column::new("TIME", |it| short_time(it.received_us)),
@@ -37,22 +37,22 @@ impl Item for TraceSummary {
     }
 }
 
-pub(super) async fn run(args: &Traces, settings: &Settings) -> Result<ExitCode, Failure> {
+pub(super) async fn run(args: &TracesArgs, settings: &Settings) -> Result<ExitCode, Failure> {
     let filter = filter(args, Timestamp::now())?;
     if args.follow {
         return follow(args, filter, settings).await;
     }
     let mut client = client::traces(settings).await?;
     let request = ListTracesRequest { filter: Some(filter), limit: args.limit, cursor: args.cursor.clone() };
-    let page = client.list_traces(request).await.map_err(client::refused(settings))?.into_inner();
-    list(&page.calls, args.output.format());
+    let page = client.list_traces(request).await.map_err(client::into_failure(settings))?.into_inner();
+    print_list(&page.calls, args.output.format());
     if !page.next_cursor.is_empty() {
-        complain(&format!("there are more: --cursor {} shows them\n", page.next_cursor));
+        print_err(&format!("more calls are available: --cursor {} shows them\n", page.next_cursor));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn filter(args: &Traces, now: Timestamp) -> Result<TraceFilter, Failure> {
+fn filter(args: &TracesArgs, now: Timestamp) -> Result<TraceFilter, Failure> {
     let min_duration_us = match &args.min_duration {
         None => 0,
         Some(text) => parse_duration(text)
@@ -70,7 +70,7 @@ fn filter(args: &Traces, now: Timestamp) -> Result<TraceFilter, Failure> {
     })
 }
 
-/// The time that a flag names, in microseconds; 0 if it is not given.
+/// Parses the time in a flag, in microseconds. Returns 0 if the flag is missing.
 pub(super) fn time(flag: &str, text: Option<&str>, now: Timestamp) -> Result<u64, Failure> {
     let Some(text) = text else { return Ok(0) };
     let time = Timestamp::parse_ago(text, now).map(|it| it.0);
@@ -78,27 +78,27 @@ pub(super) fn time(flag: &str, text: Option<&str>, now: Timestamp) -> Result<u64
     time.ok_or_else(|| Failure::Usage(rule()))
 }
 
-/// Prints calls as they end, until the gateway or the user ends it.
-async fn follow(args: &Traces, filter: TraceFilter, settings: &Settings) -> Result<ExitCode, Failure> {
-    let refused = client::refused(settings);
+/// Prints calls as they end, until the gateway or the user stops it.
+async fn follow(args: &TracesArgs, filter: TraceFilter, settings: &Settings) -> Result<ExitCode, Failure> {
+    let into_failure = client::into_failure(settings);
     let mut client = client::traces(settings).await?;
     let request = FollowTracesRequest { filter: Some(filter) };
-    let mut calls = client.follow_traces(request).await.map_err(&refused)?.into_inner();
-    while let Some(response) = calls.message().await.map_err(&refused)? {
+    let mut calls = client.follow_traces(request).await.map_err(&into_failure)?.into_inner();
+    while let Some(response) = calls.message().await.map_err(&into_failure)? {
         if response.missed > 0 {
-            complain(&format!("missed {}\n", counted(response.missed, "call")));
+            print_err(&format!("missed {}\n", pluralize(response.missed, "call")));
         }
         let Some(call) = &response.call else { continue };
         match args.output.format() {
-            Format::Json => say_json(&format!("{}\n", trace_summary(call))),
-            Format::Yaml => say(&format!("---\n{}", yaml(&trace_summary(call)))),
-            Format::Table | Format::Wide => say(&format!("{}\n", line(call))),
+            Format::Json => print_json(&format!("{}\n", trace_summary(call))),
+            Format::Yaml => print_out(&format!("---\n{}", yaml(&trace_summary(call)))),
+            Format::Table | Format::Wide => print_out(&format!("{}\n", line(call))),
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// A row without columns: nobody knows yet how wide they will be.
+/// Formats one call as a line. Its columns have fixed widths, since later calls are unknown.
 fn line(call: &TraceSummary) -> String {
     let texts = [&call.code, &call.skill_id, &call.trace_id, &or_dash(&call.worker_id)];
     let [code, skill, trace, worker] = texts.map(|text| openskill_log::text::one_line(text).into_owned());
@@ -106,7 +106,7 @@ fn line(call: &TraceSummary) -> String {
     format!("{time}  {code:<18}  {duration:>10}  {skill:<20}  {trace}  {worker}")
 }
 
-/// To the millisecond: `2026-01-31 12:00:00.500`.
+/// Formats a time with milliseconds: `2026-01-31 12:00:00.500`.
 pub(super) fn short_time(micros: u64) -> String {
     Timestamp(micros).to_string()[..23].replace('T', " ")
 }

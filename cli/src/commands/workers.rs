@@ -1,4 +1,4 @@
-//! `openskill workers`.
+//! `openskill workers`: lists or watches workers.
 
 use std::process::ExitCode;
 
@@ -7,14 +7,14 @@ use openskill_proto::v1::{ListWorkersRequest, WorkerInfo};
 use serde_json::{Value, json};
 
 use super::client;
-use super::poll::{Watched, watch};
-use crate::args::Workers;
+use super::poll::{WatchableItem, watch};
+use crate::args::WorkersArgs;
 use crate::channel::Channel;
 use crate::exit::Failure;
-use crate::listing::{Column, Item, list, or_dash};
+use crate::listing::{Column, ListItem, or_dash, print_list};
 use crate::settings::Settings;
 
-impl Item for WorkerInfo {
+impl ListItem for WorkerInfo {
     const KIND: &'static str = "worker";
     const COLUMNS: &'static [Column<Self>] = &[
         Column::new("ID", |it| or_dash(&it.worker_id)),
@@ -43,7 +43,7 @@ impl Item for WorkerInfo {
     }
 }
 
-impl Watched for WorkerInfo {
+impl WatchableItem for WorkerInfo {
     fn key(&self) -> String {
         self.endpoint.clone()
     }
@@ -53,22 +53,22 @@ impl Watched for WorkerInfo {
     }
 }
 
-pub(super) async fn run(args: &Workers, settings: &Settings) -> Result<ExitCode, Failure> {
+pub(super) async fn run(args: &WorkersArgs, settings: &Settings) -> Result<ExitCode, Failure> {
     let mut admin = client::admin(settings).await?;
     let format = args.output.format();
     if args.watch {
-        match watch(format, |it| it, async || all(&mut admin, settings).await).await? {}
+        match watch(format, |it| it, async || list_all(&mut admin, settings).await).await? {}
     }
-    list(&all(&mut admin, settings).await?, format);
+    print_list(&list_all(&mut admin, settings).await?, format);
     Ok(ExitCode::SUCCESS)
 }
 
-/// All workers of the gateway.
-pub(super) async fn all(
+/// Fetches all workers of the gateway.
+pub(super) async fn list_all(
     admin: &mut AdminServiceClient<Channel>,
     settings: &Settings,
 ) -> Result<Vec<WorkerInfo>, Failure> {
-    let answer = admin.list_workers(ListWorkersRequest {}).await.map_err(client::refused(settings))?;
+    let answer = admin.list_workers(ListWorkersRequest {}).await.map_err(client::into_failure(settings))?;
     Ok(answer.into_inner().workers)
 }
 

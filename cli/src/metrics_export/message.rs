@@ -1,4 +1,4 @@
-//! A snapshot as OTLP messages.
+//! Converts a snapshot to OTLP messages.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -6,7 +6,7 @@ use openskill_metrics::buckets::SECONDS;
 use openskill_metrics::exemplars::Exemplar;
 use openskill_metrics::instruments::Distribution;
 use openskill_metrics::snapshot::{Family, Series, Value};
-use openskill_metrics::{Kind, Metric, Snapshot, process};
+use openskill_metrics::{Metric, MetricKind, Snapshot, process};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue, any_value};
 use opentelemetry_proto::tonic::metrics::v1::{
@@ -15,34 +15,36 @@ use opentelemetry_proto::tonic::metrics::v1::{
 };
 use opentelemetry_proto::tonic::resource::v1::Resource;
 
-/// Points in one request. A point has about a kilobyte at most, and collectors refuse messages of more than 4 MiB.
-const MOST_POINTS: usize = 2000;
+/// The maximum number of data points in one request. A data point takes at most about a kilobyte, and collectors
+/// reject messages above 4 MiB.
+const MAX_POINTS: usize = 2000;
 
-/// Whose metrics they are.
+/// Identifies the process that sends metrics.
 pub(super) struct Sender {
     pub(super) service: String,
-    /// Tells this process from others of the same service.
+    /// Distinguishes this process from others of the same service.
     pub(super) instance: String,
     pub(super) version: &'static str,
 }
 
-/// When counting began, and when the values were read, in nanoseconds since 1970.
+/// The start of counting and the time of the snapshot, in nanoseconds since 1970.
 #[derive(Clone, Copy)]
-struct Times {
+struct PointTimes {
     start: u64,
     now: u64,
 }
 
 impl Sender {
-    /// The requests that export a snapshot, each within the size that collectors accept.
+    /// Splits a snapshot into requests within the size limit of collectors.
     pub(super) fn requests(&self, snapshot: &Snapshot) -> Vec<ExportMetricsServiceRequest> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
-        let times = Times { start: process::started().map_or(now, |seconds| (seconds * 1e9) as u64).min(now), now };
+        let times =
+            PointTimes { start: process::start_time().map_or(now, |seconds| (seconds * 1e9) as u64).min(now), now };
         let (mut requests, mut metrics, mut points) = (Vec::new(), Vec::new(), 0);
         for family in snapshot.families() {
-            for part in family.series.chunks(MOST_POINTS) {
-                if points + part.len() > MOST_POINTS {
+            for part in family.series.chunks(MAX_POINTS) {
+                if points + part.len() > MAX_POINTS {
                     requests.push(self.request(std::mem::take(&mut metrics)));
                     points = 0;
                 }
@@ -75,14 +77,16 @@ impl Sender {
     }
 }
 
-fn metric(family: &Family, series: &[Series], times: Times) -> otlp::Metric {
+fn metric(family: &Family, series: &[Series], times: PointTimes) -> otlp::Metric {
     let metric = family.metric;
     let aggregation_temporality = AggregationTemporality::Cumulative.into();
     let numbers = || series.iter().filter_map(|it| number(metric, it, times)).collect();
     let data = match metric.kind {
-        Kind::Counter => Data::Sum(otlp::Sum { data_points: numbers(), aggregation_temporality, is_monotonic: true }),
-        Kind::Gauge => Data::Gauge(otlp::Gauge { data_points: numbers() }),
-        Kind::Histogram => {
+        MetricKind::Counter => {
+            Data::Sum(otlp::Sum { data_points: numbers(), aggregation_temporality, is_monotonic: true })
+        }
+        MetricKind::Gauge => Data::Gauge(otlp::Gauge { data_points: numbers() }),
+        MetricKind::Histogram => {
             let data_points = series.iter().filter_map(|it| histogram(metric, it, times)).collect();
             Data::Histogram(otlp::Histogram { data_points, aggregation_temporality })
         }
@@ -92,12 +96,12 @@ fn metric(family: &Family, series: &[Series], times: Times) -> otlp::Metric {
         Some("bytes") => "By",
         _ => "",
     };
-    // Without `_total`, which collectors add where they speak Prometheus.
+    // Without `_total`, because collectors append it when they export to Prometheus.
     let (name, description) = (metric.family().to_owned(), metric.plain_help());
     otlp::Metric { name, description, unit: unit.to_owned(), metadata: Vec::new(), data: Some(data) }
 }
 
-fn number(metric: &Metric, series: &Series, Times { start, now }: Times) -> Option<NumberDataPoint> {
+fn number(metric: &Metric, series: &Series, PointTimes { start, now }: PointTimes) -> Option<NumberDataPoint> {
     let value = match series.value {
         Value::Count(count) => number_data_point::Value::AsInt(i64::try_from(count).unwrap_or(i64::MAX)),
         Value::Number(number) => number_data_point::Value::AsDouble(number),
@@ -112,7 +116,7 @@ fn number(metric: &Metric, series: &Series, Times { start, now }: Times) -> Opti
     })
 }
 
-fn histogram(metric: &Metric, series: &Series, Times { start, now }: Times) -> Option<HistogramDataPoint> {
+fn histogram(metric: &Metric, series: &Series, PointTimes { start, now }: PointTimes) -> Option<HistogramDataPoint> {
     let Value::Durations(durations) = &series.value else { return None };
     let Distribution { counts, sum, exemplars } = durations.as_ref();
     Some(HistogramDataPoint {
@@ -148,7 +152,7 @@ fn attribute(key: &str, value: &str) -> KeyValue {
 
 #[cfg(test)]
 mod tests {
-    use openskill_metrics::{Counter, Skills, table};
+    use openskill_metrics::{Counter, SkillMetrics, table};
 
     use super::*;
 
@@ -158,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_snapshot_keeps_its_values_labels_and_buckets() {
-        let (mut snapshot, calls, skills) = (Snapshot::default(), Counter::default(), Skills::new(1));
+        let (mut snapshot, calls, skills) = (Snapshot::default(), Counter::default(), SkillMetrics::new(1));
         calls.add(7);
         snapshot.count(&table::CALLS, &["OK"], &calls);
         let skill = skills.get("a", "http");
@@ -182,7 +186,7 @@ mod tests {
     #[test]
     fn many_series_go_into_several_requests() {
         let (mut snapshot, counter) = (Snapshot::default(), Counter::default());
-        for number in 0..2 * MOST_POINTS + 1 {
+        for number in 0..2 * MAX_POINTS + 1 {
             snapshot.count(&table::CALLS, &[&number.to_string()], &counter);
         }
         let requests = sender().requests(&snapshot);
@@ -196,6 +200,6 @@ mod tests {
                 })
                 .sum::<usize>()
         };
-        assert_eq!(requests.iter().map(points).collect::<Vec<_>>(), [MOST_POINTS, MOST_POINTS, 1]);
+        assert_eq!(requests.iter().map(points).collect::<Vec<_>>(), [MAX_POINTS, MAX_POINTS, 1]);
     }
 }

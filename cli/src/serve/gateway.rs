@@ -1,4 +1,4 @@
-//! `openskill gateway`.
+//! `openskill gateway`: runs a gateway without workers.
 
 use std::net::TcpListener;
 use std::process::ExitCode;
@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use openskill_gateway::config::IdentityConfig;
 
 use crate::exit::Failure;
-use crate::settings::{McpFiles, Raw, Settings, names};
+use crate::settings::{McpFiles, RawSettings, Settings, names};
 
-pub(crate) fn run(settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
+pub(crate) fn run(settings: &Settings, raw: &RawSettings) -> Result<ExitCode, Failure> {
     let identity = identity(settings, raw)?;
     let (tls, mesh) = (settings.tls.acceptor(raw)?, settings.tls.mesh_connector(raw)?);
     let McpFiles { secret: mcp_secret, views: mcp_views } = settings.mcp.files(raw)?;
@@ -30,13 +30,13 @@ pub(crate) fn run(settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Who may use the gateway.
-pub(super) fn identity(settings: &Settings, raw: &Raw) -> Result<Option<IdentityConfig>, Failure> {
+/// Reads the settings and files that control access to the gateway.
+pub(super) fn identity(settings: &Settings, raw: &RawSettings) -> Result<Option<IdentityConfig>, Failure> {
     let addresses = [(names::LISTEN, Some(settings.listen)), (names::ADMIN_LISTEN, settings.admin_listen)];
     Ok(settings.access.identity(raw, &addresses)?)
 }
 
-/// Binds the separate address of AdminService, if one is set.
+/// Binds the separate address of AdminService. Returns `None` if no such address is set.
 pub(super) fn bind_admin(settings: &Settings) -> Result<Option<TcpListener>, Failure> {
     let Some(address) = settings.admin_listen else { return Ok(None) };
     let what = format!("listening on {address} (set another address with --admin-listen or OPENSKILL_ADMIN_LISTEN)");

@@ -1,4 +1,4 @@
-//! `openskill up`: a gateway in this process, and worker processes on unix sockets, restarted when they exit.
+//! `openskill up`: a gateway in this process, and worker processes on Unix sockets that restart after an exit.
 //!
 //! On shutdown the gateway drains first, then the workers.
 
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use openskill_gateway::config::{IdentityConfig, Source};
 use openskill_net::tls::server::Acceptor;
-use openskill_worker::process::strays::{Strays, is_stopped};
+use openskill_sandbox::strays::{Strays, is_stopped};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::sync::oneshot;
@@ -20,82 +20,89 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::args::Up;
+use crate::args::UpArgs;
 use crate::exit::Failure;
-use crate::settings::{McpFiles, Raw, Settings, names};
-use crate::terminal::{counted, program, say};
+use crate::settings::{McpFiles, RawSettings, Settings, names};
+use crate::terminal::{pluralize, print_out, program};
 
 mod banner;
 
-use banner::Reach;
+use banner::ConnectionInfo;
 
-/// Backoff before a worker is restarted: initial and maximum. It resets once a worker has run for the maximum.
+/// The initial and maximum backoff before a worker restarts. It resets once a worker has run for the maximum.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
-/// How often workers and orphans are checked, and after how many checks a stopped worker is killed.
+/// The interval between checks for stopped workers and orphans, and the number of checks after which a stopped
+/// worker is killed.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 const STUCK_AFTER: u32 = 3;
 
-/// How much longer than its drain timeout a worker may take to exit. Its last spans may take two seconds.
+/// The extra time a worker has to exit after its drain timeout. Exporting its last spans may take two seconds.
 const EXIT_GRACE: Duration = Duration::from_secs(3);
 
-pub(crate) fn run(args: &Up, settings: &Settings, raw: &Raw, started: Instant) -> Result<ExitCode, Failure> {
+pub(crate) fn run(
+    args: &UpArgs,
+    settings: &Settings,
+    raw: &RawSettings,
+    started: Instant,
+) -> Result<ExitCode, Failure> {
     let (scheme, base_url) = (settings.tls.scheme(), settings.base_url.clone());
-    let public = Public { identity: super::gateway::identity(settings, raw)?, tls: settings.tls.acceptor(raw)? };
+    let public =
+        PublicSecurity { identity: super::gateway::identity(settings, raw)?, tls: settings.tls.acceptor(raw)? };
     let (asks_keys, asks_certificates) = (public.identity.is_some(), !raw.value(names::TLS_CLIENT_CA).is_empty());
-    // Another terminal may be in another directory.
+    // Use an absolute path, because the user may type the command in another directory.
     let ca = match raw.value(names::CA) {
         "" => String::new(),
         ca => std::path::absolute(ca).map_or_else(|_| ca.to_owned(), |it| it.to_string_lossy().into_owned()),
     };
     let ready = move |address, ready| {
         let url = format!("{scheme}://{address}");
-        announce(&Reach { url, base_url, asks_keys, asks_certificates, ca }, &ready, started);
+        announce(&ConnectionInfo { url, base_url, asks_keys, asks_certificates, ca }, &ready, started);
     };
     serve(args, settings, raw, public, ready, |_| std::future::pending())
 }
 
-/// What callers of the public address have to do.
+/// The protection of the public address.
 #[derive(Default)]
-struct Public {
+struct PublicSecurity {
     identity: Option<IdentityConfig>,
     tls: Option<Acceptor>,
 }
 
-/// The same for one client on this machine, which nobody has to identify, in plain text: until `client` has ended. It gets the address of the
-/// gateway, once that is ready. Nothing is written to stdout.
+/// Like [`run`], but for one client on this machine, in plain text and without authentication, until `client`
+/// ends. `client` receives the gateway's address once the gateway is ready. Nothing is written to stdout.
 pub(crate) fn run_for<F>(
-    args: &Up,
+    args: &UpArgs,
     settings: &Settings,
-    raw: &Raw,
+    raw: &RawSettings,
     client: impl FnOnce(SocketAddr) -> F,
 ) -> Result<ExitCode, Failure>
 where
     F: Future<Output = Result<(), Failure>>,
 {
-    let (tell, told) = oneshot::channel();
+    let (sender, receiver) = oneshot::channel();
     let ready = move |_, _| {
-        // A client that is gone needs no gateway.
-        let _ = tell.send(());
+        // Fails if the client is gone and needs no gateway.
+        let _ = sender.send(());
     };
-    serve(args, settings, raw, Public::default(), ready, |address| async move {
-        let _ = told.await;
+    serve(args, settings, raw, PublicSecurity::default(), ready, |address| async move {
+        let _ = receiver.await;
         client(address).await
     })
 }
 
 fn serve<F>(
-    args: &Up,
+    args: &UpArgs,
     settings: &Settings,
-    raw: &Raw,
-    Public { identity, tls }: Public,
+    raw: &RawSettings,
+    PublicSecurity { identity, tls }: PublicSecurity,
     ready: impl FnOnce(SocketAddr, openskill_gateway::Ready) + Send + 'static,
     client: impl FnOnce(SocketAddr) -> F,
 ) -> Result<ExitCode, Failure>
 where
     F: Future<Output = Result<(), Failure>>,
 {
-    // Fails before the first worker starts, instead of in each of them.
+    // Report invalid settings once here instead of in each worker.
     super::worker::config(settings, raw)?;
     let metrics = worker_metrics(settings, args.workers)?;
     let McpFiles { secret: mcp_secret, views: mcp_views } = settings.mcp.files(raw)?;
@@ -107,9 +114,9 @@ where
         let folder = SocketDir::make()?;
         let sockets: Vec<PathBuf> = (1..=args.workers).map(|it| folder.0.join(format!("worker-{it}.sock"))).collect();
         let stop_workers = CancellationToken::new();
-        // If a skill kills its worker and its supervisor, this process inherits the orphans.
+        // If a skill kills its worker and its supervisor, this process inherits their orphans.
         let strays = Strays::adopt().map_err(Failure::system("becoming the reaper of orphaned processes"))?;
-        let strays = Arc::new(strays.of_workers());
+        let strays = Arc::new(strays.for_workers());
         let sweeping = AbortOnDropHandle::new(tokio::spawn(sweep(Arc::clone(&strays))));
         let mut workers = JoinSet::new();
         for (number, socket) in sockets.iter().enumerate() {
@@ -117,13 +124,14 @@ where
             if let Some(address) = metrics.get(number) {
                 command.env(names::WORKER_METRICS_LISTEN, address.to_string());
             }
-            let keeper = Keeper { number: number + 1, drain: settings.drain_timeout, strays: Arc::clone(&strays) };
-            workers.spawn(keeper.keep(command, stop_workers.clone()));
+            let restarter =
+                WorkerRestarter { number: number + 1, drain: settings.drain_timeout, strays: Arc::clone(&strays) };
+            workers.spawn(restarter.run(command, stop_workers.clone()));
         }
         let recorder = super::recorder_config(settings, address, state_folder().map(|it| it.join("traces")));
         let config = openskill_gateway::Config {
             workers: sockets.into_iter().map(Source::Unix).collect(),
-            // No load balancer, and maybe somebody who waits for it to end.
+            // No load balancer needs time to notice the shutdown, and a user may be waiting for the exit.
             lame_duck: settings.lame_duck.unwrap_or_default(),
             tls,
             identity,
@@ -152,49 +160,49 @@ where
     })
 }
 
-/// Where calls are recorded and conversations kept by default.
+/// Returns the default directory for recorded calls, conversations and tasks.
 fn state_folder() -> Option<PathBuf> {
     let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|it| it.is_absolute());
     let state = folder("XDG_STATE_HOME").or_else(|| Some(folder("HOME")?.join(".local/state")));
     Some(state?.join("openskill"))
 }
 
-/// Where each worker serves its metrics: on consecutive ports, from that of the setting. With port 0, each on any free one.
+/// Assigns each worker a metrics address: consecutive ports, starting at the configured one. With port 0, each
+/// worker uses any free port.
 fn worker_metrics(settings: &Settings, workers: u16) -> Result<Vec<SocketAddr>, Failure> {
     let Some(first) = settings.worker.metrics_listen else { return Ok(Vec::new()) };
     let port = |number: u16| if first.port() == 0 { Some(0) } else { first.port().checked_add(number) };
     let address = |number| port(number).map(|port| SocketAddr::new(first.ip(), port));
     (0..workers).map(address).collect::<Option<_>>().ok_or_else(|| {
         let name = names::WORKER_METRICS_LISTEN;
-        Failure::Usage(format!("{name}: {workers} workers need as many ports, and {first} leaves fewer"))
+        Failure::Usage(format!("{name}: {workers} workers need one port each, but too few ports follow {first}"))
     })
 }
 
-fn command(id: &str, socket: &Path, settings: &Settings, raw: &Raw) -> Command {
+fn command(id: &str, socket: &Path, settings: &Settings, raw: &RawSettings) -> Command {
     let mut command = Command::new(super::worker::OWN_BINARY);
     command
         .arg0("openskill")
         .args(["worker", "--exit-with-parent", &std::process::id().to_string(), "--id", id, "--listen"])
         .arg(format!("unix:{}", socket.display()))
         // Flags of `up` reach the workers through the environment.
-        .envs(raw.given().filter(|(name, _)| !names::is_credential(name)))
+        .envs(raw.explicit_values().filter(|(name, _)| !names::is_credential(name)))
         .env(names::SHARDS, settings.shards.unwrap_or(1).to_string())
         .stdin(Stdio::null())
-        // Ctrl-C in a terminal signals this process alone, which then drains the workers.
+        // Ctrl-C in a terminal must signal only this process, which then drains the workers.
         .process_group(0);
     command
 }
 
-/// Keeps one worker running.
-struct Keeper {
+struct WorkerRestarter {
     number: usize,
     drain: Duration,
     strays: Arc<Strays>,
 }
 
-impl Keeper {
-    /// Restarts the worker until `stop`, then drains it.
-    async fn keep(self, mut command: Command, stop: CancellationToken) {
+impl WorkerRestarter {
+    /// Restarts the worker whenever it exits, until `stop`. Then drains it.
+    async fn run(self, mut command: Command, stop: CancellationToken) {
         let mut backoff = BACKOFF.0;
         loop {
             let begun = Instant::now();
@@ -208,8 +216,8 @@ impl Keeper {
                     let pid = child.id().unwrap_or_default();
                     tokio::select! {
                         status = exited_or_stopped(&mut child) => {
-                            self.strays.ended(pid);
-                            tracing::warn!(worker = self.number, status, "worker exited, restarting it");
+                            self.strays.forget(pid);
+                            tracing::warn!(worker = self.number, status, "worker exited; restarting it");
                         }
                         () = stop.cancelled() => return end(child, self.drain + EXIT_GRACE).await,
                     }
@@ -225,7 +233,8 @@ impl Keeper {
     }
 }
 
-/// Waits for a worker to exit. A worker that stays stopped (SIGSTOP) neither serves nor supervises, so it is killed.
+/// Waits for a worker to exit. Kills a worker that stays stopped (SIGSTOP), because it neither serves calls nor
+/// supervises skills.
 async fn exited_or_stopped(child: &mut Child) -> String {
     let pid = child.id().unwrap_or_default();
     let mut stopped = 0;
@@ -236,13 +245,13 @@ async fn exited_or_stopped(child: &mut Child) -> String {
         }
         stopped = if is_stopped(pid) { stopped + 1 } else { 0 };
         if stopped == STUCK_AFTER {
-            tracing::warn!(pid, "worker is stopped, killing it");
+            tracing::warn!(pid, "worker is stopped; killing it");
             let _ = child.start_kill();
         }
     }
 }
 
-/// Kills orphans of skills that killed their worker.
+/// Periodically kills orphaned processes of skills whose worker was killed.
 async fn sweep(strays: Arc<Strays>) {
     loop {
         tokio::time::sleep(CHECK_INTERVAL).await;
@@ -253,16 +262,16 @@ async fn sweep(strays: Arc<Strays>) {
     }
 }
 
-async fn end(mut child: Child, patience: Duration) {
+async fn end(mut child: Child, timeout: Duration) {
     if let Some(pid) = child.id().and_then(|pid| Pid::from_raw(pid as i32)) {
         let _ = kill_process(pid, Signal::TERM);
     }
-    if tokio::time::timeout(patience, child.wait()).await.is_err() {
+    if tokio::time::timeout(timeout, child.wait()).await.is_err() {
         let _ = child.kill().await;
     }
 }
 
-/// A private directory for the sockets, removed when this process exits.
+/// A private directory for the sockets. It is removed when this process exits.
 struct SocketDir(PathBuf);
 
 impl SocketDir {
@@ -271,7 +280,7 @@ impl SocketDir {
         let base = base.unwrap_or_else(std::env::temp_dir);
         remove_stale(&base);
         let path = base.join(format!("openskill-{}", std::process::id()));
-        // A killed process with the same id may have left it.
+        // A killed process with the same id may have left this directory.
         let _ = std::fs::remove_dir_all(&path);
         std::fs::DirBuilder::new()
             .mode(0o700)
@@ -281,7 +290,7 @@ impl SocketDir {
     }
 }
 
-/// Removes the directories of processes that were killed. Those of other users stay, since they can't be removed.
+/// Removes the directories of killed processes. Directories of other users cannot be removed and remain.
 fn remove_stale(base: &Path) {
     for entry in std::fs::read_dir(base).into_iter().flatten().flatten() {
         let pid = entry.file_name().to_str().and_then(|name| name.strip_prefix("openskill-")?.parse::<u32>().ok());
@@ -297,14 +306,14 @@ impl Drop for SocketDir {
     }
 }
 
-fn announce(reach: &Reach, ready: &openskill_gateway::Ready, started: Instant) {
-    let docs = format!("{}/docs{}", reach.url, if reach.asks_keys { " (with the authorization header)" } else { "" });
-    let url = &reach.url;
+fn announce(info: &ConnectionInfo, ready: &openskill_gateway::Ready, started: Instant) {
+    let docs = format!("{}/docs{}", info.url, if info.asks_keys { " (with the authorization header)" } else { "" });
+    let url = &info.url;
     let seconds = started.elapsed().as_secs_f64();
-    let (workers, skills) = (counted(ready.workers, "worker"), counted(ready.skills, "skill"));
-    say(&format!(
+    let (workers, skills) = (pluralize(ready.workers, "worker"), pluralize(ready.skills, "skill"));
+    print_out(&format!(
         "\nopenskill is ready in {seconds:.2} s: {url}, {workers}, {skills}\n{}\n\
          API documentation: {docs}        Stop: Ctrl-C\n\n",
-        banner::advice(reach, ready, &program()),
+        banner::advice(info, ready, &program()),
     ));
 }

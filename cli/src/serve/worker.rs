@@ -1,4 +1,4 @@
-//! `openskill worker`.
+//! `openskill worker`: runs a worker.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -7,15 +7,15 @@ use std::process::ExitCode;
 use openskill_worker::Functions;
 use rustix::process::{DumpableBehavior, Pid, Signal, getppid, set_dumpable_behavior, set_parent_process_death_signal};
 
-use crate::args::Worker;
+use crate::args::WorkerArgs;
 use crate::exit::Failure;
-use crate::settings::{Raw, Settings};
+use crate::settings::{RawSettings, Settings};
 use crate::telemetry;
 
-/// This binary, even if it has been replaced on disk.
+/// This binary, even if the file has been replaced on disk.
 pub(super) const OWN_BINARY: &str = "/proc/self/exe";
 
-/// Binds the address for metrics, if one is set.
+/// Binds the metrics address. Returns `None` if no such address is set.
 fn bind_metrics(settings: &Settings) -> Result<Option<TcpListener>, Failure> {
     let Some(address) = settings.worker.metrics_listen else { return Ok(None) };
     let what = format!(
@@ -23,15 +23,15 @@ fn bind_metrics(settings: &Settings) -> Result<Option<TcpListener>, Failure> {
     );
     let listener = openskill_net::listen::bind_tcp(address, 1).map_err(Failure::system(what))?.pop();
     let address = listener.as_ref().and_then(|it| it.local_addr().ok()).unwrap_or(address);
-    tracing::info!(%address, "metrics of the worker");
+    tracing::info!(%address, "serving worker metrics");
     Ok(listener)
 }
 
-pub(crate) fn run(args: &Worker, settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: &WorkerArgs, settings: &Settings, raw: &RawSettings) -> Result<ExitCode, Failure> {
     if let Some(parent) = args.exit_with_parent {
         let failed = |error: rustix::io::Errno| Failure::system("watching the parent process")(error.into());
         set_parent_process_death_signal(Some(Signal::TERM)).map_err(failed)?;
-        // The parent may have exited before the line above.
+        // The parent may have exited before the signal was installed.
         if getppid().map(Pid::as_raw_pid) != Some(parent) {
             return Ok(ExitCode::SUCCESS);
         }
@@ -56,15 +56,15 @@ pub(crate) fn run(args: &Worker, settings: &Settings, raw: &Raw) -> Result<ExitC
     })
 }
 
-/// The worker's part of the settings.
-pub(crate) fn config(settings: &Settings, raw: &Raw) -> Result<openskill_worker::Config, Failure> {
+/// Builds the worker's configuration from the settings.
+pub(crate) fn config(settings: &Settings, raw: &RawSettings) -> Result<openskill_worker::Config, Failure> {
     let own = &settings.worker;
     let here = std::env::current_dir().map_err(Failure::system("finding the current directory"))?;
     let allowed_root = own.project_root(raw)?;
     let tools = own.tools(&here, &allowed_root, raw)?;
     let mut skill_dirs: Vec<PathBuf> =
         own.skill_dirs.iter().map(|folder| here.join(folder).components().collect()).collect();
-    // The last one: what is installed takes the place of nothing.
+    // This directory comes last, so that installed tools never replace skills of other directories.
     if !skill_dirs.contains(&tools.folder) {
         skill_dirs.push(tools.folder.clone());
     }
@@ -91,7 +91,7 @@ pub(crate) fn config(settings: &Settings, raw: &Raw) -> Result<openskill_worker:
         measured_skills: settings.measured_skills,
         debug: settings.debug,
         redactor: telemetry::redactor(settings)?,
-        // Only a worker that serves has one.
+        // Only a worker that serves calls needs these.
         mesh: None,
         tracer: None,
     })

@@ -1,4 +1,4 @@
-//! Who may use a gateway, and the key that this program shows to one.
+//! Access control of a gateway, and the key that this program sends to a gateway.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -9,35 +9,35 @@ use openskill_identity::file::{self, FileError};
 use openskill_identity::jwt::issuers;
 
 use super::names;
-use super::problem::{Problem, Problems};
-use super::raw::{Origin, Raw};
+use super::problem::{SettingProblem, SettingProblems};
+use super::raw::{Origin, RawSettings};
 use super::reader::Reader;
 
-/// The settings of identity, on both sides.
+/// The authentication settings of servers and clients.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Access {
-    /// The file of keys. None: nobody is asked for a key.
+    /// The key file. `None`: the server requires no keys.
     pub(crate) keys: Option<PathBuf>,
-    /// The file of issuers of tokens.
+    /// The file with the trusted token issuers.
     jwt: Option<PathBuf>,
-    /// Whether callers that nobody identifies may come from other machines.
+    /// Whether unauthenticated callers may come from other machines.
     pub(crate) allows_anonymous: bool,
-    token: Token,
+    token: TokenSource,
     /// Headers for each request to a gateway. Their values are secrets.
     pub(crate) headers: HeaderMap,
 }
 
-/// Where the key is that is shown to a gateway. It is read when it is needed.
+/// The source of the key for a gateway. A file is read when the key is needed.
 #[derive(Debug, Clone, Default)]
-enum Token {
+enum TokenSource {
     #[default]
     None,
-    /// `Bearer …`, marked as sensitive: it is not shown.
+    /// `Bearer …`, marked as sensitive so that it is never shown.
     Value(HeaderValue),
     File(PathBuf),
 }
 
-/// Reads the settings. The files are read by those who need them.
+/// Reads the settings. The files are read later, by the commands that need them.
 pub(super) fn read(reader: &mut Reader<'_>) -> Access {
     let file = |name| Some(reader.raw.value(name)).filter(|it| !it.is_empty()).map(PathBuf::from);
     let (keys, jwt) = (file(names::KEYS), file(names::JWT));
@@ -45,27 +45,27 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Access {
     Access { keys, jwt, allows_anonymous, token: token(reader), headers: reader.header_list(names::HEADERS) }
 }
 
-fn token(reader: &mut Reader<'_>) -> Token {
+fn token(reader: &mut Reader<'_>) -> TokenSource {
     let raw = reader.raw;
     let (text, path) = (raw.value(names::TOKEN), raw.value(names::TOKEN_FILE));
     let is_flag = |name| raw.origin(name) == Origin::Flag;
     let uses_file = match (text.is_empty(), path.is_empty()) {
-        (true, true) => return Token::None,
+        (true, true) => return TokenSource::None,
         (is_none, has_none) if is_none || has_none => is_none,
         _ if is_flag(names::TOKEN) != is_flag(names::TOKEN_FILE) => is_flag(names::TOKEN_FILE),
         _ => {
-            reader.problem(names::TOKEN_FILE, "OPENSKILL_TOKEN is set too: set one of them".to_owned());
-            return Token::None;
+            reader.problem(names::TOKEN_FILE, "OPENSKILL_TOKEN is also set: set only one of them".to_owned());
+            return TokenSource::None;
         }
     };
     if uses_file {
-        return Token::File(PathBuf::from(path));
+        return TokenSource::File(PathBuf::from(path));
     }
     match bearer(text) {
-        Some(value) => Token::Value(value),
+        Some(value) => TokenSource::Value(value),
         None => {
-            reader.problem(names::TOKEN, "it is not a key: visible ASCII characters".to_owned());
-            Token::None
+            reader.problem(names::TOKEN, "it is not a key: a key consists of visible ASCII characters".to_owned());
+            TokenSource::None
         }
     }
 }
@@ -79,39 +79,40 @@ fn bearer(token: &str) -> Option<HeaderValue> {
 }
 
 impl Access {
-    /// The `authorization` header for a gateway, if a key is set.
+    /// Returns the `authorization` header for a gateway if a key is set.
     ///
     /// # Errors
-    /// The file of the key can't be used.
-    pub(crate) fn authorization(&self) -> Result<Option<HeaderValue>, Problems> {
+    /// The file with the key is unusable.
+    pub(crate) fn authorization(&self) -> Result<Option<HeaderValue>, SettingProblems> {
         let path = match &self.token {
-            Token::None => return Ok(None),
-            Token::Value(value) => return Ok(Some(value.clone())),
-            Token::File(path) => path,
+            TokenSource::None => return Ok(None),
+            TokenSource::Value(value) => return Ok(Some(value.clone())),
+            TokenSource::File(path) => path,
         };
         let read = file::text(path).map_err(|error| error.to_string());
         let value =
             read.and_then(|text| bearer(&text).ok_or_else(|| "it must contain one key and nothing else".to_owned()));
-        value.map(Some).map_err(|reason| of_file(names::TOKEN_FILE, path, "setting", &reason))
+        value.map(Some).map_err(|reason| file_problem(names::TOKEN_FILE, path, "setting", &reason))
     }
 
-    /// Who may use a server that listens on these addresses, each with the name of its setting.
+    /// Returns the access rules of a server that listens on these addresses. Each address comes with the name of
+    /// its setting.
     ///
     /// # Errors
-    /// The file of keys can't be used; or other machines reach an address, and nobody is asked for a key.
+    /// The key file is unusable, or an address that requires no key is reachable from other machines.
     pub(crate) fn identity(
         &self,
-        raw: &Raw,
+        raw: &RawSettings,
         addresses: &[(&'static str, Option<SocketAddr>)],
-    ) -> Result<Option<IdentityConfig>, Problems> {
+    ) -> Result<Option<IdentityConfig>, SettingProblems> {
         if self.keys.is_none() && self.jwt.is_none() {
             let is_open = |address: &SocketAddr| !address.ip().is_loopback() && !self.allows_anonymous;
             let open = addresses.iter().filter_map(|(name, address)| Some((*name, address.filter(is_open)?)));
-            let problems: Vec<_> = open.map(|(name, address)| unprotected(raw, name, address)).collect();
-            return if problems.is_empty() { Ok(None) } else { Err(Problems(problems)) };
+            let problems: Vec<_> = open.map(|(name, address)| unprotected_problem(raw, name, address)).collect();
+            return if problems.is_empty() { Ok(None) } else { Err(SettingProblems(problems)) };
         }
         let failed = |name: &str, path: &Path, error: &FileError| {
-            of_file(name, path, &raw.origin(name).to_string(), &error.to_string())
+            file_problem(name, path, &raw.origin(name).to_string(), &error.to_string())
         };
         let keys = self.keys.clone().map(|file| match file::read(&file) {
             Ok(contents) => Ok(KeysConfig { file, contents }),
@@ -125,17 +126,17 @@ impl Access {
     }
 }
 
-fn of_file(name: &str, path: &Path, origin: &str, reason: &str) -> Problems {
+fn file_problem(name: &str, path: &Path, origin: &str, reason: &str) -> SettingProblems {
     let reason = format!("'{}': {reason}", path.display());
-    Problems(vec![Problem { name: name.to_owned(), origin: origin.to_owned(), reason }])
+    SettingProblems(vec![SettingProblem { name: name.to_owned(), origin: origin.to_owned(), reason }])
 }
 
-fn unprotected(raw: &Raw, name: &'static str, address: SocketAddr) -> Problem {
+fn unprotected_problem(raw: &RawSettings, name: &'static str, address: SocketAddr) -> SettingProblem {
     let reason = format!(
-        "other machines reach {address}, and nobody is asked for a key: set OPENSKILL_KEYS to a file that `openskill keys \
-         create` makes; or, if something in front of it controls who gets there, OPENSKILL_ANONYMOUS=allow"
+        "other machines can reach {address}, and it requires no key: set OPENSKILL_KEYS to a file that `openskill keys \
+         create` makes; or, if a proxy in front of it controls access, OPENSKILL_ANONYMOUS=allow"
     );
-    Problem { name: name.to_owned(), origin: raw.origin(name).to_string(), reason }
+    SettingProblem { name: name.to_owned(), origin: raw.origin(name).to_string(), reason }
 }
 
 #[cfg(test)]
@@ -143,9 +144,9 @@ mod tests {
     use super::*;
     use crate::settings::Settings;
 
-    fn resolved(values: &[(&'static str, &str)]) -> (Result<Settings, Problems>, Raw) {
+    fn resolved(values: &[(&'static str, &str)]) -> (Result<Settings, SettingProblems>, RawSettings) {
         let flags = values.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-        let raw = Raw::read(&flags, |_| None, Path::new("/nonexistent"));
+        let raw = RawSettings::read(&flags, |_| None, Path::new("/nonexistent"));
         (Settings::resolve(&raw), raw)
     }
 

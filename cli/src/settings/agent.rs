@@ -1,76 +1,76 @@
-//! The settings of the agent, and of its model providers.
+//! The settings of the agent and its model providers.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use openskill_agent::config::{AgentConfig, Price};
 use openskill_agent::entry::Limits;
-use openskill_agent::provider::{ConfigError, Kind, Models, ProviderConfig, Secret};
+use openskill_model::{AnswerLimits, ConfigError, Models, ProviderConfig, Secret, WireFormat};
 
 use super::names;
-use super::problem::{Problem, Problems};
-use super::raw::Raw;
+use super::problem::{SettingProblem, SettingProblems};
+use super::raw::RawSettings;
 use super::reader::Reader;
 
-/// Where conversations are kept.
+/// Where the agent stores conversations.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) enum Store {
-    /// Where the command says.
+pub(crate) enum ConversationStore {
+    /// The command's default file.
     #[default]
     Default,
     Memory,
     File(PathBuf),
 }
 
-/// How the agent is set up.
+/// The agent's settings. [`Self::models`] builds the models from them.
 #[derive(Debug, Clone)]
 pub(crate) struct AgentSettings {
-    /// Whether a gateway serves one.
+    /// Whether a gateway runs an agent.
     pub(crate) is_on: bool,
-    pub(crate) store: Store,
-    /// In the order of [`PROVIDERS`].
+    pub(crate) store: ConversationStore,
+    /// In the order of [`PROVIDERS`]. Only providers with a key or a base URL.
     providers: Vec<ProviderConfig>,
-    /// The default one. Empty means the first.
+    /// The name of the default provider. Empty means the first.
     provider: String,
-    /// All but the place of conversations.
+    /// Everything except the location of the conversations.
     pub(crate) config: AgentConfig,
 }
 
-/// The variables of a provider.
-struct Variables {
+/// The environment variables that configure a provider.
+struct ProviderVariables {
     name: &'static str,
-    kind: Kind,
+    kind: WireFormat,
     key: &'static str,
     base: &'static str,
     model: &'static str,
 }
 
 /// The providers, the default one first.
-const PROVIDERS: [Variables; 4] = [
-    Variables {
+const PROVIDERS: [ProviderVariables; 4] = [
+    ProviderVariables {
         name: "openai",
-        kind: Kind::OpenAiChat,
+        kind: WireFormat::OpenAiChat,
         key: names::OPENAI_API_KEY,
         base: names::OPENAI_API_BASE,
         model: names::OPENAI_MODEL,
     },
-    Variables {
+    ProviderVariables {
         name: "dashscope",
-        kind: Kind::DashScope,
+        kind: WireFormat::DashScope,
         key: names::DASHSCOPE_API_KEY,
         base: names::DASHSCOPE_API_BASE,
         model: names::DASHSCOPE_MODEL,
     },
-    Variables {
+    ProviderVariables {
         name: "anthropic",
-        kind: Kind::Anthropic,
+        kind: WireFormat::Anthropic,
         key: names::ANTHROPIC_API_KEY,
         base: names::ANTHROPIC_API_BASE,
         model: names::ANTHROPIC_MODEL,
     },
-    Variables {
+    ProviderVariables {
         name: "gemini",
-        kind: Kind::Gemini,
+        kind: WireFormat::Gemini,
         key: names::GEMINI_API_KEY,
         base: names::GEMINI_API_BASE,
         model: names::GEMINI_MODEL,
@@ -78,13 +78,17 @@ const PROVIDERS: [Variables; 4] = [
 ];
 
 impl AgentSettings {
-    /// The models of the configured providers. Reads the system's certificates.
+    /// Creates the models of the configured providers. Reads the system's certificates.
     ///
     /// # Errors
-    /// A provider can't be used as it is configured.
-    pub(crate) fn models(&self, raw: &Raw) -> Result<Models, Problems> {
+    /// The configuration of a provider is unusable.
+    pub(crate) fn models(&self, raw: &RawSettings) -> Result<Models, SettingProblems> {
         let problem = |name: &str, reason: String| {
-            Problems(vec![Problem { name: name.to_owned(), origin: raw.origin(name).to_string(), reason }])
+            SettingProblems(vec![SettingProblem {
+                name: name.to_owned(),
+                origin: raw.origin(name).to_string(),
+                reason,
+            }])
         };
         let mut providers = self.providers.clone();
         if !self.provider.is_empty() {
@@ -93,7 +97,7 @@ impl AgentSettings {
             providers[..=place].rotate_right(1);
         }
         Models::new(providers).map_err(|error| {
-            // The errors begin with the variable.
+            // The problem already shows the name of the variable, so the reason omits it.
             let (variable, reason) = match &error {
                 ConfigError::Base { variable, reason } | ConfigError::Key { variable, reason } => {
                     (variable.clone(), reason.clone())
@@ -106,7 +110,7 @@ impl AgentSettings {
     }
 }
 
-/// Reads the settings, and the file with instructions.
+/// Reads the settings and the instruction file.
 pub(super) fn read(reader: &mut Reader<'_>) -> AgentSettings {
     AgentSettings {
         is_on: reader.one_of(names::AGENT, &[("on", true), ("off", false)]),
@@ -117,21 +121,21 @@ pub(super) fn read(reader: &mut Reader<'_>) -> AgentSettings {
     }
 }
 
-fn store(value: &str) -> Store {
+fn store(value: &str) -> ConversationStore {
     match value {
-        "" => Store::Default,
-        "memory" => Store::Memory,
-        path => Store::File(PathBuf::from(path)),
+        "" => ConversationStore::Default,
+        "memory" => ConversationStore::Memory,
+        path => ConversationStore::File(PathBuf::from(path)),
     }
 }
 
-/// The providers that have a key or a base URL.
+/// Returns the providers that have a key or a base URL.
 fn providers(reader: &mut Reader<'_>) -> Vec<ProviderConfig> {
-    let style = [("chat", Kind::OpenAiChat), ("responses", Kind::OpenAiResponses)];
+    let style = [("chat", WireFormat::OpenAiChat), ("responses", WireFormat::OpenAiResponses)];
     let openai = reader.one_of(names::OPENAI_API_STYLE, &style);
     let mut found: Vec<_> = PROVIDERS.iter().filter_map(|it| provider(reader.raw, it)).collect();
     for it in &mut found {
-        if it.kind == Kind::OpenAiChat {
+        if it.kind == WireFormat::OpenAiChat {
             it.kind = openai;
         }
     }
@@ -149,7 +153,7 @@ fn not_configured(provider: &str) -> String {
     }
 }
 
-fn provider(raw: &Raw, of: &Variables) -> Option<ProviderConfig> {
+fn provider(raw: &RawSettings, of: &ProviderVariables) -> Option<ProviderConfig> {
     let (key, base) = (Secret::new(raw.value(of.key)), raw.value(of.base).trim());
     (key.is_some() || !base.is_empty()).then(|| ProviderConfig {
         kind: of.kind,
@@ -157,6 +161,7 @@ fn provider(raw: &Raw, of: &Variables) -> Option<ProviderConfig> {
         base: base.to_owned(),
         key,
         model: raw.value(of.model).trim().to_owned(),
+        limits: AnswerLimits::default(),
     })
 }
 
@@ -212,7 +217,8 @@ fn prices(reader: &mut Reader<'_>) -> Vec<Price> {
     prices
 }
 
-/// `openai:gpt-5=1.25/10`: what a million tokens cost.
+/// Parses a price, such as `openai:gpt-5=1.25/10`: the cost of a million input tokens and of a million output
+/// tokens.
 fn price(text: &str) -> Option<Price> {
     let (model, costs) = text.rsplit_once('=')?;
     let (input, output) = costs.split_once('/')?;
@@ -222,7 +228,7 @@ fn price(text: &str) -> Option<Price> {
     Some(Price { model: model.trim().to_owned(), input_micros: micros(input)?, output_micros: micros(output)? })
 }
 
-/// A decimal number in millionths.
+/// Parses a decimal number. Returns it in millionths.
 fn micros(text: &str) -> Option<u64> {
     let (whole, part) = text.trim().split_once('.').unwrap_or((text.trim(), "0"));
     let is_number = |it: &str| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit());
@@ -240,9 +246,9 @@ mod tests {
     use super::*;
     use crate::settings::Settings;
 
-    fn resolve(values: &[(&'static str, &str)]) -> Result<(AgentSettings, Raw), Problems> {
+    fn resolve(values: &[(&'static str, &str)]) -> Result<(AgentSettings, RawSettings), SettingProblems> {
         let flags = values.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-        let raw = Raw::read(&flags, |_| None, Path::new("/nonexistent"));
+        let raw = RawSettings::read(&flags, |_| None, Path::new("/nonexistent"));
         Settings::resolve(&raw).map(|it| (it.agent, raw))
     }
 
@@ -250,7 +256,7 @@ mod tests {
     fn the_defaults_are_those_of_the_agent() {
         let (agent, _) = resolve(&[]).unwrap();
         let own = AgentConfig::default();
-        assert!(agent.is_on && agent.providers.is_empty() && agent.store == Store::Default);
+        assert!(agent.is_on && agent.providers.is_empty() && agent.store == ConversationStore::Default);
         assert_eq!(format!("{:?}", agent.config), format!("{own:?}"));
     }
 
@@ -264,7 +270,7 @@ mod tests {
         ])
         .unwrap();
         let names: Vec<_> = agent.providers.iter().map(|it| (it.name.as_str(), it.kind)).collect();
-        assert_eq!(names, [("openai", Kind::OpenAiResponses), ("gemini", Kind::Gemini)]);
+        assert_eq!(names, [("openai", WireFormat::OpenAiResponses), ("gemini", WireFormat::Gemini)]);
         let chosen = [(names::OPENAI_API_KEY, "o"), (names::GEMINI_API_KEY, "g"), (names::AGENT_PROVIDER, "gemini")];
         let (agent, raw) = resolve(&chosen).unwrap();
         let models = format!("{:?}", agent.models(&raw).unwrap());

@@ -9,71 +9,71 @@ mod agent;
 pub(crate) use agent::*;
 
 /// All settings, in the order of the reference.
-pub(crate) static ALL: LazyLock<Vec<Setting>> = LazyLock::new(|| [OF_PROGRAM, agent::OF_AGENT].concat());
+pub(crate) static ALL: LazyLock<Vec<Setting>> = LazyLock::new(|| [PROGRAM_SETTINGS, agent::AGENT_SETTINGS].concat());
 
-settings! { OF_PROGRAM
+settings! { PROGRAM_SETTINGS
     HTTP_BASE_URL "OPENSKILL_HTTP_BASE_URL" "http://127.0.0.1:8000" "client, agent"
         "URL of the gateway, `http://` or `https://`, for `invoke`, `skills`, `health` and the other client commands.";
     LISTEN "OPENSKILL_LISTEN" "127.0.0.1:8000" "gateway, up"
-        "Address that the gateway listens on, `HOST:PORT`. One that other machines reach needs `OPENSKILL_KEYS` or `OPENSKILL_JWT`, or `OPENSKILL_ANONYMOUS=allow`.";
+        "Address that the gateway listens on, `HOST:PORT`. An address that other machines can reach needs `OPENSKILL_KEYS` or `OPENSKILL_JWT`, or `OPENSKILL_ANONYMOUS=allow`.";
     ADMIN_LISTEN "OPENSKILL_ADMIN_LISTEN" "" "gateway, up"
         "Separate address for `AdminService` and [recorded calls](recorder.md), `HOST:PORT`. If set, the public address does not serve them. Default: same as `OPENSKILL_LISTEN`.";
     KEYS "OPENSKILL_KEYS" "" "gateway, up, agent, keys"
-        "File of principals, their policies and their API keys; see [identity](identity.md). Requests without a valid key are refused. Default: nobody is asked for a key.";
+        "File of principals, their policies and their API keys; see [identity](identity.md). Requests without a valid key are refused. Default: no key is required.";
     JWT "OPENSKILL_JWT" "" "gateway, up, agent"
-        "File of issuers whose [tokens](identity.md#tokens) (JWT) count, and of rules that give policies to their claims. Requests without a valid token or key are refused. Default: no tokens.";
+        "File of issuers whose [tokens](identity.md#tokens) (JWT) are accepted, and of rules that map their claims to policies. Requests without a valid token or key are refused. Default: no tokens.";
     ANONYMOUS "OPENSKILL_ANONYMOUS" "loopback" "gateway, up, agent"
-        "Where callers need no key if neither `OPENSKILL_KEYS` nor `OPENSKILL_JWT` is set. `loopback`: on loopback addresses alone; the server does not start on others. `allow`: everywhere. Set it only if something in front of the server controls who gets there.";
+        "On which addresses callers need no key if neither `OPENSKILL_KEYS` nor `OPENSKILL_JWT` is set. `loopback`: only on loopback addresses; the server does not start on others. `allow`: everywhere. Set it only if a proxy in front of the server controls access.";
     TOKEN "OPENSKILL_TOKEN" "" "client, agent"
         "API key or token for the gateway. `openskill config` masks it.";
     TOKEN_FILE "OPENSKILL_TOKEN_FILE" "" "client, agent"
         "File with the API key or token for the gateway, instead of `OPENSKILL_TOKEN`. Only its owner and its group may read it.";
     ALLOWED_HOSTS "OPENSKILL_ALLOWED_HOSTS" "" "gateway, up, agent"
-        "Host names that requests may use beside IP addresses and `localhost`, separated by commas: `skills.example.com`, or with a port. A [proxy](proxies.md) on the same machine that passes the client's `Host` on needs it. Default: none, so that no web page can reach a gateway on loopback under a name of its own.";
+        "Host names that requests may use, besides IP addresses and `localhost`, separated by commas: `skills.example.com`, or with a port. A [proxy](proxies.md) on the same machine that passes the client's `Host` on needs it. Default: none, so that no web page can reach a gateway on loopback under its own name.";
     ALLOWED_ORIGINS "OPENSKILL_ALLOWED_ORIGINS" "" "gateway, up, agent"
         "Origins of web pages that may call the gateway, separated by commas, such as `https://app.example.com`. The gateway answers their CORS requests. Default: its own pages only.";
     TLS_CERT "OPENSKILL_TLS_CERT" "" "gateway, up, agent"
-        "File with the certificate (PEM) of the server, followed by those that sign it; see [TLS](tls.md). All its addresses speak TLS then. Changes are read without a restart. Default: plain text.";
+        "File with the certificate (PEM) of the server, followed by its issuers' certificates; see [TLS](tls.md). All its addresses then use TLS. Changes are read without a restart. Default: plain text.";
     TLS_KEY "OPENSKILL_TLS_KEY" "" "gateway, up, agent"
         "File with the private key (PEM) of that certificate.";
     TLS_CLIENT_CA "OPENSKILL_TLS_CLIENT_CA" "" "gateway, up, agent"
-        "File with authorities (PEM): clients must show a certificate that one of them signed. Default: clients need no certificate.";
+        "File with certificate authorities (PEM). Clients must present a certificate that one of them signed. Default: clients need no certificate.";
     MESH_CA "OPENSKILL_MESH_CA" "" "gateway, worker"
-        "File with the authorities (PEM) of the [mesh](tls.md#between-gateways-and-workers): gateways and workers authenticate each other with certificates that they signed. Needs `OPENSKILL_MESH_CERT` and `OPENSKILL_MESH_KEY`. Default: no TLS between gateways and workers.";
+        "File with the authorities (PEM) of the [mesh](tls.md#between-gateways-and-workers): gateways and workers authenticate each other with certificates signed by these authorities. Needs `OPENSKILL_MESH_CERT` and `OPENSKILL_MESH_KEY`. Default: no TLS between gateways and workers.";
     MESH_CERT "OPENSKILL_MESH_CERT" "" "gateway, worker"
-        "File with the certificate (PEM) of this gateway or worker in the mesh, followed by those that sign it.";
+        "File with the certificate (PEM) of this gateway or worker in the mesh, followed by its issuers' certificates.";
     MESH_KEY "OPENSKILL_MESH_KEY" "" "gateway, worker"
         "File with the private key (PEM) of that certificate.";
     MESH_GATEWAY_NAME "OPENSKILL_MESH_GATEWAY_NAME" "gateway.openskill.internal" "worker"
-        "DNS name that the certificate of a gateway must have for a worker to take its calls.";
+        "DNS name that a gateway's certificate must contain for a worker to accept its calls.";
     MESH_WORKER_NAME "OPENSKILL_MESH_WORKER_NAME" "worker.openskill.internal" "gateway"
-        "DNS name that the certificate of a worker must have for a gateway to use it, at whichever address it is.";
+        "DNS name that a worker's certificate must contain for a gateway to use the worker, whatever its address.";
     CA "OPENSKILL_CA" "" "client, agent"
-        "File with the authorities (PEM) that may sign the gateway's certificate. Default: those of the system.";
+        "File with the authorities (PEM) that may sign the gateway's certificate. Default: the system's certificates.";
     CLIENT_CERT "OPENSKILL_CLIENT_CERT" "" "client, agent"
-        "File with a certificate (PEM) that is shown to the gateway, followed by those that sign it. Needs `OPENSKILL_CLIENT_KEY`.";
+        "File with the client certificate (PEM) to present to the gateway, followed by its issuers' certificates. Needs `OPENSKILL_CLIENT_KEY`.";
     CLIENT_KEY "OPENSKILL_CLIENT_KEY" "" "client, agent"
         "File with the private key (PEM) of that certificate.";
     CONTEXT "OPENSKILL_CONTEXT" "" "client"
-        "[Context](tls.md#contexts) of client commands. It takes the place of all settings of the gateway that are not flags. Default: the one that `openskill context use` chose, unless `OPENSKILL_HTTP_BASE_URL` is set.";
+        "[Context](tls.md#contexts) of client commands. It overrides all gateway settings except flags. Default: the context chosen with `openskill context use`, unless `OPENSKILL_HTTP_BASE_URL` is set.";
     HEADERS "OPENSKILL_HEADERS" "" "client"
         "Headers for each request to the gateway, `name=value` separated by commas, values percent-encoded. `openskill config` masks the values.";
     MCP_KEY_FILE "OPENSKILL_MCP_KEY_FILE" "" "gateway, up"
-        "File with the key that seals the sessions of [MCP](mcp.md) clients: at least 32 random bytes as text. Replicas with the same key serve each other's sessions. Only its owner and its group may read it. Default: a key that ends with the process.";
+        "File with the key that seals the sessions of [MCP](mcp.md) clients: at least 32 random bytes as text. Replicas with the same key serve each other's sessions. Only its owner and its group may read it. Default: a random key that is lost when the process ends.";
     MCP_TASK_AFTER "OPENSKILL_MCP_TASK_AFTER_MS" "5000" "gateway, up"
-        "After how long a call becomes a [task](mcp.md#tasks), in milliseconds, if its MCP client takes tasks and its skill does not say otherwise.";
+        "After how long a call becomes a [task](mcp.md#tasks), in milliseconds, if its MCP client supports tasks and its skill does not set another time.";
     MCP_TASK_LIFETIME "OPENSKILL_MCP_TASK_LIFETIME_S" "3600" "gateway, up"
         "How long a task of an MCP client is kept after it was created, in seconds.";
     MCP_TASKS "OPENSKILL_MCP_TASKS_FILE" "" "gateway, up"
-        "File that tasks of MCP clients are kept in. One process at a time can use it. `memory`: they end with the process. Default: `memory`; with `up`, `$XDG_STATE_HOME/openskill/tasks.redb` or `~/.local/state/openskill/tasks.redb`, or `memory` if that cannot be opened.";
+        "File that tasks of MCP clients are kept in. One process at a time can use it. `memory`: they are lost when the process ends. Default: `memory`; with `up`, `$XDG_STATE_HOME/openskill/tasks.redb` or `~/.local/state/openskill/tasks.redb`, or `memory` if that cannot be opened.";
     MCP_VIEWS_FILE "OPENSKILL_MCP_VIEWS_FILE" "" "gateway, up"
-        "TOML file with [views](mcp.md#views) for MCP clients, each at `/mcp/NAME`. Only its owner may write it. Changes of it are read while the gateway runs.";
+        "TOML file with [views](mcp.md#views) for MCP clients, each at `/mcp/NAME`. Only its owner may write it. The gateway reads changes to it without a restart.";
     MCP_RESUMABLE "OPENSKILL_MCP_RESUMABLE_S" "60" "gateway, up"
-        "How long a call in a session of an [MCP](mcp.md#resuming) client goes on after its stream broke, in seconds, at most 3600, and how long its stream is kept after its end. `0`: a closed stream ends its call.";
+        "How long a call in a session of an [MCP](mcp.md#resuming) client continues after its stream breaks, in seconds, at most 3600, and how long its stream is kept after its end. `0`: a closed stream ends its call.";
     MCP_RESULT_BYTES "OPENSKILL_MCP_RESULT_BYTES" "131072" "gateway, up"
-        "How much text of a result an [MCP](mcp.md#long-results) client gets at once, in bytes. Of a longer one it gets the beginning and a link to all of it.";
+        "How much text of a result an [MCP](mcp.md#long-results) client gets at once, in bytes. For a longer result, it gets the beginning and a link to the whole.";
     PUBLIC_URL "OPENSKILL_PUBLIC_URL" "" "gateway, up"
-        "URL under which clients reach the gateway, such as `https://tools.example.com`, for what it tells [OAuth clients](mcp.md#authorization) of itself. Default: as their requests name it.";
+        "URL under which clients reach the gateway, such as `https://tools.example.com`, as the gateway gives it to [OAuth clients](mcp.md#authorization). Default: the host that their requests name.";
     WORKERS "OPENSKILL_WORKERS" "http://127.0.0.1:9000" "gateway"
         "Worker addresses, separated by commas: `http://host:port`, `https://host:port` (in a [mesh](tls.md#between-gateways-and-workers)), `unix:/path`, `unix:/folder/*.sock`, `dns://name:port` (resolved periodically to all addresses of the name).";
     WORKER_LISTEN "OPENSKILL_WORKER_LISTEN" "127.0.0.1:9000" "worker"
@@ -121,7 +121,7 @@ settings! { OF_PROGRAM
     SHARDS "OPENSKILL_SHARDS" "" "gateway, worker, up"
         "Number of serving threads in a process, each with its own runtime. Default: one per core; with `up`, one per process.";
     LAME_DUCK_MS "OPENSKILL_LAME_DUCK_MS" "" "gateway, up, agent"
-        "How long the gateway still accepts connections and calls after SIGTERM, in milliseconds, while its health is `NOT_SERVING` and `/readyz` says 503: the time that load balancers need to notice. Then it drains. Default: 5000; with `up`, 0.";
+        "How long the gateway still accepts connections and calls after SIGTERM, in milliseconds, while its health is `NOT_SERVING` and `/readyz` answers 503: the time that load balancers need to notice. Then it drains. Default: 5000; with `up`, 0.";
     DRAIN_TIMEOUT_MS "OPENSKILL_DRAIN_TIMEOUT_MS" "20000" "gateway, worker, up"
         "How long in-flight calls may take to finish after SIGTERM, in milliseconds. With `OPENSKILL_LAME_DUCK_MS` it must fit into the grace period of the container or pod.";
     REFRESH_MS "OPENSKILL_REFRESH_MS" "1000" "gateway, up"
@@ -133,13 +133,13 @@ settings! { OF_PROGRAM
     PYTHON "OPENSKILL_PYTHON" "python3" "worker, up, check, doctor"
         "Interpreter of `cli:python` skills. Resolved once, at startup.";
     PYTHON_ENVIRONMENTS "OPENSKILL_PYTHON_ENVIRONMENTS" "" "worker, up, check, doctor"
-        "Directory of the [environments](runners/python-environments.md) of Python skills with packages of their own. Default: `/var/cache/openskill/python` for root, otherwise `$XDG_CACHE_HOME/openskill/python` or `~/.cache/openskill/python`.";
+        "Directory of the [environments](runners/python-environments.md) of Python skills that have their own packages. Default: `/var/cache/openskill/python` for root, otherwise `$XDG_CACHE_HOME/openskill/python` or `~/.cache/openskill/python`.";
     PYTHON_INSTALLER "OPENSKILL_PYTHON_INSTALLER" "auto" "worker, up, check, doctor"
-        "What installs packages: `uv`, `pip`, or `auto`, which is `uv` if it is on `PATH` and otherwise the pip of the interpreter.";
+        "Package installer: `uv`, `pip`, or `auto`, which is `uv` if it is on `PATH` and otherwise the interpreter's pip.";
     PYTHON_INDEX_URL "OPENSKILL_PYTHON_INDEX_URL" "" "worker, up, check, doctor"
-        "Package index, such as `https://pypi.example.com/simple`. `none`: packages come from `OPENSKILL_PYTHON_FIND_LINKS` alone. Default: what the installer's own configuration says. `openskill config` masks credentials.";
+        "Package index, such as `https://pypi.example.com/simple`. `none`: packages come only from `OPENSKILL_PYTHON_FIND_LINKS`. Default: the installer's own configuration. `openskill config` masks credentials.";
     PYTHON_FIND_LINKS "OPENSKILL_PYTHON_FIND_LINKS" "" "worker, up, check, doctor"
-        "Directory with wheels, or URL of a page that links to them, beside the package index.";
+        "Directory with wheels, or URL of a page that links to them, in addition to the package index.";
     PYTHON_BUILD_TIMEOUT "OPENSKILL_PYTHON_BUILD_TIMEOUT_S" "600" "worker, up, check"
         "Maximum time for building one environment, in seconds.";
     PYTHON_KEEP_DAYS "OPENSKILL_PYTHON_KEEP_DAYS" "30" "worker, up"
@@ -161,25 +161,25 @@ settings! { OF_PROGRAM
     TOOLS_DIR "OPENSKILL_TOOLS_DIR" "./installed-tools" "worker, up, check, doctor, tools"
         "Directory of installed tools, which need not exist: a skill directory after those of `OPENSKILL_CLI_DIR`. It must be outside the allowed root, and only its owner may write to it.";
     SKILL_USER "OPENSKILL_SKILL_USER" "own" "worker, up, check, doctor"
-        "User of skill processes if the worker runs as root: `own`, or a numeric `UID:GID`. `own` gives each run a user of its own where the kernel can map the files of the allowed root to it, otherwise 65534:65534. If the worker is not root, they run as its user.";
+        "User of skill processes if the worker runs as root: `own`, or a numeric `UID:GID`. `own` gives each run its own user where the kernel can map the files of the allowed root to it, otherwise 65534:65534. If the worker is not root, they run as its user.";
     LEAST_JAIL "OPENSKILL_LEAST_JAIL" "auto" "worker, up, check, doctor"
-        "Least jail of every skill: `auto` demands nothing, `standard` or `strict` make a skill unavailable where the worker cannot give it. A manifest that says `jail: off` is not affected.";
+        "Minimum jail of every skill: `auto` requires nothing; `standard` and `strict` make a skill unavailable where the worker cannot provide that jail. A manifest that says `jail: off` is not affected.";
     DOCKER_HOST "OPENSKILL_DOCKER_HOST" "unix:///var/run/docker.sock" "worker, up, check, doctor"
         "Container engine for `docker` skills: `unix:///path`, or `tcp://host:port` without TLS. The worker contacts it only if there are such skills.";
     BROWSER "OPENSKILL_BROWSER" "" "worker, up, check, doctor"
-        "Path of the Chromium program for the [browser tools](browser.md). Default: the one that the system has.";
+        "Path of the Chromium program for the [browser tools](browser.md). Default: the system's Chromium.";
     BROWSER_ALLOW "OPENSKILL_BROWSER_ALLOW" "" "worker, up, check, doctor"
         "Hosts outside the public internet that browsers may load pages from, separated by commas: `host:port`, `address:port`, or a network such as `10.1.0.0/16`. A host or address without a port means the ports 80 and 443. Default: none.";
     BROWSER_SEARCH_URL "OPENSKILL_BROWSER_SEARCH_URL" "https://www.google.com/search?q={query}" "worker, up, check, doctor"
-        "URL of the search that `browser_search_google` opens, with `{query}` for what is searched for.";
+        "URL of the search that `browser_search_google` opens, with `{query}` in place of the search terms.";
     BROWSER_SESSIONS "OPENSKILL_BROWSER_SESSIONS" "8" "worker, up, check, doctor"
         "Maximum number of browsers of a worker. Each session has one.";
     BROWSER_SPARES "OPENSKILL_BROWSER_SPARES" "1" "worker, up, check, doctor"
-        "Number of browsers that a worker starts ahead for sessions to come, while the browser tools are used.";
+        "Number of browsers that a worker starts in advance for new sessions, while the browser tools are used.";
     BROWSER_TABS "OPENSKILL_BROWSER_TABS" "10" "worker, up, check, doctor"
         "Maximum number of tabs of one browser.";
     BROWSER_MEMORY_MB "OPENSKILL_BROWSER_MEMORY_MB" "2048" "worker, up, check, doctor"
-        "Memory of one browser with all its processes, in MiB. A browser that needs more is ended.";
+        "Memory of one browser with all its processes, in MiB. A browser that needs more is killed.";
     BROWSER_IDLE "OPENSKILL_BROWSER_IDLE_S" "600" "worker, up, check, doctor"
         "How long a browser is kept without a call, in seconds.";
     BROWSER_MAX_AGE "OPENSKILL_BROWSER_MAX_AGE_S" "3600" "worker, up, check, doctor"
@@ -187,7 +187,7 @@ settings! { OF_PROGRAM
     BROWSER_DOWNLOAD_MB "OPENSKILL_BROWSER_DOWNLOAD_MB" "32" "worker, up, check, doctor"
         "The largest file that a browser downloads, in MiB.";
     BROWSER_MODEL_URL "OPENSKILL_BROWSER_MODEL_URL" "" "worker, up, check, doctor"
-        "URL of a model with OpenAI's API, to which `/chat/completions` is added. [`browser_extract_content`](browser.md#values) sends it parts of pages. Unset: the tool returns the parts alone.";
+        "URL of a model with OpenAI's API, to which `/chat/completions` is added. [`browser_extract_content`](browser.md#values) sends it parts of pages. Unset: the tool returns only the parts.";
     BROWSER_MODEL "OPENSKILL_BROWSER_MODEL" "" "worker, up, check, doctor"
         "Name of that model.";
     BROWSER_MODEL_API_KEY "OPENSKILL_BROWSER_MODEL_API_KEY" "" "worker, up, check, doctor"
@@ -205,7 +205,7 @@ settings! { OF_PROGRAM
     RESEARCH_FOLDER "OPENSKILL_RESEARCH_FOLDER" "" "worker, up, check, doctor"
         "With `folder`, the directory of the documents.";
     RESEARCH_ALLOW "OPENSKILL_RESEARCH_ALLOW" "" "worker, up, check, doctor"
-        "Hosts outside the public internet that pages may be read from, separated by commas: `host:port`, `address:port`, or a network such as `10.1.0.0/16`. The host of `OPENSKILL_RESEARCH_URL` is allowed to the provider. Default: none.";
+        "Hosts outside the public internet that pages may be read from, separated by commas: `host:port`, `address:port`, or a network such as `10.1.0.0/16`. The provider may always connect to the host of `OPENSKILL_RESEARCH_URL`. Default: none.";
     RESEARCH_SITE_PAGES "OPENSKILL_RESEARCH_SITE_PAGES" "1000" "worker, up, check, doctor"
         "With `site`, the maximum number of pages that are read and kept in memory.";
     RESEARCH_SITE_FRESH "OPENSKILL_RESEARCH_SITE_FRESH_S" "86400" "worker, up, check, doctor"
@@ -217,11 +217,11 @@ settings! { OF_PROGRAM
     RESEARCH_MAX_BYTES "OPENSKILL_RESEARCH_MAX_BYTES" "33554432" "worker, up, check, doctor"
         "Maximum number of bytes that one research call receives.";
     RESEARCH_MAX_SECONDS "OPENSKILL_RESEARCH_MAX_SECONDS" "60" "worker, up, check, doctor"
-        "Maximum duration of one research call, in seconds. A call whose timeout is earlier ends before it.";
+        "Maximum duration of one research call, in seconds. A call with a shorter timeout ends earlier.";
     RESEARCH_MAX_TOKENS "OPENSKILL_RESEARCH_MAX_TOKENS" "32000" "worker, up, check, doctor"
-        "Maximum number of tokens of the model that one research call uses, of requests and replies together.";
+        "Maximum number of tokens of the model that one research call uses, in requests and replies together.";
     RESEARCH_MODEL_URL "OPENSKILL_RESEARCH_MODEL_URL" "" "worker, up, check, doctor"
-        "URL of a model with OpenAI's API, to which `/chat/completions` is added, such as `http://127.0.0.1:8080/v1`. Unset: research answers are made of quotes alone.";
+        "URL of a model with OpenAI's API, to which `/chat/completions` is added, such as `http://127.0.0.1:8080/v1`. Unset: research answers consist only of quotes.";
     RESEARCH_MODEL "OPENSKILL_RESEARCH_MODEL" "" "worker, up, check, doctor"
         "Name of that model. The argument `reasoning_model` takes precedence.";
     RESEARCH_MODEL_API_KEY "OPENSKILL_RESEARCH_MODEL_API_KEY" "" "worker, up, check, doctor"
@@ -237,7 +237,7 @@ settings! { OF_PROGRAM
     LOG_REFUSALS "OPENSKILL_LOG_REFUSALS" "10" "gateway, worker, up"
         "Maximum number of log lines a second for each kind of refused call and of other events that clients, skills and servers can cause at will. Further lines are counted, and a line each second says how many were left out. `0`: no limit.";
     METRICS_SKILLS "OPENSKILL_METRICS_SKILLS" "1000" "gateway, worker, up"
-        "Number of skills that have metrics of their own, at most 4000. All other skills share the label `skill=\"_other\"`.";
+        "Number of skills that have their own metrics, at most 4000. All other skills share the label `skill=\"_other\"`.";
     TRACE_DIR "OPENSKILL_TRACE_DIR" "" "gateway, up"
         "Directory of the [recorder](recorder.md): the events of each call as JSON lines. `memory`: only the latest calls, in memory. `off`: nothing. Default: `memory`; with `up`, `$XDG_STATE_HOME/openskill/traces` or `~/.local/state/openskill/traces`.";
     TRACE_MAX_MB "OPENSKILL_TRACE_MAX_MB" "256" "gateway, up"
@@ -253,47 +253,47 @@ settings! { OF_PROGRAM
     REDACT_CONTACTS "OPENSKILL_REDACT_CONTACTS" "0" "gateway, worker, agent, up"
         "`1`: e-mail addresses and telephone numbers are redacted too.";
     OTLP_ENDPOINT "OTEL_EXPORTER_OTLP_ENDPOINT" "" "gateway, worker, up"
-        "Collector for traces and metrics, such as `http://127.0.0.1:4317` for gRPC or `http://127.0.0.1:4318` for HTTP, where traces go to `/v1/traces` and metrics to `/v1/metrics`. `https` uses TLS. Default: none are sent.";
+        "Collector for traces and metrics, such as `http://127.0.0.1:4317` for gRPC or `http://127.0.0.1:4318` for HTTP, where traces go to `/v1/traces` and metrics to `/v1/metrics`. `https` uses TLS. Default: nothing is sent.";
     OTLP_TRACES_ENDPOINT "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" "" "gateway, worker, up"
-        "Collector for traces alone. Over HTTP, the whole URL.";
+        "Collector for traces only. Over HTTP, the whole URL.";
     OTLP_METRICS_ENDPOINT "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT" "" "gateway, worker, up"
-        "Collector for metrics alone. Over HTTP, the whole URL.";
+        "Collector for metrics only. Over HTTP, the whole URL.";
     OTLP_PROTOCOL "OTEL_EXPORTER_OTLP_PROTOCOL" "grpc" "gateway, worker, up"
         "OTLP protocol: `grpc` or `http/protobuf`.";
     OTLP_TRACES_PROTOCOL "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL" "" "gateway, worker, up"
-        "The same for traces alone.";
+        "The same, for traces only.";
     OTLP_METRICS_PROTOCOL "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL" "" "gateway, worker, up"
-        "The same for metrics alone.";
+        "The same, for metrics only.";
     OTLP_HEADERS "OTEL_EXPORTER_OTLP_HEADERS" "" "gateway, worker, up"
         "Headers for the collector, `name=value` separated by commas, values percent-encoded. `openskill config` masks the values.";
     OTLP_TRACES_HEADERS "OTEL_EXPORTER_OTLP_TRACES_HEADERS" "" "gateway, worker, up"
-        "The same for traces alone.";
+        "The same, for traces only.";
     OTLP_METRICS_HEADERS "OTEL_EXPORTER_OTLP_METRICS_HEADERS" "" "gateway, worker, up"
-        "The same for metrics alone.";
+        "The same, for metrics only.";
     OTLP_TIMEOUT "OTEL_EXPORTER_OTLP_TIMEOUT" "10000" "gateway, worker, up"
         "Maximum time for one export, in milliseconds.";
     OTLP_TRACES_TIMEOUT "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT" "" "gateway, worker, up"
-        "The same for traces alone.";
+        "The same, for traces only.";
     OTLP_METRICS_TIMEOUT "OTEL_EXPORTER_OTLP_METRICS_TIMEOUT" "" "gateway, worker, up"
-        "The same for metrics alone.";
+        "The same, for metrics only.";
     OTLP_CERTIFICATE "OTEL_EXPORTER_OTLP_CERTIFICATE" "" "gateway, worker, up"
-        "File with the certificates (PEM) that sign the collector's. No others are trusted then. Default: those of the system.";
+        "File with the certificate authorities (PEM) for the collector's certificate. If set, no other authorities are trusted. Default: the system's certificates.";
     OTLP_TRACES_CERTIFICATE "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE" "" "gateway, worker, up"
-        "The same for traces alone.";
+        "The same, for traces only.";
     OTLP_METRICS_CERTIFICATE "OTEL_EXPORTER_OTLP_METRICS_CERTIFICATE" "" "gateway, worker, up"
-        "The same for metrics alone.";
+        "The same, for metrics only.";
     OTLP_CLIENT_CERTIFICATE "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE" "" "gateway, worker, up"
-        "File with the certificate (PEM) that this process shows to the collector, followed by those that sign it. Requires the key.";
+        "File with the certificate (PEM) that this process presents to the collector, followed by its issuers' certificates. Requires the key.";
     OTLP_TRACES_CLIENT_CERTIFICATE "OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE" "" "gateway, worker, up"
-        "The same for traces alone.";
+        "The same, for traces only.";
     OTLP_METRICS_CLIENT_CERTIFICATE "OTEL_EXPORTER_OTLP_METRICS_CLIENT_CERTIFICATE" "" "gateway, worker, up"
-        "The same for metrics alone.";
+        "The same, for metrics only.";
     OTLP_CLIENT_KEY "OTEL_EXPORTER_OTLP_CLIENT_KEY" "" "gateway, worker, up"
         "File with the private key (PEM) of that certificate.";
     OTLP_TRACES_CLIENT_KEY "OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY" "" "gateway, worker, up"
-        "The same for traces alone.";
+        "The same, for traces only.";
     OTLP_METRICS_CLIENT_KEY "OTEL_EXPORTER_OTLP_METRICS_CLIENT_KEY" "" "gateway, worker, up"
-        "The same for metrics alone.";
+        "The same, for metrics only.";
     SERVICE_NAME "OTEL_SERVICE_NAME" "openskill" "gateway, worker, up"
         "Service name in traces and metrics, with `-gateway` or `-worker` appended.";
     METRICS_EXPORTER "OTEL_METRICS_EXPORTER" "" "gateway, worker, up"
@@ -301,11 +301,11 @@ settings! { OF_PROGRAM
     METRIC_INTERVAL "OTEL_METRIC_EXPORT_INTERVAL" "60000" "gateway, worker, up"
         "How often metrics are sent, in milliseconds.";
     SAMPLER "OTEL_TRACES_SAMPLER" "parentbased_traceidratio" "gateway, worker, up"
-        "Sampler: `always_on`, `always_off`, `traceidratio`, or one of them with `parentbased_` before it, which follows the caller's sampling decision if there is one. Workers follow the gateway. `always_off` turns tracing off, also of failed calls.";
+        "Sampler: `always_on`, `always_off`, `traceidratio`, or one of them with `parentbased_` before it, which follows the caller's sampling decision if there is one. Workers follow the gateway. `always_off` turns tracing off, even for failed calls.";
     SAMPLER_ARG "OTEL_TRACES_SAMPLER_ARG" "1.0" "gateway, worker, up"
         "Fraction of traces that `traceidratio` samples, from 0 to 1.";
     TRACE_SLOW_MS "OPENSKILL_TRACE_SLOW_MS" "1000" "gateway, up"
-        "The gateway exports the spans of calls that take longer, in milliseconds, though they were not sampled. `0`: it does not.";
+        "The gateway exports the spans of calls that take longer than this, in milliseconds, even if they were not sampled. `0`: it does not.";
     BSP_QUEUE "OTEL_BSP_MAX_QUEUE_SIZE" "32768" "gateway, worker, up"
         "Maximum number of spans that wait to be exported. Further spans are dropped, counted and logged.";
     BSP_BATCH "OTEL_BSP_MAX_EXPORT_BATCH_SIZE" "512" "gateway, worker, up"
@@ -316,7 +316,7 @@ settings! { OF_PROGRAM
         "`on`: the gateway serves the [agent](agent.md). `off`: it does not.";
 }
 
-/// The default of a setting. Empty means none.
-pub(crate) fn default_of(name: &str) -> &'static str {
+/// Returns the default of a setting. Empty if the setting has no default.
+pub(crate) fn default_value(name: &str) -> &'static str {
     ALL.iter().find(|setting| setting.name == name).map_or("", |setting| setting.default)
 }

@@ -1,8 +1,8 @@
-//! What is sent to collectors: the variables that OpenTelemetry defines.
+//! The export of spans and metrics, configured by the variables that OpenTelemetry defines.
 
 use std::time::Duration;
 
-use openskill_trace::sampler::{Name, Sampler};
+use openskill_trace::sampler::{Sampler, SamplerName};
 
 use super::names;
 use super::reader::Reader;
@@ -11,22 +11,23 @@ pub(crate) mod destination;
 
 use destination::{Destination, METRICS, TRACES};
 
-/// The export of spans.
+/// The settings for exporting spans.
 #[derive(Debug, Clone)]
 pub(crate) struct Otlp {
     pub(crate) destination: Destination,
     pub(crate) sampler: Sampler,
-    /// Calls that take longer are exported though they were not sampled. None: they are not.
+    /// Calls that take longer than this are exported even if they were not sampled. `None` exports only sampled
+    /// calls.
     pub(crate) slow: Option<Duration>,
-    /// How many spans may wait.
+    /// The maximum number of spans in the queue.
     pub(crate) queue: usize,
-    /// How many spans are exported at once.
+    /// The maximum number of spans in one export.
     pub(crate) batch: usize,
-    /// How long a batch that is not full waits.
+    /// The maximum time that a partial batch waits.
     pub(crate) delay: Duration,
 }
 
-/// Reads the export of spans. None: there is no endpoint, or the sampler takes nothing ever.
+/// Reads the settings for exporting spans. Returns `None` if no endpoint is set, or if the sampler never samples.
 pub(super) fn resolve(reader: &mut Reader<'_>) -> Option<Otlp> {
     let (queue, batch) = (reader.number(names::BSP_QUEUE, 1, 1_000_000), reader.number(names::BSP_BATCH, 1, 100_000));
     let delay = reader.millis(names::BSP_DELAY, 1, 3_600_000);
@@ -37,7 +38,7 @@ pub(super) fn resolve(reader: &mut Reader<'_>) -> Option<Otlp> {
     Some(Otlp { destination, sampler: sampler?, slow, queue, batch, delay })
 }
 
-/// Reads where metrics are sent. None: nowhere.
+/// Reads the destination of metrics. Returns `None` if metrics are not exported.
 pub(super) fn metrics(reader: &mut Reader<'_>) -> Option<Destination> {
     let choices = [("", None), ("otlp", Some(true)), ("none", Some(false))];
     match reader.one_of(names::METRICS_EXPORTER, &choices) {
@@ -51,7 +52,7 @@ impl Reader<'_> {
     fn sampler(&mut self) -> Option<Sampler> {
         let ratio = self.ratio(names::SAMPLER_ARG);
         let value = self.raw.value(names::SAMPLER);
-        match value.parse::<Name>() {
+        match value.parse::<SamplerName>() {
             Ok(name) => name.sampler(ratio),
             Err(_) => {
                 let known = "always_on, always_off, traceidratio, parentbased_always_on, parentbased_always_off, \
@@ -67,13 +68,13 @@ impl Reader<'_> {
 mod tests {
     use std::path::Path;
 
-    use super::super::raw::Raw;
+    use super::super::raw::RawSettings;
     use super::destination::Protocol;
     use super::*;
 
     fn read<T>(values: &[(&'static str, &str)], read: impl Fn(&mut Reader<'_>) -> T) -> Result<T, String> {
         let flags = values.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-        let raw = Raw::read(&flags, |_| None, Path::new("/nonexistent"));
+        let raw = RawSettings::read(&flags, |_| None, Path::new("/nonexistent"));
         let mut reader = Reader::new(&raw);
         let value = read(&mut reader);
         if reader.problems.is_empty() { Ok(value) } else { Err(format!("{:?}", reader.problems)) }

@@ -1,4 +1,4 @@
-//! Problems with settings, and how values are shown in them.
+//! Problems with settings, and the masking of values in them.
 
 use super::names::is_credential;
 
@@ -10,7 +10,7 @@ pub(crate) fn mask(value: &str) -> String {
     }
 }
 
-/// Masks what is secret in the value of a setting.
+/// Masks the secrets in a value: credentials, the user part of a URL, and header values.
 pub(crate) fn mask_setting(name: &str, value: &str) -> String {
     if is_credential(name) {
         return "***".to_owned();
@@ -26,21 +26,20 @@ pub(crate) fn mask_setting(name: &str, value: &str) -> String {
     masked.collect::<Vec<_>>().join(",")
 }
 
-/// A problem with the settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Problem {
-    /// The setting, or the file if the problem concerns no setting.
+pub(crate) struct SettingProblem {
+    /// The setting, or the file if the problem concerns no particular setting.
     pub(crate) name: String,
     /// The source of the value.
     pub(crate) origin: String,
-    /// What is wrong, and what is expected.
+    /// What is wrong, and which values are accepted.
     pub(crate) reason: String,
 }
 
-/// All problems with the settings.
+/// All problems found in the settings.
 #[derive(Debug, thiserror::Error)]
 #[error("invalid settings:{}", .0.iter().map(|it| format!("\n  {} ({}): {}", it.name, it.origin, it.reason)).collect::<String>())]
-pub(crate) struct Problems(pub(crate) Vec<Problem>);
+pub(crate) struct SettingProblems(pub(crate) Vec<SettingProblem>);
 
 #[cfg(test)]
 mod tests {

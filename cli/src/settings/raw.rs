@@ -1,4 +1,4 @@
-//! The settings as text, each with its source.
+//! The unparsed settings, each with its source.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -8,10 +8,10 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::names::{ALL, Setting, TOKEN, TOKEN_FILE, file_key};
-use super::problem::Problem;
+use super::problem::SettingProblem;
 use super::unknown::{is_known, near_key, near_variable};
 
-/// Flags that are settings, by the names of the settings.
+/// Settings from flags: names and values.
 pub(crate) type Overrides = Vec<(&'static str, String)>;
 
 /// The source of a value.
@@ -40,14 +40,14 @@ impl fmt::Display for Origin {
 
 /// The value of every setting, by name.
 #[derive(Debug)]
-pub(crate) struct Raw {
+pub(crate) struct RawSettings {
     values: HashMap<&'static str, (String, Origin)>,
-    /// Problems with the sources themselves.
-    pub(super) problems: Vec<Problem>,
+    /// Problems with whole sources, such as an unreadable file.
+    pub(super) problems: Vec<SettingProblem>,
 }
 
-impl Raw {
-    /// Reads all sources, `.env` and `openskill.toml` from `folder`.
+impl RawSettings {
+    /// Reads all sources. `.env` and `openskill.toml` are read from `folder`.
     pub(crate) fn read(flags: &Overrides, environment: impl Fn(&str) -> Option<OsString>, folder: &Path) -> Self {
         let (dot_env, mut problems) = read_dot_env(&folder.join(".env"));
         let (file, more) = read_file(&folder.join("openskill.toml"));
@@ -56,7 +56,7 @@ impl Raw {
         for setting in ALL.iter() {
             match environment(setting.name).map(OsString::into_string) {
                 Some(Ok(value)) => drop(environment_values.insert(setting.name, value)),
-                Some(Err(_)) => problems.push(Problem {
+                Some(Err(_)) => problems.push(SettingProblem {
                     name: setting.name.to_owned(),
                     origin: Origin::Environment.to_string(),
                     reason: "must be UTF-8".to_owned(),
@@ -76,17 +76,18 @@ impl Raw {
         Self { values: ALL.iter().map(|setting| (setting.name, find(setting))).collect(), problems }
     }
 
-    /// These values and defaults alone.
-    pub(crate) fn of(values: &[(&'static str, String)]) -> Self {
-        let given = |name| values.iter().find(|(of, _)| *of == name).map(|(_, value)| (value.clone(), Origin::Context));
-        let all = ALL.iter().map(|it| (it.name, given(it.name).unwrap_or((it.default.to_owned(), Origin::Default))));
+    /// Creates settings from the values of a context, with defaults for all other settings.
+    pub(crate) fn from_context(values: &[(&'static str, String)]) -> Self {
+        let find = |name| values.iter().find(|(of, _)| *of == name).map(|(_, value)| (value.clone(), Origin::Context));
+        let all = ALL.iter().map(|it| (it.name, find(it.name).unwrap_or((it.default.to_owned(), Origin::Default))));
         Self { values: all.collect(), problems: Vec::new() }
     }
 
-    /// Takes the settings that a context consists of from this one, except those that flags set.
+    /// Replaces `settings`, the settings that form a context, with the values of a context. Settings from flags
+    /// stay.
     pub(crate) fn use_context(&mut self, values: &[(&'static str, String)], settings: &[&'static str]) {
-        let context = Self::of(values);
-        // A token takes the place of a file with one, and the other way round.
+        let context = Self::from_context(values);
+        // A token replaces a token file, and vice versa.
         let has_token = [TOKEN, TOKEN_FILE].into_iter().any(|name| self.origin(name) == Origin::Flag);
         for &name in settings {
             if self.origin(name) == Origin::Flag {
@@ -108,19 +109,21 @@ impl Raw {
         self.values.get(name).map_or(Origin::Default, |(_, origin)| origin.clone())
     }
 
-    /// All settings that some source sets, for child processes.
+    /// Returns all settings that are not defaults, for child processes.
     #[cfg(feature = "worker")]
-    pub(crate) fn given(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        let given = self.values.iter().filter(|(_, (_, origin))| *origin != Origin::Default);
-        given.map(|(name, (value, _))| (*name, value.as_str()))
+    pub(crate) fn explicit_values(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let explicit = self.values.iter().filter(|(_, (_, origin))| *origin != Origin::Default);
+        explicit.map(|(name, (value, _))| (*name, value.as_str()))
     }
 }
 
-type Found = (HashMap<String, String>, Vec<Problem>);
+/// The settings in a file, and the problems with it.
+type ValuesAndProblems = (HashMap<String, String>, Vec<SettingProblem>);
 
-/// `.env` may contain other programs' variables. An unknown one that begins with `OPENSKILL_` is probably misspelled.
-fn read_dot_env(path: &Path) -> Found {
-    let mut found = Found::default();
+/// Reads `.env`. The file may contain variables of other programs. Reports unknown variables that begin with
+/// `OPENSKILL_`, which are probably misspelled.
+fn read_dot_env(path: &Path) -> ValuesAndProblems {
+    let mut found = ValuesAndProblems::default();
     let lines = match dotenvy::from_path_iter(path) {
         Ok(lines) => lines,
         Err(error) if error.not_found() => return found,
@@ -140,8 +143,8 @@ fn read_dot_env(path: &Path) -> Found {
     found
 }
 
-fn read_file(path: &Path) -> Found {
-    let mut found = Found::default();
+fn read_file(path: &Path) -> ValuesAndProblems {
+    let mut found = ValuesAndProblems::default();
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return found,
@@ -167,7 +170,7 @@ fn as_text(value: &Value) -> String {
         Value::String(text) => text.clone(),
         Value::Array(items) => items.iter().map(as_text).collect::<Vec<_>>().join(","),
         Value::Object(_) => "a table".to_owned(),
-        // 16.0 is 16: settings are whole numbers.
+        // 16.0 becomes 16, since numeric settings are whole numbers.
         Value::Number(number) => {
             let text = number.to_string();
             text.strip_suffix(".0").unwrap_or(&text).to_owned()
@@ -177,14 +180,14 @@ fn as_text(value: &Value) -> String {
     }
 }
 
-fn unknown(name: &str, near: Option<&str>, origin: &Origin) -> Problem {
+fn unknown(name: &str, near: Option<&str>, origin: &Origin) -> SettingProblem {
     let near = near.map_or_else(String::new, |near| format!("did you mean {near}? "));
     let reason = format!("unknown setting: {near}`openskill config --reference` lists all settings");
-    Problem { name: name.to_owned(), origin: origin.to_string(), reason }
+    SettingProblem { name: name.to_owned(), origin: origin.to_string(), reason }
 }
 
-fn unreadable(file: &str, reason: &str) -> Problem {
-    Problem { name: file.to_owned(), origin: "file".to_owned(), reason: reason.to_owned() }
+fn unreadable(file: &str, reason: &str) -> SettingProblem {
+    SettingProblem { name: file.to_owned(), origin: "file".to_owned(), reason: reason.to_owned() }
 }
 
 #[cfg(test)]
@@ -222,7 +225,7 @@ mod tests {
         );
         let environment = |name: &str| (name == names::PYTHON).then(|| "a".into());
         let flags = vec![(names::LISTEN, "flag".to_owned())];
-        let raw = Raw::read(&flags, environment, &folder.0);
+        let raw = RawSettings::read(&flags, environment, &folder.0);
         for (name, value, origin) in [
             (names::LISTEN, "flag", Origin::Flag),
             (names::PYTHON, "a", Origin::Environment),
@@ -237,7 +240,7 @@ mod tests {
     #[test]
     fn every_misspelled_setting_is_reported_with_its_file() {
         let folder = Folder::with("typos", &[(".env", "OPENSKILL_TIMEOUT=1\n"), ("openskill.toml", "lisen = 'x'\n")]);
-        let problems = Raw::read(&Vec::new(), |_| None, &folder.0).problems;
+        let problems = RawSettings::read(&Vec::new(), |_| None, &folder.0).problems;
         let told: Vec<_> = problems.iter().map(|it| (it.name.as_str(), it.origin.as_str())).collect();
         assert_eq!(told, [("OPENSKILL_TIMEOUT", ".env"), ("lisen", "openskill.toml")]);
     }

@@ -1,37 +1,39 @@
-//! Readings that all groups of settings share. Each adds its own on [`Reader`], in its own file.
+//! Parses the values of all groups of settings. A group adds methods to [`Reader`] in its own file.
 
 use std::net::SocketAddr;
 use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::problem::Problem;
-use super::raw::Raw;
+use openskill_net::file_watcher::read_file;
 
-/// The largest file that a setting may name.
+use super::problem::SettingProblem;
+use super::raw::RawSettings;
+
+/// The maximum size of a file that a setting names, in bytes.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
-/// Reads values, and collects the problems. A reading that fails returns a valid value all the same, or None.
+/// Reads values and collects problems. A method that reports a problem still returns a valid value, or `None`.
 pub(super) struct Reader<'a> {
-    pub(super) raw: &'a Raw,
-    pub(super) problems: Vec<Problem>,
+    pub(super) raw: &'a RawSettings,
+    pub(super) problems: Vec<SettingProblem>,
 }
 
 impl<'a> Reader<'a> {
-    /// Begins with the problems of the sources themselves.
-    pub(super) fn new(raw: &'a Raw) -> Self {
+    /// Creates a reader with the problems of the sources.
+    pub(super) fn new(raw: &'a RawSettings) -> Self {
         Self { raw, problems: raw.problems.clone() }
     }
 
-    /// Reports a problem. The same one counts once: traces and metrics share settings.
+    /// Reports a problem. A repeated problem is reported once, since traces and metrics share settings.
     pub(super) fn problem(&mut self, name: &str, reason: String) {
-        let problem = Problem { name: name.to_owned(), origin: self.raw.origin(name).to_string(), reason };
+        let problem = SettingProblem { name: name.to_owned(), origin: self.raw.origin(name).to_string(), reason };
         if !self.problems.contains(&problem) {
             self.problems.push(problem);
         }
     }
 
-    /// The content of a file that a setting names. None if it is not set, or cannot be read.
+    /// Reads the file that a setting names. Returns `None` if the setting is empty or the file is unreadable.
     pub(super) fn file(&mut self, name: &str) -> Option<Vec<u8>> {
         let path = self.raw.value(name);
         if path.is_empty() {
@@ -58,12 +60,12 @@ impl<'a> Reader<'a> {
         self.parse_if(name, &wanted, |number| (least..=most).contains(number)).unwrap_or(least)
     }
 
-    /// None if it is not set.
+    /// Parses an optional number between `least` and `most`. Returns `None` if the setting is empty.
     pub(super) fn optional(&mut self, name: &str, least: usize, most: usize) -> Option<usize> {
         (!self.raw.value(name).is_empty()).then(|| self.number(name, least, most))
     }
 
-    /// None if it is not set.
+    /// Parses an optional address. Returns `None` if the setting is empty.
     pub(super) fn address(&mut self, name: &str, example: &str) -> Option<SocketAddr> {
         if self.raw.value(name).is_empty() {
             return None;
@@ -79,7 +81,7 @@ impl<'a> Reader<'a> {
         Duration::from_secs(self.number(name, least, most) as u64)
     }
 
-    /// The first of the choices if it is none of them.
+    /// Parses one of the choices. Returns the first choice if the value is invalid.
     pub(super) fn one_of<T: Copy>(&mut self, name: &str, choices: &[(&str, T)]) -> T {
         let value = self.raw.value(name);
         let chosen = choices.iter().find(|(text, _)| *text == value);
@@ -100,10 +102,5 @@ impl<'a> Reader<'a> {
 }
 
 fn contents(path: &str) -> Result<Vec<u8>, String> {
-    let unreadable = |error: std::io::Error| format!("'{path}' cannot be read: {error}");
-    let found = Path::new(path).metadata().map_err(unreadable)?;
-    if !found.is_file() || found.len() > MAX_FILE_BYTES {
-        return Err(format!("'{path}' is not a file of at most {MAX_FILE_BYTES} bytes"));
-    }
-    std::fs::read(path).map_err(unreadable)
+    read_file(Path::new(path), MAX_FILE_BYTES).map_err(|error| format!("'{path}' cannot be read: {error}"))
 }

@@ -8,10 +8,10 @@ use openskill_redact::Rules;
 use super::names;
 use super::reader::Reader;
 
-/// Where calls are recorded.
+/// Where the gateway records calls.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum TraceDir {
-    /// Where the command says.
+    /// The command's default directory.
     #[default]
     Default,
     Off,
@@ -19,26 +19,26 @@ pub(crate) enum TraceDir {
     Folder(PathBuf),
 }
 
-/// What is recorded, and how long.
+/// What the gateway records, and how long it keeps it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RecorderSettings {
     pub(crate) dir: TraceDir,
     pub(crate) max_bytes: u64,
     pub(crate) max_age: Duration,
-    /// None: nothing is redacted.
+    /// The redaction rules. `None` turns redaction off.
     pub(crate) redaction: Option<Rules>,
-    /// Whether Markdown has arguments and results.
+    /// Whether Markdown output includes arguments and results.
     pub(crate) markdown_is_raw: bool,
 }
 
-/// Reads the settings, and the rule file.
+/// Reads the settings and the rule file.
 pub(super) fn read(reader: &mut Reader<'_>) -> RecorderSettings {
     let max_bytes = reader.number(names::TRACE_MAX_MB, 1, 1_000_000) as u64 * 1024 * 1024;
     let max_age = Duration::from_secs(reader.number(names::TRACE_MAX_AGE_HOURS, 1, 100_000) as u64 * 3600);
     let (sanitizes, contacts) = (reader.flag(names::TRACE_SANITIZE), reader.flag(names::REDACT_CONTACTS));
     let markdown_is_raw = reader.flag(names::TRACE_MD_RAW);
     let rules = rules(reader);
-    // What the file turns on stays on.
+    // The setting turns rules on, but never turns off rules of the file.
     let rules = if contacts { rules.emails(true).phones(true) } else { rules };
     let redaction = sanitizes.then_some(rules);
     let dir = dir(reader.raw.value(names::TRACE_DIR));
@@ -54,7 +54,7 @@ fn dir(value: &str) -> TraceDir {
     }
 }
 
-/// The rules of the file, if there is one.
+/// Returns the rules of the rule file, or the default rules without a rule file.
 fn rules(reader: &mut Reader<'_>) -> Rules {
     let Some(file) = reader.file(names::REDACT_RULES) else { return Rules::default() };
     let text = String::from_utf8(file).map_err(|error| error.to_string());

@@ -1,8 +1,8 @@
-//! The reference of all settings as Markdown.
+//! Renders the reference of all settings as Markdown.
 
 use super::names::{ALL, file_key};
 
-/// The table in `docs/configuration.md`.
+/// Renders the table for `docs/configuration.md`.
 pub(crate) fn reference() -> String {
     let mut text =
         "| variable | in `openskill.toml` | default | read by | meaning |\n|---|---|---|---|---|\n".to_owned();

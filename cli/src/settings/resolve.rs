@@ -13,8 +13,8 @@ use super::mcp::{self, McpSettings};
 use super::names;
 use super::otlp::destination::Destination;
 use super::otlp::{self, Otlp};
-use super::problem::{Problems, mask};
-use super::raw::Raw;
+use super::problem::{SettingProblems, mask};
+use super::raw::RawSettings;
 use super::reader::Reader;
 use super::recorder::{self, RecorderSettings};
 use super::sites;
@@ -29,19 +29,19 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// The settings in effect.
+/// The validated settings of every command.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) base_url: String,
     pub(crate) listen: SocketAddr,
-    /// None means that the public address serves AdminService.
+    /// `None`: the public address also serves AdminService.
     pub(crate) admin_listen: Option<SocketAddr>,
     pub(crate) access: Access,
     pub(crate) tls: Tls,
-    /// None means that no hosts or origins are allowed beside the gateway's own.
+    /// `None`: only the gateway's own hosts and origins are allowed.
     pub(crate) sites: Option<Arc<Sites>>,
     pub(crate) mcp: McpSettings,
-    /// None means that the gateway is at the URL that requests name.
+    /// `None`: the gateway's URL is the one in each request.
     pub(crate) public_url: Option<String>,
     pub(crate) workers: Vec<Source>,
     #[cfg(feature = "worker")]
@@ -55,36 +55,39 @@ pub(crate) struct Settings {
     pub(crate) idempotency_lifetime: Duration,
     pub(crate) max_connections: usize,
     pub(crate) max_connections_of_peer: usize,
-    /// None means the command's own default.
+    /// `None`: the command's own default.
     pub(crate) shards: Option<usize>,
-    /// None means the command's own default.
+    /// `None`: the command's own default.
     pub(crate) lame_duck: Option<Duration>,
     pub(crate) drain_timeout: Duration,
     pub(crate) refresh: Duration,
     pub(crate) debug: bool,
     pub(crate) log: String,
     pub(crate) log_format: LogFormat,
-    /// Lines of one kind in a second. 0 means all.
+    /// The maximum number of log lines of one kind per second. 0 means no limit.
     pub(crate) log_refusals: u32,
-    /// Skills with metrics of their own.
+    /// The maximum number of skills with their own metrics.
     pub(crate) measured_skills: usize,
     pub(crate) recorder: RecorderSettings,
     pub(crate) agent: AgentSettings,
     pub(crate) agent_listen: SocketAddr,
-    /// None means that no traces are sent.
+    /// `None`: no spans are exported.
     pub(crate) otlp: Option<Otlp>,
-    /// None means that no metrics are sent.
+    /// `None`: no metrics are exported.
     pub(crate) metrics: Option<Destination>,
     pub(crate) metrics_interval: Duration,
     pub(crate) service_name: String,
 }
 
 impl Settings {
-    /// Validates every value.
-    pub(crate) fn resolve(raw: &Raw) -> Result<Self, Problems> {
+    /// Validates all values.
+    ///
+    /// # Errors
+    /// All problems with the settings.
+    pub(crate) fn resolve(raw: &RawSettings) -> Result<Self, SettingProblems> {
         let mut reader = Reader::new(raw);
         let (tls, workers) = (tls::read(&mut reader), reader.sources(names::WORKERS));
-        let workers = tls::fit(&mut reader, &tls, workers);
+        let workers = tls::match_to_mesh(&mut reader, &tls, workers);
         let settings = Self {
             base_url: reader.url(names::HTTP_BASE_URL),
             listen: reader.listen(names::LISTEN, "127.0.0.1:8000"),
@@ -123,7 +126,7 @@ impl Settings {
             metrics_interval: reader.millis(names::METRIC_INTERVAL, 100, 3_600_000),
             service_name: raw.value(names::SERVICE_NAME).to_owned(),
         };
-        if reader.problems.is_empty() { Ok(settings) } else { Err(Problems(reader.problems)) }
+        if reader.problems.is_empty() { Ok(settings) } else { Err(SettingProblems(reader.problems)) }
     }
 }
 
@@ -162,7 +165,7 @@ impl Reader<'_> {
         value
     }
 
-    /// None if it is not set.
+    /// Parses an optional URL.
     fn optional_url(&mut self, name: &str) -> Option<String> {
         (!self.raw.value(name).is_empty()).then(|| self.url(name))
     }
@@ -202,9 +205,9 @@ mod tests {
 
     use super::*;
 
-    fn resolve(values: &[(&'static str, &str)]) -> Result<Settings, Problems> {
+    fn resolve(values: &[(&'static str, &str)]) -> Result<Settings, SettingProblems> {
         let flags = values.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-        Settings::resolve(&Raw::read(&flags, |_| None, Path::new("/nonexistent")))
+        Settings::resolve(&RawSettings::read(&flags, |_| None, Path::new("/nonexistent")))
     }
 
     #[test]

@@ -1,19 +1,19 @@
-//! What the table of [`names`](super::names) says of a setting, and how the table is written.
+//! A row of the settings table in [`names`](super::names), and the macro that defines the table.
 
-/// A setting.
+/// One setting in the reference.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Setting {
     /// The environment variable.
     pub(crate) name: &'static str,
-    /// The default value. Empty means none.
+    /// The default value. Empty if the setting has no default.
     pub(crate) default: &'static str,
-    /// The commands that read it.
+    /// The commands that read the setting.
     pub(crate) readers: &'static str,
-    /// Its meaning, in Markdown, for the reference.
+    /// The description for the reference, in Markdown.
     pub(crate) about: &'static str,
 }
 
-/// Makes a constant with the name of each setting, and a table of them.
+/// Defines a constant with the name of each setting, and a table of them.
 macro_rules! settings {
     ($table:ident $($konst:ident $name:literal $default:literal $readers:literal $about:literal;)*) => {
         $(
@@ -21,7 +21,7 @@ macro_rules! settings {
             pub(crate) const $konst: &str = $name;
         )*
 
-        /// These settings, in the order of the reference.
+        /// The settings of this table, in the order of the reference.
         pub(crate) const $table: &[Setting] = &[
             $(Setting { name: $name, default: $default, readers: $readers, about: $about }),*
         ];
@@ -30,12 +30,12 @@ macro_rules! settings {
 
 pub(crate) use settings;
 
-/// Whether a setting is a credential: nobody but its reader gets it, and nobody sees it.
+/// Whether a setting is a credential. Credentials are never shown or passed to child processes.
 pub(crate) fn is_credential(name: &str) -> bool {
     name.ends_with("_API_KEY") || name == "OPENSKILL_TOKEN"
 }
 
-/// The key of a setting in `openskill.toml`: `timeout_ms` for `OPENSKILL_TIMEOUT_MS`.
+/// Returns the key of a setting in `openskill.toml`: `timeout_ms` for `OPENSKILL_TIMEOUT_MS`.
 pub(crate) fn file_key(name: &str) -> String {
     name.strip_prefix("OPENSKILL_").unwrap_or(name).to_ascii_lowercase()
 }

@@ -1,4 +1,4 @@
-//! Hosts and origins that are allowed beside the gateway's own.
+//! Hosts and origins that are allowed in addition to the gateway's own.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use openskill_gateway::config::Sites;
 use super::names;
 use super::reader::Reader;
 
-/// None if nothing is allowed beside them.
+/// Reads the settings. Returns `None` if only the gateway's own hosts and origins are allowed.
 pub(super) fn read(reader: &mut Reader<'_>) -> Option<Arc<Sites>> {
     let hosts = list(reader, names::ALLOWED_HOSTS, is_host, "a host name such as skills.example.com");
     let origins = list(reader, names::ALLOWED_ORIGINS, is_origin, "an origin such as https://app.example.com");
@@ -26,14 +26,14 @@ fn list(reader: &mut Reader<'_>, name: &str, is_valid: fn(&str) -> bool, wanted:
     items
 }
 
-/// A whole name: a pattern would be compared as it stands, and never match.
+/// Whether a text is a complete host name. Patterns are invalid: they would be compared literally and never match.
 fn is_host(text: &str) -> bool {
     !text.contains(['@', '*']) && text.parse::<Authority>().is_ok()
 }
 
 fn is_origin(text: &str) -> bool {
     let Some((scheme, host)) = text.split_once("://") else { return false };
-    // Browsers never send the port that a scheme has by default.
+    // Browsers never send the default port of a scheme.
     let has_default_port = match scheme {
         "http" => host.ends_with(":80"),
         "https" => host.ends_with(":443"),

@@ -1,4 +1,5 @@
-//! Certificates: of servers, of the mesh of gateways and workers, and of clients. The files are read by those who need them.
+//! Certificates of servers, of the mesh between gateways and workers, and of clients. The commands that need the
+//! files read them.
 
 use std::path::{Path, PathBuf};
 
@@ -9,21 +10,21 @@ use openskill_net::tls::server::{Acceptor, Clients, ServerFiles};
 use rustls::pki_types::ServerName;
 
 use super::names;
-use super::problem::{Problem, Problems};
-use super::raw::{Origin, Raw};
+use super::problem::{SettingProblem, SettingProblems};
+use super::raw::{Origin, RawSettings};
 use super::reader::Reader;
 
-/// The settings of TLS.
+/// The paths of certificates and keys. The files are not read yet.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tls {
-    /// The certificate of the public addresses. None: they speak plain text.
+    /// The certificate of the public addresses. `None`: these addresses use plain text.
     server: Option<ServerFiles>,
     mesh: Option<Mesh>,
-    /// How a client gets to the gateway.
+    /// The client's files for TLS connections to the gateway.
     pub(crate) client: ClientFiles,
 }
 
-/// The certificates between gateways and workers.
+/// The certificates that gateways and workers present to each other.
 #[derive(Debug, Clone)]
 struct Mesh {
     authorities: PathBuf,
@@ -74,7 +75,7 @@ fn path(reader: &Reader<'_>, name: &str) -> Option<PathBuf> {
     Some(reader.raw.value(name)).filter(|it| !it.is_empty()).map(PathBuf::from)
 }
 
-/// A certificate and its key: both or neither.
+/// Reads a certificate and its key. Both or neither must be set.
 fn pair(reader: &mut Reader<'_>, certificate: &str, key: &str) -> Option<(PathBuf, PathBuf)> {
     match (path(reader, certificate), path(reader, key)) {
         (Some(certificate), Some(key)) => Some((certificate, key)),
@@ -96,14 +97,14 @@ fn server_name(reader: &mut Reader<'_>, name: &str) -> Option<ServerName<'static
     found
 }
 
-/// Reports workers whose addresses do not fit: with a mesh, all connections to workers at TCP addresses are encrypted. Nobody
-/// wrote the default address, so it follows.
-pub(super) fn fit(reader: &mut Reader<'_>, tls: &Tls, workers: Vec<Source>) -> Vec<Source> {
+/// Reports worker addresses that do not match the mesh: with a mesh, all TCP connections to workers are encrypted.
+/// Adapts the default address instead of reporting it.
+pub(super) fn match_to_mesh(reader: &mut Reader<'_>, tls: &Tls, workers: Vec<Source>) -> Vec<Source> {
     let is_default = reader.raw.origin(names::WORKERS) == Origin::Default;
     let fitted = workers.into_iter().map(|source| match source {
         Source::Http(authority) if tls.mesh.is_some() && is_default => Source::Https(authority),
         Source::Http(authority) if tls.mesh.is_some() => {
-            let reason = format!("'http://{authority}' is not encrypted: with OPENSKILL_MESH_CA, write https://");
+            let reason = format!("'http://{authority}' is not encrypted: use https:// with OPENSKILL_MESH_CA");
             reader.problem(names::WORKERS, reason);
             Source::Https(authority)
         }
@@ -119,42 +120,42 @@ pub(super) fn fit(reader: &mut Reader<'_>, tls: &Tls, workers: Vec<Source>) -> V
 }
 
 impl Tls {
-    /// What the public addresses of a server speak. None: plain text.
+    /// Returns TLS for the public addresses of a server. `None` means plain text.
     ///
     /// # Errors
-    /// The files can't be used.
-    pub(crate) fn acceptor(&self, raw: &Raw) -> Result<Option<Acceptor>, Problems> {
+    /// The files are unusable.
+    pub(crate) fn acceptor(&self, raw: &RawSettings) -> Result<Option<Acceptor>, SettingProblems> {
         let Some(files) = &self.server else { return Ok(None) };
         let loaded = Acceptor::load("the TLS certificate (OPENSKILL_TLS_CERT)", files.clone());
         loaded.map(Some).map_err(|error| problem(raw, &error, &[names::TLS_CERT, names::TLS_KEY, names::TLS_CLIENT_CA]))
     }
 
-    /// How a client gets to a gateway over TLS.
+    /// Returns TLS for a client's connections to a gateway.
     ///
     /// # Errors
-    /// The files can't be used.
-    pub(crate) fn connector(&self) -> Result<Connector, Problems> {
+    /// The files are unusable.
+    pub(crate) fn connector(&self) -> Result<Connector, SettingProblems> {
         let Tls { client, .. } = self;
         Connector::load("the certificates of this client", client.clone()).map_err(|error| {
             let is_own = client.identity.as_ref().is_some_and(|(_, key)| *key == error.path);
             let name = if is_own { names::CLIENT_KEY } else { names::CA };
             let (name, origin) = (name.to_owned(), "setting".to_owned());
-            Problems(vec![Problem { name, origin, reason: error.to_string() }])
+            SettingProblems(vec![SettingProblem { name, origin, reason: error.to_string() }])
         })
     }
 
-    /// The scheme of the public addresses.
+    /// Returns the scheme of the public addresses.
     #[cfg(feature = "worker")]
     pub(crate) fn scheme(&self) -> &'static str {
         if self.server.is_some() { "https" } else { "http" }
     }
 
-    /// What a worker speaks at a TCP address. None: plain text.
+    /// Returns TLS for a worker at a TCP address. `None` means plain text.
     ///
     /// # Errors
-    /// The files can't be used.
+    /// The files are unusable.
     #[cfg(feature = "worker")]
-    pub(crate) fn mesh_acceptor(&self, raw: &Raw) -> Result<Option<Acceptor>, Problems> {
+    pub(crate) fn mesh_acceptor(&self, raw: &RawSettings) -> Result<Option<Acceptor>, SettingProblems> {
         let Some(mesh) = &self.mesh else { return Ok(None) };
         let clients = Clients::Mesh(mesh.authorities.clone(), mesh.gateway_name.clone());
         let files = ServerFiles { certificate: mesh.certificate.clone(), key: mesh.key.clone(), clients };
@@ -162,11 +163,11 @@ impl Tls {
         loaded.map(Some).map_err(|error| problem(raw, &error, MESH))
     }
 
-    /// How a gateway gets to workers at TCP addresses. None: in plain text.
+    /// Returns TLS for a gateway's connections to workers at TCP addresses. `None` means plain text.
     ///
     /// # Errors
-    /// The files can't be used.
-    pub(crate) fn mesh_connector(&self, raw: &Raw) -> Result<Option<Connector>, Problems> {
+    /// The files are unusable.
+    pub(crate) fn mesh_connector(&self, raw: &RawSettings) -> Result<Option<Connector>, SettingProblems> {
         let Some(mesh) = &self.mesh else { return Ok(None) };
         let files = ClientFiles {
             authorities: Some(mesh.authorities.clone()),
@@ -180,11 +181,15 @@ impl Tls {
 
 const MESH: &[&str] = &[names::MESH_CA, names::MESH_CERT, names::MESH_KEY];
 
-/// An error of a file, with the setting that names it.
-fn problem(raw: &Raw, error: &FileError, settings: &[&str]) -> Problems {
+/// Converts a file error into a problem of the setting that names the file.
+fn problem(raw: &RawSettings, error: &FileError, settings: &[&str]) -> SettingProblems {
     let name = settings.iter().find(|name| Path::new(raw.value(name)) == error.path);
     let name = name.or(settings.first()).copied().unwrap_or_default();
-    Problems(vec![Problem { name: name.to_owned(), origin: raw.origin(name).to_string(), reason: error.to_string() }])
+    SettingProblems(vec![SettingProblem {
+        name: name.to_owned(),
+        origin: raw.origin(name).to_string(),
+        reason: error.to_string(),
+    }])
 }
 
 #[cfg(test)]
@@ -194,7 +199,7 @@ mod tests {
 
     fn resolved(values: &[(&'static str, &str)]) -> Result<Settings, String> {
         let flags = values.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-        Settings::resolve(&Raw::read(&flags, |_| None, Path::new("/nonexistent"))).map_err(|it| it.to_string())
+        Settings::resolve(&RawSettings::read(&flags, |_| None, Path::new("/nonexistent"))).map_err(|it| it.to_string())
     }
 
     #[test]

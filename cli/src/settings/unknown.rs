@@ -1,25 +1,25 @@
-//! Variables and keys that look like settings and are none.
+//! Finds variables and keys that look like settings but are unknown.
 
 use super::names::{ALL, file_key};
 
-/// How alike a name has to be to count as a misspelling.
-const ALIKE: f64 = 0.85;
+/// The minimum similarity for a name to count as a misspelling.
+const MIN_SIMILARITY: f64 = 0.85;
 
-/// Variables of the environment that begin like settings and are none, each with what may have been meant. They are named, and
-/// not refused: other programs and Kubernetes set variables for reasons of their own.
+/// Returns environment variables that have the prefix of settings but are unknown, each with a suggested setting.
+/// They are reported rather than rejected, since other programs and Kubernetes set such variables too.
 pub(crate) fn unknown_variables() -> Vec<String> {
     unknown(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()))
 }
 
 fn unknown(names: impl IntoIterator<Item = String>) -> Vec<String> {
-    let is_ours = |name: &String| name.starts_with("OPENSKILL_") && !is_known(name) && !is_of_others(name);
+    let is_ours = |name: &String| name.starts_with("OPENSKILL_") && !is_known(name) && !is_foreign(name);
     let mut found: Vec<_> = names.into_iter().filter(is_ours).collect();
     found.sort();
-    let told = |name: String| match near_variable(&name) {
+    let describe = |name: String| match near_variable(&name) {
         Some(near) => format!("{name} (did you mean {near}?)"),
         None => name,
     };
-    found.into_iter().map(told).collect()
+    found.into_iter().map(describe).collect()
 }
 
 /// Whether a variable is a setting.
@@ -27,9 +27,9 @@ pub(super) fn is_known(name: &str) -> bool {
     ALL.iter().any(|setting| setting.name == name)
 }
 
-/// What a skill finds in its environment, what the tests of this project use, and what Kubernetes tells every pod of a service
-/// called `openskill`.
-fn is_of_others(name: &str) -> bool {
+/// Whether a variable is not meant as a setting: it belongs to skills or tests of this project, or Kubernetes sets
+/// it in pods for a service called `openskill`.
+fn is_foreign(name: &str) -> bool {
     let of_skills = ["CALL_ID", "SESSION_ID", "SKILL_ID", "PRINCIPAL", "TRACE_ID", "EVENTS_FD"];
     let of_tests = ["BIN", "COMPLETE"];
     let rest = name.trim_start_matches("OPENSKILL_");
@@ -37,25 +37,25 @@ fn is_of_others(name: &str) -> bool {
     of_skills.contains(&rest) || of_tests.contains(&rest) || rest.starts_with("TEST_") || is_of_service
 }
 
-/// The setting whose variable is most like this name.
+/// Returns the setting whose name is most similar to this variable.
 pub(super) fn near_variable(name: &str) -> Option<&'static str> {
     nearest(name, ALL.iter().map(|setting| (setting.name.to_owned(), setting.name)))
 }
 
-/// The key of `openskill.toml` that is most like this one.
+/// Returns the key of `openskill.toml` that is most similar to this key.
 pub(super) fn near_key(key: &str) -> Option<String> {
     nearest(key, ALL.iter().map(|setting| (file_key(setting.name), file_key(setting.name))))
 }
 
 fn nearest<T>(name: &str, choices: impl Iterator<Item = (String, T)>) -> Option<T> {
-    // What all names begin with says nothing.
+    // Exclude the common prefix from the comparison.
     let tail = |it: &str| it.strip_prefix("OPENSKILL_").unwrap_or(it).to_ascii_lowercase();
     let scored = choices.filter_map(|(text, choice)| {
         let (own, other) = (tail(name), tail(&text));
-        // A name without its unit, or with a part left out, such as TIMEOUT or TRACES_DIR.
+        // A name without its unit or with an omitted part, such as TIMEOUT or TRACES_DIR.
         let is_part = own.len() >= 4 && (other.starts_with(&own) || own.starts_with(&other));
-        let score = strsim::jaro_winkler(&own, &other).max(if is_part { ALIKE } else { 0.0 });
-        (score >= ALIKE).then_some((score, choice))
+        let score = strsim::jaro_winkler(&own, &other).max(if is_part { MIN_SIMILARITY } else { 0.0 });
+        (score >= MIN_SIMILARITY).then_some((score, choice))
     });
     scored.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, choice)| choice)
 }

@@ -1,15 +1,15 @@
-//! What a worker has beside the settings that it shares with the gateway, and what commands have that run skills.
+//! The settings of workers and of commands that run skills, except those that the gateway also uses.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use openskill_builtins::config::browser::Browser;
+use openskill_builtins::config::research::Research;
 use openskill_net::listen::Address;
-use openskill_worker::config::browser::Browser;
-use openskill_worker::config::research::Research;
-use openskill_worker::config::{InstallPolicy, PythonPackages, SessionBounds};
-use openskill_worker::manifest::Level;
-use openskill_worker::process::jail::SkillUsers;
+use openskill_sandbox::jail::{Level, SkillUsers};
+use openskill_sandbox::sessions::book::SessionBounds;
+use openskill_worker::config::{InstallPolicy, PythonPackages};
 
 use super::names;
 use super::problem::mask;
@@ -21,11 +21,11 @@ mod packages;
 mod research;
 mod tools;
 
-/// The settings of a worker.
+/// The validated settings of a worker.
 #[derive(Debug, Clone)]
 pub(crate) struct WorkerSettings {
     pub(crate) listen: Address,
-    /// None means that workers serve no metrics. With `up`, the address of the first worker.
+    /// `None`: workers serve no metrics. With `up`, the address of the first worker.
     pub(crate) metrics_listen: Option<SocketAddr>,
     pub(crate) skill_dirs: Vec<PathBuf>,
     pub(crate) allowed_root: PathBuf,
@@ -38,7 +38,7 @@ pub(crate) struct WorkerSettings {
     pub(crate) python: PathBuf,
     pub(crate) packages: PythonPackages,
     pub(crate) tool_install: InstallPolicy,
-    /// None means the index that ships.
+    /// `None`: the index that ships with openskill.
     pub(crate) tool_index: Option<PathBuf>,
     pub(crate) tools_dir: PathBuf,
     pub(crate) skill_users: SkillUsers,
@@ -48,7 +48,6 @@ pub(crate) struct WorkerSettings {
     pub(crate) research: Research,
 }
 
-/// Reads the settings.
 pub(super) fn read(reader: &mut Reader<'_>) -> WorkerSettings {
     let raw = reader.raw;
     WorkerSettings {
@@ -76,7 +75,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> WorkerSettings {
         tool_index: Some(raw.value(names::TOOL_INDEX)).filter(|it| !it.is_empty()).map(PathBuf::from),
         tools_dir: tools_dir(reader),
         skill_users: reader
-            .parse(names::SKILL_USER, "own, or UID or UID:GID, numbers other than 0, such as 65534:65534")
+            .parse(names::SKILL_USER, "own, or a nonzero numeric UID or UID:GID such as 65534:65534")
             .unwrap_or(SkillUsers::Own),
         least_jail: reader.parse(names::LEAST_JAIL, "auto, standard or strict").unwrap_or_default(),
         docker_host: docker_host(reader),
@@ -85,7 +84,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> WorkerSettings {
     }
 }
 
-/// It need not exist.
+/// Returns the directory of installed tools, which may not exist.
 fn tools_dir(reader: &mut Reader<'_>) -> PathBuf {
     let value = reader.raw.value(names::TOOLS_DIR);
     if value.is_empty() || value.contains(':') {

@@ -1,33 +1,34 @@
-//! Lines to requests, and answers to lines.
+//! Converts lines to requests, and responses to lines.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use http::HeaderMap;
+use parking_lot::Mutex;
 use rustls::ClientConfig;
 use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::exchange::{Gateway, Out};
-use super::lines::{self, Line, MAX_LINE};
+use super::exchange::{Gateway, MessageSender};
+use super::lines::{self, InputLine, MAX_LINE};
 use super::message::{Message, failure};
 use crate::exit::Failure;
 
-/// How many requests may be in flight. Then the input waits.
+/// The maximum number of requests in flight. At this limit, the bridge stops reading stdin.
 const MAX_IN_FLIGHT: usize = 256;
 
-/// How many messages may wait for stdout.
+/// The maximum number of messages that wait to be written to stdout.
 const WAITING: usize = 64;
 
 /// The requests in flight, by id.
 type InFlight = Arc<Mutex<HashMap<String, AbortHandle>>>;
 
-/// Bridges stdin and stdout to MCP at `url`, until the end of stdin. `headers`: of each request. `tls`: none for
-/// `http://`.
+/// Bridges stdin and stdout to MCP at `url`, until the end of stdin. `headers` are sent with each request. `tls`
+/// is `None` for `http://`.
 ///
 /// # Errors
-/// Stdin can't be read, or there is no HTTP client.
+/// Stdin is unreadable, or the HTTP client cannot be built.
 pub(crate) async fn run(url: &str, headers: HeaderMap, tls: Option<ClientConfig>) -> Result<(), Failure> {
     let gateway = Gateway::new(url, headers, tls)?;
     let input = BufReader::new(tokio::io::stdin());
@@ -46,7 +47,7 @@ async fn bridge(
     let ended = loop {
         let line = tokio::select! {
             line = lines::next(&mut input) => line,
-            // Nobody reads any more.
+            // The client has closed stdout.
             () = bridge.out.closed() => break Ok(()),
         };
         match line {
@@ -60,7 +61,7 @@ async fn bridge(
     ended
 }
 
-/// Writes messages, a line each, until all senders are gone or the output is closed.
+/// Writes one message per line until all senders are gone or the output is closed.
 async fn write(mut messages: mpsc::Receiver<String>, mut output: impl AsyncWrite + Unpin) {
     while let Some(mut message) = messages.recv().await {
         message.push('\n');
@@ -72,21 +73,21 @@ async fn write(mut messages: mpsc::Receiver<String>, mut output: impl AsyncWrite
 
 struct Bridge {
     gateway: Gateway,
-    out: Out,
-    /// What is answered before the bridge ends.
+    out: MessageSender,
+    /// Calls that the bridge answers before it ends.
     calls: JoinSet<()>,
-    /// What ends with it.
+    /// Streams that end with the bridge.
     streams: JoinSet<()>,
     in_flight: InFlight,
 }
 
 impl Bridge {
-    async fn take(&mut self, line: Line) {
+    async fn take(&mut self, line: InputLine) {
         while self.calls.try_join_next().is_some() {}
         while self.calls.len() >= MAX_IN_FLIGHT {
             self.calls.join_next().await;
         }
-        let Line::Text(text) = line else {
+        let InputLine::Text(text) = line else {
             let reason = format!("a message must be UTF-8 and at most {MAX_LINE} bytes long");
             return self.say(failure(None, -32600, &reason)).await;
         };
@@ -94,14 +95,15 @@ impl Bridge {
             return self.say(failure(None, -32700, "the line is not JSON")).await;
         };
         match message.method.as_str() {
-            // What comes next belongs to the session.
+            // Later messages belong to the new session, so wait until it exists.
             "initialize" => return self.gateway.exchange(text, message, self.out.clone()).await,
             "notifications/initialized" => {
                 self.streams.spawn(self.gateway.clone().listen(self.out.clone()));
             }
             "notifications/cancelled" => {
                 let call = message.cancels.as_ref().and_then(|id| lock(&self.in_flight).remove(id));
-                // Its connection closes, and the gateway ends the call: without a session, nobody could take it up again.
+                // Aborting closes the connection. Without a session the call cannot be resumed, so the gateway
+                // ends it.
                 call.inspect(AbortHandle::abort);
                 if !self.gateway.has_session() {
                     return;
@@ -120,18 +122,18 @@ impl Bridge {
             gateway.exchange(text, message, out).await;
             key.inspect(|id| drop(lock(&in_flight).remove(id)));
         };
-        // Held until the request is known, so that it can't end before.
+        // Hold the lock until the handle is stored, so that the request cannot remove its id earlier.
         let mut in_flight = lock(&self.in_flight);
         let handle = if is_subscription { self.streams.spawn(exchange) } else { self.calls.spawn(exchange) };
         id.inspect(|id| drop(in_flight.insert(id.clone(), handle)));
     }
 
     async fn say(&self, message: String) {
-        // A client that is gone is noticed elsewhere.
+        // `bridge` notices when the client is gone.
         let _ = self.out.send(message).await;
     }
 
-    /// Waits for the answers to what was asked, unless nobody reads them.
+    /// Waits until all requests are answered, unless the client no longer reads stdout.
     async fn finish(mut self) {
         self.streams.abort_all();
         tokio::select! {
@@ -141,6 +143,6 @@ impl Bridge {
     }
 }
 
-fn lock(in_flight: &InFlight) -> std::sync::MutexGuard<'_, HashMap<String, AbortHandle>> {
-    in_flight.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(in_flight: &InFlight) -> parking_lot::MutexGuard<'_, HashMap<String, AbortHandle>> {
+    in_flight.lock()
 }

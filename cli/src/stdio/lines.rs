@@ -1,25 +1,24 @@
-//! Bounded lines of a stream.
+//! Reads lines of limited length from a stream.
 
 use std::io;
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _};
 
-/// The longest line, in bytes: the largest body that a gateway takes, and some room.
+/// The maximum length of a line, in bytes: the largest body that a gateway accepts, with a margin.
 pub(super) const MAX_LINE: usize = 16 * 1024 * 1024;
 
-/// A line.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub(super) enum InputLine {
     Text(String),
-    /// It is too long, or not UTF-8. It was skipped.
+    /// A line that is too long or not UTF-8. It was skipped.
     Unusable,
 }
 
-/// The next line that is not empty, without its end. None at the end of the stream.
+/// Reads the next non-empty line, without its line break. Returns `None` at the end of the stream.
 ///
 /// # Errors
-/// The stream can't be read.
-pub(super) async fn next(input: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<Line>> {
+/// The stream is unreadable.
+pub(super) async fn next(input: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<InputLine>> {
     loop {
         let (mut line, mut is_too_long) = (Vec::new(), false);
         let is_last = loop {
@@ -40,10 +39,10 @@ pub(super) async fn next(input: &mut (impl AsyncBufRead + Unpin)) -> io::Result<
             }
         };
         if is_too_long {
-            return Ok(Some(Line::Unusable));
+            return Ok(Some(InputLine::Unusable));
         }
         if !line.trim_ascii().is_empty() {
-            let text = String::from_utf8(line).map_or(Line::Unusable, |it| Line::Text(it.trim().to_owned()));
+            let text = String::from_utf8(line).map_or(InputLine::Unusable, |it| InputLine::Text(it.trim().to_owned()));
             return Ok(Some(text));
         }
         if is_last {
@@ -56,7 +55,7 @@ pub(super) async fn next(input: &mut (impl AsyncBufRead + Unpin)) -> io::Result<
 mod tests {
     use super::*;
 
-    async fn all(text: &[u8]) -> Vec<Line> {
+    async fn all(text: &[u8]) -> Vec<InputLine> {
         let (mut input, mut lines) = (text, Vec::new());
         while let Some(line) = next(&mut input).await.unwrap() {
             lines.push(line);
@@ -66,7 +65,7 @@ mod tests {
 
     #[tokio::test]
     async fn lines_end_with_their_stream_and_empty_ones_do_not_count() {
-        let text = |it: &str| Line::Text(it.to_owned());
+        let text = |it: &str| InputLine::Text(it.to_owned());
         assert_eq!(all(b"{}\n\r\n [1]\r\nlast").await, [text("{}"), text("[1]"), text("last")]);
         assert_eq!(all(b"\n\n").await, []);
     }
@@ -74,7 +73,7 @@ mod tests {
     #[tokio::test]
     async fn what_can_not_be_used_is_skipped_up_to_its_end() {
         let long = [vec![b'x'; MAX_LINE + 1], b"\n{}\n".to_vec()].concat();
-        assert_eq!(all(&long).await, [Line::Unusable, Line::Text("{}".to_owned())]);
-        assert_eq!(all(b"\xff\n").await, [Line::Unusable]);
+        assert_eq!(all(&long).await, [InputLine::Unusable, InputLine::Text("{}".to_owned())]);
+        assert_eq!(all(b"\xff\n").await, [InputLine::Unusable]);
     }
 }

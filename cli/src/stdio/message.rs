@@ -1,30 +1,30 @@
-//! What a message says that its request over HTTP has to repeat.
+//! The parts of a message that HTTP headers repeat.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 
-/// A message, as far as it is read here.
+/// The parts of a message that the bridge reads.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Message {
-    /// JSON. None for a notification, a response or a batch.
+    /// The id as JSON text. `None` for a notification, a response or a batch.
     pub(super) id: Option<String>,
     pub(super) method: String,
-    /// The revision that the message names, since 2026-07-28.
+    /// The protocol revision in the message. Revisions since 2026-07-28 have it.
     pub(super) version: Option<String>,
-    /// The tool, the prompt or the resource.
+    /// The name of the tool or prompt, or the URI of the resource.
     pub(super) name: Option<String>,
-    /// What a tool is called with, since 2026-07-28.
+    /// The arguments of a tool call. Set only for revisions since 2026-07-28.
     pub(super) arguments: Option<Value>,
-    /// The request that a cancellation is about. JSON.
+    /// The id of the request that this message cancels, as JSON text.
     pub(super) cancels: Option<String>,
-    /// Whether it is a list of messages, with a request among them.
+    /// Whether the message is a batch that contains a request.
     pub(super) is_batch: bool,
 }
 
 impl Message {
-    /// None if the text is not JSON.
+    /// Parses a message. Returns `None` if the text is not JSON.
     pub(super) fn read(text: &str) -> Option<Self> {
         let value: Value = serde_json::from_str(text).ok()?;
         if let Value::Array(all) = &value {
@@ -51,22 +51,22 @@ impl Message {
         })
     }
 
-    /// Whether an answer is owed.
+    /// Whether the client expects a response.
     pub(super) fn is_request(&self) -> bool {
         self.id.is_some() || self.is_batch
     }
 
-    /// The tool that it calls, and the arguments, since 2026-07-28.
+    /// Returns the name and the arguments of a tool call, for revisions since 2026-07-28.
     pub(super) fn call(&self) -> Option<(&str, &Value)> {
         Some((self.name.as_deref()?, self.arguments.as_ref()?))
     }
 
-    /// Whether its answer is a stream that ends with the bridge.
+    /// Whether the response is a stream that stays open until the bridge ends.
     pub(super) fn is_subscription(&self) -> bool {
         self.method == "subscriptions/listen"
     }
 
-    /// Adds the headers that repeat parts of the message, since 2026-07-28.
+    /// Adds the headers that repeat parts of the message, for revisions since 2026-07-28.
     pub(super) fn repeat(&self, headers: &mut HeaderMap) {
         let Some(version) = &self.version else { return };
         let named = matches!(self.method.as_str(), "tools/call" | "prompts/get" | "resources/read");
@@ -74,14 +74,14 @@ impl Message {
         let all = [("mcp-protocol-version", Some(version)), ("mcp-method", Some(&self.method)), ("mcp-name", name)];
         for (header, value) in all {
             if let Some(value) = value {
-                headers.insert(HeaderName::from_static(header), encoded(value));
+                headers.insert(HeaderName::from_static(header), encode_header(value));
             }
         }
     }
 }
 
-/// A text as a header's value: as it is, or in base64 if it has characters that a header can't have.
-pub(super) fn encoded(text: &str) -> HeaderValue {
+/// Encodes a text as a header value: unchanged, or as base64 if it contains characters that headers do not allow.
+pub(super) fn encode_header(text: &str) -> HeaderValue {
     let is_plain = !text.is_empty() && text.trim() == text && text.bytes().all(|it| matches!(it, b' '..=b'~'));
     let plain = is_plain && !text.starts_with("=?base64?");
     let value = if plain { text.to_owned() } else { format!("=?base64?{}?=", STANDARD.encode(text)) };
@@ -89,7 +89,7 @@ pub(super) fn encoded(text: &str) -> HeaderValue {
     HeaderValue::try_from(value).unwrap_or(HeaderValue::from_static("?"))
 }
 
-/// The answer to a request that failed on the way. `id`: JSON.
+/// Builds the response to a request that failed in the bridge. `id` is JSON text.
 pub(super) fn failure(id: Option<&str>, code: i32, message: &str) -> String {
     let id = id.map_or_else(String::new, |id| format!("\"id\":{id},"));
     let message = Value::from(message);

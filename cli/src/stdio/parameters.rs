@@ -1,36 +1,38 @@
-//! Headers that repeat arguments of a call, where the tool's schema asks for them (`x-mcp-header`), since 2026-07-28.
+//! Headers that repeat call arguments if the tool's schema requests them (`x-mcp-header`), since revision
+//! 2026-07-28.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName};
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
-use super::message::encoded;
+use super::message::encode_header;
 
-/// The word of a schema that names a parameter's header.
+/// The schema keyword that names a parameter's header.
 const KEYWORD: &str = "x-mcp-header";
 
-/// How deep parameters with headers are looked for.
+/// The maximum depth to which a schema is searched for parameters with headers.
 const MAX_DEPTH: usize = 8;
 
-/// The parameters with headers of one tool: where they stand in the arguments, and the headers.
+/// The parameters of one tool that have headers: their paths in the arguments, and the headers.
 type Parameters = Vec<(Vec<String>, HeaderName)>;
 
-/// What is known of tools. Cheap to clone.
+/// The listed tools, with their parameters. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Known(Arc<Mutex<HashMap<String, Arc<Parameters>>>>);
+pub(super) struct KnownTools(Arc<Mutex<HashMap<String, Arc<Parameters>>>>);
 
-impl Known {
-    /// The parameters of a tool. None if it was never listed.
+impl KnownTools {
+    /// Returns the parameters of a tool. `None` if the tool was never listed.
     pub(super) fn get(&self, tool: &str) -> Option<Arc<Parameters>> {
-        self.lock().get(tool).cloned()
+        self.0.lock().get(tool).cloned()
     }
 
-    /// Takes the tools of the answer to `tools/list`. Returns where the next page begins.
+    /// Adds the tools from a `tools/list` response. Returns the cursor of the next page.
     pub(super) fn learn(&self, answer: &str) -> Option<String> {
         let answer: Value = serde_json::from_str(answer).ok()?;
-        let mut known = self.lock();
+        let mut known = self.0.lock();
         for tool in answer.pointer("/result/tools").and_then(Value::as_array)? {
             let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
             let mut found = Vec::new();
@@ -41,18 +43,14 @@ impl Known {
         answer.pointer("/result/nextCursor").and_then(Value::as_str).map(str::to_owned)
     }
 
-    /// Notes that a tool is not listed, so that nobody asks again.
+    /// Records that a tool is unlisted, so that it is not looked up again.
     pub(super) fn note_unlisted(&self, tool: &str) {
-        self.lock().entry(tool.to_owned()).or_default();
+        self.0.lock().entry(tool.to_owned()).or_default();
     }
 
-    /// Forgets all tools: they may have changed.
+    /// Forgets all tools, since they may have changed.
     pub(super) fn forget(&self) {
-        self.lock().clear();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Parameters>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().clear();
     }
 }
 
@@ -80,7 +78,7 @@ pub(super) fn repeat(parameters: &Parameters, arguments: &Value, headers: &mut H
             Some(value @ (Value::Number(_) | Value::Bool(_))) => value.to_string(),
             _ => continue,
         };
-        headers.insert(header.clone(), encoded(&text));
+        headers.insert(header.clone(), encode_header(&text));
     }
 }
 
@@ -92,7 +90,7 @@ mod tests {
 
     #[test]
     fn arguments_are_repeated_where_the_schema_of_a_tool_asks_for_it() {
-        let known = Known::default();
+        let known = KnownTools::default();
         let schema = json!({"properties": {
             "region": {"type": "string", "x-mcp-header": "Region"},
             "page": {"properties": {"size": {"x-mcp-header": "Size"}}},

@@ -1,4 +1,5 @@
-//! Spans that functions in the worker make with `tracing`: those with the target `otel`, inside a call that is sampled.
+//! Spans that functions in the worker create with `tracing`. Spans with the target `otel` that belong to a sampled
+//! call are exported.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,11 +10,11 @@ use opentelemetry::Context;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider, Span, SpanProcessor};
 
-/// Makes spans that go to `queue`.
+/// Creates a provider that puts spans into `queue`.
 pub(super) fn provider(queue: &Arc<Queue>) -> SdkTracerProvider {
     SdkTracerProvider::builder()
         .with_span_processor(Forward(Arc::clone(queue)))
-        // A span outside of any call belongs to nobody.
+        // A span outside of a call is not exported.
         .with_sampler(Sampler::ParentBased(Box::new(Sampler::AlwaysOff)))
         .build()
 }

@@ -1,7 +1,8 @@
-//! Exports spans over OTLP, on a thread of its own.
+//! Exports spans over OTLP on a separate thread.
 //!
-//! The queue counts what it drops, and this counts what the collector did not take. Either is said in one line of the log, in
-//! no more than one a minute, and in a last one at the end. A batch is sent once: a collector that is down makes nobody wait.
+//! The queue counts the spans that it drops, and this thread counts those that the collector did not accept. One
+//! log line reports both, at most once a minute and once at the end. Each batch is sent only once, so that an
+//! unreachable collector delays nothing.
 
 use std::io::Result;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,20 +22,20 @@ use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
 use super::masked;
-use crate::collector::{Collector, Rejected};
+use crate::collector::{Collector, Rejection};
 
 const TARGET: &str = "openskill::traces";
 
-/// How often lost spans are reported.
+/// The interval between reports of lost spans.
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// How nice the thread is: calls that are served come first.
+/// The niceness of the thread. Calls have priority.
 const NICE: i32 = 10;
 
-/// How long the last spans may take. An unreachable collector must not delay the exit.
+/// The time limit for exporting the last spans. An unreachable collector must not delay the exit.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The thread that exports. Dropping it exports the rest and joins the thread.
+/// The export thread. Dropping it exports the remaining spans and joins the thread.
 #[derive(Debug)]
 pub(super) struct Exporter {
     queue: Arc<Queue>,
@@ -42,22 +43,23 @@ pub(super) struct Exporter {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Starts the thread. `service` is the name of this process in traces, and `delay` how long a batch that is not full waits
+/// Starts the thread. `service` is the name of this process in traces. `delay` is how long a partial batch waits
 /// before it is redacted and sent.
 ///
 /// # Errors
-/// The system has no thread left.
+/// The system cannot start another thread.
 pub(super) fn start(
     collector: Collector,
     service: String,
     queue: &Arc<Queue>,
-    (delay, redactor): (Duration, Redactor),
+    delay: Duration,
+    redactor: Redactor,
 ) -> Result<Exporter> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (stop, stopped) = oneshot::channel();
     let resource = (&Resource::builder().with_service_name(service).build()).into();
-    let (queue, losses) = (Arc::clone(queue), Losses::default());
-    let work = Work { queue: Arc::clone(&queue), collector, resource, delay, redactor, exporting: 0, losses };
+    let (queue, losses) = (Arc::clone(queue), LossReporter::default());
+    let work = ExportLoop { queue: Arc::clone(&queue), collector, resource, delay, redactor, exporting: 0, losses };
     let thread = std::thread::Builder::new().name("telemetry".to_owned());
     let thread = thread.spawn(move || work.run(&runtime, stopped))?;
     Ok(Exporter { queue, stop: Some(stop), thread: Some(thread) })
@@ -73,20 +75,20 @@ impl Drop for Exporter {
     }
 }
 
-struct Work {
+struct ExportLoop {
     queue: Arc<Queue>,
     collector: Collector,
     resource: ResourceAttributesWithSchema,
     delay: Duration,
     redactor: Redactor,
-    /// Spans on their way to the collector.
+    /// The number of spans in the current export.
     exporting: usize,
-    losses: Losses,
+    losses: LossReporter,
 }
 
-impl Work {
+impl ExportLoop {
     fn run(mut self, runtime: &Runtime, stopped: oneshot::Receiver<()>) {
-        // Of this thread alone, on Linux. It may be as nice as the process already.
+        // On Linux, this sets the priority of this thread only. It fails if the process already has a higher niceness.
         let _ = rustix::process::setpriority_process(None, NICE);
         runtime.block_on(async {
             let too_late = async {
@@ -98,11 +100,11 @@ impl Work {
                 () = too_late => {}
             }
         });
-        // There is no time left for them.
+        // The spans in flight and in the queue missed the time limit, so count them as lost.
         self.queue.counts().add_failed(self.exporting);
         self.queue.abandon();
         self.losses.count(&self.queue);
-        say(self.losses.rest());
+        log_lost(self.losses.take_unreported());
     }
 
     async fn export_all(&mut self) {
@@ -111,7 +113,7 @@ impl Work {
                 self.export(spans).await;
             }
             self.losses.count(&self.queue);
-            say(self.losses.news(Instant::now()));
+            log_lost(self.losses.take_due(Instant::now()));
         }
     }
 
@@ -119,18 +121,18 @@ impl Work {
         let count = spans.len();
         let masked = catch_unwind(AssertUnwindSafe(|| masked::mask(&self.redactor, &mut spans)));
         if masked.is_err() {
-            // They are not exported as they are. The panic is in the log.
+            // Masking panicked. Spans are never exported unmasked. The log contains the panic.
             return self.queue.counts().add_failed(count);
         }
         let resource_spans = group_spans_by_resource_and_scope(spans, &self.resource);
         self.exporting = count;
         let sent = self.collector.send(ExportTraceServiceRequest { resource_spans }).await;
         self.exporting = 0;
-        // A collector's words are for the level DEBUG alone.
+        // Text from the collector is logged only at level DEBUG.
         let failed = match sent {
             Ok(None) => 0,
-            Ok(Some(Rejected { count: rejected, reason })) => {
-                tracing::debug!(target: TARGET, rejected, reason, "what the collector said about spans");
+            Ok(Some(Rejection { count: rejected, reason })) => {
+                tracing::debug!(target: TARGET, rejected, reason, "the collector's message about spans");
                 usize::try_from(rejected).map_or(count, |rejected| rejected.min(count))
             }
             Err(error) => {
@@ -144,62 +146,61 @@ impl Work {
     }
 }
 
-fn say(lost: Option<Lost>) {
-    if let Some(Lost { dropped, failed }) = lost {
+fn log_lost(lost: Option<LostSpans>) {
+    if let Some(LostSpans { dropped, failed }) = lost {
         tracing::warn!(
             target: TARGET,
             dropped,
             failed,
-            "spans were lost: there was no room or no time for them (dropped), or the collector did not take them (failed)"
+            "spans were lost: the queue was full or time ran out (dropped), or the collector refused them (failed)"
         );
     }
 }
 
-/// Numbers of spans.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Lost {
+struct LostSpans {
     dropped: u64,
     failed: u64,
 }
 
-impl Lost {
+impl LostSpans {
     fn since(self, before: Self) -> Self {
         Self { dropped: self.dropped - before.dropped, failed: self.failed - before.failed }
     }
 }
 
-/// The lost spans so far, and what was said about them.
+/// Counts lost spans, and those already reported in the log.
 #[derive(Debug, Default)]
-struct Losses {
-    counted: Lost,
-    told: Lost,
+struct LossReporter {
+    counted: LostSpans,
+    reported: LostSpans,
     last: Option<Instant>,
 }
 
-impl Losses {
-    /// Counts what was lost since the last time.
+impl LossReporter {
+    /// Counts the spans lost since the last call of this function.
     fn count(&mut self, queue: &Queue) {
         let counts = queue.counts();
-        let now = Lost { dropped: counts.dropped(), failed: counts.failed() };
+        let now = LostSpans { dropped: counts.dropped_spans(), failed: counts.failed_spans() };
         let more = now.since(self.counted);
         TELEMETRY.spans_dropped(more.dropped);
         TELEMETRY.spans_failed(more.failed);
         self.counted = now;
     }
 
-    /// The spans lost since the last line, if it is time for another.
-    fn news(&mut self, now: Instant) -> Option<Lost> {
+    /// Returns the spans lost since the last log line, if the next line is due.
+    fn take_due(&mut self, now: Instant) -> Option<LostSpans> {
         let is_early = self.last.is_some_and(|last| now < last + REPORT_INTERVAL);
-        let news = if is_early { None } else { self.rest() };
+        let news = if is_early { None } else { self.take_unreported() };
         self.last = if news.is_some() { Some(now) } else { self.last };
         news
     }
 
-    /// The spans lost since the last line.
-    fn rest(&mut self) -> Option<Lost> {
-        let more = self.counted.since(self.told);
-        self.told = self.counted;
-        (more != Lost::default()).then_some(more)
+    /// Returns the spans lost since the last log line.
+    fn take_unreported(&mut self) -> Option<LostSpans> {
+        let more = self.counted.since(self.reported);
+        self.reported = self.counted;
+        (more != LostSpans::default()).then_some(more)
     }
 }
 
@@ -209,10 +210,10 @@ mod tests {
 
     #[test]
     fn losses_are_told_at_once_then_once_a_minute_and_at_the_end() {
-        let (mut losses, begun) = (Losses::default(), Instant::now());
+        let (mut losses, begun) = (LossReporter::default(), Instant::now());
         let mut news = |dropped, failed, seconds| {
-            losses.counted = Lost { dropped, failed };
-            losses.news(begun + Duration::from_secs(seconds)).map(|it| (it.dropped, it.failed))
+            losses.counted = LostSpans { dropped, failed };
+            losses.take_due(begun + Duration::from_secs(seconds)).map(|it| (it.dropped, it.failed))
         };
         assert_eq!(news(0, 0, 0), None);
         assert_eq!(news(3, 0, 1), Some((3, 0)));
@@ -221,7 +222,7 @@ mod tests {
         assert_eq!(news(6, 7, 200), None, "there is nothing new");
         assert_eq!(news(9, 7, 201), Some((3, 0)));
         assert_eq!(news(9, 8, 202), None);
-        assert_eq!(losses.rest(), Some(Lost { dropped: 0, failed: 1 }));
-        assert_eq!(losses.rest(), None);
+        assert_eq!(losses.take_unreported(), Some(LostSpans { dropped: 0, failed: 1 }));
+        assert_eq!(losses.take_unreported(), None);
     }
 }

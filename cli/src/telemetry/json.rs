@@ -1,4 +1,4 @@
-//! Log lines as JSON, by `tracing-subscriber`, with the same characters escaped as in text.
+//! Log lines as JSON, formatted by `tracing-subscriber`, with the same characters escaped as in the text format.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use tracing_subscriber::fmt::format::{FormatFields, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent};
 use tracing_subscriber::registry::LookupSpan;
 
-/// A formatter of JSON, made safe to show.
+/// A JSON formatter whose output is safe to show.
 #[derive(Debug)]
 pub(super) struct Escaped<F>(pub(super) F);
 

@@ -1,4 +1,4 @@
-//! Says once a second which log lines were left out, and how many.
+//! Reports the number of suppressed log lines of each kind once a second.
 
 use std::io::Result;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
@@ -7,21 +7,21 @@ use std::time::Duration;
 
 use openskill_log::quota;
 
-/// How often lines that were left out are reported.
+/// The interval between reports of suppressed lines.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The thread that reports. Dropping it reports the rest and joins the thread.
+/// The reporting thread. Dropping it reports the rest and joins the thread.
 #[derive(Debug)]
-pub(super) struct Reports {
+pub(super) struct LeftOutReporter {
     stop: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Starts the thread. `limit`: how many lines of one kind are logged in a second; 0 means all.
+/// Starts the thread. `limit` is the maximum number of lines of one kind logged per second. 0 means no limit.
 ///
 /// # Errors
-/// The system has no thread left.
-pub(super) fn start(limit: u32) -> Result<Reports> {
+/// The system cannot start another thread.
+pub(super) fn start(limit: u32) -> Result<LeftOutReporter> {
     quota::set_limit(limit);
     let (stop, stopped) = sync_channel(1);
     let thread = std::thread::Builder::new().name("log-quota".to_owned()).spawn(move || {
@@ -30,10 +30,10 @@ pub(super) fn start(limit: u32) -> Result<Reports> {
         }
         quota::report();
     })?;
-    Ok(Reports { stop: Some(stop), thread: Some(thread) })
+    Ok(LeftOutReporter { stop: Some(stop), thread: Some(thread) })
 }
 
-impl Drop for Reports {
+impl Drop for LeftOutReporter {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {

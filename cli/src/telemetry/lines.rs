@@ -1,77 +1,74 @@
-//! Writes log lines in batches, redacted.
+//! Redacts log lines and writes them in batches.
 //!
-//! A gateway logs a line per call. A separate thread redacts the lines of a few milliseconds and writes them with one system
-//! call, so that no call waits for either. Only a process killed by SIGKILL loses the lines of its last milliseconds.
+//! A gateway logs one line per call. A separate thread redacts a few milliseconds of lines and writes them with
+//! one system call, so that calls do not wait. Only SIGKILL loses lines: those of the last milliseconds.
 
 use std::borrow::Cow;
 use std::io::{Result, Write, stderr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use openskill_log::turns::Turns;
 use openskill_redact::Redactor;
+use parking_lot::{Condvar, Mutex};
 
-/// The name of the thread that writes.
+/// The name of the writing thread.
 pub(super) const THREAD: &str = "log";
 
-/// How long a line waits to be batched with others.
+/// The time that a line waits to be batched with others.
 const BATCH_WINDOW: Duration = Duration::from_millis(5);
 
-/// A batch of this size is written at once. A thread that would queue more than four times as much waits.
+/// The size of a batch that is written at once. A thread blocks if it would queue more than four times as many
+/// bytes.
 const BATCH_BYTES: usize = 64 * 1024;
 
-/// The thread does not yield in a batch of more bytes: callers would soon have to wait for it.
+/// The size of a batch above which the thread does not yield, since callers would soon block on it.
 const LATE_BYTES: usize = 2 * BATCH_BYTES;
 
-/// Nor does it yield once a batch has taken this long.
+/// The duration of a batch after which the thread does not yield.
 const LATE: Duration = Duration::from_millis(20);
 
 /// Lines that are queued to be written.
 #[derive(Debug, Default)]
 struct Queue {
-    lines: Mutex<Queued>,
-    /// Notified when there is something to write, and at the end.
+    lines: Mutex<QueueState>,
+    /// Notified when lines are queued, and at the end.
     more: Condvar,
-    /// Notified when the queue has been emptied.
+    /// Notified after the queue is emptied.
     emptied: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Queued {
+struct QueueState {
     bytes: Vec<u8>,
     ended: bool,
 }
 
 impl Queue {
-    fn lock(&self) -> MutexGuard<'_, Queued> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits for the next batch. None at the end.
+    /// Waits for the next batch. Returns `None` at the end.
     fn next(&self) -> Option<Vec<u8>> {
-        let queued = self.more.wait_while(self.lock(), |queued| queued.bytes.is_empty() && !queued.ended);
-        let queued = queued.unwrap_or_else(PoisonError::into_inner);
-        let few = |queued: &mut Queued| queued.bytes.len() < BATCH_BYTES && !queued.ended;
-        let gathered = self.more.wait_timeout_while(queued, BATCH_WINDOW, few);
-        let mut queued = gathered.unwrap_or_else(PoisonError::into_inner).0;
+        let mut queued = self.lines.lock();
+        self.more.wait_while(&mut queued, |queued| queued.bytes.is_empty() && !queued.ended);
+        let few = |queued: &mut QueueState| queued.bytes.len() < BATCH_BYTES && !queued.ended;
+        self.more.wait_while_for(&mut queued, few, BATCH_WINDOW);
         self.emptied.notify_all();
         let bytes = std::mem::take(&mut queued.bytes);
         (!bytes.is_empty()).then_some(bytes)
     }
 }
 
-/// Takes log lines, a whole line per write.
+/// Queues log lines. Each write is a whole line.
 #[derive(Debug, Clone)]
-pub(super) struct Lines {
+pub(super) struct LogWriter {
     queue: Arc<Queue>,
     redactor: Redactor,
 }
 
-/// The thread that writes the lines. Dropping it writes the rest and joins the thread.
+/// The writing thread. Dropping it writes the remaining lines and joins the thread.
 #[derive(Debug)]
-pub(super) struct Writer {
+pub(super) struct LogThread {
     queue: Arc<Queue>,
     thread: Option<JoinHandle<()>>,
 }
@@ -79,23 +76,23 @@ pub(super) struct Writer {
 /// Starts the writing thread.
 ///
 /// # Errors
-/// The system has no thread left.
-pub(super) fn start(redactor: Redactor) -> Result<(Lines, Writer)> {
-    let lines = Lines { queue: Arc::default(), redactor };
+/// The system cannot start another thread.
+pub(super) fn start(redactor: Redactor) -> Result<(LogWriter, LogThread)> {
+    let lines = LogWriter { queue: Arc::default(), redactor };
     let from = lines.clone();
     let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(move || {
         while let Some(lines) = from.queue.next() {
-            // There is nowhere to report that stderr cannot be written.
-            let _ = stderr().write_all(from.redacted(&lines).as_bytes());
+            // If stderr fails, the error cannot be reported anywhere.
+            let _ = stderr().write_all(from.redact(&lines).as_bytes());
         }
     })?;
     let queue = Arc::clone(&lines.queue);
-    Ok((lines, Writer { queue, thread: Some(thread) }))
+    Ok((lines, LogThread { queue, thread: Some(thread) }))
 }
 
-impl Drop for Writer {
+impl Drop for LogThread {
     fn drop(&mut self) {
-        self.queue.lock().ended = true;
+        self.queue.lines.lock().ended = true;
         self.queue.more.notify_all();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -103,10 +100,10 @@ impl Drop for Writer {
     }
 }
 
-impl Lines {
-    /// Each line by itself: what one line says is not about the next.
-    fn redacted<'l>(&self, lines: &'l [u8]) -> Cow<'l, str> {
-        // Lines are formatted as strings.
+impl LogWriter {
+    /// Redacts each line separately, so that the beginning of a secret in one line does not affect the next.
+    fn redact<'l>(&self, lines: &'l [u8]) -> Cow<'l, str> {
+        // Lines are formatted as strings, so they are always valid UTF-8.
         let lines = String::from_utf8_lossy(lines);
         if !self.redactor.is_on() {
             return lines;
@@ -115,7 +112,7 @@ impl Lines {
         let (mut turns, began) = (Turns::begin(), Instant::now());
         let is_large = lines.len() > LATE_BYTES;
         for line in lines.split_inclusive('\n') {
-            // Nobody else writes the log: a mistake in redaction must cost no more than this line.
+            // This is the only thread that writes the log, so a panic in redaction must not stop it.
             match catch_unwind(AssertUnwindSafe(|| self.redactor.text(line))) {
                 Ok(line) => redacted.push_str(&line),
                 Err(_) => redacted.push_str(&not_redacted(line)),
@@ -128,7 +125,7 @@ impl Lines {
     }
 }
 
-/// What stands in place of a line that could not be redacted, in the format of the line.
+/// Returns the replacement for a line whose redaction failed, in the format of that line.
 fn not_redacted(line: &str) -> String {
     let (target, message) = ("openskill::log", format!("a log line of {} bytes could not be redacted", line.len()));
     if line.starts_with('{') {
@@ -137,14 +134,14 @@ fn not_redacted(line: &str) -> String {
     format!("ERROR {target}: {message}\n")
 }
 
-impl Write for Lines {
+impl Write for LogWriter {
     fn write(&mut self, line: &[u8]) -> Result<usize> {
-        let full = |queued: &mut Queued| queued.bytes.len() >= 4 * BATCH_BYTES && !queued.ended;
-        let queued = self.queue.emptied.wait_while(self.queue.lock(), full);
-        let mut queued = queued.unwrap_or_else(PoisonError::into_inner);
+        let full = |queued: &mut QueueState| queued.bytes.len() >= 4 * BATCH_BYTES && !queued.ended;
+        let mut queued = self.queue.lines.lock();
+        self.queue.emptied.wait_while(&mut queued, full);
         if queued.ended {
             drop(queued);
-            return stderr().write_all(self.redacted(line).as_bytes()).map(|()| line.len());
+            return stderr().write_all(self.redact(line).as_bytes()).map(|()| line.len());
         }
         let before = queued.bytes.len();
         queued.bytes.extend_from_slice(line);
@@ -168,7 +165,7 @@ mod tests {
         let queue = Arc::<Queue>::default();
         let threads: Vec<_> = (0..4)
             .map(|number| {
-                let mut lines = Lines { queue: Arc::clone(&queue), redactor: Redactor::off() };
+                let mut lines = LogWriter { queue: Arc::clone(&queue), redactor: Redactor::off() };
                 std::thread::spawn(move || {
                     for count in 0..10_000 {
                         lines.write_all(format!("{number} {count}\n").as_bytes()).unwrap();
@@ -186,7 +183,7 @@ mod tests {
             String::from_utf8(all).unwrap()
         });
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        queue.lock().ended = true;
+        queue.lines.lock().ended = true;
         queue.more.notify_all();
         let all = reader.join().unwrap();
         let mut next = [0; 4];
@@ -201,7 +198,7 @@ mod tests {
 
     #[test]
     fn secrets_are_masked_in_lines_of_text_and_of_json() {
-        let lines = Lines { queue: Arc::default(), redactor: Redactor::default() };
+        let lines = LogWriter { queue: Arc::default(), redactor: Redactor::default() };
         let log = concat!(
             "2026-01-31T12:00:00.000000Z DEBUG openskill: stderr=\"password: \\\"hunter2\\\"\\nusing AKIAABCDEFGHIJKLMNOP\"\n",
             "{\"level\":\"DEBUG\",\"error.message\":\"password=hunter2\",\"api_key\":\"hunter2\",\"span_id\":\"00f067aa0ba902b7\"}\n",
@@ -212,15 +209,15 @@ mod tests {
             "{\"level\":\"DEBUG\",\"error.message\":\"password=***\",\"api_key\":\"***\",\"span_id\":\"00f067aa0ba902b7\"}\n",
             "2026-01-31T12:00:00.000000Z  INFO openskill::call: trace_id=\"4bf92f3577b34da6a3ce929d0e0e4736\" latency_ms=0.25\n",
         );
-        assert_eq!(lines.redacted(log.as_bytes()), expected);
-        let open = Lines { redactor: Redactor::off(), ..lines };
-        assert_eq!(open.redacted(log.as_bytes()), log);
+        assert_eq!(lines.redact(log.as_bytes()), expected);
+        let open = LogWriter { redactor: Redactor::off(), ..lines };
+        assert_eq!(open.redact(log.as_bytes()), log);
     }
 
     #[test]
     fn what_a_line_says_is_not_about_the_next() {
-        let lines = Lines { queue: Arc::default(), redactor: Redactor::default() };
+        let lines = LogWriter { queue: Arc::default(), redactor: Redactor::default() };
         let log = "DEBUG openskill: stderr=\"-----BEGIN PRIVATE KEY-----\"\n INFO openskill: ready\n";
-        assert!(lines.redacted(log.as_bytes()).ends_with("\n INFO openskill: ready\n"));
+        assert!(lines.redact(log.as_bytes()).ends_with("\n INFO openskill: ready\n"));
     }
 }

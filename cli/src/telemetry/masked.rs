@@ -1,4 +1,4 @@
-//! Spans with their secrets masked: what callers, skills and servers wrote in names and attributes, by name and by value.
+//! Masks secrets in the names and attributes of spans, which may contain text from callers, skills and servers.
 
 use std::borrow::Cow;
 
@@ -48,7 +48,7 @@ fn mask_attribute(redactor: &Redactor, attribute: &mut KeyValue) {
             let masked = texts.iter().map(|it| masked(it.as_str()).map_or_else(|| it.clone(), StringValue::from));
             Some(Value::Array(Array::String(masked.collect())))
         }
-        // Neither a flag nor a list of numbers is a secret.
+        // Booleans and lists of numbers cannot contain secrets.
         _ => None,
     };
     if let Some(value) = replaced {
@@ -65,14 +65,14 @@ mod tests {
     use openskill_trace::Tracer;
     use openskill_trace::call::Span;
     use openskill_trace::queue::Queue;
-    use openskill_trace::sampler::Name;
+    use openskill_trace::sampler::SamplerName;
     use opentelemetry::trace::TracerProvider as _;
     use tracing_subscriber::layer::SubscriberExt as _;
 
     use super::*;
     use crate::telemetry::embedded;
 
-    /// A span that a function made, with a secret in its name, an attribute and an event.
+    /// Creates a span like a function's, with a secret in its name, an attribute and an event.
     async fn span() -> Vec<SpanData> {
         let queue = Arc::new(Queue::new(10, 10));
         let layer = tracing_opentelemetry::layer().with_tracer(embedded::provider(&queue).tracer("openskill"));
@@ -110,7 +110,7 @@ mod tests {
     #[tokio::test]
     async fn what_others_wrote_in_our_own_spans_is_masked_too() {
         let queue = Arc::new(Queue::new(10, 10));
-        let sampler = Name::On { parent_based: false }.sampler(1.0).unwrap();
+        let sampler = SamplerName::On { parent_based: false }.sampler(1.0).unwrap();
         let call = Tracer::new(sampler, None, Arc::clone(&queue))
             .enter(&Trace::from_headers(None, None, None), Instant::now());
         let key = "AKIAABCDEFGHIJKLMNOP";

@@ -1,5 +1,5 @@
-//! Panics as log lines. What a panic says may be a text of callers and skills: it is escaped and redacted like all others,
-//! and logged at level DEBUG alone.
+//! Logs panics. A panic message may contain text from callers and skills: it is escaped and redacted like any
+//! other line, and logged only at level DEBUG.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::panic::PanicHookInfo;
@@ -9,15 +9,15 @@ use super::lines;
 
 const TARGET: &str = "openskill::panic";
 
-/// Logs the panics of this process from now on.
+/// Installs the panic hook of this process.
 pub(super) fn log() {
-    std::panic::set_hook(Box::new(told));
+    std::panic::set_hook(Box::new(log_panic));
 }
 
-fn told(panic: &PanicHookInfo<'_>) {
+fn log_panic(panic: &PanicHookInfo<'_>) {
     let current = thread::current();
     let thread = current.name().unwrap_or("unnamed");
-    // It would wait for itself.
+    // The log thread cannot log its own panic: it would wait for itself.
     if thread == lines::THREAD {
         return;
     }
@@ -27,13 +27,14 @@ fn told(panic: &PanicHookInfo<'_>) {
     let backtrace = (backtrace.status() == BacktraceStatus::Captured).then(|| backtrace.to_string());
     let bytes = message.len();
     tracing::error!(target: TARGET, thread, location, error.message_bytes = bytes, backtrace, "a thread panicked");
-    tracing::debug!(target: TARGET, thread, error.message = message, "why the thread panicked");
+    tracing::debug!(target: TARGET, thread, error.message = message, "panic message");
 }
 
 #[cfg(test)]
 mod tests {
+    use parking_lot::Mutex;
     use std::io::Write;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
     use tracing_subscriber::layer::SubscriberExt as _;
 
@@ -44,7 +45,7 @@ mod tests {
 
     impl Write for Log {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
+            self.0.lock().write(bytes)
         }
 
         fn flush(&mut self) -> std::io::Result<()> {
@@ -64,7 +65,7 @@ mod tests {
             std::panic::catch_unwind(|| panic!("{said}")).unwrap_err();
         });
         std::panic::set_hook(before);
-        let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        let text = String::from_utf8(log.0.lock().clone()).unwrap();
         let lines: Vec<_> = text.lines().filter(|line| line.contains(TARGET)).collect();
         let [first, second] = &lines[..] else { panic!("{text}") };
         assert!(

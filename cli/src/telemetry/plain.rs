@@ -4,8 +4,8 @@
 //! 2026-01-31T12:00:00.000000Z  INFO openskill::call: trace_id="4bf9…" skill_id="echo" latency_ms=0.25 success=true
 //! ```
 //!
-//! Like the format of `tracing-subscriber`, but cheap enough for a line per call. Text from outside cannot end a line, move a
-//! cursor or change the direction of writing: see [`openskill_log::text`].
+//! Like the format of `tracing-subscriber`, but cheap enough for one line per call. External text cannot end a line, move the
+//! cursor or change the writing direction: see [`openskill_log::text`].
 
 use std::fmt::{self, Debug, Write as _};
 
@@ -17,10 +17,9 @@ use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// The formatter.
 #[derive(Debug)]
 pub(super) struct Plain {
-    /// Whether the level is coloured. Nothing else is.
+    /// Whether the level is colored. Other parts of the line never are.
     pub(super) colours: bool,
 }
 
@@ -47,14 +46,14 @@ where
         }
         line.write_str(metadata.target())?;
         line.write_char(':')?;
-        let mut fields = Fields { line: &mut line, result: Ok(()) };
+        let mut fields = FieldWriter { line: &mut line, result: Ok(()) };
         event.record(&mut fields);
         fields.result?;
         line.write_char('\n')
     }
 }
 
-/// A level's colour code and padded name.
+/// Returns a level's color code and padded name.
 fn level(level: Level) -> (u8, &'static str) {
     match level {
         Level::ERROR => (31, "ERROR"),
@@ -66,13 +65,13 @@ fn level(level: Level) -> (u8, &'static str) {
 }
 
 /// Writes fields, each preceded by a space.
-struct Fields<'a, 'w> {
+struct FieldWriter<'a, 'w> {
     line: &'a mut Writer<'w>,
-    /// The first error.
+    /// The first error from the writer.
     result: fmt::Result,
 }
 
-impl Fields<'_, '_> {
+impl FieldWriter<'_, '_> {
     fn name(&mut self, field: &Field) -> fmt::Result {
         self.line.write_char(' ')?;
         if field.name() != "message" {
@@ -89,7 +88,7 @@ impl Fields<'_, '_> {
     }
 }
 
-impl Visit for Fields<'_, '_> {
+impl Visit for FieldWriter<'_, '_> {
     fn record_str(&mut self, field: &Field, value: &str) {
         self.write(field, |line| {
             if field.name() == "message" {
@@ -111,7 +110,8 @@ impl Visit for Fields<'_, '_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use parking_lot::Mutex;
+    use std::sync::Arc;
 
     use tracing_subscriber::fmt::MakeWriter;
     use tracing_subscriber::layer::SubscriberExt as _;
@@ -123,7 +123,7 @@ mod tests {
 
     impl std::io::Write for Log {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
+            self.0.lock().write(bytes)
         }
 
         fn flush(&mut self) -> std::io::Result<()> {
@@ -139,13 +139,13 @@ mod tests {
         }
     }
 
-    /// The line that `log` writes, without its time.
+    /// Returns the line that `log` writes, without its time.
     fn written(colours: bool, tell: impl FnOnce()) -> String {
         let log = Log::default();
         let layer = tracing_subscriber::fmt::layer().with_ansi(false).event_format(Plain { colours });
         let layer = layer.with_writer(log.clone());
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), tell);
-        let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        let text = String::from_utf8(log.0.lock().clone()).unwrap();
         let (time, rest) = text.split_once(' ').unwrap();
         assert!(time.starts_with("20") && time.ends_with('Z') && time.contains('T'), "{time}");
         rest.to_owned()

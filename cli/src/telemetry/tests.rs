@@ -1,9 +1,10 @@
-//! Both formats of the log, as they are set up.
+//! Tests both log formats with the production setup.
 
 use std::io::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use openskill_log::text::{HIDDEN, is_hidden};
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::*;
@@ -13,7 +14,7 @@ struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Log {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
+        self.0.lock().write(bytes)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
@@ -21,16 +22,16 @@ impl Write for Log {
     }
 }
 
-/// What the log has after `tell`.
+/// Returns the log output of `tell`.
 fn written(format: LogFormat, tell: impl FnOnce()) -> String {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::registry().with(logs(format, move || writer.clone()));
     tracing::subscriber::with_default(subscriber, tell);
-    String::from_utf8(log.0.lock().unwrap().clone()).unwrap()
+    String::from_utf8(log.0.lock().clone()).unwrap()
 }
 
-/// Every character that is escaped, each between two that are not.
+/// Returns every escaped character, each between two unescaped ones.
 fn hostile() -> String {
     let controls = ('\0'..='\u{1f}').chain('\u{7f}'..='\u{9f}');
     let all = controls.chain(HIDDEN.into_iter().flat_map(|(first, last)| first..=last));

@@ -1,21 +1,21 @@
-//! The one gate that everything passes which is written to a conversation: from here on there is no secret in it.
+//! Removes secrets from every entry before it is written to a conversation's log.
 
 use crate::entry::{
-    Answer, Answered, ApprovalAsked, ApprovalDecided, Asked, Called, Calling, Ended, Entry, Outcome, Question,
-    Repaired, Replied, ReplyCall, Routing, Started, Summarized,
+    Answered, ApprovalAsked, ApprovalDecided, Called, Calling, Entry, Outcome, QuestionAnswer, QuestionsAsked,
+    Repaired, Replied, ReplyCall, Routing, Started, Summarized, TurnEnded, UserQuestion,
 };
 use crate::secrets::Secrets;
 
 impl Entry {
-    /// The entry without secrets. Ids stay: others refer to them.
-    pub(crate) fn without(self, secrets: &Secrets) -> Self {
+    /// Returns the entry without secrets. Ids stay unchanged, because other entries refer to them.
+    pub(crate) fn without_secrets(self, secrets: &Secrets) -> Self {
         let text = |text: String| secrets.conceal(&text);
         match self {
             Self::Started(it) => Self::Started(Started { text: text(it.text), ..it }),
-            Self::Replied(it) => Self::Replied(replied(it, secrets)),
+            Self::Replied(it) => Self::Replied(conceal_reply(it, secrets)),
             Self::ApprovalAsked(it) => Self::ApprovalAsked(ApprovalAsked {
                 arguments: secrets.refer(&it.arguments),
-                repairs: repairs(it.repairs, secrets),
+                repairs: conceal_repairs(it.repairs, secrets),
                 reason: text(it.reason),
                 ..it
             }),
@@ -27,26 +27,26 @@ impl Entry {
             Self::Calling(it) => Self::Calling(Calling {
                 arguments: secrets.refer(&it.arguments),
                 masked: secrets.refer(&it.masked),
-                repairs: repairs(it.repairs, secrets),
+                repairs: conceal_repairs(it.repairs, secrets),
                 ..it
             }),
             Self::Asked(it) => {
-                let questions = it.questions.into_iter().map(|it| question(it, secrets)).collect();
-                Self::Asked(Asked { message: text(it.message), questions, ..it })
+                let questions = it.questions.into_iter().map(|it| conceal_question(it, secrets)).collect();
+                Self::Asked(QuestionsAsked { message: text(it.message), questions, ..it })
             }
             Self::Answered(it) => {
-                let answer = |it: Answer| Answer { answer: secrets.refer(&it.answer), ..it };
+                let answer = |it: QuestionAnswer| QuestionAnswer { answer: secrets.refer(&it.answer), ..it };
                 Self::Answered(Answered { answers: it.answers.into_iter().map(answer).collect(), ..it })
             }
-            Self::Called(it) => Self::Called(Called { outcome: outcome(it.outcome, secrets), ..it }),
+            Self::Called(it) => Self::Called(Called { outcome: conceal_outcome(it.outcome, secrets), ..it }),
             Self::Summarized(it) => Self::Summarized(Summarized { text: text(it.text), ..it }),
-            Self::Ended(it) => Self::Ended(Ended { text: text(it.text), error: text(it.error), ..it }),
+            Self::Ended(it) => Self::Ended(TurnEnded { text: text(it.text), error: text(it.error), ..it }),
             Self::Waiting { .. } => self,
         }
     }
 }
 
-fn replied(it: Replied, secrets: &Secrets) -> Replied {
+fn conceal_reply(it: Replied, secrets: &Secrets) -> Replied {
     let call = |it: ReplyCall| ReplyCall { arguments: secrets.refer(&it.arguments), ..it };
     Replied {
         text: secrets.conceal(&it.text),
@@ -56,7 +56,7 @@ fn replied(it: Replied, secrets: &Secrets) -> Replied {
     }
 }
 
-fn repairs(all: Vec<Repaired>, secrets: &Secrets) -> Vec<Repaired> {
+fn conceal_repairs(all: Vec<Repaired>, secrets: &Secrets) -> Vec<Repaired> {
     let conceal = |json: &str| secrets.conceal_value(json);
     let repair = |it: Repaired| Repaired {
         path: secrets.conceal(&it.path),
@@ -67,13 +67,14 @@ fn repairs(all: Vec<Repaired>, secrets: &Secrets) -> Vec<Repaired> {
     all.into_iter().map(repair).collect()
 }
 
-/// A question without secrets. Its answers name it by its id, and its options by their text.
-pub(crate) fn question(it: Question, secrets: &Secrets) -> Question {
+/// Returns the question without secrets. Ids stay unchanged. Answers name the options by their text without
+/// secrets.
+pub(crate) fn conceal_question(it: UserQuestion, secrets: &Secrets) -> UserQuestion {
     let options = it.options.iter().map(|it| secrets.conceal(it)).collect();
-    Question { text: secrets.conceal(&it.text), options, ..it }
+    UserQuestion { text: secrets.conceal(&it.text), options, ..it }
 }
 
-fn outcome(it: Outcome, secrets: &Secrets) -> Outcome {
+fn conceal_outcome(it: Outcome, secrets: &Secrets) -> Outcome {
     let conceal = |text: String| secrets.conceal(&text);
     Outcome {
         message: conceal(it.message),
@@ -100,7 +101,7 @@ mod tests {
             after: "4711815".into(),
             ..Repaired::default()
         };
-        let question = Question { text: text(), options: vec![text()], ..Question::default() };
+        let question = UserQuestion { text: text(), options: vec![text()], ..UserQuestion::default() };
         let call = ReplyCall { arguments: json(), ..ReplyCall::default() };
         let outcome = Outcome {
             message: text(),
@@ -120,19 +121,19 @@ mod tests {
             }),
             Entry::ApprovalDecided(ApprovalDecided { arguments: json(), reason: text(), ..ApprovalDecided::default() }),
             Entry::Calling(Calling { arguments: json(), repairs: vec![repaired], ..Calling::default() }),
-            Entry::Asked(Asked { message: text(), questions: vec![question], ..Asked::default() }),
+            Entry::Asked(QuestionsAsked { message: text(), questions: vec![question], ..QuestionsAsked::default() }),
             Entry::Called(Called { outcome, ..Called::default() }),
             Entry::Summarized(Summarized { text: text(), ..Summarized::default() }),
-            Entry::Ended(Ended { text: text(), error: text(), ..Ended::default() }),
+            Entry::Ended(TurnEnded { text: text(), error: text(), ..TurnEnded::default() }),
         ] {
-            let written = serde_json::to_string(&entry.without(&secrets)).unwrap_or_default();
+            let written = serde_json::to_string(&entry.without_secrets(&secrets)).unwrap_or_default();
             assert!(!written.contains("4711815"), "{written}");
         }
     }
 
     #[test]
     fn what_a_schema_marks_is_masked() {
-        let marked = Secrets::marked(&[r#""abcd""#.to_owned(), "12".to_owned()]);
+        let marked = Secrets::from_marked_values(&[r#""abcd""#.to_owned(), "12".to_owned()]);
         assert_eq!(marked.conceal_value(r#"{"a":"abcd","n":12,"m":123}"#), r#"{"a":"***","n":"***","m":123}"#);
     }
 }

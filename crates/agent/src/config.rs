@@ -1,70 +1,71 @@
-//! How an agent is set up.
+//! The configuration of an agent.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+use openskill_model::Tokens;
 use openskill_proto::v1;
 use openskill_trace::Tracer;
 
 use crate::entry::Limits;
 
-/// Where conversations are kept.
+/// Where conversations are stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
-    /// In this file: they survive a restart.
+pub enum StoreLocation {
+    /// A file. Conversations survive a restart.
     File(PathBuf),
-    /// In memory: they are gone when the process ends.
+    /// In memory. Conversations are lost when the process ends.
     Memory,
 }
 
-/// Settings of an agent.
+/// The configuration of an agent.
 #[derive(Debug, Clone)]
 pub struct AgentConfig {
-    /// Where conversations are kept.
-    pub place: Place,
-    /// What a turn gets if its message names no limits.
+    /// Where conversations are stored.
+    pub store: StoreLocation,
+    /// The default limits of a turn.
     pub limits: Limits,
-    /// What a message can ask for at most.
+    /// The maximum limits that a message can request.
     pub most: Limits,
-    /// How many messages of the conversation the model sees, in whole rounds.
+    /// How many of the conversation's messages the model sees, rounded to whole rounds.
     pub window: usize,
-    /// How many tokens of the conversation the model sees, by estimate. Beyond that, old results become handles, then old
-    /// rounds a summary.
+    /// The maximum estimated number of tokens of the conversation that the model sees. When it is exceeded,
+    /// handles replace old results, and then a summary replaces old rounds.
     pub token_budget: usize,
-    /// How many tools the model sees at once. Beyond that it gets `tool_search`.
+    /// The maximum number of tools shown to the model. If there are more, the model gets `tool_search`.
     pub max_tools: usize,
-    /// How long a request for approval, or a question, stands.
+    /// How long an approval request or a question waits for the user.
     pub question_lifetime: Duration,
-    /// How long a conversation is kept after it was used last.
+    /// How long a conversation is kept after its last use.
     pub conversation_lifetime: Duration,
-    /// How long a turn that goes on after a restart waits for its credential and its skills.
+    /// How long a turn that resumes after a restart waits for its credential and its skills to be known again.
     pub restart_patience: Duration,
-    /// How many turns run at once.
+    /// The maximum number of turns in memory, for all conversations.
     pub max_turns: usize,
-    /// Whether calls that the model writes as plain text count.
+    /// Whether to execute tool calls that the model writes as plain text.
     pub text_calls: bool,
-    /// Prices, by model.
+    /// The prices of models. Models without a price cost nothing.
     pub prices: Vec<Price>,
-    /// Instructions that begin the system prompt. Empty means the agent's own.
+    /// Instructions for the beginning of the system prompt. Empty means the built-in instructions.
     pub instructions: String,
-    /// Makes the spans of turns. None: they are not traced.
+    /// Creates the spans of turns. `None` disables tracing.
     pub tracer: Option<Tracer>,
 }
 
-/// What a model costs, in millionths of a currency for a million tokens: that is, currency units for 10¹² tokens.
+/// The price of a model, in millionths of a currency unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Price {
-    /// `provider:model`.
+    /// The model, as `provider:model`.
     pub model: String,
-    /// For a million tokens read.
+    /// The price of a million input tokens.
     pub input_micros: u64,
-    /// For a million tokens written.
+    /// The price of a million output tokens.
     pub output_micros: u64,
 }
 
 impl Price {
-    /// What so many tokens cost, in millionths, rounded up.
-    pub fn of(&self, input: u64, output: u64) -> u64 {
+    /// Returns the cost of these token counts in millionths of the currency unit, rounded up.
+    pub fn cost(&self, input: u64, output: u64) -> u64 {
         let cost =
             u128::from(input) * u128::from(self.input_micros) + u128::from(output) * u128::from(self.output_micros);
         u64::try_from(cost.div_ceil(1_000_000)).unwrap_or(u64::MAX)
@@ -72,14 +73,20 @@ impl Price {
 }
 
 impl AgentConfig {
-    /// The limits of a turn: what is asked for, within the agent's own.
+    /// Returns the cost of a model's answer in millionths of the currency unit. A model without a price costs 0.
+    pub(crate) fn cost(&self, model: &str, tokens: Tokens) -> u64 {
+        let price = self.prices.iter().find(|it| it.model == model);
+        price.map_or(0, |it| it.cost(tokens.input, tokens.output))
+    }
+
+    /// Caps the requested limits of a turn at the agent's maximum limits.
     pub fn limits_within(&self, wanted: v1::TurnLimits) -> Limits {
         let (own, most) = (self.limits, self.most);
         let pick = |wanted: u64, own: u64, most: u64| {
             let limit = if wanted == 0 { own } else { wanted };
             if most == 0 { limit } else { limit.min(most) }
         };
-        // A bound that may be absent: the stricter one.
+        // 0 means unlimited, so use the stricter of the two.
         let bound = |wanted: u64, own: u64| match (wanted, own) {
             (0, own) => own,
             (wanted, 0) => wanted,
@@ -106,7 +113,7 @@ impl AgentConfig {
 impl Default for AgentConfig {
     fn default() -> Self {
         Self {
-            place: Place::Memory,
+            store: StoreLocation::Memory,
             limits: Limits::default(),
             most: Limits {
                 max_tool_calls: 50,

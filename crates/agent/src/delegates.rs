@@ -1,4 +1,4 @@
-//! Sub-agents that run: turns without a user. Their conversations are in memory, and end with them.
+//! Runs sub-agents: turns without a user. Their conversations are kept in memory and deleted when they end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,79 +10,79 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{AgentConfig, Place};
-use crate::delegation::{Answer, Task};
+use crate::config::{AgentConfig, StoreLocation};
+use crate::delegation::{SubAgentResult, SubAgentTask};
 use crate::entry::{Entry, Started};
 use crate::error::{AgentError, Bound, check_text};
-use crate::journal::{Journal, Seen};
+use crate::journal::{Journal, WatchEvent};
 use crate::skills::Caller;
-use crate::turn::{Shared, State, TURN_MEMORY_BYTES, Turn, turn_bytes};
+use crate::turn::{AgentResources, State, TURN_MEMORY_BYTES, Turn, TurnOrigin, turn_bytes};
 
-/// The sub-agents of an agent.
 #[derive(Debug)]
 pub(crate) struct Delegates {
-    shared: Arc<Shared>,
-    /// As many as turns of conversations, shared among principals.
-    places: Pool,
+    shared: Arc<AgentResources>,
+    /// Limits concurrent sub-agents to the maximum number of turns. Principals share the slots fairly.
+    slots: Pool,
     memory: Pool,
 }
 
 impl Delegates {
-    /// None yet. They have the models and the skills of the agent's own turns, and outlast its shutdown: whoever calls one
-    /// ends it.
-    pub(crate) fn new(agent: &Shared) -> Result<Self, AgentError> {
-        let config = AgentConfig { place: Place::Memory, ..agent.config.clone() };
-        let shared = Shared {
-            journal: Journal::open(&config.place, config.conversation_lifetime)?,
+    /// Creates the runner. Sub-agents share the models and skills of `agent`. They continue after the agent's
+    /// shutdown until their callers stop them.
+    pub(crate) fn new(agent: &AgentResources) -> Result<Self, AgentError> {
+        let config = AgentConfig { store: StoreLocation::Memory, ..agent.config.clone() };
+        let shared = AgentResources {
+            journal: Journal::open(&config.store, config.conversation_lifetime)?,
             models: agent.models.clone(),
             skills: Arc::clone(&agent.skills),
             shutdown: CancellationToken::new(),
             config,
         };
-        let (places, memory) = (Pool::new(shared.config.max_turns), Pool::new(TURN_MEMORY_BYTES));
-        Ok(Self { places, memory, shared: Arc::new(shared) })
+        let (slots, memory) = (Pool::new(shared.config.max_turns), Pool::new(TURN_MEMORY_BYTES));
+        Ok(Self { slots, memory, shared: Arc::new(shared) })
     }
 
-    /// Runs one to its answer, or until `cancel`.
+    /// Runs a sub-agent until it answers or `cancel` is triggered.
     pub(crate) async fn run(
         &self,
-        task: Task,
+        task: SubAgentTask,
         progress: mpsc::Sender<String>,
         cancel: CancellationToken,
-    ) -> Result<Answer, AgentError> {
-        let Shared { config, journal, models, .. } = self.shared.as_ref();
+    ) -> Result<SubAgentResult, AgentError> {
+        let AgentResources { config, journal, models, .. } = self.shared.as_ref();
         let (caller, time) = (task.caller.clone(), task.time);
-        let place = self.places.take(caller.owner.principal.as_str(), 1);
-        let _place = place.ok_or(AgentError::TooManyTurns(config.max_turns))?;
-        let started = task.started(config, models).map_err(AgentError::Invalid)?;
+        let slot = self.slots.take(caller.owner.principal.as_str(), 1);
+        let _slot = slot.ok_or(AgentError::TooManyTurns(config.max_turns))?;
+        let started = task.into_started(config, models).map_err(AgentError::Invalid)?;
         check_text("the task", &started.text)?;
         let id = journal.create(&caller.owner.principal).await?;
         let answer = tokio::select! {
-            answer = self.turn(&id, &caller, (started, time), progress) => answer,
+            answer = self.run_turn(&id, &caller, started, time, progress) => answer,
             () = cancel.cancelled() => Err(AgentError::Shutdown),
         };
         if let Err(error) = journal.delete(&caller.owner.principal, &id).await {
-            tracing::warn!(%error, "the conversation of a sub-agent stays in memory until it expires");
+            tracing::warn!(%error, "a sub-agent's conversation could not be deleted: it stays in memory until it expires");
         }
         answer
     }
 
-    /// Dropped, it starts nothing more, and what it called is cancelled.
-    async fn turn(
+    /// Runs the turn. Dropping the future cancels the running calls and prevents new ones.
+    async fn run_turn(
         &self,
         id: &str,
         caller: &Caller,
-        (started, time): (Started, Duration),
+        started: Started,
+        time: Duration,
         progress: mpsc::Sender<String>,
-    ) -> Result<Answer, AgentError> {
+    ) -> Result<SubAgentResult, AgentError> {
         let until = Instant::now() + time;
         let journal = &self.shared.journal;
         let mut events = journal.watch(id);
         let memory =
             self.memory.take(caller.owner.principal.as_str(), turn_bytes(0)).ok_or(AgentError::Full(Bound::Memory))?;
-        let state = State::of(journal.append(id, vec![Entry::Started(started)]).await?);
-        let origin = (caller.owner.principal.clone(), caller.parent);
-        let turn = Turn::new(Arc::clone(&self.shared), id.to_owned(), origin, Arc::default(), (state, memory), false);
+        let state = State::from_entries(journal.append(id, vec![Entry::Started(started)]).await?);
+        let origin = TurnOrigin { principal: caller.owner.principal.clone(), parent: caller.parent };
+        let turn = Turn::new(Arc::clone(&self.shared), id.to_owned(), origin, Arc::default(), state, memory, false);
         let running = async {
             let running = turn.run();
             tokio::pin!(running);
@@ -91,12 +91,12 @@ impl Delegates {
                 tokio::select! {
                     () = &mut running => return,
                     event = events.recv(), if is_watched => match event {
-                        Ok(Seen::Event(event)) => {
+                        Ok(WatchEvent::Event(event)) => {
                             if let Some(Event::ToolCall(call)) = event.event {
                                 drop(progress.try_send(call.skill_id));
                             }
                         }
-                        // One that lags misses some.
+                        // A lagging watcher misses some progress events.
                         Ok(_) | Err(RecvError::Lagged(_)) => {}
                         Err(RecvError::Closed) => is_watched = false,
                     },
@@ -104,11 +104,11 @@ impl Delegates {
             }
         };
         let is_late = tokio::time::timeout_at(until, running).await.is_err();
-        let (used, is_tainted) = turn.used();
-        match turn.ended() {
-            // The log could not be written.
+        let (used, is_tainted) = turn.usage_and_taint();
+        match turn.end_entry() {
+            // The turn stopped without an end entry, because the log could not be written.
             None if !is_late => Err(AgentError::Shutdown),
-            ended => Ok(Answer { ended, used, is_tainted }),
+            ended => Ok(SubAgentResult { ended, used, is_tainted }),
         }
     }
 }

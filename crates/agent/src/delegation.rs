@@ -1,79 +1,80 @@
-//! What a sub-agent is asked to do, and with what: a task for an agent that is a skill. Pure.
+//! The task of a sub-agent. A sub-agent is a skill that the agent runs as a turn. Does no I/O.
 //!
-//! A sub-agent is a turn without a user. Its instructions, tools and model are its definition's; its limits are the strictest
-//! of its definition, the agent's own, and what is left of the turn that calls it. So budgets only shrink on the way down.
+//! A sub-agent's turn has no user. The skill's definition provides its instructions, tools and model. Its limits
+//! are the strictest of the definition's limits, the agent's own, and what remains of the calling turn's. So a
+//! nested sub-agent never has a larger budget than its caller.
 
 use std::time::Duration;
 
+use openskill_model::Models;
 use openskill_proto::v1;
 
 use crate::config::AgentConfig;
-use crate::entry::{Delegated, Ended, Limits, Mode, Started, Used};
-use crate::provider::Models;
+use crate::entry::{Delegated, Limits, Mode, Started, TurnEnded, TurnUsage};
 use crate::skills::Caller;
 
-/// How deep sub-agents may be nested.
+/// The maximum nesting depth of sub-agents.
 pub const MAX_DEPTH: u32 = 3;
 
-/// The share of its time that a sub-agent works for. The rest is for its last answer.
+/// The fraction of a sub-agent's time after which it must answer. The rest is reserved for the final answer.
 const WORKING_TIME: f64 = 0.75;
 
-/// The argument that bounds the calls of an agent that declares it.
+/// The name of the argument that limits the number of tool calls.
 const MAX_STEPS: &str = "max_steps";
 
-/// The argument that shows pictures to the model of an agent that declares it.
+/// The name of the argument that enables pictures for the model.
 const USE_VISION: &str = "use_vision";
 
-/// A task for an agent that is a skill.
+/// A call of a skill that is a sub-agent.
 #[derive(Debug, Clone)]
-pub struct Task {
-    /// The skill.
+pub struct SubAgentTask {
+    /// The skill id.
     pub skill_id: String,
-    /// What it is.
+    /// The definition of the sub-agent.
     pub definition: v1::AgentDefinition,
-    /// Whether the skill is marked read-only: then it calls only skills that are.
+    /// Whether the skill is read-only. A read-only sub-agent calls only read-only skills.
     pub read_only: bool,
-    /// The arguments of the call, a JSON object as text.
+    /// The arguments of the call, as a JSON object.
     pub arguments: String,
-    /// The session of its calls. Empty means one of its own.
+    /// The session for the sub-agent's calls. Empty means a new session.
     pub session: String,
-    /// On whose behalf, and under which trace and span.
+    /// The caller of the skill, with its trace context.
     pub caller: Caller,
-    /// What is left of the turn that calls it.
+    /// What remains of the calling turn's limits.
     pub delegation: v1::Delegation,
-    /// The time until whoever calls it stops waiting.
+    /// How long the caller waits for the result.
     pub time: Duration,
 }
 
-/// What a sub-agent did.
+/// The outcome of a sub-agent.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
-    /// How it ended. None: its time was up.
-    pub ended: Option<Ended>,
-    /// What it used, with all that it called.
-    pub used: Used,
-    /// Whether it read text of strangers.
+pub struct SubAgentResult {
+    /// How the turn ended. `None` means that it timed out.
+    pub ended: Option<TurnEnded>,
+    /// The usage of the sub-agent, including nested sub-agents.
+    pub used: TurnUsage,
+    /// Whether the sub-agent read untrusted text.
     pub is_tainted: bool,
 }
 
-/// Why an agent that is a skill can't run here. For people.
+/// Returns the human-readable reason why this sub-agent can't run here, or `None` if it can.
 pub fn refusal(models: &Models, definition: &v1::AgentDefinition) -> Option<String> {
     match models.pick(&definition.model) {
         Ok(Some(_)) => None,
-        Ok(None) => Some(format!("it needs a model: set {}", crate::provider::NoModel::at_all("").variable)),
+        Ok(None) => Some(format!("no model is configured: set {}", openskill_model::NoModel::at_all("").variable)),
         Err(error) => Some(error.to_string()),
     }
 }
 
-impl Task {
-    /// The beginning of its turn.
+impl SubAgentTask {
+    /// Builds the first entry of the sub-agent's turn.
     ///
     /// # Errors
-    /// Why it can't begin. For people.
-    pub(crate) fn started(self, config: &AgentConfig, models: &Models) -> Result<Started, String> {
+    /// The human-readable reason why the turn can't begin.
+    pub(crate) fn into_started(self, config: &AgentConfig, models: &Models) -> Result<Started, String> {
         let depth = self.delegation.depth.max(1);
         if depth > MAX_DEPTH {
-            return Err(format!("sub-agents are nested at most {MAX_DEPTH} deep: do it without another agent"));
+            return Err(format!("sub-agents are nested at most {MAX_DEPTH} deep: do the task without another agent"));
         }
         let model = match models.pick(&self.definition.model) {
             Ok(Some(model)) => model.name().to_owned(),
@@ -106,14 +107,14 @@ impl Task {
     fn limits(&self, config: &AgentConfig) -> Limits {
         let own = config.limits_within(self.definition.limits.unwrap_or_default());
         let left = &self.delegation;
-        // 0 means no bound.
+        // 0 means unlimited.
         let bound = |own: u64, left: Option<u64>| match left {
             Some(left) if own == 0 => left.max(1),
             Some(left) => own.min(left.max(1)),
             None => own,
         };
         let time = self.time.mul_f64(WORKING_TIME).as_millis();
-        // One that has no tools needs no calls.
+        // A sub-agent without tools makes no calls.
         let calls = if self.definition.tools.is_empty() { u32::MAX } else { own.max_tool_calls };
         let calls = calls.min(max_steps(&self.arguments));
         let calls_left = if self.definition.tools.is_empty() { None } else { left.max_tool_calls };
@@ -128,19 +129,19 @@ impl Task {
     }
 }
 
-/// The most calls that the arguments allow: `max_steps`, if there is one.
+/// Returns the maximum number of calls from the argument `max_steps`, if it is present.
 fn max_steps(arguments: &str) -> u32 {
     let steps = argument(arguments, MAX_STEPS).and_then(|it| it.as_u64());
     steps.map_or(u32::MAX, |it| u32::try_from(it).unwrap_or(u32::MAX).max(1))
 }
 
-/// The argument with this name.
+/// Returns the argument with this name.
 fn argument(arguments: &str, name: &str) -> Option<serde_json::Value> {
     let mut fields: serde_json::Map<String, serde_json::Value> = serde_json::from_str(arguments).ok()?;
     fields.remove(name)
 }
 
-/// What the model reads of the arguments: the text, if they are one text; else the JSON object.
+/// Returns the message for the model: the text if it is the only argument, otherwise the whole JSON object.
 fn message(arguments: &str) -> String {
     let fields: Option<serde_json::Map<String, serde_json::Value>> = serde_json::from_str(arguments).ok();
     let text = fields.filter(|it| it.len() == 1).and_then(|it| it.into_iter().next());
@@ -154,8 +155,8 @@ fn message(arguments: &str) -> String {
 mod tests {
     use super::*;
 
-    fn task(delegation: v1::Delegation) -> Task {
-        Task {
+    fn task(delegation: v1::Delegation) -> SubAgentTask {
+        SubAgentTask {
             skill_id: "researcher".to_owned(),
             definition: v1::AgentDefinition {
                 tools: vec!["echo".to_owned()],
@@ -190,7 +191,7 @@ mod tests {
         let more = task(more).limits(&config);
         assert_eq!((more.max_tool_calls, more.max_tokens), (9, 1000), "what is left grants nothing");
         let steps = |arguments: &str| {
-            let asked = Task { arguments: arguments.to_owned(), ..task(v1::Delegation::default()) };
+            let asked = SubAgentTask { arguments: arguments.to_owned(), ..task(v1::Delegation::default()) };
             asked.limits(&config).max_tool_calls
         };
         assert_eq!(steps(r#"{"task":"look","max_steps":4}"#), 4);
@@ -211,10 +212,10 @@ mod tests {
     fn without_a_model_the_reason_names_what_to_set() {
         let reason = refusal(&Models::none(), &v1::AgentDefinition::default()).unwrap_or_default();
         assert!(reason.contains("OPENAI_API_KEY"), "{reason}");
-        let error = task(v1::Delegation::default()).started(&AgentConfig::default(), &Models::none());
+        let error = task(v1::Delegation::default()).into_started(&AgentConfig::default(), &Models::none());
         assert_eq!(error.map(|_| ()), Err(reason));
         let deep = task(v1::Delegation { depth: 4, ..v1::Delegation::default() });
-        let error = deep.started(&AgentConfig::default(), &Models::none()).map(|_| ()).unwrap_err();
+        let error = deep.into_started(&AgentConfig::default(), &Models::none()).map(|_| ()).unwrap_err();
         assert!(error.contains("3 deep"), "{error}");
     }
 }

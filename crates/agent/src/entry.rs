@@ -1,135 +1,135 @@
-//! What a conversation's log holds: one entry for each fact, written before the effect that it announces.
+//! The entries of a conversation's log. An entry records one fact, and is written before the effect that it
+//! announces.
 //!
-//! Everything that an agent knows of a conversation follows from its entries: a turn that was cut off by a crash goes on from
-//! them, and what clients see is a projection of them. An entry never holds the text of a secret that a user gave.
+//! The agent derives the state of a conversation from its entries alone: they suffice to resume a turn after a
+//! crash, and clients receive events that are derived from them. Entries never contain secrets that users entered.
 
 use openskill_proto::v1;
 use serde::{Deserialize, Serialize};
 
-mod definition;
-pub mod event;
-mod used;
+mod revision;
+mod usage;
 
-pub use definition::Definition;
-pub use used::Used;
+pub use revision::SkillRevision;
+pub use usage::TurnUsage;
 
-/// An entry with its place in the log.
+/// An entry with its position in the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stamped {
-    /// Its number in the conversation, from 1 on, without gaps.
+    /// The number of the entry in its conversation, from 1 without gaps.
     pub number: u64,
-    /// When it was written, in microseconds since 1970.
+    /// When the entry was written, in microseconds since 1970.
     pub time_us: u64,
-    /// What happened.
+    /// The recorded fact.
     pub entry: Entry,
-    /// How many bytes it takes in the log.
+    /// The size of the entry in the log, in bytes.
     #[serde(skip)]
     pub bytes: usize,
 }
 
-/// A fact.
+/// An event in the history of a conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Entry {
     /// A user's message began a turn.
     Started(Started),
-    /// The model answered, or the router chose.
+    /// The model replied, or the router chose a skill.
     Replied(Replied),
-    /// A call wants approval.
+    /// A call needs the user's approval.
     ApprovalAsked(ApprovalAsked),
-    /// The user decided, or the request expired.
+    /// The user decided about a call, or the request expired.
     ApprovalDecided(ApprovalDecided),
-    /// A call begins. Written before it is sent.
+    /// A call begins. Written before the call is sent.
     Calling(Calling),
-    /// A call asks the user.
-    Asked(Asked),
-    /// The user answered, or nobody can answer any more.
+    /// A call asks the user questions.
+    Asked(QuestionsAsked),
+    /// The user answered or declined the questions, or they were withdrawn.
     Answered(Answered),
-    /// A call ended. Exactly one for each call of a reply.
+    /// A call ended. Written exactly once for each call of a reply.
     Called(Called),
-    /// Only the user can continue the turn: the requests that wait.
+    /// Only the user can continue the turn.
     Waiting {
-        /// Their ids.
+        /// The ids of the requests that are waiting for the user.
         request_ids: Vec<String>,
     },
     /// Earlier entries were summarized for the model.
     Summarized(Summarized),
-    /// The turn ended. Its last entry.
-    Ended(Ended),
+    /// The turn ended. This is the turn's last entry.
+    Ended(TurnEnded),
 }
 
-/// The beginning of a turn.
+/// The start of a turn.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Started {
-    /// The user's text.
+    /// The user's message.
     pub text: String,
-    /// `provider:model`. Empty if the router answers.
+    /// The model, as `provider:model`. Empty if the router answers instead of a model.
     pub model: String,
-    /// What may happen without the user.
+    /// Which calls may run without the user's approval.
     pub mode: Mode,
-    /// Bounds of the turn, resolved.
+    /// The turn's limits, with defaults filled in.
     pub limits: Limits,
-    /// Only skills of this toolset. Empty means all.
+    /// The toolset whose skills may be used. Empty means all skills.
     pub toolset: String,
-    /// The trace id of the turn and of its calls.
+    /// The trace id of the turn and its calls.
     pub trace_id: String,
-    /// The name of the credential that began the turn: it acts with the rights of that one alone. No secret.
+    /// The name of the credential that began the turn (not a secret). The turn has only this credential's rights.
     pub credential: String,
-    /// Set if the turn is a sub-agent's.
+    /// Set for the turn of a sub-agent.
     pub delegated: Option<Delegated>,
 }
 
-/// What makes a turn a sub-agent's: it has no user.
+/// The properties of a sub-agent's turn, which has no user.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Delegated {
-    /// The skill that it is.
+    /// The id of the skill that defines the sub-agent.
     pub agent: String,
-    /// Its instructions.
+    /// The sub-agent's instructions.
     pub prompt: String,
-    /// The skills that it may call.
+    /// The ids of the skills that the sub-agent may call.
     pub tools: Vec<String>,
-    /// How deep it is nested, from 1 on.
+    /// The nesting depth, from 1.
     pub depth: u32,
-    /// The session of its calls. Empty means one of its own.
+    /// The session for the sub-agent's calls. Empty means a new session.
     pub session: String,
-    /// Whether the turn that calls it read text of strangers.
+    /// Whether the calling turn has read untrusted text.
     pub tainted: bool,
-    /// Whether its calls go on without approval after it read text of strangers.
+    /// Whether the sub-agent's calls run without approval even after it has read untrusted text.
     pub acts_on_untrusted: bool,
-    /// Whether its model sees the pictures that its calls return.
+    /// Whether the sub-agent's model sees pictures that its calls return.
     pub sees_pictures: bool,
 }
 
-/// What may happen without the user.
+/// Which calls may run without the user's approval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Calls that want approval ask.
+    /// Calls that need approval request it.
     #[default]
     Ask,
     /// Only read-only skills can be called.
     ReadOnly,
-    /// Nothing asks, except writing or sending after untrusted text was read.
+    /// Calls request approval only if they may write or send and the conversation has read untrusted text.
     Auto,
 }
 
-/// Bounds of a turn. 0 means none, where a bound may be absent.
+/// The limits of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
-    /// Tool calls.
+    /// The maximum number of tool calls.
     pub max_tool_calls: u32,
-    /// Requests to the model, the last one not counted.
+    /// The maximum number of model requests, not counting the last one.
     pub max_iterations: u32,
-    /// Tokens, read and written. 0 means none.
+    /// The maximum number of input and output tokens. 0 means no limit.
     pub max_tokens: u64,
-    /// Time in milliseconds, without waiting for the user.
+    /// The time limit in milliseconds, without the time spent waiting for the user.
     pub timeout_ms: u64,
-    /// Cost in millionths. 0 means none.
+    /// The maximum cost in millionths of a currency unit. 0 means no limit.
     pub max_cost_micros: u64,
-    /// How often in a row refused arguments go back to the model.
+    /// How many times in a row invalid arguments are returned to the model.
     pub max_validation_retries: u32,
 }
 
@@ -146,40 +146,40 @@ impl Default for Limits {
     }
 }
 
-/// An answer of a model.
+/// A reply of the model.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Replied {
-    /// Its text.
+    /// The text of the reply.
     pub text: String,
-    /// Its calls, in order, with ids that are unique in the conversation.
+    /// The calls in order. Call ids are unique in the conversation.
     pub calls: Vec<ReplyCall>,
-    /// The model.
+    /// The model that replied, as `provider:model`.
     pub model: String,
-    /// Tokens that it read.
+    /// The number of tokens that the model read.
     pub input_tokens: u64,
-    /// Tokens that it wrote.
+    /// The number of tokens that the model wrote.
     pub output_tokens: u64,
-    /// What that cost, in millionths.
+    /// The cost in millionths of a currency unit.
     pub cost_micros: u64,
-    /// It was asked without tools, because of a limit: the answer ends the turn.
+    /// Whether this reply ends the turn, because a limit was reached and the model was called without tools.
     pub is_last: bool,
-    /// It stopped before it was done.
+    /// Why the reply stopped early.
     pub stopped: Stopped,
-    /// Set if rules chose the skill.
+    /// Set if routing rules chose the skill.
     pub routing: Option<Routing>,
 }
 
-/// Why a model stopped before it was done.
+/// Why a reply stopped early.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stopped {
-    /// It was done.
+    /// The reply is complete.
     #[default]
     No,
-    /// Its answer reached the bound of tokens.
+    /// The reply reached the maximum number of tokens.
     Length,
-    /// The provider refused or filtered the answer.
+    /// The provider rejected or filtered the reply.
     Refused,
 }
 
@@ -187,37 +187,37 @@ pub enum Stopped {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReplyCall {
-    /// Its id, unique in the conversation.
+    /// The call id, unique in the conversation.
     pub id: String,
-    /// The tool's name, unchecked.
+    /// The tool name, which is not validated.
     pub name: String,
     /// The arguments, byte for byte.
     pub arguments: String,
-    /// What the provider wants back with it.
+    /// Opaque provider data that must be returned with the call.
     pub opaque: String,
 }
 
-/// What the router chose.
+/// The router's choice.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Routing {
-    /// The skill. Empty if none fits.
+    /// The id of the chosen skill. Empty if none fits.
     pub skill_id: String,
-    /// The rule.
+    /// The rule that matched.
     pub reason: String,
 }
 
-/// A repair of arguments.
+/// A repair of arguments. The fields match [`v1::Repair`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Repaired {
-    /// As [`v1::Repair::path`].
+    /// See [`v1::Repair::path`].
     pub path: String,
-    /// As [`v1::Repair::kind`].
+    /// See [`v1::Repair::kind`].
     pub kind: String,
-    /// As [`v1::Repair::before_json`].
+    /// See [`v1::Repair::before_json`].
     pub before: String,
-    /// As [`v1::Repair::after_json`].
+    /// See [`v1::Repair::after_json`].
     pub after: String,
 }
 
@@ -233,117 +233,118 @@ impl From<Repaired> for v1::Repair {
     }
 }
 
-/// A call wants approval, with its final arguments.
+/// A request for the user to approve a call with its final arguments.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ApprovalAsked {
-    /// The request's id.
+    /// The request id.
     pub request_id: String,
-    /// The call.
+    /// The call id.
     pub call_id: String,
-    /// The skill.
+    /// The skill id.
     pub skill_id: String,
-    /// Its version.
+    /// The skill version.
     pub version: String,
-    /// As [`Definition::hash`].
+    /// See [`SkillRevision::hash`].
     pub definition_hash: String,
-    /// The final arguments; secrets are references.
+    /// The final arguments, with references in place of secrets.
     pub arguments: String,
-    /// What was repaired in them.
+    /// The repairs made to the arguments.
     pub repairs: Vec<Repaired>,
-    /// Why it asks.
+    /// Why the call needs approval, for display.
     pub reason: String,
     /// When the request expires, in microseconds since 1970.
     pub expires_us: u64,
-    /// The conversation read untrusted text.
+    /// Whether the conversation has read untrusted text.
     pub tainted: bool,
 }
 
-/// A decision.
+/// The user's decision about a call.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ApprovalDecided {
-    /// The request.
+    /// The request id.
     pub request_id: String,
-    /// What was decided.
+    /// What the user decided.
     pub decision: Decided,
-    /// [`Decided::Edit`]: the user's arguments.
+    /// The user's arguments, for [`Decided::Edit`].
     pub arguments: String,
-    /// [`Decided::Deny`]: why.
+    /// The user's reason, for [`Decided::Deny`].
     pub reason: String,
 }
 
-/// What a user decided.
+/// The user's possible decisions about a call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decided {
-    /// This call.
+    /// Run this call once.
     Allow,
-    /// This skill in this version, for the conversation.
+    /// Run this call, and allow this revision of the skill for the rest of the conversation.
     AllowConversation,
-    /// This call with other arguments.
+    /// Run this call with other arguments.
     Edit,
-    /// Not this call.
+    /// Do not run this call.
     #[default]
     Deny,
 }
 
-/// A call begins.
+/// The beginning of a call.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Calling {
-    /// The call.
+    /// The call id.
     pub call_id: String,
-    /// The skill, or the agent's own tool.
+    /// The id of the skill, or the name of the built-in tool.
     pub skill_id: String,
-    /// Its version. Empty for the agent's own tools.
+    /// The skill version. Empty for built-in tools.
     pub version: String,
-    /// As [`Definition::hash`].
+    /// See [`SkillRevision::hash`].
     pub definition_hash: String,
-    /// The name that the model wrote.
+    /// The tool name that the model used.
     pub name: String,
-    /// The final arguments; secrets are references.
+    /// The final arguments, with references in place of secrets.
     pub arguments: String,
-    /// The same as clients see it: what the schema marks as secret is masked. Empty if it marks nothing in them.
+    /// The arguments for display, in which values that the schema marks as secret are masked. Empty if there are
+    /// no such values.
     pub masked: String,
-    /// What was repaired in them.
+    /// The repairs made to the arguments.
     pub repairs: Vec<Repaired>,
-    /// Whether it may run again if its outcome is lost.
+    /// Whether the call may run again if its result is lost.
     pub is_idempotent: bool,
 }
 
-/// A call asks the user.
+/// A call's questions to the user.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Asked {
-    /// The request's id.
+pub struct QuestionsAsked {
+    /// The request id.
     pub request_id: String,
-    /// The call.
+    /// The call id.
     pub call_id: String,
-    /// What it is about.
+    /// An introduction to the questions. May be empty.
     pub message: String,
-    /// The questions.
-    pub questions: Vec<Question>,
+    /// The questions, in display order.
+    pub questions: Vec<UserQuestion>,
 }
 
-/// A question to the user.
+/// A question for the user.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Question {
-    /// Names the answer.
+pub struct UserQuestion {
+    /// The id that answers refer to.
     pub id: String,
-    /// The question.
+    /// The text of the question.
     pub text: String,
-    /// What kind of answer is expected.
+    /// The expected kind of answer.
     #[serde(rename = "type")]
     pub kind: QuestionKind,
-    /// What to choose from.
+    /// The options of a choice.
     pub options: Vec<String>,
     /// Whether an answer is required.
     pub required: bool,
 }
 
-/// Kinds of questions.
+/// The kinds of answers that questions expect.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum QuestionKind {
@@ -354,88 +355,88 @@ pub enum QuestionKind {
     Choice,
     /// Yes or no.
     Confirm,
-    /// A text that is kept in memory only.
+    /// A secret text, which is only kept in memory.
     Secret,
 }
 
-/// The user answered.
+/// The user's answers, or the closing of a request without answers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Answered {
-    /// The request.
+    /// The request id.
     pub request_id: String,
-    /// The answers. A secret's is a reference.
-    pub answers: Vec<Answer>,
-    /// The user declined, or the question was withdrawn.
+    /// The answers. Secrets are replaced with references.
+    pub answers: Vec<QuestionAnswer>,
+    /// Whether there are no answers, because the user declined or the questions were withdrawn.
     pub declined: bool,
 }
 
-/// An answer.
+/// The answer to one question.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Answer {
-    /// The question.
+pub struct QuestionAnswer {
+    /// The question id.
     pub id: String,
     /// The answer, or a reference such as `{"$secret":"s1"}`.
     pub answer: String,
 }
 
-/// A call ended.
+/// The end of a call, with its outcome.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Called {
-    /// The call.
+    /// The call id.
     pub call_id: String,
-    /// The skill. Empty if there is none.
+    /// The skill id. Empty if no such skill exists.
     pub skill_id: String,
-    /// The name that the model wrote.
+    /// The tool name that the model used.
     pub name: String,
-    /// What came of it.
+    /// The result data or the error.
     pub outcome: Outcome,
-    /// How long it took, in milliseconds.
+    /// The duration of the call, in milliseconds.
     pub latency_ms: f64,
-    /// The call whose result this repeats. Empty if it ran, or failed before.
+    /// The id of an identical earlier call whose result is repeated. Empty for all other calls.
     pub replays: String,
-    /// Whether its text is of strangers.
+    /// Whether the result contains untrusted text.
     pub untrusted: bool,
-    /// Whether it may have had an effect that nobody knows of.
+    /// Whether the result is unknown and the call may have had effects.
     pub unknown: bool,
-    /// What a sub-agent used: it counts as the turn's own.
-    pub used: Option<Used>,
+    /// The usage of a sub-agent, which counts towards the turn's limits.
+    pub used: Option<TurnUsage>,
 }
 
-/// What came of a call.
+/// The result data or the error of a call.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Outcome {
-    /// The error's code, [`v1::ErrorCode`] as number. 0 if it succeeded.
+    /// The numeric [`v1::ErrorCode`]. 0 means success.
     pub code: i32,
-    /// What happened and what to do. Empty if it succeeded.
+    /// What happened and how to proceed. Empty if the call succeeded.
     pub message: String,
-    /// The error's details, a JSON object as text. May be empty.
+    /// The error details as a JSON object. May be empty.
     pub details: String,
-    /// The data, any JSON value as text. Empty if it failed.
+    /// The result data as JSON text. Empty if the call failed.
     pub data: String,
-    /// The summary for a model. May be empty.
+    /// A summary for the model. May be empty.
     pub text: String,
-    /// Whether the skill truncated its data.
+    /// Whether the skill truncated the data.
     pub truncated: bool,
-    /// What the caller should know about a call that went on nevertheless.
+    /// Warnings about a call that ran anyway.
     pub warnings: Vec<String>,
 }
 
 impl Outcome {
-    /// Whether the call succeeded.
+    /// Returns whether the call succeeded.
     pub fn is_success(&self) -> bool {
         self.code == 0
     }
 
-    /// A failure.
+    /// Creates the outcome of a failed call.
     pub fn failure(code: v1::ErrorCode, message: impl Into<String>) -> Self {
         Self { code: code.into(), message: message.into(), ..Self::default() }
     }
 
-    /// A success.
+    /// Creates the outcome of a successful call.
     pub fn success(data: impl Into<String>, text: impl Into<String>) -> Self {
         Self { data: data.into(), text: text.into(), ..Self::default() }
     }
@@ -452,7 +453,7 @@ impl From<v1::SkillError> for Outcome {
 }
 
 impl From<v1::SkillResult> for Outcome {
-    /// Of a result of a call that carried its input as JSON text.
+    /// Converts the result of a call with JSON input.
     fn from(result: v1::SkillResult) -> Self {
         let meta = result.meta.unwrap_or_default();
         let mut outcome = match (result.error, result.output) {
@@ -471,54 +472,54 @@ impl From<v1::SkillResult> for Outcome {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Summarized {
-    /// Entries up to this number are summarized. The next one begins a turn.
+    /// The number of the last summarized entry. The following entry begins a turn.
     pub until: u64,
-    /// The summary.
+    /// The text of the summary.
     pub text: String,
-    /// Tokens that the model read and wrote for it.
+    /// The number of tokens that the model read and wrote for the summary.
     pub tokens: u64,
-    /// What that cost, in millionths.
+    /// The cost of the summary, in millionths of a currency unit.
     pub cost_micros: u64,
 }
 
-/// The end of a turn.
+/// The end of a turn, with its answer and usage.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Ended {
-    /// Why.
-    pub end: End,
-    /// The answer.
+pub struct TurnEnded {
+    /// Why the turn ended.
+    pub end: EndReason,
+    /// The final answer to the user.
     pub text: String,
-    /// [`End::Failed`]: what happened.
+    /// What happened, for [`EndReason::Failed`].
     pub error: String,
-    /// [`End::Limit`]: which limit.
+    /// The name of the limit, for [`EndReason::Limit`].
     pub limit: String,
-    /// What the turn used.
-    pub used: Used,
+    /// The usage of the turn.
+    pub used: TurnUsage,
 }
 
 /// Why a turn ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum End {
-    /// The model answered.
+pub enum EndReason {
+    /// The model gave its final answer.
     #[default]
     Completed,
-    /// A limit was reached.
+    /// The turn reached a limit.
     Limit,
-    /// The user cancelled.
+    /// The user cancelled the turn.
     Cancelled,
-    /// The model could not be asked, or the credential that began the turn has ended.
+    /// A model request failed, or the credential that began the turn is no longer valid.
     Failed,
 }
 
-impl From<&ApprovalAsked> for Definition {
+impl From<&ApprovalAsked> for SkillRevision {
     fn from(it: &ApprovalAsked) -> Self {
         Self { skill_id: it.skill_id.clone(), version: it.version.clone(), hash: it.definition_hash.clone() }
     }
 }
 
-impl From<&Calling> for Definition {
+impl From<&Calling> for SkillRevision {
     fn from(it: &Calling) -> Self {
         Self { skill_id: it.skill_id.clone(), version: it.version.clone(), hash: it.definition_hash.clone() }
     }

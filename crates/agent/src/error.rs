@@ -1,52 +1,52 @@
-//! Why the agent refuses a request.
+//! The errors with which the agent rejects a request.
 
 use openskill_proto::v1::ErrorCode;
 
-/// Why a request is refused. Nothing was changed.
+/// Why a request was rejected. A rejected request changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AgentError {
-    /// There is no such conversation, or it belongs to another principal.
+    /// The conversation does not exist, or belongs to another principal.
     #[error(
         "there is no such conversation: it expired, was deleted, or never began; leave conversation_id empty to begin one"
     )]
     NoConversation,
-    /// A field of the request is not valid. Says which, and what to do.
+    /// A field of the request is invalid. The message names the field and says how to fix it.
     #[error("{0}")]
     Invalid(String),
-    /// The credential of the request has ended.
+    /// The request's credential is no longer valid.
     #[error("the key or token of this request was revoked or has expired: send it again with a valid one")]
     Revoked,
-    /// The decision or answer is for a call that the credential of the request does not allow, or answers the agent's own
-    /// question, and another credential began the turn.
+    /// The request's credential may not make this decision or give this answer: it does not permit the call or,
+    /// for a question that the agent itself asks, another credential began the turn.
     #[error(
-        "the key or token of this request may not decide that: use one that may call the skill or, for a question of the \
+        "the key or token of this request may not make this decision: use one that may call the skill or, for a question of the \
          agent itself, the one that began the turn"
     )]
     Forbidden,
-    /// A turn runs.
-    #[error("a turn of this conversation runs: wait for its `done`, or cancel it")]
+    /// A turn of this conversation is still running or waiting.
+    #[error("a turn of this conversation is already running: wait for its `done` event, or cancel it")]
     Busy,
-    /// Nothing waits for this answer or decision.
-    #[error("nothing waits for this: the request was answered, expired, or never was")]
+    /// The turn is not waiting for this answer or decision.
+    #[error("no request is waiting for this answer: the request was answered, has expired, or never existed")]
     NotWaiting,
-    /// Too many turns run, in all or of this principal.
+    /// Too many turns are running, either in total or for this principal.
     #[error(
-        "too many turns run: {0} in all, shared fairly among principals. Wait until one of yours ends, or try again later"
+        "too many turns are running: the limit is {0}, shared fairly among principals. Wait until one of your turns ends, or try again later"
     )]
     TooManyTurns(usize),
-    /// There is no room for it.
+    /// A space limit is reached.
     #[error("{0}")]
     Full(Bound),
-    /// The store is full, or can't be written.
+    /// The store can't be read or written, for example because the disk is full.
     #[error("conversations can't be written: {0}")]
     Store(String),
-    /// The agent shuts down.
-    #[error("the agent shuts down: try again later")]
+    /// The agent is shutting down.
+    #[error("the agent is shutting down: try again later")]
     Shutdown,
 }
 
 impl AgentError {
-    /// The code that clients get.
+    /// Returns the error code for clients.
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::NoConversation => ErrorCode::NotFound,
@@ -60,45 +60,45 @@ impl AgentError {
     }
 }
 
-/// What is full. Principals share it fairly, so that none is locked out by another.
+/// A space limit. Principals share the space fairly, so that none can lock out another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Bound {
-    /// The number of conversations.
-    #[error("your share of the conversations that are kept is full: delete conversations")]
+    /// The maximum number of conversations.
+    #[error("your share of stored conversations is used up: delete conversations")]
     Conversations,
-    /// The bytes of all conversations.
-    #[error("your share of the space for conversations is full: delete conversations")]
+    /// The maximum total size of all conversations.
+    #[error("your share of conversation storage is used up: delete conversations")]
     Bytes,
-    /// The bytes or events of this conversation.
-    #[error("this conversation is as long as one may be: begin a new one")]
+    /// The maximum size or number of events of this conversation.
+    #[error("this conversation has reached its maximum length: begin a new one")]
     Conversation,
-    /// The bytes of one event.
-    #[error("this is larger than one event of a conversation may be")]
+    /// The maximum size of one event.
+    #[error("this exceeds the maximum size of a conversation event")]
     Event,
-    /// The bytes of secrets that are in memory.
-    #[error("your share of the memory for secrets is full: delete conversations that hold secrets")]
+    /// The maximum size of all secrets in memory.
+    #[error("your share of memory for secrets is used up: delete conversations that contain secrets")]
     Secrets,
-    /// The memory of the turns that run.
+    /// The maximum memory for running turns.
     #[error(
-        "your share of the memory for turns is full: wait until a turn of yours ends, or begin a shorter conversation"
+        "your share of memory for turns is used up: wait until one of your turns ends, or begin a shorter conversation"
     )]
     Memory,
 }
 
 impl Bound {
-    /// Whether it may have room later, though nobody deletes anything.
+    /// Returns whether space can become free without deleting a conversation.
     pub fn is_transient(self) -> bool {
         self == Self::Memory
     }
 }
 
-/// The longest text of a message, in bytes.
+/// The maximum length of a message text, in bytes.
 const MAX_TEXT_BYTES: usize = 256 * 1024;
 
-/// Checks the text that begins a turn. `name`: what it is in the request.
+/// Checks the text that begins a turn. `name` is the name of the request field.
 ///
 /// # Errors
-/// It is empty, or too long.
+/// The text is empty or too long.
 pub(crate) fn check_text(name: &str, text: &str) -> Result<(), AgentError> {
     if text.trim().is_empty() {
         return Err(AgentError::Invalid(format!("{name} is empty")));

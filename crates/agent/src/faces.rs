@@ -1,28 +1,29 @@
-//! The agent as clients meet it: `AgentService` over gRPC, and the same over REST.
+//! The agent's client interfaces: `AgentService` over gRPC, and the same operations over REST.
 //!
 //! - [`grpc`]: the service; [`rest`]: the routes under `/agent`
-//! - `stream`: the events of one exchange, with an end for clients that can send no more
-//! - `refusal`: what clients learn of a refusal
+//! - `stream`: the events of one exchange, which ends early for clients that can't send more input
+//! - `refusal`: errors for clients
 //!
-//! Whoever mounts the faces brings authentication and the bounds of connections: here a request is only read.
+//! The server that mounts the faces authenticates callers and limits connections.
 
 use std::fmt;
 use std::sync::Arc;
 
 use http::Extensions;
+use openskill_proto::trace::Trace;
 
 use crate::hosted::Hosted;
-use crate::skills::Owner;
+use crate::skills::{Caller, UserIdentity};
 
 pub mod grpc;
 mod refusal;
 pub mod rest;
 mod stream;
 
-/// Tells from what the layers before a face found out on whose behalf a request is.
-type Identify = dyn Fn(&Extensions) -> Owner + Send + Sync;
+/// Returns the identity of the caller, which earlier layers stored in the extensions of the request.
+type Identify = dyn Fn(&Extensions) -> UserIdentity + Send + Sync;
 
-/// What both faces serve. Cheap to clone.
+/// The state shared by both faces. Cheap to clone.
 #[derive(Clone)]
 pub struct Served {
     agent: Hosted,
@@ -30,17 +31,23 @@ pub struct Served {
 }
 
 impl Served {
-    /// `identify`: whose request it is.
-    pub fn new(agent: Hosted, identify: impl Fn(&Extensions) -> Owner + Send + Sync + 'static) -> Self {
+    /// Creates the state. `identify` returns the identity of a request's caller.
+    pub fn new(agent: Hosted, identify: impl Fn(&Extensions) -> UserIdentity + Send + Sync + 'static) -> Self {
         Self { agent, identify: Arc::new(identify) }
     }
 
-    fn owner(&self, extensions: &Extensions) -> Owner {
-        (self.identify)(extensions)
+    /// Returns the caller of a request, in the trace that the response names.
+    fn caller(&self, extensions: &Extensions) -> Caller {
+        let trace = extensions.get::<Trace>();
+        Caller {
+            owner: (self.identify)(extensions),
+            trace_id: trace.map(|it| it.id.clone()).unwrap_or_default(),
+            parent: trace.filter(|it| it.has_parent).map(|it| it.context),
+        }
     }
 
     fn principal(&self, extensions: &Extensions) -> String {
-        self.owner(extensions).principal
+        (self.identify)(extensions).principal
     }
 }
 

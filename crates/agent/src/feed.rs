@@ -1,4 +1,4 @@
-//! The events of a conversation, as a client reads them: what is kept, then what happens.
+//! A client's stream of a conversation's events: first stored events, then new ones.
 
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 use openskill_proto::v1;
@@ -6,38 +6,40 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::error::AgentError;
-use crate::journal::{Journal, Seen};
+use crate::journal::{Journal, WatchEvent};
 
-/// The events of a conversation.
+/// A stream of a conversation's events.
 pub type Events = BoxStream<'static, Result<v1::ChatEvent, AgentError>>;
 
-/// A reader of a conversation.
 struct Reader {
     journal: Journal,
     conversation: String,
-    /// The number of the last event that was handed on.
+    /// The number of the last returned event.
     last: u64,
-    /// Read, and not handed on yet.
+    /// Events read from the log but not yet returned.
     page: std::vec::IntoIter<v1::ChatEvent>,
-    /// Whether the log may hold more.
+    /// Whether the log may contain more events.
     is_behind: bool,
-    /// What happens. None: only what is kept is wanted.
-    shown: Option<Receiver<Seen>>,
+    /// Receives new events. `None` if only stored events are requested.
+    updates: Option<Receiver<WatchEvent>>,
 }
 
-/// The events after a number that are kept now.
-pub(crate) fn kept(journal: Journal, conversation: &str, after: u64) -> Events {
-    stream(Reader::new(journal, conversation, after, None))
+/// Returns the stored events after the number `after`.
+pub(crate) fn read(journal: Journal, conversation: &str, after: u64) -> Events {
+    stream(journal, conversation, after, None)
 }
 
-/// The events after a number, then new ones as they come, those that are not kept included.
-pub(crate) async fn follow(journal: Journal, conversation: &str, after: u64) -> Result<Events, AgentError> {
-    // Before the log is read: nothing can come between.
-    let shown = journal.watch(conversation);
-    Ok(stream(Reader::new(journal, conversation, after, Some(shown))))
+/// Returns the stored events after the number `after`, followed by new events as they happen, including ephemeral
+/// ones.
+pub(crate) fn follow(journal: Journal, conversation: &str, after: u64) -> Events {
+    // Subscribe before reading the log, so that no event is missed in between.
+    let updates = journal.watch(conversation);
+    stream(journal, conversation, after, Some(updates))
 }
 
-fn stream(reader: Reader) -> Events {
+fn stream(journal: Journal, conversation: &str, after: u64, updates: Option<Receiver<WatchEvent>>) -> Events {
+    let (conversation, page) = (conversation.to_owned(), Vec::new().into_iter());
+    let reader = Reader { journal, conversation, last: after, page, is_behind: true, updates };
     let next = |reader: Option<Reader>| async move {
         let mut reader = reader?;
         match reader.next().await {
@@ -50,17 +52,6 @@ fn stream(reader: Reader) -> Events {
 }
 
 impl Reader {
-    fn new(journal: Journal, conversation: &str, after: u64, shown: Option<Receiver<Seen>>) -> Self {
-        Self {
-            journal,
-            conversation: conversation.to_owned(),
-            last: after,
-            page: Vec::new().into_iter(),
-            is_behind: true,
-            shown,
-        }
-    }
-
     async fn next(&mut self) -> Result<Option<v1::ChatEvent>, AgentError> {
         loop {
             if let Some(event) = self.page.next() {
@@ -73,16 +64,16 @@ impl Reader {
                 self.page = read.into_iter();
                 continue;
             }
-            let Some(shown) = &mut self.shown else { return Ok(None) };
-            match shown.recv().await {
-                Ok(Seen::Event(event)) if event.number == 0 => return Ok(Some(*event)),
-                Ok(Seen::Event(event)) if event.number > self.last => {
+            let Some(updates) = &mut self.updates else { return Ok(None) };
+            match updates.recv().await {
+                Ok(WatchEvent::Event(event)) if event.number == 0 => return Ok(Some(*event)),
+                Ok(WatchEvent::Event(event)) if event.number > self.last => {
                     self.last = event.number;
                     return Ok(Some(*event));
                 }
-                Ok(Seen::Event(_)) => {}
-                // Or too slow for what happens: the log has all that is kept.
-                Ok(Seen::InLog) | Err(RecvError::Lagged(_)) => self.is_behind = true,
+                Ok(WatchEvent::Event(_)) => {}
+                // Also handles a slow reader, because the log contains all stored events.
+                Ok(WatchEvent::InLog) | Err(RecvError::Lagged(_)) => self.is_behind = true,
                 Err(RecvError::Closed) => return Ok(None),
             }
         }

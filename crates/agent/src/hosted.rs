@@ -1,58 +1,60 @@
-//! An agent on a thread and a runtime of its own, so that conversations never delay whoever serves them.
+//! Runs an agent on its own thread and runtime, so that conversations never delay the server.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt as _};
+use openskill_model::Models;
 use openskill_proto::v1;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::{Accepted, Agent, Events, Input};
-use crate::config::{AgentConfig, Place};
-use crate::delegation::{Answer, Task};
+use crate::config::{AgentConfig, StoreLocation};
+use crate::delegation::{SubAgentResult, SubAgentTask};
 use crate::error::AgentError;
-use crate::provider::Models;
-use crate::skills::{Owner, Skills};
+use crate::skills::{Caller, SkillGateway};
 
-/// How much its threads give way to those that serve calls: they get a tenth of a core that all want.
+/// The nice value of the agent's threads. On a busy core, they get a tenth of the CPU time of threads that serve
+/// calls.
 const NICE: i32 = 10;
 
-/// How an agent starts.
+/// The parameters of [`Hosted::start`].
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// Its settings.
+    /// The agent's configuration.
     pub config: AgentConfig,
-    /// Its models. The router answers if there are none.
+    /// The available models. Without models, the router answers.
     pub models: Models,
-    /// Whether it starts without its file, in memory, if the file can't be opened. For a place that nobody asked for.
+    /// Whether to fall back to memory if the file can't be opened. Used for the default file, which no setting
+    /// names.
     pub or_memory: bool,
 }
 
-/// An agent that runs. Cheap to clone.
+/// A running agent. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Hosted {
     agent: Agent,
     runtime: Handle,
-    /// Cancelled when no more events are sent.
+    /// Cancelled to end all event streams.
     closed: CancellationToken,
-    /// Ends the thread when the last clone is dropped.
+    /// Stops the thread when the last clone is dropped.
     _thread: Arc<oneshot::Sender<()>>,
 }
 
 impl Hosted {
-    /// Starts an agent: opens its conversations, and goes on with turns that a crash cut off.
+    /// Opens the agent's conversations, and resumes turns that a crash interrupted.
     ///
     /// # Errors
-    /// [`AgentError::Store`]: the conversations can't be opened, or the thread could not start.
-    pub async fn start(setup: Setup, skills: Arc<dyn Skills>) -> Result<Self, AgentError> {
+    /// [`AgentError::Store`]: the conversations can't be opened, or the thread can't start.
+    pub async fn start(setup: Setup, skills: Arc<dyn SkillGateway>) -> Result<Self, AgentError> {
         let (started, starting) = oneshot::channel();
         let (stop, stopped) = oneshot::channel::<()>();
         let run = move || {
-            // On Linux, of this thread alone, and of those that it starts.
+            // On Linux, this only affects the current thread and threads started by it.
             if let Err(error) = rustix::process::nice(NICE) {
-                tracing::debug!(%error, "the agent's thread has the priority of all others");
+                tracing::debug!(%error, "the priority of the agent's thread could not be lowered");
             }
             let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
                 Ok(runtime) => runtime,
@@ -62,11 +64,11 @@ impl Hosted {
                 let agent = open(setup, skills).await.map(|agent| (agent, Handle::current()));
                 let is_started = agent.is_ok();
                 if started.send(agent).is_ok() && is_started {
-                    // An error here is the end too: the sender is gone.
+                    // An error also means that the sender was dropped.
                     let _ = stopped.await;
                 }
             });
-            // A turn that still runs goes on at the next start.
+            // Turns that are still running resume at the next start.
             runtime.shutdown_background();
         };
         std::thread::Builder::new().name("agent".to_owned()).spawn(run).map_err(|error| no_thread(&error))?;
@@ -75,29 +77,33 @@ impl Hosted {
         Ok(Self { agent, runtime, closed: CancellationToken::new(), _thread: Arc::new(stop) })
     }
 
-    /// As [`Agent::send`]. The input is taken even if the caller goes away meanwhile.
+    /// See [`Agent::send`]. The input is processed even if the caller stops waiting.
     ///
     /// # Errors
-    /// The input is refused, and nothing was changed.
-    pub async fn send(&self, owner: &Owner, conversation: &str, input: Input) -> Result<Accepted, AgentError> {
-        let (owner, conversation) = (owner.clone(), conversation.to_owned());
+    /// The input is rejected and nothing has changed.
+    pub async fn send(&self, caller: &Caller, conversation: &str, input: Input) -> Result<Accepted, AgentError> {
+        let (caller, conversation) = (caller.clone(), conversation.to_owned());
         let agent = self.agent.clone();
-        let accepted = self.there(async move { agent.send(&owner, &conversation, input).await }).await?;
+        let accepted = self.run_on_runtime(async move { agent.send(&caller, &conversation, input).await }).await?;
         Ok(Accepted { events: self.until_closed(accepted.events), ..accepted })
     }
 
-    /// As [`Agent::delegate`]. The sub-agent ends when the future is dropped.
+    /// See [`Agent::delegate`]. Dropping the future stops the sub-agent.
     ///
     /// # Errors
-    /// It can't begin, or did not end: then its calls may have had effects.
-    pub async fn delegate(&self, task: Task, progress: mpsc::Sender<String>) -> Result<Answer, AgentError> {
+    /// The sub-agent could not begin, or did not finish. If it did not finish, its calls may have had effects.
+    pub async fn delegate(
+        &self,
+        task: SubAgentTask,
+        progress: mpsc::Sender<String>,
+    ) -> Result<SubAgentResult, AgentError> {
         let cancel = CancellationToken::new();
         let _ends_with_this = cancel.clone().drop_guard();
         let agent = self.agent.clone();
-        self.there(async move { agent.delegate(task, progress, cancel).await }).await
+        self.run_on_runtime(async move { agent.delegate(task, progress, cancel).await }).await
     }
 
-    /// As [`Agent::events`].
+    /// See [`Agent::events`].
     ///
     /// # Errors
     /// [`AgentError::NoConversation`], [`AgentError::Store`].
@@ -112,10 +118,10 @@ impl Hosted {
         Ok(self.until_closed(events))
     }
 
-    /// As [`Agent::list`].
+    /// See [`Agent::list`].
     ///
     /// # Errors
-    /// [`AgentError::Invalid`]: the cursor; [`AgentError::Store`].
+    /// [`AgentError::Invalid`]: the cursor is invalid; [`AgentError::Store`].
     pub async fn list(
         &self,
         principal: &str,
@@ -124,7 +130,7 @@ impl Hosted {
         self.agent.list(principal, request).await
     }
 
-    /// As [`Agent::get`].
+    /// See [`Agent::get`].
     ///
     /// # Errors
     /// [`AgentError::NoConversation`], [`AgentError::Store`].
@@ -132,34 +138,35 @@ impl Hosted {
         self.agent.get(principal, conversation).await
     }
 
-    /// As [`Agent::delete`].
+    /// See [`Agent::delete`].
     ///
     /// # Errors
     /// [`AgentError::NoConversation`], [`AgentError::Store`].
     pub async fn delete(&self, principal: &str, conversation: &str) -> Result<(), AgentError> {
         let (agent, principal, conversation) = (self.agent.clone(), principal.to_owned(), conversation.to_owned());
-        self.there(async move { agent.delete(&principal, &conversation).await }).await
+        self.run_on_runtime(async move { agent.delete(&principal, &conversation).await }).await
     }
 
-    /// Takes nothing new, waits at most `limit` for turns to stop between two entries, then ends all streams of events.
+    /// Stops accepting input, waits at most `limit` until running turns stop between two entries, and ends all
+    /// event streams.
     pub async fn shutdown(&self, limit: Duration) {
         let agent = self.agent.clone();
-        let stopping = self.there(async move {
+        let stopping = self.run_on_runtime(async move {
             agent.shutdown().await;
             Ok(())
         });
         if tokio::time::timeout(limit, stopping).await.is_err() {
-            tracing::warn!("the agent's turns did not stop in time: they go on at the next start");
+            tracing::warn!("the agent's turns did not stop in time: they continue at the next start");
         }
         self.closed.cancel();
     }
 
-    /// Runs work on the agent's runtime, to its end.
-    async fn there<T: Send + 'static>(
+    /// Runs a future on the agent's runtime. The future completes even if the caller stops waiting.
+    async fn run_on_runtime<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, AgentError>> + Send + 'static,
     ) -> Result<T, AgentError> {
-        // Nothing aborts the task but the runtime's end.
+        // Only a shutdown of the runtime aborts the task.
         self.runtime.spawn(work).await.unwrap_or(Err(AgentError::Shutdown))
     }
 
@@ -179,13 +186,13 @@ impl Hosted {
     }
 }
 
-/// Opens the conversations where they are kept, or in memory if that is allowed.
-async fn open(setup: Setup, skills: Arc<dyn Skills>) -> Result<Agent, AgentError> {
+/// Opens the conversations at their configured location. Falls back to memory if allowed.
+async fn open(setup: Setup, skills: Arc<dyn SkillGateway>) -> Result<Agent, AgentError> {
     let Setup { config, models, or_memory } = setup;
     match Agent::start(config.clone(), models.clone(), Arc::clone(&skills)).await {
-        Err(AgentError::Store(reason)) if or_memory && config.place != Place::Memory => {
+        Err(AgentError::Store(reason)) if or_memory && config.store != StoreLocation::Memory => {
             tracing::warn!(reason, "conversations are kept in memory only: set OPENSKILL_AGENT_STORE to another file");
-            Agent::start(AgentConfig { place: Place::Memory, ..config }, models, skills).await
+            Agent::start(AgentConfig { store: StoreLocation::Memory, ..config }, models, skills).await
         }
         started => started,
     }
@@ -200,12 +207,13 @@ mod tests {
     use tonic::transport::Endpoint;
 
     use super::*;
-    use crate::remote::Remote;
+    use crate::remote::RemoteGateway;
 
     #[tokio::test]
     async fn its_thread_gives_way_to_those_that_serve_calls() {
         let setup = Setup { config: AgentConfig::default(), models: Models::none(), or_memory: false };
-        let skills = Arc::new(Remote::new(Endpoint::from_static("http://127.0.0.1:1"), None, |it| it.connect_lazy()));
+        let skills =
+            Arc::new(RemoteGateway::new(Endpoint::from_static("http://127.0.0.1:1"), None, |it| it.connect_lazy()));
         let hosted = Hosted::start(setup, skills).await.unwrap();
         let priority = || rustix::process::getpriority_process(None).unwrap();
         let there = hosted.runtime.spawn(async move { priority() }).await.unwrap();

@@ -1,22 +1,31 @@
-//! What a user sends to a conversation.
+//! User inputs to a conversation.
 
 use openskill_proto::v1;
 
-/// What a user sends.
+/// A user input.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Input {
-    /// Begins a turn.
+    /// A message that begins a turn.
     Message(v1::UserMessage),
-    /// Answers a question.
+    /// Answers to questions.
     Answers(v1::UserAnswers),
-    /// Decides about a call.
+    /// A decision about a call.
     Decision(v1::UserDecision),
-    /// Ends the turn.
+    /// Cancels the turn.
     Cancel,
 }
 
 impl Input {
-    /// The request of a call that it lets go on.
+    /// Returns the id of the request that this input answers or decides about.
+    pub(crate) fn request_id(&self) -> Option<&str> {
+        match self {
+            Self::Answers(it) => Some(&it.request_id),
+            Self::Decision(it) => Some(&it.request_id),
+            Self::Message(_) | Self::Cancel => None,
+        }
+    }
+
+    /// Returns the id of the request whose call may continue after this input, or `None` if no call may continue.
     pub(crate) fn permits(&self) -> Option<&str> {
         match self {
             Self::Answers(it) if !it.declined => Some(&it.request_id),

@@ -1,28 +1,27 @@
-//! An agent: talks with a user, asks a model, and calls skills on the user's behalf.
+//! An agent: talks to a user, uses a model, and calls skills on the user's behalf.
 //!
-//! A turn goes one way. Everything it does is written to the conversation's log before it happens, and what clients see is a
-//! projection of that log, so a lost client, a lost gateway and a crash are the same thing: read on from the last number.
+//! Data flows in one direction. The agent writes each step to the conversation's log before it acts, and clients
+//! receive events derived from that log. So a lost client, a lost gateway and a crash are all handled in the same way:
+//! by reading the log from the last known number.
 //!
 //! ```text
-//! faces (gRPC, REST) -> agent (whose conversation, one turn at a time)
-//!   -> turn (state from entries; ask the model, settle its calls) -> context (what the model reads) -> provider
+//! faces (gRPC, REST) -> agent (owner, one turn at a time)
+//!   -> turn (state from entries; ask the model, settle its calls) -> context (what the model reads) -> openskill_model
 //!                                                                 -> skills (prepare, invoke, answer)
 //!   -> journal (append-only) -> events -> faces
 //! ```
 //!
-//! - [`agent`]: whose conversation, and one turn at a time; `turn`: one turn; `feed`: its events as a client reads them
-//! - [`delegation`]: what a sub-agent is asked, and with what; pure; `delegates`: those that run
-//! - `secrets`: what users gave and nobody may keep; `locks`: one for each conversation
-//! - [`router`]: chooses a skill by rules, if there is no model; pure
-//! - [`message`]: what a model reads and writes, whatever its provider
-//! - [`provider`]: model providers, by wire format
-//! - [`entry`]: what a conversation's log holds, and what clients see of it; pure
+//! - [`agent`]: owners of conversations, and one turn at a time; `turn`: a turn; `feed`: the events for a client
+//! - [`delegation`]: the task and the limits of a sub-agent; `delegates`: runs sub-agents
+//! - `secrets`: users' secrets, in memory only; `locks`: one lock per conversation; `reservation`: limits on turns
+//! - [`router`]: chooses a skill by rules if there is no model
+//! - [`entry`]: the entries of a conversation's log; [`event`]: the corresponding events for clients
 //! - [`journal`]: the logs, on disk or in memory
-//! - [`context`]: what the model reads of a conversation; pure
-//! - [`faces`]: gRPC and REST; [`hosted`]: an agent on a thread of its own, which they serve
-//! - [`skills`]: the gateway, as an agent sees it; [`remote`]: one elsewhere, over gRPC
+//! - [`context`]: the model's view of a conversation
+//! - [`faces`]: gRPC and REST; [`hosted`]: the agent that they serve, on a separate thread
+//! - [`skills`]: the interface to a gateway; [`remote`]: a gateway over gRPC
 //!
-//! The crate knows the contract alone: nothing of gateways or workers. It never runs a skill itself.
+//! The crate depends only on the contract and other libraries, not on gateways or workers. It never runs skills itself.
 
 pub mod agent;
 mod clock;
@@ -33,15 +32,15 @@ mod delegates;
 pub mod delegation;
 pub mod entry;
 pub mod error;
+pub mod event;
 pub mod faces;
 mod feed;
 pub mod hosted;
 mod input;
 pub mod journal;
 mod locks;
-pub mod message;
-pub mod provider;
 pub mod remote;
+mod reservation;
 pub mod router;
 mod secret_tail;
 mod secrets;

@@ -1,25 +1,26 @@
-//! One lock for each conversation. Conversations do not wait for each other.
+//! One lock per conversation. Conversations don't block each other.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
-/// The locks that somebody holds or waits for. As many as there are requests, and none is kept.
+/// The locks that are held or waited for. Unused locks are removed.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Locks(Arc<Mutex<HashMap<String, Arc<AsyncMutex<()>>>>>);
 
-/// A lock that is held, or waited for.
+/// A held lock, or one that a request waits for.
 #[derive(Debug)]
 pub(crate) struct Locked {
     locks: Locks,
     id: String,
-    /// None while it is waited for.
+    /// `None` while waiting for the lock.
     guard: Option<OwnedMutexGuard<()>>,
 }
 
 impl Locks {
-    /// Waits for the lock of a conversation.
+    /// Acquires the lock of a conversation. Cancel safe.
     pub(crate) async fn lock(&self, id: &str) -> Locked {
         let lock = Arc::clone(self.all().entry(id.to_owned()).or_default());
         let mut locked = Locked { locks: self.clone(), id: id.to_owned(), guard: None };
@@ -28,7 +29,7 @@ impl Locks {
     }
 
     fn all(&self) -> MutexGuard<'_, HashMap<String, Arc<AsyncMutex<()>>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
@@ -36,7 +37,7 @@ impl Drop for Locked {
     fn drop(&mut self) {
         let mut all = self.locks.all();
         self.guard = None;
-        // Nobody else has it: those who wait do.
+        // Only the map refers to the lock. Waiting requests would hold clones.
         if all.get(&self.id).is_some_and(|it| Arc::strong_count(it) == 1) {
             all.remove(&self.id);
         }

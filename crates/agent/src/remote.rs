@@ -1,4 +1,4 @@
-//! The skills of a gateway elsewhere, over gRPC.
+//! Calls the skills of a remote gateway over gRPC.
 
 use std::time::Duration;
 
@@ -17,28 +17,28 @@ use tonic::metadata::MetadataValue;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, ConnectError, Request, Status};
 
-use crate::skills::{Caller, Owner, Skills, Unreachable, Validity};
+use crate::skills::{Caller, SkillGateway, Unreachable, UserIdentity, Validity};
 
-/// How long a connection attempt may take.
+/// The timeout for a connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The interval of keepalive pings, and how long the gateway may take to answer one.
+/// The interval of keepalive pings, and the timeout for their replies.
 const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(20), Duration::from_secs(10));
 
-/// How long the gateway may take for what runs no skill.
+/// The timeout for requests that run no skill.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A gateway at an address. Connects when it is first asked, and again after a lost connection.
+/// A remote gateway. Connects on the first request, and reconnects after a lost connection.
 #[derive(Debug, Clone)]
-pub struct Remote {
+pub struct RemoteGateway {
     client: SkillServiceClient<Channel>,
-    /// The agent's own key, for all its calls.
+    /// The header with the agent's key, which is sent with all requests.
     authorization: Option<HeaderValue>,
 }
 
-impl Remote {
-    /// The gateway at this endpoint. `authorization`: the header that says who the agent is, if the gateway asks for keys.
-    /// `connect`: makes a channel that connects when it has to.
+impl RemoteGateway {
+    /// Creates the client. `authorization` is the header with the agent's key, if the gateway requires one.
+    /// `connect` creates a channel that connects lazily.
     pub fn new(
         endpoint: Endpoint,
         authorization: Option<HeaderValue>,
@@ -60,21 +60,19 @@ impl Remote {
         events: &mut (dyn FnMut(InvokeEvent) + Send),
     ) -> Result<SkillResult, SkillError> {
         let mut client = self.client.clone();
-        let opened = client.invoke_stream(self.traced(caller, request)).await;
-        let mut stream = opened.map_err(|status| failed(&status, started(&status)))?.into_inner();
-        while let Some(event) = stream.message().await.map_err(|status| failed(&status, true))? {
+        let opened = client.invoke_stream(self.request_with_trace(caller, request)).await;
+        let mut stream = opened.map_err(|status| call_error(&status, may_have_started(&status)))?.into_inner();
+        while let Some(event) = stream.message().await.map_err(|status| call_error(&status, true))? {
             match event.event {
                 Some(invoke_event::Event::Result(result)) => return Ok(result),
                 _ => events(event),
             }
         }
-        Err(failed(&Status::unavailable("the gateway ended the call without a result"), true))
+        Err(call_error(&Status::unavailable("the gateway ended the call without a result"), true))
     }
-}
 
-impl Remote {
-    /// A request under the turn's trace.
-    fn traced<T>(&self, caller: &Caller, message: T) -> Request<T> {
+    /// Wraps a message in a request with the turn's trace and the agent's key.
+    fn request_with_trace<T>(&self, caller: &Caller, message: T) -> Request<T> {
         let mut request = Request::new(message);
         if let Ok(id) = MetadataValue::try_from(&caller.trace_id) {
             request.metadata_mut().insert(TRACE_ID, id);
@@ -85,29 +83,29 @@ impl Remote {
             request.metadata_mut().insert(TRACEPARENT, parent);
         }
         if let Some(authorization) = &self.authorization {
-            // What is marked as sensitive stays so.
+            // `as_mut` preserves the value's sensitive mark.
             request.metadata_mut().as_mut().insert(AUTHORIZATION, authorization.clone());
         }
         request
     }
 
-    /// The same, for what runs no skill.
-    fn brief<T>(&self, caller: &Caller, message: T) -> Request<T> {
-        let mut request = self.traced(caller, message);
+    /// Like [`Self::request_with_trace`], with a short timeout, for requests that run no skill.
+    fn brief_request<T>(&self, caller: &Caller, message: T) -> Request<T> {
+        let mut request = self.request_with_trace(caller, message);
         request.set_timeout(ANSWER_TIMEOUT);
         request
     }
 }
 
-impl Skills for Remote {
-    /// Whoever serves the agent identifies its users. The gateway sees the agent's own key alone.
-    fn validity(&self, _: &Owner) -> Validity {
+impl SkillGateway for RemoteGateway {
+    /// The agent's server authenticates users. The gateway only sees the agent's key.
+    fn validity(&self, _: &UserIdentity) -> Validity {
         Validity::Valid
     }
 
     fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Result<Vec<Skill>, Unreachable>> {
         async {
-            let request = self.brief(caller, ListSkillsRequest::default());
+            let request = self.brief_request(caller, ListSkillsRequest::default());
             let listed = self.client.clone().list_skills(request).await.map_err(unreachable)?;
             let mut skills = listed.into_inner().skills;
             skills.sort_by(|a, b| a.id.cmp(&b.id));
@@ -122,7 +120,7 @@ impl Skills for Remote {
         request: ExportToolsRequest,
     ) -> BoxFuture<'a, Result<ExportToolsResponse, Unreachable>> {
         async {
-            let exported = self.client.clone().export_tools(self.brief(caller, request)).await;
+            let exported = self.client.clone().export_tools(self.brief_request(caller, request)).await;
             exported.map(tonic::Response::into_inner).map_err(unreachable)
         }
         .boxed()
@@ -134,7 +132,7 @@ impl Skills for Remote {
         request: InvokeRequest,
     ) -> BoxFuture<'a, Result<PreparedCall, Unreachable>> {
         async {
-            let prepared = self.client.clone().prepare_call(self.brief(caller, request)).await;
+            let prepared = self.client.clone().prepare_call(self.brief_request(caller, request)).await;
             prepared.map(tonic::Response::into_inner).map_err(unreachable)
         }
         .boxed()
@@ -166,7 +164,7 @@ impl Skills for Remote {
         request: ReadArtifactRequest,
     ) -> BoxFuture<'a, Result<ReadArtifactResponse, Unreachable>> {
         async {
-            let read = self.client.clone().read_artifact(self.brief(caller, request)).await;
+            let read = self.client.clone().read_artifact(self.brief_request(caller, request)).await;
             read.map(tonic::Response::into_inner).map_err(unreachable)
         }
         .boxed()
@@ -174,7 +172,7 @@ impl Skills for Remote {
 
     fn answer<'a>(&'a self, caller: &'a Caller, response: InputResponse) -> BoxFuture<'a, Result<bool, Unreachable>> {
         async {
-            match self.client.clone().answer_input(self.brief(caller, response)).await {
+            match self.client.clone().answer_input(self.brief_request(caller, response)).await {
                 Ok(_) => Ok(true),
                 Err(status) if status.code() == Code::NotFound => Ok(false),
                 Err(status) => Err(unreachable(status)),
@@ -188,20 +186,21 @@ fn unreachable(status: Status) -> Unreachable {
     Unreachable(status.message().to_owned())
 }
 
-/// Whether a call may have begun that was refused with this status: a gateway that is full, or is not there, starts none.
-fn started(status: &Status) -> bool {
+/// Returns whether a call that failed with this status may have started. A gateway that is full or unreachable
+/// starts no call.
+fn may_have_started(status: &Status) -> bool {
     let is_refusal = matches!(status.code(), Code::ResourceExhausted | Code::InvalidArgument | Code::Unimplemented);
     let mut causes = std::iter::successors(std::error::Error::source(status), |cause| (*cause).source());
     let never_connected = causes.any(|cause| cause.is::<ConnectError>());
     !is_refusal && !never_connected
 }
 
-fn failed(status: &Status, may_have_run: bool) -> SkillError {
+fn call_error(status: &Status, may_have_run: bool) -> SkillError {
     let error = match status.code() {
         Code::ResourceExhausted => SkillError::overloaded(status.message()),
         Code::InvalidArgument => SkillError::new(ErrorCode::InvalidArgument, status.message()),
         Code::DeadlineExceeded => SkillError::new(ErrorCode::Timeout, status.message()),
-        _ => SkillError::unavailable(format!("the gateway could not be asked: {}", status.message())),
+        _ => SkillError::unavailable(format!("the request to the gateway failed: {}", status.message())),
     };
     let retryable = error.retryable && !may_have_run;
     SkillError { may_have_run, retryable, ..error }
@@ -214,11 +213,11 @@ mod tests {
     #[test]
     fn a_lost_connection_may_have_run_and_a_full_gateway_has_not() {
         let lost = Status::unavailable("connection reset");
-        assert!(started(&lost));
-        let lost = failed(&lost, started(&lost));
+        assert!(may_have_started(&lost));
+        let lost = call_error(&lost, may_have_started(&lost));
         assert_eq!((lost.code(), lost.may_have_run, lost.retryable), (ErrorCode::Unavailable, true, false));
         let full = Status::resource_exhausted("full");
-        let full = failed(&full, started(&full));
+        let full = call_error(&full, may_have_started(&full));
         assert_eq!((full.code(), full.may_have_run, full.retryable), (ErrorCode::Overloaded, false, true));
     }
 
@@ -226,7 +225,7 @@ mod tests {
     async fn a_gateway_that_is_not_there_has_run_nothing() {
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         for host in [format!("127.0.0.1:{port}"), "gateway.invalid:1".to_owned()] {
-            let remote = Remote::new(format!("http://{host}").parse().unwrap(), None, |it| it.connect_lazy());
+            let remote = RemoteGateway::new(format!("http://{host}").parse().unwrap(), None, |it| it.connect_lazy());
             let caller = Caller::default();
             assert!(remote.list(&caller).await.is_err());
             let result = remote.invoke(&caller, InvokeRequest::default(), &mut |_| {}).await;

@@ -1,7 +1,7 @@
-//! Chooses a skill by rules, where there is no model. Pure.
+//! Chooses a skill by rules if there is no model. Does no I/O.
 //!
-//! The rules are data, in `router/rules.json`, and are tried in order. A rule whose skill does not exist, is unavailable, or
-//! whose arguments are not in the text, is passed over.
+//! The rules are data in `router/rules.json` and are tried in order. A rule is skipped if its skill does not exist
+//! or is unavailable, or if the text does not contain the skill's arguments.
 
 use std::sync::LazyLock;
 
@@ -15,63 +15,54 @@ mod words;
 
 use words::Words;
 
-/// What the router chose.
+/// The router's choice.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Choice {
-    /// The skill and the rule.
+    /// The chosen skill and the rule that matched.
     pub routing: Routing,
-    /// The call. None if no skill fits.
-    pub call: Option<RoutedCall>,
-    /// What to tell the user beside the result.
+    /// The arguments of the call as a JSON object. `None` if no skill fits.
+    pub arguments: Option<String>,
+    /// A text for the user, in addition to the result.
     pub text: String,
-}
-
-/// A call of a skill.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RoutedCall {
-    /// The skill.
-    pub skill_id: String,
-    /// Its arguments, a JSON object as text.
-    pub arguments: String,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Rule {
     skill: String,
-    /// What the text begins with, in any case.
+    /// A prefix of the text, ignoring case.
     #[serde(default)]
     prefix: String,
-    /// Whole words, in any case.
+    /// Whole words, ignoring case.
     #[serde(default)]
     words: Vec<String>,
-    /// Parts of the text: Chinese does not separate words.
+    /// Substrings, because Chinese text does not separate words.
     #[serde(default)]
     parts: Vec<String>,
     reason: String,
 }
 
 static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
-    // The tests read the file: it can't be wrong here.
+    // Tests parse this embedded file, so it is valid.
     serde_json::from_str(include_str!("router/rules.json")).unwrap_or_default()
 });
 
-/// The skill for a text. Without one that fits, the text comes back through `echo`, with hints.
+/// Chooses a skill for a text. If no rule matches, chooses `echo` and adds hints.
 pub fn route(text: &str, skills: &[Skill]) -> Choice {
     let text = text.trim();
-    let words = Words::of(text);
+    let words = Words::new(text);
     let is_callable = |id: &str| skills.iter().any(|it| it.id == id && it.status() != SkillStatus::Unavailable);
     for rule in RULES.iter().filter(|it| is_callable(&it.skill) && it.fits(text, &words)) {
-        if let Some(arguments) = arguments::of(&rule.skill, text, &words) {
-            return chosen(&rule.skill, &rule.reason, arguments, String::new());
+        if let Some(arguments) = arguments::extract(&rule.skill, text, &words) {
+            return choose(&rule.skill, &rule.reason, arguments, String::new());
         }
     }
     let text_for_user = hints(text, is_callable);
     if is_callable("echo") {
-        return chosen("echo", "no other rule fits", arguments::echo(text), text_for_user);
+        return choose("echo", "no other rule matches", arguments::echo(text), text_for_user);
     }
-    let routing = Routing { skill_id: String::new(), reason: "no rule fits".to_owned() };
-    Choice { routing, call: None, text: text_for_user }
+    let routing = Routing { skill_id: String::new(), reason: "no rule matches".to_owned() };
+    Choice { routing, arguments: None, text: text_for_user }
 }
 
 impl Rule {
@@ -83,15 +74,12 @@ impl Rule {
     }
 }
 
-fn chosen(skill_id: &str, reason: &str, arguments: String, text: String) -> Choice {
-    Choice {
-        routing: Routing { skill_id: skill_id.to_owned(), reason: reason.to_owned() },
-        call: Some(RoutedCall { skill_id: skill_id.to_owned(), arguments }),
-        text,
-    }
+fn choose(skill_id: &str, reason: &str, arguments: String, text: String) -> Choice {
+    let routing = Routing { skill_id: skill_id.to_owned(), reason: reason.to_owned() };
+    Choice { routing, arguments: Some(arguments), text }
 }
 
-/// What can be said, in the language of the text.
+/// Returns examples of what the user can say, in the language of the text.
 fn hints(text: &str, is_callable: impl Fn(&str) -> bool) -> String {
     let is_chinese = text.chars().any(|it| ('\u{4e00}'..='\u{9fff}').contains(&it));
     let lines: [(&str, &str, &str); 4] = [

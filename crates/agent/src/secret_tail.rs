@@ -1,13 +1,13 @@
-//! Text that comes in pieces, without secrets: one may be split over several.
+//! Removes secrets from text that arrives in pieces, even if a secret is split across pieces.
 
 use crate::secrets::Secrets;
 
-/// What is held back of a text, since a secret may begin there.
+/// The withheld end of the text, in which a secret may begin.
 #[derive(Debug, Default)]
 pub(crate) struct Tail(String);
 
 impl Tail {
-    /// Adds a piece, and returns what can be shown.
+    /// Appends a piece. Returns the text that is safe to show.
     pub(crate) fn push(&mut self, piece: &str, secrets: &Secrets) -> String {
         self.0.push_str(piece);
         let end = self.0.floor_char_boundary(self.0.len() - secrets.begun_at_end(&self.0));
@@ -15,7 +15,7 @@ impl Tail {
         secrets.conceal(&std::mem::replace(&mut self.0, rest))
     }
 
-    /// The rest: nothing follows.
+    /// Returns the remaining text.
     pub(crate) fn end(self, secrets: &Secrets) -> String {
         secrets.conceal(&self.0)
     }

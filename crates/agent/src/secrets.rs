@@ -1,13 +1,13 @@
-//! Secrets that users gave: in memory only, and by reference everywhere else.
+//! Secrets entered by users. They are only kept in memory, and replaced with references everywhere else.
 //!
-//! - `forms`: how a secret may be written; `json`: within JSON; `reference`: what stands for one; pure
+//! - `forms`: the encodings of a secret; `json`: replaces values within JSON; `reference`: references and marks; pure
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use openskill_identity::shares::Share;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 
 mod forms;
@@ -18,14 +18,14 @@ use forms::Forms;
 pub(crate) use reference::reference;
 use reference::{KEY, MIN_SOUGHT_BYTES, references};
 
-/// The secrets of one conversation. Lost when the process ends.
-pub(crate) struct Secrets(Mutex<Kept>);
+/// The secrets of a conversation. They are lost when the process ends.
+pub(crate) struct Secrets(Mutex<SecretStore>);
 
-struct Kept {
+struct SecretStore {
     texts: BTreeMap<String, String>,
-    /// How they may be written, and what is written instead.
+    /// The encodings of the secrets, each with its replacement.
     forms: Forms,
-    /// None: they are not counted.
+    /// The share of memory that the secrets use. `None` means that their size is not counted.
     share: Option<Share>,
     used: Instant,
 }
@@ -33,89 +33,90 @@ struct Kept {
 impl Default for Secrets {
     fn default() -> Self {
         let (texts, forms) = (BTreeMap::new(), Forms::default());
-        Self(Mutex::new(Kept { texts, forms, share: None, used: Instant::now() }))
+        Self(Mutex::new(SecretStore { texts, forms, share: None, used: Instant::now() }))
     }
 }
 
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Secrets").field(&self.kept().texts.len()).finish()
+        f.debug_tuple("Secrets").field(&self.lock().texts.len()).finish()
     }
 }
 
-/// References whose secrets are not in memory.
+/// The names of referenced secrets that are not in memory.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Missing(pub(crate) Vec<String>);
 
 impl Secrets {
-    /// Secrets whose bytes are counted.
+    /// Creates a store whose size counts towards `share`.
     pub(crate) fn within_share(share: Share) -> Self {
         let secrets = Self::default();
-        secrets.kept().share = Some(share);
+        secrets.lock().share = Some(share);
         secrets
     }
 
-    /// Values that a schema marks as secret, each as JSON text: strings and numbers, also those within them.
-    pub(crate) fn marked(values: &[String]) -> Self {
+    /// Collects the values that a schema marks as secret, each given as JSON text. Strings and numbers nested in a
+    /// value count as secrets too.
+    pub(crate) fn from_marked_values(values: &[String]) -> Self {
         let secrets = Self::default();
         let texts = json::scalars(values);
-        // All have one mark.
-        let forms = Forms::masked(texts.iter().map(String::as_str));
-        secrets.kept().forms = forms;
+        // These secrets have no names, so they are all replaced with the same mask.
+        let forms = Forms::for_masking(texts.iter().map(String::as_str));
+        secrets.lock().forms = forms;
         secrets
     }
 
-    /// Keeps a secret under a name, and returns the reference to it, as JSON text. None: there is no room.
+    /// Stores a secret under a name. Returns a reference to it as JSON text, or `None` if the share is exhausted.
     pub(crate) fn keep(&self, name: &str, text: String) -> Option<String> {
-        let mut kept = self.kept();
-        // With the forms it takes some times its length.
+        let mut store = self.lock();
+        // The encodings take several times the size of the secret.
         let bytes = |text: &String| 16 * text.len() + name.len();
-        // One that is given again takes the place of the earlier one.
-        let (before, after) = (kept.texts.get(name).map_or(0, bytes), bytes(&text));
-        if kept.share.as_mut().is_some_and(|it| !it.resize(it.amount() - before + after)) {
+        // A secret replaces an earlier one with the same name.
+        let (before, after) = (store.texts.get(name).map_or(0, bytes), bytes(&text));
+        if store.share.as_mut().is_some_and(|it| !it.resize(it.amount() - before + after)) {
             return None;
         }
-        kept.texts.insert(name.to_owned(), text);
-        let sought = kept.texts.iter().filter(|(_, text)| text.len() >= MIN_SOUGHT_BYTES);
-        kept.forms = Forms::new(sought.map(|(name, text)| (name.as_str(), text.as_str())));
+        store.texts.insert(name.to_owned(), text);
+        let sought = store.texts.iter().filter(|(_, text)| text.len() >= MIN_SOUGHT_BYTES);
+        store.forms = Forms::new(sought.map(|(name, text)| (name.as_str(), text.as_str())));
         Some(reference(name))
     }
 
-    /// The secret of a reference.
+    /// Returns the secret with this name.
     pub(crate) fn get(&self, name: &str) -> Option<String> {
-        self.kept().texts.get(name).cloned()
+        self.lock().texts.get(name).cloned()
     }
 
-    /// Whether nothing was done with them for so long, or there are none.
+    /// Returns whether there are no secrets, or they were not used for `time`.
     pub(crate) fn is_idle(&self, time: Duration) -> bool {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.texts.is_empty() || kept.used.elapsed() > time
+        let store = self.0.lock();
+        store.texts.is_empty() || store.used.elapsed() > time
     }
 
-    /// The secrets that a JSON text holds.
+    /// Returns the secrets that occur in JSON text.
     pub(crate) fn within(&self, json: &str) -> Vec<String> {
         let is_within = |it: &&String| json.contains(Value::from(it.as_str()).to_string().trim_matches('"'));
-        self.kept().texts.values().filter(is_within).cloned().collect()
+        self.lock().texts.values().filter(is_within).cloned().collect()
     }
 
-    /// Whether JSON text holds a secret, or a reference to one.
+    /// Returns whether JSON text contains a secret or a reference to one.
     pub(crate) fn are_in(&self, json: &str) -> bool {
         json.contains(KEY) && !references(json).is_empty() || !self.within(json).is_empty()
     }
 
-    /// JSON text with every reference replaced by its secret. Text without references comes back byte for byte.
+    /// Replaces every reference in JSON text with its secret. Returns text without references byte for byte.
     ///
     /// # Errors
-    /// [`Missing`]: the user has to give these again.
+    /// [`Missing`]: the user must enter these secrets again.
     pub(crate) fn reveal(&self, json: &str) -> Result<String, Missing> {
         if !json.contains(KEY) {
             return Ok(json.to_owned());
         }
         let Ok(Value::Object(_)) = serde_json::from_str(json) else { return Ok(json.to_owned()) };
-        let kept = self.kept();
+        let store = self.lock();
         let (mut revealed, mut at, mut missing) = (String::with_capacity(json.len()), 0, BTreeSet::new());
         for (place, name) in references(json) {
-            let Some(text) = kept.texts.get(&name) else {
+            let Some(text) = store.texts.get(&name) else {
                 missing.insert(name);
                 continue;
             };
@@ -127,32 +128,33 @@ impl Secrets {
         if missing.is_empty() { Ok(revealed) } else { Err(Missing(missing.into_iter().collect())) }
     }
 
-    /// Text, JSON or not, with every secret replaced by a mark, however it is written. JSON stays JSON.
+    /// Replaces every secret in a text with a mark, in all known encodings. Valid JSON remains valid.
     pub(crate) fn conceal(&self, text: &str) -> String {
-        self.kept().forms.conceal(text)
+        self.lock().forms.conceal(text)
     }
 
-    /// The same of any JSON value: a string or a number that is a secret stays JSON, too.
+    /// Like [`Self::conceal`] for a JSON value. The result is valid JSON even if the whole value is a secret.
     pub(crate) fn conceal_value(&self, json: &str) -> String {
         let listed = self.conceal(&format!("[{json}]"));
         let value = listed.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
         value.map_or_else(|| self.conceal(json), str::to_owned)
     }
 
-    /// JSON text with every secret that is a whole string replaced by its reference, and every other mention by a mark.
+    /// Replaces every JSON string that is a secret with a reference, and all other occurrences of secrets with
+    /// marks.
     pub(crate) fn refer(&self, json: &str) -> String {
-        self.kept().forms.refer(json)
+        self.lock().forms.refer(json)
     }
 
-    /// How many bytes at the end of a text may be the beginning of a secret.
+    /// Returns the number of bytes at the end of a text that may be the beginning of a secret.
     pub(crate) fn begun_at_end(&self, text: &str) -> usize {
-        self.kept().forms.begun_at_end(text)
+        self.lock().forms.begun_at_end(text)
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.used = Instant::now();
-        kept
+    fn lock(&self) -> MutexGuard<'_, SecretStore> {
+        let mut store = self.0.lock();
+        store.used = Instant::now();
+        store
     }
 }
 
@@ -225,7 +227,7 @@ mod tests {
             assert!(concealed.contains("[secret q1/a]"), "{text}: {concealed}");
             assert_eq!(secrets.conceal(&concealed), concealed, "a mark is no secret");
         }
-        // JSON stays JSON, and a number is one as text.
+        // JSON stays valid JSON, and a number becomes a string.
         let json = secrets.conceal(r#"{"n":123456,"m":"0123456","list":["{\"a\":\"0123456\"}"],"k":1234567}"#);
         let value: Value = serde_json::from_str(&json).unwrap_or_else(|error| panic!("{json}: {error}"));
         assert_eq!(value["n"], "[secret q1/n]");
@@ -242,12 +244,12 @@ mod tests {
         let pool = openskill_identity::shares::Pool::new(1000);
         let secrets = Secrets::within_share(pool.share("ada"));
         assert!(secrets.keep("q1/a", "x".repeat(10)).is_some() && secrets.keep("q1/b", "x".repeat(100)).is_none());
-        let used = pool.used();
+        let used = pool.in_use();
         for length in [40, 1, 10] {
             assert!(secrets.keep("q1/a", "x".repeat(length)).is_some(), "it is given again");
         }
-        assert_eq!(pool.used(), used);
+        assert_eq!(pool.in_use(), used);
         drop(secrets);
-        assert_eq!(pool.used(), 0);
+        assert_eq!(pool.in_use(), 0);
     }
 }

@@ -1,4 +1,4 @@
-//! The skills that an agent calls, wherever they are.
+//! The interface to the skills that an agent calls, in the same process or remotely.
 
 use std::fmt;
 
@@ -6,64 +6,77 @@ use futures_util::future::BoxFuture;
 use openskill_proto::trace::TraceContext;
 use openskill_proto::v1;
 
-/// Whose request something is. Its rights are those of the credential, whatever others the principal has.
+/// The identity of a user. It has only the rights of the credential, even if the principal has more.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Owner {
-    /// The principal. Empty if callers are not identified.
+pub struct UserIdentity {
+    /// The principal. Empty if callers are not authenticated.
     pub principal: String,
-    /// The name of the credential that it showed. No secret. Empty if callers are not identified.
+    /// The credential's name (not a secret). Empty if callers are not authenticated.
     pub credential: String,
 }
 
-/// Whether a credential still counts.
+/// Whether a credential is still valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Validity {
-    /// It is valid.
+    /// The credential is valid.
     Valid,
-    /// It was revoked, or has expired.
+    /// The credential was revoked or has expired.
     Ended,
-    /// This process has not seen it: it may be valid, and counts once its owner shows it again.
+    /// This process has not seen the credential since it started. It is rejected until its owner presents it
+    /// again.
     Unknown,
 }
 
-/// On whose behalf the agent acts, and under which trace.
+/// The identity and trace context with which the agent calls skills.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Caller {
-    /// Whose turn it is.
-    pub owner: Owner,
-    /// The trace id of the turn: 32 hexadecimal digits, or what the caller of a sub-agent sent.
+    /// The user on whose behalf the turn runs.
+    pub owner: UserIdentity,
+    /// The trace id of the turn. It comes from the request that began the turn, or the call that started the
+    /// sub-agent.
     pub trace_id: String,
-    /// The span that calls are children of, if there is one.
+    /// The parent span of the calls, if any.
     pub parent: Option<TraceContext>,
 }
 
-/// The gateway could not be asked.
+impl Caller {
+    /// Returns the trace id, or the id of a new trace if it is empty.
+    pub(crate) fn trace_id_or_new(&self) -> String {
+        match self.trace_id.as_str() {
+            "" => format!("{:032x}", rand::random::<u128>().max(1)),
+            given => given.to_owned(),
+        }
+    }
+}
+
+/// The gateway could not be reached, for the given reason.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the gateway could not be asked: {0}")]
+#[error("the request to the gateway failed: {0}")]
 pub struct Unreachable(pub String);
 
-/// A gateway: in this process, or over gRPC.
-pub trait Skills: fmt::Debug + Send + Sync + 'static {
-    /// Whether the credential of this owner still counts. Asked for each input of a user, and before each step of a turn.
-    fn validity(&self, owner: &Owner) -> Validity;
+/// A gateway, in the same process or over gRPC.
+pub trait SkillGateway: fmt::Debug + Send + Sync + 'static {
+    /// Returns whether the owner's credential is still valid. Checked for each user input and before each step of
+    /// a turn.
+    fn validity(&self, owner: &UserIdentity) -> Validity;
 
-    /// All skills, sorted by id.
+    /// Lists all skills, sorted by id.
     ///
     /// # Errors
     /// The gateway can't be reached.
     fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Result<Vec<v1::Skill>, Unreachable>>;
 
-    /// Tool definitions for a model.
+    /// Returns tool definitions for a model.
     ///
     /// # Errors
-    /// The gateway can't be reached, or refuses the request.
+    /// The gateway can't be reached or rejects the request.
     fn export<'a>(
         &'a self,
         caller: &'a Caller,
         request: v1::ExportToolsRequest,
     ) -> BoxFuture<'a, Result<v1::ExportToolsResponse, Unreachable>>;
 
-    /// What a call would run with. Starts nothing.
+    /// Prepares a call without running it. Returns the skill and the final arguments.
     ///
     /// # Errors
     /// The gateway can't be reached.
@@ -73,8 +86,8 @@ pub trait Skills: fmt::Debug + Send + Sync + 'static {
         request: v1::InvokeRequest,
     ) -> BoxFuture<'a, Result<v1::PreparedCall, Unreachable>>;
 
-    /// Runs a call. `events` gets all events but the result. A lost connection is a result too, with
-    /// [`v1::SkillError::may_have_run`]. Dropping the future cancels the call.
+    /// Runs a call. `events` receives all events except for the result. If the connection is lost, the result is
+    /// an error with [`v1::SkillError::may_have_run`]. Dropping the future cancels the call.
     fn invoke<'a>(
         &'a self,
         caller: &'a Caller,
@@ -82,17 +95,18 @@ pub trait Skills: fmt::Debug + Send + Sync + 'static {
         events: &'a mut (dyn FnMut(v1::InvokeEvent) + Send),
     ) -> BoxFuture<'a, v1::SkillResult>;
 
-    /// Reads a range of an artifact that came as a handle, as [`v1::skill_service_server::SkillService::read_artifact`] does.
+    /// Reads a range of an artifact that the result refers to, like
+    /// [`v1::skill_service_server::SkillService::read_artifact`].
     ///
     /// # Errors
-    /// It is gone, belongs to somebody else, or the gateway can't be reached.
+    /// The artifact no longer exists or belongs to another principal, or the gateway can't be reached.
     fn read_artifact<'a>(
         &'a self,
         caller: &'a Caller,
         request: v1::ReadArtifactRequest,
     ) -> BoxFuture<'a, Result<v1::ReadArtifactResponse, Unreachable>>;
 
-    /// Answers a question of a running call. Whether a call waited for it.
+    /// Answers a question of a running call. Returns whether a call was waiting for the answer.
     ///
     /// # Errors
     /// The gateway can't be reached.

@@ -1,47 +1,47 @@
-//! One turn: from a user's message to the answer.
+//! A turn: everything from a user's message to the answer.
 //!
 //! ```text
 //! work: what next? (state) -> ask the model -> settle its calls (prepare, approve, invoke) -> ... -> end
 //! ```
 //!
-//! Every step is an entry in the conversation's log before it has an effect, and what comes next follows from the entries
-//! alone. So a turn that a crash cut off goes on by running [`Turn::run`] again.
+//! Every step is written to the conversation's log before it takes effect, and the next step depends only on the
+//! entries. So a turn that a crash interrupted resumes by running [`Turn::run`] again.
 //!
-//! - `state`: what the entries say; pure
-//! - `approval`: whether a call needs the user's approval; pure
-//! - `ask`: one request to the model, or the router's choice
+//! - `state`: the state derived from the entries; does no I/O
+//! - `approval`: decides whether a call needs the user's approval; does no I/O
+//! - `ask`: a model request, or the router's choice
 //! - `toolbox`: the tools that the model sees
-//! - `settle`: the calls of a reply; `call`: one call of a skill; `ready`: its arguments; `own`: a call of the agent's own tools
-//! - `pictures`: what the model looks at; `look`: shows it
-//! - `user`: what the user sends, and waiting for it
-//! - `spans`: the OpenTelemetry spans of a turn
+//! - `settle`: runs the calls of a reply; `call`: a skill call; `ready`: its arguments; `builtin`: a built-in tool call
+//! - `pictures`: the pictures that the model sees; `look`: fetches them
+//! - `user`: user inputs, and waiting for them
+//! - `spans`: the turn's OpenTelemetry spans
 
 use std::collections::HashSet;
-use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use openskill_identity::shares::Share;
+use openskill_model::Models;
 use openskill_proto::trace::TraceContext;
 use openskill_proto::v1::{self, chat_event::Event};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{OwnedMutexGuard, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::AgentConfig;
-use crate::entry::event::usage;
-use crate::entry::{Delegated, End, Ended, Entry, Used};
+use crate::entry::{Delegated, EndReason, Entry, TurnEnded, TurnUsage};
 use crate::error::{AgentError, Bound};
+use crate::event::usage;
 use crate::journal::Journal;
-use crate::provider::Models;
 use crate::secrets::Secrets;
-use crate::skills::{Caller, Owner, Skills, Validity};
+use crate::skills::{Caller, SkillGateway, UserIdentity, Validity};
 
 mod approval;
 mod ask;
+mod builtin;
 mod call;
 mod look;
-mod own;
 mod pictures;
 mod ready;
 mod settle;
@@ -55,94 +55,114 @@ mod tests;
 
 use pictures::Pictures;
 use spans::TurnSpans;
-pub(crate) use state::{Course, Next, State};
+pub(crate) use state::{CallStage, Next, State};
 
 /// How long a turn that waits for its user stays in memory.
 const PARK_AFTER: Duration = if cfg!(test) { Duration::from_millis(100) } else { Duration::from_secs(60) };
 
-/// How often it looks meanwhile whether its credential is known again.
+/// How often a resumed turn checks whether its credential is known again.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
-/// Why a turn ends whose credential has ended.
-const REVOKED: &str = "the key or token that began this turn is no longer valid, or was not shown again after a restart: \
+/// The error of a turn whose credential is no longer valid.
+const REVOKED: &str = "the key or token that began this turn is no longer valid, or was not sent again after a restart: \
                        send the message again";
 
-/// The memory of all turns, in bytes.
+/// The maximum memory of all turns, in bytes.
 pub(crate) const TURN_MEMORY_BYTES: usize = 256 << 20;
 
-/// The memory of a turn, by estimate: its conversation, what the model reads of it, and the request to the model.
+/// Returns the estimated memory of a turn in bytes: its conversation, the model's view of it, and the model
+/// request.
 pub(crate) fn turn_bytes(conversation: usize) -> usize {
     conversation.saturating_mul(2).saturating_add(128 << 10)
 }
 
-/// What all turns of an agent share.
+/// The resources shared by all turns of an agent.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct AgentResources {
     pub(crate) config: AgentConfig,
     pub(crate) journal: Journal,
     pub(crate) models: Models,
-    pub(crate) skills: Arc<dyn Skills>,
+    pub(crate) skills: Arc<dyn SkillGateway>,
     pub(crate) shutdown: CancellationToken,
 }
 
-/// A running turn.
+/// For whom and in which trace a turn runs.
+#[derive(Debug)]
+pub(crate) struct TurnOrigin {
+    /// The principal for which the turn acts. Empty if callers are not authenticated.
+    pub(crate) principal: String,
+    /// The span that began the turn, from a client or from the call that started a sub-agent. `None` if the turn
+    /// resumes.
+    pub(crate) parent: Option<TraceContext>,
+}
+
 pub(crate) struct Turn {
-    shared: Arc<Shared>,
+    shared: Arc<AgentResources>,
     conversation: String,
     caller: Caller,
-    /// Set if it is a sub-agent's.
+    /// The properties of a sub-agent. `None` for a user's turn.
     delegated: Option<Delegated>,
     secrets: Arc<Secrets>,
     state: Arc<Mutex<State>>,
-    /// Held while entries are appended, so that the state's order is the log's.
+    /// Locked while entries are appended, so that the state applies them in log order.
     writing: Arc<tokio::sync::Mutex<()>>,
-    /// Counts entries: whoever waits looks at the state again.
+    /// Counts entries, to wake tasks that wait for a change of the state.
     changed: watch::Sender<usize>,
-    hands: Mutex<Hands>,
-    /// The questions that this process asked for a call, or whose answers it handed on: the others are of one that ended.
+    pending_calls: Mutex<PendingCalls>,
+    /// The ids of questions that this process asked, or whose answers it has already used. All other questions in
+    /// the log were asked by a previous process.
     questions: Mutex<HashSet<String>>,
-    /// Until when skills that are missing may still come: a turn that goes on after a restart may be earlier than the workers.
+    /// The time until which missing skills are tolerated. After a restart, a turn may resume before the workers
+    /// reconnect.
     skills_come_until: Option<Instant>,
     spans: TurnSpans,
     pictures: Mutex<Pictures>,
     is_retired: AtomicBool,
     cancel: CancellationToken,
-    /// What it takes of the memory for turns.
+    /// The turn's share of the memory limit.
     memory: Arc<Mutex<Share>>,
-    /// Cancelled when nobody works on it any more.
+    /// Cancelled when [`Turn::run`] returns, to wake tasks that wait for it.
     left: CancellationToken,
     failure: Mutex<Option<AgentError>>,
 }
 
-/// Who works on the turn.
+/// The calls that a turn is working on, by number.
 #[derive(Debug, Default, Clone, Copy)]
-struct Hands {
-    /// Calls that are being settled.
+struct PendingCalls {
+    /// Calls being settled.
     calls: usize,
-    /// Those of them that wait for the user.
+    /// Calls being settled that wait for the user.
     waiting: usize,
-    /// Calls that run at the gateway.
+    /// Calls running at the gateway.
     running: usize,
 }
 
-impl fmt::Debug for Turn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Turn").field("conversation", &self.conversation).finish_non_exhaustive()
+/// Updates [`PendingCalls`] on drop, even if the work is cancelled.
+struct LeaveOnDrop<'a> {
+    turn: &'a Turn,
+    leave: fn(&mut PendingCalls),
+}
+
+impl Drop for LeaveOnDrop<'_> {
+    fn drop(&mut self) {
+        (self.leave)(&mut self.turn.pending_calls());
     }
 }
 
 impl Turn {
-    /// The turn of a conversation in this state, with its share of memory, on behalf of a principal, and under the span that
-    /// called it, if one did. `is_resumed`: it began before, perhaps in a process that ended.
+    /// Creates a turn from the state of its conversation and a share of memory. `is_resumed` tells whether the
+    /// turn began earlier, perhaps in a previous process.
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<AgentResources>,
         conversation: String,
-        (principal, parent): (String, Option<TraceContext>),
+        origin: TurnOrigin,
         secrets: Arc<Secrets>,
-        (state, memory): (State, Share),
+        state: State,
+        memory: Share,
         is_resumed: bool,
     ) -> Self {
-        let started = state.started();
+        let TurnOrigin { principal, parent } = origin;
+        let started = state.turn_start();
         let trace_id = started.map(|it| it.trace_id.clone()).unwrap_or_default();
         let credential = started.map(|it| it.credential.clone()).unwrap_or_default();
         let delegated = started.and_then(|it| it.delegated.clone());
@@ -152,7 +172,11 @@ impl Turn {
             cancel: shared.shutdown.child_token(),
             shared,
             conversation,
-            caller: Caller { owner: Owner { principal, credential }, trace_id, parent: spans.context().or(parent) },
+            caller: Caller {
+                owner: UserIdentity { principal, credential },
+                trace_id,
+                parent: spans.context().or(parent),
+            },
             spans,
             pictures: Mutex::default(),
             delegated,
@@ -160,7 +184,7 @@ impl Turn {
             state: Arc::new(Mutex::new(state)),
             writing: Arc::default(),
             changed: watch::Sender::new(0),
-            hands: Mutex::default(),
+            pending_calls: Mutex::default(),
             questions: Mutex::default(),
             is_retired: AtomicBool::new(false),
             memory: Arc::new(Mutex::new(memory)),
@@ -170,21 +194,21 @@ impl Turn {
         }
     }
 
-    /// Works until the turn ends, or nothing can be done for a while. What is left follows from the log.
+    /// Works until the turn ends, is unloaded, or the agent shuts down. The log records the remaining work.
     pub(crate) async fn run(&self) {
-        let _working = self.spans.working(&self.conversation, &self.state);
+        let _working = self.spans.start_turn(&self.conversation, &self.state);
         let _left = self.left.clone().drop_guard();
         let done = tokio::select! {
             done = self.work() => done,
             () = self.cancel.cancelled() => {
-                // At a shutdown, the turn goes on at the next start.
-                if self.shared.shutdown.is_cancelled() { Ok(()) } else { self.stop(End::Cancelled, "").await }
+                // On shutdown, do nothing: the turn resumes at the next start.
+                if self.shared.shutdown.is_cancelled() { Ok(()) } else { self.stop(EndReason::Cancelled, "").await }
             }
-            () = self.parked() => Ok(()),
+            () = self.wait_until_parked() => Ok(()),
         };
         let done = match done {
-            // What was reserved at its beginning has room for its end.
-            Err(error @ AgentError::Full(_)) => self.stop(End::Failed, &error.to_string()).await,
+            // The turn reserved space for its end when it began.
+            Err(error @ AgentError::Full(_)) => self.stop(EndReason::Failed, &error.to_string()).await,
             done => done,
         };
         self.is_retired.store(true, Ordering::Release);
@@ -193,36 +217,36 @@ impl Turn {
             let done =
                 v1::TurnDone { end: v1::TurnEnd::Failed.into(), error: error.to_string(), ..v1::TurnDone::default() };
             self.show(Event::Done(done));
-            *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            *self.failure.lock() = Some(error);
         }
     }
 
-    /// Waits until nobody works on the turn any more.
-    pub(crate) async fn left(&self) {
+    /// Waits until [`Turn::run`] returns.
+    pub(crate) async fn wait_until_stopped(&self) {
         self.left.cancelled().await;
     }
 
-    /// Why it stopped without an end. None if it did not.
+    /// Returns why the turn stopped without an end entry. `None` if it did not stop this way.
     pub(crate) fn failure(&self) -> Option<AgentError> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.failure.lock().clone()
     }
 
     pub(crate) fn conversation(&self) -> &str {
         &self.conversation
     }
 
-    /// Shows watchers an event that is not kept.
+    /// Sends an ephemeral event to watchers.
     fn show(&self, event: Event) {
         self.shared.journal.show(&self.conversation, event);
     }
 
     async fn work(&self) -> Result<(), AgentError> {
         loop {
-            let is_over = self.state().is_over();
+            let is_over = self.state.lock().is_over();
             if !is_over && !self.is_authorized().await {
-                return self.stop(End::Failed, REVOKED).await;
+                return self.stop(EndReason::Failed, REVOKED).await;
             }
-            let next = self.state().next();
+            let next = self.state.lock().next();
             match next {
                 Next::Nothing => return Ok(()),
                 Next::Ask => self.ask().await?,
@@ -232,7 +256,8 @@ impl Turn {
         }
     }
 
-    /// Whether the credential that began the turn still counts. After a restart, its owner may first have to show it again.
+    /// Returns whether the credential that began the turn is still valid. After a restart, waits until its owner
+    /// presents it again.
     async fn is_authorized(&self) -> bool {
         loop {
             let is_early = self.skills_come_until.is_some_and(|it| Instant::now() < it);
@@ -245,45 +270,45 @@ impl Turn {
     }
 
     /// Writes the turn's last entry.
-    async fn finish(&self, ended: Ended) -> Result<(), AgentError> {
-        let used = self.state().used();
-        self.write(vec![Entry::Ended(Ended { used, ..ended })]).await
+    async fn finish(&self, ended: TurnEnded) -> Result<(), AgentError> {
+        let used = self.state.lock().usage();
+        self.write(vec![Entry::Ended(TurnEnded { used, ..ended })]).await
     }
 
-    /// Cancels the turn.
     pub(crate) fn cancel(&self) {
         self.cancel.cancel();
     }
 
-    /// Appends entries, in the order of the log.
+    /// Appends entries to the log.
     async fn write(&self, entries: Vec<Entry>) -> Result<(), AgentError> {
         let writing = self.lock().await;
         self.append(writing, entries).await
     }
 
-    /// Keeps others from appending: what the state says stays true.
+    /// Prevents other tasks from appending entries, so that the state does not change.
     async fn lock(&self) -> OwnedMutexGuard<()> {
         Arc::clone(&self.writing).lock_owned().await
     }
 
-    /// As [`Turn::write`], by who holds the lock already.
+    /// Like [`Turn::write`], for callers that already hold the lock.
     async fn append(&self, writing: OwnedMutexGuard<()>, entries: Vec<Entry>) -> Result<(), AgentError> {
         let (journal, conversation) = (self.shared.journal.clone(), self.conversation.clone());
-        let entries: Vec<_> = entries.into_iter().map(|it| it.without(&self.secrets)).collect();
-        // What the user sent has woken the turn, and its end ends it: neither is refused once it is written.
+        let entries: Vec<_> = entries.into_iter().map(|it| it.without_secrets(&self.secrets)).collect();
+        // These entries are already in the log when memory is counted. An answer must wake the turn and an end
+        // must finish it, so both may exceed the share of memory.
         let is_due = matches!(entries.last(), Some(Entry::Answered(_) | Entry::ApprovalDecided(_) | Entry::Ended(_)));
         let (state, changed, memory) = (Arc::clone(&self.state), self.changed.clone(), Arc::clone(&self.memory));
-        // A task of its own: whoever writes may be cancelled, and the state must not miss what the log has.
+        // Use a separate task: if the caller is cancelled, the state must still apply what is in the log.
         let appended = tokio::spawn(async move {
             let written = journal.append(&conversation, entries).await?;
             let bytes = turn_bytes(written.iter().map(|it| it.bytes).sum()) - turn_bytes(0);
             {
-                let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut state = state.lock();
                 written.into_iter().for_each(|it| state.apply(it));
             }
             changed.send_modify(|count| *count += 1);
             drop(writing);
-            let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut memory = memory.lock();
             if is_due {
                 memory.count(bytes);
             } else if !memory.grow(bytes) {
@@ -294,7 +319,7 @@ impl Turn {
         appended.await.unwrap_or(Err(AgentError::Shutdown))
     }
 
-    /// The session of the turn's calls.
+    /// Returns the session of the turn's calls.
     fn session(&self) -> &str {
         match &self.delegated {
             Some(delegated) if !delegated.session.is_empty() => &delegated.session,
@@ -302,60 +327,57 @@ impl Turn {
         }
     }
 
-    /// Shows watchers what the turn used so far.
+    /// Sends the turn's usage to watchers.
     fn show_usage(&self) {
-        let used = self.state().used();
+        let used = self.state.lock().usage();
         self.show(Event::Usage(usage(used)));
     }
 
-    /// Waits until only the user can continue the turn, and did not for a while.
-    async fn parked(&self) {
+    /// Waits until the turn can be unloaded, because for a while only the user could have continued it.
+    async fn wait_until_parked(&self) {
         loop {
             let mut changed = self.changed.subscribe();
-            let hands = *self.hands();
-            let is_parkable = hands.calls > 0 && hands.waiting == hands.calls && hands.running == 0;
+            let pending = *self.pending_calls();
+            let is_parkable = pending.calls > 0 && pending.waiting == pending.calls && pending.running == 0;
             tokio::select! {
                 _ = changed.changed() => {}
-                () = tokio::time::sleep(PARK_AFTER) => if is_parkable && self.retires().await { return },
+                () = tokio::time::sleep(PARK_AFTER) => if is_parkable && self.try_retire().await { return },
             }
         }
     }
 
-    /// Leaves the memory, unless the user sent something meanwhile. From then on the turn goes on only from its log.
-    async fn retires(&self) -> bool {
-        // Nobody answers while this is held.
+    /// Unloads the turn, unless the user has sent an input in the meantime. Returns whether the turn was unloaded.
+    /// If so, it resumes from the log.
+    async fn try_retire(&self) -> bool {
+        // No answer can be written while this lock is held.
         let _writing = self.lock().await;
-        let hands = *self.hands();
-        let open = self.state().open_requests().len();
-        let retires = hands.waiting == hands.calls && hands.running == 0 && open >= hands.waiting;
+        let pending = *self.pending_calls();
+        let open = self.state.lock().open_requests().len();
+        let retires = pending.waiting == pending.calls && pending.running == 0 && open >= pending.waiting;
         self.is_retired.store(retires, Ordering::Release);
         retires
     }
 
-    /// Whether nobody works on this turn any more, although it has not ended.
+    /// Returns whether the turn was unloaded or its work has ended.
     pub(crate) fn is_retired(&self) -> bool {
         self.is_retired.load(Ordering::Acquire) || self.left.is_cancelled()
     }
 
-    /// How it ended. None if it did not.
-    pub(crate) fn ended(&self) -> Option<Ended> {
-        match &self.state().entries().last()?.entry {
+    /// Returns the last entry of the turn, if it has ended.
+    pub(crate) fn end_entry(&self) -> Option<TurnEnded> {
+        match &self.state.lock().entries().last()?.entry {
             Entry::Ended(ended) => Some(ended.clone()),
             _ => None,
         }
     }
 
-    /// What it used so far, and whether it read text of strangers.
-    pub(crate) fn used(&self) -> (Used, bool) {
-        let state = self.state();
-        (state.used(), state.is_tainted())
+    /// Returns the turn's usage, and whether it has read untrusted text.
+    pub(crate) fn usage_and_taint(&self) -> (TurnUsage, bool) {
+        let state = self.state.lock();
+        (state.usage(), state.is_tainted())
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn hands(&self) -> MutexGuard<'_, Hands> {
-        self.hands.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pending_calls(&self) -> MutexGuard<'_, PendingCalls> {
+        self.pending_calls.lock()
     }
 }

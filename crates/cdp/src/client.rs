@@ -1,68 +1,71 @@
-//! Calls to a browser, each with a deadline, and the task that reads and writes for all of them.
+//! Calls to a browser with deadlines, and the task that reads and writes for all of them.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::frames::{Frame, Frames};
-use crate::message::{self, Event, Message, Refused, Request};
+use crate::frames::{Frame, FrameReader};
+use crate::message::{self, Event, Message, ProtocolError, Request};
 
-/// The longest message. Pictures and documents are the longest.
+/// The maximum length of a message, in bytes. Screenshots and PDF documents are the largest messages.
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
-/// How many messages wait to be written.
+/// The maximum number of messages that wait to be written.
 const QUEUE: usize = 256;
 
-/// How many calls wait for answers.
+/// The maximum number of calls that wait for responses.
 const MAX_PENDING: usize = 1024;
 
-/// Why a call has no answer.
+/// Why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// The browser is there, and refuses.
+    /// The browser responded with an error.
     #[error(transparent)]
-    Refused(#[from] Refused),
-    /// No answer came in time. The browser may still do what was asked.
+    Refused(#[from] ProtocolError),
+    /// The browser did not respond in time. It may still execute the request.
     #[error("the browser did not answer within {} ms", .0.as_millis())]
     Late(Duration),
-    /// The answer is longer than 64 MiB, or nested deeper than 120 levels.
-    #[error("the browser's answer is too long, or nested too deep, to be read")]
+    /// The response is longer than 64 MiB, or nested deeper than 120 levels.
+    #[error("the browser's answer is too long or too deeply nested to be read")]
     Unreadable,
-    /// The connection is closed: the browser has ended.
+    /// The connection is closed because the browser has ended.
     #[error("the browser has ended")]
     Closed,
-    /// Too many calls wait for answers.
-    #[error("too many calls of the browser wait for answers")]
+    /// Too many calls wait for responses.
+    #[error("too many calls to the browser are waiting for answers")]
     Full,
 }
 
-/// A connection. Cheap to clone; it closes when the driver ends.
+/// A connection to a browser. Cheap to clone. It closes when the driver ends.
 #[derive(Debug, Clone)]
-pub struct Client(Arc<Shared>);
+pub struct Client(Arc<ClientState>);
 
 #[derive(Debug)]
-struct Shared {
+struct ClientState {
     queue: mpsc::Sender<Vec<u8>>,
-    waiting: Mutex<Waiting>,
-    /// The driver is to end.
+    pending: Mutex<PendingCalls>,
+    /// Cancelled to end the driver.
     closing: CancellationToken,
+    /// Cancelled once the driver has ended.
     closed: CancellationToken,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct PendingCalls {
     last: u64,
     calls: HashMap<u64, oneshot::Sender<Result<Value, CallError>>>,
     is_over: bool,
 }
 
-/// Connects. The second value is the driver, which the caller runs: it ends when the pipe does, and dropping it closes the
-/// connection. `handle` is called for each event, in order, between two messages: it must not block.
+/// Connects to a browser. Returns the client and its driver, a future that the caller must poll. The driver ends
+/// when the pipe closes. Dropping it closes the connection. The driver calls `handle` for each event, in order.
+/// `handle` must not block.
 pub fn connect<R, W, H>(from: R, to: W, mut handle: H) -> (Client, impl Future<Output = ()> + Send)
 where
     R: AsyncRead + Unpin + Send,
@@ -71,27 +74,27 @@ where
 {
     let (queue, queued) = mpsc::channel(QUEUE);
     let (closing, closed) = (CancellationToken::new(), CancellationToken::new());
-    let shared = Shared { queue, waiting: Mutex::default(), closing, closed };
+    let shared = ClientState { queue, pending: Mutex::default(), closing, closed };
     let client = Client(Arc::new(shared));
-    let end = End(client.clone());
+    let end = CloseOnDrop(client.clone());
     let driver = async move {
         let client = &end.0;
         let read = async {
-            let mut frames = Frames::new(from, MAX_MESSAGE_BYTES);
+            let mut frames = FrameReader::new(from, MAX_MESSAGE_BYTES);
             while let Ok(Some(text)) = frames.next().await {
                 let message = match text {
                     Frame::Whole(text) => message::read(text),
                     Frame::TooLong(beginning) => message::read_beginning(beginning),
                 };
                 match message {
-                    Some(Message::Answer(id, answer)) => client.answered(id, answer.map_err(CallError::Refused)),
-                    Some(Message::Unreadable(id)) => client.answered(id, Err(CallError::Unreadable)),
+                    Some(Message::Answer(id, answer)) => client.complete(id, answer.map_err(CallError::Refused)),
+                    Some(Message::Unreadable(id)) => client.complete(id, Err(CallError::Unreadable)),
                     Some(Message::Event(event)) => handle(client, event),
                     None => {}
                 }
             }
         };
-        // Neither waits for the other: the browser may read only once it was read from.
+        // Read and write concurrently: the browser may stop reading until its output is read.
         tokio::select! {
             () = read => {}
             () = write(queued, to) => {}
@@ -109,33 +112,34 @@ async fn write(mut queued: mpsc::Receiver<Vec<u8>>, mut to: impl AsyncWrite + Un
     }
 }
 
-/// Ends all calls when the driver ends or is dropped.
-struct End(Client);
+/// Fails all pending calls when the driver ends or is dropped.
+struct CloseOnDrop(Client);
 
-impl Drop for End {
+impl Drop for CloseOnDrop {
     fn drop(&mut self) {
-        let mut waiting = self.0.lock();
-        waiting.is_over = true;
-        waiting.calls.clear();
-        drop(waiting);
+        let mut pending = self.0.lock();
+        pending.is_over = true;
+        pending.calls.clear();
+        drop(pending);
         self.0.0.closed.cancel();
     }
 }
 
-/// Forgets a call that nobody waits for any more.
-struct Forget<'a>(&'a Client, u64);
+/// Removes a pending call when its caller gets the response or stops waiting.
+struct ForgetOnDrop<'a>(&'a Client, u64);
 
-impl Drop for Forget<'_> {
+impl Drop for ForgetOnDrop<'_> {
     fn drop(&mut self) {
         self.0.lock().calls.remove(&self.1);
     }
 }
 
 impl Client {
-    /// Calls a method and waits for the answer. Dropping this forgets the call; the browser may still do it.
+    /// Calls a method and waits for the response. Dropping the future forgets the call, but the browser may still
+    /// execute it.
     ///
     /// # Errors
-    /// The browser refuses, is gone, or does not answer within `time`.
+    /// The browser rejects the call, closes the connection, or does not respond within `time`.
     pub async fn call(
         &self,
         session: Option<&str>,
@@ -145,26 +149,27 @@ impl Client {
     ) -> Result<Value, CallError> {
         let (sender, receiver) = oneshot::channel();
         let id = self.register(Some(sender))?;
-        let _forget = Forget(self, id);
+        let _forget = ForgetOnDrop(self, id);
         let text = encode(&Request { id, session, method, params });
-        let answered = async {
+        let reply = async {
             self.0.queue.send(text).await.map_err(|_| CallError::Closed)?;
             receiver.await.map_err(|_| CallError::Closed)
         };
         let answer = tokio::select! {
-            answer = tokio::time::timeout(time, answered) => answer.map_err(|_| CallError::Late(time))??,
+            answer = tokio::time::timeout(time, reply) => answer.map_err(|_| CallError::Late(time))??,
             () = self.0.closed.cancelled() => return Err(CallError::Closed),
         };
         answer
     }
 
-    /// Calls a method without waiting: for handlers of events. Returns whether it will be sent.
-    pub fn tell(&self, session: Option<&str>, method: &str, params: &Value) -> bool {
+    /// Calls a method without waiting for the response. Meant for event handlers. Returns whether the message was
+    /// queued.
+    pub fn send(&self, session: Option<&str>, method: &str, params: &Value) -> bool {
         let Ok(id) = self.register(None) else { return false };
         self.0.queue.try_send(encode(&Request { id, session, method, params })).is_ok()
     }
 
-    /// Closes the connection: all calls end.
+    /// Closes the connection. All pending calls fail.
     pub fn close(&self) {
         self.0.closing.cancel();
     }
@@ -175,37 +180,37 @@ impl Client {
     }
 
     /// Waits until the connection is closed.
-    pub async fn closed(&self) {
+    pub async fn wait_closed(&self) {
         self.0.closed.cancelled().await;
     }
 
     fn register(&self, sender: Option<oneshot::Sender<Result<Value, CallError>>>) -> Result<u64, CallError> {
-        let mut waiting = self.lock();
-        if waiting.is_over {
+        let mut pending = self.lock();
+        if pending.is_over {
             return Err(CallError::Closed);
         }
-        if waiting.calls.len() >= MAX_PENDING {
+        if pending.calls.len() >= MAX_PENDING {
             return Err(CallError::Full);
         }
-        waiting.last += 1;
-        let id = waiting.last;
-        waiting.calls.extend(sender.map(|it| (id, it)));
+        pending.last += 1;
+        let id = pending.last;
+        pending.calls.extend(sender.map(|it| (id, it)));
         Ok(id)
     }
 
-    fn answered(&self, id: u64, answer: Result<Value, CallError>) {
+    fn complete(&self, id: u64, answer: Result<Value, CallError>) {
         if let Some(sender) = self.lock().calls.remove(&id) {
             let _ = sender.send(answer);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, PendingCalls> {
+        self.0.pending.lock()
     }
 }
 
 fn encode(request: &Request<'_>) -> Vec<u8> {
-    // JSON of texts, numbers and maps with text keys can't fail.
+    // Serializing strings, numbers and maps with string keys cannot fail.
     let mut text = serde_json::to_vec(request).unwrap_or_default();
     text.push(0);
     text
@@ -220,21 +225,21 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    /// A client, and the browser's side: what it reads and writes.
-    fn pair() -> (Client, Frames<DuplexStream>, DuplexStream, mpsc::Receiver<Event>) {
+    /// Connects a client. Returns it with the browser's reading and writing ends and the received events.
+    fn pair() -> (Client, FrameReader<DuplexStream>, DuplexStream, mpsc::Receiver<Event>) {
         let (ours, theirs) = (tokio::io::duplex(64), tokio::io::duplex(64));
         let (events, seen) = mpsc::channel(8);
         let (client, driver) = connect(theirs.0, ours.0, move |client: &Client, event: Event| {
             if event.method == "Page.javascriptDialogOpening" {
-                client.tell(event.session.as_deref(), "Page.handleJavaScriptDialog", &json!({"accept": false}));
+                client.send(event.session.as_deref(), "Page.handleJavaScriptDialog", &json!({"accept": false}));
             }
             let _ = events.try_send(event);
         });
         tokio::spawn(driver);
-        (client, Frames::new(ours.1, 1000), theirs.1, seen)
+        (client, FrameReader::new(ours.1, 1000), theirs.1, seen)
     }
 
-    async fn request(frames: &mut Frames<DuplexStream>) -> Value {
+    async fn request(frames: &mut FrameReader<DuplexStream>) -> Value {
         match frames.next().await.unwrap() {
             Some(Frame::Whole(text)) => serde_json::from_slice(text).unwrap(),
             other => panic!("{other:?}"),
@@ -260,8 +265,8 @@ mod tests {
         let (a, b) = (json!({}), json!({"x": 1}));
         let calls = async { tokio::join!(client.call(Some("s"), "A.a", &a, LONG), client.call(None, "B.b", &b, LONG)) };
         let (answers, ()) = tokio::join!(calls, browser);
-        let refused = Refused { code: -1, message: "no".to_owned() };
-        assert_eq!(answers, (Err(CallError::Refused(refused)), Ok(json!({"n": 2}))));
+        let refusal = ProtocolError { code: -1, message: "no".to_owned() };
+        assert_eq!(answers, (Err(CallError::Refused(refusal)), Ok(json!({"n": 2}))));
     }
 
     #[tokio::test]

@@ -1,50 +1,51 @@
-//! Where messages end: a zero byte, which no JSON text holds.
+//! Splits a stream into messages at zero bytes, which JSON text never contains.
 
 use std::io::Result;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// How much is read at a time.
+/// The number of bytes that are read at a time.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// How much is kept of a message that is too long.
+/// The number of bytes that are kept of a message above the limit.
 const BEGINNING_BYTES: usize = 64;
 
-/// Cuts what is read into messages.
-pub struct Frames<R> {
+/// Reads a stream and splits it into messages.
+pub struct FrameReader<R> {
     from: R,
     buffer: Vec<u8>,
-    /// Where the next message begins.
+    /// The position of the next message in the buffer.
     begin: usize,
-    /// Up to where no end was found.
+    /// The length of the buffer that contains no end of a message.
     searched: usize,
     max_bytes: usize,
-    /// Whether what comes belongs to a message that is too long.
+    /// Whether the reader is skipping the rest of a message above the limit.
     skips: bool,
-    /// How the last such message begins.
+    /// The beginning of the last message above the limit.
     beginning: Vec<u8>,
 }
 
-/// A message.
+/// A message from the stream.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
-    /// All of it.
+    /// A complete message.
     Whole(&'a [u8]),
-    /// It is longer than it may be: how it begins.
+    /// The beginning of a message above the limit.
     TooLong(&'a [u8]),
 }
 
-impl<R: AsyncRead + Unpin> Frames<R> {
-    /// `max_bytes`: the longest message. Of longer ones the beginning is kept: a page can cause them, and must not end
-    /// the connection.
+impl<R: AsyncRead + Unpin> FrameReader<R> {
+    /// Creates a reader for messages of up to `max_bytes`. A longer message does not end the connection, because a
+    /// page can cause one: only its beginning is kept.
     pub fn new(from: R, max_bytes: usize) -> Self {
         Self { from, buffer: Vec::new(), begin: 0, searched: 0, max_bytes, skips: false, beginning: Vec::new() }
     }
 
-    /// The next message. None: there are no more. Not safe to drop and call again: half a read would be lost.
+    /// Reads the next message. Returns `None` at the end of the stream. Not cancel-safe: dropping the future can
+    /// lose part of a message.
     ///
     /// # Errors
-    /// Reading failed.
+    /// The stream cannot be read.
     pub async fn next(&mut self) -> Result<Option<Frame<'_>>> {
         let end = loop {
             if let Some(at) = memchr::memchr(0, &self.buffer[self.searched..]) {
@@ -58,7 +59,7 @@ impl<R: AsyncRead + Unpin> Frames<R> {
                 self.beginning = self.buffer.clone();
             }
             if self.skips {
-                // Its memory goes too.
+                // This also frees the memory of the long message.
                 self.buffer = Vec::new();
             }
             self.searched = self.buffer.len();
@@ -81,9 +82,9 @@ impl<R: AsyncRead + Unpin> Frames<R> {
 mod tests {
     use super::*;
 
-    /// All messages; one that is too long as its beginning in brackets.
+    /// Reads all messages. Shows the beginning of a too long message in brackets.
     async fn all(bytes: &[u8], max_bytes: usize) -> Result<Vec<Vec<u8>>> {
-        let (mut frames, mut found) = (Frames::new(bytes, max_bytes), Vec::new());
+        let (mut frames, mut found) = (FrameReader::new(bytes, max_bytes), Vec::new());
         while let Some(message) = frames.next().await? {
             found.push(match message {
                 Frame::Whole(message) => message.to_vec(),
@@ -115,7 +116,7 @@ mod tests {
         let writer = tokio::spawn(async move {
             tokio::io::AsyncWriteExt::write_all(&mut to, b"first one\0second\0").await.unwrap();
         });
-        let mut frames = Frames::new(from, 100);
+        let mut frames = FrameReader::new(from, 100);
         assert_eq!(frames.next().await.unwrap().unwrap(), Frame::Whole(b"first one"));
         assert_eq!(frames.next().await.unwrap().unwrap(), Frame::Whole(b"second"));
         assert!(frames.next().await.unwrap().is_none());

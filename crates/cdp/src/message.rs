@@ -1,4 +1,4 @@
-//! What a message is: a request, the answer to one, or an event.
+//! Messages: requests, responses and events.
 
 use openskill_proto::json::Survey;
 use openskill_proto::limits::MAX_JSON_VALUES;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// A request. `session` names the page that it is for; none is the browser itself.
+/// A request. `session` identifies the target page. `None` means the browser itself.
 #[derive(Debug, Serialize)]
 pub(crate) struct Request<'a> {
     pub(crate) id: u64,
@@ -16,40 +16,40 @@ pub(crate) struct Request<'a> {
     pub(crate) params: &'a Value,
 }
 
-/// Something that happened in the browser.
+/// An event in the browser.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// Where: none is the browser itself.
+    /// The page's session. `None` means the browser itself.
     pub session: Option<String>,
-    /// `Domain.event`.
+    /// The name of the event: `Domain.event`.
     pub method: String,
-    /// An object; `Null` if there is none.
+    /// The parameters: an object, or `Null` if the event has no parameters.
     pub params: Value,
 }
 
-/// Why the browser refuses a request. The text is the browser's, and may quote a page.
+/// The browser's error response to a request. The text comes from the browser and may quote a page.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, thiserror::Error)]
 #[error("{message} ({code})")]
-pub struct Refused {
-    /// As in JSON-RPC.
+pub struct ProtocolError {
+    /// The error code, as in JSON-RPC.
     #[serde(default)]
     pub code: i64,
-    /// For people.
+    /// The error message for people.
     #[serde(default)]
     pub message: String,
 }
 
-/// What came.
+/// A parsed message from the browser.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Message {
-    Answer(u64, Result<Value, Refused>),
-    /// An answer that can't be read: it is too long, nested too deep, or has too many values.
+    Answer(u64, Result<Value, ProtocolError>),
+    /// An unusable response: it is too long, nested too deep, or has too many values.
     Unreadable(u64),
     Event(Event),
 }
 
 #[derive(Deserialize)]
-struct Raw<'a> {
+struct RawMessage<'a> {
     id: Option<u64>,
     #[serde(rename = "sessionId")]
     session: Option<String>,
@@ -58,22 +58,24 @@ struct Raw<'a> {
     params: Option<&'a RawValue>,
     #[serde(borrow)]
     result: Option<&'a RawValue>,
-    error: Option<Refused>,
+    error: Option<ProtocolError>,
 }
 
-/// A part of a message. `Null` if there is none. None: it is nested too deep, or has too many values.
+/// Parses a part of a message. An absent part is `Null`. Returns `None` for a part that is nested too deep or has
+/// too many values.
 fn value(part: Option<&RawValue>) -> Option<Value> {
     let Some(text) = part.map(RawValue::get) else { return Some(Value::Null) };
-    let values = Survey::of(text.as_bytes(), MAX_JSON_VALUES).values;
+    let values = Survey::scan(text.as_bytes(), MAX_JSON_VALUES).values;
     if values <= MAX_JSON_VALUES { serde_json::from_str(text).ok() } else { None }
 }
 
-/// What a browser says that could not write its own answer: it was nested too deep for that.
+/// The beginning of the error that a browser sends if a response is nested too deep to be encoded as JSON.
 const UNWRITTEN: &str = "Failed to convert response to JSON";
 
-/// Reads a message. None: it is neither an answer nor an event, or an event that can't be read.
+/// Parses a message. Returns `None` if it is neither a response nor an event, or if it is an event that cannot be
+/// parsed.
 pub(crate) fn read(text: &[u8]) -> Option<Message> {
-    let raw: Raw<'_> = serde_json::from_slice(text).ok()?;
+    let raw: RawMessage<'_> = serde_json::from_slice(text).ok()?;
     match (raw.id, raw.error, raw.method) {
         (Some(id), Some(refused), _) if refused.message.starts_with(UNWRITTEN) => Some(Message::Unreadable(id)),
         (Some(id), Some(refused), _) => Some(Message::Answer(id, Err(refused))),
@@ -87,7 +89,8 @@ pub(crate) fn read(text: &[u8]) -> Option<Message> {
     }
 }
 
-/// What a message is that is too long, by its beginning. None: it is no answer, or not known by it.
+/// Classifies a too long message by its beginning. Returns `None` if it is not a response, or its id is not in the
+/// beginning.
 pub(crate) fn read_beginning(text: &[u8]) -> Option<Message> {
     let digits = text.strip_prefix(b"{\"id\":")?;
     let end = digits.iter().position(|it| !it.is_ascii_digit())?;
@@ -104,7 +107,7 @@ mod tests {
     #[test]
     fn answers_and_events_are_told_apart() {
         assert_eq!(read(br#"{"id":1,"result":{"a":1}}"#), Some(Message::Answer(1, Ok(json!({"a": 1})))));
-        let refused = Refused { code: -32601, message: "'X' wasn't found".to_owned() };
+        let refused = ProtocolError { code: -32601, message: "'X' wasn't found".to_owned() };
         let text = br#"{"id":2,"sessionId":"s","error":{"code":-32601,"message":"'X' wasn't found","data":"more"}}"#;
         assert_eq!(read(text), Some(Message::Answer(2, Err(refused))));
         let event = Event { session: Some("s".to_owned()), method: "New.thing".to_owned(), params: json!({"x": [1]}) };

@@ -1,10 +1,10 @@
-//! The languages.
+//! The supported languages.
 
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// A language whose definitions are found.
+/// A language supported by the parser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs, reason = "they are the languages' own names")]
@@ -23,16 +23,16 @@ pub enum Language {
     Ruby,
     Rust,
     Scala,
-    /// With JSX: `.tsx`.
+    /// TypeScript with JSX: `.tsx`.
     Tsx,
     TypeScript,
 }
 
-/// The names of files, by their endings.
+/// The file extensions of each language.
 const ENDINGS: &[(Language, &[&str])] = &[
     (Language::Bash, &["sh", "bash"]),
     (Language::C, &["c"]),
-    // A header may be of C or C++: the grammar of C++ reads both.
+    // A header may be C or C++. The C++ grammar parses both.
     (Language::Cpp, &["cc", "cpp", "cxx", "c++", "h", "hh", "hpp", "hxx", "h++", "ipp", "inl"]),
     (Language::CSharp, &["cs"]),
     (Language::Go, &["go"]),
@@ -50,13 +50,13 @@ const ENDINGS: &[(Language, &[&str])] = &[
 ];
 
 impl Language {
-    /// The language of a file, by its name. None: it is none of these.
-    pub fn of_path(path: &Path) -> Option<Self> {
+    /// Determines the language of a file by its extension. Returns `None` if the extension is unknown.
+    pub fn from_path(path: &Path) -> Option<Self> {
         let ending = path.extension()?.to_str()?.to_ascii_lowercase();
         ENDINGS.iter().find(|(_, endings)| endings.contains(&ending.as_str())).map(|(language, _)| *language)
     }
 
-    /// All of them.
+    /// Returns all languages.
     pub fn all() -> impl Iterator<Item = Self> {
         ENDINGS.iter().map(|(language, _)| *language)
     }
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn a_file_s_ending_says_its_language() {
-        let of = |name: &str| Language::of_path(Path::new(name));
+        let of = |name: &str| Language::from_path(Path::new(name));
         assert_eq!(of("src/main.py"), Some(Language::Python));
         assert_eq!(of("a/B.TSX"), Some(Language::Tsx));
         assert_eq!(of("x.h"), Some(Language::Cpp));

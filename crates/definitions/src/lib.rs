@@ -1,11 +1,11 @@
-//! The definitions in source code: functions, classes, types. Found with tree-sitter, in a process of its own.
+//! The definitions in source code: functions, classes, types. A separate process finds them with tree-sitter.
 //!
-//! The grammars are C, and source code may come from anybody. So whoever wants definitions starts a process (the program
-//! `openskill-readers` with [`protocol::ARGUMENT`]), confines it as it sees fit, and talks to it: a request and the source go in,
-//! a reply comes out.
+//! The grammars are written in C, and the source code is untrusted. So a program that needs definitions starts a
+//! process (`openskill-readers` with [`protocol::ARGUMENT`]), confines it, and sends it a request and the source.
+//! The process replies with the definitions.
 //!
-//! - [`language`]: the languages, by the names of files
-//! - [`protocol`]: what the two sides say to each other
+//! - [`language`]: the languages and their file extensions
+//! - [`protocol`]: the messages between the program and the process
 
 pub mod language;
 pub mod protocol;

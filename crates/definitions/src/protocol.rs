@@ -1,73 +1,74 @@
-//! What a worker and the process that parses say to each other, over the process's stdin and stdout.
+//! The messages between a worker and the parser process, over the process's stdin and stdout.
 //!
 //! | from | message |
 //! |---|---|
-//! | worker | [`Request`]: one line of JSON, and then as many bytes of source code as it says |
+//! | worker | [`Request`]: one line of JSON, followed by the number of source bytes that it states |
 //! | process | [`Reply`]: one line of JSON |
 //!
-//! One reply follows each request, in order. Whoever closes its end ends the conversation. Neither side trusts the other: the
-//! worker bounds what it reads, and so does the process.
+//! One reply follows each request, in order. Either side ends the exchange by closing its pipe. Neither side
+//! trusts the other: both limit what they read.
 
 use serde::{Deserialize, Serialize};
 
 use crate::language::Language;
 
-/// The one argument that makes `openskill-readers` a parser.
+/// The only argument of `openskill-readers` when it runs as the parser.
 pub const ARGUMENT: &str = "definitions-parser";
 
-/// The largest source file.
+/// The maximum size of a source file, in bytes.
 pub const MAX_SOURCE_BYTES: usize = 4 << 20;
 
-/// The longest reply.
+/// The maximum length of a reply, in bytes.
 pub const MAX_REPLY_BYTES: usize = 4 << 20;
 
-/// The most definitions of one file.
+/// The maximum number of definitions in one reply.
 pub const MAX_DEFINITIONS: usize = 10_000;
 
-/// The longest name and the longest signature, in bytes.
+/// The maximum length of a name, and of a signature, in bytes.
 pub const MAX_TEXT_BYTES: usize = 240;
 
-/// The longest line that begins a request.
+/// The maximum length of a request's JSON line, in bytes.
 pub const MAX_REQUEST_BYTES: usize = 256;
 
-/// Source code to parse.
+/// Announces the source code to parse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
-    /// Its language.
+    /// The language of the source.
     pub language: Language,
-    /// How many bytes of source follow.
+    /// The number of source bytes that follow.
     pub bytes: usize,
 }
 
-/// What was found in it.
+/// The definitions in a source file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reply {
-    /// In the order in which they begin.
+    /// The definitions, in the order of their first bytes.
     pub definitions: Vec<Definition>,
-    /// There were more than [`MAX_DEFINITIONS`], or than a reply holds.
+    /// Whether definitions are missing: the file has more than [`MAX_DEFINITIONS`], or more than fit into a reply.
     pub truncated: bool,
-    /// Parts of the source are not as the grammar has them. What is around them was found.
+    /// Whether parts of the source do not match the grammar. The definitions around those parts are still
+    /// included.
     pub syntax_errors: bool,
 }
 
-/// A definition.
+/// A definition in source code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Definition {
-    /// What it defines.
+    /// The kind of the defined item.
     pub kind: Kind,
-    /// Its own name.
+    /// The unqualified name.
     pub name: String,
-    /// Its name with those of what it is in: `Outer.method`.
+    /// The name prefixed with the enclosing scopes: `Outer.method`.
     pub qualified_name: String,
-    /// Its first line, without its body.
+    /// The declaration without the body, on one line.
     pub signature: String,
-    /// Its first line, from one.
+    /// The 1-based number of the first line.
     pub start_line: u32,
-    /// Its last line.
+    /// The 1-based number of the last line.
     pub end_line: u32,
 }
 
-/// What a definition defines.
+/// The kind of a defined item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs, reason = "they are the languages' own words")]

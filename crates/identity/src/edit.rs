@@ -1,4 +1,5 @@
-//! Creating and revoking keys in a file. Comments and order stay, and a reader sees the old file or the new one.
+//! Creates and revokes keys in a key file. Edits preserve comments and order, and replace the file atomically: a
+//! reader sees either the old or the new file.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -13,53 +14,54 @@ use crate::file::{self, FileError};
 use crate::key::{KeyId, NewKey};
 use crate::key_file::{KeyFile, MAX_KEYS, check_name};
 
-/// What a file begins with that `create` makes: it stands before the first principal.
+/// The beginning of a new key file, before the first principal.
 const HEAD: &str =
-    "# Who may use the gateway. `openskill keys` edits this file; a gateway that runs reads changes within a second.\n";
+    "# Who may use the gateway. `openskill keys` edits this file; a running gateway reads changes within a second.\n";
 
 /// Why a file was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum EditError {
-    /// The file as it is can't be used.
+    /// The existing file is unusable.
     #[error("{0}")]
     File(#[from] FileError),
-    /// The change makes no sense.
+    /// The change is invalid for this file.
     #[error("{0}")]
     Refused(String),
-    /// The new file can't be written.
+    /// The new file could not be written.
     #[error("it cannot be written: {0}")]
     Unwritable(std::io::Error),
 }
 
-/// The policy of a principal that is new. What is none is left out of the file.
+/// The policy of a new principal. Fields that are `None`, empty or false are omitted from the file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NewPolicy {
-    /// See [`crate::policy::Policy`], as all the others.
+    /// Skills that it may call. [`crate::policy::Policy`] documents this field and the others.
     pub skills: Vec<String>,
-    /// Toolsets.
+    /// Toolsets whose skills it may call.
     pub toolsets: Vec<String>,
-    /// Destructive skills too.
+    /// Whether it may call destructive skills.
     pub destructive: bool,
-    /// No questions.
+    /// Whether its calls may not ask their user questions.
     pub not_interactive: bool,
-    /// Administration.
+    /// Whether it may administer the gateway.
     pub admin: bool,
-    /// Calls a second.
+    /// The maximum number of calls per second.
     pub rate: Option<f64>,
-    /// Calls at once.
+    /// The maximum number of calls that may begin at once.
     pub burst: Option<u32>,
-    /// Calls in flight.
+    /// The maximum number of calls in flight.
     pub in_flight: Option<usize>,
-    /// Bytes of arguments in flight.
+    /// The maximum number of argument bytes in flight.
     pub bytes: Option<usize>,
-    /// Sessions in use.
+    /// The maximum number of session ids in use.
     pub sessions: Option<usize>,
 }
 
-/// Adds a key for a principal, and the principal with this policy if it is new. Makes the file if there is none.
+/// Adds a key for a principal. Adds a new principal with this policy. Creates a missing file.
 ///
 /// # Errors
-/// The principal has two keys, or exists and a policy is given; the file can't be used or written.
+/// The principal already has two keys; it exists and a policy is given; or the file is unusable or cannot be
+/// written.
 pub fn create(
     path: &Path,
     principal: &str,
@@ -71,17 +73,20 @@ pub fn create(
     let lock = lock(path)?;
     let mut document = open(path)?;
     let all = document.entry("principals").or_insert_with(implicit);
-    let all = all.as_table_mut().ok_or_else(|| EditError::Refused("write [principals.NAME] tables".to_owned()))?;
+    let all = all
+        .as_table_mut()
+        .ok_or_else(|| EditError::Refused("write principals as [principals.NAME] tables".to_owned()))?;
     let is_new = !all.contains_key(principal);
     if !is_new && *policy != NewPolicy::default() {
-        let reason = format!("the principal '{principal}' has a policy already: change it in the file");
+        let reason = format!("the principal '{principal}' already has a policy: change it in the file");
         return Err(EditError::Refused(reason));
     }
     if is_new && policy.skills.is_empty() && policy.toolsets.is_empty() && !policy.admin {
-        let reason = format!("the principal '{principal}' is new: say what it may call (skills, toolsets), or admin");
+        let reason =
+            format!("the principal '{principal}' is new: set the skills or toolsets that it may call, or admin");
         return Err(EditError::Refused(reason));
     }
-    let entry = all.entry(principal).or_insert_with(|| Item::Table(of_policy(policy)));
+    let entry = all.entry(principal).or_insert_with(|| Item::Table(policy_table(policy)));
     let entry =
         entry.as_table_mut().ok_or_else(|| EditError::Refused(format!("write [principals.{principal}] as a table")))?;
     if !path.exists() {
@@ -96,15 +101,15 @@ pub fn create(
         return Err(EditError::Refused(reason));
     }
     let key = NewKey::generate();
-    keys.push(of_key(&key, expires));
+    keys.push(key_table(&key, expires));
     store(path, &document, &lock)?;
     Ok(key)
 }
 
-/// Removes a key. Its principal stays. The name of that principal.
+/// Removes a key but not its principal. Returns the principal's name.
 ///
 /// # Errors
-/// There is no such key; the file can't be used or written.
+/// The key does not exist, or the file is unusable or cannot be written.
 pub fn revoke(path: &Path, id: KeyId) -> Result<String, EditError> {
     let path = &target(path);
     let lock = lock(path)?;
@@ -138,7 +143,8 @@ fn implicit() -> Item {
     Item::Table(table)
 }
 
-fn of_policy(policy: &NewPolicy) -> Table {
+/// Converts a policy to the TOML table of a principal.
+fn policy_table(policy: &NewPolicy) -> Table {
     let mut table = Table::new();
     let list = |names: &[String]| value(names.iter().collect::<Array>());
     if !policy.skills.is_empty() {
@@ -166,8 +172,9 @@ fn of_policy(policy: &NewPolicy) -> Table {
     table
 }
 
-fn of_key(key: &NewKey, expires: Option<Timestamp>) -> Table {
-    // Whole seconds are enough.
+/// Converts a key to a TOML table.
+fn key_table(key: &NewKey, expires: Option<Timestamp>) -> Table {
+    // Drop the microseconds: whole seconds are enough.
     let shown = |time: Timestamp| value(Timestamp(time.0 / 1_000_000 * 1_000_000).to_string().replace(".000000", ""));
     let mut table = Table::new();
     table.insert("id", value(key.id.to_string()));
@@ -179,12 +186,12 @@ fn of_key(key: &NewKey, expires: Option<Timestamp>) -> Table {
     table
 }
 
-/// What a link leads to: it is locked and replaced, and the link stays one.
+/// Resolves a symbolic link: an edit locks and replaces the target and keeps the link.
 fn target(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-/// The file as a document; an empty one if there is none.
+/// Reads the file as a document. A missing file is an empty document.
 fn open(path: &Path) -> Result<DocumentMut, EditError> {
     let text = match file::text(path) {
         Ok(text) => text,
@@ -195,7 +202,8 @@ fn open(path: &Path) -> Result<DocumentMut, EditError> {
     text.parse().map_err(|error: toml_edit::TomlError| FileError::Invalid(error.message().to_owned()).into())
 }
 
-/// Keeps two edits from losing one another's change. The directory is locked, because the file itself is replaced.
+/// Locks the directory against concurrent edits, which could lose each other's changes. The file itself cannot
+/// serve as the lock, because it is replaced.
 fn lock(path: &Path) -> Result<File, EditError> {
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let lock = File::open(folder).map_err(EditError::Unwritable)?;
@@ -203,7 +211,7 @@ fn lock(path: &Path) -> Result<File, EditError> {
     Ok(lock)
 }
 
-/// Replaces the file whole, with the mode and the owner that it had. `folder` is its directory.
+/// Replaces the file atomically and keeps its mode and owner. `folder` is its directory.
 fn store(path: &Path, document: &DocumentMut, folder: &File) -> Result<(), EditError> {
     let text = document.to_string();
     KeyFile::parse(&text).map_err(EditError::Refused)?;
@@ -217,12 +225,12 @@ fn store(path: &Path, document: &DocumentMut, folder: &File) -> Result<(), EditE
         let _ = std::fs::remove_file(&new);
         EditError::Unwritable(error)
     })?;
-    // A key that was revoked must not be back after a power loss.
+    // A revoked key must not reappear after a power loss.
     folder.sync_all().map_err(EditError::Unwritable)
 }
 
 fn replace(target: &Path, new: &Path, text: &[u8]) -> std::io::Result<()> {
-    // One that a killed edit left behind.
+    // Remove the file that a killed edit may have left behind.
     let _ = std::fs::remove_file(new);
     let mut file = File::options().write(true).create_new(true).mode(0o600).open(new)?;
     if let Ok(before) = target.metadata() {
@@ -240,7 +248,7 @@ fn replace(target: &Path, new: &Path, text: &[u8]) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::Presented;
+    use crate::key::PresentedKey;
 
     struct Folder(PathBuf);
 
@@ -275,7 +283,7 @@ mod tests {
         let contents = file::read(&path).unwrap();
         let principal = &contents.principals["reports"];
         assert!(principal.policy.allows("echo", "", false) && !principal.policy.interactive);
-        let presented = Presented::read(first.text.as_bytes()).unwrap();
+        let presented = PresentedKey::parse(first.text.as_bytes()).unwrap();
         assert!(presented.hash.matches(&principal.keys[0].hash));
         assert_eq!(principal.keys[1].id, second.id);
         assert!(principal.keys[1].expires.is_some());

@@ -1,4 +1,4 @@
-//! Reads the files that say who may do what: bounded, and only if their owners alone can write them.
+//! Reads the files that grant access. Limits their size and rejects files that other users can write.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -7,56 +7,57 @@ use std::path::Path;
 
 use crate::key_file::KeyFile;
 
-/// The largest file.
+/// The maximum file size, in bytes.
 pub const MAX_BYTES: u64 = 1024 * 1024;
 
-/// What others may do to the file: read, write, run. And what the group may do: write.
+/// Permission bits that a key file must not have: read, write and execute for others, and write for the group.
 const FORBIDDEN_MODE: u32 = 0o027;
 
-/// What others and the group may do to a file without secrets: write.
+/// Permission bits that a file without secrets must not have: write for others and the group.
 const FORBIDDEN_MODE_SHARED: u32 = 0o022;
 
-/// Why a file of keys can't be used.
+/// Why a key file is unusable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FileError {
-    /// It can't be read.
+    /// The file is unreadable.
     #[error("it cannot be read: {0}")]
     Unreadable(String),
-    /// Others could read or change it.
+    /// Other users could read or change it.
     #[error(
-        "its mode is {0:03o}, so that others may read or change it: `chmod 600` it, or 640 for a group that reads it"
+        "its mode is {0:03o}, so other users can read or change it: run `chmod 600` on the file, or `chmod 640` for a group that reads it"
     )]
     Open(u32),
-    /// Others could change it.
-    #[error("its mode is {0:03o}, so that others may change it: `chmod go-w` it")]
+    /// Other users could change it.
+    #[error("its mode is {0:03o}, so other users can change it: run `chmod go-w` on the file")]
     Writable(u32),
-    /// It is not what a file of keys is.
-    #[error("it is not a file of at most {MAX_BYTES} bytes")]
+    /// It is not a regular file, or it is too large.
+    #[error("it is not a regular file of at most {MAX_BYTES} bytes")]
     NoFile,
-    /// Its content is wrong.
+    /// The content is invalid, for this reason.
     #[error("{0}")]
     Invalid(String),
 }
 
-/// The text of a file of keys.
+/// Reads the text of a key file.
 ///
 /// # Errors
-/// It can't be read, others may read or change it, or it is too large.
+/// The file is unreadable, too large, or readable or writable by other users.
 pub fn text(path: &Path) -> Result<String, FileError> {
     read_if(path, FORBIDDEN_MODE, FileError::Open)
 }
 
-/// The text of a file without secrets, which others may read.
+/// Reads the text of a file without secrets, which other users may read.
 ///
 /// # Errors
-/// It can't be read, others may change it, or it is too large.
+/// The file is unreadable, too large, or writable by other users.
 pub fn shared_text(path: &Path) -> Result<String, FileError> {
     read_if(path, FORBIDDEN_MODE_SHARED, FileError::Writable)
 }
 
 fn read_if(path: &Path, forbidden: u32, open: fn(u32) -> FileError) -> Result<String, FileError> {
     let unreadable = |error: std::io::Error| FileError::Unreadable(error.to_string());
-    // What was checked is what is read: all of it goes by the open file. Not to block on a pipe.
+    // Check the open file, so that the checked file is the one that is read. NONBLOCK: opening a pipe must not
+    // block.
     let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, rustix::fs::Mode::empty()).map_err(|error| unreadable(error.into()))?;
     let file = File::from(file);
@@ -78,10 +79,10 @@ fn read_if(path: &Path, forbidden: u32, open: fn(u32) -> FileError) -> Result<St
     }
 }
 
-/// The principals in a file of keys.
+/// Reads the principals in a key file.
 ///
 /// # Errors
-/// As [`text`], or its content is wrong.
+/// The same as for [`text`], or the content is invalid.
 pub fn read(path: &Path) -> Result<KeyFile, FileError> {
     KeyFile::parse(&text(path)?).map_err(FileError::Invalid)
 }

@@ -1,11 +1,11 @@
-//! Signed tokens (JWT, RFC 7519): who signs them, how they are checked, and which policy their claims lead to.
+//! Signed tokens (JWT, RFC 7519): who signs them, how they are verified, and which policy their claims select.
 //!
-//! - [`issuers`]: the file of issuers and rules; [`rules`]: from claims to a policy
-//! - [`token`]: the three parts of a token; [`algorithm`]: how one is signed; [`jwk`]: public keys
-//! - [`verify`]: whether a token is valid, and whose it is
+//! - [`issuers`]: the file of issuers and rules; [`rules`]: selects a policy by claims
+//! - [`token`]: the three parts of a token; [`algorithm`]: signature algorithms; [`jwk`]: public keys
+//! - [`verify`]: verifies a token and determines its principal
 //!
-//! Pure: keys are read or fetched elsewhere, and the caller says what time it is. Only public keys are known here, so that
-//! there is no way to accept a token that is not signed (`none`) or signed with a secret (HMAC).
+//! Pure: other modules read or fetch the keys, and the caller passes the time. This module supports only public
+//! keys, so it cannot accept a token that is unsigned (`none`) or signed with a shared secret (HMAC).
 
 pub mod algorithm;
 pub mod issuers;

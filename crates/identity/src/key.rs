@@ -1,15 +1,17 @@
-//! API keys: `osk_` + an id + `_` + a secret of 256 random bits.
+//! API keys: `osk_`, an id, `_`, and a secret of 256 random bits.
 //!
-//! The file keeps SHA-256 of the whole text. A fast hash is right here: slow ones, such as Argon2, protect passwords, which
-//! people choose and others can guess. Nobody can try 2^256 secrets, however fast the hash is.
+//! The file stores the SHA-256 of the whole key. A fast hash is enough: slow hashes, such as Argon2, protect
+//! passwords, which people choose and others can guess. Trying 2^256 secrets is impossible, however fast the hash
+//! is.
 
 use std::fmt;
 use std::str::FromStr;
 
+use openskill_proto::trace::{hex, unhex};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-/// How a key begins, so that people and redaction recognize it.
+/// The prefix of every key, which makes keys recognizable to people and to redaction.
 pub const PREFIX: &str = "osk_";
 
 const ID_BYTES: usize = 8;
@@ -18,39 +20,39 @@ const SECRET_BYTES: usize = 32;
 /// The length of a key, in bytes.
 pub const KEY_LENGTH: usize = PREFIX.len() + 2 * ID_BYTES + 1 + 2 * SECRET_BYTES;
 
-/// The public part of a key: what lists and logs name it by. 16 hexadecimal digits.
+/// The public part of a key, which identifies it in lists and logs: 16 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KeyId([u8; ID_BYTES]);
 
-/// What is kept of a key: SHA-256 of its text.
+/// The stored part of a key: the SHA-256 of its text.
 #[derive(Clone, Copy)]
 pub struct KeyHash([u8; 32]);
 
 /// A key as a client sends it.
 #[derive(Debug, Clone, Copy)]
-pub struct Presented {
-    /// Which key it says it is.
+pub struct PresentedKey {
+    /// The id that the client claims.
     pub id: KeyId,
-    /// What the file must have for it.
+    /// The hash of the presented key, to compare with the stored hash of this id.
     pub hash: KeyHash,
 }
 
-/// A key that was just made. Its text is shown once and kept nowhere.
+/// A new key. Its text is shown once and never stored.
 pub struct NewKey {
-    /// The public part.
+    /// The public part of the key.
     pub id: KeyId,
-    /// What the file keeps.
+    /// The hash that the file stores.
     pub hash: KeyHash,
-    /// The key.
+    /// The secret text that the client sends.
     pub text: String,
 }
 
 impl NewKey {
-    /// A key from a cryptographic generator that the operating system seeds.
+    /// Generates a key with a cryptographic random number generator seeded by the operating system.
     pub fn generate() -> Self {
         let id = KeyId(rand::random());
         let text = format!("{PREFIX}{id}_{}", hex(&rand::random::<[u8; SECRET_BYTES]>()));
-        let hash = KeyHash::of(text.as_bytes());
+        let hash = KeyHash::digest(text.as_bytes());
         Self { id, hash, text }
     }
 }
@@ -61,26 +63,26 @@ impl fmt::Debug for NewKey {
     }
 }
 
-impl Presented {
-    /// Reads the text of a key. None if it has another form.
-    pub fn read(text: &[u8]) -> Option<Self> {
+impl PresentedKey {
+    /// Parses the text of a key. Returns `None` if it is malformed.
+    pub fn parse(text: &[u8]) -> Option<Self> {
         let rest = text.strip_prefix(PREFIX.as_bytes()).filter(|_| text.len() == KEY_LENGTH)?;
         let (id, secret) = rest.split_at(2 * ID_BYTES);
-        let id = KeyId(bytes(id)?);
+        let id = KeyId(unhex(id)?);
         let secret = secret.strip_prefix(b"_")?;
-        secret.iter().all(is_digit).then(|| Self { id, hash: KeyHash::of(text) })
+        secret.iter().all(is_digit).then(|| Self { id, hash: KeyHash::digest(text) })
     }
 }
 
 impl KeyHash {
-    fn of(text: &[u8]) -> Self {
+    fn digest(text: &[u8]) -> Self {
         Self(Sha256::digest(text).into())
     }
 
-    /// A hash that no key is known to have, to compare with when there is no key of an id.
+    /// A hash that matches no known key, for the comparison if the presented id is unknown.
     pub const NONE: Self = Self([0; 32]);
 
-    /// Whether both are the same. Takes the same time wherever they differ.
+    /// Whether two hashes are equal, in constant time.
     pub fn matches(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()
     }
@@ -108,7 +110,7 @@ impl FromStr for KeyId {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        bytes(text.as_bytes()).map(Self).ok_or(())
+        unhex(text).map(Self).ok_or(())
     }
 }
 
@@ -116,29 +118,13 @@ impl FromStr for KeyHash {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        bytes(text.as_bytes()).map(Self).ok_or(())
+        unhex(text).map(Self).ok_or(())
     }
 }
 
-/// Lower-case hexadecimal digits only: each key has one text.
+/// Accepts only lower-case hexadecimal digits, so that each key has exactly one text.
 fn is_digit(byte: &u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'a'..=b'f')
-}
-
-fn hex(bytes: &[u8]) -> String {
-    openskill_proto::trace::hex(bytes)
-}
-
-fn bytes<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
-    if text.len() != 2 * N || !text.iter().all(is_digit) {
-        return None;
-    }
-    let value = |digit: u8| if digit <= b'9' { digit - b'0' } else { digit - b'a' + 10 };
-    let mut read = [0; N];
-    for (byte, pair) in read.iter_mut().zip(text.as_chunks::<2>().0) {
-        *byte = value(pair[0]) << 4 | value(pair[1]);
-    }
-    Some(read)
 }
 
 #[cfg(test)]
@@ -149,7 +135,7 @@ mod tests {
     fn a_new_key_is_read_back_and_its_hash_is_that_of_the_file() {
         let key = NewKey::generate();
         assert_eq!(key.text.len(), KEY_LENGTH);
-        let presented = Presented::read(key.text.as_bytes()).unwrap();
+        let presented = PresentedKey::parse(key.text.as_bytes()).unwrap();
         assert_eq!(presented.id, key.id);
         let kept: KeyHash = key.hash.to_string().parse().unwrap();
         assert!(presented.hash.matches(&kept) && !presented.hash.matches(&KeyHash::NONE));
@@ -170,7 +156,7 @@ mod tests {
             text.replacen('_', "-", 2),
         ];
         for other in others {
-            assert!(Presented::read(other.as_bytes()).is_none(), "{other}");
+            assert!(PresentedKey::parse(other.as_bytes()).is_none(), "{other}");
         }
     }
 
@@ -180,7 +166,7 @@ mod tests {
         for at in PREFIX.len()..KEY_LENGTH {
             let mut other = key.text.clone().into_bytes();
             other[at] = if other[at] == b'0' { b'1' } else { b'0' };
-            let is_same = Presented::read(&other).is_some_and(|it| it.id == key.id && it.hash.matches(&key.hash));
+            let is_same = PresentedKey::parse(&other).is_some_and(|it| it.id == key.id && it.hash.matches(&key.hash));
             assert!(!is_same, "{at}");
         }
     }
@@ -188,7 +174,7 @@ mod tests {
     #[test]
     fn what_is_printed_for_debugging_has_no_secret() {
         let key = NewKey::generate();
-        let shown = format!("{key:?} {:?}", Presented::read(key.text.as_bytes()));
+        let shown = format!("{key:?} {:?}", PresentedKey::parse(key.text.as_bytes()));
         assert!(!shown.contains(&key.text[21..]) && !shown.contains(&key.hash.to_string()), "{shown}");
     }
 }

@@ -1,4 +1,4 @@
-//! All principals, as the file has them. Strict: what it does not know, it refuses.
+//! The key file: all principals, their policies and their keys. Unknown fields are errors.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,54 +7,54 @@ use openskill_proto::timestamp::Timestamp;
 use serde::Deserialize;
 
 use crate::key::{KeyHash, KeyId};
-use crate::policy::{Limits, Names, Policy, Rate};
+use crate::policy::{Limits, NameSet, Policy, Rate};
 
-/// Principals in a file.
+/// The maximum number of principals in a file.
 pub const MAX_PRINCIPALS: usize = 1000;
 
-/// Keys of a principal: one in use, and the next one while they are exchanged.
+/// The maximum number of keys of a principal: the one in use, and its successor during rotation.
 pub const MAX_KEYS: usize = 2;
 
-/// Skills, and toolsets, that a policy names.
+/// The maximum number of skills, and of toolsets, that a policy may list.
 const MAX_NAMES: usize = 1000;
 
-/// Session ids that a principal may have in use. They are kept in memory.
+/// The maximum number of session ids that a principal may have in use. The gateway keeps them in memory.
 const MAX_SESSIONS: usize = 10_000;
 
-/// The name of a principal, in bytes.
+/// The maximum length of a principal's name, in bytes.
 const MAX_NAME_BYTES: usize = 64;
 
 /// All principals by name.
 #[derive(Debug, Clone, Default)]
 pub struct KeyFile {
-    /// The principals.
-    pub principals: BTreeMap<String, Principal>,
+    /// The principals by name.
+    pub principals: BTreeMap<String, PrincipalEntry>,
 }
 
-/// A principal.
+/// A principal's policy and keys.
 #[derive(Debug, Clone)]
-pub struct Principal {
-    /// What it may do.
+pub struct PrincipalEntry {
+    /// What the principal may do.
     pub policy: Policy,
     /// Its keys, at most [`MAX_KEYS`].
-    pub keys: Vec<Key>,
+    pub keys: Vec<StoredKey>,
 }
 
-/// A key, as it is kept.
+/// A key as stored in the file.
 #[derive(Debug, Clone)]
-pub struct Key {
+pub struct StoredKey {
     /// The public part.
     pub id: KeyId,
-    /// The hash of the whole.
+    /// The SHA-256 of the whole key.
     pub hash: KeyHash,
-    /// When it was made.
+    /// When it was created.
     pub created: Option<Timestamp>,
-    /// When it ends. None: never.
+    /// When it expires. `None` means never.
     pub expires: Option<Timestamp>,
 }
 
-impl Key {
-    /// Whether it has ended.
+impl StoredKey {
+    /// Whether the key has expired.
     pub fn is_expired(&self, now: Timestamp) -> bool {
         self.expires.is_some_and(|end| end <= now)
     }
@@ -103,12 +103,12 @@ fn yes() -> bool {
 }
 
 impl KeyFile {
-    /// Reads the text of a file.
+    /// Parses the text of a file.
     ///
     /// # Errors
-    /// What is wrong, and where. Quotes nothing of the file but names.
+    /// The problem and its place. The message quotes only names from the file.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let raw: RawFile = toml_edit::de::from_str(text).map_err(|error| explained(text, &error))?;
+        let raw: RawFile = toml_edit::de::from_str(text).map_err(|error| describe_error(text, &error))?;
         if raw.principals.len() > MAX_PRINCIPALS {
             return Err(format!("there are more than {MAX_PRINCIPALS} principals"));
         }
@@ -126,17 +126,17 @@ impl KeyFile {
     }
 }
 
-/// The reason and the line number, without the line itself, which may contain a key.
-pub(crate) fn explained(text: &str, error: &toml_edit::de::Error) -> String {
+/// Describes an error with its reason and line number, without the line itself, which may contain a key.
+pub(crate) fn describe_error(text: &str, error: &toml_edit::de::Error) -> String {
     let before = error.span().and_then(|span| text.get(..span.start));
     let line = before.map_or_else(String::new, |before| format!("line {}: ", before.matches('\n').count() + 1));
     format!("{line}{}", error.message())
 }
 
-/// Checks the name of a principal.
+/// Validates the name of a principal.
 ///
 /// # Errors
-/// What a name must be.
+/// The rules for names.
 pub fn check_name(name: &str) -> Result<(), String> {
     let is_inner = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || b"._-".contains(&it);
     let is_valid = name.len() <= MAX_NAME_BYTES
@@ -146,27 +146,27 @@ pub fn check_name(name: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "the name of a principal has 1 to {MAX_NAME_BYTES} of a-z, 0-9, '.', '_' and '-', and begins with a letter or digit"
+        "a principal name must have 1 to {MAX_NAME_BYTES} characters of a-z, 0-9, '.', '_' and '-', and must begin with a letter or digit"
     ))
 }
 
-fn principal(mut raw: RawPrincipal) -> Result<Principal, String> {
+fn principal(mut raw: RawPrincipal) -> Result<PrincipalEntry, String> {
     if raw.keys.len() > MAX_KEYS {
         return Err(format!("it has more than {MAX_KEYS} keys: revoke one"));
     }
     let keys = std::mem::take(&mut raw.keys);
     let policy = policy(raw)?;
     let keys = keys.into_iter().map(key).collect::<Result<_, _>>()?;
-    Ok(Principal { policy, keys })
+    Ok(PrincipalEntry { policy, keys })
 }
 
-/// A policy by itself, without keys.
+/// Converts and validates a policy. Rejects a policy with keys.
 pub(crate) fn policy(raw: RawPrincipal) -> Result<Policy, String> {
     if !raw.keys.is_empty() {
-        return Err("a policy has no keys".to_owned());
+        return Err("a policy must have no keys".to_owned());
     }
     if raw.sessions.is_some_and(|it| it > MAX_SESSIONS) {
-        return Err(format!("sessions is at most {MAX_SESSIONS}"));
+        return Err(format!("sessions must be at most {MAX_SESSIONS}"));
     }
     let limits = Limits {
         rate: rate(raw.rate, raw.burst)?,
@@ -186,26 +186,26 @@ pub(crate) fn policy(raw: RawPrincipal) -> Result<Policy, String> {
 
 fn rate(per_second: Option<f64>, burst: Option<u32>) -> Result<Option<Rate>, String> {
     let Some(per_second) = per_second else {
-        return if burst.is_some() { Err("burst needs rate".to_owned()) } else { Ok(None) };
+        return if burst.is_some() { Err("burst requires rate".to_owned()) } else { Ok(None) };
     };
     if !(0.001..=1_000_000.0).contains(&per_second) {
-        return Err("rate is a number of calls a second from 0.001 to 1000000".to_owned());
+        return Err("rate must be a number of calls a second from 0.001 to 1000000".to_owned());
     }
-    // A second's worth, unless the file says otherwise.
+    // The default burst is one second's worth of calls.
     let burst = burst.unwrap_or(per_second.ceil() as u32);
     if !(1..=1_000_000).contains(&burst) {
-        return Err("burst is a number of calls from 1 to 1000000".to_owned());
+        return Err("burst must be a number of calls from 1 to 1000000".to_owned());
     }
     Ok(Some(Rate { per_second, burst }))
 }
 
 fn at_least_one(name: &str, value: Option<usize>) -> Result<Option<usize>, String> {
-    if value == Some(0) { Err(format!("{name} is at least 1")) } else { Ok(value) }
+    if value == Some(0) { Err(format!("{name} must be at least 1")) } else { Ok(value) }
 }
 
-fn names(what: &str, given: Vec<String>) -> Result<Names, String> {
+fn names(what: &str, given: Vec<String>) -> Result<NameSet, String> {
     if given.iter().any(|it| it == "*") {
-        return if given.len() == 1 { Ok(Names::All) } else { Err(format!("{what}: '*' stands alone")) };
+        return if given.len() == 1 { Ok(NameSet::All) } else { Err(format!("{what}: '*' must be the only name")) };
     }
     if given.len() > MAX_NAMES {
         return Err(format!("{what} has more than {MAX_NAMES} names"));
@@ -214,22 +214,22 @@ fn names(what: &str, given: Vec<String>) -> Result<Names, String> {
         !it.is_empty() && it.len() <= MAX_SKILL_ID_BYTES && it.bytes().all(|it| it.is_ascii_graphic() && it != b'*')
     };
     match given.iter().position(|it| !is_valid(it)) {
-        Some(at) => Err(format!("{what}: number {} is not a valid name; there are no patterns but '*' alone", at + 1)),
-        None => Ok(Names::Only(given.into_iter().collect())),
+        Some(at) => Err(format!("{what}: item {} is not a valid name; the only pattern is '*'", at + 1)),
+        None => Ok(NameSet::Only(given.into_iter().collect())),
     }
 }
 
-fn key(raw: RawKey) -> Result<Key, String> {
-    let id: KeyId = raw.id.parse().map_err(|()| "the id of a key is 16 hexadecimal digits".to_owned())?;
-    let hash = raw.sha256.parse().map_err(|()| format!("key {id}: sha256 is 64 hexadecimal digits"))?;
+fn key(raw: RawKey) -> Result<StoredKey, String> {
+    let id: KeyId = raw.id.parse().map_err(|()| "a key id must be 16 hexadecimal digits".to_owned())?;
+    let hash = raw.sha256.parse().map_err(|()| format!("key {id}: sha256 must be 64 hexadecimal digits"))?;
     let time = |name: &str, text: Option<String>| match text {
         None => Ok(None),
         Some(text) => match Timestamp::parse(&text) {
             Some(time) => Ok(Some(time)),
-            None => Err(format!("key {id}: {name} is a time such as 2027-01-31T12:00:00Z")),
+            None => Err(format!("key {id}: {name} must be a time such as 2027-01-31T12:00:00Z")),
         },
     };
-    Ok(Key { id, hash, created: time("created", raw.created)?, expires: time("expires", raw.expires)? })
+    Ok(StoredKey { id, hash, created: time("created", raw.created)?, expires: time("expires", raw.expires)? })
 }
 
 #[cfg(test)]
@@ -252,7 +252,7 @@ mod tests {
         let principal = &contents.principals["a"];
         let policy = &principal.policy;
         assert!(policy.allows("echo", "", false) && policy.admin && policy.interactive && !policy.destructive);
-        assert_eq!(policy.toolsets, Names::All);
+        assert_eq!(policy.toolsets, NameSet::All);
         assert_eq!(policy.limits.rate, Some(Rate { per_second: 2.5, burst: 3 }));
         assert_eq!((policy.limits.in_flight, policy.limits.sessions), (Some(3), Some(0)));
         assert_eq!(principal.keys[0].id.to_string(), ID);
@@ -269,15 +269,15 @@ mod tests {
         for (text, word) in [
             (with_key("skill = []"), "unknown field `skill`"),
             (with_key("rate = 0"), "rate"),
-            (with_key("burst = 3"), "burst needs rate"),
+            (with_key("burst = 3"), "burst requires rate"),
             (with_key("rate = nan"), "rate"),
             (with_key("in_flight = 0"), "in_flight"),
-            (with_key("skills = [\"a\", \"*\"]"), "stands alone"),
-            (with_key("skills = [\"a*\"]"), "no patterns"),
+            (with_key("skills = [\"a\", \"*\"]"), "must be the only name"),
+            (with_key("skills = [\"a*\"]"), "the only pattern is"),
             (with_key("").replace(ID, "0123"), "16 hexadecimal"),
             (with_key("").replace("abab", "ABAB"), "64 hexadecimal"),
             (with_key("") + "expires = \"soon\"", "expires"),
-            (with_key("").replace("principals.a", "principals.\"A b\""), "name of a principal"),
+            (with_key("").replace("principals.a", "principals.\"A b\""), "principal name"),
             (twice, "another key"),
             (three, "more than 2 keys"),
             ("osk_secret".to_owned(), "line 1"),

@@ -1,14 +1,14 @@
-//! Who may use a gateway, and for what: the file of principals, their policies and their API keys.
+//! Access control of a gateway: principals, their policies, and their API keys.
 //!
-//! - [`key`]: the text of a key, and what is kept of it
+//! - [`key`]: the text of a key, and its stored hash
 //! - [`policy`]: what a principal may see, call and use
-//! - [`key_file`]: all principals, as the file has them
-//! - [`file`](mod@file): reading the file, with its bounds and its permissions
-//! - [`edit`]: creating and revoking keys in it
-//! - [`jwt`]: tokens that others sign, and what their claims allow
-//! - [`shares`]: how principals share what runs out
+//! - [`key_file`]: the content of a key file
+//! - [`file`](mod@file): reads a file within its size limit, and checks its permissions
+//! - [`edit`]: creates and revokes keys in a key file
+//! - [`jwt`]: tokens that other issuers sign, and the policies that their claims select
+//! - [`shares`]: how principals share limited resources
 //!
-//! Nothing here knows requests: the gateway reads credentials, and its rooms ask the policy.
+//! This crate is independent of requests: the gateway reads credentials and applies the policies.
 
 pub mod edit;
 pub mod file;

@@ -2,61 +2,61 @@
 
 use std::collections::BTreeSet;
 
-/// What a principal may do. The default is nothing.
+/// What a principal may do. The default allows nothing.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Policy {
     /// The skills it may see and call.
-    pub skills: Names,
+    pub skills: NameSet,
     /// The toolsets whose skills it may see and call.
-    pub toolsets: Names,
-    /// Whether that includes skills that are marked destructive.
+    pub toolsets: NameSet,
+    /// Whether `skills` and `toolsets` include skills marked as destructive.
     pub destructive: bool,
-    /// Whether its calls may ask their user a question.
+    /// Whether its calls may ask their user questions.
     pub interactive: bool,
-    /// Whether it may administer the gateway, and see the recorded calls and the metrics of everybody.
+    /// Whether it may administer the gateway, and see the recorded calls and the metrics of all principals.
     pub admin: bool,
-    /// How much it may use.
+    /// The limits on what it may use.
     pub limits: Limits,
 }
 
-/// How much a principal may use. None means that only the gateway's own limits hold.
+/// The limits on what a principal may use. If a limit is `None`, only the gateway's own limits apply.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Limits {
-    /// Calls in time.
+    /// The rate limit for new calls.
     pub rate: Option<Rate>,
-    /// Calls in flight.
+    /// The maximum number of calls in flight.
     pub in_flight: Option<usize>,
-    /// Arguments of calls in flight, in bytes.
+    /// The maximum total size of the arguments of calls in flight, in bytes.
     pub bytes: Option<usize>,
-    /// Session ids in use.
+    /// The maximum number of session ids in use.
     pub sessions: Option<usize>,
 }
 
-/// How many calls a principal may begin.
+/// A limit on the rate of new calls.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rate {
-    /// Calls a second, over time. Above 0.
+    /// Calls per second, on average. Above 0.
     pub per_second: f64,
-    /// Calls that may begin at once after a pause. At least 1.
+    /// The maximum number of calls that may begin at once after a pause. At least 1.
     pub burst: u32,
 }
 
-/// Names that are allowed.
+/// The names of skills or toolsets that a policy allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Names {
-    /// These.
+pub enum NameSet {
+    /// Only these names.
     Only(BTreeSet<String>),
-    /// All.
+    /// All names.
     All,
 }
 
-impl Default for Names {
+impl Default for NameSet {
     fn default() -> Self {
         Self::Only(BTreeSet::new())
     }
 }
 
-impl Names {
+impl NameSet {
     fn has(&self, name: &str) -> bool {
         match self {
             Self::Only(names) => names.contains(name),
@@ -66,7 +66,7 @@ impl Names {
 }
 
 impl Policy {
-    /// Whether the principal may see and call a skill. One that it may not call does not exist for it.
+    /// Whether the principal may see and call a skill. A skill that it may not call is invisible to it.
     pub fn allows(&self, skill_id: &str, toolset: &str, is_destructive: bool) -> bool {
         let is_named = self.skills.has(skill_id) || (!toolset.is_empty() && self.toolsets.has(toolset));
         is_named && (self.destructive || !is_destructive)
@@ -77,8 +77,8 @@ impl Policy {
 mod tests {
     use super::*;
 
-    fn only(names: &[&str]) -> Names {
-        Names::Only(names.iter().map(|it| (*it).to_owned()).collect())
+    fn only(names: &[&str]) -> NameSet {
+        NameSet::Only(names.iter().map(|it| (*it).to_owned()).collect())
     }
 
     #[test]
@@ -87,10 +87,10 @@ mod tests {
         assert!(policy.allows("echo", "", false) && policy.allows("search", "code", false));
         assert!(!policy.allows("ech", "", false) && !policy.allows("search", "other", false));
         assert!(!policy.allows("echo", "", true), "destructive skills are allowed only by name of the flag");
-        let all = Policy { skills: Names::All, destructive: true, ..Policy::default() };
+        let all = Policy { skills: NameSet::All, destructive: true, ..Policy::default() };
         assert!(all.allows("any", "", true));
         assert!(!Policy::default().allows("echo", "", false));
-        let toolsets = Policy { toolsets: Names::All, ..Policy::default() };
+        let toolsets = Policy { toolsets: NameSet::All, ..Policy::default() };
         assert!(!toolsets.allows("echo", "", false), "it belongs to no toolset");
     }
 }

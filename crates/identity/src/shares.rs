@@ -1,46 +1,49 @@
-//! Fair shares of something that runs out, such as memory or places. Each holder may hold four times as much as is free. So
-//! one holder that takes all it can leaves a fifth to the others, and several that do share the rest evenly (Choudhury and
-//! Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches"). Less than half of an even share is granted
-//! whatever the others hold.
+//! Fair shares of a limited resource, such as memory or slots. A holder may have up to four times as many units as
+//! are free. So a single greedy holder leaves a fifth to the others, and several greedy holders share the rest
+//! evenly (Choudhury and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches"). Half of an
+//! even share is always fair, whatever the others have.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-/// How much a holder may hold for each unit that is free.
+use parking_lot::{Mutex, MutexGuard};
+
+/// The maximum number of units of a holder for each free unit.
 const PER_FREE_UNIT: usize = 4;
 
-/// Whether a holder may hold `mine`, which includes what it asks for, while `used` of `limit` are held by `holders` in all.
+/// Whether it is fair that a holder has `mine` units, including those that it requests, while all `holders`
+/// together have `used` of `limit` units.
 pub fn is_fair(mine: usize, used: usize, limit: usize, holders: usize) -> bool {
     2 * mine * holders <= limit || mine <= PER_FREE_UNIT * limit.saturating_sub(used)
 }
 
-/// How much one of `holders` can hold of `limit` units, while it holds `mine` of the `used` ones and the others keep theirs. Its
-/// own parts, such as its sessions, share that.
+/// Returns how many of `limit` units one of `holders` can get while it has `mine` of the `used` units and the
+/// others keep theirs. The holder's parts, such as its sessions, share that amount.
 pub fn reachable(mine: usize, used: usize, limit: usize, holders: usize) -> usize {
     let left_by_others = limit.saturating_sub(used.saturating_sub(mine));
-    // The last unit that `is_fair` grants leaves a fifth of this.
+    // `is_fair` grants units until a fifth of this is left.
     let share = (left_by_others + 1) - (left_by_others + 1).div_ceil(PER_FREE_UNIT + 1);
     share.max(limit / (2 * holders.max(1)))
 }
 
-/// A pool of `limit` units that holders, usually principals, share fairly. Clones are the same pool.
+/// A pool of `limit` units that holders, usually principals, share fairly. Clones share the same pool.
 #[derive(Debug, Clone)]
-pub struct Pool(Arc<Shared>);
+pub struct Pool(Arc<PoolState>);
 
 #[derive(Debug)]
-struct Shared {
+struct PoolState {
     limit: usize,
-    held: Mutex<Usage>,
+    held: Mutex<PoolUsage>,
 }
 
 #[derive(Debug, Default)]
-struct Usage {
+struct PoolUsage {
     total: usize,
-    /// A holder of nothing has no entry.
+    /// The units of each holder. Holders without units have no entry.
     by_holder: HashMap<Arc<str>, usize>,
 }
 
-/// What a holder has of a [`Pool`]. Dropping it gives everything back.
+/// A holder's units of a [`Pool`]. Dropping it returns all of them.
 #[derive(Debug)]
 pub struct Share {
     pool: Pool,
@@ -49,44 +52,46 @@ pub struct Share {
 }
 
 impl Pool {
-    /// A pool of `limit` units.
+    /// Creates a pool of `limit` units.
     pub fn new(limit: usize) -> Self {
-        Self(Arc::new(Shared { limit, held: Mutex::default() }))
+        Self(Arc::new(PoolState { limit, held: Mutex::default() }))
     }
 
-    /// A share that holds nothing yet.
+    /// Creates a share without units.
     pub fn share(&self, holder: impl Into<Arc<str>>) -> Share {
         Share { pool: self.clone(), holder: holder.into(), amount: 0 }
     }
 
-    /// A share of `amount` units. None if the pool has no room for it, or it is more than fair.
+    /// Takes a share of `amount` units. Returns `None` if the pool has too few left, or the amount would be
+    /// unfair.
     pub fn take(&self, holder: impl Into<Arc<str>>, amount: usize) -> Option<Share> {
         let mut share = self.share(holder);
         share.grow(amount).then_some(share)
     }
 
-    /// How many units there are.
+    /// Returns the number of units in the pool.
     pub fn limit(&self) -> usize {
         self.0.limit
     }
 
-    /// How many units are held.
-    pub fn used(&self) -> usize {
+    /// Returns the number of units in use.
+    pub fn in_use(&self) -> usize {
         self.lock().total
     }
 
-    fn lock(&self) -> MutexGuard<'_, Usage> {
-        self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, PoolUsage> {
+        self.0.held.lock()
     }
 }
 
 impl Share {
-    /// How many units it holds.
+    /// Returns the number of units in the share.
     pub fn amount(&self) -> usize {
         self.amount
     }
 
-    /// Holds `more` units more. False if they are not to be had or more than fair; the share does not change then.
+    /// Adds `more` units. Returns false and changes nothing if the pool has too few left, or the amount would be
+    /// unfair.
     pub fn grow(&mut self, more: usize) -> bool {
         let limit = self.pool.0.limit;
         let mut held = self.pool.lock();
@@ -104,7 +109,7 @@ impl Share {
         true
     }
 
-    /// Holds `more` units more, whatever the pool allows: for what exists already.
+    /// Adds `more` units even if the pool has too few, for resources that already exist.
     pub fn count(&mut self, more: usize) {
         let mut held = self.pool.lock();
         held.total = held.total.saturating_add(more);
@@ -112,14 +117,14 @@ impl Share {
         self.amount += more;
     }
 
-    /// Takes `amount` units of this share, or all if it holds fewer, as a share of their own.
+    /// Splits off `amount` units as a separate share, or all units if there are fewer.
     pub fn split(&mut self, amount: usize) -> Self {
         let amount = amount.min(self.amount);
         self.amount -= amount;
         Self { pool: self.pool.clone(), holder: Arc::clone(&self.holder), amount }
     }
 
-    /// Gives back `less` units, or all if it holds fewer.
+    /// Returns `less` units to the pool, or all units if there are fewer.
     pub fn shrink(&mut self, less: usize) {
         let less = less.min(self.amount);
         self.amount -= less;
@@ -133,7 +138,8 @@ impl Share {
         }
     }
 
-    /// Holds exactly `amount` units. False if they are not to be had or more than fair; the share does not change then.
+    /// Resizes the share to `amount` units. Returns false and changes nothing if the pool has too few left, or the
+    /// amount would be unfair.
     pub fn resize(&mut self, amount: usize) -> bool {
         if amount > self.amount {
             return self.grow(amount - self.amount);
@@ -155,7 +161,7 @@ mod tests {
 
     use super::*;
 
-    /// How much each of `holders` gets if they take turns, one unit at a time, until none gets more.
+    /// Lets `holders` take turns, one unit at a time, until none can take more. Returns their shares.
     fn take_turns(pool: &Pool, holders: &[&str]) -> Vec<Share> {
         let mut shares: Vec<Share> = holders.iter().map(|holder| pool.share(*holder)).collect();
         while shares.iter_mut().filter_map(|share| share.grow(1).then_some(())).count() > 0 {}
@@ -194,11 +200,11 @@ mod tests {
         assert!(pool.take("a", 40).is_none() && !one.grow(40) && pool.take("b", 101).is_none());
         assert!(one.resize(10) && one.amount() == 10);
         let part = one.split(4);
-        assert_eq!((pool.used(), one.amount(), part.amount()), (48, 6, 4));
+        assert_eq!((pool.in_use(), one.amount(), part.amount()), (48, 6, 4));
         drop(one);
-        assert_eq!(pool.used(), 42);
+        assert_eq!(pool.in_use(), 42);
         drop((part, other));
-        assert_eq!((pool.used(), pool.lock().by_holder.len()), (0, 0));
+        assert_eq!((pool.in_use(), pool.lock().by_holder.len()), (0, 0));
         assert!(!pool.share("a").grow(usize::MAX));
     }
 }

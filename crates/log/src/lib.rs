@@ -1,10 +1,10 @@
-//! What may be written to logs and terminals, and how.
+//! Limits and escapes text for logs and terminals.
 //!
-//! - [`text`]: text from outside, with the characters escaped that nobody sees or that act on a terminal
-//! - [`sampler`]: how many lines of one kind are logged in a second; [`quota`]: the one of this process
-//! - [`turns`]: background threads yield the CPU to calls
+//! - [`text`]: escapes invisible characters, and those that act on a terminal, in text from outside
+//! - [`sampler`]: limits the log lines of one kind per second; [`quota`]: the limit of this process
+//! - [`turns`]: background threads that yield the CPU to calls
 //!
-//! Whoever logs a line that a client, a skill or a remote server can cause at will asks [`admits`] first.
+//! Code that logs a line which a client, a skill or a remote server can trigger at will calls [`admits`] first.
 
 pub mod quota;
 pub mod sampler;

@@ -1,15 +1,15 @@
-//! Bounds how many log lines of one kind are written in a second. Pure: whoever asks says what time it is.
+//! Limits the log lines of one kind per second. Pure: the caller passes the time.
 //!
-//! A client that is refused a million times must not fill a disk. The first lines of each second show what happens; of the
-//! others only the number is kept.
+//! A client that is rejected a million times must not fill a disk. The first lines of each second show what
+//! happens. The rest are only counted.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// The time for which a limit counts.
+/// The time window of a limit.
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// Counts lines by kind. Kinds are literals of the program, so their number is bounded.
+/// Counts lines by kind. Kinds are string literals, so their number is limited.
 #[derive(Debug, Default)]
 pub struct Sampler {
     kinds: BTreeMap<&'static str, Count>,
@@ -17,21 +17,21 @@ pub struct Sampler {
 
 #[derive(Debug)]
 struct Count {
-    /// When the current window began.
+    /// The start of the current window.
     begun: Instant,
-    /// Lines in the current window.
+    /// The number of lines in the current window.
     admitted: u32,
-    /// Lines left out since the last report.
+    /// The number of lines suppressed since the last report.
     left_out: u64,
 }
 
 impl Sampler {
-    /// A sampler that has seen nothing.
+    /// Creates an empty sampler.
     pub const fn new() -> Self {
         Self { kinds: BTreeMap::new() }
     }
 
-    /// Whether a line of this kind is logged now, at most `limit` of them in a second.
+    /// Whether to log a line of this kind now. At most `limit` lines of a kind are logged per second.
     pub fn admits(&mut self, kind: &'static str, limit: u32, now: Instant) -> bool {
         let count = self.kinds.entry(kind).or_insert(Count { begun: now, admitted: 0, left_out: 0 });
         if now.saturating_duration_since(count.begun) >= WINDOW {
@@ -46,7 +46,8 @@ impl Sampler {
         is_admitted
     }
 
-    /// How many lines of each kind were left out since the last report. Kinds without any are not named.
+    /// Returns the number of lines of each kind suppressed since the last report, and resets it. Omits kinds
+    /// without suppressed lines.
     pub fn report(&mut self) -> Vec<(&'static str, u64)> {
         let counts = self.kinds.iter_mut().map(|(kind, count)| (*kind, std::mem::take(&mut count.left_out)));
         counts.filter(|(_, left_out)| *left_out > 0).collect()

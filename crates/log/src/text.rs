@@ -1,12 +1,13 @@
-//! Text from outside, made safe to show. Pure.
+//! Escapes untrusted text so that it is safe to show. All functions are pure.
 //!
-//! One rule for text logs, JSON logs and the output of commands: what a reader can't see, and what acts on the text around
-//! it, is escaped. The three forms differ only in how an escape looks and in which line ends stay.
+//! One rule applies to text logs, JSON logs and command output: characters are escaped if they are invisible or
+//! change the text around them. The three forms differ only in the escape syntax and in the line breaks that they
+//! keep.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
 
-/// Characters that are not seen, or that reorder or break the text around them, beside the control characters.
+/// Characters that are invisible, or that reorder or break the text around them, in addition to control characters.
 ///
 /// Unicode's `Default_Ignorable_Code_Point`, the line and paragraph separators, and the interlinear annotations.
 pub const HIDDEN: [(char, char); 21] = [
@@ -18,8 +19,8 @@ pub const HIDDEN: [(char, char); 21] = [
     ('\u{180b}', '\u{180f}'),   // Mongolian selectors
     ('\u{200b}', '\u{200f}'),   // zero width, and direction marks
     ('\u{2028}', '\u{2029}'),   // line and paragraph separator
-    ('\u{202a}', '\u{202e}'),   // embeddings and overrides of direction
-    ('\u{2060}', '\u{206f}'),   // invisible operators, isolates of direction, deprecated format characters
+    ('\u{202a}', '\u{202e}'),   // direction embeddings and overrides
+    ('\u{2060}', '\u{206f}'),   // invisible operators, direction isolates, deprecated format characters
     ('\u{3164}', '\u{3164}'),   // Hangul filler
     ('\u{fe00}', '\u{fe0f}'),   // variation selectors
     ('\u{feff}', '\u{feff}'),   // byte order mark
@@ -29,29 +30,30 @@ pub const HIDDEN: [(char, char); 21] = [
     ('\u{1bca0}', '\u{1bca3}'), // shorthand format controls
     ('\u{1d173}', '\u{1d17a}'), // musical format controls
     ('\u{e0000}', '\u{e00ff}'), // tags
-    ('\u{e0100}', '\u{e01ef}'), // further variation selectors
+    ('\u{e0100}', '\u{e01ef}'), // variation selectors supplement
     ('\u{e01f0}', '\u{e0fff}'), // unassigned, ignorable
 ];
 
-/// Whether a character is escaped.
+/// Whether a character must be escaped.
 pub fn is_hidden(character: char) -> bool {
     let is_listed = || HIDDEN.iter().any(|(first, last)| (*first..=*last).contains(&character));
     character.is_control() || character >= HIDDEN[0].0 && is_listed()
 }
 
-/// Text on one line, with visible escapes such as `\n` and `\u{202e}`: for a line of a log or a cell of a table.
+/// Escapes text for one line of a log or one table cell. Uses visible escapes such as `
+/// ` and `\u{202e}`.
 pub fn one_line(text: &str) -> Cow<'_, str> {
-    escaped(text, |_| false, write_visible)
+    escape(text, |_| false, write_visible)
 }
 
-/// Text with visible escapes that keeps its line ends and tabs: for a terminal.
+/// Escapes text for a terminal. Uses visible escapes, and keeps line breaks and tabs.
 pub fn lines(text: &str) -> Cow<'_, str> {
-    escaped(text, |it| matches!(it, '\n' | '\t'), write_visible)
+    escape(text, |it| matches!(it, '\n' | '\t'), write_visible)
 }
 
-/// JSON text with `\u` escapes: it parses to the same value. The line ends between values stay.
+/// Escapes JSON text with `\u` escapes, so that it parses to the same value. Keeps line breaks between values.
 pub fn json(text: &str) -> Cow<'_, str> {
-    escaped(text, |it| it == '\n', write_json)
+    escape(text, |it| it == '\n', write_json)
 }
 
 /// A writer that escapes like [`one_line`].
@@ -64,10 +66,10 @@ impl<W: Write> Write for OneLine<W> {
     }
 }
 
-/// Writes a character as an escape of a JSON string: two of them above U+FFFF.
+/// Writes a character as a JSON escape. Characters above U+FFFF become a surrogate pair, two escapes.
 ///
 /// # Errors
-/// The writer's.
+/// The writer's error.
 pub fn write_json(out: &mut dyn Write, character: char) -> fmt::Result {
     character.encode_utf16(&mut [0; 2]).iter().try_for_each(|unit| write!(out, "\\u{unit:04x}"))
 }
@@ -78,7 +80,7 @@ fn write_visible(out: &mut dyn Write, character: char) -> fmt::Result {
 
 type WriteEscape = fn(&mut dyn Write, char) -> fmt::Result;
 
-fn escaped(text: &str, is_kept: fn(char) -> bool, write_escape: WriteEscape) -> Cow<'_, str> {
+fn escape(text: &str, is_kept: fn(char) -> bool, write_escape: WriteEscape) -> Cow<'_, str> {
     if !text.contains(|it| is_hidden(it) && !is_kept(it)) {
         return Cow::Borrowed(text);
     }
@@ -106,7 +108,7 @@ fn escape_into(out: &mut dyn Write, text: &str, is_kept: fn(char) -> bool, write
 mod tests {
     use super::*;
 
-    /// Every character that is escaped: control characters, and all of [`HIDDEN`].
+    /// Returns every escaped character: control characters, and all of [`HIDDEN`].
     fn all() -> impl Iterator<Item = char> {
         let controls = ('\0'..='\u{1f}').chain('\u{7f}'..='\u{9f}');
         controls.chain(HIDDEN.into_iter().flat_map(|(first, last)| first..=last))

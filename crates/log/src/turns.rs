@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-/// How long a thread works before it yields. Without that, the kernel may let it run for a time slice of milliseconds while
-/// calls wait for its CPU.
+/// The time that a thread works before it yields. Without yielding, the kernel may let it run for a time slice of
+/// milliseconds while calls wait for its CPU.
 const TURN: Duration = Duration::from_micros(50);
 
-/// The turns of a background thread. It yields the CPU after each.
+/// Divides a background thread's work into turns, and yields the CPU after each turn.
 ///
 /// A thread that yields makes little progress on a busy machine. If it falls behind, it must stop yielding.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// Begins the first turn.
+    /// Starts the first turn.
     pub fn begin() -> Self {
         Self { began: Instant::now() }
     }

@@ -1,10 +1,10 @@
-//! The buckets of all histograms.
+//! The buckets of every histogram.
 
-/// The upper bounds of the buckets for durations, in seconds. None is a whole number without a fraction in text, since
-/// `1` and `1.0` would be two series to some servers.
+/// The upper bounds of the buckets for durations, in seconds. Formatted whole numbers keep their fraction: some
+/// servers would treat `1` and `1.0` as two series.
 pub const SECONDS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 15.0, 60.0];
 
-/// The same in nanoseconds.
+/// The same bounds in nanoseconds.
 pub(crate) const NANOS: [u64; 12] = {
     let mut nanos = [0; 12];
     let mut at = 0;
@@ -15,7 +15,7 @@ pub(crate) const NANOS: [u64; 12] = {
     nanos
 };
 
-/// Buckets of a histogram, the last of which is without an upper bound.
+/// The number of buckets of a histogram. The last one has no upper bound.
 pub const BUCKETS: usize = SECONDS.len() + 1;
 
 #[cfg(test)]

@@ -1,24 +1,25 @@
-//! Errors by code and blame. Only calls that fail come here, so a lock is cheap enough.
+//! Counts errors by code and blame. Only failed calls are counted here, so a lock is cheap enough.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 use crate::metric::OTHER;
 
-/// Codes and blames of one skill that are counted each for itself. More share one series: a skill chooses its codes.
+/// The maximum number of separately counted pairs of code and blame per skill. All other pairs share one count,
+/// because a skill chooses its own codes.
 pub const MOST_KINDS: usize = 24;
 
-/// How often each error occurred.
+/// The number of occurrences of each error.
 #[derive(Debug, Default)]
-pub struct Errors(Mutex<Vec<Kind>>);
+pub struct Errors(Mutex<Vec<ErrorCount>>);
 
-/// A code, a blame, and how often they came together.
-pub type Kind = (&'static str, &'static str, u64);
+/// A code, a blame, and the number of errors with both.
+pub type ErrorCount = (&'static str, &'static str, u64);
 
 impl Errors {
-    /// Counts an error.
+    /// Adds one to the count of an error.
     pub fn add(&self, code: &'static str, blame: &'static str) {
-        let mut kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = |kinds: &[Kind], code, blame| kinds.iter().position(|it| (it.0, it.1) == (code, blame));
+        let mut kinds = self.0.lock();
+        let known = |kinds: &[ErrorCount], code, blame| kinds.iter().position(|it| (it.0, it.1) == (code, blame));
         let at = known(&kinds, code, blame);
         let (code, blame) = if at.is_none() && kinds.len() >= MOST_KINDS { (OTHER, OTHER) } else { (code, blame) };
         match at.or_else(|| known(&kinds, code, blame)) {
@@ -27,9 +28,9 @@ impl Errors {
         }
     }
 
-    /// All that occurred.
-    pub fn read(&self) -> Vec<Kind> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Returns the counts of all errors that occurred.
+    pub fn read(&self) -> Vec<ErrorCount> {
+        self.0.lock().clone()
     }
 }
 

@@ -1,23 +1,24 @@
-//! The trace of a recent observation in each bucket of a histogram: where to look when a bucket is a surprise.
+//! Keeps the trace of a recent observation for each histogram bucket: a starting point to investigate a bucket.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use parking_lot::Mutex;
+
 use crate::buckets::BUCKETS;
 
-/// One observation.
+/// The most recently kept observation of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Exemplar {
-    /// The OpenTelemetry trace that it belongs to.
+    /// The OpenTelemetry trace of the observation.
     pub trace_id: [u8; 16],
-    /// How long it took, in seconds.
+    /// The observed duration, in seconds.
     pub value: f64,
-    /// When it was, in nanoseconds since 1970.
+    /// The time of the observation, in nanoseconds since 1970.
     pub unix_nanos: u64,
 }
 
-/// An exemplar for each bucket, none before its first observation.
+/// One exemplar for each bucket. `None` before a bucket's first observation.
 #[derive(Debug, Default)]
 pub struct Exemplars {
     slots: [Slot; BUCKETS],
@@ -25,13 +26,13 @@ pub struct Exemplars {
 
 #[derive(Debug, Default)]
 struct Slot {
-    /// How many observations there were since the exemplar was replaced.
+    /// The number of observations of the bucket.
     since: AtomicU64,
     kept: Mutex<Option<Exemplar>>,
 }
 
-/// Replaced with the first observation of each bucket, and with every so many after that: a call is not to pay for the
-/// clock and for a lock.
+/// The number of observations from one exemplar of a bucket to the next, starting with the first. Most calls do
+/// not pay for the clock and the lock.
 const EVERY: u64 = 64;
 
 impl Exemplars {
@@ -40,8 +41,8 @@ impl Exemplars {
         if !slot.since.fetch_add(1, Ordering::Relaxed).is_multiple_of(EVERY) {
             return;
         }
-        // Another thread writes one, or a scrape reads it: theirs will do.
-        if let Ok(mut kept) = slot.kept.try_lock() {
+        // Skip this observation if another thread writes an exemplar or reads for a scrape.
+        if let Some(mut kept) = slot.kept.try_lock() {
             let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             let unix_nanos = u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX);
             *kept = Some(Exemplar { trace_id: *trace_id, value: time.as_secs_f64(), unix_nanos });
@@ -49,7 +50,7 @@ impl Exemplars {
     }
 
     pub(crate) fn read(&self) -> [Option<Exemplar>; BUCKETS] {
-        std::array::from_fn(|at| self.slots[at].kept.lock().ok().and_then(|kept| *kept))
+        std::array::from_fn(|at| *self.slots[at].kept.lock())
     }
 }
 

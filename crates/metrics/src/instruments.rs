@@ -1,5 +1,5 @@
-//! Counters and histograms that any number of threads share. Reading them is not atomic as a whole: a scrape may see a
-//! call in the count of a histogram whose time is not in the sum yet.
+//! Counters and histograms shared by many threads. A read is not atomic as a whole: a scrape may see a call in a
+//! histogram's count before its duration is in the sum.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -7,15 +7,15 @@ use std::time::Duration;
 use crate::buckets::{BUCKETS, NANOS};
 use crate::exemplars::{Exemplar, Exemplars};
 
-/// The longest duration that is told from longer ones, in nanoseconds: four months.
+/// The maximum duration that is recorded, in nanoseconds: about four months. Longer durations are clamped to it.
 const LONGEST: u64 = 10_000_000_000_000_000;
 
-/// A number that only grows.
+/// A number that never decreases.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// One that starts at zero.
+    /// Creates a counter at zero.
     pub const fn new() -> Self {
         Self(AtomicU64::new(0))
     }
@@ -25,44 +25,44 @@ impl Counter {
         self.add(1);
     }
 
-    /// Adds this many.
+    /// Adds `count`, for several events at once.
     pub fn add(&self, count: u64) {
         self.0.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// The number now.
+    /// Returns the current number.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Durations, counted by length in the buckets of [`crate::buckets::SECONDS`].
+/// A histogram of durations, with the buckets of [`crate::buckets::SECONDS`].
 #[derive(Debug, Default)]
 pub struct Histogram {
     counts: [AtomicU64; BUCKETS],
-    /// Overflows after five hundred years of observations.
+    /// Overflows after five hundred years of observed time.
     sum_nanos: AtomicU64,
     exemplars: Exemplars,
 }
 
-/// A histogram at one moment.
+/// The state of a histogram at one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Distribution {
-    /// Observations in each bucket alone, the last one without an upper bound.
+    /// The number of observations in each bucket, not cumulative. The last bucket has no upper bound.
     pub counts: [u64; BUCKETS],
-    /// All observations together, in seconds.
+    /// The sum of all observations, in seconds.
     pub sum: f64,
     /// A recent observation of each bucket.
     pub exemplars: [Option<Exemplar>; BUCKETS],
 }
 
 impl Histogram {
-    /// Counts one observation.
+    /// Records one observation.
     pub fn observe(&self, time: Duration) {
         self.count(time);
     }
 
-    /// Counts one observation that belongs to this trace.
+    /// Records one observation that belongs to this trace.
     pub fn observe_traced(&self, time: Duration, trace_id: &[u8; 16]) {
         let bucket = self.count(time);
         self.exemplars.note(bucket, time, trace_id);
@@ -70,14 +70,14 @@ impl Histogram {
 
     fn count(&self, time: Duration) -> usize {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).min(LONGEST);
-        // Twelve comparisons without a branch that depends on one: quicker than a search.
+        // Twelve comparisons without data-dependent branches are faster than a search.
         let bucket = NANOS.iter().filter(|bound| nanos > **bound).count();
         self.counts[bucket].fetch_add(1, Ordering::Relaxed);
         self.sum_nanos.fetch_add(nanos, Ordering::Relaxed);
         bucket
     }
 
-    /// Its state now.
+    /// Returns the current state.
     pub fn read(&self) -> Distribution {
         let counts = std::array::from_fn(|at| self.counts[at].load(Ordering::Relaxed));
         let sum = Duration::from_nanos(self.sum_nanos.load(Ordering::Relaxed)).as_secs_f64();
@@ -86,7 +86,7 @@ impl Histogram {
 }
 
 impl Distribution {
-    /// How many observations there are.
+    /// Returns the number of observations.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }

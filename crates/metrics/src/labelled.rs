@@ -1,39 +1,39 @@
-//! Counters for each of a few label values that are known beforehand. Each has its series from the start, at zero.
+//! Counters for a few label values known in advance. Every series exists from the start, at zero.
 
 use crate::instruments::Counter;
 use crate::metric::Metric;
 use crate::snapshot::Snapshot;
 
-/// Counters of one metric with one label.
+/// The counters of one metric with one label.
 #[derive(Debug)]
-pub struct Labelled(Box<[(&'static str, Counter)]>);
+pub struct LabelledCounters(Box<[(&'static str, Counter)]>);
 
-impl Labelled {
-    /// With these values of the label.
+impl LabelledCounters {
+    /// Creates a counter for each of these label values.
     pub fn new(values: impl IntoIterator<Item = &'static str>) -> Self {
         Self(values.into_iter().map(|value| (value, Counter::new())).collect())
     }
 
-    /// Counts one more of this value. Other values are not counted.
+    /// Adds one to the counter of this label value. Ignores unknown values.
     pub fn inc(&self, value: &str) {
         if let Some((_, counter)) = self.0.iter().find(|(it, _)| *it == value) {
             counter.inc();
         }
     }
 
-    /// Adds all series.
+    /// Adds all series to a snapshot.
     pub fn read(&self, snapshot: &mut Snapshot, metric: &'static Metric) {
         for (value, counter) in &self.0 {
             snapshot.count(metric, &[value], counter);
         }
     }
 
-    /// Adds all series of a metric that has another label before this one.
+    /// Adds all series of a metric whose first label has the value `first`.
     pub fn read_with(&self, snapshot: &mut Snapshot, metric: &'static Metric, first: &str) {
         self.read_after(snapshot, metric, &[first]);
     }
 
-    /// Adds all series of a metric that has these labels before this one.
+    /// Adds all series of a metric whose first labels have the values `first`.
     pub fn read_after(&self, snapshot: &mut Snapshot, metric: &'static Metric, first: &[&str]) {
         for (value, counter) in &self.0 {
             snapshot.count(metric, &[first, &[*value]].concat(), counter);
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn every_known_value_has_a_series_and_no_other_has() {
-        let levels = Labelled::new(["strict", "off"]);
+        let levels = LabelledCounters::new(["strict", "off"]);
         levels.inc("off");
         levels.inc("made up");
         let mut snapshot = Snapshot::default();

@@ -6,16 +6,19 @@
 //!                                               └─> source: the OTLP export of the process
 //! ```
 //!
-//! - [`table`]: every metric there is, by name; [`metric`]: what one is; [`mod@reference`]: the table as documentation
-//! - [`instruments`]: counters and histograms; [`buckets`]: those of all histograms; [`exemplars`]: the trace of a recent
-//!   call in each
-//! - [`labelled`]: counters with one label whose values are known
-//! - [`skills`]: series by skill, of which there are only so many; [`errors`]: errors by code and blame
-//! - [`snapshot`]: the value of every series at one moment; [`text`]: as Prometheus and OpenMetrics text
-//! - [`process`]: what the system says of this process; [`telemetry`]: what became of its traces and recordings
-//! - [`source`]: where the rest of the process finds its metrics
+//! - [`table`]: every metric by name; [`metric`]: the description of a metric; [`mod@reference`]: the table as
+//!   documentation
+//! - [`instruments`]: counters and histograms; [`buckets`]: the buckets of every histogram; [`exemplars`]: the
+//!   trace of a recent call in each bucket
+//! - [`labelled`]: counters with one label whose values are known in advance
+//! - [`skills`]: a limited number of series by skill; [`errors`]: errors by code and blame
+//! - [`snapshot`]: the value of every series at one moment; [`text`]: the text formats of Prometheus and
+//!   OpenMetrics
+//! - [`process`]: memory, CPU time and descriptors of this process; [`telemetry`]: how many of its spans and
+//!   recordings were delivered
+//! - [`source`]: gives the rest of the process access to its metrics
 //!
-//! Nothing here knows what a call, a gateway or a worker is.
+//! This crate is independent of calls, gateways and workers.
 
 pub mod buckets;
 pub mod errors;
@@ -33,7 +36,7 @@ pub mod telemetry;
 pub mod text;
 
 pub use instruments::{Counter, Histogram};
-pub use labelled::Labelled;
-pub use metric::{Kind, Metric, OTHER, Process};
-pub use skills::{SkillSeries, Skills};
+pub use labelled::LabelledCounters;
+pub use metric::{Metric, MetricKind, OTHER, ProcessKind};
+pub use skills::{SkillMetrics, SkillSeries};
 pub use snapshot::{Snapshot, Value};

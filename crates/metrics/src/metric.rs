@@ -1,60 +1,60 @@
-//! What a metric is.
+//! The descriptions of metrics.
 
-/// The label value of everything that has no series of its own.
+/// The label value for all values without a separate series.
 pub const OTHER: &str = "_other";
 
-/// A metric.
+/// The static description of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Metric {
-    /// The name, with the suffix `_total` if it is a counter.
+    /// The name. Counters end with `_total`.
     pub name: &'static str,
-    /// What kind of value it has.
-    pub kind: Kind,
-    /// The names of its labels.
+    /// Counter, gauge or histogram.
+    pub kind: MetricKind,
+    /// The label names, in the order of the label values.
     pub labels: &'static [&'static str],
-    /// The processes that have it.
-    pub of: Process,
-    /// What it says, in Markdown.
+    /// The types of process that expose it.
+    pub process: ProcessKind,
+    /// Its help text, in Markdown.
     pub help: &'static str,
 }
 
-/// The kind of a metric.
+/// How the values of a metric change over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Only grows, from zero when the process starts.
+pub enum MetricKind {
+    /// Starts at zero with the process and never decreases.
     Counter,
-    /// The state at the moment of the scrape.
+    /// A value at the moment of the scrape.
     Gauge,
-    /// Counts observations by their size.
+    /// Counts observations in buckets.
     Histogram,
 }
 
-/// Which processes have a metric.
+/// The types of process that expose a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Process {
-    /// Gateways.
+pub enum ProcessKind {
+    /// Only gateways.
     Gateway,
-    /// Workers.
+    /// Only workers.
     Worker,
-    /// Both.
+    /// Gateways and workers.
     Both,
 }
 
 impl Metric {
-    /// The base unit that ends the name, if the metric has one: `seconds` or `bytes`.
+    /// Returns the base unit that ends the name: `seconds` or `bytes`. `None` if the metric has no unit.
     pub fn unit(&self) -> Option<&'static str> {
         ["seconds", "bytes"].into_iter().find(|unit| self.family().ends_with(&format!("_{unit}")))
     }
 
-    /// The name without `_total`: what OpenMetrics calls the family.
+    /// Returns the name without `_total`, which OpenMetrics calls the family.
     pub fn family(&self) -> &'static str {
         match self.kind {
-            Kind::Counter => self.name.strip_suffix("_total").unwrap_or(self.name),
-            Kind::Gauge | Kind::Histogram => self.name,
+            MetricKind::Counter => self.name.strip_suffix("_total").unwrap_or(self.name),
+            MetricKind::Gauge | MetricKind::Histogram => self.name,
         }
     }
 
-    /// The help as text, without the marks of Markdown: of `[a jail](jail.md)` it keeps the words.
+    /// Returns the help text without Markdown. Replaces a link such as `[a jail](jail.md)` with its text.
     pub fn plain_help(&self) -> String {
         let (mut plain, mut rest) = (String::new(), self.help);
         while let Some((before, (words, after))) = link(rest) {
@@ -67,8 +67,8 @@ impl Metric {
     }
 }
 
-impl Kind {
-    /// The word for it in the text formats.
+impl MetricKind {
+    /// Returns the name of the type in the text formats.
     pub fn word(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -78,8 +78,8 @@ impl Kind {
     }
 }
 
-impl Process {
-    /// The word for it in the reference.
+impl ProcessKind {
+    /// Returns the name of the process type in the reference.
     pub fn word(self) -> &'static str {
         match self {
             Self::Gateway => "gateway",
@@ -89,7 +89,7 @@ impl Process {
     }
 }
 
-/// The first link in a text: what is before it, its words, and what is after it.
+/// Splits a text at its first link: the text before it, the link text, and the text after it.
 fn link(text: &str) -> Option<(&str, (&str, &str))> {
     let (before, rest) = text.split_once('[')?;
     let (words, rest) = rest.split_once("](")?;
@@ -104,7 +104,8 @@ mod tests {
     #[test]
     fn plain_help_keeps_the_words_of_links() {
         let help = "Calls by [jail](a.md) and `code`, of [skills](b.md).";
-        let metric = Metric { name: "a_total", kind: Kind::Counter, labels: &[], of: Process::Both, help };
+        let metric =
+            Metric { name: "a_total", kind: MetricKind::Counter, labels: &[], process: ProcessKind::Both, help };
         assert_eq!(metric.plain_help(), "Calls by jail and code, of skills.");
         assert_eq!((metric.family(), metric.unit()), ("a", None));
     }

@@ -1,5 +1,4 @@
-//! What the system says of this process: its memory, its descriptors, its processor time. By the names that Prometheus
-//! gives them for every process.
+//! Operating system metrics of this process: memory, descriptors and CPU time, with the standard Prometheus names.
 
 use std::sync::OnceLock;
 
@@ -8,11 +7,11 @@ use rustix::process::{Resource, getrlimit};
 use crate::snapshot::Snapshot;
 use crate::table;
 
-/// How many descriptors are counted: a scrape is not to take long because of a process that has too many.
+/// The maximum number of descriptors that are counted, so that a scrape stays fast.
 const MOST_DESCRIPTORS: usize = 100_000;
 
-/// Adds the metrics of this process. Reads files of `/proc`, which takes some tens of microseconds, and one more for each
-/// open descriptor.
+/// Adds the metrics of this process. Reading `/proc` takes tens of microseconds, plus about one for each open
+/// descriptor.
 pub fn measure(snapshot: &mut Snapshot) {
     let Some(stat) = Stat::read() else { return };
     let (ticks, page) = (rustix::param::clock_ticks_per_second() as f64, rustix::param::page_size() as f64);
@@ -20,28 +19,28 @@ pub fn measure(snapshot: &mut Snapshot) {
     snapshot.number(&table::PROCESS_RESIDENT, &[], stat.resident_pages as f64 * page);
     snapshot.number(&table::PROCESS_VIRTUAL, &[], stat.virtual_bytes as f64);
     if let Ok(open) = std::fs::read_dir("/proc/self/fd") {
-        // One of them is that of the folder.
+        // Exclude the descriptor of the directory itself.
         snapshot.number(&table::PROCESS_OPEN_FDS, &[], open.take(MOST_DESCRIPTORS).count().saturating_sub(1) as f64);
     }
     let most = getrlimit(Resource::Nofile).current.map_or(f64::INFINITY, |it| it as f64);
     snapshot.number(&table::PROCESS_MAX_FDS, &[], most);
     snapshot.number(&table::PROCESS_THREADS, &[], stat.threads as f64);
-    if let Some(started) = stat.started() {
-        snapshot.number(&table::PROCESS_START, &[], started);
+    if let Some(start_time) = stat.start_time() {
+        snapshot.number(&table::PROCESS_START, &[], start_time);
     }
 }
 
-/// When this process started, in seconds since 1970. None where there is no `/proc`.
-pub fn started() -> Option<f64> {
-    Stat::read()?.started()
+/// Returns the start time of this process, in seconds since 1970. `None` without `/proc`.
+pub fn start_time() -> Option<f64> {
+    Stat::read()?.start_time()
 }
 
-/// Adds what this binary is. `process` is what it runs as.
+/// Adds the version of this binary. `process` is the process type.
 pub fn build(snapshot: &mut Snapshot, version: &str, process: &str) {
     snapshot.number(&table::BUILD, &[version, process], 1.0);
 }
 
-/// The fields of `/proc/self/stat` that count.
+/// The fields of `/proc/self/stat` that are used.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     cpu_ticks: u64,
@@ -56,14 +55,15 @@ impl Stat {
         Self::parse(&std::fs::read_to_string("/proc/self/stat").ok()?)
     }
 
-    fn started(&self) -> Option<f64> {
-        Some(booted()? + self.started_ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+    fn start_time(&self) -> Option<f64> {
+        Some(boot_time()? + self.started_ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
     }
 
-    /// The name of the program, in parentheses, may hold anything: fields are counted from its end.
+    /// Parses the file. The program name, in parentheses, may contain any character, so fields are counted from
+    /// its end.
     fn parse(text: &str) -> Option<Self> {
         let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
-        // `man proc_pid_stat` counts the process id as 1 and the state, the first one here, as 3.
+        // `man proc_pid_stat` numbers the process id 1 and the state, the first field here, 3.
         let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
         Some(Self {
             cpu_ticks: field(14)? + field(15)?,
@@ -75,10 +75,10 @@ impl Stat {
     }
 }
 
-/// When the system started, in seconds since 1970.
-fn booted() -> Option<f64> {
-    static BOOTED: OnceLock<Option<f64>> = OnceLock::new();
-    *BOOTED.get_or_init(|| {
+/// Returns the boot time, in seconds since 1970.
+fn boot_time() -> Option<f64> {
+    static BOOT_TIME: OnceLock<Option<f64>> = OnceLock::new();
+    *BOOT_TIME.get_or_init(|| {
         let text = std::fs::read_to_string("/proc/stat").ok()?;
         text.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()
     })

@@ -1,8 +1,8 @@
-//! The reference of all metrics as Markdown.
+//! Renders the reference of all metrics as Markdown.
 
 use crate::table::ALL;
 
-/// The table in `docs/metrics.md`.
+/// Renders the table for `docs/metrics.md`.
 pub fn reference() -> String {
     let mut text = "| metric | type | unit | labels | of | meaning |\n|---|---|---|---|---|---|\n".to_owned();
     for metric in ALL {
@@ -12,7 +12,7 @@ pub fn reference() -> String {
             metric.kind.word().to_owned(),
             metric.unit().unwrap_or_default().to_owned(),
             labels.join(", "),
-            metric.of.word().to_owned(),
+            metric.process.word().to_owned(),
             metric.help.to_owned(),
         ];
         let row = cells.iter().map(|cell| if cell.is_empty() { "| ".to_owned() } else { format!("| {cell} ") });

@@ -1,40 +1,43 @@
-//! Series by skill. Only so many skills have series of their own, so that a catalog of ten thousand skills does not become
-//! a million series; the others share one for each runner.
+//! Series by skill. A limited number of skills have separate series, so that a catalog of ten thousand skills does
+//! not become a million series. The other skills of each runner share series.
 //!
-//! Whoever has a list of skills asks for the series of each once, and keeps it beside the skill: a call looks nothing up.
+//! The owner of a skill list looks up each skill's series once and stores them with the skill, so calls need no
+//! lookup.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::errors::Errors;
 use crate::instruments::{Counter, Histogram};
 use crate::metric::OTHER;
 
-/// Runners that are named in the series which skills share.
+/// The maximum number of runners with shared series.
 const MOST_RUNNERS: usize = 16;
 
-/// The most skills that may have series of their own: with [`SERIES`] each, fewer than 200,000 in all.
+/// The maximum number of skills with separate series. With [`SERIES`] each, they have fewer than 200,000 series.
 pub const MOST_SKILLS: usize = 4000;
 
-/// The most series of one skill: calls, circuit, a histogram with its sum and count, and errors.
+/// The maximum number of series of one skill: calls, circuit, a histogram with its sum and count, and errors.
 pub const SERIES: usize = 2 + crate::buckets::BUCKETS + 2 + crate::errors::MOST_KINDS + 1;
 
-/// What is counted of one skill, or of all that share a series.
+/// The series of one skill, or of all skills that share them.
 #[derive(Debug)]
 pub struct SkillSeries {
     skill: Box<str>,
     runner: Box<str>,
-    /// Calls that ended.
+    /// Completed calls, successful or not.
     pub calls: Counter,
-    /// How long those took that ran.
+    /// The durations of calls that ran.
     pub durations: Histogram,
-    /// How those ended that failed.
+    /// Errors of failed calls.
     pub errors: Errors,
 }
 
-/// The series of all skills.
+/// The series of all skills, separate and shared.
 #[derive(Debug)]
-pub struct Skills {
+pub struct SkillMetrics {
     most: usize,
     state: Mutex<State>,
 }
@@ -42,7 +45,7 @@ pub struct Skills {
 #[derive(Debug, Default)]
 struct State {
     own: HashMap<Box<str>, Arc<SkillSeries>>,
-    /// By runner.
+    /// The shared series by runner.
     shared: BTreeMap<Box<str>, Arc<SkillSeries>>,
 }
 
@@ -53,25 +56,26 @@ impl SkillSeries {
         Arc::new(Self { skill, runner, calls, durations, errors })
     }
 
-    /// The labels `skill` and `runner`.
+    /// Returns the values of the labels `skill` and `runner`.
     pub fn labels(&self) -> [&str; 2] {
         [&self.skill, &self.runner]
     }
 }
 
-impl Skills {
-    /// At most `most` skills get series of their own, and never more than [`MOST_SKILLS`].
+impl SkillMetrics {
+    /// Creates series for at most `most` separate skills, and never more than [`MOST_SKILLS`].
     pub fn new(most: usize) -> Self {
         Self { most: most.min(MOST_SKILLS), state: Mutex::default() }
     }
 
-    /// The series of a skill: its own if there is room. A skill that another runner runs now begins anew.
+    /// Returns the series of a skill: separate ones if there is room, otherwise the shared ones of its runner. If
+    /// the skill's runner has changed, its counts start at zero.
     pub fn get(&self, skill: &str, runner: &str) -> Arc<SkillSeries> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         match state.own.get(skill) {
             Some(series) if *series.runner == *runner => return Arc::clone(series),
-            // One that is called like what others share would have the same labels.
-            None if state.own.len() >= self.most || skill == OTHER => return state.shared(runner),
+            // A skill named like the shared series would have the same labels.
+            None if state.own.len() >= self.most || skill == OTHER => return state.shared_series(runner),
             _ => {}
         }
         let series = SkillSeries::new(skill, runner);
@@ -79,28 +83,25 @@ impl Skills {
         series
     }
 
-    /// Forgets the series of the skills that are not `wanted` any more, which makes room for others.
+    /// Removes the series of skills that are no longer `wanted`, to make room for others.
     pub fn keep(&self, wanted: impl Fn(&str) -> bool) {
-        self.lock().own.retain(|skill, _| wanted(skill));
+        self.state.lock().own.retain(|skill, _| wanted(skill));
     }
 
-    /// All series there are, sorted by skill; those that skills share come last.
+    /// Returns all series, sorted by skill. Shared series come last.
     pub fn all(&self) -> Vec<Arc<SkillSeries>> {
-        let state = self.lock();
+        let state = self.state.lock();
         let mut own: Vec<_> = state.own.values().cloned().collect();
         let shared: Vec<_> = state.shared.values().cloned().collect();
         drop(state);
         own.sort_unstable_by(|one, other| one.skill.cmp(&other.skill));
         own.into_iter().chain(shared).collect()
     }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl State {
-    fn shared(&mut self, runner: &str) -> Arc<SkillSeries> {
+    /// Returns the series that the skills of a runner share.
+    fn shared_series(&mut self, runner: &str) -> Arc<SkillSeries> {
         let is_known = self.shared.contains_key(runner) || self.shared.len() < MOST_RUNNERS;
         let runner = if is_known { runner } else { OTHER };
         Arc::clone(self.shared.entry(runner.into()).or_insert_with(|| SkillSeries::new(OTHER, runner)))
@@ -111,26 +112,26 @@ impl State {
 mod tests {
     use super::*;
 
-    fn names(skills: &Skills) -> Vec<String> {
+    fn names(skills: &SkillMetrics) -> Vec<String> {
         skills.all().iter().map(|it| it.labels().join("/")).collect()
     }
 
     #[test]
     fn skills_past_the_bound_share_the_series_of_their_runner() {
-        let skills = Skills::new(2);
+        let skills = SkillMetrics::new(2);
         for (skill, runner) in [("b", "http"), ("a", "http"), ("c", "http"), ("d", "docker"), ("e", "http")] {
             skills.get(skill, runner).calls.inc();
         }
         assert_eq!(names(&skills), ["a/http", "b/http", "_other/docker", "_other/http"]);
         assert_eq!(skills.get("c", "http").calls.get(), 2);
-        let skills = Skills::new(2);
+        let skills = SkillMetrics::new(2);
         drop((skills.get(OTHER, "http"), skills.get("a", "http")));
         assert_eq!(names(&skills), ["a/http", "_other/http"], "a skill with this name has none of its own");
     }
 
     #[test]
     fn a_skill_keeps_its_series_until_it_is_gone_or_another_runner_runs_it() {
-        let skills = Skills::new(1);
+        let skills = SkillMetrics::new(1);
         skills.get("a", "http").calls.inc();
         assert_eq!(skills.get("a", "http").calls.get(), 1);
         assert_eq!(skills.get("a", "docker").calls.get(), 0);
@@ -142,7 +143,7 @@ mod tests {
 
     #[test]
     fn ten_thousand_skills_of_any_runner_stay_below_two_hundred_thousand_series() {
-        let skills = Skills::new(usize::MAX);
+        let skills = SkillMetrics::new(usize::MAX);
         for number in 0..10_000 {
             skills.get(&format!("skill-{number}"), &format!("runner-{number}"));
         }

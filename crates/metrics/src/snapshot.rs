@@ -1,51 +1,51 @@
-//! The value of every series at one moment: what a scrape writes as text, and what is exported.
+//! The value of every series at one moment, for scrapes and exports.
 
 use crate::instruments::{Counter, Distribution, Histogram};
 use crate::metric::Metric;
-use crate::skills::{SkillSeries, Skills};
+use crate::skills::{SkillMetrics, SkillSeries};
 
-/// All families, in the order in which they were added.
+/// All families, in the order of their addition.
 #[derive(Debug, Default)]
 pub struct Snapshot {
     families: Vec<Family>,
 }
 
-/// All series of one metric.
+/// A metric and all its series.
 #[derive(Debug)]
 pub struct Family {
-    /// The metric.
+    /// The name, type and help text.
     pub metric: &'static Metric,
-    /// Its series.
+    /// All series of the metric.
     pub series: Vec<Series>,
 }
 
-/// One series.
+/// One combination of label values, with its value.
 #[derive(Debug)]
 pub struct Series {
-    /// The values of the metric's labels, in their order.
+    /// The label values, in the order of the metric's labels.
     pub labels: Vec<String>,
-    /// The value.
+    /// The value at the moment of the snapshot.
     pub value: Value,
 }
 
-/// The value of a series.
+/// What a series measured, by metric type.
 #[derive(Debug)]
 pub enum Value {
-    /// Of a counter.
+    /// The value of a counter.
     Count(u64),
-    /// Of a gauge, or of a counter of something that has fractions.
+    /// The value of a gauge, or of a counter with fractional values.
     Number(f64),
-    /// Of a histogram.
+    /// The value of a histogram.
     Durations(Box<Distribution>),
 }
 
 impl Snapshot {
-    /// The families so far.
+    /// Returns the families, in the order of their addition.
     pub fn families(&self) -> &[Family] {
         &self.families
     }
 
-    /// How many series there are, where each bucket of a histogram is one.
+    /// Returns the number of series. Each bucket of a histogram counts as one.
     pub fn series(&self) -> usize {
         let samples = |value: &Value| match value {
             Value::Durations(it) => it.counts.len() + 2,
@@ -54,7 +54,7 @@ impl Snapshot {
         self.families.iter().flat_map(|family| &family.series).map(|series| samples(&series.value)).sum()
     }
 
-    /// Leaves the series whose label of this name has a wanted value, and no others.
+    /// Keeps only the series that have this label with a wanted value.
     pub fn keep_only(&mut self, label: &str, wanted: impl Fn(&str) -> bool) {
         self.families.retain_mut(|family| {
             let Some(place) = family.metric.labels.iter().position(|it| *it == label) else { return false };
@@ -68,7 +68,7 @@ impl Snapshot {
         self.add(metric, labels, Value::Count(counter.get()));
     }
 
-    /// Adds a series with a number.
+    /// Adds a series with a numeric value.
     pub fn number(&mut self, metric: &'static Metric, labels: &[&str], number: f64) {
         self.add(metric, labels, Value::Number(number));
     }
@@ -78,19 +78,19 @@ impl Snapshot {
         self.add(metric, labels, Value::Durations(Box::new(histogram.read())));
     }
 
-    /// Adds a series.
+    /// Adds a series, and its family if it is new.
     pub fn add(&mut self, metric: &'static Metric, labels: &[&str], value: Value) {
         debug_assert_eq!(labels.len(), metric.labels.len(), "{}", metric.name);
         let series = Series { labels: labels.iter().map(|it| (*it).to_owned()).collect(), value };
-        // Families are added one after the other, so it is the last one or new.
+        // The series of a family are added consecutively, so the family is the last one or new.
         match self.families.iter_mut().rev().find(|family| std::ptr::eq(family.metric, metric)) {
             Some(family) => family.series.push(series),
             None => self.families.push(Family { metric, series: vec![series] }),
         }
     }
 
-    /// Adds what is counted by skill: calls, durations, errors by code and blame.
-    pub fn skills(&mut self, skills: &Skills, [calls, durations, errors]: [&'static Metric; 3]) -> Vec<String> {
+    /// Adds the series by skill: calls, durations, errors by code and blame.
+    pub fn skills(&mut self, skills: &SkillMetrics, [calls, durations, errors]: [&'static Metric; 3]) -> Vec<String> {
         let all = skills.all();
         all.iter().for_each(|it| self.count(calls, &it.labels(), &it.calls));
         all.iter().for_each(|it| self.durations(durations, &it.labels(), &it.durations));

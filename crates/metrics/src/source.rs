@@ -1,7 +1,9 @@
-//! Where the rest of a process finds its metrics. A process runs one gateway or one worker, and whoever exports its metrics
-//! knows neither.
+//! Gives the rest of a process access to its metrics. A process runs one gateway or one worker, and its metrics
+//! exporter depends on neither.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
 
 use crate::snapshot::Snapshot;
 
@@ -9,14 +11,15 @@ type Source = Arc<dyn Fn() -> Option<Snapshot> + Send + Sync>;
 
 static SOURCE: RwLock<Option<Source>> = RwLock::new(None);
 
-/// Sets what takes the snapshots of this process. It replaces the one before. `take` returns none once its gateway or
-/// worker is gone.
+/// Sets the function that takes snapshots of this process. Replaces the previous function. `take` returns `None`
+/// once its gateway or worker is gone.
 pub fn publish(take: impl Fn() -> Option<Snapshot> + Send + Sync + 'static) {
-    *SOURCE.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(take));
+    *SOURCE.write() = Some(Arc::new(take));
 }
 
-/// The metrics of this process now; none before its gateway or worker was made, and after its end. May take milliseconds.
+/// Takes a snapshot of this process's metrics. Returns `None` before its gateway or worker is created and after it
+/// is gone. May take milliseconds.
 pub fn snapshot() -> Option<Snapshot> {
-    let source = SOURCE.read().unwrap_or_else(PoisonError::into_inner).clone()?;
+    let source = SOURCE.read().clone()?;
     source()
 }

@@ -1,16 +1,17 @@
-//! Every metric there is. The reference in `docs/metrics.md` is generated from it.
+//! The table of all metrics. The reference in `docs/metrics.md` is generated from it.
 //!
-//! A metric is here exactly if some process has it. Names follow Prometheus: base units, `_total` for what only grows.
-//! No label has values that a caller chooses: session ids, trace ids and names that are no skill's are never labels.
+//! The table contains exactly the metrics that some process exposes. Names follow the Prometheus conventions: base
+//! units, and `_total` for counters. No label has values that a caller chooses: session ids, trace ids and names
+//! that do not belong to a skill are never labels.
 
-use crate::metric::{Kind, Metric, Process};
+use crate::metric::{Metric, MetricKind, ProcessKind};
 
 macro_rules! metrics {
     ($($konst:ident $name:literal $kind:ident [$($label:literal)*] $of:ident $help:literal;)*) => {
         $(
             #[doc = $help]
             pub static $konst: Metric =
-                Metric { name: $name, kind: Kind::$kind, labels: &[$($label),*], of: Process::$of, help: $help };
+                Metric { name: $name, kind: MetricKind::$kind, labels: &[$($label),*], process: ProcessKind::$of, help: $help };
         )*
 
         /// All metrics, in the order of the reference.
@@ -19,11 +20,11 @@ macro_rules! metrics {
 }
 
 metrics! {
-    // Calls at the gateway.
+    // Calls at a gateway.
     CALLS "openskill_calls_total" Counter ["code"] Gateway
         "Calls that ended, by error code. `OK` is success.";
     CALL_ERRORS "openskill_call_errors_total" Counter ["code" "blame"] Gateway
-        "Calls that failed, by error code and by who has to act.";
+        "Calls that failed, by error code and by who must act.";
     CALLS_IN_FLIGHT "openskill_calls_in_flight" Gauge [] Gateway
         "Calls that hold a permit.";
     CALLS_LIMIT "openskill_calls_limit" Gauge [] Gateway
@@ -31,13 +32,13 @@ metrics! {
     CALL_QUEUE "openskill_call_queue_duration_seconds" Histogram [] Gateway
         "How long calls waited at a worker for a slot, as the worker reported it.";
     SKILL_CALLS "openskill_skill_calls_total" Counter ["skill" "runner"] Gateway
-        "Calls of a skill that ended, whatever the end.";
+        "Calls of a skill that ended, with any outcome.";
     SKILL_DURATION "openskill_skill_call_duration_seconds" Histogram ["skill" "runner"] Gateway
-        "How long calls took that a worker answered, from the arrival of the request to its result. Has exemplars.";
+        "Duration of calls that a worker answered, from the arrival of the request to its result. Has exemplars.";
     SKILL_ERRORS "openskill_skill_errors_total" Counter ["skill" "runner" "code" "blame"] Gateway
-        "Calls of a skill that failed, by error code and by who has to act.";
+        "Calls of a skill that failed, by error code and by who must act.";
     SKILL_CIRCUIT "openskill_skill_circuit_state" Gauge ["skill"] Gateway
-        "Circuit breaker of a skill for all callers: 0 closed, 1 half-open, 2 open. For `_other`, the worst of them.";
+        "Circuit breaker of a skill for all callers: 0 closed, 1 half-open, 2 open. For `_other`, the worst state of its skills.";
     CIRCUITS "openskill_circuits" Gauge ["scope" "state"] Gateway
         "Circuit breakers that are not closed, by scope (`skill` or `session`) and state.";
     CIRCUIT_CHANGES "openskill_circuit_changes_total" Counter ["scope" "state"] Gateway
@@ -49,7 +50,7 @@ metrics! {
     REFUSALS "openskill_refusals_total" Counter ["bound"] Gateway
         "Calls that were shed, by the limit that was reached: `gateway`; `principal` or `session` for a [fair share](limits.md#kept-for-principals) of it; `skill`, or `worker` for the workers' queues; `principal_rate`, `principal_in_flight`, `principal_bytes` or `principal_sessions` for a [policy](identity.md#policies).";
     ATTEMPTS "openskill_attempts_total" Counter ["end"] Gateway
-        "Attempts to run a call on a worker, by how they ended: `answered`, `not_started`, `lost`, `overdue`, or `dropped` with their call.";
+        "Attempts to run a call on a worker, by outcome: `answered`, `not_started`, `lost`, `overdue`, or `dropped` with their call.";
     REROUTES "openskill_reroutes_total" Counter [] Gateway
         "Calls that went to another worker because the first did not start them.";
     RERUNS "openskill_reruns_total" Counter [] Gateway
@@ -59,9 +60,9 @@ metrics! {
     JAILED "openskill_jailed_calls_total" Counter ["level"] Gateway
         "Calls that a skill's process answered, by the level of its [jail](runners/jail.md).";
     MCP_REQUESTS "openskill_mcp_requests_total" Counter ["view" "protocol" "method"] Gateway
-        "Requests at [`/mcp`](mcp.md), by view (empty at `/mcp` itself), by revision of the protocol and by method.";
+        "Requests at [`/mcp`](mcp.md), by view (empty at `/mcp` itself), by protocol revision and by method.";
     MCP_VIEW_FAILURES "openskill_mcp_views_failures_total" Counter [] Gateway
-        "Changes of the file of [views](mcp.md#views) that could not be used.";
+        "Changes to the file of [views](mcp.md#views) that could not be used.";
     WORKERS_UP "openskill_workers_up" Gauge [] Gateway
         "Workers that accept calls.";
     WORKERS_KNOWN "openskill_workers_known" Gauge [] Gateway
@@ -73,20 +74,20 @@ metrics! {
     SKILLS "openskill_skills" Gauge ["status"] Gateway
         "Skills of all workers, by whether any worker can run them: `available` or `unavailable`.";
     RECORDINGS "openskill_recordings_total" Counter ["end"] Gateway
-        "Calls handed to the recorder, by what became of the recording: `ok`, `dropped` because the queue was full, `failed`.";
+        "Calls handed to the recorder, by the outcome of the recording: `ok`, `dropped` because the queue was full, `failed`.";
     RECORDED_BYTES "openskill_recorded_bytes_total" Counter [] Gateway
         "Bytes of recordings that were written.";
     // Calls at a worker.
     WORKER_CALLS "openskill_worker_calls_total" Counter ["code"] Worker
         "Calls that the worker answered, by error code. `OK` is success.";
     WORKER_REFUSALS "openskill_worker_refusals_total" Counter ["reason"] Worker
-        "Calls that the worker did not take: `full` or `late` by its queue, `draining`, `unknown_skill`, `unavailable`, or `invalid`.";
+        "Calls that the worker did not accept: `full` or `late` by its queue, `draining`, `unknown_skill`, `unavailable`, or `invalid`.";
     WORKER_RUNNING "openskill_worker_calls_running" Gauge [] Worker
         "Calls that hold a slot.";
     WORKER_QUEUED "openskill_worker_calls_queued" Gauge [] Worker
-        "Calls that wait for a slot. Those that wait for a skill's own limit do not count.";
+        "Calls that wait for a slot. Calls that wait for a skill's own limit are not counted.";
     WORKER_SLOTS "openskill_worker_slots" Gauge ["kind"] Worker
-        "Slots of the worker: `open` to all calls, or `reserved` for short ones.";
+        "Slots of the worker: `open` to all calls, or `reserved` for short calls.";
     WORKER_QUEUE_LIMIT "openskill_worker_queue_limit" Gauge [] Worker
         "Maximum number of calls that the worker queues.";
     WORKER_QUEUE "openskill_worker_queue_duration_seconds" Histogram [] Worker
@@ -96,7 +97,7 @@ metrics! {
     WORKER_SKILL_DURATION "openskill_worker_skill_run_duration_seconds" Histogram ["skill" "runner"] Worker
         "How long calls ran, from the slot to the result. Has exemplars.";
     WORKER_SKILL_ERRORS "openskill_worker_skill_errors_total" Counter ["skill" "runner" "code" "blame"] Worker
-        "Calls of a skill that failed, by error code and by who has to act.";
+        "Calls of a skill that failed, by error code and by who must act.";
     WORKER_JAILED "openskill_worker_jailed_calls_total" Counter ["level"] Worker
         "Calls that a skill's process answered, by the level of its [jail](runners/jail.md).";
     WORKER_SKILLS "openskill_worker_skills" Gauge ["status"] Worker
@@ -116,7 +117,7 @@ metrics! {
     COLD_IMPORTS "openskill_worker_cold_imports" Gauge ["leaves"] Worker
         "Import statements of Python skills that each call runs again, because they leave something behind that forks would share: a `thread`, `process` or `descriptor`, another `directory` or `umask`, a `signal` handler, or a changed `environment`.";
     PYTHON_ENVIRONMENTS "openskill_worker_python_environments" Gauge ["status"] Worker
-        "Environments of Python skills with [packages of their own](runners/python-environments.md): `ready`, `building` or `failed`.";
+        "Environments of Python skills with [their own packages](runners/python-environments.md): `ready`, `building` or `failed`.";
     SESSIONS "openskill_worker_sessions" Gauge ["state"] Worker
         "Sessions of Python code that are kept ([sessions](runners/sessions.md)): `busy` with a call, or `idle`.";
     SESSION_STARTS "openskill_worker_session_starts_total" Counter [] Worker
@@ -128,22 +129,22 @@ metrics! {
     MCP_CONNECTIONS "openskill_worker_mcp_connections" Gauge ["server" "runner"] Worker
         "Connections that the worker keeps to an MCP server, whether they are up or not.";
     MCP_UP "openskill_worker_mcp_connections_up" Gauge ["server" "runner"] Worker
-        "Connections to an MCP server that take calls.";
+        "Connections to an MCP server that accept calls.";
     MCP_CONNECTS "openskill_worker_mcp_connects_total" Counter ["server" "runner"] Worker
-        "Connections to an MCP server that came up, and with `mcp:stdio` its starts.";
+        "Connections to an MCP server that were established; with `mcp:stdio`, its starts.";
     MCP_LOSSES "openskill_worker_mcp_losses_total" Counter ["server" "runner"] Worker
         "Connections to an MCP server that were lost or could not be made. The worker tries again after each.";
     STRAYS "openskill_worker_strays_killed_total" Counter [] Worker
         "Processes that escaped their supervisor and were killed.";
-    // Every process.
+    // Metrics of every process.
     SPANS "openskill_spans_total" Counter ["end"] Both
-        "Spans for the collector, by what became of them: `ok`; `dropped` for lack of room, or of time at the end of the process; `failed` if the collector did not take them.";
+        "Spans for the collector, by outcome: `ok`; `dropped` because the queue was full or the process ended too soon; `failed` if the collector did not accept them.";
     METRIC_EXPORTS "openskill_metric_exports_total" Counter ["end"] Both
-        "Exports of metrics by OTLP: `ok` or `failed`.";
+        "Metrics exports by OTLP: `ok` or `failed`.";
     CERTIFICATE_EXPIRY "openskill_certificate_expiry_timestamp_seconds" Gauge ["certificate"] Both
-        "When the first certificate of a chain in use ends, in seconds since 1970: `public` for the gateway's addresses, `mesh` for what gateways and workers show each other. Absent without [TLS](tls.md).";
+        "When the first certificate of a chain in use expires, in seconds since 1970: `public` for the gateway's addresses, `mesh` for the certificates that gateways and workers present to each other. Absent without [TLS](tls.md).";
     CERTIFICATE_STALE "openskill_certificate_stale" Gauge ["certificate"] Both
-        "Whether (1 or 0) the files of a certificate have something else than what is in use, which cannot be used, such as an expired certificate: `public` or `mesh`. Absent without [TLS](tls.md).";
+        "Whether (1 or 0) the changed files of a certificate cannot be used, for example because it has expired: `public` or `mesh`. Absent without [TLS](tls.md).";
     BUILD "openskill_build_info" Gauge ["version" "process"] Both
         "Always 1. The labels are the version, and `gateway` or `worker`.";
     PROCESS_CPU "process_cpu_seconds_total" Counter [] Both
@@ -168,7 +169,7 @@ mod tests {
 
     use super::*;
 
-    /// The rules of `promtool check metrics`, and a few of our own.
+    /// Checks the rules of `promtool check metrics`, and a few additional ones.
     #[test]
     fn names_and_help_follow_prometheus() {
         let is_word = |it: &str| it.chars().all(|it| it.is_ascii_lowercase() || it == '_') && !it.starts_with('_');
@@ -176,10 +177,10 @@ mod tests {
             let name = metric.name;
             assert!(is_word(name) && !name.contains("__"), "{name}");
             assert!(name.starts_with("openskill_") || name.starts_with("process_"), "{name}");
-            assert_eq!(name.ends_with("_total"), metric.kind == Kind::Counter, "{name}");
+            assert_eq!(name.ends_with("_total"), metric.kind == MetricKind::Counter, "{name}");
             let is_of_histogram = ["_bucket", "_sum", "_count", "_created"].iter().any(|it| name.ends_with(it));
             assert!(!is_of_histogram, "{name}");
-            assert!(metric.kind != Kind::Histogram || metric.unit() == Some("seconds"), "{name}");
+            assert!(metric.kind != MetricKind::Histogram || metric.unit() == Some("seconds"), "{name}");
             let foreign =
                 ["milliseconds", "microseconds", "nanoseconds", "minutes", "hours", "ms", "kilobytes", "percent"];
             let kinds = ["counter", "gauge", "histogram", "summary"];

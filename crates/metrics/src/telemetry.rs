@@ -1,5 +1,5 @@
-//! What became of the traces and recordings of this process. Exporters and recorder report here; the counters are the
-//! process's own, as its exporters are.
+//! Counts spans and recordings of this process that were delivered, dropped or failed. The exporters and the
+//! recorder report here. The counters are global because the exporters are.
 
 use crate::instruments::Counter;
 use crate::snapshot::Snapshot;
@@ -13,59 +13,59 @@ pub static TELEMETRY: Telemetry = Telemetry {
     exports: [const { Counter::new() }; 2],
 };
 
-/// See [`TELEMETRY`].
+/// The counters of spans, recordings and exports.
 #[derive(Debug)]
 pub struct Telemetry {
-    /// In the order of [`ENDS`].
+    /// The spans by outcome, in the order of [`ENDS`].
     spans: [Counter; 3],
     recordings: [Counter; 3],
     recorded_bytes: Counter,
-    /// Succeeded, failed.
+    /// Metric exports that succeeded, and that failed.
     exports: [Counter; 2],
 }
 
-/// What becomes of a span or a recording: delivered or written; dropped for lack of room; failed.
+/// The outcomes of a span or a recording: delivered or written; dropped because the queue was full; failed.
 const ENDS: [&str; 3] = ["ok", "dropped", "failed"];
 
 impl Telemetry {
-    /// The collector took this many spans.
+    /// Counts spans that the collector accepted.
     pub fn spans_exported(&self, count: u64) {
         self.spans[0].add(count);
     }
 
-    /// There was no room for this many spans, or no time.
+    /// Counts spans that were dropped because the queue was full or time ran out.
     pub fn spans_dropped(&self, count: u64) {
         self.spans[1].add(count);
     }
 
-    /// The collector did not take this many spans.
+    /// Counts spans that the collector did not accept.
     pub fn spans_failed(&self, count: u64) {
         self.spans[2].add(count);
     }
 
-    /// The recorder wrote this many calls, with this many bytes together.
+    /// Counts calls that the recorder wrote, and their total size in bytes.
     pub fn recorder_written(&self, count: u64, bytes: u64) {
         self.recordings[0].add(count);
         self.recorded_bytes.add(bytes);
     }
 
-    /// This many calls found the recorder's queue full.
+    /// Counts calls that were dropped because the recorder's queue was full.
     pub fn recorder_dropped(&self, count: u64) {
         self.recordings[1].add(count);
     }
 
-    /// The recorder could not write this many calls.
+    /// Counts calls that the recorder could not write.
     pub fn recorder_failed(&self, count: u64) {
         self.recordings[2].add(count);
     }
 
-    /// Metrics were exported, or could not be.
+    /// Counts a metrics export.
     pub fn metrics_exported(&self, succeeded: bool) {
         self.exports[usize::from(!succeeded)].inc();
     }
 
-    /// Adds the counters of spans and exports, which every process has.
-    pub fn exported(&self, snapshot: &mut Snapshot) {
+    /// Adds the counters of spans and exports, which every process exposes.
+    pub fn add_export_counters(&self, snapshot: &mut Snapshot) {
         for (end, count) in ENDS.iter().zip(&self.spans) {
             snapshot.count(&table::SPANS, &[end], count);
         }
@@ -74,8 +74,8 @@ impl Telemetry {
         }
     }
 
-    /// Adds the counters of the recorder, which gateways have.
-    pub fn recorded(&self, snapshot: &mut Snapshot) {
+    /// Adds the counters of the recorder, which only gateways expose.
+    pub fn add_recording_counters(&self, snapshot: &mut Snapshot) {
         for (end, count) in ENDS.iter().zip(&self.recordings) {
             snapshot.count(&table::RECORDINGS, &[end], count);
         }

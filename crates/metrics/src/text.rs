@@ -1,18 +1,18 @@
-//! A snapshot as text, in the format that the scraper asks for.
+//! Renders a snapshot as text, in the format that the scraper accepts.
 
 use std::fmt::Write as _;
 
 use crate::buckets::BUCKETS;
 use crate::exemplars::Exemplar;
 use crate::instruments::Distribution;
-use crate::metric::{Kind, Metric};
+use crate::metric::{Metric, MetricKind};
 use crate::snapshot::{Series, Snapshot, Value};
 
 /// The upper bounds of the buckets, as text.
 const BOUNDS: [&str; BUCKETS] =
     ["0.001", "0.0025", "0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "1.0", "5.0", "15.0", "60.0", "+Inf"];
 
-/// A text format.
+/// A text format that scrapers accept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// The text format of Prometheus, version 0.0.4.
@@ -22,8 +22,9 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format for an `Accept` header: OpenMetrics, if it is named there and not refused.
-    pub fn accepted(accept: &str) -> Self {
+    /// Chooses the format for an `Accept` header: OpenMetrics if the header accepts it by name, otherwise
+    /// Prometheus.
+    pub fn from_accept(accept: &str) -> Self {
         let names = |range: &str| {
             let mut parts = range.split(';').map(str::trim);
             let is_it = parts.next().is_some_and(|it| it.eq_ignore_ascii_case("application/openmetrics-text"));
@@ -33,7 +34,7 @@ impl Format {
         if accept.split(',').any(names) { Self::OpenMetrics } else { Self::Prometheus }
     }
 
-    /// The value of `Content-Type`.
+    /// Returns the `Content-Type` of the format.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
@@ -41,7 +42,7 @@ impl Format {
         }
     }
 
-    /// The whole answer to a scrape.
+    /// Renders the response body of a scrape.
     pub fn encode(self, snapshot: &Snapshot) -> String {
         let mut text = Text { format: self, out: String::with_capacity(64 * snapshot.series() + 4096) };
         for family in snapshot.families() {
@@ -60,14 +61,14 @@ struct Text {
     out: String,
 }
 
-// Writing to a String can't fail.
+// Writing to a String cannot fail.
 impl Text {
     fn head(&mut self, metric: &Metric) {
         let name = match self.format {
             Format::Prometheus => metric.name,
             Format::OpenMetrics => metric.family(),
         };
-        let _ = writeln!(self.out, "# HELP {name} {}", escaped(&metric.plain_help()));
+        let _ = writeln!(self.out, "# HELP {name} {}", escape(&metric.plain_help()));
         let _ = writeln!(self.out, "# TYPE {name} {}", metric.kind.word());
         if let (Format::OpenMetrics, Some(unit)) = (self.format, metric.unit()) {
             let _ = writeln!(self.out, "# UNIT {name} {unit}");
@@ -106,9 +107,9 @@ impl Text {
         }
     }
 
-    /// `le` is the upper bound, if it is a bucket.
+    /// Writes a series name with its labels. `le` is the upper bound of a bucket, or `None` for other series.
     fn name(&mut self, name: &str, suffix: &str, labels: &str, le: Option<&str>) {
-        // In pieces: most of a scrape is made of these.
+        // Written piece by piece without formatting, because names make up most of a scrape.
         self.out.push_str(name);
         self.out.push_str(suffix);
         if labels.is_empty() && le.is_none() {
@@ -133,20 +134,20 @@ impl Text {
 }
 
 fn labels(metric: &Metric, series: &Series) -> String {
-    debug_assert!(metric.kind != Kind::Histogram || !metric.labels.contains(&"le"));
+    debug_assert!(metric.kind != MetricKind::Histogram || !metric.labels.contains(&"le"));
     let mut text = String::new();
     for (name, value) in metric.labels.iter().zip(&series.labels) {
         let comma = if text.is_empty() { "" } else { "," };
-        let _ = write!(text, "{comma}{name}=\"{}\"", escaped(value).replace('"', "\\\""));
+        let _ = write!(text, "{comma}{name}=\"{}\"", escape(value).replace('"', "\\\""));
     }
     text
 }
 
-fn escaped(text: &str) -> String {
+fn escape(text: &str) -> String {
     text.replace('\\', "\\\\").replace('\n', "\\n")
 }
 
-/// A number as both formats write it.
+/// A number in the notation of both formats.
 struct Number(f64);
 
 impl std::fmt::Display for Number {
@@ -165,14 +166,14 @@ mod tests {
 
     use super::*;
     use crate::instruments::{Counter, Histogram};
-    use crate::metric::Process;
+    use crate::metric::ProcessKind;
 
-    const CALLS: &Metric = &metric("calls_total", Kind::Counter, &["skill"]);
-    const LIMIT: &Metric = &metric("limit", Kind::Gauge, &[]);
-    const TIME: &Metric = &metric("time_seconds", Kind::Histogram, &["skill"]);
+    const CALLS: &Metric = &metric("calls_total", MetricKind::Counter, &["skill"]);
+    const LIMIT: &Metric = &metric("limit", MetricKind::Gauge, &[]);
+    const TIME: &Metric = &metric("time_seconds", MetricKind::Histogram, &["skill"]);
 
-    const fn metric(name: &'static str, kind: Kind, labels: &'static [&'static str]) -> Metric {
-        Metric { name, kind, labels, of: Process::Both, help: "What `it`\nsays" }
+    const fn metric(name: &'static str, kind: MetricKind, labels: &'static [&'static str]) -> Metric {
+        Metric { name, kind, labels, process: ProcessKind::Both, help: "What `it`\nsays" }
     }
 
     fn snapshot() -> Snapshot {
@@ -238,7 +239,7 @@ mod tests {
             ),
             ("application/openmetrics-text;q=0,text/plain", Format::Prometheus),
         ] {
-            assert_eq!(Format::accepted(accept), format, "{accept}");
+            assert_eq!(Format::from_accept(accept), format, "{accept}");
         }
     }
 

@@ -1,23 +1,24 @@
-//! How many control frames an HTTP/2 connection may send. Pure: the caller says how late it is.
+//! Limits the control frames of an HTTP/2 connection. Pure: the caller passes the time.
 //!
-//! A control frame carries nothing and costs the server time: a PING or a SETTINGS has to be answered, a change of the
-//! initial window walks every open stream. Clients have a use for them in proportion to what they receive: some answer every
-//! piece of a response with a PING and a WINDOW_UPDATE. So a connection earns control frames with the bytes that it is sent.
+//! A control frame carries no data but costs the server time: PING and SETTINGS need an acknowledgement, and a
+//! change of the initial window touches every open stream. Legitimate clients send them in proportion to the data
+//! that they receive: some send a PING and a WINDOW_UPDATE for every piece of a response. So the bytes that the
+//! server sends earn the client control frames.
 
 use std::time::{Duration, Instant};
 
 use crate::frames::{ACK, END_STREAM, Header, kind};
 
-/// SETTINGS frames. Clients send one, and a few more while they measure the bandwidth.
+/// The budget for SETTINGS frames. Clients send one, and a few more while they measure the bandwidth.
 const SETTINGS: Rate = Rate { at_once: 32, a_second: 2 };
 
-/// All other control frames.
+/// The budget for all other control frames.
 const OTHERS: Rate = Rate { at_once: 1024, a_second: 128 };
 
-/// How many bytes sent earn a control frame.
+/// The number of sent bytes that earn one control frame.
 const BYTES_A_FRAME: usize = 64;
 
-/// How many frames are allowed at once, and how many more each second.
+/// The number of frames allowed at once, and the number added each second.
 #[derive(Debug, Clone, Copy)]
 struct Rate {
     at_once: u32,
@@ -37,7 +38,7 @@ impl Bucket {
         Self { rate, tokens: rate.at_once, filled: now }
     }
 
-    /// Takes a token. False if there is none. Asks for the time only when the tokens run out.
+    /// Takes a token. Returns false if the bucket is empty. Reads the clock only when the tokens run out.
     fn take(&mut self, now: impl FnOnce() -> Instant) -> bool {
         if self.tokens == 0 {
             self.fill(now());
@@ -52,7 +53,7 @@ impl Bucket {
         let earned = now.saturating_duration_since(self.filled).as_nanos() / token.as_nanos();
         let earned = u32::try_from(earned).unwrap_or(u32::MAX);
         self.add(earned);
-        // What is left of the time counts for the next token.
+        // Time that does not make up a whole token counts toward the next one.
         self.filled = if earned < self.rate.at_once { self.filled + token * earned } else { now };
     }
 
@@ -61,35 +62,35 @@ impl Bucket {
     }
 }
 
-/// The budget of one connection.
+/// The control frames that one connection may still send.
 #[derive(Debug)]
 pub struct FrameBudget {
     settings: Bucket,
     others: Bucket,
-    /// Bytes sent that have not earned a frame yet.
+    /// Sent bytes that have not yet earned a frame.
     bytes: usize,
 }
 
 impl FrameBudget {
-    /// The budget of a connection that begins now.
+    /// Creates the budget of a connection that starts at `now`.
     pub fn new(now: Instant) -> Self {
         Self { settings: Bucket::new(SETTINGS, now), others: Bucket::new(OTHERS, now), bytes: 0 }
     }
 
-    /// Counts a frame that the client sent. False if the budget is spent.
+    /// Counts a frame from the client. Returns false if the budget is exceeded.
     pub fn count(&mut self, header: Header, now: impl FnOnce() -> Instant) -> bool {
         let has = |flag| header.flags & flag != 0;
         match header.kind {
-            // Requests have bounds of their own.
+            // Other limits apply to requests.
             kind::HEADERS => true,
             kind::DATA if header.length > 0 || has(END_STREAM) => true,
             kind::SETTINGS if !has(ACK) => self.settings.take(now),
-            // Also types that nobody knows.
+            // Includes unknown types.
             _ => self.others.take(now),
         }
     }
 
-    /// Counts bytes sent to the client.
+    /// Counts bytes sent to the client, which earn it control frames.
     pub fn earn(&mut self, bytes: usize) {
         self.bytes += bytes;
         self.others.add(u32::try_from(self.bytes / BYTES_A_FRAME).unwrap_or(u32::MAX));
@@ -108,7 +109,7 @@ mod tests {
         Header { length, kind, flags, stream: 0 }
     }
 
-    /// How many of these frames are allowed.
+    /// Returns how many of these frames the budget allows.
     fn allowed(budget: &mut FrameBudget, header: Header, now: Instant) -> u32 {
         (0..1_000_000).take_while(|_| budget.count(header, || now)).count() as u32
     }

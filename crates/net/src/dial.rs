@@ -1,4 +1,4 @@
-//! Opens connections to a gateway for a client's channel, in plain text or over TLS.
+//! Opens client connections to a gateway, in plain text or over TLS.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -12,19 +12,19 @@ use tower::Service;
 use crate::tls::client::Connector;
 use crate::tls::stream::MaybeTls;
 
-/// A connection of a client.
+/// A client connection.
 pub type Dialed = TokioIo<MaybeTls<TcpStream, TlsStream<TcpStream>>>;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Connects to the host and port of a URI. The channel bounds the time.
+/// Connects to the host and port of a URI. The channel sets the timeout.
 #[derive(Debug, Clone)]
 pub struct Dial {
     tls: Option<Connector>,
 }
 
 impl Dial {
-    /// `tls`: none for connections in plain text.
+    /// Creates a connector. `tls` is `None` for plain text.
     pub fn new(tls: Option<Connector>) -> Self {
         Self { tls }
     }

@@ -1,7 +1,7 @@
-//! Finds the frames in a stream of HTTP/2 bytes (RFC 9113, section 4.1), whatever pieces it arrives in. It reads the nine
-//! bytes of each header and skips the payload: nothing is copied or kept.
+//! Finds the frames in a stream of HTTP/2 bytes (RFC 9113, section 4.1), however the stream is split into reads.
+//! Parses the nine bytes of each header and skips the payload. Copies and stores only partial headers.
 
-/// The type of a frame, as the RFC numbers it.
+/// Frame types, as the RFC numbers them.
 pub mod kind {
     #![allow(missing_docs, reason = "the RFC documents them")]
     pub const DATA: u8 = 0;
@@ -10,27 +10,27 @@ pub mod kind {
     pub const GOAWAY: u8 = 7;
 }
 
-/// DATA and HEADERS: the stream ends here. SETTINGS and PING have their ACK in the same bit.
+/// The last frame of a stream, for DATA and HEADERS. SETTINGS and PING use the same bit for ACK.
 pub const END_STREAM: u8 = 1;
-/// See [`END_STREAM`].
+/// The acknowledgement bit, for SETTINGS and PING. See [`END_STREAM`].
 pub const ACK: u8 = 1;
 
-/// What a client sends before its first frame.
+/// The bytes that a client sends before its first frame.
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// The length of a frame's header.
+/// The length of a frame header, in bytes.
 const HEADER: usize = 9;
 
-/// A frame's header.
+/// A frame header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// The length of the payload.
+    /// The length of the payload, in bytes.
     pub length: u32,
-    /// See [`kind`].
+    /// The frame type, see [`kind`].
     pub kind: u8,
-    /// Flags, whose meaning depends on the type.
+    /// Flags. Their meaning depends on the type.
     pub flags: u8,
-    /// The stream; 0 is the connection.
+    /// The stream id. 0 is the connection itself.
     pub stream: u32,
 }
 
@@ -38,7 +38,7 @@ impl Header {
     /// Parses a header.
     pub fn parse(bytes: [u8; HEADER]) -> Self {
         let [a, b, c, kind, flags, stream @ ..] = bytes;
-        // The first bit of the stream is reserved.
+        // The first bit of the stream id is reserved.
         Self {
             length: u32::from_be_bytes([0, a, b, c]),
             kind,
@@ -47,35 +47,35 @@ impl Header {
         }
     }
 
-    /// The header's bytes.
+    /// Encodes the header.
     pub fn bytes(self) -> [u8; HEADER] {
         let ([_, a, b, c], [w, x, y, z]) = (self.length.to_be_bytes(), self.stream.to_be_bytes());
         [a, b, c, self.kind, self.flags, w, x, y, z]
     }
 }
 
-/// A position in a stream of frames.
+/// Finds the frame headers in a stream, and tracks its position in the stream.
 #[derive(Debug, Clone, Default)]
-pub struct Frames {
-    /// How many bytes of the current payload, or of the preface, are left.
+pub struct FrameScanner {
+    /// The remaining bytes of the current payload or of the preface.
     left: usize,
-    /// The part of a header that has arrived.
+    /// The part of a header that has arrived so far.
     partial: [u8; HEADER],
     arrived: usize,
 }
 
-impl Frames {
-    /// Of the bytes that a client sends, which begin with [`PREFACE`].
-    pub fn of_client() -> Self {
+impl FrameScanner {
+    /// Creates a scanner for the bytes that a client sends. They begin with [`PREFACE`].
+    pub fn for_client() -> Self {
         Self { left: PREFACE.len(), ..Self::default() }
     }
 
-    /// Of the bytes that a server sends.
-    pub fn of_server() -> Self {
+    /// Creates a scanner for the bytes that a server sends.
+    pub fn for_server() -> Self {
         Self::default()
     }
 
-    /// Takes the next bytes, and shows each header that is complete now.
+    /// Scans the next bytes. Calls `show` with each header that they complete.
     pub fn take(&mut self, mut bytes: &[u8], mut show: impl FnMut(Header)) {
         loop {
             let skipped = self.left.min(bytes.len());
@@ -94,7 +94,7 @@ impl Frames {
         }
     }
 
-    /// Whether a frame has just ended, so that another may begin.
+    /// Whether the scanner is between two frames.
     pub fn is_between(&self) -> bool {
         self.left == 0 && self.arrived == 0
     }
@@ -115,7 +115,7 @@ mod tests {
             [frame(0, kind::SETTINGS, 0), frame(70_000, kind::DATA, 7), frame(5, kind::HEADERS, u32::MAX >> 1)];
         let sent = frames.iter().fold(PREFACE.to_vec(), |sent, (_, bytes)| [sent, bytes.clone()].concat());
         for size in (1..60).chain([sent.len()]) {
-            let (mut position, mut found) = (Frames::of_client(), Vec::new());
+            let (mut position, mut found) = (FrameScanner::for_client(), Vec::new());
             for piece in sent.chunks(size) {
                 position.take(piece, |header| found.push(header));
             }
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn a_frame_begins_only_where_another_has_ended() {
         let (_, bytes) = frame(3, kind::DATA, 1);
-        let mut position = Frames::of_server();
+        let mut position = FrameScanner::for_server();
         assert!(position.is_between());
         for byte in &bytes[..bytes.len() - 1] {
             position.take(&[*byte], |_| {});

@@ -1,16 +1,19 @@
-//! What every openskill server needs around its protocol: it knows sockets, threads and shutdown, and no messages.
+//! The layer below the protocol of every openskill server: sockets, threads and shutdown. It is independent of
+//! messages.
 //!
 //! - [`listen`]: addresses, and one bound listener for each shard
 //! - [`shards`]: one thread with a current-thread runtime for each listener, drained together
-//! - [`linger`]: a connection that delivers its last bytes before it closes
-//! - [`metered`]: an HTTP/2 connection that ends when its client floods it; [`budget`]: how many control frames it may
-//!   send; [`frames`]: finding them
-//! - [`local`]: a unix socket that wakes its task only when it has to
-//! - [`dial`]: connections of clients to a gateway
-//! - [`tls`]: certificates, and connections that are encrypted
+//! - [`linger`]: delivers the last bytes of a connection before closing it
+//! - [`metered`]: ends an HTTP/2 connection whose client floods it; [`budget`]: the allowed control frames;
+//!   [`frames`]: finds frames in the bytes
+//! - [`local`]: a Unix socket with few wakeups
+//! - [`dial`]: client connections to a gateway
+//! - [`file_watcher`]: files that may change while a server runs
+//! - [`tls`]: certificates and encrypted connections
 
 pub mod budget;
 pub mod dial;
+pub mod file_watcher;
 pub mod frames;
 pub mod linger;
 pub mod listen;

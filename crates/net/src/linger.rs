@@ -1,8 +1,8 @@
-//! Closes a connection without losing its last answer.
+//! Closes a connection without losing its last response.
 //!
-//! When a socket is closed while it holds unread input, the kernel resets the connection, and a reset discards whatever the
-//! peer has not read yet, such as the answer to its last call. So a finished connection first shuts down its write half, and
-//! then reads on, for a bounded time, until the peer has finished too.
+//! If a socket is closed with unread input, the kernel resets the connection. A reset discards what the peer has
+//! not read yet, such as the response to its last call. So a finished connection first shuts down its write half,
+//! and then keeps reading for a bounded time, until the peer has finished too.
 
 use std::any::Any;
 use std::io::{ErrorKind, IoSlice, Result};
@@ -16,39 +16,39 @@ use tokio::time::Sleep;
 use tokio_util::task::TaskTracker;
 use tonic::transport::server::Connected;
 
-/// How long a closed connection still reads, and how many bytes.
+/// The time and the number of bytes that a closed connection keeps reading.
 const LINGER: Duration = Duration::from_secs(1);
 const MAX_LINGER_BYTES: u64 = 1024 * 1024;
 
-/// How long the peer may accept no bytes while some wait to be written.
+/// The time after which a write fails if the peer accepts no bytes.
 const WRITE_STALL: Duration = Duration::from_secs(60);
 
-/// A TCP or unix socket.
+/// A TCP or Unix socket.
 pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 
-/// A stream that lingers when it is dropped, and whose writes fail once the peer has accepted nothing for a minute.
+/// A stream that lingers after it is dropped. Its writes fail once the peer has accepted nothing for a minute.
 #[derive(Debug)]
 pub struct Lingering<S: Stream> {
-    /// Taken by the drop alone.
+    /// `None` only after `drop`.
     stream: Option<S>,
-    /// What counts the connection until it is really closed.
+    /// Dropped when the connection is really closed, for example to count open connections.
     guard: Option<Box<dyn Any + Send>>,
     tasks: TaskTracker,
-    /// Runs while the peer accepts nothing.
+    /// The timeout that runs while the peer accepts no bytes.
     stall: Option<Pin<Box<Sleep>>>,
-    /// The same for what was written and is still to be flushed, as over TLS.
+    /// The same timeout for written but unflushed bytes, as with TLS.
     flush_stall: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S: Stream> Lingering<S> {
-    /// `tasks` tracks the connection while it lingers: wait for it before the runtime ends.
+    /// Wraps a stream. `tasks` tracks the connection while it lingers: wait for it before the runtime ends.
     pub fn new(stream: S, tasks: TaskTracker) -> Self {
         Self { stream: Some(stream), guard: None, tasks, stall: None, flush_stall: None }
     }
 
-    /// Holds `guard` until the connection has finished lingering.
+    /// Keeps `guard` until the connection has finished lingering.
     #[must_use]
     pub fn holding(mut self, guard: impl Send + 'static) -> Self {
         self.guard = Some(Box::new(guard));
@@ -63,8 +63,8 @@ impl<S: Stream> Lingering<S> {
     }
 }
 
-/// Passes a write's outcome on, or fails it after [`WRITE_STALL`]: an HTTP/1 client that never reads would hold its
-/// connection for ever.
+/// Returns the outcome of a write, or an error after [`WRITE_STALL`]. Without this timeout, an HTTP/1 client that
+/// never reads would keep its connection forever.
 fn in_time<T>(
     written: Poll<Result<T>>,
     stall: &mut Option<Pin<Box<Sleep>>>,
@@ -109,7 +109,7 @@ impl<S: Stream> AsyncWrite for Lingering<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
-        // Over TLS, this writes what was encrypted before.
+        // With TLS, a flush writes the bytes that are already encrypted.
         let flushed = self.with(|stream| stream.poll_flush(context));
         in_time(flushed, &mut self.flush_stall, context)
     }

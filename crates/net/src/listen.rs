@@ -10,19 +10,19 @@ use std::str::FromStr;
 use rustix::event::{Timespec, poll};
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// How many connections may wait to be accepted, for each listener.
+/// The maximum number of connections that wait to be accepted, per listener.
 const BACKLOG: i32 = 1024;
 
 /// An address to listen on: `127.0.0.1:9000` or `unix:/path`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
-    /// TCP.
+    /// A TCP address.
     Tcp(SocketAddr),
-    /// A unix socket.
+    /// The path of a Unix socket.
     Unix(PathBuf),
 }
 
-/// The text is not an address.
+/// The error for a text that is not an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is not an address to listen on: write HOST:PORT with a numeric host, or unix:/path")]
 pub struct AddressError(String);
@@ -48,29 +48,28 @@ impl std::fmt::Display for Address {
     }
 }
 
-/// A bound listener, not yet registered with a runtime.
+/// A bound listener that is not yet registered with a runtime.
 #[derive(Debug)]
 pub enum Listener {
-    /// TCP.
+    /// A TCP listener.
     Tcp(TcpListener),
-    /// A unix socket.
+    /// A Unix listener.
     Unix(UnixListener),
 }
 
-/// How often, and how far apart in nanoseconds, an address in use is asked for again before `bind` gives up: about a second
-/// in all. A child that a killed process was starting inherits its listeners until it executes its own program, so a process
-/// that starts again at once may find them still open.
+/// The maximum number of retries of `bind` for an address in use, and the delay in nanoseconds: about a second in
+/// total. A child process that a killed process was starting inherits its listeners until it calls exec. So a
+/// process that restarts at once may find them still open.
 const RETRIES: usize = 50;
 const RETRY_INTERVAL_NS: i64 = 20_000_000;
 
-/// Binds one listener for each shard. TCP shards share the port by `SO_REUSEPORT`; unix shards share one socket.
+/// Binds one listener for each shard. TCP shards share the port by `SO_REUSEPORT`. Unix shards share one socket.
 ///
-/// A socket file that nobody answers at, left by a killed process, is replaced. Only its owner may connect to the new one.
-/// An address in use is asked for again for about a second. This blocks the thread: nothing else runs before a server
-/// listens.
+/// Replaces a stale socket file that a killed process left. Only its owner may connect to the new one. Retries an
+/// address in use for about a second. The retries block the thread, which is fine before a server listens.
 ///
 /// # Errors
-/// The address is in use, or may not be bound.
+/// The address is in use, or binding it is not permitted.
 pub fn bind(address: &Address, shards: usize) -> std::io::Result<Vec<Listener>> {
     match address {
         Address::Tcp(address) => Ok(bind_tcp(*address, shards)?.into_iter().map(Listener::Tcp).collect()),
@@ -80,16 +79,15 @@ pub fn bind(address: &Address, shards: usize) -> std::io::Result<Vec<Listener>> 
 
 /// Binds one TCP listener for each shard. With port 0, all of them share the free port that the first one gets.
 ///
-/// As [`bind`], it asks again for an address in use.
+/// Like [`bind`], retries an address in use.
 ///
 /// # Errors
-/// The address is in use, or may not be bound.
+/// The address is in use, or binding it is not permitted.
 pub fn bind_tcp(address: SocketAddr, shards: usize) -> std::io::Result<Vec<TcpListener>> {
     while_in_use(|| bind_tcp_once(address, shards), wait)
 }
 
-/// Calls `bind` until it succeeds, fails for another reason than an address in use, or has been called [`RETRIES`] times
-/// more. Calls `wait` in between.
+/// Retries `bind` while the address is in use, at most [`RETRIES`] times. Calls `wait` before each retry.
 fn while_in_use<T>(mut bind: impl FnMut() -> std::io::Result<T>, mut wait: impl FnMut()) -> std::io::Result<T> {
     for _ in 0..RETRIES {
         match bind() {

@@ -1,8 +1,8 @@
-//! A unix socket that wakes its task only for the readiness it waits for.
+//! A Unix socket that wakes its task only for the readiness that the task waits for.
 //!
-//! A socket registered for both directions reports both, and a unix socket becomes writable each time the peer reads. So each
-//! message would wake its sender once for nothing, which costs more than sending it. This socket is registered for reading,
-//! and for writing only while a write has to wait.
+//! A socket registered for both directions reports both, and a Unix socket becomes writable each time the peer
+//! reads. So each message would cause a useless wakeup of its sender, which costs more than sending the message.
+//! This socket is registered for reading, and for writing only while a write has to wait.
 
 use std::io::{ErrorKind, IoSlice, Read as _, Result, Write as _};
 use std::net::Shutdown;
@@ -14,10 +14,10 @@ use std::task::{Context, Poll, ready};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 
-/// A connected unix socket.
+/// A connected Unix socket.
 #[derive(Debug)]
 pub struct LocalStream {
-    /// Registered for reading.
+    /// The socket, registered for reading.
     stream: AsyncFd<UnixStream>,
     /// A duplicate of the descriptor, registered for writing while a write has to wait.
     writable: Option<AsyncFd<OwnedFd>>,
@@ -35,10 +35,10 @@ impl LocalStream {
     /// Registers the socket with the current runtime.
     ///
     /// # Errors
-    /// The socket can't be registered.
+    /// The registration fails.
     ///
     /// # Panics
-    /// Outside of a tokio runtime.
+    /// Panics outside of a tokio runtime.
     pub fn new(stream: UnixStream) -> Result<Self> {
         stream.set_nonblocking(true)?;
         Ok(Self { stream: register(stream, Interest::READABLE)?, writable: None })
@@ -64,7 +64,7 @@ impl LocalStream {
                     }
                 },
                 written => {
-                    // Deregistered, or it would wake the task for each message again.
+                    // Deregister. Otherwise each message would wake the task again.
                     self.writable = None;
                     return Poll::Ready(written);
                 }
@@ -83,7 +83,7 @@ impl AsyncRead for LocalStream {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Poll::Ready(Err(error)),
                 Ok(count) => {
-                    // A short read empties the socket, and the next bytes make it ready again.
+                    // A short read has emptied the socket. The next bytes make it ready again.
                     if 0 < count && count < room {
                         guard.clear_ready();
                     }
@@ -118,7 +118,7 @@ impl AsyncWrite for LocalStream {
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<()>> {
         match self.stream.get_ref().shutdown(Shutdown::Write) {
-            // The peer has closed already.
+            // The peer has already closed the connection.
             Err(error) if error.kind() == ErrorKind::NotConnected => Poll::Ready(Ok(())),
             done => Poll::Ready(done),
         }
@@ -144,7 +144,7 @@ mod tests {
         let sending = tokio::spawn(async move {
             one.write_all(&sent).await.unwrap();
             one.shutdown().await.unwrap();
-            // Returned, so that the peer sees the shutdown and not the drop.
+            // Return the stream, so that the peer sees the shutdown rather than the drop.
             one
         });
         let mut received = Vec::new();

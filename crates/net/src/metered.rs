@@ -1,8 +1,8 @@
 //! An HTTP/2 connection that ends when its client floods it with control frames.
 //!
-//! It watches the frames that pass in both directions. Past the budget of control frames, it sends GOAWAY with
-//! ENHANCE_YOUR_CALM, and reading fails. And it makes a client that sends many small frames give way: the tasks of other
-//! connections run after a bounded number of them.
+//! It watches the frames in both directions. When the budget of control frames is exceeded, it sends GOAWAY with
+//! ENHANCE_YOUR_CALM, and reads fail. It also limits the frames that one connection reads in a row, so that the
+//! tasks of other connections can run.
 
 use std::future::poll_fn;
 use std::io::{Error, IoSlice, Result};
@@ -16,42 +16,43 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::coop;
 
 use crate::budget::FrameBudget;
-use crate::frames::{Frames, Header, kind};
+use crate::frames::{FrameScanner, Header, kind};
 
-/// How many frames use up as much of a task's turn as one read from a socket, of which it has 128.
+/// The number of frames that cost as much of a task's cooperative budget as one read from a socket. The budget of
+/// a task is 128 such steps.
 const FRAMES_A_STEP: usize = 4;
 
 const ENHANCE_YOUR_CALM: u32 = 11;
 const DEBUG_DATA: &[u8] = b"too many control frames";
 
-/// The client sent too many control frames.
+/// The error of a client that sent too many control frames.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 #[error("the client sent too many control frames")]
 pub struct ControlFlood;
 
-/// A server's HTTP/2 connection, from its first byte on.
+/// A server's HTTP/2 connection, metered from its first byte.
 #[derive(Debug)]
 pub struct Metered<S> {
     stream: S,
     budget: FrameBudget,
-    received: Frames,
-    sent: Frames,
-    /// The last stream that the client opened.
+    received: FrameScanner,
+    sent: FrameScanner,
+    /// The highest stream id that the client has opened.
     last_stream: u32,
     is_over: bool,
-    /// The same, for whoever owns the connection.
+    /// Set together with `is_over`, for the owner of the connection.
     flooded: Arc<AtomicBool>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Metered<S> {
-    /// Nothing of the stream has been read or written yet. The flag is set once the client has flooded it.
+    /// Wraps a fresh stream, without any read or write so far. The returned flag is set once the client floods it.
     pub fn new(stream: S) -> (Self, Arc<AtomicBool>) {
         let flooded = Arc::new(AtomicBool::new(false));
         let metered = Self {
             stream,
             budget: FrameBudget::new(Instant::now()),
-            received: Frames::of_client(),
-            sent: Frames::of_server(),
+            received: FrameScanner::for_client(),
+            sent: FrameScanner::for_server(),
             last_stream: 0,
             is_over: false,
             flooded: Arc::clone(&flooded),
@@ -59,7 +60,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Metered<S> {
         (metered, flooded)
     }
 
-    /// Counts the frames in these bytes. False if the budget is spent.
+    /// Counts the frames in these bytes. Returns false if the control frame budget is exceeded.
     fn count(&mut self, bytes: &[u8], context: &mut Context<'_>) -> bool {
         let (mut work, mut is_within) = (0, true);
         let Self { budget, last_stream, .. } = self;
@@ -73,28 +74,29 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Metered<S> {
         for _ in 0..work / FRAMES_A_STEP {
             match coop::poll_proceed(context) {
                 Poll::Ready(step) => step.made_progress(),
-                // The turn is over: the next read waits for another.
+                // The task's cooperative budget is used up: the next read waits for the task's next turn.
                 Poll::Pending => break,
             }
         }
         is_within
     }
 
-    /// Tells the client why the connection ends, if that takes no waiting and no frame is half sent.
-    fn say_goodbye(&mut self, context: &mut Context<'_>) {
+    /// Sends GOAWAY with the reason, unless the write would block or would split a frame.
+    fn send_goaway(&mut self, context: &mut Context<'_>) {
         if self.sent.is_between() {
             let length = 8 + DEBUG_DATA.len() as u32;
             let header = Header { length, kind: kind::GOAWAY, flags: 0, stream: 0 };
             let (last, code) = (self.last_stream.to_be_bytes(), ENHANCE_YOUR_CALM.to_be_bytes());
             let frame = [&header.bytes()[..], &last, &code, DEBUG_DATA].concat();
-            // Even if the task's turn is over. Nothing follows, so it does not matter how much of it is taken.
+            // Write even if the task's cooperative budget is used up. This is the last write, so it cannot starve
+            // other tasks.
             let write = poll_fn(|context| Pin::new(&mut self.stream).poll_write(context, &frame));
             let _ = pin!(coop::unconstrained(write)).poll(context);
         }
     }
 
-    /// Counts what was written of these slices.
-    fn wrote<'a>(&mut self, slices: impl IntoIterator<Item = &'a [u8]>, count: usize) {
+    /// Counts the first `count` bytes of these slices, which were written, and tracks their frames.
+    fn record_write<'a>(&mut self, slices: impl IntoIterator<Item = &'a [u8]>, count: usize) {
         self.budget.earn(count);
         let mut left = count;
         for slice in slices {
@@ -120,9 +122,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Metered<S> {
         }
         self.is_over = true;
         self.flooded.store(true, Ordering::Relaxed);
-        // A read that fails has read nothing.
+        // A failed read must not return data.
         buffer.set_filled(before);
-        self.say_goodbye(context);
+        self.send_goaway(context);
         Poll::Ready(Err(Error::other(ControlFlood)))
     }
 }
@@ -133,7 +135,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Metered<S> {
             return Poll::Ready(Err(Error::other(ControlFlood)));
         }
         let count = ready!(Pin::new(&mut self.stream).poll_write(context, bytes))?;
-        self.wrote([bytes], count);
+        self.record_write([bytes], count);
         Poll::Ready(Ok(count))
     }
 
@@ -146,7 +148,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Metered<S> {
             return Poll::Ready(Err(Error::other(ControlFlood)));
         }
         let count = ready!(Pin::new(&mut self.stream).poll_write_vectored(context, slices))?;
-        self.wrote(slices.iter().map(|slice| &**slice), count);
+        self.record_write(slices.iter().map(|slice| &**slice), count);
         Poll::Ready(Ok(count))
     }
 

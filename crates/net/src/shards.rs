@@ -1,4 +1,4 @@
-//! Shards: threads with a current-thread runtime each, so that a call stays on the core that accepted it.
+//! Shards: threads with one current-thread runtime each, so that a call stays on the core that accepted it.
 
 use std::future::Future;
 use std::thread::JoinHandle;
@@ -8,8 +8,8 @@ use tokio_util::task::TaskTracker;
 
 /// The running shards of one server.
 ///
-/// A shutdown has three steps: [`stop`](Self::stop), then wait for [`ended`](Self::ended) as long as the caller likes,
-/// then [`join`](Self::join), which abandons whatever still runs.
+/// A shutdown has three steps: [`stop`](Self::stop), then [`wait_ended`](Self::wait_ended) for as long as the
+/// caller likes, then [`join`](Self::join), which abandons unfinished work.
 #[derive(Debug)]
 pub struct Shards {
     name: &'static str,
@@ -19,16 +19,16 @@ pub struct Shards {
     shutdown: Shutdown,
 }
 
-/// What tells a shard to end.
+/// Tells a shard when to stop.
 #[derive(Debug, Clone, Default)]
 pub struct Shutdown {
-    /// Cancelled when the shard should accept nothing more and finish the calls it has.
+    /// Cancelled when the shard must stop accepting connections and finish its calls.
     pub stop: CancellationToken,
     abandon: CancellationToken,
 }
 
 impl Shutdown {
-    /// Runs `work` to its end, or drops it when the shards are abandoned.
+    /// Runs `work` to completion, or drops it if the shards are abandoned.
     pub async fn unless_abandoned(&self, work: impl Future<Output = ()>) {
         tokio::select! {
             () = work => {}
@@ -38,7 +38,7 @@ impl Shutdown {
 }
 
 impl Shards {
-    /// No shards yet. Their threads will be called `name-0`, `name-1` and so on.
+    /// Creates an empty set of shards. Their threads are named `name-0`, `name-1` and so on.
     pub fn new(name: &'static str) -> Self {
         Self {
             name,
@@ -49,17 +49,16 @@ impl Shards {
         }
     }
 
-    /// With a stack of this many bytes for each thread, and for those of its blocking work, instead of the standard library's
-    /// default.
+    /// Sets the stack size of each thread and of its blocking pool, in bytes.
     #[must_use]
     pub fn with_stack_bytes(self, bytes: usize) -> Self {
         Self { stack_bytes: Some(bytes), ..self }
     }
 
-    /// Starts one more shard, which runs `work` on a thread and a runtime of its own.
+    /// Starts one more shard, which runs `work` on a new thread with a separate runtime.
     ///
     /// # Errors
-    /// The system has no thread or no descriptor left.
+    /// The system is out of threads or descriptors.
     pub fn spawn<F: Future<Output = ()>>(
         &mut self,
         work: impl FnOnce(Shutdown) -> F + Send + 'static,
@@ -82,22 +81,22 @@ impl Shards {
         Ok(())
     }
 
-    /// Tells every shard to accept nothing more and to finish the calls it has.
+    /// Tells every shard to stop accepting connections and to finish its calls.
     pub fn stop(&self) {
         self.shutdown.stop.cancel();
         self.running.close();
     }
 
-    /// Resolves after [`stop`](Self::stop), once every shard has ended. May be dropped and called again.
-    pub async fn ended(&self) {
+    /// Waits until every shard has ended after [`stop`](Self::stop). Cancel-safe.
+    pub async fn wait_ended(&self) {
         self.running.wait().await;
     }
 
-    /// Drops the work of the shards that still run, and waits for all threads.
+    /// Drops the unfinished work of all shards and waits for their threads.
     pub async fn join(self) {
         self.stop();
         self.shutdown.abandon.cancel();
-        self.ended().await;
+        self.wait_ended().await;
         for thread in self.threads {
             let _ = thread.join();
         }
@@ -124,7 +123,7 @@ mod tests {
             shards.spawn(work).unwrap();
         }
         shards.stop();
-        shards.ended().await;
+        shards.wait_ended().await;
         assert_eq!(finished.load(Ordering::Relaxed), 3);
         shards.join().await;
     }

@@ -1,30 +1,33 @@
-//! TLS by rustls: who serves with which certificate, whom a client trusts, and how both change while the process runs.
+//! TLS by rustls: server certificates, the authorities that clients trust, and reloading both while the process
+//! runs.
 //!
-//! - [`server`]: accepting connections; [`named`]: only from clients with a certain name; [`handshakes`]: many at once
-//! - [`client`]: opening connections; `shown`: the certificate that a client shows; [`inspect`]: looking at the certificate of a server
-//! - [`reload`]: files that are read again when they change; [`pem`]: what they contain
-//! - [`facts`]: what a certificate says about itself; [`expiry`]: the time at which it ends
+//! - [`server`]: accepts connections; [`named`]: only from peers with a certain name; [`handshakes`]: concurrent
+//!   handshakes
+//! - [`client`]: opens connections; `client_cert`: the certificate that a client presents; [`inspect`]: the
+//!   certificate of a server
+//! - [`reload`]: reloads files when they change; [`pem`]: parses them
+//! - [`certificate_info`]: the human-readable content of a certificate; [`expiry`]: its period of validity
 //! - [`stream`]: a connection, encrypted or not
 //!
-//! Both ends use the same provider of cryptography, `ring`, and no provider that another library installs.
+//! Both sides use `ring` for cryptography, even if another library installs a different provider.
 
 use std::sync::Arc;
 
 use rustls::crypto::CryptoProvider;
 
+pub mod certificate_info;
 pub mod client;
+mod client_cert;
 pub mod expiry;
-pub mod facts;
 pub mod handshakes;
 pub mod inspect;
 pub mod named;
 pub mod pem;
 pub mod reload;
 pub mod server;
-mod shown;
 pub mod stream;
 
-/// The cryptography of all connections.
+/// Returns the cryptography provider of all connections.
 pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }

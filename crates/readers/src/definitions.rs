@@ -1,11 +1,11 @@
-//! The process that parses: reads source code on stdin and writes what it found on stdout, until stdin is closed.
+//! The parser process: reads source code from stdin and writes the definitions to stdout, until stdin is closed.
 //!
-//! It opens no file and starts nothing. A grammar that crashes, loops or takes too much memory ends this process, or has it
-//! ended, and nothing else.
+//! It opens no files and starts no processes. If a grammar crashes, loops or uses too much memory, only this
+//! process is lost.
 //!
-//! - [`mod@rules`]: which nodes of each grammar are definitions; [`names`]: how they are named
-//! - [`mod@find`]: one source file
-//! - [`kotlin`]: what makes its grammar accept valid Kotlin that it refuses
+//! - [`mod@rules`]: the nodes of each grammar that are definitions; [`names`]: finds their names
+//! - [`mod@find`]: finds the definitions of one source file
+//! - [`kotlin`]: a workaround for valid Kotlin that the grammar rejects
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read as _};
@@ -27,11 +27,11 @@ mod tests;
 use find::find;
 use rules::Rules;
 
-/// Runs the process.
+/// Runs the parser until stdin is closed.
 pub(crate) fn main() -> ExitCode {
     match serve(BufReader::new(io::stdin().lock()), io::stdout().lock()) {
         Ok(()) => ExitCode::SUCCESS,
-        // The worker sees the end of the output without a reply.
+        // Exit without a reply: the worker treats the closed pipe as a failure.
         Err(_) => ExitCode::FAILURE,
     }
 }
@@ -47,7 +47,7 @@ fn serve(mut requests: impl BufRead, mut replies: impl io::Write) -> io::Result<
     Ok(())
 }
 
-/// The next request and its source. None: there is no more.
+/// Reads the next request and its source. Returns `None` at the end of the input.
 fn read(requests: &mut impl BufRead) -> io::Result<Option<(Request, Vec<u8>)>> {
     let mut line = Vec::new();
     if requests.take(MAX_REQUEST_BYTES as u64).read_until(b'\n', &mut line)? == 0 {
@@ -69,16 +69,16 @@ fn reply(parsers: &mut HashMap<Language, (Parser, Rules)>, language: Language, s
             let grammar = grammars::grammar(language);
             let mut parser = Parser::new();
             parser.set_language(&grammar).map_err(io::Error::other)?;
-            new.insert((parser, Rules::of(language, &grammar)))
+            new.insert((parser, Rules::for_language(language, &grammar)))
         }
     };
-    let mut parsed = |source: &[u8]| {
+    let mut parse = |source: &[u8]| {
         let tree = parser.parse(source, None).ok_or_else(|| io::Error::other("the source was not parsed"))?;
         io::Result::Ok(find(&tree, source, rules))
     };
-    let mut reply = parsed(source)?;
+    let mut reply = parse(source)?;
     if language == Language::Kotlin && reply.syntax_errors {
-        let other = parsed(&kotlin::with_semicolons(source))?;
+        let other = parse(&kotlin::with_semicolons(source))?;
         if !other.syntax_errors || other.definitions.len() > reply.definitions.len() {
             reply = other;
         }
@@ -86,7 +86,7 @@ fn reply(parsers: &mut HashMap<Language, (Parser, Rules)>, language: Language, s
     Ok(within_bounds(reply))
 }
 
-/// Drops the last definitions of a reply that would be too long.
+/// Drops the last definitions of a reply above the limit.
 fn within_bounds(mut reply: Reply) -> Reply {
     let mut bytes = 0;
     let too_many = reply.definitions.iter().position(|it| {

@@ -1,6 +1,6 @@
-//! `openskill-readers`: reads source code and PDF files for a worker, each in a process of its own, which the worker confines.
+//! `openskill-readers`: reads source code and PDF files for a worker, each in a separate, confined process.
 //!
-//! Both formats are hostile, and their grammars and libraries are large. So they are in no other program.
+//! Both kinds of file may be hostile, and the grammars and libraries are large. So only this program links them.
 
 mod definitions;
 mod pdf;

@@ -1,25 +1,24 @@
-//! A name and its value in free text: `name: value`, `name=value`, `"name": "value"`, `<name>value</name>`, `name => value`,
-//! `name := value`, in lines, headers, query strings, forms, shells, configuration and code. Found at the separator. Pure.
+//! A name and its value in free text: `name: value`, `name=value`, `"name": "value"`, `<name>value</name>`, `name
+//! => value`, `name := value`, in lines, headers, query strings, forms, shells, configuration and code. The scan
+//! calls this module at each separator. All functions are pure.
 
 use crate::classes::{ALNUM, DOTTED, at_is, is};
-use crate::endings::Endings;
 use crate::judge::secret_part;
-use crate::keys::{Kind, Names, may_matter, names_secret};
-use crate::known::KnownNames;
+use crate::keys::{NameRules, ValueKind, classify, may_matter, names_secret};
 use crate::placeholder::{is_state, is_tag};
 use crate::value::{Value, after_spaces, begins_quoted, ends_line, is_after_mask, line_end, value};
 
-/// How far a name goes back.
+/// The maximum distance from the start of a name to its separator, in bytes.
 const NAME: usize = 56;
-/// How much of a value decides whether it is one.
+/// The first bytes of a value that decide whether it is a secret.
 const DECIDES: usize = 56;
 
-/// A name before a separator.
+/// A name before a separator, and the kind of value that it announces.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Key {
+pub(crate) struct AssignedKey {
     pub(crate) start: usize,
     pub(crate) end: usize,
-    pub(crate) kind: Kind,
+    pub(crate) kind: ValueKind,
 }
 
 /// A separator: where the name before it ends, and where the value after it begins.
@@ -30,7 +29,7 @@ pub(crate) struct Separator {
     pub(crate) is_colon: bool,
 }
 
-/// The separator at a `:` or `=`, if it is one.
+/// Parses the separator at `at`, a `:` or `=`. Returns `None` if it does not separate a name from a value.
 pub(crate) fn separator(text: &[u8], at: usize) -> Option<Separator> {
     let (before, after) = (text[..at].last().copied(), text.get(at + 1).copied());
     let found = |name_end, value_start| Some(Separator { name_end, value_start, is_colon: text[at] == b':' });
@@ -45,17 +44,11 @@ pub(crate) fn separator(text: &[u8], at: usize) -> Option<Separator> {
     }
 }
 
-/// The name before a separator, and what it says. `hidden` is where the last secret ends.
-pub(crate) fn key(
-    text: &[u8],
-    separator: Separator,
-    names: &Names,
-    known: &mut KnownNames,
-    hidden: usize,
-) -> Option<Key> {
+/// Finds the name before a separator and classifies its value. `hidden` is the end of the last secret found.
+pub(crate) fn key(text: &[u8], separator: Separator, names: &NameRules, hidden: usize) -> Option<AssignedKey> {
     let mut end = separator.name_end;
     let floor = end.saturating_sub(16);
-    // Spaces, marks of emphasis, the quotes around the name, and the brackets of an index.
+    // Skip spaces, emphasis marks, the quotes around the name, and index brackets.
     while end > floor {
         match &text[..end] {
             [.., b'*'] if is_after_mask(text, end) => return None,
@@ -82,22 +75,22 @@ pub(crate) fn key(
         start -= 1;
         words += usize::from(text[start] == b' ');
     }
-    // The letter of an escaped line end is no part of the name.
+    // The letter of an escape such as `\n` is not part of the name.
     if start > 0 && text[start - 1] == b'\\' && matches!(text[start], b'n' | b'r' | b't') {
         start += 1;
     }
-    let mut kind = known.kind(text, start, end, names);
+    let mut kind = classify(&text[start..end], names);
     if kind.is_none() && (start + 1..end).contains(&hidden) {
-        // What is left of a word beside a mask is a word.
+        // The rest of a word after a mask counts as a word.
         start = hidden;
-        kind = known.kind(text, start, end, names);
+        kind = classify(&text[start..end], names);
     }
     let kind = kind?;
-    Some(Key { start, end, kind: at_place(text, start, end, kind, separator)? })
+    Some(AssignedKey { start, end, kind: at_place(text, start, end, kind, separator)? })
 }
 
-/// Where the name ends before `]`: in the brackets, as in `user[password]=x` of a form, or before them, if they have a number
-/// or nothing, as in `password[]=x` and `char password[32] = "x"`.
+/// Where a name before a `]` ends: inside the brackets, as in the form field `user[password]=x`, or before them if
+/// they are empty or contain a number, as in `password[]=x` and `char password[32] = "x"`.
 fn before_index(text: &[u8], end: usize, is_joined: bool) -> Option<usize> {
     let mut end = end - 1;
     for _ in 0..3 {
@@ -111,43 +104,34 @@ fn before_index(text: &[u8], end: usize, is_joined: bool) -> Option<usize> {
     is_joined.then_some(end)
 }
 
-/// A name that is written with other letters.
-fn foreign(text: &[u8], end: usize, names: &Names) -> Option<Key> {
+/// Recognizes the name of a secret in non-ASCII letters.
+fn foreign(text: &[u8], end: usize, names: &NameRules) -> Option<AssignedKey> {
     let start = end.saturating_sub(24);
     let is_secret = names.built_in && names_secret(&text[start..end]);
-    is_secret.then_some(Key { start, end, kind: Kind::Password })
+    is_secret.then_some(AssignedKey { start, end, kind: ValueKind::Password })
 }
 
-/// What a name says at its place: some are secret in query strings only.
-fn at_place(text: &[u8], start: usize, end: usize, kind: Kind, separator: Separator) -> Option<Kind> {
-    if kind != Kind::Query {
+/// Adjusts the kind of a value to its position: some names are secret only in query strings.
+fn at_place(text: &[u8], start: usize, end: usize, kind: ValueKind, separator: Separator) -> Option<ValueKind> {
+    if kind != ValueKind::Query {
         return Some(kind);
     }
     let name = &text[start..end];
     let name_start = end - name.iter().rev().take_while(|byte| is(**byte, DOTTED)).count();
     let is_parameter = !separator.is_colon && name_start > 0 && matches!(text[name_start - 1], b'?' | b'&' | b';');
     match (is_parameter, name.ends_with(b"key") || name.ends_with(b"Key")) {
-        (true, _) => Some(Kind::Query),
-        (false, true) => Some(Kind::Name),
+        (true, _) => Some(ValueKind::Query),
+        (false, true) => Some(ValueKind::Name),
         (false, false) => None,
     }
 }
 
-/// Types of variables that stand after their names, in lower case.
-static TYPES: Endings<9> = Endings::new([
-    " as string",
-    " *string",
-    " []byte",
-    " []rune",
-    " [] string",
-    " varchar",
-    " nvarchar",
-    " nchar",
-    " char",
-]);
+/// Types that follow variable names, in lower case.
+const TYPES: [&str; 9] =
+    [" as string", " *string", " []byte", " []rune", " [] string", " varchar", " nvarchar", " nchar", " char"];
 const LONGEST_TYPE: usize = 16;
 
-/// The separator after a name and the type of a variable: `password []byte = "x"`, `@password VARCHAR(9) = 'x'`.
+/// Finds the separator after a variable name and its type: `password []byte = "x"`, `@password VARCHAR(9) = 'x'`.
 pub(crate) fn after_type(text: &[u8], separator: Separator) -> Option<Separator> {
     let near = &text[..separator.name_end];
     if separator.is_colon || !near.ends_with(b" ") {
@@ -160,18 +144,18 @@ pub(crate) fn after_type(text: &[u8], separator: Separator) -> Option<Separator>
     let lower = &mut lower[..typed.len()];
     lower.copy_from_slice(typed);
     lower.make_ascii_lowercase();
-    let name = TYPES.of(lower)?;
-    let value_start = unwrapped(text, separator.value_start);
+    let name = TYPES.iter().find(|name| lower.ends_with(name.as_bytes()))?;
+    let value_start = string_start(text, separator.value_start);
     let name_end = near.trim_ascii_end().len() - (line.len() - typed.len()) - name.len();
     let is_string = begins_quoted(text, after_spaces(text, value_start));
     is_string.then_some(Separator { name_end, value_start, ..separator })
 }
 
-/// How long the type of a variable may be.
+/// The maximum length of a type annotation, in bytes.
 const TYPE: usize = 56;
 
-/// The separator after the type of a variable, as in `password: str = "x"`, if a string follows.
-pub(crate) fn typed(text: &[u8], separator: Separator) -> Option<Separator> {
+/// Finds the separator after a type annotation, as in `password: str = "x"`, if a string follows.
+pub(crate) fn after_type_annotation(text: &[u8], separator: Separator) -> Option<Separator> {
     let rest =
         text.get(separator.value_start..text.len().min(separator.value_start + TYPE)).filter(|_| separator.is_colon)?;
     let belongs = |byte: &u8| {
@@ -184,20 +168,20 @@ pub(crate) fn typed(text: &[u8], separator: Separator) -> Option<Separator> {
     let length = rest.iter().position(|byte| !belongs(byte)).filter(|at| *at > 0 && rest[*at] == b'=')?;
     let is_type =
         rest[..length].iter().any(u8::is_ascii_alphabetic) && !matches!(rest.get(length + 1), Some(b'=' | b'>'));
-    let value_start = unwrapped(text, after_lines(text, separator.value_start + length + 1));
+    let value_start = string_start(text, after_lines(text, separator.value_start + length + 1));
     let start = after_spaces(text, value_start);
-    // A space after the quote: it closes one that was opened before.
+    // A space after the quote means that the quote closes an earlier one.
     let is_string = begins_quoted(text, start) && text.get(start + 1) != Some(&b' ');
     (is_type && is_string).then_some(Separator { value_start, is_colon: false, ..separator })
 }
 
-/// After spaces and line breaks.
+/// Skips spaces and line breaks. Returns the position after them.
 fn after_lines(text: &[u8], at: usize) -> usize {
     let rest = text.get(at..).unwrap_or_default();
     at + rest.iter().take(64).take_while(|byte| byte.is_ascii_whitespace()).count()
 }
 
-/// What makes a value of a string, in parentheses.
+/// Functions and constructors that wrap a string in parentheses.
 #[rustfmt::skip]
 const WRAPPERS: [&str; 30] = [
     "", "String", "string", "std::string", "String::from", "new String", "SecretString", "SecretString::new",
@@ -207,8 +191,8 @@ const WRAPPERS: [&str; 30] = [
 ];
 const LONGEST_WRAPPER: usize = 20;
 
-/// Where the string begins at a value, which may be in parentheses or be made by one call: `String::from("x")`.
-pub(crate) fn unwrapped(text: &[u8], value_start: usize) -> usize {
+/// Where the string of a value begins. Skips one opening parenthesis or wrapper call: `String::from("x")`.
+pub(crate) fn string_start(text: &[u8], value_start: usize) -> usize {
     let start = after_spaces(text, value_start);
     let near = &text[start.min(text.len())..text.len().min(start + LONGEST_WRAPPER)];
     let Some(length) = near.iter().position(|byte| matches!(byte, b'(' | b'{' | b'"' | b'\'')) else {
@@ -221,7 +205,7 @@ pub(crate) fn unwrapped(text: &[u8], value_start: usize) -> usize {
     if is_string { inner } else { value_start }
 }
 
-/// What the beginning of a value says: which part of it is secret.
+/// The secret part of a value, judged by the first bytes of the value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Verdict {
     from: usize,
@@ -229,32 +213,17 @@ pub(crate) struct Verdict {
     guess: Value,
 }
 
-impl Verdict {
-    /// The same verdict of an equal text at another place.
-    pub(crate) fn moved(self, from: usize, to: usize) -> Self {
-        let moved = |place: usize| place - from + to;
-        let Value { start, end, next, is_quoted } = self.guess;
-        let guess = Value { start: moved(start), end: moved(end), next: moved(next), is_quoted };
-        Self { from: moved(self.from), to: moved(self.to), guess }
-    }
+fn takes_line(kind: ValueKind) -> bool {
+    matches!(kind, ValueKind::Authorization | ValueKind::Cookie)
 }
 
-fn takes_line(kind: Kind) -> bool {
-    matches!(kind, Kind::Authorization | Kind::Cookie)
-}
-
-/// Where what decides about a value ends.
-pub(crate) fn decides_to(separator: Separator) -> usize {
-    separator.value_start + DECIDES
-}
-
-/// Decides about a value by its name and its first [`DECIDES`] bytes.
-pub(crate) fn verdict(text: &[u8], key: Key, separator: Separator) -> Option<Verdict> {
+/// Judges a value by its name and its first [`DECIDES`] bytes.
+pub(crate) fn verdict(text: &[u8], key: AssignedKey, separator: Separator) -> Option<Verdict> {
     let takes_line = takes_line(key.kind);
     let start = separator.value_start;
     let name = &text[key.start..key.end];
-    let near = &text[..text.len().min(decides_to(separator))];
-    // Code and containers, told apart before more is read.
+    let near = &text[..text.len().min(start + DECIDES)];
+    // Rule out code and containers before reading more.
     let spaces = near[start.min(near.len())..].iter().take(2).take_while(|byte| **byte == b' ').count();
     if matches!(near.get(start + spaces..), Some([b'(' | b'[' | b'{' | b'|' | b'=', ..] | [b'#', b' ', ..] | []) | None)
         && !takes_line
@@ -271,24 +240,24 @@ pub(crate) fn verdict(text: &[u8], key: Key, separator: Separator) -> Option<Ver
     (!is_none).then_some(Verdict { from, to, guess })
 }
 
-/// The part of the value that is secret, and where the text goes on. What was decided is hidden to its end, however far
-/// that is.
-pub(crate) fn secret(text: &[u8], key: Key, separator: Separator, verdict: Verdict) -> (usize, usize, usize) {
+/// Returns the start and end of the secret part of a value, and where the text continues after the value. The
+/// secret is hidden to its end, however far away that is.
+pub(crate) fn secret(text: &[u8], key: AssignedKey, separator: Separator, verdict: Verdict) -> (usize, usize, usize) {
     let Verdict { from, to, guess } = verdict;
     let whole = value(text, separator.value_start, takes_line(key.kind)).unwrap_or(guess);
     let mut end = if to == guess.end { whole.end } else { to };
-    if key.kind == Kind::Password && !whole.is_quoted {
+    if key.kind == ValueKind::Password && !whole.is_quoted {
         end = phrase_end(text, from, end);
     }
     (from, end, whole.next.max(end))
 }
 
-/// Whether a private key in text form begins: it has an end of its own.
+/// Whether a PEM private key begins here. It has its own end mark.
 fn is_key_block(text: &[u8], at: usize) -> bool {
     text.get(at..).is_some_and(|rest| rest.starts_with(b"----"))
 }
 
-/// Whether the text of a prompt ends, as in `input("Password: ")`: the quote after the colon closes it.
+/// Whether this is a prompt, as in `input("Password: ")`: the quote after the colon closes it.
 fn is_prompt(text: &[u8], start: usize, separator: Separator) -> bool {
     let is_quoted_name = matches!(text[..separator.name_end].last(), Some(b'"' | b'\''));
     let closes = |rest: &[u8]| matches!(rest, [b'"' | b'\''] | [b'"' | b'\'', b')' | b',' | b';' | b'+' | b'\n', ..]);
@@ -308,7 +277,7 @@ fn is_prose(text: &[u8], value: Value, separator: Separator) -> bool {
             .any(|word| !word.is_empty() && is_state(word))
 }
 
-/// Where a phrase of words ends that is a password, if the line has nothing else.
+/// Where a password of several words ends. Only a password that is alone on its line may have more than one.
 fn phrase_end(text: &[u8], start: usize, end: usize) -> usize {
     let is_of_phrase = |byte: &u8| byte.is_ascii_lowercase() || matches!(byte, b' ' | b'-');
     if text.get(end) != Some(&b' ') || !text[start..end].iter().all(is_of_phrase) {

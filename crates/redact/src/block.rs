@@ -1,25 +1,25 @@
-//! Values that stand below their name, as in YAML: a block after `|` or `>`, a list, or one value in the next line. Also
-//! those after `&anchor` or `!!tag`. Pure.
+//! Values on the lines after their name, as in YAML: a block after `|` or `>`, a list, or one value on the next
+//! line. Also values after `&anchor` or `!!tag`. All functions are pure.
 
-use crate::assignment::{Key, Separator};
+use crate::assignment::{AssignedKey, Separator};
 use crate::judge::secret_part;
-use crate::keys::Kind;
+use crate::keys::ValueKind;
 use crate::placeholder::{is_reference, is_state};
 use crate::value::{Value, after_spaces, begins_quoted, value};
 use crate::values::looks;
 
-/// How far the line of a name begins before the separator.
+/// The maximum distance from the start of the name's line to the separator, in bytes.
 const LINE: usize = 160;
-/// How much is looked at, to decide.
+/// The first bytes of a value that decide whether it is a secret.
 const DECIDES: usize = 384;
-/// How long an anchor or a tag is.
+/// The maximum length of an anchor or tag, in bytes.
 const PROPERTY: usize = 64;
 
-/// What looks like an anchor and is code.
+/// Code that looks like an anchor.
 const NOT_PROPERTIES: [&[u8]; 5] = [b"&mut", b"&dyn", b"&const", b"&self", b"&&"];
 
-/// The value below a name, or after its anchor and tag, or a list: from and to, in the text.
-pub(crate) fn below(text: &[u8], key: Key, separator: Separator) -> Option<(usize, usize)> {
+/// Finds a value on the lines after its name, after an anchor or tag, or in a list. Returns its start and end.
+pub(crate) fn below(text: &[u8], key: AssignedKey, separator: Separator) -> Option<(usize, usize)> {
     let mut at = after_spaces(text, separator.value_start);
     let near = &text[..text.len().min(at + DECIDES)];
     match near.get(at)? {
@@ -37,7 +37,7 @@ pub(crate) fn below(text: &[u8], key: Key, separator: Separator) -> Option<(usiz
         }
         (at, is_block) = (end, indicator.is_some());
     }
-    let lines = Lines::new(text, separator.name_end, at)?;
+    let lines = BlockLines::new(text, separator.name_end, at)?;
     match text.get(lines.first.1)? {
         _ if is_block => lines.block(key),
         b'-' if separator.is_colon => lines.list(key),
@@ -45,11 +45,11 @@ pub(crate) fn below(text: &[u8], key: Key, separator: Separator) -> Option<(usiz
     }
 }
 
-/// How long a list in brackets may be.
+/// The maximum length of a list in brackets, in bytes.
 const LIST: usize = 4 << 10;
 
-/// The items of a list in brackets, if one of them looks like a secret.
-fn flow_list(text: &[u8], near: &[u8], start: usize, key: Key) -> Option<(usize, usize)> {
+/// Returns the items of a list in brackets, if at least one of them looks like a secret.
+fn flow_list(text: &[u8], near: &[u8], start: usize, key: AssignedKey) -> Option<(usize, usize)> {
     let items = &near[start..];
     let items = &items[..memchr::memchr(b']', items).unwrap_or(items.len())];
     let is_plain = |item: &[u8]| !item.iter().any(|byte| matches!(byte, b':' | b'|' | b'(' | b'{' | b'['));
@@ -62,7 +62,7 @@ fn flow_list(text: &[u8], near: &[u8], start: usize, key: Key) -> Option<(usize,
     Some((after_spaces(text, start), start + text[start..start + length].trim_ascii_end().len()))
 }
 
-/// After the anchor and the tag of a value.
+/// Skips a value's anchor and tag. Returns the position after them.
 fn after_properties(text: &[u8], mut at: usize) -> usize {
     for _ in 0..2 {
         let rest = &text[at.min(text.len())..];
@@ -80,14 +80,14 @@ fn after_properties(text: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// After the `|` or `>` of a block.
+/// Returns the position after the `|` or `>` of a block. `None` without such an indicator.
 fn after_indicator(text: &[u8], at: usize) -> Option<usize> {
     let rest = text.get(at..)?.strip_prefix(b"|").or_else(|| text[at..].strip_prefix(b">"))?;
     let length = rest.iter().take(2).take_while(|byte| matches!(byte, b'+' | b'-' | b'0'..=b'9')).count();
     Some(at + 1 + length)
 }
 
-/// After a comment, at the end of the line.
+/// Skips a comment at the end of the line. Returns the position after it.
 fn after_comment(text: &[u8], at: usize) -> usize {
     let at = after_spaces(text, at);
     if text.get(at) != Some(&b'#') {
@@ -96,8 +96,9 @@ fn after_comment(text: &[u8], at: usize) -> usize {
     (at..text.len()).find(|at| line_break(text, *at) > 0).unwrap_or(text.len())
 }
 
-/// The value after an anchor or a tag, in the same line. What is near decides, and it is hidden to its end.
-fn inline(text: &[u8], near: &[u8], key: Key, start: usize) -> Option<(usize, usize)> {
+/// Finds the value after an anchor or a tag, on the same line. Its first bytes decide whether it is a secret. Its
+/// end may be far away.
+fn inline(text: &[u8], near: &[u8], key: AssignedKey, start: usize) -> Option<(usize, usize)> {
     let found = value(near, start, false)?;
     let next = after_spaces(near, found.next);
     let is_last = matches!(near.get(next), None | Some(b'#' | b',' | b'}')) || line_break(near, next) > 0;
@@ -105,7 +106,7 @@ fn inline(text: &[u8], near: &[u8], key: Key, start: usize) -> Option<(usize, us
     Some((from, value(text, start, false)?.end))
 }
 
-/// How long the end of a line at a place is, also if it is escaped. 0: there is none.
+/// Returns the length of the line break at `at`, which may be escaped, or 0 without a line break.
 fn line_break(text: &[u8], at: usize) -> usize {
     match text.get(at..).unwrap_or_default() {
         [b'\\', b'r', b'\\', b'n', ..] => 4,
@@ -115,19 +116,19 @@ fn line_break(text: &[u8], at: usize) -> usize {
     }
 }
 
-/// The lines below a name.
-struct Lines<'t> {
+/// The lines after a name, which may contain its value.
+struct BlockLines<'t> {
     text: &'t [u8],
-    /// Whether ends of lines are escaped.
+    /// Whether line breaks are escaped.
     is_escaped: bool,
-    /// The column of the name.
+    /// The number of spaces and dashes before the name.
     column: usize,
-    /// The first line that has something: where it begins, and its text.
+    /// The first non-blank line: where the line begins, and where its text begins.
     first: (usize, usize),
 }
 
-impl<'t> Lines<'t> {
-    /// The lines after a name, whose own line ends at a place.
+impl<'t> BlockLines<'t> {
+    /// Finds the lines after a name whose own line ends at `end`.
     fn new(text: &'t [u8], name_end: usize, end: usize) -> Option<Self> {
         let length = line_break(text, end);
         let mut lines = Self { text, is_escaped: text.get(end) == Some(&b'\\'), column: 0, first: (0, 0) };
@@ -152,7 +153,7 @@ impl<'t> Lines<'t> {
         None
     }
 
-    /// Where a line of a text ends: at its break, or at the quote around lines with escapes.
+    /// Where a line ends: at its break, or at the closing quote if line breaks are escaped.
     fn end(&self, text: &[u8], start: usize) -> usize {
         let rest = &text[start..];
         let length = if self.is_escaped {
@@ -164,7 +165,8 @@ impl<'t> Lines<'t> {
         start + length.unwrap_or(rest.len())
     }
 
-    /// Where the lines of a text end that belong to the value, by their text and their column. Blank ones may stand between.
+    /// Where the value ends: after the last line for which `belongs` is true, given its text and its column. Blank lines
+    /// may be in between.
     fn last(&self, text: &[u8], belongs: impl Fn(&[u8], usize) -> bool) -> usize {
         let (mut start, mut last) = (self.first.0, self.first.1);
         while start < text.len() {
@@ -185,8 +187,8 @@ impl<'t> Lines<'t> {
         last
     }
 
-    /// The value, if its first lines are a secret. What belongs to it ends further down.
-    fn judged(
+    /// Returns the value if `is_secret` accepts its first lines. The value may end further down.
+    fn secret_value(
         &self,
         belongs: impl Fn(&[u8], usize) -> bool,
         is_secret: impl FnOnce(&[&[u8]]) -> bool,
@@ -203,9 +205,9 @@ impl<'t> Lines<'t> {
         is_secret(&lines).then(|| (start, self.last(self.text, belongs)))
     }
 
-    /// All that is further to the right than the name.
-    fn block(&self, key: Key) -> Option<(usize, usize)> {
-        let (start, end) = self.judged(
+    /// Hides all lines that are indented more than the name.
+    fn block(&self, key: AssignedKey) -> Option<(usize, usize)> {
+        let (start, end) = self.secret_value(
             |_, column| column > self.column,
             |lines| {
                 let is_key = lines.first().is_none_or(|line| line.starts_with(b"----"));
@@ -215,10 +217,10 @@ impl<'t> Lines<'t> {
         secret_part(self.text, Value { start, end, next: end, is_quoted: true }, key.kind, b"")
     }
 
-    /// The items of a list of values.
-    fn list(&self, key: Key) -> Option<(usize, usize)> {
+    /// Hides the items of a list if one of them looks like a secret.
+    fn list(&self, key: AssignedKey) -> Option<(usize, usize)> {
         let belongs = |line: &[u8], column| column > self.column || column == self.column && line.starts_with(b"- ");
-        let (start, end) = self.judged(belongs, |lines| {
+        let (start, end) = self.secret_value(belongs, |lines| {
             let items = lines.iter().filter_map(|line| line.strip_prefix(b"- ").map(<[u8]>::trim_ascii));
             let mut items = items.map(|item| &item[after_properties(item, 0).min(item.len())..]);
             let is_map = |item: &[u8]| {
@@ -230,14 +232,14 @@ impl<'t> Lines<'t> {
         Some((after_spaces(self.text, start + 1), end))
     }
 
-    /// One value: a word to the right of the name, or a string.
-    fn next_line(&self, key: Key, is_yaml: bool) -> Option<(usize, usize)> {
+    /// Hides a single value: a word that is indented more than the name, or a string.
+    fn next_line(&self, key: AssignedKey, is_yaml: bool) -> Option<(usize, usize)> {
         let (line, start) = self.first;
         if start - line <= self.column {
             return None;
         }
         if begins_quoted(self.text, start) {
-            // A string that is not closed near is no name.
+            // A string with a colon after it is another name, unless its end is far away.
             let near = &self.text[..self.text.len().min(start + DECIDES)];
             let found = value(near, start, false)?;
             let is_name = near[after_spaces(near, found.next)..].starts_with(b":");
@@ -251,28 +253,30 @@ impl<'t> Lines<'t> {
     }
 }
 
-/// Whether a word is a secret, and no word about it: a password in quotes may be any, others have digits or signs.
-fn is_secret_word(word: &[u8], key: Key) -> bool {
+/// Whether a word is a secret, not a description of one. A quoted password may be any word. Other secrets contain
+/// digits or symbols.
+fn is_secret_word(word: &[u8], key: AssignedKey) -> bool {
     let (word, is_quoted) = match word {
         [b'"' | b'\'', inner @ .., b'"' | b'\''] => (inner, true),
         _ => (word, false),
     };
     let found = Value { start: 0, end: word.len(), next: word.len(), is_quoted };
     let is_number = || word.len() >= 4 && word.iter().all(u8::is_ascii_digit);
-    let is_password = is_quoted && key.kind == Kind::Password && word.len() >= 4;
+    let is_password = is_quoted && key.kind == ValueKind::Password && word.len() >= 4;
     let is_one = |word: &[u8]| is_password || !word.contains(&b' ');
     let is_sentence = word.split(|byte| *byte == b' ').any(is_state);
     let has_look = || looks::is_chosen(word) || is_number() || is_password;
     is_one(word) && !is_sentence && has_look() && secret_part(word, found, key.kind, b"").is_some()
 }
 
-/// Whether a line only says where a value comes from: `TOKEN=${TOKEN}`.
+/// Whether a line only refers to a value: `TOKEN=${TOKEN}`.
 fn refers(line: &[u8]) -> bool {
     let start = line.iter().position(|byte| matches!(byte, b'=' | b':')).map_or(0, |at| at + 1);
     is_reference(line[start..].trim_ascii())
 }
 
-/// Whether lines are sentences: words of letters, some of which no password has.
+/// Whether lines are prose: three words or more, with a word that describes a state, and without a word that looks
+/// like a password.
 fn is_prose(lines: &[&[u8]]) -> bool {
     let words = || lines.iter().flat_map(|line| line.split(|byte| *byte == b' ')).filter(|word| !word.is_empty());
     let is_chosen = |word: &[u8]| looks::is_chosen(word) && word.iter().any(u8::is_ascii_digit);

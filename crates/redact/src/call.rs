@@ -1,35 +1,35 @@
-//! A name and its value as arguments of a call: `setenv("API_SECRET", "x")`, and `setPassword("x")`. Found at the `(`. Pure.
+//! A name and its value as arguments of a call: `setenv("API_SECRET", "x")`, and `setPassword("x")`. The scan
+//! calls this module at each `(`. All functions are pure.
 
 use crate::classes::{DOT, TOKEN, continues, is, run_start};
-use crate::endings::Endings;
 use crate::judge::secret_part;
-use crate::keys::{Kind, Names, may_matter};
-use crate::known::KnownNames;
+use crate::keys::{NameRules, ValueKind, classify, may_matter};
 use crate::placeholder::is_state;
 use crate::value::{Value, value};
 use crate::values::looks;
 
-/// How long a name and what stands around it may be.
+/// The maximum length of a name with its quotes and the comma after it, in bytes.
 const NAME: usize = 64;
-/// How long the name of a function may be.
+/// The maximum length of a function name, in bytes.
 const FUNCTION: usize = 40;
-/// How many arguments may stand before a value.
+/// The maximum number of arguments before the value.
 const ARGUMENTS: usize = 3;
-/// How much of a value decides.
+/// The first bytes of a value that decide whether it is a secret.
 const DECIDES: usize = 96;
 
-/// How the functions end that give a value to a name, in lower case.
+/// Endings of functions that set a value by its name, in lower case.
 #[rustfmt::skip]
-static SETTERS: Endings<30> = Endings::new([
+const SETTERS: [&str; 30] = [
     "setenv", "putenv", "putenv_s", "put_env", "set_env", "env.set", "env.store", ".env", "withenv", "addenv", "set_var",
     "setvar", "envvar", "environmentvariable", "environment", "setproperty", "set_property", "setdefault", "setitem",
     "set_secret", "setsecret", "putsecret", "setheader", "set_header", "addheader", "requestheader", "header.set",
     "headers.set", "headers.append", "define",
-]);
+];
 
-/// The value of an argument after the one that names it, or of a call of a named setter: from and to, in the text.
-pub(crate) fn argument(text: &[u8], open: usize, names: &Names, known: &mut KnownNames) -> Option<(usize, usize)> {
-    // Most calls have other arguments.
+/// Finds the value of an argument after the one that names it, or the argument of a named setter. Returns its
+/// start and end.
+pub(crate) fn argument(text: &[u8], open: usize, names: &NameRules) -> Option<(usize, usize)> {
+    // Return early: the first argument of most calls is not a string.
     let mut at = match text.get(open + 1)? {
         b' ' | b'\t' | b'\r' | b'\n' => after_spaces(text, open + 1),
         _ => open + 1,
@@ -40,7 +40,7 @@ pub(crate) fn argument(text: &[u8], open: usize, names: &Names, known: &mut Know
     if may_matter(&text[..open]) {
         let start = run_start(text, open, TOKEN | DOT, FUNCTION);
         let method = run_start(text, open, TOKEN, FUNCTION);
-        if let Some(kind) = known.kind(text, start, open, names).filter(|kind| kind.is_certain()) {
+        if let Some(kind) = classify(&text[start..open], names).filter(|kind| kind.is_certain()) {
             return secret(text, at, kind, continues(text, method, b"set"));
         }
     }
@@ -48,10 +48,10 @@ pub(crate) fn argument(text: &[u8], open: usize, names: &Names, known: &mut Know
         let near = &text[..text.len().min(at + NAME)];
         let name = string(near, at)?;
         at = after_comma(near, name)?;
-        let kind = known.kind(text, name.start, name.end, names);
+        let kind = classify(&text[name.start..name.end], names);
         if let Some(kind) = kind.filter(|kind| kind.is_certain()) {
-            let function = &text[run_start(text, open, TOKEN | DOT, FUNCTION)..open];
-            return secret(text, at, kind, SETTERS.of(&function.to_ascii_lowercase()).is_some());
+            let function = text[run_start(text, open, TOKEN | DOT, FUNCTION)..open].to_ascii_lowercase();
+            return secret(text, at, kind, SETTERS.iter().any(|setter| function.ends_with(setter.as_bytes())));
         }
     }
     None
@@ -62,9 +62,9 @@ fn is_string(text: &[u8], at: usize) -> bool {
     matches!(text.get(at), Some(b'"' | b'\'' | b'`' | b'\\'))
 }
 
-/// A string at a place, that is closed.
+/// Parses the string at `at`, if it is closed and another argument follows.
 fn string(text: &[u8], at: usize) -> Option<Value> {
-    // Most arguments are the only ones, or no names.
+    // Return early: most calls have one argument, or a first argument that cannot be a name.
     let is_name = |byte: &u8| {
         is(*byte, TOKEN | DOT)
             || matches!(byte, b'"' | b'\'' | b'`' | b'\\' | b' ' | b'/' | b':' | b'[' | b']')
@@ -82,21 +82,21 @@ fn after_spaces(text: &[u8], at: usize) -> usize {
     at + rest.iter().take(NAME).take_while(|byte| byte.is_ascii_whitespace()).count()
 }
 
-/// The next argument.
+/// Where the next argument begins, if a comma follows this one.
 fn after_comma(text: &[u8], argument: Value) -> Option<usize> {
     let at = after_spaces(text, argument.next);
     (text.get(at)? == &b',').then(|| after_spaces(text, at + 1))
 }
 
-/// The value, if the function gives values to names, or it looks like a secret.
-fn secret(text: &[u8], at: usize, kind: Kind, is_setter: bool) -> Option<(usize, usize)> {
+/// Returns the secret part of the value, if the function is a setter or the value looks like a secret.
+fn secret(text: &[u8], at: usize, kind: ValueKind, is_setter: bool) -> Option<(usize, usize)> {
     let near = value(&text[..text.len().min(at + DECIDES)], at, false).filter(|it| it.is_quoted)?;
     let word = &text[near.start..near.end];
     let is_of_token = |byte: &u8| !byte.is_ascii_whitespace() && !matches!(byte, b'(' | b'/' | b':');
     let has_look = looks::is_chosen(word) && word.iter().any(u8::is_ascii_digit) && word.iter().all(is_of_token);
-    let is_header = matches!(kind, Kind::Authorization | Kind::Cookie);
+    let is_header = matches!(kind, ValueKind::Authorization | ValueKind::Cookie);
     let is_sentence = word.split(|byte| *byte == b' ').any(is_state);
     let is_secret = has_look || looks::is_random(word, 12) || is_header || is_setter && !is_sentence;
-    // The end, which may be far, is looked for only if everything up to it is hidden.
+    // The end may be far away. Search for it only if the value is a secret.
     if is_secret { secret_part(text, value(text, at, false)?, kind, b"") } else { None }
 }

@@ -1,6 +1,6 @@
-//! Classes of bytes, by table. Pure.
+//! A lookup table of byte classes. All functions are pure.
 
-/// Letters and digits of ASCII.
+/// ASCII letters and digits.
 pub(crate) const ALNUM: u16 = 1;
 /// `_` and `-`.
 pub(crate) const JOINT: u16 = 1 << 1;
@@ -14,16 +14,16 @@ pub(crate) const PADDING: u16 = 1 << 4;
 pub(crate) const HEX: u16 = 1 << 5;
 /// Digits and upper-case letters.
 pub(crate) const UPPER: u16 = 1 << 6;
-/// White space of ASCII.
+/// ASCII white space.
 pub(crate) const SPACE: u16 = 1 << 7;
 /// `$`.
 pub(crate) const DOLLAR: u16 = 1 << 8;
 
-/// What most tokens consist of.
+/// The bytes of most tokens.
 pub(crate) const TOKEN: u16 = ALNUM | JOINT;
-/// Tokens of several parts.
+/// The bytes of tokens with several parts.
 pub(crate) const DOTTED: u16 = TOKEN | DOT;
-/// Both alphabets of base64, with padding.
+/// The bytes of base64 in both alphabets, with padding.
 pub(crate) const ENCODED: u16 = TOKEN | BASE64 | PADDING;
 
 static FLAGS: [u16; 256] = flags();
@@ -52,33 +52,33 @@ const fn flags() -> [u16; 256] {
     table
 }
 
-/// Whether a byte is of one of some classes.
+/// Whether a byte is in at least one of the classes.
 #[inline]
 pub(crate) fn is(byte: u8, classes: u16) -> bool {
     FLAGS[byte as usize] & classes != 0
 }
 
-/// Whether the byte at a place exists and is of one of some classes.
+/// Whether the byte at `at` exists and is in one of the classes.
 #[inline]
 pub(crate) fn at_is(text: &[u8], at: usize, classes: u16) -> bool {
     text.get(at).is_some_and(|byte| is(*byte, classes))
 }
 
-/// Where the run of bytes of some classes ends that begins at a place.
+/// Where the run of bytes in these classes that begins at `start` ends.
 #[inline]
 pub(crate) fn run_end(text: &[u8], start: usize, classes: u16) -> usize {
     let rest = text.get(start..).unwrap_or_default();
     start + rest.iter().position(|byte| !is(*byte, classes)).unwrap_or(rest.len())
 }
 
-/// Where the run of bytes of some classes begins that ends at a place. It looks back over `limit` bytes at most.
+/// Where the run of bytes in these classes that ends at `end` begins. Looks back at most `limit` bytes.
 pub(crate) fn run_start(text: &[u8], end: usize, classes: u16, limit: usize) -> usize {
     let floor = end.saturating_sub(limit);
     let before = text.get(floor..end).unwrap_or_default();
     before.iter().rposition(|byte| !is(*byte, classes)).map_or(floor, |at| floor + at + 1)
 }
 
-/// Whether the text continues with some words at a place, in any case.
+/// Whether `text` continues at `at` with `lower`, ignoring case.
 pub(crate) fn continues(text: &[u8], at: usize, lower: &[u8]) -> bool {
     text.get(at..at + lower.len()).is_some_and(|part| part.eq_ignore_ascii_case(lower))
 }

@@ -1,23 +1,24 @@
-//! Elements of XML: `<password>x</password>`, also with attributes, or named by one, and with a section of text. Pure.
+//! XML elements: `<password>x</password>`, with or without attributes; elements with an attribute that names the
+//! secret; and CDATA sections. All functions are pure.
 
-use crate::assignment::{Key, Separator};
+use crate::assignment::{AssignedKey, Separator};
 use crate::classes::{DOTTED, is};
 use crate::judge::{secret_part, secret_up_to};
-use crate::keys::Kind;
+use crate::keys::ValueKind;
 use crate::value::Value;
 use crate::values::looks;
 
-/// How long the name of an element may be.
+/// The maximum length of an element name, in bytes.
 const NAME: usize = 56;
-/// How long its attributes may be.
+/// The maximum length of an element's attributes, in bytes.
 const ATTRIBUTES: usize = 160;
-/// How long its text may be.
+/// The maximum length of an element's text, in bytes.
 const TEXT: usize = 512;
 
-/// What opens and closes a section of text.
+/// The marks that open and close a CDATA section.
 const CDATA: (&[u8], &[u8]) = (b"<![CDATA[", b"]]>");
 
-/// The separator of an element: at the `>` after its name and attributes, if the element is opened there.
+/// Returns the `>` of an opening tag as the separator between the element's name and its text.
 pub(crate) fn element(text: &[u8], at: usize) -> Option<Separator> {
     let has_attributes = matches!(text[..at].last(), Some(b'"' | b'\''));
     let name_end = if has_attributes { name_end(text, at)? } else { at };
@@ -31,7 +32,7 @@ pub(crate) fn element(text: &[u8], at: usize) -> Option<Separator> {
     (is_opened && is_filled).then_some(Separator { name_end, value_start: at + 1, is_colon: false })
 }
 
-/// Where the name ends before the attributes of an element.
+/// Where the name of an element ends, before its attributes.
 fn name_end(text: &[u8], at: usize) -> Option<usize> {
     let before = &text[at.saturating_sub(ATTRIBUTES)..at];
     let name = &before[memchr::memrchr(b'<', before)? + 1..];
@@ -39,8 +40,8 @@ fn name_end(text: &[u8], at: usize) -> Option<usize> {
     Some(at - name.len() + length)
 }
 
-/// The text of an element that is a secret: up to the next tag, or the section in it.
-pub(crate) fn text(text: &[u8], key: Key, separator: Separator) -> Option<(usize, usize)> {
+/// Returns the text of an element if it is a secret: up to the next tag, or the content of a CDATA section.
+pub(crate) fn text(text: &[u8], key: AssignedKey, separator: Separator) -> Option<(usize, usize)> {
     if !key.kind.is_certain() {
         return None;
     }
@@ -62,15 +63,15 @@ pub(crate) fn text(text: &[u8], key: Key, separator: Separator) -> Option<(usize
     if closes { secret_part(text, value, key.kind, name) } else { None }
 }
 
-/// Where a section ends whose text begins at a place. A text with `]]>` in it has two sections.
+/// Where the CDATA section ends whose text begins at `start`. Text that contains `]]>` takes two sections.
 fn section_end(text: &[u8], start: usize) -> usize {
     let section = &text[start..];
     let is_last = |end: &usize| !section[end + CDATA.1.len()..].starts_with(CDATA.0);
     start + memchr::memmem::find_iter(section, CDATA.1).find(is_last).unwrap_or(section.len())
 }
 
-/// The text of an element that is a secret by an attribute, whose value is a name: `<string name="api_key">x</string>`.
-pub(crate) fn text_by_attribute(text: &[u8], name: Value, kind: Kind) -> Option<(usize, usize)> {
+/// Returns the text of an element that an attribute marks as a secret: `<string name="api_key">x</string>`.
+pub(crate) fn text_by_attribute(text: &[u8], name: Value, kind: ValueKind) -> Option<(usize, usize)> {
     let rest = text.get(name.next..text.len().min(name.next + TEXT))?.strip_prefix(b">")?;
     let length = memchr::memchr(b'<', rest).filter(|at| rest[*at..].starts_with(b"</"))?;
     let word = rest[..length].trim_ascii();

@@ -1,18 +1,18 @@
-//! Text with escapes, read as what it stands for, and places in that found again in the text. Pure.
+//! Decodes escaped text, and maps positions in the decoded text back to the original. All functions are pure.
 
 use crate::classes::{HEX, at_is};
 use crate::span::Span;
 
-/// Which escapes are read.
+/// The set of escapes to decode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Escapes {
-    /// Of a JSON string.
+    /// Escapes of JSON strings.
     Json,
-    /// Backslashes of JSON and of most languages, and `%2D` of URLs.
+    /// Backslash escapes of JSON and of most languages, and `%2D` as in URLs.
     All,
 }
 
-/// An escape at a place: its length, and what it stands for.
+/// Parses the escape at `at`. Returns its length, and the character or byte that it stands for.
 fn escape(text: &[u8], at: usize, which: Escapes) -> Option<(usize, Option<char>, u8)> {
     match text[at] {
         b'\\' => backslash(text, at, which),
@@ -32,7 +32,7 @@ fn backslash(text: &[u8], at: usize, which: Escapes) -> Option<(usize, Option<ch
         b'\'' if which == Escapes::All => simple(b'\''),
         b'x' if which == Escapes::All => Some((4, None, hex(text, at + 2, 2)? as u8)),
         b'u' if which == Escapes::All && text.get(at + 2) == Some(&b'{') => {
-            let (length, code) = braced(text, at)?;
+            let (length, code) = braced_escape(text, at)?;
             Some((length, Some(code), 0))
         }
         b'u' => {
@@ -50,8 +50,9 @@ fn backslash(text: &[u8], at: usize, which: Escapes) -> Option<(usize, Option<ch
     }
 }
 
-/// An escape such as `\u{1b}` at a place, as Rust, JavaScript and our log write it: its length, and what it stands for.
-pub(crate) fn braced(text: &[u8], at: usize) -> Option<(usize, char)> {
+/// Parses an escape such as `\u{1b}` at `at`, as Rust, JavaScript and our log write it. Returns its length and
+/// character.
+pub(crate) fn braced_escape(text: &[u8], at: usize) -> Option<(usize, char)> {
     let digits = text.get(at..)?.strip_prefix(b"\\u{")?;
     let count = digits.iter().take(6).take_while(|byte| byte.is_ascii_hexdigit()).count();
     let code = char::from_u32(hex(digits, 0, count)?)?;
@@ -63,20 +64,20 @@ fn hex(text: &[u8], at: usize, digits: usize) -> Option<u32> {
     digits.iter().try_fold(0, |value, byte| Some(value << 4 | (*byte as char).to_digit(16)?))
 }
 
-/// Whether an escape begins at a `\` or a `%` that may hide a part of a secret. Line ends and quotes do not.
+/// Whether the escape at a `\` or a `%` may hide part of a secret. Escaped line breaks and quotes do not.
 pub(crate) fn hides(text: &[u8], at: usize) -> bool {
     match text[at] {
         b'%' => at_is(text, at + 1, HEX) && at_is(text, at + 2, HEX),
         _ => match text.get(at + 1) {
             Some(b'/') => true,
             Some(b'x') => hex(text, at + 2, 2).is_some(),
-            Some(b'u') => hex(text, at + 2, 4).is_some() || braced(text, at).is_some(),
+            Some(b'u') => hex(text, at + 2, 4).is_some() || braced_escape(text, at).is_some(),
             _ => false,
         },
     }
 }
 
-/// After an escape sequence that colours a terminal.
+/// Skips an escape sequence that sets a terminal color. Returns the position after it.
 pub(crate) fn after_colour(text: &[u8], at: usize) -> usize {
     if text.get(at) != Some(&b'[') {
         return at;
@@ -86,7 +87,7 @@ pub(crate) fn after_colour(text: &[u8], at: usize) -> usize {
     end + usize::from(length > 0 && text.get(end).is_some_and(u8::is_ascii_alphabetic))
 }
 
-/// Walks over the escapes: shows the place in the text, the length there, and what was read.
+/// Calls `show` for each escape, with its position, its length and its decoded bytes.
 fn walk(text: &[u8], which: Escapes, mut show: impl FnMut(usize, usize, &[u8])) {
     let mut at = 0;
     while let Some(found) = next(&text[at..], which) {
@@ -110,7 +111,7 @@ fn next(text: &[u8], which: Escapes) -> Option<usize> {
     }
 }
 
-/// The text that is meant. It need not be UTF-8.
+/// Decodes the escapes of a text. The result may not be UTF-8.
 pub(crate) fn decode(text: &[u8], which: Escapes) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut copied = 0;
@@ -123,7 +124,7 @@ pub(crate) fn decode(text: &[u8], which: Escapes) -> Vec<u8> {
     out
 }
 
-/// Moves spans of the decoded text to the text. They are sorted and apart.
+/// Maps spans of the decoded text to the original text. The spans must be sorted and must not overlap.
 pub(crate) fn translate(text: &[u8], which: Escapes, spans: &mut [Span]) {
     if spans.is_empty() {
         return;
@@ -132,7 +133,7 @@ pub(crate) fn translate(text: &[u8], which: Escapes, spans: &mut [Span]) {
         span.quotes = span.quotes.map(|level| level + 1);
     }
     let mut places = Places { spans, moved: 0 };
-    // How far the text is ahead of what it stands for.
+    // How many bytes longer the original is than the decoded text, up to this escape.
     let mut ahead = 0;
     walk(text, which, |at, length, meant| {
         let start = at - ahead;
@@ -142,21 +143,22 @@ pub(crate) fn translate(text: &[u8], which: Escapes, spans: &mut [Span]) {
     places.move_to(usize::MAX, usize::MAX, usize::MAX, ahead);
 }
 
-/// The ends of spans, in order: two of each.
+/// The starts and ends of the spans, in order.
 struct Places<'s> {
     spans: &'s mut [Span],
     moved: usize,
 }
 
 impl Places<'_> {
-    /// Moves the ends before an escape that was read to `start..end`; a place within it moves to its `source`, or past it.
+    /// Maps the starts and ends up to an escape that was decoded to `start..end`. A position inside the escape
+    /// maps to `source`, its beginning, or to its end.
     fn move_to(&mut self, start: usize, end: usize, source: usize, ahead: usize) {
         while let Some(span) = self.spans.get_mut(self.moved / 2) {
             let is_start = self.moved.is_multiple_of(2);
             let place = if is_start { &mut span.start } else { &mut span.end };
             match *place {
                 it if it <= start => *place = it + ahead,
-                // What begins or ends within an escape has all of it.
+                // A span that begins or ends within an escape covers all of it.
                 it if it < end && is_start => *place = source,
                 it => {
                     *place = if it < end { end } else { it };

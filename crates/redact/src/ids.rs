@@ -1,4 +1,4 @@
-//! Stable hashes of ids: what belongs together stays together, and nobody can use the id.
+//! Stable hashes of ids: equal ids have equal hashes, and a hash does not reveal its id.
 
 use sha2::{Digest, Sha256};
 
@@ -7,12 +7,12 @@ const DIGITS: &[u8; 16] = b"0123456789abcdef";
 /// Hashes ids with a key. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Ids {
-    /// Has taken the key, padded to a block.
+    /// The state of the hash after the key, padded to a block.
     keyed: Sha256,
 }
 
 impl Ids {
-    /// With a key that lasts, or with one that is random.
+    /// Creates a hasher with this key, or with a random key.
     pub(crate) fn new(key: Option<&[u8]>) -> Self {
         let mut block = [0; 64];
         match key {
@@ -22,7 +22,7 @@ impl Ids {
         Self { keyed: Sha256::new_with_prefix(block) }
     }
 
-    /// 128 bits. The hash is cut in half, so that nobody can extend it.
+    /// Returns 128 bits of the hash. Truncation prevents length extension.
     pub(crate) fn bits(&self, kind: &str, id: &[u8]) -> [u8; 16] {
         let mut state = self.keyed.clone();
         state.update([kind.len() as u8]);
@@ -33,7 +33,7 @@ impl Ids {
         bits
     }
 
-    /// `kind_` and the bits as hexadecimal digits.
+    /// Formats the hash as `kind_` and hexadecimal digits.
     pub(crate) fn hash(&self, kind: &str, id: &[u8]) -> String {
         let mut text = String::with_capacity(kind.len() + 33);
         text.push_str(kind);

@@ -1,35 +1,36 @@
-//! A walk over a JSON document: names and values, at any depth. Everything is told by its place in the text. Pure.
+//! Walks a JSON document at any depth and reports secrets by their positions in the text. Pure.
 
 use std::borrow::Cow;
 
 use crate::escapes::{self, Escapes};
 use crate::judge::secret_part;
-use crate::keys::{Kind, Names, classify, may_matter};
+use crate::keys::{NameRules, ValueKind, classify, may_matter};
 use crate::placeholder::is_reference;
 use crate::scan::Options;
+use crate::shapes::SHAPES;
 use crate::span::{Span, has_mask, join};
 use crate::value::Value;
 use crate::values::cards;
 
-/// How deep a document may be. A deeper one is looked through as text.
+/// The maximum nesting depth. A deeper document is scanned as plain text.
 const DEEPEST: usize = 512;
-/// How long a flag may be, with its escapes.
+/// The maximum length of an escaped flag, in bytes.
 const LONGEST_FLAG: usize = 128;
 
-/// Looks through the text of a string, which is decoded, and says what is secret in it.
+/// Finds the secrets in the decoded text of a string.
 pub(crate) type Leaf<'l> = &'l mut dyn FnMut(&[u8]) -> Vec<Span>;
 
-/// What is known of an object or a list.
+/// The state of an object or a list during the walk.
 #[derive(Debug, Clone, Copy, Default)]
 struct Frame {
     is_object: bool,
-    /// What the current name says.
-    kind: Option<Kind>,
-    /// Whether everything in it is secret.
+    /// The kind of value that the current name announces.
+    kind: Option<ValueKind>,
+    /// Whether all its content is secret.
     is_hidden: bool,
-    /// Within a secret: whether the current name says something about it, and not what it is.
+    /// Within a secret: whether the current name describes the secret, so that its value is not the secret itself.
     is_about: bool,
-    /// Whether it has the name of a secret, as `{"name": "TOKEN", "value": "x"}`, and where its value is.
+    /// Whether an entry names a secret, as in `{"name": "TOKEN", "value": "x"}`, and where its value is.
     names_secret: bool,
     value: Option<(usize, usize)>,
 }
@@ -43,7 +44,7 @@ struct Walk<'w> {
     leaf: Leaf<'w>,
 }
 
-/// What is secret in a document, or none if the text is no JSON.
+/// Finds the secrets in a document. Returns `None` if the text is not JSON.
 pub(crate) fn walk(text: &[u8], options: &Options, leaf: Leaf<'_>) -> Option<Vec<Span>> {
     let mut walk = Walk { text, at: 0, options, spans: Vec::new(), frames: Vec::new(), leaf };
     walk.frames.push(Frame::default());
@@ -59,45 +60,16 @@ pub(crate) fn walk(text: &[u8], options: &Options, leaf: Leaf<'_>) -> Option<Vec
     Some(walk.spans)
 }
 
-/// What the name of a field says about its value.
-pub(crate) fn kind(name: &[u8], names: &Names) -> Option<Kind> {
+/// Classifies the value of a field by the field's name.
+pub(crate) fn kind(name: &[u8], names: &NameRules) -> Option<ValueKind> {
     if !may_matter(name) && !names.is_extended() && name.is_ascii() {
         return None;
     }
     match classify(name, names)? {
-        Kind::Query if name.eq_ignore_ascii_case(b"key") => Some(Kind::Name),
-        Kind::Query => None,
+        ValueKind::Query if name.eq_ignore_ascii_case(b"key") => Some(ValueKind::Name),
+        ValueKind::Query => None,
         kind => Some(kind),
     }
-}
-
-/// Names within a secret that say something about it: a schema, or the attributes of a cookie.
-fn is_about_secret(name: &[u8]) -> bool {
-    const NAMES: [&[u8]; 22] = [
-        b"$ref",
-        b"additionalProperties",
-        b"description",
-        b"domain",
-        b"enum",
-        b"examples",
-        b"expires",
-        b"format",
-        b"httpOnly",
-        b"items",
-        b"kind",
-        b"maxLength",
-        b"minLength",
-        b"name",
-        b"path",
-        b"pattern",
-        b"properties",
-        b"required",
-        b"sameSite",
-        b"secure",
-        b"title",
-        b"type",
-    ];
-    NAMES.binary_search(&name).is_ok()
 }
 
 impl Walk<'_> {
@@ -113,7 +85,7 @@ impl Walk<'_> {
         is_there
     }
 
-    /// The frame of what is read: there always is one.
+    /// Returns the innermost frame. The walk always has one.
     fn frame(&mut self) -> Option<&mut Frame> {
         self.frames.last_mut()
     }
@@ -133,7 +105,7 @@ impl Walk<'_> {
         self.entry(frame.is_object)
     }
 
-    /// Reads a name, if there is one, and a value.
+    /// Reads one member: a name if the frame is an object, and a value.
     fn entry(&mut self, is_object: bool) -> Option<()> {
         if is_object {
             self.name()?;
@@ -145,21 +117,21 @@ impl Walk<'_> {
         self.value()
     }
 
-    /// Reads a name, and what it says about the value after it.
+    /// Reads a name and classifies the value after it.
     fn name(&mut self) -> Option<()> {
         let (start, end) = self.string()?;
-        let name = decoded(&self.text[start..end]);
+        let name = decode_string(&self.text[start..end]);
         let kind = self.kind(&name);
         if name.len() >= 12 && kind.is_none() {
-            self.look(start, end);
+            self.scan_string(start, end);
         }
         let frame = self.frames.last_mut()?;
         frame.kind = kind;
-        frame.is_about = frame.is_hidden && is_about_secret(&name);
+        frame.is_about = frame.is_hidden && SHAPES.attributes.contains(&*name);
         Some(())
     }
 
-    fn kind(&self, name: &[u8]) -> Option<Kind> {
+    fn kind(&self, name: &[u8]) -> Option<ValueKind> {
         kind(name, &self.options.names)
     }
 
@@ -188,11 +160,11 @@ impl Walk<'_> {
             return None;
         }
         let parent = *self.frame()?;
-        let is_certain = parent.kind.is_some_and(Kind::is_certain);
+        let is_certain = parent.kind.is_some_and(ValueKind::is_certain);
         let is_hidden = (parent.is_hidden || is_certain) && !parent.is_about;
         self.frames.push(Frame { is_object, is_hidden, ..Frame::default() });
         self.spaces();
-        // An empty one ends here; after that every member but the first follows a comma.
+        // An empty object or list ends here. In others, every member but the first follows a comma.
         if self.take(if is_object { b'}' } else { b']' }) {
             self.frames.pop();
             return Some(());
@@ -218,8 +190,8 @@ impl Walk<'_> {
         let frame = *self.frame()?;
         let is_hidden = match frame.kind {
             _ if frame.is_hidden && !frame.is_about => true,
-            Some(Kind::Secret | Kind::Password | Kind::Authorization) => true,
-            Some(Kind::Code) => (3..=8).contains(&length),
+            Some(ValueKind::Secret | ValueKind::Password | ValueKind::Authorization) => true,
+            Some(ValueKind::Code) => (3..=8).contains(&length),
             _ => {
                 self.options.names.built_in
                     && (12..=19).contains(&length)
@@ -228,14 +200,14 @@ impl Walk<'_> {
         };
         if is_hidden {
             self.spans.push(Span::secret(start, self.at).number());
-        } else if let Some(id) = frame.kind.and_then(Kind::id) {
+        } else if let Some(id) = frame.kind.and_then(ValueKind::id) {
             let hash = self.options.ids.hash(id, digits);
             self.spans.push(Span::id(start, self.at, hash).number());
         }
         Some(())
     }
 
-    /// Reads a string: where its text begins and ends.
+    /// Reads a string. Returns the start and end of its text.
     fn string(&mut self) -> Option<(usize, usize)> {
         if !self.take(b'"') {
             return None;
@@ -251,7 +223,7 @@ impl Walk<'_> {
         }
     }
 
-    /// A string that is a value.
+    /// Handles a string in the position of a value.
     fn text_value(&mut self, start: usize, end: usize) {
         let Some(frame) = self.frames.last().copied() else { return };
         let raw = &self.text[start..end];
@@ -262,50 +234,51 @@ impl Walk<'_> {
             return;
         }
         match frame.kind {
-            None => self.look(start, end),
-            Some(Kind::Name) => self.named(start, end),
-            Some(Kind::Value) if frame.names_secret => self.spans.push(Span::secret(start, end)),
-            Some(Kind::Value) => {
+            None => self.scan_string(start, end),
+            Some(ValueKind::Name) => self.record_name(start, end),
+            Some(ValueKind::Value) if frame.names_secret => self.spans.push(Span::secret(start, end)),
+            Some(ValueKind::Value) => {
                 if let Some(frame) = self.frames.last_mut() {
                     frame.value = Some((start, end));
                 }
-                self.look(start, end);
+                self.scan_string(start, end);
             }
-            Some(kind) => self.keyed(start, end, kind),
+            Some(kind) => self.hide_by_kind(start, end, kind),
         }
     }
 
-    /// After a flag such as `--password` in a list of arguments, the next one is its value.
+    /// Remembers a flag such as `--password` in an argument list: the next argument is its value.
     fn flag(&mut self, start: usize, end: usize) {
         let raw = &self.text[start..end];
         let may_be = raw.len() < LONGEST_FLAG && matches!(raw.first(), Some(b'-' | b'\\'));
-        let flag = if may_be { decoded(raw) } else { Cow::Borrowed(&b""[..]) };
-        let is_certain = flag.starts_with(b"--") && self.kind(&flag).is_some_and(Kind::is_certain);
+        let flag = if may_be { decode_string(raw) } else { Cow::Borrowed(&b""[..]) };
+        let is_certain = flag.starts_with(b"--") && self.kind(&flag).is_some_and(ValueKind::is_certain);
         if let Some(frame) = self.frames.last_mut().filter(|frame| !frame.is_object) {
-            frame.kind = is_certain.then_some(Kind::Secret);
+            frame.kind = is_certain.then_some(ValueKind::Secret);
         }
     }
 
-    /// The name of something whose value stands beside it, before or after.
-    fn named(&mut self, start: usize, end: usize) {
-        let kind = self.kind(&decoded(&self.text[start..end]));
+    /// Handles a value that is a name, as in `{"name": "TOKEN", "value": "x"}`. The value that it names is before
+    /// or after it.
+    fn record_name(&mut self, start: usize, end: usize) {
+        let kind = self.kind(&decode_string(&self.text[start..end]));
         let Some(frame) = self.frames.last_mut() else { return };
-        if kind.is_some_and(Kind::is_certain) {
+        if kind.is_some_and(ValueKind::is_certain) {
             frame.names_secret = true;
             if let Some((start, end)) = frame.value {
                 self.spans.push(Span::secret(start, end));
             }
         }
-        self.look(start, end);
+        self.scan_string(start, end);
     }
 
-    /// The value of a name that says something.
-    fn keyed(&mut self, start: usize, end: usize, kind: Kind) {
+    /// Hides the secret part of a value according to its kind.
+    fn hide_by_kind(&mut self, start: usize, end: usize, kind: ValueKind) {
         let raw = &self.text[start..end];
-        let text = decoded(raw);
+        let text = decode_string(raw);
         let value = Value { start: 0, end: text.len(), next: text.len(), is_quoted: true };
         let Some((from, to)) = secret_part(&text, value, kind, b"") else {
-            return self.look(start, end);
+            return self.scan_string(start, end);
         };
         if let Some(id) = kind.id() {
             let is_whole = !has_mask(&text);
@@ -321,26 +294,26 @@ impl Walk<'_> {
         if text.len() != raw.len() {
             escapes::translate(raw, Escapes::Json, &mut spans);
         }
-        self.spans.extend(spans.into_iter().map(|span| moved(span, start)));
+        self.spans.extend(spans.into_iter().map(|span| shift(span, start)));
     }
 
-    /// Looks through the text of a string.
-    fn look(&mut self, start: usize, end: usize) {
+    /// Scans the text of a string as free text, and adds the secrets found.
+    fn scan_string(&mut self, start: usize, end: usize) {
         let raw = &self.text[start..end];
-        let text = decoded(raw);
+        let text = decode_string(raw);
         let mut spans = (self.leaf)(&text);
         if text.len() != raw.len() {
             escapes::translate(raw, Escapes::Json, &mut spans);
         }
-        self.spans.extend(spans.into_iter().map(|span| moved(span, start)));
+        self.spans.extend(spans.into_iter().map(|span| shift(span, start)));
     }
 }
 
-/// What a string of JSON stands for: it is shorter if it has escapes.
-fn decoded(raw: &[u8]) -> Cow<'_, [u8]> {
+/// Decodes the escapes of a JSON string. A decoded escape makes the result shorter.
+fn decode_string(raw: &[u8]) -> Cow<'_, [u8]> {
     if raw.contains(&b'\\') { Cow::Owned(escapes::decode(raw, Escapes::Json)) } else { Cow::Borrowed(raw) }
 }
 
-fn moved(span: Span, by: usize) -> Span {
+fn shift(span: Span, by: usize) -> Span {
     Span { start: span.start + by, end: span.end + by, ..span }
 }

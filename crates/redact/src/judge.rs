@@ -1,12 +1,12 @@
-//! Which part of a value is the secret, by what its name says. Pure.
+//! Decides which part of a value is secret, by the kind of its name. All functions are pure.
 
-use crate::keys::{Kind, Words};
+use crate::keys::{ValueKind, Words};
 use crate::placeholder::{is_no_value, is_reference, is_state};
 use crate::value::Value;
 use crate::values::{base64, looks};
 
-/// The part of a value that is secret: from and to, in the text.
-pub(crate) fn secret_part(text: &[u8], value: Value, kind: Kind, key: &[u8]) -> Option<(usize, usize)> {
+/// Returns the start and end of the secret part of a value.
+pub(crate) fn secret_part(text: &[u8], value: Value, kind: ValueKind, key: &[u8]) -> Option<(usize, usize)> {
     let part = &text[value.start..value.end];
     let trimmed = part.trim_ascii();
     if trimmed.is_empty() || is_reference(trimmed) {
@@ -14,37 +14,37 @@ pub(crate) fn secret_part(text: &[u8], value: Value, kind: Kind, key: &[u8]) -> 
     }
     let whole = Some((value.start, value.end));
     match kind {
-        Kind::Secret | Kind::Password => {
-            let is_directory = kind == Kind::Password && is_place(trimmed) && Words::of(key).joined() == b"pwd";
+        ValueKind::Secret | ValueKind::Password => {
+            let is_directory = kind == ValueKind::Password && is_place(trimmed) && Words::parse(key).concat() == b"pwd";
             let is_none = !value.is_quoted && is_no_value(text, value, key) || is_directory;
             if is_none { None } else { whole }
         }
-        Kind::Authorization => authorization(part, value),
-        Kind::Cookie => (value.is_quoted || part.contains(&b'=')).then_some((value.start, value.end)),
-        Kind::Weak | Kind::Query => {
+        ValueKind::Authorization => authorization(part, value),
+        ValueKind::Cookie => (value.is_quoted || part.contains(&b'=')).then_some((value.start, value.end)),
+        ValueKind::Weak | ValueKind::Query => {
             let is_secret = looks::is_random(trimmed, 16) && !looks::is_uuid(trimmed)
                 || base64::is_name_and_password(trimmed) && trimmed.len() >= 12;
             if is_secret { whole } else { None }
         }
-        Kind::Code => ((3..=12).contains(&trimmed.len()) && trimmed.iter().all(u8::is_ascii_digit))
+        ValueKind::Code => ((3..=12).contains(&trimmed.len()) && trimmed.iter().all(u8::is_ascii_digit))
             .then_some((value.start, value.end)),
-        Kind::Session | Kind::ToolCall => {
+        ValueKind::Session | ValueKind::ToolCall => {
             (value.is_quoted || !is_no_value(text, value, key)).then_some((value.start, value.end))
         }
-        Kind::Name | Kind::Value => None,
+        ValueKind::Name | ValueKind::Value => None,
     }
 }
 
-/// How much decides about a value whose end may be far.
+/// The first bytes of a long value that decide whether it is a secret.
 const DECIDES: usize = 512;
 
-/// The same for a value that goes on up to a mark, which may be far. Its beginning decides, and what was decided is hidden to
-/// its end: no text is searched for the end of a value that is none.
+/// Like [`secret_part`], for a value that continues up to a mark, which may be far away. Searches for the mark
+/// only if the first bytes show that the value is a secret.
 pub(crate) fn secret_up_to(
     text: &[u8],
     start: usize,
     end: impl Fn(&[u8]) -> usize,
-    kind: Kind,
+    kind: ValueKind,
     key: &[u8],
 ) -> Option<(usize, usize)> {
     let near = &text[..text.len().min(start + DECIDES)];
@@ -54,12 +54,12 @@ pub(crate) fn secret_up_to(
     Some((from, end(text).max(from)))
 }
 
-/// A working directory: shells call it PWD.
+/// Whether the value is a working directory, as in the shell variable `PWD`.
 fn is_place(value: &[u8]) -> bool {
     matches!(value, [b'/' | b'~' | b'.', ..] | [_, b':', b'\\' | b'/', ..])
 }
 
-/// The credentials after the scheme, which stays.
+/// Returns the credentials after the scheme. The scheme is not hidden.
 fn authorization(part: &[u8], value: Value) -> Option<(usize, usize)> {
     let scheme =
         part.iter().take(24).take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')).count();

@@ -1,53 +1,50 @@
-//! What a name says about its value: of a key, a header, a variable, a flag, a parameter. Pure.
+//! Classifies a value by the name of its key, header, variable, flag or parameter. All functions are pure.
 //!
-//! A name is read as words, from its end: `DB_PASSWORD`, `dbPassword` and `db password` are the same. Its last words decide:
-//! `password` is a secret, `password_policy` is not.
+//! A name is split into words from its end: `DB_PASSWORD`, `dbPassword` and `db password` are the same. The last
+//! words decide: `password` is a secret, `password_policy` is not.
 
 use std::collections::HashSet;
-use std::sync::LazyLock;
+
+use crate::kind::NameEntry;
+pub(crate) use crate::kind::ValueKind;
+use crate::shapes::SHAPES;
 
 mod ends;
-mod kind;
-mod languages;
-mod lists;
 
 pub(crate) use ends::may_matter;
-pub(crate) use kind::Kind;
-pub(crate) use languages::names_secret;
-use lists::{AFTERTHOUGHTS, GLUED, HARMLESS, NAMES, NOT_A_SECRET};
 
-/// The names that a user adds, as words without separators.
+/// The names that are secret: the built-in ones, and those that a user adds, as words without separators.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Names {
-    /// Whether the built-in names count.
+pub(crate) struct NameRules {
+    /// Whether the built-in names are used.
     pub(crate) built_in: bool,
     pub(crate) secret: HashSet<Vec<u8>>,
     pub(crate) kept: HashSet<Vec<u8>>,
 }
 
-impl Names {
-    /// Whether names count beside the built-in ones.
+impl NameRules {
+    /// Whether a user added names.
     pub(crate) fn is_extended(&self) -> bool {
         !self.secret.is_empty()
     }
 }
 
-/// How long the last words of a name may be together.
+/// The maximum total length of the last words of a name, in bytes. Earlier words are ignored.
 const LONGEST: usize = 48;
 const MOST_WORDS: usize = 5;
 
-/// The last words of a name, lower case, without what separates them.
+/// The last words of a name, in lower case, without separators.
 pub(crate) struct Words {
-    /// Filled from its end.
+    /// The words, filled from the end.
     letters: [u8; LONGEST],
-    /// Where words begin, the last one first.
+    /// Where each word begins. The last word is first.
     starts: [usize; MOST_WORDS],
     count: usize,
 }
 
 impl Words {
-    /// Reads a name from its end.
-    pub(crate) fn of(name: &[u8]) -> Self {
+    /// Splits a name into words from its end.
+    pub(crate) fn parse(name: &[u8]) -> Self {
         let mut words = Self { letters: [0; LONGEST], starts: [LONGEST; MOST_WORDS], count: 0 };
         let (mut at, mut end) = (LONGEST, name.len());
         while words.count < MOST_WORDS {
@@ -69,22 +66,22 @@ impl Words {
         words
     }
 
-    /// All words together.
-    pub(crate) fn joined(&self) -> &[u8] {
+    /// Returns all words without separators.
+    pub(crate) fn concat(&self) -> &[u8] {
         self.last(self.count)
     }
 
-    /// Whether the last words are those of another name.
+    /// Whether these words end with those of another name.
     pub(crate) fn ends_with(&self, other: &Self) -> bool {
-        other.count > 0 && (1..=self.count).any(|count| self.last(count) == other.joined())
+        other.count > 0 && (1..=self.count).any(|count| self.last(count) == other.concat())
     }
 
-    /// The last so many words together.
+    /// Returns the last `count` words without separators.
     fn last(&self, count: usize) -> &[u8] {
         if count == 0 { &[] } else { &self.letters[self.starts[count - 1]..] }
     }
 
-    /// A word, counted from the last one.
+    /// Returns the word at this position, counted from the last one.
     fn word(&self, number: usize) -> &[u8] {
         if number >= self.count {
             return &[];
@@ -93,7 +90,7 @@ impl Words {
         &self.letters[self.starts[number]..end]
     }
 
-    /// Without the last word.
+    /// Returns the words without the last one.
     fn without_last(&self) -> Self {
         let mut shorter = Self { letters: [0; LONGEST], starts: [LONGEST; MOST_WORDS], count: self.count - 1 };
         let by = self.word(0).len();
@@ -105,7 +102,8 @@ impl Words {
     }
 }
 
-/// Where the word begins that ends at a place: at a separator, or where a hump begins as in `apiKey` and `APIKey`.
+/// Where the word that ends at `end` begins: after a separator, or at a change of case as in `apiKey` and
+/// `APIKey`.
 fn word_start(name: &[u8], end: usize) -> usize {
     let mut start = end;
     while start > 0 && name[start - 1].is_ascii_alphanumeric() {
@@ -123,53 +121,58 @@ fn word_start(name: &[u8], end: usize) -> usize {
     start
 }
 
-/// What a name says about its value.
-pub(crate) fn classify(name: &[u8], names: &Names) -> Option<Kind> {
-    let words = Words::of(name);
+/// Classifies a value by its name. Returns `None` if the name announces neither a secret nor an id.
+pub(crate) fn classify(name: &[u8], names: &NameRules) -> Option<ValueKind> {
+    let words = Words::parse(name);
     for count in 1..=words.count {
         let last = words.last(count);
         if names.kept.contains(last) {
             return None;
         }
         if names.secret.contains(last) {
-            return Some(Kind::Secret);
+            return Some(ValueKind::Secret);
         }
     }
     match names.built_in {
-        true if names_secret(name) => Some(Kind::Password),
+        true if names_secret(name) => Some(ValueKind::Password),
         true => built_in(words),
         false => None,
     }
 }
 
-/// What the built-in names say.
-pub(crate) fn built_in(mut words: Words) -> Option<Kind> {
+/// Whether a text ends with the name of a secret in non-ASCII letters.
+pub(crate) fn names_secret(text: &[u8]) -> bool {
+    !text.last().is_none_or(u8::is_ascii) && SHAPES.foreign.iter().any(|name| text.ends_with(name.as_bytes()))
+}
+
+/// Classifies a value by the built-in names.
+pub(crate) fn built_in(mut words: Words) -> Option<ValueKind> {
     for _ in 0..3 {
-        match TABLE.longest(&words) {
-            Entry::Kind(kind, count) => {
-                return (NOT_A_SECRET.binary_search(&words.word(count)).is_err()).then_some(kind);
+        match longest_entry(&words) {
+            Some((NameEntry::Kind(kind), count)) => {
+                return (!SHAPES.negations.contains(words.word(count))).then_some(kind);
             }
-            Entry::Harmless => return None,
-            Entry::Afterthought if words.count > 1 => {
+            Some((NameEntry::Harmless, _)) => return None,
+            Some((NameEntry::Afterthought, _)) if words.count > 1 => {
                 words = words.without_last();
-                // What comes after the name of something uncertain makes another name of it.
-                if let Entry::Kind(kind, _) = TABLE.longest(&words)
+                // A word after an uncertain name makes it a different name.
+                if let Some((NameEntry::Kind(kind), _)) = longest_entry(&words)
                     && !kind.is_certain()
                 {
                     return None;
                 }
                 continue;
             }
-            Entry::Afterthought | Entry::Unknown => {}
+            _ => {}
         }
         let last = words.word(0);
         let digits = last.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
         match digits {
-            0 => return glued(last),
+            0 => return suffix_kind(last),
             _ if digits < last.len() => {
-                let name = words.joined().to_vec();
-                let certain = |kind: &Kind| kind.is_certain();
-                return built_in(Words::of(&name[..name.len() - digits])).filter(certain);
+                let name = words.concat().to_vec();
+                let certain = |kind: &ValueKind| kind.is_certain();
+                return built_in(Words::parse(&name[..name.len() - digits])).filter(certain);
             }
             _ if words.count > 1 => words = words.without_last(),
             _ => return None,
@@ -178,216 +181,65 @@ pub(crate) fn built_in(mut words: Words) -> Option<Kind> {
     None
 }
 
-/// A name at the end of a word.
-fn glued(word: &[u8]) -> Option<Kind> {
-    let found = GLUED.iter().find(|(end, _)| word.len() > end.len() && word.ends_with(end));
+/// Classifies a word by its ending, as in `githubtoken`.
+fn suffix_kind(word: &[u8]) -> Option<ValueKind> {
+    let found = SHAPES.glued.iter().find(|(end, _)| word.len() > end.len() && word.ends_with(end));
     found.map(|(_, kind)| *kind)
 }
 
-/// What is known of last words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Entry {
-    Unknown,
-    /// What they say, and how many they are.
-    Kind(Kind, usize),
-    Harmless,
-    Afterthought,
-}
-
-/// The lists, by a hash that is computed from the end of a name.
-struct Table(Vec<Option<(&'static [u8], Entry)>>);
-
-const SLOTS: usize = 4096;
-
-static TABLE: LazyLock<Table> = LazyLock::new(|| {
-    let mut table = Table(vec![None; SLOTS]);
-    HARMLESS.iter().for_each(|name| table.insert(name, Entry::Harmless));
-    NAMES.iter().for_each(|(name, kind)| table.insert(name, Entry::Kind(*kind, 0)));
-    AFTERTHOUGHTS.iter().for_each(|name| table.insert(name, Entry::Afterthought));
-    table
-});
-
-fn hashed(hash: u32, byte: u8) -> u32 {
-    (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
-}
-
-impl Table {
-    fn insert(&mut self, name: &'static [u8], entry: Entry) {
-        let hash = name.iter().rev().fold(0, |hash, byte| hashed(hash, *byte));
-        let mut slot = Self::slot(hash);
-        while self.0[slot].is_some_and(|(other, _)| other != name) {
-            slot = (slot + 1) % SLOTS;
-        }
-        self.0[slot].get_or_insert((name, entry));
-    }
-
-    fn slot(hash: u32) -> usize {
-        (hash ^ hash >> 15) as usize % SLOTS
-    }
-
-    fn get(&self, hash: u32, name: &[u8]) -> Entry {
-        let mut slot = Self::slot(hash);
-        while let Some((other, entry)) = self.0[slot] {
-            if other == name {
-                return entry;
-            }
-            slot = (slot + 1) % SLOTS;
-        }
-        Entry::Unknown
-    }
-
-    /// What the most words that are known say. An afterthought is one as a single word only.
-    fn longest(&self, words: &Words) -> Entry {
-        let (mut found, mut hash) = (Entry::Unknown, 0);
-        for count in 1..=words.count {
-            hash = words.word(count - 1).iter().rev().fold(hash, |hash, byte| hashed(hash, *byte));
-            match self.get(hash, words.last(count)) {
-                Entry::Kind(kind, _) => found = Entry::Kind(kind, count),
-                Entry::Harmless => found = Entry::Harmless,
-                Entry::Afterthought if count == 1 => found = Entry::Afterthought,
-                _ => {}
-            }
-        }
-        found
-    }
+/// Returns the entry of the longest known sequence of final words, and its number of words. Only a single word can
+/// be an afterthought.
+fn longest_entry(words: &Words) -> Option<(NameEntry, usize)> {
+    let known = |count: usize| Some((*SHAPES.names.get(words.last(count))?, count));
+    let counts = |(entry, count): &(NameEntry, usize)| *entry != NameEntry::Afterthought || *count == 1;
+    (1..=words.count).rev().filter_map(known).find(counts)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn kind(name: &str) -> Option<Kind> {
-        let found = classify(name.as_bytes(), &Names { built_in: true, ..Names::default() });
+    fn kind(name: &str) -> Option<ValueKind> {
+        let found = classify(name.as_bytes(), &NameRules { built_in: true, ..NameRules::default() });
         assert!(found.is_none() || may_matter(name.as_bytes()), "{name}");
         found
     }
 
     #[test]
-    fn the_lists_are_sorted() {
-        assert!(NAMES.is_sorted_by(|a, b| a.0 < b.0), "{:?}", NAMES.windows(2).find(|it| it[0].0 >= it[1].0));
-        assert!(HARMLESS.is_sorted_by(|a, b| a < b), "{:?}", HARMLESS.windows(2).find(|it| it[0] >= it[1]));
-        assert!(NOT_A_SECRET.is_sorted_by(|a, b| a < b));
-    }
-
-    #[test]
     fn a_secret_is_known_by_its_last_words() {
-        for name in [
-            "password",
-            "PASSWORD",
-            "dbPassword",
-            "DB_PASSWORD",
-            "user-password",
-            "db password",
-            "PGPASSWORD",
-            "passwd",
-            "password2",
-            "new_password",
-            "passwordConfirmation",
-            "password_hash",
-            "apiKey",
-            "API-KEY",
-            "api key",
-            "x-api-key",
-            "X-Api-Key",
-            "OPENAI_API_KEY",
-            "openaiApiKey",
-            "APIKey",
-            "apikey",
-            "client_secret",
-            "clientSecret",
-            "secret",
-            "access_key",
-            "AWS_SECRET_ACCESS_KEY",
-            "secretAccessKey",
-            "private_key",
-            "privateKey",
-            "token",
-            "access_token",
-            "refreshToken",
-            "id_token",
-            "GITHUB_TOKEN",
-            "githubtoken",
-            "authToken",
-            "session_token",
-            "csrf_token",
-            "credentials",
-            "connection_string",
-            "ConnectionString",
-            "passphrase",
-            "SecretString",
-            "AccountKey",
-            "SharedAccessKey",
-            "otp_secret",
-            "x-goog-api-key",
-            "ocp-apim-subscription-key",
-            "signing_key",
-            "encryption_key",
-            "mnemonic",
-            "token1",
-            "api_key_2",
-        ] {
-            assert!(kind(name).is_some_and(Kind::is_certain), "{name}");
+        let names = "password, PASSWORD, dbPassword, DB_PASSWORD, user-password, db password, PGPASSWORD, passwd, \
+            password2, new_password, passwordConfirmation, password_hash, apiKey, API-KEY, api key, x-api-key, \
+            X-Api-Key, OPENAI_API_KEY, openaiApiKey, APIKey, apikey, client_secret, clientSecret, secret, \
+            access_key, AWS_SECRET_ACCESS_KEY, secretAccessKey, private_key, privateKey, token, access_token, \
+            refreshToken, id_token, GITHUB_TOKEN, githubtoken, authToken, session_token, csrf_token, credentials, \
+            connection_string, ConnectionString, passphrase, SecretString, AccountKey, SharedAccessKey, otp_secret, \
+            x-goog-api-key, ocp-apim-subscription-key, signing_key, encryption_key, mnemonic, token1, api_key_2";
+        for name in names.split(", ") {
+            assert!(kind(name).is_some_and(ValueKind::is_certain), "{name}");
         }
     }
 
     #[test]
     fn what_only_sounds_like_a_secret_is_none() {
-        for name in [
-            "token_count",
-            "max_tokens",
-            "tokens",
-            "tokenizer",
-            "author",
-            "password_policy",
-            "keyboard",
-            "primary_key",
-            "public_key",
-            "key",
-            "id",
-            "next_page_token",
-            "nextToken",
-            "eos_token",
-            "secret_name",
-            "api_key_id",
-            "token_type",
-            "token_url",
-            "password_file",
-            "has_password",
-            "monkey",
-            "total_tokens",
-            "secretary",
-            "passenger",
-            "tokenize",
-            "authors",
-            "authority",
-            "cookie_policy",
-            "partition_key",
-            "sort_key",
-            "cache_key",
-            "key_id",
-            "compass",
-            "signature",
-            "code",
-            "status_code",
-            "bypass",
-            "max_output_tokens",
-            "passwordless",
-            "foreignKey",
-            "idempotency_key",
-        ] {
-            assert!(!kind(name).is_some_and(Kind::is_certain), "{name} {:?}", kind(name));
+        let names = "token_count, max_tokens, tokens, tokenizer, author, password_policy, keyboard, primary_key, \
+            public_key, key, id, next_page_token, nextToken, eos_token, secret_name, api_key_id, token_type, \
+            token_url, password_file, has_password, monkey, total_tokens, secretary, passenger, tokenize, authors, \
+            authority, cookie_policy, partition_key, sort_key, cache_key, key_id, compass, signature, code, \
+            status_code, bypass, max_output_tokens, passwordless, foreignKey, idempotency_key";
+        for name in names.split(", ") {
+            assert!(!kind(name).is_some_and(ValueKind::is_certain), "{name} {:?}", kind(name));
         }
     }
 
     #[test]
     fn other_kinds_are_told_apart() {
-        assert_eq!(kind("Authorization"), Some(Kind::Authorization));
-        assert_eq!(kind("Set-Cookie"), Some(Kind::Cookie));
-        assert_eq!(kind("sessionId"), Some(Kind::Session));
-        assert_eq!(kind("tool_call_id"), Some(Kind::ToolCall));
-        assert_eq!(kind("otp"), Some(Kind::Code));
-        assert_eq!(kind("sig"), Some(Kind::Query));
-        assert_eq!(kind("auth"), Some(Kind::Weak));
-        assert_eq!(kind("value"), Some(Kind::Value));
+        assert_eq!(kind("Authorization"), Some(ValueKind::Authorization));
+        assert_eq!(kind("Set-Cookie"), Some(ValueKind::Cookie));
+        assert_eq!(kind("sessionId"), Some(ValueKind::Session));
+        assert_eq!(kind("tool_call_id"), Some(ValueKind::ToolCall));
+        assert_eq!(kind("otp"), Some(ValueKind::Code));
+        assert_eq!(kind("sig"), Some(ValueKind::Query));
+        assert_eq!(kind("auth"), Some(ValueKind::Weak));
+        assert_eq!(kind("value"), Some(ValueKind::Value));
     }
 }

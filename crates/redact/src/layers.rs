@@ -1,5 +1,5 @@
-//! Text within text: JSON in JSON, escapes, URL encoding, base64. Each layer is read and looked through, and what is found
-//! is hidden where it stands in the outermost text. Pure.
+//! Text within text: JSON in JSON, escapes, URL encoding, base64. Each layer is decoded and scanned, and secrets
+//! are hidden at their positions in the outermost text. Pure.
 
 use crate::custom::Custom;
 use crate::escapes::{self, Escapes};
@@ -8,18 +8,18 @@ use crate::scan::{Options, scan};
 use crate::span::{Span, join};
 use crate::values::base64;
 
-/// How many layers are read.
+/// The maximum number of layers that are decoded.
 const DEEPEST: u8 = 4;
-/// How much is read in all layers below the first, as a multiple of the text.
+/// The maximum number of bytes scanned in all inner layers, as a multiple of the text's length.
 const WORK: usize = 3;
-/// And at least this much.
+/// The lower bound of that number, for short texts.
 const LEAST_WORK: usize = 1 << 16;
 
-/// Looks through one text.
+/// Scans one text and the layers within it.
 pub(crate) struct Layers<'o> {
     options: &'o Options,
     custom: &'o Custom,
-    /// How many bytes may be read in further layers.
+    /// The bytes that may still be scanned in inner layers.
     work: usize,
 }
 
@@ -28,7 +28,7 @@ impl<'o> Layers<'o> {
         Self { options, custom, work: length.saturating_mul(WORK).max(LEAST_WORK) }
     }
 
-    /// What is secret in free text, which may be JSON.
+    /// Finds the secrets in free text, which may be JSON.
     pub(crate) fn text(&mut self, text: &[u8], depth: u8) -> Vec<Span> {
         let is_json =
             matches!(text.trim_ascii_start(), [b'{', b'"' | b'}' | b' ' | b'\n' | b'\r' | b'\t', ..] | [b'[', ..]);
@@ -36,7 +36,7 @@ impl<'o> Layers<'o> {
         spans.unwrap_or_else(|| self.free(text, depth))
     }
 
-    /// What is secret in a JSON document, or none if it is not JSON.
+    /// Finds the secrets in a JSON document. Returns `None` if the text is not JSON.
     pub(crate) fn json(&mut self, text: &[u8], depth: u8) -> Option<Vec<Span>> {
         let options = self.options;
         json::walk(text, options, &mut |leaf| self.text(leaf, depth + 1))

@@ -1,7 +1,7 @@
-//! The one boundary that everything passes which is recorded, logged, exported or shown.
+//! Redaction of secrets: everything that is recorded, logged, exported or shown passes through it.
 //!
 //! ```text
-//! lib        what others use
+//! lib        the public API
 //! redactor   rules, compiled
 //! stream     chunks
 //! layers     JSON, escapes, base64: one text within another
@@ -9,11 +9,11 @@
 //! assignment, block, call, element, multipart, prose      names and values in it
 //! value, judge, placeholder                               which part of a value is secret
 //! values/    secrets by what they look like
-//! keys       what a name says                         span   what is replaced
-//! known      names that were read
+//! shapes     the tables of built-in rules: `shapes.txt`
+//! keys, kind what a name says about its value         span   the parts that are replaced
 //! ```
 //!
-//! A secret becomes `***`. The caller's own result never passes here.
+//! A secret becomes `***`. The result that a caller gets is not redacted.
 
 mod assignment;
 mod block;
@@ -21,20 +21,21 @@ mod call;
 mod classes;
 mod custom;
 mod element;
-mod endings;
 mod escapes;
 mod ids;
 mod json;
 mod judge;
 mod keys;
-mod known;
+mod kind;
 mod layers;
+mod letters;
 mod multipart;
 mod placeholder;
 mod prose;
 mod redactor;
 mod rules;
 mod scan;
+mod shapes;
 mod span;
 mod stream;
 pub mod testing;

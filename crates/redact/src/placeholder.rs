@@ -1,21 +1,11 @@
-//! What stands in the place of a value and is none: a reference, code, a type, a word about the value. Pure.
+//! Recognizes placeholders: references, code, types, and words about a value. All functions are pure.
 
-use crate::keys::{Kind, Words, built_in};
+use crate::keys::{ValueKind, Words, built_in};
+use crate::shapes::SHAPES;
 use crate::value::Value;
 use crate::values::looks;
 
-/// Words in place of a value, that say something about it.
-#[rustfmt::skip]
-const STATES: [&[u8]; 63] = [
-    b"a", b"all", b"an", b"any", b"are", b"as", b"at", b"be", b"bool", b"boolean", b"by", b"bytes", b"can",
-    b"changed", b"denied", b"disabled", b"empty", b"enabled", b"error", b"expired", b"failed", b"false", b"for",
-    b"from", b"has", b"if", b"in", b"incorrect", b"int", b"invalid", b"is", b"it", b"missing", b"must", b"nil",
-    b"no", b"none", b"not", b"null", b"number", b"object", b"of", b"ok", b"optional", b"or", b"required", b"see",
-    b"should", b"str", b"string", b"that", b"the", b"this", b"to", b"true", b"undefined", b"unset", b"use",
-    b"using", b"was", b"with", b"yes", b"your",
-];
-
-/// Whether a value without quotes is a placeholder, code, a type or a word about the value.
+/// Whether an unquoted value is a placeholder, code, a type or a word about the value.
 pub(crate) fn is_no_value(text: &[u8], value: Value, key: &[u8]) -> bool {
     let word = &text[value.start..value.end];
     let name = word.strip_suffix(b":").unwrap_or(word);
@@ -36,12 +26,12 @@ pub(crate) fn is_state(word: &[u8]) -> bool {
     let goes_on = word.get(end).is_some_and(|byte| {
         !matches!(byte, b',' | b';' | b'.' | b' ' | b'\t' | b'[' | b'<' | b'?' | b'(' | b')' | b'|')
     });
-    !goes_on && STATES.binary_search(&&*buffer).is_ok()
+    !goes_on && SHAPES.states.contains(&*buffer)
 }
 
 const LONGEST_REFERENCE: usize = 96;
 
-/// Whether it only says where the value comes from: `$TOKEN`, `${{ secrets.TOKEN }}`, `{token}`, `<token>`, `%s`.
+/// Whether a word only refers to a value: `$TOKEN`, `${{ secrets.TOKEN }}`, `{token}`, `<token>`, `%s`.
 pub(crate) fn is_reference(word: &[u8]) -> bool {
     if word.len() > LONGEST_REFERENCE {
         return false;
@@ -72,17 +62,17 @@ pub(crate) fn is_reference(word: &[u8]) -> bool {
     }
 }
 
-/// Tags of YAML whose values say where a value comes from.
+/// YAML tags whose values refer to the real value.
 const REFERRING_TAGS: [&[u8]; 10] =
     [b"!secret", b"!Ref", b"!Sub", b"!GetAtt", b"!ImportValue", b"!Join", b"!ENV", b"!env", b"!include", b"!reference"];
 
-/// Whether it is a tag before a value: of a type, or one that says where the value comes from.
+/// Whether a word is a YAML tag before a value: a type, or one of [`REFERRING_TAGS`].
 pub(crate) fn is_tag(word: &[u8]) -> bool {
     let is_type = |name: &[u8]| !name.is_empty() && name.iter().all(u8::is_ascii_lowercase);
     REFERRING_TAGS.contains(&word) || word.strip_prefix(b"!!").is_some_and(is_type)
 }
 
-/// Whether it is an expression of a program: a call, a path of names, an index, a keyword.
+/// Whether a value is an expression: a call, a path of names, an index, a keyword.
 fn is_code(text: &[u8], value: Value) -> bool {
     let word = &text[value.start..value.end];
     if matches!(word.first(), Some(b'(' | b'[' | b'{' | b'|' | b'&' | b'=' | b'/' | b'~'))
@@ -104,20 +94,7 @@ fn is_code(text: &[u8], value: Value) -> bool {
     let is_identifier = name > 0 && !word[0].is_ascii_digit() && !looks::is_random(&word[..name], 12);
     let is_call = is_identifier && matches!(after, Some(b'(' | b'['))
         || is_identifier && name < word.len() && word[name..].starts_with(b"->");
-    let keyword = [
-        &b"await"[..],
-        b"new",
-        b"yield",
-        b"lambda",
-        b"function",
-        b"async",
-        b"void",
-        b"typeof",
-        b"not",
-        b"input",
-        b"await_",
-    ];
-    let is_keyword = keyword.contains(&word) && text.get(value.end) == Some(&b' ');
+    let is_keyword = SHAPES.keywords.contains(word) && text.get(value.end) == Some(&b' ');
     is_call
         || is_keyword
         || word.len() <= 2 && word[0].is_ascii_alphabetic()
@@ -125,37 +102,11 @@ fn is_code(text: &[u8], value: Value) -> bool {
         || is_variable(text, value)
 }
 
-/// Whether it is a path of names such as `self.config.token`, all of letters.
+/// Whether a word is a path of names such as `self.config.token`, made of letters.
 fn is_names(word: &[u8]) -> bool {
-    const ROOTS: [&[u8]; 24] = [
-        b"self",
-        b"this",
-        b"process",
-        b"os",
-        b"config",
-        b"settings",
-        b"args",
-        b"env",
-        b"request",
-        b"req",
-        b"ctx",
-        b"context",
-        b"opts",
-        b"options",
-        b"params",
-        b"secrets",
-        b"var",
-        b"local",
-        b"data",
-        b"module",
-        b"user",
-        b"state",
-        b"props",
-        b"event",
-    ];
     let parts = || word.split(|byte| matches!(byte, b'.' | b'?' | b':')).filter(|part| !part.is_empty());
     let is_name = |part: &[u8]| part.len() <= 32 && part.iter().all(|byte| byte.is_ascii_alphabetic() || *byte == b'_');
-    let is_known = parts().next().is_some_and(|root| ROOTS.contains(&root));
+    let is_known = parts().next().is_some_and(|root| SHAPES.roots.contains(root));
     let count = parts().count();
     let short = parts().next().is_some_and(|root| root.len() <= 2);
     count >= 2
@@ -168,7 +119,7 @@ fn is_path(word: &[u8]) -> bool {
         && word.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'.' | b'-' | b'_' | b'~'))
 }
 
-/// Whether it is a variable in a statement with spaces, as in `token = candidate;`.
+/// Whether a value is a variable in a statement with spaces, as in `token = candidate;`.
 fn is_variable(text: &[u8], value: Value) -> bool {
     let word = &text[value.start..value.end];
     let is_spaced = value.start >= 3
@@ -180,13 +131,13 @@ fn is_variable(text: &[u8], value: Value) -> bool {
         && matches!(text.get(value.end), Some(b';' | b')'))
 }
 
-/// Whether it is the name of the value, or one like it: `password=password`, `token=user_token`.
+/// Whether a value repeats the name of its key: `password=password`, `token=user_token`.
 fn is_same_name(word: &[u8], key: &[u8]) -> bool {
     if word.is_empty() || !word.iter().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'-')) {
         return false;
     }
-    let (own, other) = (Words::of(key), Words::of(word));
+    let (own, other) = (Words::parse(key), Words::parse(word));
     let has_parts =
         word.contains(&b'_') || word[1..].iter().any(u8::is_ascii_uppercase) && word.iter().any(u8::is_ascii_lowercase);
-    own.ends_with(&other) || has_parts && built_in(other).is_some_and(Kind::is_certain)
+    own.ends_with(&other) || has_parts && built_in(other).is_some_and(ValueKind::is_certain)
 }

@@ -1,14 +1,13 @@
-//! Secrets that prose and command lines name without a separator: `password hunter2`, `--token x`, `-u name:password`. Pure.
+//! Secrets after a name without a separator, in prose and command lines: `password hunter2`, `--token x`, `-u
+//! name:password`. All functions are pure.
 
 use crate::classes::{ALNUM, TOKEN, at_is, continues, is, run_end, run_start};
-use crate::endings::Endings;
-use crate::keys::{Kind, Names, names_secret};
-use crate::known::KnownNames;
+use crate::keys::{NameRules, ValueKind, classify, names_secret};
 use crate::placeholder::{is_reference, is_state};
 use crate::value::value;
 use crate::values::{base64, looks};
 
-/// Words that stand between a name and its value.
+/// Words between a name and its value.
 #[rustfmt::skip]
 const FILLERS: [&[u8]; 24] = [
     b"is", b"was", b"are", b"be", b"will", b"now", b"equals", b"as", b"to", b"set", b"the", b"my", b"your", b"this",
@@ -17,9 +16,9 @@ const FILLERS: [&[u8]; 24] = [
 
 const LONGEST_FILLER: usize = b"following".len();
 
-/// How far the value is from its name.
+/// The maximum distance from a name to its value, in bytes.
 const NEAR: usize = 48;
-/// How far the words before a name are looked at.
+/// The number of bytes before a name that are examined.
 const BEFORE: usize = 24;
 
 /// Words that may name a secret.
@@ -29,66 +28,41 @@ pub(crate) const WORDS: [&[u8]; 20] = [
     b"token", b"key", b"apikey", b"credential", b"credentials", b"bearer", b"basic", b"pass", b"pin", b"otp", b"psk",
 ];
 
-/// Caches the position of the next byte that can be part of a value: a digit, a sign or a quote. Most sentences about
-/// secrets have no value, and a text of nothing but names is looked through once.
-#[derive(Debug, Default)]
-pub(crate) struct ValueAhead {
-    /// Where the last search began.
-    looked_from: usize,
-    /// The first such byte at or after that; the text's length if there is none.
-    at: usize,
-}
-
-impl ValueAhead {
-    /// Whether there is one within [`NEAR`] bytes after `end`, the end of a word.
-    fn is_near(&mut self, text: &[u8], end: usize) -> bool {
-        if !(self.looked_from..=self.at).contains(&end) {
-            let found = text[end..].iter().position(is_of_value);
-            *self = Self { looked_from: end, at: found.map_or(text.len(), |it| end + it) };
-        }
-        self.at < text.len().min(end + NEAR)
-    }
-}
-
+/// Whether a byte occurs in values but rarely in prose: a digit, a symbol or a quote. Most sentences about secrets
+/// contain no value.
 fn is_of_value(byte: &u8) -> bool {
     byte.is_ascii_digit()
         || matches!(byte, b'"' | b'\'' | b'`' | b'!' | b'@' | b'#' | b'$' | b'%' | b'^' | b'*' | b'&' | 0xe2)
 }
 
-/// What stands before a variable and its value, with spaces between them: of csh, Windows, fish and Dockerfiles.
-static EXPORTS: Endings<7> = Endings::new(["setenv ", "setx ", "set -x ", "set -gx ", "set -Ux ", "\nENV ", "\nenv "]);
+/// What precedes a variable and its value, separated by spaces, in csh, Windows, fish and Dockerfiles.
+const EXPORTS: [&[u8]; 7] = [b"setenv ", b"setx ", b"set -x ", b"set -gx ", b"set -Ux ", b"\nENV ", b"\nenv "];
 
-/// The secret that follows a word which ends at a place.
-pub(crate) fn after_word(
-    text: &[u8],
-    word: usize,
-    end: usize,
-    names: &Names,
-    known: &mut KnownNames,
-    ahead: &mut ValueAhead,
-) -> Option<(usize, usize)> {
+/// Finds the secret after the word `start..end`.
+pub(crate) fn after_word(text: &[u8], word: usize, end: usize, names: &NameRules) -> Option<(usize, usize)> {
     if !matches!(text.get(end), Some(b' ' | b'\t' | b'+' | b'%')) {
         return None;
     }
     if let Some(is_credential) = scheme(&text[word..end]) {
         return after_scheme(text, end, is_credential);
     }
-    // What an escape hides is found where the escapes are read.
-    if text[end] == b'%' || !ahead.is_near(text, end) {
+    // Values behind an escape are found when the escapes are decoded.
+    let near = &text[end..text.len().min(end + NEAR)];
+    if text[end] == b'%' || !near.iter().any(is_of_value) {
         return None;
     }
-    let kind = known.kind(text, word.saturating_sub(BEFORE), end, names)?;
-    if kind.is_certain() && EXPORTS.of(&text[..run_start(text, end, TOKEN, BEFORE)]).is_some() {
-        return whole(text, run_of_spaces(text, end));
+    let kind = classify(&text[word.saturating_sub(BEFORE)..end], names)?;
+    if kind.is_certain() && EXPORTS.iter().any(|export| text[..run_start(text, end, TOKEN, BEFORE)].ends_with(export)) {
+        return complete_value(text, run_of_spaces(text, end));
     }
     match kind {
-        Kind::Password | Kind::Secret => named(text, end, kind),
-        Kind::Code => code(text, end),
+        ValueKind::Password | ValueKind::Secret => value_in_sentence(text, end, kind),
+        ValueKind::Code => code(text, end),
         _ => None,
     }
 }
 
-/// How credentials look, if a word is the name of a scheme of HTTP.
+/// Returns the check for the credentials after this word, if the word is an HTTP authentication scheme.
 fn scheme(word: &[u8]) -> Option<fn(&[u8]) -> bool> {
     match word.len() {
         5 if word.eq_ignore_ascii_case(b"basic") => Some(base64::is_name_and_password),
@@ -97,19 +71,19 @@ fn scheme(word: &[u8]) -> Option<fn(&[u8]) -> bool> {
     }
 }
 
-/// Where the credentials end after a word that ends at a place, if it is the name of a scheme of HTTP.
+/// Where the credentials after a word end. Returns `None` if the word is not an HTTP authentication scheme.
 pub(crate) fn credentials(text: &[u8], word: usize, end: usize) -> Option<usize> {
     after_scheme(text, end, scheme(&text[word..end])?).map(|(_, end)| end)
 }
 
-/// The credentials after the name of a scheme of HTTP.
+/// Finds the credentials after an HTTP authentication scheme.
 fn after_scheme(text: &[u8], end: usize, is_credential: fn(&[u8]) -> bool) -> Option<(usize, usize)> {
     let rest = &text[end..text.len().min(end + 6)];
     let spaces = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'+')).count();
     let start = end + if rest.starts_with(b"%20") { 3 } else { spaces };
     let belongs =
         |byte: &u8| is(*byte, ALNUM) || matches!(byte, b'-' | b'_' | b'.' | b'~' | b'+' | b'/' | b'=' | b'|' | b':');
-    // What decides is near; the end may be far.
+    // The first bytes decide whether it is a credential. The end may be far away.
     let near = text[start..].iter().take(96).take_while(|byte| belongs(byte)).count();
     let token = &text[start..start + near];
     let token = &token[..token.len() - token.iter().rev().take_while(|byte| matches!(byte, b'.' | b':')).count()];
@@ -131,8 +105,8 @@ fn is_bearer(token: &[u8]) -> bool {
     }
 }
 
-/// The value of a name in a sentence.
-fn named(text: &[u8], end: usize, kind: Kind) -> Option<(usize, usize)> {
+/// Finds the value that follows a name in a sentence.
+fn value_in_sentence(text: &[u8], end: usize, kind: ValueKind) -> Option<(usize, usize)> {
     let limit = text.len().min(end + NEAR);
     let mut at = end;
     let mut has_verb = false;
@@ -164,7 +138,7 @@ fn run_of_spaces(text: &[u8], at: usize) -> usize {
     at + text[at..].iter().take(8).take_while(|byte| matches!(byte, b' ' | b'\t')).count()
 }
 
-fn candidate(text: &[u8], at: usize, kind: Kind, has_verb: bool) -> Option<(usize, usize)> {
+fn candidate(text: &[u8], at: usize, kind: ValueKind, has_verb: bool) -> Option<(usize, usize)> {
     let near = &text[..text.len().min(at + 96)];
     let at = at + usize::from(matches!(near.get(at), Some(b'(' | b'<' | b'[')));
     let found = value(near, at, false)?;
@@ -175,7 +149,7 @@ fn candidate(text: &[u8], at: usize, kind: Kind, has_verb: bool) -> Option<(usiz
     }
     let is_secret = match kind {
         _ if found.is_quoted && has_verb => token.len() >= 4,
-        Kind::Password => {
+        ValueKind::Password => {
             looks::is_chosen(token) && (has_verb || token.iter().any(u8::is_ascii_digit)) && !token.contains(&b'(')
         }
         _ => {
@@ -190,14 +164,14 @@ fn candidate(text: &[u8], at: usize, kind: Kind, has_verb: bool) -> Option<(usiz
     Some((whole.start, whole.end))
 }
 
-/// A path, a URL or a place in a file.
+/// Whether a token is a path, a URL or a position in a file.
 fn looks_like_place(token: &[u8]) -> bool {
     token.contains(&b'/') && !looks::is_random(token, 24)
         || token.windows(2).any(|it| it[0] == b'.' && it[1].is_ascii_alphabetic())
             && token.iter().filter(|it| it.is_ascii_digit()).count() < 3
 }
 
-/// A short number after the name of a code: `OTP is 493022`.
+/// Finds a short number after the name of a one-time code: `OTP is 493022`.
 fn code(text: &[u8], end: usize) -> Option<(usize, usize)> {
     let mut at = run_of_spaces(text, end);
     for filler in [&b"code"[..], b"is", b"was", b"number"] {
@@ -209,14 +183,17 @@ fn code(text: &[u8], end: usize) -> Option<(usize, usize)> {
     ((4..=8).contains(&(stop - at)) && !at_is(text, stop, ALNUM)).then_some((at, stop))
 }
 
-/// Words and marks between a name of other letters and its value.
-static LINKS: Endings<10> = Endings::new(["：", "是", "为", "為", "は", "＝", "は「", "「", "：“", "“"]);
+/// Words and punctuation between a name in non-ASCII letters and its value.
+const LINKS: [&str; 10] = ["：", "是", "为", "為", "は", "＝", "は「", "「", "：“", "“"];
 
-/// The value after a name of other letters, which is in the run of them that ends at a place: `密码：hunter2`.
+/// Finds the value after a name in non-ASCII letters. The name ends the run `start..end` of such letters:
+/// `密码：hunter2`.
 pub(crate) fn after_foreign_word(text: &[u8], start: usize, end: usize) -> Option<(usize, usize)> {
     let run = &text[end - (end - start).min(48)..end];
-    let link = LINKS.of(run);
-    if link.is_none() && text.get(end) != Some(&b' ') || !names_secret(&run[..run.len() - link.map_or(0, str::len)]) {
+    let link = LINKS.iter().find(|link| run.ends_with(link.as_bytes()));
+    if link.is_none() && text.get(end) != Some(&b' ')
+        || !names_secret(&run[..run.len() - link.map_or(0, |link| link.len())])
+    {
         return None;
     }
     let near = &text[..text.len().min(end + NEAR)];
@@ -228,15 +205,9 @@ pub(crate) fn after_foreign_word(text: &[u8], start: usize, end: usize) -> Optio
     Some((found.start, found.end))
 }
 
-/// The value of a flag whose first dash is at a place, and that stands apart from its value.
-/// `command` is the text up to a command before it.
-pub(crate) fn after_flag(
-    text: &[u8],
-    dash: usize,
-    command: &[u8],
-    names: &Names,
-    known: &mut KnownNames,
-) -> Option<(usize, usize)> {
+/// Finds the value of the flag whose first dash is at `dash`, unless the flag contains its value. `command` is the
+/// text up to the command.
+pub(crate) fn after_flag(text: &[u8], dash: usize, command: &[u8], names: &NameRules) -> Option<(usize, usize)> {
     let is_start = dash == 0 || !is(text[dash - 1], ALNUM | crate::classes::JOINT);
     let dashes = text[dash..].iter().take(3).take_while(|byte| **byte == b'-').count();
     let start = dash + dashes;
@@ -245,24 +216,26 @@ pub(crate) fn after_flag(
     }
     let end = run_end(&text[..text.len().min(start + 48)], start, crate::classes::DOTTED);
     if dashes == 1 && text[start] == b'p' && end > start + 2 && is_of_command(text, dash, command, b'p') {
-        return whole(text, start + 1);
+        return complete_value(text, start + 1);
     }
     let value_start = apart(text, end).filter(|_| text[end - 1] != b'.')?;
     let name = &text[start..end];
     match (dashes, name) {
         (1, b"u") | (2, b"user" | b"proxy-user") => return user_and_password(text, value_start),
-        (1, b"p" | b"a" | b"w") if is_of_command(text, dash, command, name[0]) => return whole(text, value_start),
+        (1, b"p" | b"a" | b"w") if is_of_command(text, dash, command, name[0]) => {
+            return complete_value(text, value_start);
+        }
         _ => {}
     }
     if text[value_start.min(text.len())..].starts_with(b"--") {
         return None;
     }
-    let kind = known.kind(text, start, end, names)?;
+    let kind = classify(&text[start..end], names)?;
     let is_secret = kind.is_certain() && (dashes == 2 || name.len() > 3);
-    if is_secret { whole(text, value_start) } else { None }
+    if is_secret { complete_value(text, value_start) } else { None }
 }
 
-/// Where the value begins after a flag: after a space, or as the next element of a list.
+/// Where the value of a flag begins: after a space, or as the next element of a list.
 fn apart(text: &[u8], end: usize) -> Option<usize> {
     let rest = &text[end..text.len().min(end + 24)];
     let quotes = rest.iter().take_while(|byte| matches!(byte, b'\\' | b'"' | b'\'')).count();
@@ -275,7 +248,8 @@ fn apart(text: &[u8], end: usize) -> Option<usize> {
     (after.first() == Some(&b',')).then_some(end + quotes + separators)
 }
 
-fn whole(text: &[u8], start: usize) -> Option<(usize, usize)> {
+/// Returns the whole value at `start`, unless it is a flag, a reference or a word about a state.
+fn complete_value(text: &[u8], start: usize) -> Option<(usize, usize)> {
     let near = &text[..text.len().min(start + 64)];
     let found = value(near, start, false)?;
     let word = &near[found.start..found.end];
@@ -287,7 +261,7 @@ fn whole(text: &[u8], start: usize) -> Option<(usize, usize)> {
     Some((found.start, found.end))
 }
 
-/// The password of `name:password`.
+/// Returns the password of `name:password`.
 fn user_and_password(text: &[u8], start: usize) -> Option<(usize, usize)> {
     let near = &text[..text.len().min(start + 128)];
     let found = value(near, start, false)?;
@@ -297,14 +271,14 @@ fn user_and_password(text: &[u8], start: usize) -> Option<(usize, usize)> {
     (!password.is_empty() && !is_reference(password) && !is_id).then_some((found.start + colon + 1, found.end))
 }
 
-/// Commands that take a password by a short flag.
+/// Commands with a short flag for a password.
 #[rustfmt::skip]
 pub(crate) const COMMANDS: [&[u8]; 10] = [
     b"sshpass", b"docker", b"podman", b"mysql", b"mysqldump", b"mongo", b"mongosh", b"redis", b"ldapsearch",
     b"ldapmodify",
 ];
 
-/// Whether a short flag stands in the line of a command that takes a password by it.
+/// Whether the short flag takes a password in its command.
 fn is_of_command(text: &[u8], dash: usize, command: &[u8], flag: u8) -> bool {
     let between = &text[command.len().min(dash)..dash];
     let has_word = |word: &[u8]| command.ends_with(word);
@@ -318,22 +292,4 @@ fn is_of_command(text: &[u8], dash: usize, command: &[u8], flag: u8) -> bool {
             b'a' => has_word(b"redis"),
             _ => has_word(b"ldapsearch") || has_word(b"ldapmodify"),
         }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_cached_look_ahead_finds_what_a_look_at_each_word_finds() {
-        let gaps = [3, 1, 47, 48, 49, 200, 5, 46];
-        let text: Vec<u8> = gaps.iter().flat_map(|gap| [b"a".repeat(*gap), b"1".to_vec()].concat()).collect();
-        for step in [1, 2, 7, 50] {
-            let mut ahead = ValueAhead::default();
-            for end in (1..=text.len()).step_by(step) {
-                let near = &text[end..text.len().min(end + NEAR)];
-                assert_eq!(ahead.is_near(&text, end), near.iter().any(is_of_value), "{end} by {step}");
-            }
-        }
-    }
 }

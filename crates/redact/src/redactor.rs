@@ -1,4 +1,4 @@
-//! The redactor: a compiled set of rules, and the ways to use it.
+//! The redactor: compiled rules and the public API.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -7,17 +7,17 @@ use crate::custom::Custom;
 use crate::ids::Ids;
 use crate::json;
 use crate::judge::secret_part;
-use crate::keys::{Names, Words, classify};
+use crate::keys::{NameRules, Words, classify};
 use crate::layers::Layers;
 use crate::rules::{RuleError, Rules};
 use crate::scan::Options;
 use crate::span::{MASK, Span, has_mask, join, render};
 use crate::value::Value;
 
-/// Replaces secrets by `***`. Cheap to clone. Its time is linear in the text, whatever the text is.
+/// Replaces secrets with `***`. Cheap to clone. Runs in time linear in the length of the text.
 #[derive(Clone, Debug)]
 pub struct Redactor {
-    /// None: nothing is redacted.
+    /// `None` if redaction is off.
     compiled: Option<Arc<Compiled>>,
 }
 
@@ -28,17 +28,17 @@ struct Compiled {
 }
 
 impl Default for Redactor {
-    /// With the built-in rules.
+    /// Creates a redactor with the built-in rules.
     fn default() -> Self {
         let Rules { built_in, emails, phones, .. } = Rules::default();
-        let names = Names { built_in, ..Names::default() };
+        let names = NameRules { built_in, ..NameRules::default() };
         let options = Options { names, emails, phones, ids: Ids::new(None) };
         Self { compiled: Some(Arc::new(Compiled { options, custom: Custom::default() })) }
     }
 }
 
 impl Redactor {
-    /// What stands in place of a secret.
+    /// The replacement of a secret.
     pub const MASK: &'static str = MASK;
 
     /// Compiles rules.
@@ -46,8 +46,9 @@ impl Redactor {
     /// # Errors
     /// [`RuleError`]: there are too many literals and tokens.
     pub fn new(rules: Rules) -> Result<Self, RuleError> {
-        let joined = |names: &[String]| names.iter().map(|name| Words::of(name.as_bytes()).joined().to_vec()).collect();
-        let names = Names { built_in: rules.built_in, secret: joined(&rules.names), kept: joined(&rules.keep) };
+        let joined =
+            |names: &[String]| names.iter().map(|name| Words::parse(name.as_bytes()).concat().to_vec()).collect();
+        let names = NameRules { built_in: rules.built_in, secret: joined(&rules.names), kept: joined(&rules.keep) };
         let ids = Ids::new(rules.id_key.as_deref());
         let options = Options { names, emails: rules.emails, phones: rules.phones, ids };
         let custom = Custom::new(&rules.literals, &rules.tokens);
@@ -55,23 +56,23 @@ impl Redactor {
         Ok(Self { compiled: Some(Arc::new(Compiled { options, custom: custom.map_err(too_many)? })) })
     }
 
-    /// One that redacts nothing.
+    /// Creates a redactor that changes nothing.
     pub fn off() -> Self {
         Self { compiled: None }
     }
 
-    /// Whether it redacts anything.
+    /// Whether redaction is on.
     pub fn is_on(&self) -> bool {
         self.compiled.is_some()
     }
 
-    /// Redacts free text: prose, lines of logs, stderr, URLs, headers, query strings, code. Text that is a JSON document
-    /// stays one.
+    /// Redacts free text: prose, log lines, stderr, URLs, headers, query strings, code. Text that is a JSON
+    /// document stays a JSON document.
     pub fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        replaced(Cow::Borrowed(text), self.spans(text))
+        replace(Cow::Borrowed(text), self.spans(text))
     }
 
-    /// What is redacted in free text.
+    /// Returns the spans of free text that need a replacement.
     pub(crate) fn spans(&self, text: &str) -> Vec<Span> {
         match &self.compiled {
             Some(compiled) => compiled.layers(text).text(text.as_bytes(), 0),
@@ -79,23 +80,23 @@ impl Redactor {
         }
     }
 
-    /// Redacts a JSON document, by names and by values. Everything else stays as it is, byte for byte. What is no JSON
-    /// counts as free text, and bytes that are no UTF-8 as U+FFFD.
+    /// Redacts a JSON document by names and by values. The rest stays unchanged, byte for byte. Text that is not
+    /// JSON is redacted as free text. Bytes that are not UTF-8 become U+FFFD.
     pub fn json<'t>(&self, json: &'t [u8]) -> Cow<'t, str> {
-        // Nearly all is UTF-8, and this way is several times as fast.
+        // Nearly all documents are UTF-8. This check is several times faster than the lossy conversion.
         self.json_text(str::from_utf8(json).map_or_else(|_| String::from_utf8_lossy(json), Cow::Borrowed))
     }
 
-    /// The same for a document that is known to be UTF-8.
+    /// Like [`Self::json`], but takes valid UTF-8, owned or borrowed.
     pub fn json_text<'t>(&self, text: Cow<'t, str>) -> Cow<'t, str> {
         let Some(compiled) = &self.compiled else { return text };
         let spans = compiled.layers(&text).json(text.as_bytes(), 0);
         let spans = spans.unwrap_or_else(|| compiled.layers(&text).text(text.as_bytes(), 0));
-        replaced(text, spans)
+        replace(text, spans)
     }
 
-    /// The secrets of a JSON document, or of other text: what [`Self::json`] replaces and is more than private, as it is
-    /// written there.
+    /// Returns the secrets in a JSON document or another text, as written there: the parts that [`Self::json`]
+    /// replaces, without ids and other merely private parts.
     pub fn secrets<'t>(&self, json: &'t str) -> Vec<&'t str> {
         let Some(compiled) = &self.compiled else { return Vec::new() };
         let spans = compiled.layers(json).json(json.as_bytes(), 0);
@@ -105,7 +106,7 @@ impl Redactor {
         spans.iter().filter(|span| span.is_secret).map(|span| &json[place(span)]).collect()
     }
 
-    /// Redacts the value of a field, such as an attribute of a span, by the field's name and by what it looks like.
+    /// Redacts the value of a field, such as a span attribute, by the field's name and by the value's look.
     pub fn value<'t>(&self, name: &str, value: &'t str) -> Cow<'t, str> {
         let Some(compiled) = &self.compiled else { return Cow::Borrowed(value) };
         let (options, text) = (&compiled.options, value.as_bytes());
@@ -116,24 +117,26 @@ impl Redactor {
             None => self.text(value),
             Some((kind, (start, end))) => match kind.id() {
                 Some(id) if !has_mask(text) => Cow::Owned(options.ids.hash(id, text)),
-                _ => replaced(Cow::Borrowed(value), vec![Span::secret(start, end)]),
+                _ => replace(Cow::Borrowed(value), vec![Span::secret(start, end)]),
             },
         }
     }
 
-    /// Whether a field, a header or a question of this name has a secret as its value. False if redaction is off.
+    /// Whether the name of a field, a header or a question announces a secret. Returns `false` if redaction is
+    /// off.
     pub fn names_secret(&self, name: &str) -> bool {
         let is_secret = |names| classify(name.as_bytes(), names).is_some_and(|kind| kind.id().is_none());
         self.compiled.as_ref().is_some_and(|it| is_secret(&it.options.names))
     }
 
-    /// The 128 bits of the hash that [`Self::id`] gives. None if redaction is off.
+    /// Returns the 128 bits of the hash in [`Self::id`]. Returns `None` if redaction is off.
     pub fn id_bits(&self, kind: &str, id: &str) -> Option<[u8; 16]> {
         self.compiled.as_ref().map(|it| it.options.ids.bits(kind, id.as_bytes()))
     }
 
-    /// A stable hash of an id, such as `session_3f9c…` with 32 hexadecimal digits, whatever the id looks like: the same id
-    /// has the same hash, as long as the key of the rules is the same. The id itself if redaction is off.
+    /// Returns a stable hash of an id, such as `session_3f9c…` with 32 hexadecimal digits, whatever the id looks
+    /// like. The same id has the same hash as long as the rules have the same id key. Returns the id unchanged if
+    /// redaction is off.
     pub fn id(&self, kind: &str, id: &str) -> String {
         match &self.compiled {
             Some(compiled) => compiled.options.ids.hash(kind, id.as_bytes()),
@@ -148,7 +151,7 @@ impl Compiled {
     }
 }
 
-fn replaced<'t>(text: Cow<'t, str>, mut spans: Vec<Span>) -> Cow<'t, str> {
+fn replace<'t>(text: Cow<'t, str>, mut spans: Vec<Span>) -> Cow<'t, str> {
     if spans.is_empty() {
         return text;
     }

@@ -1,11 +1,11 @@
-//! What is redacted beside, or instead of, the built-in rules.
+//! The rules that a user adds to the built-in ones, or uses instead of them.
 
-use crate::custom::Token;
+use crate::shapes::TokenShape;
 
 mod parse;
 
-/// Rules of a [`Redactor`](crate::Redactor). The default has the built-in rules, without e-mail addresses and telephone
-/// numbers, and a random key for ids.
+/// Rules of a [`Redactor`](crate::Redactor). The default has the built-in rules without e-mail addresses and
+/// telephone numbers, and a random key for ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
     pub(crate) built_in: bool,
@@ -14,7 +14,7 @@ pub struct Rules {
     pub(crate) names: Vec<String>,
     pub(crate) keep: Vec<String>,
     pub(crate) literals: Vec<String>,
-    pub(crate) tokens: Vec<Token>,
+    pub(crate) tokens: Vec<TokenShape>,
     pub(crate) id_key: Option<Vec<u8>>,
 }
 
@@ -33,25 +33,26 @@ impl Default for Rules {
     }
 }
 
-/// The shortest exact text and prefix: a shorter one would hide words of everybody.
+/// The minimum length of an exact text or a prefix, in bytes. Shorter ones would hide common words.
 pub(crate) const SHORTEST_LITERAL: usize = 4;
 
 impl Rules {
-    /// Whether e-mail addresses are redacted.
+    /// Sets whether e-mail addresses are redacted.
     #[must_use]
     pub fn emails(mut self, is_on: bool) -> Self {
         self.emails = is_on;
         self
     }
 
-    /// Whether telephone numbers are redacted.
+    /// Sets whether telephone numbers are redacted.
     #[must_use]
     pub fn phones(mut self, is_on: bool) -> Self {
         self.phones = is_on;
         self
     }
 
-    /// Hashes ids with this key, unless a rule file has set one. Hashes are the same in all processes with the same key.
+    /// Sets the key of id hashes, unless a rule file has set one. Processes with the same key produce the same
+    /// hashes.
     #[must_use]
     pub fn fallback_id_key(mut self, key: impl Into<Vec<u8>>) -> Self {
         self.id_key.get_or_insert_with(|| key.into());
@@ -59,12 +60,12 @@ impl Rules {
     }
 }
 
-/// A rule that can't be used.
+/// A rule that cannot be compiled, or an error in a rule file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleError {
-    /// The line of the rule file, from 1; 0 if no line is to blame.
+    /// The 1-based line in the rule file. 0 if the error has no line.
     pub line: usize,
-    /// What is wrong, and what to do.
+    /// What is wrong, and how to fix it.
     pub message: String,
 }
 

@@ -1,28 +1,26 @@
-//! One pass over a text. It stops at the beginnings of words and at few other characters, and looks there, within bounds,
-//! for what each of them may begin. Pure.
+//! One pass over a text. It stops at the beginnings of words and at a few other characters, and checks a bounded
+//! part of the text there. Pure.
+
+use std::sync::LazyLock;
 
 use crate::call;
 use crate::classes::{ALNUM, BASE64, TOKEN, run_end, run_start};
 use crate::escapes::{self, hides};
 use crate::ids::Ids;
-use crate::keys::Names;
-use crate::known::KnownNames;
-use crate::prose::{self, ValueAhead};
+use crate::keys::NameRules;
+use crate::letters::{LetterSet, letters};
+use crate::prose;
+use crate::shapes::SHAPES;
 use crate::span::Span;
-use crate::values::providers::{self, Miss, Providers};
+use crate::values::providers::{self, Providers};
 use crate::values::{base64, cards, contacts, home, jwt, pem, tokens, urls};
 
 mod assigned;
-mod decided;
-mod stops;
 
-use decided::KnownValues;
-use stops::{Stop, WORDS, stop};
-
-/// What is looked for.
+/// What the pass looks for.
 #[derive(Debug)]
 pub(crate) struct Options {
-    pub(crate) names: Names,
+    pub(crate) names: NameRules,
     pub(crate) emails: bool,
     pub(crate) phones: bool,
     pub(crate) ids: Ids,
@@ -30,77 +28,69 @@ pub(crate) struct Options {
 
 /// What a pass found.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct Findings {
     pub(crate) spans: Vec<Span>,
-    /// Whether escapes may hide more.
+    /// Whether the text has escapes that may hide secrets from this pass.
     pub(crate) has_escapes: bool,
-    /// Runs of base64 that decode to text: where the text begins, and where the run ends.
+    /// Base64 runs that decode to text: the start of that text and the end of the run.
     pub(crate) encoded: Vec<(usize, usize)>,
 }
 
-/// How many long words are kept until it is known whether a key of a cloud stands beside them.
+/// The maximum number of long words that are collected. They are secrets only if the text also has a key id of a
+/// cloud provider.
 const UNDECIDED: usize = 256;
-/// How far no token is looked for after a long run of characters that is none.
-const SKIPPED: usize = 24;
+
+/// The first letters of words after which a secret may follow, of webhook hosts, and of tokens with several parts.
+static WORDS: LazyLock<LetterSet> = LazyLock::new(|| {
+    let webhooks = SHAPES.webhooks.iter().map(|start| start.as_bytes());
+    let words = prose::WORDS.iter().chain(&prose::COMMANDS).copied();
+    words.chain([&b"eyJ"[..], b"atlas"]).chain(webhooks).map(|word| letters(word, 0)).collect()
+});
 
 struct Scan<'a> {
     text: &'a [u8],
     options: &'a Options,
-    providers: Providers,
-    found: Found,
-    /// Up to where runs of base64 have been looked at.
+    providers: &'static Providers,
+    found: Findings,
+    /// The end of the base64 runs examined so far.
     runs_end: usize,
-    /// Up to where a value belongs to a name that stands beside it.
+    /// The last position at which a value may belong to a name next to it.
     beside_end: usize,
-    /// Where a value begins whose name may stand after it.
+    /// The start of a value whose name may follow.
     value_before: Option<usize>,
-    /// Whether the public half of a pair of keys of a cloud was seen.
+    /// Whether the text contained the public half of a cloud provider's key pair.
     has_cloud_key: bool,
     undecided: Vec<(usize, usize)>,
-    /// Where a command stands that takes a password by a short flag.
+    /// The end of the last command with a short flag for a password.
     command: Option<usize>,
-    /// Up to where uncertain tokens and values are no longer looked at: a long one was, and is none.
-    tokens_from: usize,
-    values_from: usize,
-    /// Where an escape ended: what is before it does not belong to a word.
+    /// The end of the last escape. A word does not begin before it.
     floor: usize,
-    /// Where the last header of a JSON web token ended, or what looked like one.
+    /// The end of the last header of a JSON web token, or of a text that looked like one.
     header_end: usize,
-    /// The names that were read.
-    known_names: KnownNames,
-    /// The values that were decided about.
-    known_values: KnownValues,
-    value_ahead: ValueAhead,
 }
 
-/// Looks a text through.
-pub(crate) fn scan(text: &[u8], options: &Options) -> Found {
+/// Scans a text in one pass.
+pub(crate) fn scan(text: &[u8], options: &Options) -> Findings {
     let mut scan = Scan {
         text,
         options,
-        providers: Providers::new(),
-        found: Found::default(),
+        providers: Providers::get(),
+        found: Findings::default(),
         runs_end: 0,
         beside_end: 0,
         value_before: None,
         has_cloud_key: false,
         undecided: Vec::new(),
         command: None,
-        tokens_from: 0,
-        values_from: 0,
         floor: 0,
         header_end: 0,
-        known_names: KnownNames::default(),
-        known_values: KnownValues::default(),
-        value_ahead: ValueAhead::default(),
     };
     let mut at = 0;
     while let Some(byte) = text.get(at) {
-        at = match stop(*byte) {
-            Stop::None => at + 1,
-            Stop::Word => scan.word(at),
-            _ if !options.names.built_in => scan.named_only(at),
-            kind => scan.stopped(at, kind),
+        at = match byte {
+            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => scan.word(at),
+            _ if options.names.built_in => scan.sign(at),
+            _ => scan.named_only(at),
         };
     }
     if scan.has_cloud_key {
@@ -110,18 +100,19 @@ pub(crate) fn scan(text: &[u8], options: &Options) -> Found {
     scan.found
 }
 
-/// Finds a secret at a place.
+/// Finds a secret that begins at a position. Returns its start and end.
 type Find = fn(&[u8], usize) -> Option<(usize, usize)>;
 
 impl Scan<'_> {
-    /// Hides a secret, and goes on after it.
+    /// Hides a secret. Returns the position where the pass continues.
     fn hide(&mut self, (start, end): (usize, usize)) -> usize {
         let end = self.further(start, end);
         self.found.spans.push(Span::secret(start, end));
         end
     }
 
-    /// Where a secret ends whose first word was found, by a name before it, say: a card in groups, or a scheme and credentials.
+    /// Extends a secret whose first word was found, for example by its name, to a whole card number in groups or
+    /// to the credentials after a scheme. Returns its end.
     fn further(&mut self, start: usize, end: usize) -> usize {
         if !matches!(self.text.get(end), Some(b' ' | b'-')) {
             return end;
@@ -134,7 +125,7 @@ impl Scan<'_> {
         further.map_or(end, |further| further.max(end))
     }
 
-    /// Where the last part ends that is replaced.
+    /// Returns the end of the last span that will be replaced.
     fn hidden(&self) -> usize {
         self.found.spans.last().map_or(0, |span| span.end)
     }
@@ -144,7 +135,7 @@ impl Scan<'_> {
         end
     }
 
-    /// With the built-in rules off, only names that were added are looked for.
+    /// Looks only for names that a user added, because the built-in rules are off.
     fn named_only(&mut self, at: usize) -> usize {
         match self.text[at] {
             b':' | b'=' => self.assignment(at),
@@ -153,31 +144,29 @@ impl Scan<'_> {
         }
     }
 
-    fn stopped(&mut self, at: usize, stop: Stop) -> usize {
-        match stop {
-            Stop::None | Stop::Word => at + 1,
-            Stop::Separator => self.separator(at),
-            Stop::Slash => match home::unix(self.text, at) {
-                Some(name) => self.hide_private(name),
-                None => at + 1,
-            },
-            Stop::Backslash => self.backslash(at),
-            Stop::Percent => self.percent(at),
-            Stop::Dash => self.dashes(at),
-            Stop::At => self.address(at),
-            Stop::Angle => self.element(at),
-            Stop::Tilde => self.hide_at(at, tokens::azure_application),
-            Stop::Dollar => self.hide_at(at, tokens::password_hash),
-            Stop::Escape => self.after_escape(at + 1),
-            Stop::Beyond => self.beyond(at),
-            Stop::Plus => self.phone(at),
-            Stop::Call => self.call(at),
+    /// Handles a byte that is neither a letter nor a digit.
+    fn sign(&mut self, at: usize) -> usize {
+        match self.text[at] {
+            b':' | b'=' => self.separator(at),
+            b'/' => home::unix(self.text, at).map_or(at + 1, |name| self.hide_private(name)),
+            b'\\' => self.backslash(at),
+            b'%' => self.percent(at),
+            b'-' => self.dashes(at),
+            b'@' => self.address(at),
+            b'>' => self.element(at),
+            b'~' => self.hide_at(at, tokens::azure_application),
+            b'$' => self.hide_at(at, tokens::password_hash),
+            b'+' => self.phone(at),
+            b'(' => self.call(at),
+            0x1b => self.after_escape(at + 1),
+            0x80..=0xff => self.beyond(at),
+            _ => at + 1,
         }
     }
 
     fn word(&mut self, start: usize) -> usize {
         let text = self.text;
-        // What made it a colour is gone: some programs leave out characters that nobody sees.
+        // A color sequence without its escape character: some programs drop invisible characters.
         if text[start].is_ascii_digit() && text[..start].ends_with(b"[") {
             let after = escapes::after_colour(text, start - 1);
             if text[..after].ends_with(b"m") {
@@ -186,19 +175,15 @@ impl Scan<'_> {
             }
         }
         let end = run_end(text, start, ALNUM);
-        let letters = providers::letters(text, start);
         if !self.options.names.built_in {
             return if text[start].is_ascii_digit() && self.options.phones { self.phone(start).max(end) } else { end };
         }
-        if start >= self.tokens_from
-            && self.providers.may_begin(letters)
-            && let Some(token) = self.token(start, letters)
-        {
+        if let Some(token) = self.providers.find(text, start) {
             self.has_cloud_key |=
                 matches!(&text[start..start + 4], b"AKIA" | b"ASIA" | b"LTAI" | b"AKID" | b"AKLT" | b"ABIA" | b"ACCA");
             return self.hide(token);
         }
-        if WORDS.contains(letters)
+        if WORDS.contains(letters(text, start))
             && let Some(secret) = self.known_word(start, end)
         {
             return self.hide(secret);
@@ -206,7 +191,7 @@ impl Scan<'_> {
         if matches!(text.get(end), Some(b'_' | b'-'))
             && start > 0
             && matches!(text[start - 1], b'_' | b'-')
-            && let Some(token) = providers::labelled(text, start, end)
+            && let Some(token) = providers::find_labelled(text, start, end)
         {
             return self.hide(token);
         }
@@ -218,19 +203,7 @@ impl Scan<'_> {
         if end - start >= 16 && start >= self.runs_end { self.long_word(start, end) } else { end }
     }
 
-    /// A token with a prefix. In a long run of characters that is none, not every few bytes are looked at again.
-    fn token(&mut self, start: usize, letters: u16) -> Option<(usize, usize)> {
-        match self.providers.find(self.text, start, letters) {
-            Ok(token) => Some(token),
-            Err(Miss::Long) => {
-                self.tokens_from = start + SKIPPED;
-                None
-            }
-            Err(Miss::Cheap) => None,
-        }
-    }
-
-    /// A word after which a secret may follow, or of which one consists.
+    /// Finds the secret that a known word announces or begins.
     fn known_word(&mut self, start: usize, end: usize) -> Option<(usize, usize)> {
         let text = self.text;
         if text[start..].starts_with(b"eyJ") {
@@ -245,8 +218,7 @@ impl Scan<'_> {
             return None;
         }
         if prose::WORDS.iter().any(|it| word.eq_ignore_ascii_case(it)) {
-            let Self { options, known_names, value_ahead, .. } = self;
-            return prose::after_word(text, start, end, &options.names, known_names, value_ahead);
+            return prose::after_word(text, start, end, &self.options.names);
         }
         urls::webhook(text, start)
     }
@@ -266,10 +238,10 @@ impl Scan<'_> {
         phone.map(|phone| self.hide_private(phone))
     }
 
-    /// A word that is too long for prose.
+    /// Handles a word that is too long for prose.
     fn long_word(&mut self, start: usize, end: usize) -> usize {
         let text = self.text;
-        if let Some(end) = tokens::dotted(text, start, end) {
+        if let Some(end) = tokens::find_dotted(text, start, end) {
             return self.hide((start, end));
         }
         let run = base64::around(text, start, end, self.runs_end.max(self.floor));
@@ -288,7 +260,7 @@ impl Scan<'_> {
         end
     }
 
-    /// Backslashes: escapes, and paths of Windows.
+    /// Handles backslashes: escapes, and Windows paths.
     fn backslash(&mut self, at: usize) -> usize {
         let text = self.text;
         if let Some(name) = home::windows(text, at) {
@@ -298,17 +270,16 @@ impl Scan<'_> {
         let last = at + count - 1;
         self.found.has_escapes |= hides(text, last);
         let next = match text.get(last + 1) {
-            // A word begins after the escape, unless one begins with its letter.
+            // A word may begin after the escape, or with the letter of the escape.
             Some(b'n' | b'r' | b't' | b'b' | b'f' | b'e') => {
-                let letters = providers::letters(text, last + 1);
-                if self.providers.may_begin(letters)
-                    && let Ok(token) = self.providers.find(text, last + 1, letters)
-                {
+                if let Some(token) = self.providers.find(text, last + 1) {
                     return self.hide(token);
                 }
                 last + 2
             }
-            Some(b'u') if hides(text, last) => last + escapes::braced(text, last).map_or(6, |(length, _)| length),
+            Some(b'u') if hides(text, last) => {
+                last + escapes::braced_escape(text, last).map_or(6, |(length, _)| length)
+            }
             Some(b'x') if hides(text, last) => last + 4,
             Some(b'0') if text[last..].starts_with(b"\\033") => last + 4,
             _ => last + 1,
@@ -316,7 +287,8 @@ impl Scan<'_> {
         self.after_escape(next)
     }
 
-    /// A word may begin after an escape, whatever the letters of that are.
+    /// Skips a color sequence after an escape. A word may begin after it, but not earlier: the escape's letter is
+    /// not part of it.
     fn after_escape(&mut self, at: usize) -> usize {
         self.floor = escapes::after_colour(self.text, at);
         self.floor
@@ -337,7 +309,7 @@ impl Scan<'_> {
             1 | 2 => {
                 let command = self.command.filter(|command| at - command.min(&at) < 96).map(|end| &text[..end]);
                 let names = &self.options.names;
-                prose::after_flag(text, at, command.unwrap_or_default(), names, &mut self.known_names)
+                prose::after_flag(text, at, command.unwrap_or_default(), names)
             }
             3 => None,
             _ => pem::find(text, at).map(|end| (at, end)),
@@ -365,13 +337,13 @@ impl Scan<'_> {
     }
 
     fn call(&mut self, at: usize) -> usize {
-        match call::argument(self.text, at, &self.options.names, &mut self.known_names) {
+        match call::argument(self.text, at, &self.options.names) {
             Some(secret) => self.hide(secret),
             None => self.phone(at),
         }
     }
 
-    /// Hides what is found at a place, if anything is.
+    /// Hides what `find` finds at a position.
     fn hide_at(&mut self, at: usize, find: Find) -> usize {
         match find(self.text, at) {
             Some(secret) => self.hide(secret),
@@ -379,7 +351,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Characters beyond ASCII: names of secrets in other languages.
+    /// Handles non-ASCII characters: names of secrets in other languages.
     fn beyond(&mut self, at: usize) -> usize {
         let end = at + self.text[at..].iter().position(u8::is_ascii).unwrap_or(self.text.len() - at);
         match prose::after_foreign_word(self.text, at, end) {

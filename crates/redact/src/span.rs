@@ -1,15 +1,15 @@
-//! The parts of a text that are replaced, and the text with them replaced. Pure.
+//! The spans of a text that are replaced, and their replacements. All functions are pure.
 
-/// What a secret is replaced by.
+/// The replacement of a secret.
 pub(crate) const MASK: &str = "***";
 
-/// Whether a part of a text was replaced before. An id that has lost a part is none: nothing belongs to its hash, and what
-/// is left of it is replaced as well.
+/// Whether part of a text is already masked. An id hash without that part would be useless, so the rest of the id
+/// is masked instead.
 pub(crate) fn has_mask(text: &[u8]) -> bool {
     memchr::memmem::find(text, MASK.as_bytes()).is_some()
 }
 
-/// What stands in place of a part.
+/// The replacement of a span.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Mask {
     /// Three asterisks.
@@ -24,9 +24,10 @@ pub(crate) struct Span {
     pub(crate) start: usize,
     pub(crate) end: usize,
     pub(crate) mask: Mask,
-    /// Whether it is a number of JSON, which becomes a string: how often the quotes of that are escaped.
+    /// Set if the span is a JSON number, whose replacement must be a string: how often that string's quotes are
+    /// escaped.
     pub(crate) quotes: Option<u8>,
-    /// Whether it is a secret: not an id, a name of a person or another part that is merely private.
+    /// Whether the span is a secret. Other spans, such as ids and people's names, are merely private.
     pub(crate) is_secret: bool,
 }
 
@@ -43,12 +44,12 @@ impl Span {
         Self { mask: Mask::Id(id.into_boxed_str()), ..Self::private(start, end) }
     }
 
-    /// The same in place of a number of JSON.
+    /// Marks the span as a JSON number.
     pub(crate) fn number(self) -> Self {
         Self { quotes: Some(0), ..self }
     }
 
-    /// Whether nothing but asterisks stands in its place.
+    /// Whether the replacement is only asterisks.
     fn is_plain(&self) -> bool {
         self.mask == Mask::Stars && self.quotes.is_none()
     }
@@ -67,7 +68,7 @@ pub(crate) fn join(spans: &mut Vec<Span>) {
         if (next.start, next.end) != (kept.start, kept.end) {
             kept.mask = Mask::Stars;
         }
-        // In place of a number, a value has to stand.
+        // The replacement of a JSON number must be a JSON value.
         kept.quotes = kept.quotes.or(next.quotes);
         kept.end = kept.end.max(next.end);
         kept.is_secret |= next.is_secret;
@@ -75,7 +76,7 @@ pub(crate) fn join(spans: &mut Vec<Span>) {
     });
 }
 
-/// Writes a part of a text with its spans replaced: those that begin in it. They are sorted and apart.
+/// Returns the text with its spans replaced. The spans must be sorted and must not overlap.
 pub(crate) fn render(text: &str, spans: &[Span]) -> String {
     let mut out = String::with_capacity(text.len());
     let mut written = 0;

@@ -4,55 +4,57 @@ use crate::classes::{ENCODED, run_start};
 use crate::redactor::Redactor;
 use crate::span::{MASK, Span, render};
 
-/// How much text without an end of line is held back.
+/// The maximum number of bytes held back without a line break.
 const LONGEST_LINE: usize = 16 << 10;
-/// How much is held back of a secret that goes on over several lines: its rest is swallowed up to its end.
+/// The maximum number of bytes held back of a secret that spans several lines. The rest of the secret is dropped.
 const LONGEST_SECRET: usize = 64 << 10;
-/// How much of a long line is still held back when its beginning comes out: a secret may have begun in it.
+/// The number of bytes still held back when the beginning of a long line is released: a secret may begin in them.
 const TAIL: usize = 4 << 10;
-/// How much of what came out is looked at again: a name in the line before says what a value is.
+/// The number of released bytes that are scanned again: a name in the previous line announces the value in the
+/// next.
 const CONTEXT: usize = 256;
-/// How much may be looked at again for every line.
+/// The maximum number of held bytes that are scanned again for every new line.
 const CHEAP: usize = 2 << 10;
-/// How much of what is swallowed is kept, to find its end.
+/// The number of bytes of a dropped secret that are kept to find its end.
 const END: usize = 64;
 
-/// Redacts text that arrives in chunks, such as the output of a program that runs. A secret is found wherever the chunks
-/// divide it.
+/// Redacts text that arrives in chunks, such as the output of a running program. A secret is found even if it is split
+/// between chunks.
 ///
-/// Whole lines come out. The last line is held back until it ends, or until [`Self::finish`] is called; so are lines of a
-/// private key or of base64 that may go on. Never more than 80 KiB and one chunk are held back. Dropping it loses what it
-/// holds back.
+/// Whole lines are released. The last line is held back until it ends, or until [`Self::finish`] is called. So are lines of
+/// a private key or of base64 that may continue. At most 80 KiB and one chunk are held back. Dropping the stream loses what
+/// it holds back.
 #[derive(Debug)]
 pub struct Stream {
     redactor: Redactor,
-    /// What came out last, and then what is held back.
+    /// The most recently released text, followed by the held text.
     text: String,
-    /// Where that begins which is held back.
+    /// The start of the held text.
     held: usize,
-    /// How long the text is when it is looked at next.
-    next_look: usize,
+    /// The length of the text that triggers the next scan.
+    next_scan: usize,
     swallows: Option<Until>,
 }
 
-/// What ends a secret whose beginning came out as `***`.
+/// The mark that ends a secret whose beginning was released as `***`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Until {
     /// The last line of a private key.
     KeyEnd,
-    /// A byte that no token contains.
+    /// A byte that is invalid in tokens.
     TokenEnd,
 }
 
 impl Redactor {
-    /// Redacts text that arrives in chunks.
+    /// Creates a stream that redacts text in chunks.
     pub fn stream(&self) -> Stream {
-        Stream { redactor: self.clone(), text: String::new(), held: 0, next_look: 0, swallows: None }
+        Stream { redactor: self.clone(), text: String::new(), held: 0, next_scan: 0, swallows: None }
     }
 }
 
 impl Stream {
-    /// Takes a chunk, and returns what can come out: nothing, lines, or the beginning of a very long line.
+    /// Takes a chunk and returns the text that can be released: complete lines, the beginning of a very long line,
+    /// or an empty string.
     pub fn push(&mut self, chunk: &str) -> String {
         if !self.redactor.is_on() {
             return chunk.to_owned();
@@ -61,17 +63,17 @@ impl Stream {
         if self.swallows.is_some() && !self.swallow() {
             return String::new();
         }
-        let ends_line = memchr::memchr(b'\n', chunk.as_bytes()).is_some() || self.next_look == 0 && self.has_line();
+        let ends_line = memchr::memchr(b'\n', chunk.as_bytes()).is_some() || self.next_scan == 0 && self.has_line();
         let is_long = self.text.len() - self.held > LONGEST_LINE;
-        if (ends_line || is_long) && self.text.len() >= self.next_look { self.look() } else { String::new() }
+        if (ends_line || is_long) && self.text.len() >= self.next_scan { self.scan_held() } else { String::new() }
     }
 
-    /// Returns what was held back. The stream can be used again, for another text.
+    /// Returns the held text. The stream can then redact another text.
     pub fn finish(&mut self) -> String {
         let mut out = String::new();
         if self.swallows.is_none() {
             let spans = self.redactor.spans(&self.text);
-            out = self.rendered(self.text.len(), &spans);
+            out = self.render_held(self.text.len(), &spans);
         }
         *self = self.redactor.stream();
         out
@@ -81,8 +83,8 @@ impl Stream {
         memchr::memchr(b'\n', &self.text.as_bytes()[self.held..]).is_some()
     }
 
-    /// Looks at what is held back, and lets out what is complete.
-    fn look(&mut self) -> String {
+    /// Scans the held text and releases what is complete.
+    fn scan_held(&mut self) -> String {
         let spans = self.redactor.spans(&self.text);
         let cut = self.cut(&spans);
         let out = if cut > self.held {
@@ -93,11 +95,11 @@ impl Stream {
             String::new()
         };
         let held = self.text.len() - self.held;
-        self.next_look = if held > CHEAP { self.text.len() + held / 4 } else { 0 };
+        self.next_scan = if held > CHEAP { self.text.len() + held / 4 } else { 0 };
         out
     }
 
-    /// Up to where text can come out.
+    /// Returns the end of the text that can be released.
     fn cut(&self, spans: &[Span]) -> usize {
         let text = self.text.as_bytes();
         let line = memchr::memrchr(b'\n', &text[self.held..]).map(|at| self.held + at + 1);
@@ -114,7 +116,7 @@ impl Stream {
         cut.min(encoded_lines(text, self.held, cut))
     }
 
-    fn rendered(&self, cut: usize, spans: &[Span]) -> String {
+    fn render_held(&self, cut: usize, spans: &[Span]) -> String {
         let held = spans.iter().filter(|span| span.end > self.held && span.start < cut).cloned().map(|span| Span {
             start: span.start.max(self.held) - self.held,
             end: span.end.min(cut) - self.held,
@@ -124,9 +126,9 @@ impl Stream {
     }
 
     fn let_out(&mut self, cut: usize, spans: &[Span]) -> String {
-        let out = self.rendered(cut, spans);
+        let out = self.render_held(cut, spans);
         let context = self.text.floor_char_boundary(cut.saturating_sub(CONTEXT));
-        // The context begins with a line, if one begins in it.
+        // Begin the context at the start of a line, if it contains one.
         let line = memchr::memchr(b'\n', &self.text.as_bytes()[context..cut.max(context + 1) - 1]);
         let line = line.filter(|_| context > 0).map_or(context, |at| context + at + 1);
         self.text.drain(..line);
@@ -134,7 +136,7 @@ impl Stream {
         out
     }
 
-    /// A secret is too long to be held back.
+    /// Releases the mask of a secret that is too long to hold back, and starts to drop the rest.
     fn overflow(&mut self, spans: &[Span]) -> String {
         let end = self.text.len();
         let open = spans.iter().find(|span| span.end > self.held && span.start <= self.held);
@@ -149,7 +151,7 @@ impl Stream {
         out
     }
 
-    /// Drops what belongs to a secret. Whether it has ended.
+    /// Drops the rest of a secret. Returns whether the secret has ended.
     fn swallow(&mut self) -> bool {
         let text = self.text.as_bytes();
         let end = match self.swallows {
@@ -159,7 +161,7 @@ impl Stream {
         let kept = end.unwrap_or_else(|| self.text.floor_char_boundary(text.len().saturating_sub(END)));
         self.text.drain(..kept);
         self.held = 0;
-        self.next_look = 0;
+        self.next_scan = 0;
         if end.is_some() {
             self.swallows = None;
         }
@@ -175,8 +177,8 @@ fn key_end(text: &[u8]) -> Option<usize> {
     Some(end)
 }
 
-/// Whether a secret may go on in the next line: a private key without its end, a string that isn't closed, or what stands
-/// alone in its line, as in a block of YAML.
+/// Whether a secret may continue on the next line: a private key without its end, an unclosed string, or a value
+/// that is alone on its line, as in a YAML block.
 fn goes_on(text: &[u8], span: &Span, cut: usize) -> bool {
     let is_last = text[span.end.min(cut)..cut].trim_ascii().is_empty();
     let secret = &text[span.start..span.end.min(cut)];
@@ -188,7 +190,7 @@ fn goes_on(text: &[u8], span: &Span, cut: usize) -> bool {
     is_last && (is_key || is_string || is_alone)
 }
 
-/// Where lines of base64 begin that end at a place: a secret may go on in the next one.
+/// Where the base64 lines that end at `cut` begin: a secret may continue on the next line.
 fn encoded_lines(text: &[u8], held: usize, cut: usize) -> usize {
     let mut first = cut;
     loop {

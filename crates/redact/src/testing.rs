@@ -1,6 +1,6 @@
-//! What tests redact: secrets of many shapes, planted in many places; innocent text; and text that is made to be slow.
+//! Test data: secrets of many shapes, planted in many places; innocent text; and text that is designed to be slow.
 //!
-//! Everything is generated from a seed: the same seed gives the same text.
+//! The data is generated from a seed: the same seed gives the same data.
 
 mod finder;
 mod hostile;

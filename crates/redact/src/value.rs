@@ -1,24 +1,24 @@
-//! Where the value of a name begins and ends in free text. Pure.
+//! Finds the start and end of a value in free text. All functions are pure.
 
 use crate::classes::{ALNUM, JOINT, at_is, run_end};
 use crate::span::MASK;
 
-/// A value in a text.
+/// The position of a value in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Value {
     pub(crate) start: usize,
     pub(crate) end: usize,
-    /// Where the text goes on: after the quote that closes it.
+    /// Where the text continues: after the closing quote of a quoted value, otherwise at its end.
     pub(crate) next: usize,
     pub(crate) is_quoted: bool,
 }
 
-/// How far a quoted value may go on in further lines.
+/// The maximum length of a quoted value after its first line, in bytes.
 const FURTHER_LINES: usize = 256;
-/// The same in quotes of three marks.
+/// The same limit for triple quotes.
 const MANY_LINES: usize = 64 << 10;
 
-/// A quote as text has it: what closes it, and how often it is escaped.
+/// An opening quotation mark in a text: the mark that closes it, and how often it is escaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Quote {
     mark: &'static Mark,
@@ -26,11 +26,11 @@ struct Quote {
     length: usize,
 }
 
-/// A quote: what opens and what closes it, and how far a value in it may go on in further lines.
+/// The opening and closing forms of a quotation mark, and how far a value in it may continue after its first line.
 #[derive(Debug, PartialEq, Eq)]
 struct Mark(&'static str, &'static str, usize);
 
-/// The longest of several that begin alike is first.
+/// Of several marks with the same beginning, the longest comes first.
 static MARKS: [Mark; 14] = [
     Mark("\"\"\"", "\"\"\"", MANY_LINES),
     Mark("\"\\\"\\\"", "\"\\\"\\\"", MANY_LINES),
@@ -48,7 +48,7 @@ static MARKS: [Mark; 14] = [
     Mark("『", "』", FURTHER_LINES),
 ];
 
-/// What may stand before a quote: what sort of string it is, as in `b"…"`, `f'…'` and `r#"…"#`.
+/// String prefixes that may precede a quote, as in `b"…"`, `f'…'` and `r#"…"#`.
 const PREFIXES: [&[u8]; 17] =
     [b"", b"b", b"r", b"f", b"u", b"L", b"@", b"$", b"N", b"R", b"#", b"br", b"rb", b"r#", b"u8", b"$@", b"br#"];
 
@@ -56,7 +56,7 @@ fn quote(text: &[u8], at: usize) -> Option<Quote> {
     let rest = text.get(at..)?;
     let escapes = rest.iter().take(64).take_while(|byte| **byte == b'\\').count();
     let rest = &rest[escapes..];
-    // Most values have no quotes.
+    // Return early: most values are unquoted.
     if !matches!(rest.first()?, b'"' | b'\'' | b'`' | b'&' | 0xe2 | 0xe3) {
         return None;
     }
@@ -64,7 +64,7 @@ fn quote(text: &[u8], at: usize) -> Option<Quote> {
     Some(Quote { mark, escapes, length: escapes + mark.0.len() })
 }
 
-/// The quote that begins at a place, after what says what sort of string it is.
+/// Returns the opening quote at `at`, which may have a prefix.
 fn prefixed_quote(text: &[u8], at: usize) -> Option<(usize, Quote)> {
     let rest = text.get(at..text.len().min(at + 4)).unwrap_or_default();
     let prefix = rest.iter().position(|byte| matches!(byte, b'"' | b'\'')).unwrap_or(0);
@@ -72,18 +72,18 @@ fn prefixed_quote(text: &[u8], at: usize) -> Option<(usize, Quote)> {
     Some((at, quote(text, at)?))
 }
 
-/// Whether a quote begins at a place.
+/// Whether a quoted string begins at `at`.
 pub(crate) fn begins_quoted(text: &[u8], at: usize) -> bool {
     prefixed_quote(text, at).is_some()
 }
 
-/// After spaces, of which most texts have few.
+/// Skips spaces. Most texts have only a few.
 pub(crate) fn after_spaces(text: &[u8], at: usize) -> usize {
     let rest = text.get(at..).unwrap_or_default();
     at + rest.iter().take(64).take_while(|byte| matches!(byte, b' ' | b'\t')).count()
 }
 
-/// The value that begins at a place, after spaces.
+/// Returns the value that begins at `at`, after spaces.
 pub(crate) fn value(text: &[u8], at: usize, takes_line: bool) -> Option<Value> {
     let mut start = at;
     while start - at < 16
@@ -96,29 +96,29 @@ pub(crate) fn value(text: &[u8], at: usize, takes_line: bool) -> Option<Value> {
         start += 1;
     }
     match prefixed_quote(text, start) {
-        Some((at, quote)) => Some(quoted(text, at, quote)),
-        None => unquoted(text, start, takes_line),
+        Some((at, quote)) => Some(quoted_value(text, at, quote)),
+        None => unquoted_value(text, start, takes_line),
     }
 }
 
-/// How far emphasis reaches.
+/// The maximum distance to the start of an emphasis, in bytes.
 const EMPHASIS: usize = 56;
 
-/// Whether masks begin at a place: a value that was replaced before. Three asterisks that close an emphasis are none, as in
-/// `***password:*** x` of Markdown.
+/// Whether a mask begins at `at`: the value is already replaced. Three asterisks that close a Markdown emphasis
+/// are not a mask, as in `***password:*** x`.
 pub(crate) fn is_mask(text: &[u8], at: usize) -> bool {
     let (before, rest) = text.split_at(at);
     let begins = rest.starts_with(MASK.as_bytes()) && !before.ends_with(b"*");
     begins && (rest.get(MASK.len()) == Some(&b'*') || !is_emphasis(&before[at.saturating_sub(EMPHASIS)..]))
 }
 
-/// Whether masks end at a place.
+/// Whether a mask ends at `at`.
 pub(crate) fn is_after_mask(text: &[u8], at: usize) -> bool {
     let asterisks = text[..at].iter().rev().take_while(|byte| **byte == b'*').count();
     asterisks >= MASK.len() && is_mask(text, at - asterisks)
 }
 
-/// Whether an emphasis was opened: by asterisks that a word follows and none precedes.
+/// Whether `before` opens an emphasis: asterisks before a word that do not follow another word.
 fn is_emphasis(before: &[u8]) -> bool {
     memchr::memmem::rfind(before, MASK.as_bytes()).is_some_and(|open| {
         let is_first =
@@ -127,7 +127,7 @@ fn is_emphasis(before: &[u8]) -> bool {
     })
 }
 
-fn quoted(text: &[u8], at: usize, quote: Quote) -> Value {
+fn quoted_value(text: &[u8], at: usize, quote: Quote) -> Value {
     let start = at + quote.length;
     let Mark(_, mark, further) = *quote.mark;
     let mark = mark.as_bytes();
@@ -148,18 +148,19 @@ fn quoted(text: &[u8], at: usize, quote: Quote) -> Value {
             return Value { start, end, next: found + mark.len(), is_quoted: true };
         }
     }
-    // Nothing closes it: the text was cut short. Quotes of three marks are there for further lines.
+    // The closing mark is missing, because the text was cut off. Strings in triple quotes usually span several
+    // lines.
     let end = if further == MANY_LINES { limit } else { line.unwrap_or(text.len()) };
     Value { start, end, next: end, is_quoted: true }
 }
 
-fn unquoted(text: &[u8], start: usize, takes_line: bool) -> Option<Value> {
+fn unquoted_value(text: &[u8], start: usize, takes_line: bool) -> Option<Value> {
     let end = if takes_line { line_end(text, start) } else { word_end(text, start) };
     (end > start).then_some(Value { start, end, next: end, is_quoted: false })
 }
 
-/// Where the line ends, or the quotes around it. Quotes around the value of a parameter belong to it, as in
-/// `Digest username="x", response="y"`, and so does a further line after such a parameter and a comma.
+/// Where the line or the quotes around it end. The quotes around a parameter's value belong to the line, as in
+/// `Digest username="x", response="y"`. So does the next line after such a parameter and a comma.
 pub(crate) fn line_end(text: &[u8], start: usize) -> usize {
     let (mut at, mut end) = (start, text.len());
     while let Some(found) = (at..text.len()).find(|at| ends_line(text, *at)) {
@@ -174,10 +175,10 @@ pub(crate) fn line_end(text: &[u8], start: usize) -> usize {
     start + text[start..end].trim_ascii_end().len()
 }
 
-/// How long the value of a parameter may be.
+/// The maximum length of a parameter value, in bytes.
 const PARAMETER: usize = 512;
 
-/// Where a parameter ends whose quoted value begins at a place, with the comma and the line break after it.
+/// Where the parameter ends whose quoted value begins at `at`, including the comma and the line break after it.
 fn parameter_end(text: &[u8], at: usize) -> Option<usize> {
     let before = &text[at.saturating_sub(48)..at];
     let name = before.trim_ascii_end().strip_suffix(b"=")?.trim_ascii_end();
@@ -196,7 +197,7 @@ fn parameter_end(text: &[u8], at: usize) -> Option<usize> {
     (rest.is_empty() || ends_line(text, end) || rest.starts_with(b" ")).then_some(end)
 }
 
-/// Whether a byte ends the line, or the quotes around it.
+/// Whether the byte at `at` ends the line or the quotes around it.
 pub(crate) fn ends_line(text: &[u8], at: usize) -> bool {
     match text[at] {
         b'\n' | b'\r' | b'"' | b'`' => true,
@@ -206,40 +207,8 @@ pub(crate) fn ends_line(text: &[u8], at: usize) -> bool {
     }
 }
 
-/// Bytes that may end an unquoted word.
-static MAY_END: [bool; 256] = may_end();
-
-const fn may_end() -> [bool; 256] {
-    let mut table = [false; 256];
-    let mut at = 0;
-    while at < 256 {
-        table[at] = matches!(
-            at as u8,
-            0..=b' '
-                | 0x7f
-                | b'"'
-                | b'\''
-                | b'`'
-                | b'<'
-                | b'>'
-                | b'\\'
-                | b','
-                | b';'
-                | b'&'
-                | b'|'
-                | b')'
-                | b']'
-                | b'}'
-                | 0xe3
-                | 0xef
-        );
-        at += 1;
-    }
-    table
-}
-
-/// Where an unquoted word ends. Passwords may contain what ends values elsewhere, unless something follows that looks like
-/// the next name.
+/// Where an unquoted word ends. A password may contain bytes that end other values, unless the next name seems to
+/// follow.
 fn word_end(text: &[u8], start: usize) -> usize {
     let ends = |at: usize| match text[at] {
         byte if byte.is_ascii_whitespace() || byte.is_ascii_control() => true,
@@ -253,10 +222,8 @@ fn word_end(text: &[u8], start: usize) -> usize {
         }
         _ => false,
     };
-    let rest = text.get(start..).unwrap_or_default();
-    let may_end = rest.iter().enumerate().filter(|(_, byte)| MAY_END[usize::from(**byte)]);
-    let end = may_end.map(|(at, _)| start + at).find(|at| ends(*at)).unwrap_or(text.len());
-    // What ends a sentence is no part of it.
+    let end = (start..text.len()).find(|at| ends(*at)).unwrap_or(text.len());
+    // Punctuation after a word is not part of it.
     end - usize::from(
         end > start + 1 && matches!(text[end - 1], b'.' | b'!' | b'?' | b':') && is_sentence_end(text, end),
     )
@@ -266,7 +233,8 @@ fn is_sentence_end(text: &[u8], end: usize) -> bool {
     text[end - 1] != b'!' && text.get(end).is_none_or(u8::is_ascii_whitespace)
 }
 
-/// Whether a separator at a place ends a value: another name follows, or nothing does.
+/// Whether a separator at `at` ends a value: white space, punctuation, another name or the end of the text
+/// follows.
 fn ends_value(text: &[u8], at: usize) -> bool {
     let name = run_end(&text[..text.len().min(at + 40)], at + 1, ALNUM | JOINT);
     match text.get(at + 1) {

@@ -1,4 +1,4 @@
-//! Secrets that are known by what they look like. Every file knows one sort of them. Pure.
+//! Secrets recognized by their look. Each module handles one kind. Pure.
 
 pub(crate) mod base64;
 pub(crate) mod cards;

@@ -34,14 +34,14 @@ fn a_rule_file_adds_names_texts_and_tokens() {
 #[test]
 fn a_mistake_in_a_rule_file_is_reported_with_its_line() {
     for (text, line, says) in [
-        ("emails = yes", 1, "double quotes"),
+        ("emails = yes", 1, "must be quoted"),
         ("\nnames = \"one\"", 2, "list of strings"),
         ("colour = true", 1, "unknown key `colour`"),
         ("[token]", 1, "[[token]]"),
-        ("[[token]]\nmin = 4\n[[token]]", 3, "prefix"),
+        ("[[token]]\nprefix = \"ab\"\n[[token]]\nmin = 4", 3, "prefix"),
         ("literals = [\"abc\"]", 1, "4 to"),
         ("id_key = \"short\"", 1, "16 characters"),
-        ("names = [\n\"a b\" \"c d\"]", 1, "commas"),
+        ("names = [\n\"a b\" \"c d\"]", 2, "comma"),
         ("names = [\"ab", 1, "]"),
     ] {
         let error = Rules::parse(text).unwrap_err();

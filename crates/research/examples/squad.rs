@@ -2,11 +2,11 @@
 #![allow(missing_docs, clippy::print_stdout, clippy::unwrap_used, clippy::expect_used)]
 
 use openskill_research::document::Document;
-use openskill_research::index::{Counts, Index};
+use openskill_research::index::{Index, TermCounts};
 use openskill_research::plain;
 use openskill_research::question::Question;
 use openskill_research::quote::{choose, fit};
-use openskill_research::rank::{Page, Weights, pages, rank};
+use openskill_research::rank::{Candidate, Weights, page_scores, rank};
 
 fn main() {
     let path = std::env::args().nth(1).expect("the path of dev-v1.1.json");
@@ -27,7 +27,7 @@ fn main() {
         }
     }
     let mut index = Index::default();
-    documents.iter().for_each(|it| index.add(&Counts::of(it)));
+    documents.iter().for_each(|it| index.add(&TermCounts::from_document(it)));
     let number = |name: &str, default: usize| std::env::var(name).map_or(default, |it| it.parse().unwrap());
     let (step, offset) = (number("STEP", 5), number("OFFSET", 1));
     let (mut asked, mut first, mut three, mut page1, mut page3, mut bytes) = (0, 0, 0, 0, 0, 0);
@@ -38,10 +38,10 @@ fn main() {
         let found = index.find(&question, number("PAGES", 12));
         plain_page3 += usize::from(found.iter().take(3).any(|it| it.0 == *right));
         let candidates: Vec<_> =
-            found.iter().map(|(at, score)| Page { document: &documents[*at], score: *score }).collect();
+            found.iter().map(|(at, score)| Candidate { document: &documents[*at], score: *score }).collect();
         let scored = rank(&question, &candidates, |it| index.rarity(it), &weights, || false);
         low += usize::from(scored.first().is_none_or(|it| it.coverage < 0.01 * number("LOW", 20) as f64));
-        let order: Vec<_> = pages(&scored).into_iter().map(|it| found[it.0].0).collect();
+        let order: Vec<_> = page_scores(&scored).into_iter().map(|it| found[it.0].0).collect();
         let texts: Vec<_> = candidates.iter().map(|it| it.document).collect();
         let quotes = choose(&texts, &fit(scored), 3, number("PER_PAGE", 2));
         let shown: Vec<_> = quotes.iter().map(|it| &texts[it.page].text[it.range.clone()]).collect();
@@ -72,8 +72,8 @@ fn weights() -> Weights {
     let mut weights = Weights::default();
     for (name, value) in std::env::vars() {
         let place = match name.as_str() {
-            "K1" => &mut weights.k1,
-            "B" => &mut weights.b,
+            "K1" => &mut weights.bm25.k1,
+            "B" => &mut weights.bm25.b,
             "SIMILAR" => &mut weights.similar,
             "BEFORE" => &mut weights.before,
             "AFTER" => &mut weights.after,

@@ -1,12 +1,12 @@
-//! An answer made of quotes: their own words, each with the number of its citation.
+//! Composes an answer from verbatim quotes, each followed by its citation number.
 
-/// What an answer is without a source.
+/// The answer if no source was found.
 pub const NOTHING_FOUND: &str = "nothing found";
 
-/// The longest answer, in bytes.
+/// The maximum length of an answer, in bytes.
 const MAX_ANSWER_BYTES: usize = 8 * 1024;
 
-/// Joins quotes. The number of each is its place, from 1.
+/// Joins quotes. The citation number of a quote is its position, counted from 1.
 pub fn compose<'a>(quotes: impl IntoIterator<Item = &'a str>) -> String {
     let mut answer = String::new();
     for (number, quote) in quotes.into_iter().enumerate() {

@@ -1,25 +1,26 @@
-//! From bytes to text: the charset of a byte order mark, of the `Content-Type` header, of a `<meta>` tag, or UTF-8.
+//! Decodes a page according to its byte order mark, its `Content-Type` header, or its `<meta>` tag; otherwise as
+//! UTF-8 or Windows-1252.
 
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 
-/// How much of a page may come before its `<meta charset>`.
+/// How many bytes of a page are searched for `<meta charset>`.
 const META_BYTES: usize = 4096;
 
-/// The text of a page. Bytes that are invalid in its charset become U+FFFD.
+/// Decodes a page. Replaces bytes that are invalid in its charset with U+FFFD.
 pub fn decode(bytes: &[u8], content_type: &str) -> String {
     if let Some((encoding, length)) = Encoding::for_bom(bytes) {
         return encoding.decode_without_bom_handling(bytes.get(length..).unwrap_or_default()).0.into_owned();
     }
-    let named = label(content_type).and_then(|it| Encoding::for_label(it.as_bytes())).or_else(|| of_meta(bytes));
+    let named = label(content_type).and_then(|it| Encoding::for_label(it.as_bytes())).or_else(|| from_meta(bytes));
     if let Some(encoding) = named {
         return encoding.decode_without_bom_handling(bytes).0.into_owned();
     }
-    // Without a name: UTF-8 if it is valid, else what browsers assume.
+    // Without a declared charset, use UTF-8 if the page is valid UTF-8, and otherwise the default of browsers.
     let encoding = if std::str::from_utf8(bytes).is_ok() { UTF_8 } else { WINDOWS_1252 };
     encoding.decode_without_bom_handling(bytes).0.into_owned()
 }
 
-/// The value after `charset=`.
+/// Returns the value after `charset=`.
 fn label(text: &str) -> Option<String> {
     let lower = text.to_ascii_lowercase();
     let (_, rest) = lower.split_once("charset")?;
@@ -28,12 +29,13 @@ fn label(text: &str) -> Option<String> {
     rest.get(..end).map(str::to_owned).filter(|it| !it.is_empty())
 }
 
-fn of_meta(bytes: &[u8]) -> Option<&'static Encoding> {
+/// Returns the charset declared by a `<meta>` tag.
+fn from_meta(bytes: &[u8]) -> Option<&'static Encoding> {
     let head = bytes.get(..bytes.len().min(META_BYTES)).unwrap_or_default();
     let head = String::from_utf8_lossy(head).to_ascii_lowercase();
     let meta = head.split("<meta").skip(1).find_map(|it| label(it.split('>').next().unwrap_or_default()))?;
     let encoding = Encoding::for_label(meta.as_bytes())?;
-    // A page that could be read up to here as ASCII is not UTF-16.
+    // The page was readable as ASCII up to the tag, so it is not UTF-16.
     Some(if encoding.output_encoding() == encoding { encoding } else { UTF_8 })
 }
 

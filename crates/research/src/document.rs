@@ -1,104 +1,105 @@
-//! The text of a page: blocks, one a line, each beneath its headings. Quotes are slices of it.
+//! The text of a page as blocks, one per line, with their headings. Quotes are slices of this text.
 
 use std::ops::Range;
 
-/// The longest text of a document, in bytes. The rest of a page is not read.
+/// The maximum size of a document's text, in bytes. The rest of the page is dropped.
 pub const MAX_TEXT_BYTES: usize = 2 << 20;
 
-/// The most blocks of a document.
+/// The maximum number of blocks in a document.
 pub const MAX_BLOCKS: usize = 50_000;
 
-/// A longer block is divided at the end of a sentence, or at a space.
+/// The maximum size of a block, in bytes. A longer block is split at the end of a sentence or at a space.
 const MAX_BLOCK_BYTES: usize = 16 * 1024;
 
-/// The longest title and the longest heading, in bytes.
+/// The maximum length of a title or heading, in bytes.
 const MAX_TITLE_BYTES: usize = 300;
 
-/// What a block is.
+/// The kinds of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Running text.
+pub enum BlockKind {
+    /// Prose.
     Paragraph,
-    /// An entry of a list.
+    /// A list item.
     Item,
-    /// A row of a table, cells between `|`.
+    /// A table row, with `|` between cells.
     Row,
-    /// Text whose line breaks matter, such as code. One block is one line.
+    /// A line of text whose line breaks matter, such as code.
     Line,
 }
 
-/// A piece of text that belongs together.
+/// A paragraph, list item, table row or line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
-    /// Its bytes in [`Document::text`].
+    /// The byte range of the block in [`Document::text`].
     pub range: Range<usize>,
-    /// What it is.
-    pub kind: Kind,
-    /// Its headings in [`Document::headings`]. None: it is above the first.
+    /// Which kind of block this is.
+    pub kind: BlockKind,
+    /// The index of the block's heading in [`Document::headings`]. `None` if the block is above the first heading.
     pub heading: Option<usize>,
-    /// The first row of its table, in [`Document::blocks`]. None: it is that row, or in no table.
+    /// The index in [`Document::blocks`] of the first row of the block's table. `None` if the block is that row or
+    /// not in a table.
     pub table: Option<usize>,
 }
 
-/// The text of a page.
+/// The parsed text of a page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Document {
-    /// Empty: it has none.
+    /// The title. Empty if the page has none.
     pub title: String,
-    /// All blocks, one a line. White space is collapsed, and control characters are gone.
+    /// The text of all blocks, one per line, with white space collapsed and control characters removed.
     pub text: String,
-    /// In the order of the text.
+    /// The blocks in text order.
     pub blocks: Vec<Block>,
-    /// Headings with those above them: `Install > Linux`.
+    /// The headings, each preceded by its parent headings: `Install > Linux`.
     pub headings: Vec<String>,
-    /// What links are relative to, as written. Empty: the page's own URL.
+    /// The base URL for relative links, as written. Empty means the page's own URL.
     pub base: String,
-    /// Targets of links, as written.
+    /// Link targets, as written.
     pub links: Vec<String>,
-    /// Whether the page had more text than [`MAX_TEXT_BYTES`] or [`MAX_BLOCKS`].
+    /// Whether text was dropped because of [`MAX_TEXT_BYTES`] or [`MAX_BLOCKS`].
     pub is_cut: bool,
 }
 
 impl Document {
-    /// The headings of a block, or nothing.
+    /// Returns the headings of a block, or an empty string.
     pub fn heading(&self, block: &Block) -> &str {
         block.heading.and_then(|it| self.headings.get(it)).map_or("", String::as_str)
     }
 
-    /// The first row of a block's table, or nothing.
+    /// Returns the first row of a block's table, or an empty string.
     pub fn table_head(&self, block: &Block) -> &str {
         let head = block.table.and_then(|it| self.blocks.get(it));
         head.and_then(|it| self.text.get(it.range.clone())).unwrap_or_default()
     }
 
-    /// Its own title, or its first heading, or the beginning of its text.
+    /// Returns a name for the document: its title, its first heading, or the beginning of its text.
     pub fn name(&self) -> String {
         let first = self.headings.first().map_or("", String::as_str);
         let begin = self.text.lines().next().unwrap_or_default();
         let name = [self.title.as_str(), first, begin].into_iter().find(|it| !it.is_empty()).unwrap_or_default();
-        clipped(name, 160)
+        clip_owned(name, 160)
     }
 }
 
-/// Makes a document block by block.
+/// Builds a document block by block.
 #[derive(Debug, Default)]
 pub struct Builder {
     document: Document,
-    /// The headings that are open, with their levels.
+    /// The current headings, with their levels.
     open: Vec<(u8, String)>,
 }
 
 impl Builder {
-    /// Sets the title, if there is none yet.
+    /// Sets the title unless it is already set.
     pub fn title(&mut self, text: &str) {
         if self.document.title.is_empty() {
-            self.document.title = clipped(&collapsed(text), MAX_TITLE_BYTES);
+            self.document.title = clip_owned(&collapse_whitespace(text), MAX_TITLE_BYTES);
         }
     }
 
-    /// Adds a heading. `level` is 1 for the top.
+    /// Adds a heading. The top level is 1.
     pub fn heading(&mut self, level: u8, text: &str) {
-        let text = clipped(&collapsed(text), MAX_TITLE_BYTES);
+        let text = clip_owned(&collapse_whitespace(text), MAX_TITLE_BYTES);
         if text.is_empty() || self.document.headings.len() >= MAX_BLOCKS {
             return;
         }
@@ -108,9 +109,9 @@ impl Builder {
         self.document.headings.push(path.join(" > "));
     }
 
-    /// Adds a block. One without text is left out, and a long one is divided.
-    pub fn block(&mut self, kind: Kind, text: &str) {
-        let text = collapsed(text);
+    /// Adds a block. Drops an empty block and splits a long one.
+    pub fn block(&mut self, kind: BlockKind, text: &str) {
+        let text = collapse_whitespace(text);
         let mut rest = text.as_str();
         while rest.len() > MAX_BLOCK_BYTES && !self.document.is_cut {
             let most = clip(rest, MAX_BLOCK_BYTES);
@@ -122,7 +123,7 @@ impl Builder {
         self.part(kind, rest);
     }
 
-    fn part(&mut self, kind: Kind, text: &str) {
+    fn part(&mut self, kind: BlockKind, text: &str) {
         if text.is_empty() {
             return;
         }
@@ -137,20 +138,20 @@ impl Builder {
         document.text.push_str(clip(text, room));
         let range = start..document.text.len();
         document.text.push('\n');
-        let table = document.blocks.last().filter(|it| it.kind == Kind::Row && kind == Kind::Row);
+        let table = document.blocks.last().filter(|it| it.kind == BlockKind::Row && kind == BlockKind::Row);
         let table = table.map(|it| it.table.unwrap_or(document.blocks.len() - 1));
         let heading = document.headings.len().checked_sub(1);
         document.blocks.push(Block { range, kind, heading, table });
     }
 
-    /// Sets what links are relative to, if it is not set yet.
+    /// Sets the base URL for relative links unless it is already set.
     pub fn base(&mut self, target: &str) {
         if self.document.base.is_empty() && target.len() <= 2048 {
             target.trim().clone_into(&mut self.document.base);
         }
     }
 
-    /// Adds the target of a link.
+    /// Adds a link target.
     pub fn link(&mut self, target: &str) {
         let target = target.trim();
         if !target.is_empty() && target.len() <= 2048 && self.document.links.len() < MAX_BLOCKS {
@@ -158,19 +159,19 @@ impl Builder {
         }
     }
 
-    /// Whether more text would be left out.
+    /// Returns whether the document is full, so that further text is dropped.
     pub fn is_full(&self) -> bool {
         self.document.is_cut
     }
 
-    /// The document.
+    /// Returns the finished document.
     pub fn finish(self) -> Document {
         self.document
     }
 }
 
-/// White space becomes single spaces, and characters that could hide text are removed.
-pub fn collapsed(text: &str) -> String {
+/// Replaces white space with single spaces, and removes characters that could hide text.
+pub fn collapse_whitespace(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut is_pending = false;
     for character in text.chars() {
@@ -186,21 +187,21 @@ pub fn collapsed(text: &str) -> String {
     out
 }
 
-/// Characters that make a text look other than it is: controls, changes of direction, tags. Others without a shape, such as soft
-/// hyphens, belong to it.
+/// Returns whether a character makes a text look different from its content: control characters, direction
+/// changes, and tags. Other invisible characters, such as soft hyphens, are part of the text.
 fn is_invisible(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
         || matches!(character, '\u{e0000}'..='\u{e007f}' | '\u{fff9}'..='\u{fffb}')
 }
 
-/// At most so many bytes of a text, whole characters.
+/// Returns the beginning of a text, at most `bytes` bytes, cut between characters.
 pub fn clip(text: &str, bytes: usize) -> &str {
     text.get(..text.floor_char_boundary(bytes)).unwrap_or(text)
 }
 
-/// [`clip`], owned and without white space at its end.
-pub fn clipped(text: &str, bytes: usize) -> String {
+/// Like [`clip`], but returns an owned string without trailing white space.
+pub fn clip_owned(text: &str, bytes: usize) -> String {
     clip(text, bytes).trim_end().to_owned()
 }
 
@@ -211,12 +212,12 @@ mod tests {
     #[test]
     fn blocks_know_their_headings() {
         let mut builder = Builder::default();
-        builder.block(Kind::Paragraph, "  above\n all ");
+        builder.block(BlockKind::Paragraph, "  above\n all ");
         builder.heading(1, "Guide");
         builder.heading(2, "Install");
-        builder.block(Kind::Item, "one");
+        builder.block(BlockKind::Item, "one");
         builder.heading(2, "Use");
-        builder.block(Kind::Paragraph, "two");
+        builder.block(BlockKind::Paragraph, "two");
         let document = builder.finish();
         assert_eq!(document.text, "above all\none\ntwo\n");
         let headings: Vec<_> = document.blocks.iter().map(|it| document.heading(it)).collect();
@@ -226,11 +227,11 @@ mod tests {
     #[test]
     fn rows_know_the_head_of_their_table() {
         let mut builder = Builder::default();
-        builder.block(Kind::Row, "metal | melts at");
-        builder.block(Kind::Row, "copper | 1085");
-        builder.block(Kind::Row, "iron | 1538");
-        builder.block(Kind::Paragraph, "text");
-        builder.block(Kind::Row, "other");
+        builder.block(BlockKind::Row, "metal | melts at");
+        builder.block(BlockKind::Row, "copper | 1085");
+        builder.block(BlockKind::Row, "iron | 1538");
+        builder.block(BlockKind::Paragraph, "text");
+        builder.block(BlockKind::Row, "other");
         let document = builder.finish();
         let heads: Vec<_> = document.blocks.iter().map(|it| document.table_head(it)).collect();
         assert_eq!(heads, ["", "metal | melts at", "metal | melts at", "", ""]);
@@ -241,7 +242,7 @@ mod tests {
         let mut builder = Builder::default();
         let long = "word ".repeat(100_000);
         for _ in 0..10 {
-            builder.block(Kind::Paragraph, &long);
+            builder.block(BlockKind::Paragraph, &long);
         }
         let document = builder.finish();
         assert!(document.is_cut && document.text.len() <= MAX_TEXT_BYTES);
@@ -249,6 +250,6 @@ mod tests {
 
     #[test]
     fn characters_that_hide_text_are_removed() {
-        assert_eq!(collapsed("a\u{ad}b\u{202e}c\u{0}\t \u{e0041}d"), "a\u{ad}bc d");
+        assert_eq!(collapse_whitespace("a\u{ad}b\u{202e}c\u{0}\t \u{e0041}d"), "a\u{ad}bc d");
     }
 }

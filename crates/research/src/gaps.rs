@@ -1,22 +1,23 @@
-//! What a question asks and no quote says: the next query.
+//! Finds the parts of a question that no quote covers, and the next query for them.
 
 use crate::question::Question;
 use crate::quote::Quote;
 
-/// The terms of the question that no quote has, as they were written.
+/// Returns the terms of the question that no quote contains, as written in the question.
 pub fn missing<'a>(question: &'a Question, quotes: &[Quote]) -> Vec<&'a str> {
     let has = quotes.iter().fold(0, |bits, it| bits | it.has);
     let terms = question.terms.iter().take(64).enumerate();
     terms.filter(|(at, _)| has & (1 << at) == 0).map(|(_, it)| it.shown.as_str()).collect()
 }
 
-/// The query that asks for what is missing, beside what the question is about. None: nothing is, or it was asked already.
+/// Returns a query for the missing terms, together with names from the question. Returns `None` if nothing is
+/// missing or all such queries were already made.
 pub fn next_query(question: &Question, quotes: &[Quote], asked: &[String]) -> Option<String> {
     let missing = missing(question, quotes);
     if missing.is_empty() {
         return None;
     }
-    // The names say what it is about. With all of them it may be the question itself.
+    // Names give the query its context. With all names it might equal the question, so try fewer names too.
     let names: Vec<&str> = question.terms.iter().filter(|it| it.weight > 1.0).map(|it| it.shown.as_str()).collect();
     let queries = [4, 2, 0].into_iter().map(|most| {
         let names = names.iter().filter(|it| !missing.contains(it)).take(most);

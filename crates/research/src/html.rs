@@ -1,43 +1,46 @@
-//! The text of an HTML page: its main content without navigation, scripts and what is hidden.
+//! Parses HTML pages. Extracts the main content without navigation, scripts and hidden text.
 //!
-//! Only tags are read, no tree is built: the work is linear in the page, and tags that nobody closes cost nothing.
+//! The parser reads tags without building a tree. Its running time is linear in the size of the page, and unclosed
+//! tags cost nothing.
 
 use html5gum::{DefaultEmitter, StartTag, Token, Tokenizer};
 
-use crate::document::{Builder, Document, Kind};
+use crate::document::{BlockKind, Builder, Document};
 
-/// The most elements that are open at a time. Deeper ones count as text of the one that holds them.
+/// The maximum number of open elements. The text of deeper elements belongs to the innermost open element.
 const MAX_DEPTH: usize = 512;
 
-/// Elements that are skipped may be as much deeper.
+/// How many additional levels skipped elements are tracked.
 const ROOM: usize = 64;
 
-/// How many open elements an end tag looks at for the one that it ends.
+/// The maximum number of open elements to search for the one that an end tag closes.
 const MAX_STEPS: usize = 64;
 
-/// A page whose `<main>` or `<article>` has at least this part of its text consists of that alone.
+/// The minimum fraction of a page's text in `<main>` or `<article>` for which only that text is used.
 const MAIN_SHARE: f64 = 0.25;
 
-/// A longer row of a table lays out a page: blocks in its cells are blocks of their own.
+/// The maximum size of a table row, in bytes. A longer row belongs to a layout table, so the blocks in its cells
+/// stay separate blocks.
 const MAX_ROW_BYTES: usize = 4096;
 
-/// Stands between blocks in a cell until it is known what its row is. Documents leave this control character out of text.
+/// Separates blocks in a cell until the kind of row is known. This control character never occurs in document
+/// text.
 const BETWEEN: char = '\u{1f}';
 
-/// Elements without an end tag.
+/// Elements without end tags.
 const VOID: [&str; 14] =
     ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr", "param"];
 
-/// Elements whose content nobody reads as text.
+/// Elements whose content is not meant for readers.
 const SKIPPED: [&str; 15] = [
     "script", "style", "noscript", "template", "svg", "math", "head", "iframe", "object", "canvas", "select", "button",
     "textarea", "audio", "video",
 ];
 
-/// Elements around a page's content.
+/// Elements that surround the main content of a page.
 const AROUND: [&str; 5] = ["nav", "aside", "footer", "form", "dialog"];
 
-/// Elements that begin a block of their own.
+/// Elements that start a new block.
 const BLOCKS: [&str; 30] = [
     "p",
     "div",
@@ -71,9 +74,9 @@ const BLOCKS: [&str; 30] = [
     "center",
 ];
 
-/// Reads a page.
+/// Parses a page.
 pub fn read(html: &str) -> Document {
-    let (whole, main) = Reader::default().read(html);
+    let (whole, main) = HtmlReader::default().read(html);
     if main.text.len() as f64 >= whole.text.len() as f64 * MAIN_SHARE && !main.text.is_empty() {
         Document { title: whole.title, base: whole.base, links: whole.links, ..main }
     } else {
@@ -81,37 +84,37 @@ pub fn read(html: &str) -> Document {
     }
 }
 
-struct Open {
+struct OpenElement {
     name: String,
     is_skipped: bool,
     is_main: bool,
-    kind: Option<Kind>,
+    kind: Option<BlockKind>,
 }
 
 #[derive(Default)]
-struct Reader {
+struct HtmlReader {
     whole: Builder,
-    /// The content of `<main>` and `<article>` alone.
+    /// Collects only the content of `<main>` and `<article>`.
     only_main: Builder,
-    open: Vec<Open>,
-    /// How many of the open elements are skipped, and how many are the main content.
+    open: Vec<OpenElement>,
+    /// The number of open elements that are skipped, and the number that are main content.
     skipped: usize,
     main: usize,
-    /// How many of the open elements are cells.
+    /// The number of open elements that are table cells.
     cells: usize,
     text: String,
-    /// Whether the text has several cells.
+    /// Whether the current text has several cells.
     is_row: bool,
     heading: Option<u8>,
     title: Option<String>,
 }
 
-impl Reader {
+impl HtmlReader {
     fn read(mut self, html: &str) -> (Document, Document) {
         let mut emitter = DefaultEmitter::default();
         emitter.naively_switch_states(true);
         for token in Tokenizer::new_with_emitter(html, emitter) {
-            // Reading from memory cannot fail.
+            // Reading from memory can't fail.
             let Ok(token) = token;
             match token {
                 Token::StartTag(tag) => self.start(&tag),
@@ -163,18 +166,18 @@ impl Reader {
             || AROUND.contains(&name.as_str())
             || matches!(role.as_str(), "navigation" | "banner" | "contentinfo" | "search" | "menu" | "dialog")
             || is_hidden(tag);
-        // What is skipped is skipped at any depth.
+        // Skipped elements are tracked deeper than others, so that their content is skipped at any depth.
         if self.open.len() >= MAX_DEPTH + if is_skipped { ROOM } else { 0 } {
             return;
         }
         let is_main = matches!(name.as_str(), "main" | "article") || role == "main";
         let kind = match name.as_str() {
-            "li" | "dt" | "dd" => Some(Kind::Item),
-            "tr" => Some(Kind::Row),
-            "pre" => Some(Kind::Line),
+            "li" | "dt" | "dd" => Some(BlockKind::Item),
+            "tr" => Some(BlockKind::Row),
+            "pre" => Some(BlockKind::Line),
             _ => None,
         };
-        // A paragraph ends where the next begins, and a list's entry likewise.
+        // The start of a paragraph, list item or table part ends the previous one.
         if matches!(name.as_str(), "p" | "li" | "tr" | "td" | "th" | "dt" | "dd" | "option")
             && self.open.last().is_some_and(|it| it.name == name)
         {
@@ -183,7 +186,7 @@ impl Reader {
         self.skipped += usize::from(is_skipped);
         self.main += usize::from(is_main);
         self.cells += usize::from(is_cell(&name));
-        self.open.push(Open { name, is_skipped, is_main, kind });
+        self.open.push(OpenElement { name, is_skipped, is_main, kind });
     }
 
     fn end(&mut self, name: &str) {
@@ -199,7 +202,7 @@ impl Reader {
         if heading(name).is_some() {
             self.heading = None;
         }
-        // An end tag without a beginning closes nothing.
+        // An end tag without a matching start tag closes nothing.
         let Some(steps) = self.open.iter().rev().take(MAX_STEPS).position(|it| it.name == name) else { return };
         let depth = self.open.len() - 1 - steps;
         while self.open.len() > depth {
@@ -223,7 +226,7 @@ impl Reader {
         }
     }
 
-    /// Ends what was read before a block begins or ends: within a cell, a part of the row.
+    /// Ends the current text at the boundary of a block. Inside a table cell, this only ends a part of the row.
     fn divide(&mut self, name: &str) {
         let is_of_table = matches!(name, "table" | "thead" | "tbody" | "tfoot" | "tr" | "caption");
         if self.cells == 0 || is_of_table || name == "pre" || heading(name).is_some() || self.text.len() > MAX_ROW_BYTES
@@ -234,7 +237,7 @@ impl Reader {
         }
     }
 
-    /// Ends the block that was read.
+    /// Ends the current block.
     fn flush(&mut self) {
         let (text, is_row) = (std::mem::take(&mut self.text), std::mem::take(&mut self.is_row));
         let space = [' ', '|', '\n', '\t', BETWEEN];
@@ -242,14 +245,14 @@ impl Reader {
             return;
         }
         let heading = self.heading.take();
-        let kind = self.open.iter().rev().take(MAX_STEPS).find_map(|it| it.kind).unwrap_or(Kind::Paragraph);
+        let kind = self.open.iter().rev().take(MAX_STEPS).find_map(|it| it.kind).unwrap_or(BlockKind::Paragraph);
         let main = (self.main > 0).then_some(&mut self.only_main);
         for builder in [Some(&mut self.whole), main].into_iter().flatten() {
             match (heading, kind) {
                 (Some(level), _) => builder.heading(level, &text.replace(BETWEEN, " ")),
-                (None, Kind::Line) => text.split(['\n', BETWEEN]).for_each(|line| builder.block(kind, line)),
-                (None, _) if is_row => builder.block(Kind::Row, &text.trim_matches(space).replace(BETWEEN, " ")),
-                // Blocks in the only cell of a row are those of a page.
+                (None, BlockKind::Line) => text.split(['\n', BETWEEN]).for_each(|line| builder.block(kind, line)),
+                (None, _) if is_row => builder.block(BlockKind::Row, &text.trim_matches(space).replace(BETWEEN, " ")),
+                // The blocks in a row's only cell count as blocks of the page.
                 (None, _) => text.split(BETWEEN).for_each(|it| builder.block(kind, it.trim_matches(space))),
             }
         }
@@ -279,7 +282,7 @@ fn is_foreign(name: &str) -> bool {
     matches!(name, "svg" | "math")
 }
 
-/// Text that a reader of the page does not see must not be quoted.
+/// Returns whether an element is hidden from readers. Hidden text must not be quoted.
 fn is_hidden(tag: &StartTag<()>) -> bool {
     let style = attribute(tag, "style").unwrap_or_default().to_ascii_lowercase();
     let style: String = style.chars().filter(|it| !it.is_whitespace()).collect();

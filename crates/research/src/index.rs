@@ -1,36 +1,35 @@
-//! Finds pages among many, by BM25.
+//! An index that finds pages by BM25.
 
 use std::collections::HashMap;
 
+use openskill_text::bm25::{self, Bm25};
+use openskill_text::words::terms;
+
 use crate::document::Document;
 use crate::question::Question;
-use crate::words::terms;
 
-const K1: f64 = 1.2;
-const B: f64 = 0.75;
-
-/// How often a word of the title or of a heading counts.
+/// How many times a word in the title or a heading counts.
 const TITLE_COUNT: u32 = 2;
 
-/// Which pages have which words.
+/// An inverted index of pages.
 #[derive(Debug, Default)]
 pub struct Index {
     lengths: Vec<u32>,
     total: u64,
-    /// Pages by term, with how often they have it.
+    /// For each term, the pages that contain it and its count in each.
     pages: HashMap<String, Vec<(u32, u32)>>,
 }
 
-/// How often a page has each term.
+/// Weighted counts of each term in a page.
 #[derive(Debug, Default)]
-pub struct Counts {
+pub struct TermCounts {
     by_term: HashMap<String, u32>,
     length: u32,
 }
 
-impl Counts {
-    /// Counts the terms of a page. Words of its title and its headings count more.
-    pub fn of(document: &Document) -> Self {
+impl TermCounts {
+    /// Counts the terms of a page. Words in its title and headings count more.
+    pub fn from_document(document: &Document) -> Self {
         let mut counts = Self::default();
         for term in terms(&document.text) {
             *counts.by_term.entry(term).or_default() += 1;
@@ -45,8 +44,8 @@ impl Counts {
 }
 
 impl Index {
-    /// Adds a page. Its number is how many there were before.
-    pub fn add(&mut self, counts: &Counts) {
+    /// Adds a page. Pages are numbered from 0 in the order in which they are added.
+    pub fn add(&mut self, counts: &TermCounts) {
         let number = self.lengths.len() as u32;
         for (term, count) in &counts.by_term {
             self.pages.entry(term.clone()).or_default().push((number, *count));
@@ -55,22 +54,22 @@ impl Index {
         self.total += u64::from(counts.length);
     }
 
-    /// How many pages there are.
+    /// Returns the number of pages.
     pub fn len(&self) -> usize {
         self.lengths.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether the index has no pages.
     pub fn is_empty(&self) -> bool {
         self.lengths.is_empty()
     }
 
-    /// How rare a term is.
+    /// Returns how rare a term is.
     pub fn rarity(&self, term: &str) -> f64 {
         rarity(self.len(), self.pages.get(term).map_or(0, Vec::len))
     }
 
-    /// The best pages, at most `most`, with their scores, the best first.
+    /// Returns at most `most` pages with their scores, best first.
     pub fn find(&self, question: &Question, most: usize) -> Vec<(usize, f64)> {
         let mean = self.total as f64 / (self.len().max(1) as f64);
         let mut scores: HashMap<u32, f64> = HashMap::new();
@@ -78,8 +77,7 @@ impl Index {
             let rarity = self.rarity(&term.term) * term.weight;
             for (page, count) in self.pages.get(&term.term).into_iter().flatten() {
                 let length = f64::from(self.lengths.get(*page as usize).copied().unwrap_or_default());
-                let count = f64::from(*count);
-                let part = count * (K1 + 1.0) / (count + K1 * (1.0 - B + B * length / mean.max(1.0)));
+                let part = Bm25::USUAL.score(f64::from(*count), length / mean.max(1.0));
                 *scores.entry(*page).or_default() += rarity * part;
             }
         }
@@ -90,13 +88,13 @@ impl Index {
     }
 }
 
-/// How many texts without any of the words are added to those that there are: a few say little about what is rare.
+/// The number of additional texts that are assumed not to contain the word, because rarity can't be estimated from
+/// a few texts.
 const OTHERS: usize = 50;
 
-/// How rare a word is that `having` of `all` texts have.
+/// Returns the rarity of a word that occurs in `having` of `all` texts.
 pub fn rarity(all: usize, having: usize) -> f64 {
-    let (all, having) = ((all.max(having) + OTHERS) as f64, having as f64);
-    ((all - having + 0.5) / (having + 0.5)).ln_1p()
+    bm25::rarity((all.max(having) + OTHERS) as f64, having as f64)
 }
 
 #[cfg(test)]
@@ -108,7 +106,7 @@ mod tests {
     fn the_page_about_it_comes_first() {
         let mut index = Index::default();
         for text in ["The river Rhine flows north.", "A river is water that flows.", "Mountains are high."] {
-            index.add(&Counts::of(&plain::read(text)));
+            index.add(&TermCounts::from_document(&plain::read(text)));
         }
         let found = index.find(&Question::new("Where does the Rhine flow?"), 5);
         assert_eq!(found.iter().map(|it| it.0).collect::<Vec<_>>(), [0, 1]);

@@ -1,19 +1,19 @@
-//! Reads pages, ranks their sentences for a question, and quotes them. Pure: no I/O, no clock.
+//! Reads pages, ranks their sentences for a question, and quotes them. Does no I/O and uses no clock.
 //!
 //! ```text
 //! bytes -> charset -> html | markdown | plain -> Document -> sentences -> rank(Question) -> quotes -> answer
 //! ```
 //!
-//! - [`document`]: the text of a page, in blocks beneath headings; [`html`], [`markdown`], [`plain`]: where it comes from
-//! - [`pdf_protocol`]: how the process is talked to that reads PDF files
-//! - [`charset`]: from bytes to text
-//! - [`words`], [`stem`], [`stopwords`]: what a word is; [`sentences`]: where a sentence ends
-//! - [`question`], [`cues`]: what is asked for, and what looks like it
-//! - [`index`]: finds pages among many; [`rarity`]: which words say most; [`rank`]: finds sentences in pages
-//! - [`quote`]: what is cited, and its verification; [`answer`]: the text made of quotes; [`gaps`]: what no quote covers;
-//!   [`support`]: what of a model's answer the quotes say
+//! - [`document`]: the text of a page, in blocks with headings; [`html`], [`markdown`], [`plain`]: the parsers
+//! - [`pdf_protocol`]: the protocol of the process that reads PDF files
+//! - [`charset`]: decodes bytes into text
+//! - [`sentences`]: splits text into sentences; `openskill_text` splits it into words
+//! - [`question`], [`cues`]: what a question asks for, and which words indicate an answer
+//! - [`index`]: finds pages among many; [`rarity`]: how rare words are; [`rank`]: finds sentences in pages
+//! - [`quote`]: selects and verifies quotes; [`answer`]: composes them; [`gaps`]: what no quote covers;
+//!   [`support`]: the parts of a model's answer that the quotes support
 //!
-//! Everything is linear in the text and bounded: pages are written by strangers.
+//! All work is bounded and linear in the length of the text, because pages are untrusted.
 
 pub mod answer;
 pub mod charset;
@@ -30,7 +30,4 @@ pub mod quote;
 pub mod rank;
 pub mod rarity;
 pub mod sentences;
-pub mod stem;
-pub mod stopwords;
 pub mod support;
-pub mod words;

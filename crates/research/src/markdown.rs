@@ -1,13 +1,13 @@
-//! Markdown, as far as its structure matters for quotes: headings, lists, tables, code. Marks of emphasis stay in the text, so
-//! that a quote is what the file says.
+//! Parses the parts of Markdown that matter for quotes: headings, lists, tables and code. Emphasis marks stay in
+//! the text, so that a quote matches the file.
 
-use crate::document::{Builder, Document, Kind};
+use crate::document::{BlockKind, Builder, Document};
 
-/// Reads Markdown.
+/// Parses a Markdown file.
 pub fn read(text: &str) -> Document {
     let mut builder = Builder::default();
-    let (mut paragraph, mut kind, mut is_code) = (String::new(), Kind::Paragraph, false);
-    let flush = |builder: &mut Builder, paragraph: &mut String, kind: Kind| {
+    let (mut paragraph, mut kind, mut is_code) = (String::new(), BlockKind::Paragraph, false);
+    let flush = |builder: &mut Builder, paragraph: &mut String, kind: BlockKind| {
         builder.block(kind, paragraph);
         paragraph.clear();
     };
@@ -17,7 +17,7 @@ pub fn read(text: &str) -> Document {
             flush(&mut builder, &mut paragraph, kind);
             is_code = !is_code;
         } else if is_code {
-            builder.block(Kind::Line, line);
+            builder.block(BlockKind::Line, line);
         } else if let Some((level, heading)) = heading(trimmed) {
             flush(&mut builder, &mut paragraph, kind);
             if level == 1 {
@@ -26,15 +26,15 @@ pub fn read(text: &str) -> Document {
             builder.heading(level, heading);
         } else if trimmed.is_empty() {
             flush(&mut builder, &mut paragraph, kind);
-            kind = Kind::Paragraph;
+            kind = BlockKind::Paragraph;
         } else if trimmed.starts_with('|') {
             flush(&mut builder, &mut paragraph, kind);
             if trimmed.chars().any(|it| !matches!(it, '|' | '-' | ':' | ' ')) {
-                builder.block(Kind::Row, trimmed.trim_matches('|'));
+                builder.block(BlockKind::Row, trimmed.trim_matches('|'));
             }
         } else if let Some(item) = item(trimmed) {
             flush(&mut builder, &mut paragraph, kind);
-            kind = Kind::Item;
+            kind = BlockKind::Item;
             paragraph.push_str(item);
             paragraph.push('\n');
         } else {
@@ -49,7 +49,7 @@ pub fn read(text: &str) -> Document {
     builder.finish()
 }
 
-/// Skips the settings between two lines of `---` at the beginning, and takes the title from them.
+/// Skips the front matter between two `---` lines, after taking the title from it.
 fn without_front_matter<'a>(text: &'a str, builder: &mut Builder) -> &'a str {
     let Some((matter, rest)) = text.strip_prefix("---\n").and_then(|it| it.split_once("\n---\n")) else { return text };
     if let Some(title) = matter.lines().find_map(|it| it.strip_prefix("title:")) {
@@ -84,6 +84,6 @@ mod tests {
         assert_eq!(document.title, "A guide");
         assert_eq!(document.text, "One two.\na\nb more\nx | y\n1 | 2\nlet x = 1;\nlet y = 2;\n");
         assert_eq!(document.headings, ["Top", "Top > Lists"]);
-        assert_eq!(document.blocks[1].kind, Kind::Item);
+        assert_eq!(document.blocks[1].kind, BlockKind::Item);
     }
 }

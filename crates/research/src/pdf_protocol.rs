@@ -1,24 +1,24 @@
-//! What a worker and the process that reads a PDF file say to each other, over the process's stdin and stdout.
+//! The messages between a worker and the process that reads a PDF file, sent over the process's stdin and stdout.
 //!
-//! The worker writes the file and closes its end. The process writes one line of JSON, a [`Reply`], and ends. Neither side
-//! trusts the other: both bound what they read.
+//! The worker writes the file and closes the pipe. The process writes one line of JSON, a [`PdfReply`], and exits.
+//! Neither side trusts the other: both limit how much they read.
 
 use serde::{Deserialize, Serialize};
 
-/// The one argument that makes `openskill-readers` such a process.
+/// The only argument with which `openskill-readers` reads a PDF file.
 pub const ARGUMENT: &str = "pdf-reader";
 
-/// The largest file.
+/// The maximum size of a file, in bytes.
 pub const MAX_FILE_BYTES: usize = 16 << 20;
 
-/// The longest reply, in bytes.
+/// The maximum size of a reply, in bytes.
 pub const MAX_REPLY_BYTES: usize = 8 << 20;
 
-/// The text of a file, or why there is none.
+/// The text of a file, or why it could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Reply {
+pub enum PdfReply {
     /// The text of each page.
     Pages(Vec<String>),
-    /// A word or two, for a warning.
+    /// A short reason, for a warning.
     Failed(String),
 }

@@ -1,14 +1,14 @@
-//! Plain text: paragraphs between empty lines.
+//! Parses plain text, in which empty lines separate paragraphs.
 
-use crate::document::{Builder, Document, Kind};
+use crate::document::{BlockKind, Builder, Document};
 
-/// Reads plain text. Lines of a paragraph are joined.
+/// Parses plain text. Joins the lines of a paragraph.
 pub fn read(text: &str) -> Document {
     let mut builder = Builder::default();
     let mut paragraph = String::new();
     for line in text.lines() {
         if line.trim().is_empty() {
-            builder.block(Kind::Paragraph, &paragraph);
+            builder.block(BlockKind::Paragraph, &paragraph);
             paragraph.clear();
         } else {
             paragraph.push_str(line);
@@ -18,11 +18,11 @@ pub fn read(text: &str) -> Document {
             break;
         }
     }
-    builder.block(Kind::Paragraph, &paragraph);
+    builder.block(BlockKind::Paragraph, &paragraph);
     builder.finish()
 }
 
-/// Reads the pages of a file with fixed line breaks: words that are divided at the end of a line are joined.
+/// Parses pages with fixed line breaks. Joins words that are hyphenated at the end of a line.
 pub fn read_pages<'a>(pages: impl IntoIterator<Item = &'a str>) -> Document {
     let mut text = String::new();
     for line in pages.into_iter().flat_map(|page| page.lines().chain([""])) {

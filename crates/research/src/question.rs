@@ -1,59 +1,94 @@
-//! What a question asks for.
+//! Parses questions into their terms and the expected kind of answer.
 
-use crate::words::{Word, words};
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
-/// The most terms of a question. Others are ignored.
+use openskill_text::stem::stem;
+use openskill_text::word_list;
+use openskill_text::words::{Word, words};
+
+/// The maximum number of terms in a question. Additional terms are ignored.
 const MAX_TERMS: usize = 48;
 
-/// The kind of an answer.
+/// Phrases in questions, in English and Chinese, by the expected kind of answer. The first matching line decides.
+const QUESTION_PHRASES: &str = include_str!("../data/question_phrases.txt");
+
+/// Stems of words that only form a question, with the kinds of answers that such questions expect.
+static QUESTION_WORDS: LazyLock<HashMap<String, Vec<AnswerKind>>> = LazyLock::new(|| {
+    let mut kinds: HashMap<_, Vec<_>> = HashMap::new();
+    for (name, words) in word_list::entries(include_str!("../data/question_words.txt")) {
+        words.split(' ').for_each(|it| kinds.entry(stem(it)).or_default().extend(AnswerKind::from_name(name)));
+    }
+    kinds
+});
+
+/// The kinds of answers to questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Somebody, or a group.
+pub enum AnswerKind {
+    /// A person or a group of people.
     Person,
-    /// Somewhere.
+    /// A place.
     Place,
-    /// A day, a year, an era.
+    /// A day, year or era.
     Date,
-    /// A count or a measure.
+    /// A count or measurement.
     Number,
     /// An amount of money.
     Money,
     /// A reason.
     Reason,
-    /// What something is.
+    /// An explanation of what something is.
     Definition,
-    /// Something with a name.
+    /// The name of something.
     Name,
-    /// Anything else.
+    /// Anything else, or unknown.
     Any,
 }
 
-/// A question, or a query.
+impl AnswerKind {
+    /// Returns the kind that a line in a word list refers to.
+    fn from_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "person" => Self::Person,
+            "place" => Self::Place,
+            "date" => Self::Date,
+            "number" => Self::Number,
+            "money" => Self::Money,
+            "reason" => Self::Reason,
+            "definition" => Self::Definition,
+            "name" => Self::Name,
+            "any" => Self::Any,
+            _ => return None,
+        })
+    }
+}
+
+/// A question or search query.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
-    /// As it was asked.
+    /// The question as written.
     pub text: String,
-    /// What it is about, each term once, in order.
+    /// The terms in order, without duplicates.
     pub terms: Vec<Term>,
-    /// What it asks for.
-    pub kind: Kind,
-    /// Neighbours in the question, as indices of terms.
+    /// The expected kind of answer.
+    pub kind: AnswerKind,
+    /// Pairs of adjacent terms, as indexes into `terms`.
     pub pairs: Vec<(usize, usize)>,
 }
 
 /// A term of a question.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Term {
-    /// The stem.
+    /// The stem, which is used for comparison.
     pub term: String,
-    /// As it was written.
+    /// The word as written.
     pub shown: String,
-    /// What it counts beside its rarity.
+    /// A factor that is applied to the term's rarity.
     pub weight: f64,
 }
 
 impl Question {
-    /// Reads a question.
+    /// Parses a question and determines the expected kind of answer.
     pub fn new(text: &str) -> Self {
         let words = words(text);
         let kind = kind(text, &words);
@@ -69,7 +104,7 @@ impl Question {
                 None if terms.len() >= MAX_TERMS => break,
                 None => {
                     let shown = text.get(word.start..word.end).unwrap_or_default().to_owned();
-                    // A name says more than a word of the same rarity.
+                    // A name is more specific than other words of the same rarity.
                     let weight = if (word.is_capital && place > 0) || word.is_number { NAME_WEIGHT } else { 1.0 };
                     terms.push(Term { term: word.term.clone(), shown, weight });
                     terms.len() - 1
@@ -86,9 +121,9 @@ impl Question {
         Self { text: text.to_owned(), terms, kind, pairs }
     }
 
-    /// The same question with a focus, whose terms count half.
+    /// Adds the terms of a focus, which count half as much.
     #[must_use]
-    pub fn focused(mut self, focus: &str) -> Self {
+    pub fn with_focus(mut self, focus: &str) -> Self {
         for term in Self::new(focus).terms {
             if self.terms.len() < MAX_TERMS && !self.terms.iter().any(|it| it.term == term.term) {
                 self.terms.push(Term { weight: term.weight * FOCUS_WEIGHT, ..term });
@@ -101,99 +136,28 @@ impl Question {
 const NAME_WEIGHT: f64 = 1.15;
 const FOCUS_WEIGHT: f64 = 0.5;
 
-/// Words that ask, and that an answer does not repeat.
-fn is_question_word(kind: Kind, term: &str) -> bool {
-    match kind {
-        Kind::Date => matches!(term, "year" | "date" | "time" | "dai" | "month" | "centuri"),
-        Kind::Person => matches!(term, "person" | "peopl"),
-        Kind::Place => matches!(term, "place" | "locat"),
-        Kind::Number => matches!(term, "number" | "amount" | "long" | "far" | "old"),
-        Kind::Money => matches!(term, "monei" | "amount"),
-        Kind::Reason => matches!(term, "reason" | "caus"),
-        Kind::Definition | Kind::Name | Kind::Any => matches!(term, "type" | "kind" | "call" | "term"),
-    }
+/// Returns whether a word only forms the question, so that answers don't repeat it.
+fn is_question_word(kind: AnswerKind, term: &str) -> bool {
+    QUESTION_WORDS.get(term).is_some_and(|kinds| kinds.contains(&kind))
 }
 
-fn kind(text: &str, words: &[Word]) -> Kind {
+fn kind(text: &str, words: &[Word]) -> AnswerKind {
     let lower = text.to_lowercase();
-    let has = |any: &[&str]| any.iter().any(|it| lower.contains(it));
-    let within: Vec<String> =
-        words.iter().map(|it| text.get(it.start..it.end).unwrap_or_default().to_lowercase()).collect();
-    let is = |any: &[&str]| within.iter().any(|word| any.contains(&word.as_str()));
-    if is(&["who", "whom", "whose"]) || has(&["谁", "什么人", "哪位"]) {
-        Kind::Person
-    } else if is(&["when"])
-        || has(&[
-            "what year",
-            "which year",
-            "what date",
-            "what day",
-            "what month",
-            "what century",
-            "what time",
-            "which century",
-            "哪一年",
-            "哪年",
-            "何时",
-            "什么时候",
-            "几月",
-        ])
-    {
-        Kind::Date
-    } else if has(&["how much money", "how much did", "how much does", "what was the cost", "多少钱"]) {
-        Kind::Money
-    } else if has(&[
-        "how many",
-        "how much",
-        "how long",
-        "how far",
-        "how old",
-        "how tall",
-        "how large",
-        "how big",
-        "how often",
-        "what percent",
-        "what number",
-        "how high",
-        "what temperature",
-        "what height",
-        "what age",
-        "what speed",
-        "what population",
-        "what distance",
-        "how heavy",
-        "how fast",
-        "多少",
-        "几个",
-        "几年",
-    ]) {
-        Kind::Number
-    } else if is(&["where"])
-        || has(&[
-            "what country",
-            "which country",
-            "what city",
-            "which city",
-            "what state",
-            "哪里",
-            "哪儿",
-            "在哪",
-            "什么地方",
-        ])
-    {
-        Kind::Place
-    } else if is(&["why"]) || has(&["为什么", "为何"]) {
-        Kind::Reason
-    } else if is_definition(&lower, words) {
-        Kind::Definition
-    } else if has(&["name of", "what is the name", "which ", "named"]) {
-        Kind::Name
-    } else {
-        Kind::Any
+    // Surround each word with single spaces, so that only whole words match.
+    let spaced: String = lower.split(|it: char| !it.is_alphanumeric()).fold(" ".to_owned(), |all, it| all + it + " ");
+    let is_in = |phrase: &str| match phrase.is_ascii() {
+        true => spaced.contains(&format!(" {phrase} ")),
+        false => lower.contains(phrase),
+    };
+    let mut phrases = word_list::entries(QUESTION_PHRASES);
+    let found = phrases.find(|(_, phrases)| phrases.split(", ").any(is_in));
+    match found.and_then(|(name, _)| AnswerKind::from_name(name)) {
+        Some(AnswerKind::Name) | None if is_definition(&lower, words) => AnswerKind::Definition,
+        found => found.unwrap_or(AnswerKind::Any),
     }
 }
 
-/// A short question after what something is.
+/// Returns whether this is a short question that asks for a definition.
 fn is_definition(lower: &str, words: &[Word]) -> bool {
     let begins = ["what is ", "what are ", "what's ", "define ", "什么是"].iter().any(|it| lower.starts_with(it));
     let ends = lower.trim_end_matches(['?', '？', '。', ' ']).ends_with("是什么");
@@ -201,7 +165,7 @@ fn is_definition(lower: &str, words: &[Word]) -> bool {
     (begins || ends) && !is_name && words.iter().filter(|it| !it.is_stopword).count() <= MOST_OF_DEFINITION
 }
 
-/// The most words of what is to be defined.
+/// The maximum number of words in a term to define.
 const MOST_OF_DEFINITION: usize = 3;
 
 #[cfg(test)]
@@ -211,15 +175,15 @@ mod tests {
     #[test]
     fn a_question_says_what_it_asks_for() {
         for (text, kind) in [
-            ("Who won the race?", Kind::Person),
-            ("In what year did it begin?", Kind::Date),
-            ("How many people live there?", Kind::Number),
-            ("Where is the river?", Kind::Place),
-            ("Why did they leave?", Kind::Reason),
-            ("What is an agent?", Kind::Definition),
-            ("What is the name of the river of the city?", Kind::Name),
-            ("北京在哪里？", Kind::Place),
-            ("Basic concepts of machine learning", Kind::Any),
+            ("Who won the race?", AnswerKind::Person),
+            ("In what year did it begin?", AnswerKind::Date),
+            ("How many people live there?", AnswerKind::Number),
+            ("Where is the river?", AnswerKind::Place),
+            ("Why did they leave?", AnswerKind::Reason),
+            ("What is an agent?", AnswerKind::Definition),
+            ("What is the name of the river of the city?", AnswerKind::Name),
+            ("北京在哪里？", AnswerKind::Place),
+            ("Basic concepts of machine learning", AnswerKind::Any),
         ] {
             assert_eq!(Question::new(text).kind, kind, "{text}");
         }

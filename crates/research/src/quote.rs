@@ -1,4 +1,4 @@
-//! What is cited: a sentence with its neighbours where they belong to it, word for word from the text that was read.
+//! Quotes: verbatim sentences of a page, extended by relevant neighbours.
 
 use std::ops::Range;
 
@@ -6,44 +6,45 @@ use crate::document::Document;
 use crate::rank::Scored;
 use crate::sentences::sentences;
 
-/// A quote has at least this part of the question in its own words, by rarity.
+/// The minimum coverage of a quote. Coverage is the fraction of the question that the quote contains, weighted by
+/// rarity.
 const LEAST_COVERAGE: f64 = 0.2;
 
-/// A quote has at least this part of the best one's score.
+/// The minimum score of a quote, as a fraction of the best score.
 const LEAST_OF_BEST: f64 = 0.6;
 
-/// How many sentences are looked at: a page may consist of one sentence, again and again.
+/// The maximum number of sentences to try, because a page may repeat the same sentence many times.
 const MAX_TRIES: usize = 100;
 
-/// How many sentences are searched for the score of a neighbour.
+/// The maximum number of sentences to search for a neighbour's score.
 const MAX_LOOKED_AT: usize = 2000;
 
-/// A quote is widened to neighbours of its sentence up to so many bytes.
+/// The maximum length of a quote that is extended by neighbours, in bytes.
 const WIDE_BYTES: usize = 400;
 
-/// A quote.
+/// A quote with its position and score.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Quote {
-    /// The page, by its place among those that were ranked.
+    /// The index of the page among the ranked pages.
     pub page: usize,
-    /// Its bytes in the page's text.
+    /// The byte range of the quote in the page's text.
     pub range: Range<usize>,
-    /// Higher is better.
+    /// The score of the quoted sentence. Higher is better.
     pub score: f64,
-    /// How much of the question it has, from 0 to 1.
+    /// The fraction of the question that the quote covers, from 0 to 1.
     pub coverage: f64,
-    /// The terms of the question that it has.
+    /// A bit set of the question's terms that the quote contains.
     pub has: u64,
 }
 
-/// Those sentences that say enough of what is asked to be quoted.
+/// Keeps the sentences that cover enough of the question to be quoted.
 pub fn fit(scored: Vec<Scored>) -> Vec<Scored> {
     let best = scored.iter().filter(|it| it.coverage >= LEAST_COVERAGE).map(|it| it.score).fold(0.0, f64::max);
     let is_fit = |it: &Scored| it.coverage >= LEAST_COVERAGE && it.score >= best * LEAST_OF_BEST;
     scored.into_iter().filter(is_fit).collect()
 }
 
-/// The best quotes, at most `most`, at most `per_page` of a page. No two overlap.
+/// Chooses the best non-overlapping quotes: at most `most`, and at most `per_page` from each page.
 pub fn choose(documents: &[&Document], scored: &[Scored], most: usize, per_page: usize) -> Vec<Quote> {
     let (mut chosen, mut tried): (Vec<Quote>, usize) = (Vec::new(), 0);
     for it in scored {
@@ -59,7 +60,7 @@ pub fn choose(documents: &[&Document], scored: &[Scored], most: usize, per_page:
             continue;
         }
         tried += 1;
-        let mut range = widened(document, it, scored);
+        let mut range = widen(document, it, scored);
         if chosen.iter().any(|quote| overlaps(&range, quote)) {
             range = it.range.clone();
         }
@@ -71,18 +72,19 @@ pub fn choose(documents: &[&Document], scored: &[Scored], most: usize, per_page:
     chosen
 }
 
-/// Whether a text is in a document, word for word.
+/// Returns whether a document contains a text word for word.
 pub fn is_verbatim(document: &Document, text: &str) -> bool {
     !text.trim().is_empty() && document.text.contains(text)
 }
 
-/// Whether another page was quoted with the same words.
+/// Returns whether a quote has the same words as `text`.
 fn same(documents: &[&Document], quote: &Quote, text: &str) -> bool {
     documents.get(quote.page).and_then(|it| it.text.get(quote.range.clone())) == Some(text)
 }
 
-/// The sentence with the neighbour that has the most of the question, and the other one if there is room.
-fn widened(document: &Document, it: &Scored, scored: &[Scored]) -> Range<usize> {
+/// Extends a sentence by the neighbour that covers more of the question, and by the other neighbour if there is
+/// room.
+fn widen(document: &Document, it: &Scored, scored: &[Scored]) -> Range<usize> {
     let own = it.range.clone();
     let Some(block) = document.blocks.get(it.block) else { return own };
     let text = document.text.get(block.range.clone()).unwrap_or_default();
@@ -117,11 +119,11 @@ mod tests {
     use super::*;
     use crate::plain;
     use crate::question::Question;
-    use crate::rank::{Page, Weights, rank};
+    use crate::rank::{Candidate, Weights, rank};
 
     fn chosen(question: &str, texts: &[&str], most: usize, per_page: usize) -> Vec<String> {
         let documents: Vec<Document> = texts.iter().map(|it| plain::read(it)).collect();
-        let pages: Vec<Page<'_>> = documents.iter().map(|document| Page { document, score: 0.0 }).collect();
+        let pages: Vec<Candidate<'_>> = documents.iter().map(|document| Candidate { document, score: 0.0 }).collect();
         let scored = rank(&Question::new(question), &pages, |_| 1.0, &Weights::default(), || false);
         let documents: Vec<&Document> = documents.iter().collect();
         let quotes = choose(&documents, &scored, most, per_page);

@@ -1,48 +1,47 @@
 //! Finds the sentences of pages that answer a question.
 //!
-//! A sentence is scored by the rare words of the question in it (BM25), and by what is around it: the sentences beside it, its
-//! headings, its page. Words that stand together in the question count more where they stand together, and a sentence that
-//! holds what is asked for, such as a date, counts more than one that does not.
+//! A sentence is scored by the rare words of the question that it contains (BM25) and by its context: adjacent
+//! sentences, headings, and the page. Words that are adjacent in the question count more if they are close
+//! together. A sentence that contains the expected kind of answer, such as a date, scores higher.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
+
+use openskill_text::bm25::Bm25;
+use openskill_text::words::{Word, terms, words};
 
 use crate::cues;
 use crate::document::Document;
 use crate::question::Question;
 use crate::sentences::sentences;
-use crate::words::{Word, terms, words};
 
-/// What counts how much.
+/// The weights of the components of a score.
 #[derive(Debug, Clone, Copy)]
 pub struct Weights {
-    /// Saturation of repeated words, and the penalty of long sentences.
-    pub k1: f64,
-    /// The penalty of long sentences.
-    pub b: f64,
-    /// A word that shares only its beginning with the question's.
+    /// The BM25 parameters for the words of a sentence.
+    pub bm25: Bm25,
+    /// The weight of a word that only shares its beginning with a word of the question.
     pub similar: f64,
-    /// Words in the sentence before, and after.
+    /// The weight of words in the preceding sentence.
     pub before: f64,
-    /// Words in the sentence after.
+    /// The weight of words in the following sentence.
     pub after: f64,
-    /// Words in the headings and the title.
+    /// The weight of words in the headings and the title.
     pub heading: f64,
-    /// Words elsewhere in the block.
+    /// The weight of words elsewhere in the block.
     pub block: f64,
-    /// Words that stand together.
+    /// The weight of adjacent question words that are close together.
     pub pair: f64,
-    /// The part of the score that depends on whether it looks like an answer.
+    /// The fraction of the score that depends on whether the sentence looks like an answer.
     pub cue: f64,
-    /// The score of the page beside that of its sentence.
+    /// The weight of the page's score, which is added to the scores of its sentences.
     pub page: f64,
 }
 
 impl Default for Weights {
     fn default() -> Self {
         Self {
-            k1: 0.25,
-            b: 0.3,
+            bm25: Bm25 { k1: 0.25, b: 0.3 },
             similar: 0.2,
             before: 0.3,
             after: 0.15,
@@ -55,37 +54,37 @@ impl Default for Weights {
     }
 }
 
-/// A sentence that was scored.
+/// A sentence with its position and score.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scored {
-    /// The page, by its place among those given.
+    /// The index of the sentence's page.
     pub page: usize,
-    /// The block in it.
+    /// The index of the sentence's block in the page.
     pub block: usize,
-    /// The sentence, in bytes of the page's text.
+    /// The byte range of the sentence in the page's text.
     pub range: Range<usize>,
-    /// Higher is better.
+    /// The score. Higher is better.
     pub score: f64,
-    /// How much of the question it has in its own words, by rarity, from 0 to 1.
+    /// The fraction of the question that the sentence itself covers, weighted by rarity, from 0 to 1.
     pub coverage: f64,
-    /// Which terms of the question it has, a bit each.
+    /// A bit set of the question's terms that the sentence contains.
     pub has: u64,
 }
 
-/// A page to rank.
+/// A page whose sentences are ranked.
 #[derive(Debug, Clone, Copy)]
-pub struct Page<'a> {
-    /// Its text.
+pub struct Candidate<'a> {
+    /// The parsed page.
     pub document: &'a Document,
-    /// What whoever found it thinks of it; comparable among the pages given. 0: unknown.
+    /// The search score, comparable among all pages. 0 if unknown.
     pub score: f64,
 }
 
-/// Scores all sentences of the pages that have a word of the question, the best first. `rarity` says how rare a term is;
-/// `stop` is asked now and then, and ends the work with what there is.
+/// Scores all sentences that contain a word of the question, best first. `rarity` returns how rare a term is.
+/// `stop` is called before each block; once it returns true, the sentences scored so far are returned.
 pub fn rank(
     question: &Question,
-    pages: &[Page<'_>],
+    pages: &[Candidate<'_>],
     rarity: impl Fn(&str) -> f64,
     weights: &Weights,
     stop: impl Fn() -> bool,
@@ -115,20 +114,20 @@ struct Ranking<'a> {
     weights: &'a Weights,
 }
 
-/// A sentence, and which words of the question it has.
+/// A sentence with its matches of question words.
 struct Sentence {
     range: Range<usize>,
     words: Vec<Word>,
-    /// How much of each term is there: 1 for each time, less for a similar word.
+    /// The weighted count of each term: 1 for each exact match, less for a similar word.
     counts: Vec<f64>,
-    /// Where each term was seen, in words.
+    /// The word positions of each term.
     places: Vec<Vec<usize>>,
 }
 
-/// A usual sentence, in words.
+/// The length of a typical sentence, in words.
 const MEAN_WORDS: f64 = 22.0;
 
-/// How close the words of a pair must be.
+/// The maximum distance between the words of a pair, in words.
 const NEAR: usize = 4;
 
 impl Ranking<'_> {
@@ -184,18 +183,18 @@ impl Ranking<'_> {
     fn score(&self, all: &[Sentence], place: usize, headings: &HashSet<String>, in_block: &[bool]) -> f64 {
         let weights = self.weights;
         let Some(own) = all.get(place) else { return 0.0 };
-        let beside = |at: Option<usize>, term: usize| {
+        let neighbour_has = |at: Option<usize>, term: usize| {
             at.and_then(|it| all.get(it)).and_then(|it| it.counts.get(term)).is_some_and(|it| *it > 0.0)
         };
         let length = own.words.len() as f64 / MEAN_WORDS;
         let mut score = 0.0;
         for (number, (term, rarity)) in self.question.terms.iter().zip(&self.rarities).enumerate() {
             let count = own.counts.get(number).copied().unwrap_or_default();
-            let within = count * (weights.k1 + 1.0) / (count + weights.k1 * (1.0 - weights.b + weights.b * length));
+            let within = weights.bm25.score(count, length);
             let mut around: f64 = 0.0;
             let mut take = |is_there: bool, weight: f64| around = around.max(if is_there { weight } else { 0.0 });
-            take(beside(place.checked_sub(1), number), weights.before);
-            take(beside(Some(place + 1), number), weights.after);
+            take(neighbour_has(place.checked_sub(1), number), weights.before);
+            take(neighbour_has(Some(place + 1), number), weights.after);
             take(headings.contains(&term.term), weights.heading);
             take(in_block.get(number).copied().unwrap_or_default(), weights.block);
             score += rarity * within.max(around);
@@ -211,7 +210,7 @@ impl Ranking<'_> {
     }
 }
 
-/// Whether two stems probably belong to one family: `invas` and `invad`.
+/// Returns whether two stems probably belong to the same word family, such as `invas` and `invad`.
 fn is_similar(one: &str, other: &str) -> bool {
     if one.len() < 4 || other.len() < 4 || !one.is_ascii() || !other.is_ascii() {
         return false;
@@ -220,8 +219,8 @@ fn is_similar(one: &str, other: &str) -> bool {
     shared >= 4 && shared + 2 >= one.len().min(other.len()) && shared * 3 >= one.len().max(other.len()) * 2
 }
 
-/// The score of each page: that of its best sentence, with a little of its next ones.
-pub fn pages(scored: &[Scored]) -> Vec<(usize, f64)> {
+/// Returns the score of each page: the score of its best sentence, plus a small part of the next scores.
+pub fn page_scores(scored: &[Scored]) -> Vec<(usize, f64)> {
     let mut scores: HashMap<usize, (f64, usize)> = HashMap::new();
     for it in scored {
         let (score, count) = scores.entry(it.page).or_default();
@@ -242,7 +241,7 @@ mod tests {
 
     fn first(question: &str, text: &str) -> String {
         let document = plain::read(text);
-        let pages = [Page { document: &document, score: 0.0 }];
+        let pages = [Candidate { document: &document, score: 0.0 }];
         let scored = rank(&Question::new(question), &pages, |_| 1.0, &Weights::default(), || false);
         document.text[scored[0].range.clone()].to_owned()
     }

@@ -1,16 +1,17 @@
-//! How rare the words of a question are, among the pages that there are.
+//! How rare the words of a question are in a set of pages.
 
 use std::collections::{HashMap, HashSet};
+
+use openskill_text::words::terms;
 
 use crate::document::Document;
 use crate::index::{Index, rarity};
 use crate::question::Question;
-use crate::words::terms;
 
-/// The most blocks that are looked at. More do not change what is rare.
+/// The maximum number of blocks to count. Counting more would not change which words are rare.
 const MAX_BLOCKS: usize = 20_000;
 
-/// Rarities by term. A term that is not here is as rare as one that no page has.
+/// Rarities by term. Unknown terms count as terms that no page contains.
 #[derive(Debug, Clone, Default)]
 pub struct Rarities {
     by_term: HashMap<String, f64>,
@@ -18,14 +19,15 @@ pub struct Rarities {
 }
 
 impl Rarities {
-    /// Among the pages of an index.
-    pub fn of_index(question: &Question, index: &Index) -> Self {
+    /// Returns the rarities of a question's terms in an index.
+    pub fn from_index(question: &Question, index: &Index) -> Self {
         let by_term = question.terms.iter().map(|it| (it.term.clone(), index.rarity(&it.term)));
         Self { by_term: by_term.collect(), unknown: index.rarity("") }
     }
 
-    /// Among the blocks of pages: for a few pages that were found because they have the words.
-    pub fn of_blocks(question: &Question, documents: &[&Document]) -> Self {
+    /// Returns the rarities among the blocks of a few pages. Pages are too coarse, because all of them were found
+    /// by these words.
+    pub fn from_blocks(question: &Question, documents: &[&Document]) -> Self {
         let asked: HashSet<&str> = question.terms.iter().map(|it| it.term.as_str()).collect();
         let (mut having, mut total): (HashMap<String, usize>, usize) = (HashMap::new(), 0);
         let blocks = documents
@@ -42,8 +44,8 @@ impl Rarities {
         }
     }
 
-    /// How rare a term is.
-    pub fn of(&self, term: &str) -> f64 {
+    /// Returns how rare a term is.
+    pub fn get(&self, term: &str) -> f64 {
         self.by_term.get(term).copied().unwrap_or(self.unknown)
     }
 }
@@ -56,7 +58,7 @@ mod tests {
     #[test]
     fn a_word_of_every_block_says_little() {
         let document = plain::read("the river here\n\nthe river there\n\nthe river Rhine");
-        let rarities = Rarities::of_blocks(&Question::new("river Rhine zebra"), &[&document]);
-        assert!(rarities.of("river") < rarities.of("rhine") && rarities.of("rhine") < rarities.of("zebra"));
+        let rarities = Rarities::from_blocks(&Question::new("river Rhine zebra"), &[&document]);
+        assert!(rarities.get("river") < rarities.get("rhine") && rarities.get("rhine") < rarities.get("zebra"));
     }
 }

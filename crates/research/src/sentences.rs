@@ -1,18 +1,16 @@
-//! Where a sentence ends.
+//! Splits a block of text into sentences.
 
 use std::ops::Range;
 
-/// A sentence that does not end is cut here, in bytes, at a space if there is one.
+use openskill_text::word_list;
+
+/// The length at which a sentence without an end is cut, in bytes. It is cut at a space if possible.
 const MAX_SENTENCE_BYTES: usize = 600;
 
-/// Words before a full stop that does not end a sentence.
-const ABBREVIATIONS: &[&str] = &[
-    "mr", "mrs", "ms", "dr", "prof", "st", "jr", "sr", "vs", "etc", "e.g", "i.e", "cf", "ca", "c", "no", "vol", "fig",
-    "gen", "gov", "sen", "rep", "lt", "col", "capt", "sgt", "rev", "inc", "ltd", "co", "corp", "jan", "feb", "mar",
-    "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec", "approx", "est", "ft", "mt", "pp", "al", "op",
-];
+/// Abbreviations, whose full stop does not end a sentence.
+const ABBREVIATIONS: &str = include_str!("../data/abbreviations.txt");
 
-/// The sentences of a block of text, as ranges of bytes without white space around them.
+/// Splits a block of text into sentences, returned as byte ranges without surrounding white space.
 pub fn sentences(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut start = 0;
@@ -23,7 +21,7 @@ pub fn sentences(text: &str) -> Vec<Range<usize>> {
             '。' | '！' | '？' | '\n' => true,
             '.' | '!' | '?' => {
                 let mut end = end;
-                // Closing quotes and marks of references belong to the sentence.
+                // Closing quotes and citation marks belong to the sentence.
                 while let Some(&(at, it)) = characters.peek().filter(|(_, it)| is_closing(*it)) {
                     end = at + it.len_utf8();
                     characters.next();
@@ -53,7 +51,8 @@ fn is_closing(character: char) -> bool {
     matches!(character, '"' | '\'' | '”' | '’' | ')' | ']' | '.' | '!' | '?' | '»')
 }
 
-/// Whether the mark at `at` ends the sentence that began at `start`; the next begins at `end`.
+/// Returns whether the mark at `at` ends the sentence that began at `start`. The next sentence would begin at
+/// `end`.
 fn is_end(text: &str, start: usize, at: usize, end: usize) -> bool {
     let rest = text.get(end..).unwrap_or_default();
     if rest.is_empty() {
@@ -61,7 +60,8 @@ fn is_end(text: &str, start: usize, at: usize, end: usize) -> bool {
     }
     let follows = rest.trim_start();
     if rest.len() == follows.len() {
-        // No space: a version, an address, or a reference such as `end.[12]`, which was taken above.
+        // Without a following space, the mark is part of a version, an address, or a reference such as `end.[12]`,
+        // which was handled above.
         return false;
     }
     if follows.chars().next().is_some_and(char::is_lowercase) {
@@ -73,7 +73,8 @@ fn is_end(text: &str, start: usize, at: usize, end: usize) -> bool {
     let before = text.get(start..at).unwrap_or_default();
     let last = before.rsplit([' ', '(', '"', '“']).next().unwrap_or_default();
     let is_initial = last.chars().count() == 1 && last.chars().all(char::is_uppercase);
-    !is_initial && !ABBREVIATIONS.contains(&last.to_lowercase().as_str())
+    let last = last.to_lowercase();
+    !is_initial && word_list::words(ABBREVIATIONS).all(|it| it != last)
 }
 
 fn push(text: &str, range: Range<usize>, found: &mut Vec<Range<usize>>) {

@@ -1,54 +1,39 @@
-//! What of a model's answer the quotes say. The rest is removed: the model may have invented it, or read it as an order in a
-//! page.
+//! Keeps the parts of a model's answer that the quotes support. Removes the rest, because the model may have
+//! invented it or followed instructions in a page.
 
 use std::collections::HashSet;
 
-use crate::document::collapsed;
+use openskill_text::word_list;
+use openskill_text::words::{Word, words};
+
+use crate::document::collapse_whitespace;
 use crate::question::Question;
 use crate::sentences::sentences;
-use crate::words::{Word, words};
 
-/// A sentence has at least this part of its words in what it cites, or in the question.
+/// The minimum fraction of a sentence's words that must occur in its citations or in the question.
 const LEAST_SUPPORT: f64 = 0.6;
 
-/// The longest answer that is read, in bytes.
+/// The maximum length of the examined answer, in bytes.
 const MAX_ANSWER_BYTES: usize = 16 * 1024;
 
-/// Words in quotation marks are a quote from so many words on.
+/// The minimum number of words in quotation marks that count as a quote.
 const QUOTE_WORDS: usize = 3;
 
-/// Words that begin a sentence and name nothing.
-const CONNECTIVES: [&str; 16] = [
-    "however",
-    "according",
-    "additionally",
-    "furthermore",
-    "moreover",
-    "finally",
-    "overall",
-    "although",
-    "since",
-    "therefore",
-    "thus",
-    "first",
-    "second",
-    "later",
-    "today",
-    "yes",
-];
+/// Capitalized words at the beginning of a sentence that are not names.
+const CONNECTIVES: &str = include_str!("../data/connectives.txt");
 
-/// What is left of an answer.
+/// The supported part of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Supported {
-    /// The sentences that are left; may be empty.
+    /// The remaining sentences. May be empty.
     pub text: String,
-    /// How many were removed.
+    /// The number of removed sentences.
     pub removed: usize,
 }
 
-/// Keeps the sentences that cite, as `[1]`, quotes that there are and that say it.
-pub fn supported(answer: &str, quotes: &[&str], question: &str) -> Supported {
-    let answer = collapsed(crate::document::clip(answer, MAX_ANSWER_BYTES));
+/// Keeps the sentences that cite existing quotes, as in `[1]`, and that are supported by these quotes.
+pub fn keep_supported(answer: &str, quotes: &[&str], question: &str) -> Supported {
+    let answer = collapse_whitespace(crate::document::clip(answer, MAX_ANSWER_BYTES));
     let asked: HashSet<String> = Question::new(question).terms.into_iter().map(|it| it.term).collect();
     let (mut kept, mut removed) = (Vec::new(), 0);
     for sentence in with_their_citations(&answer) {
@@ -61,7 +46,7 @@ pub fn supported(answer: &str, quotes: &[&str], question: &str) -> Supported {
     Supported { text: kept.join(" "), removed }
 }
 
-/// Sentences. Citations after the full stop belong to the sentence before.
+/// Splits an answer into sentences. Citations after the full stop belong to the sentence before it.
 fn with_their_citations(answer: &str) -> Vec<&str> {
     let mut ranges: Vec<std::ops::Range<usize>> = Vec::new();
     for range in sentences(answer) {
@@ -92,7 +77,7 @@ fn without_leading_marks(text: &str) -> &str {
     rest
 }
 
-/// The numbers of a sentence's citations. None: one of them is no number.
+/// Returns the numbers of a sentence's citations, or `None` if one of them is not a number.
 fn citations(sentence: &str) -> Option<Vec<usize>> {
     let marks = sentence.split('[').skip(1).map(|it| it.split(']').next().unwrap_or_default());
     marks.flat_map(|it| it.split(',')).map(|it| it.trim().parse().ok()).collect()
@@ -111,17 +96,18 @@ fn is_supported(sentence: &str, quotes: &[&str], asked: &HashSet<String>) -> boo
     let bare = without_marks(sentence);
     let own: Vec<Word> = words(&bare).into_iter().filter(|it| !it.is_stopword).collect();
     let known = |it: &&Word| said.contains(&it.term);
-    // A number that no cited quote has is invented, and so is a name unless the question has it.
+    // A number that no cited quote contains is invented. So is a name, unless the question contains it.
     let is_invented = |it: &Word| {
         let shown = bare.get(it.start..it.end).unwrap_or_default().to_lowercase();
-        let is_name = it.is_capital && !asked.contains(&it.term) && !CONNECTIVES.contains(&shown.as_str());
+        let is_name =
+            it.is_capital && !asked.contains(&it.term) && word_list::words(CONNECTIVES).all(|word| word != shown);
         !known(&it) && (it.is_number || is_name)
     };
     if own.is_empty() || own.iter().any(is_invented) {
         return false;
     }
     let supported = own.iter().filter(|it| known(it) || asked.contains(&it.term)).count();
-    // Words of the question alone say nothing.
+    // A sentence that only repeats words of the question says nothing new.
     own.iter().any(|it| known(&it)) && supported as f64 >= own.len() as f64 * LEAST_SUPPORT
 }
 
@@ -135,7 +121,7 @@ fn without_marks(sentence: &str) -> String {
     bare
 }
 
-/// Whether words between quotation marks are in no cited quote.
+/// Returns whether the sentence puts words in quotation marks that no cited quote contains.
 fn has_invented_quote(sentence: &str, cited: &[&str]) -> bool {
     let quoted = sentence.split(['"', '“', '”', '„', '«', '»', '「', '」']).skip(1).step_by(2);
     let mut long = quoted.filter(|it| words(it).len() >= QUOTE_WORDS);
@@ -150,7 +136,7 @@ mod tests {
         ["The Eiffel Tower was built by Gustave Eiffel in 1889.", "It is 330 metres tall, and made of iron."];
 
     fn left(answer: &str) -> String {
-        supported(answer, &QUOTES, "Who built the Eiffel Tower, and how tall is it?").text
+        keep_supported(answer, &QUOTES, "Who built the Eiffel Tower, and how tall is it?").text
     }
 
     #[test]
@@ -179,7 +165,7 @@ mod tests {
             assert_eq!(left(invented), "", "{invented}");
         }
         let mixed = "Gustave Eiffel built the tower [1]. The moon is cheese. It is made of iron [2].";
-        let found = supported(mixed, &QUOTES, "Who built the Eiffel Tower?");
+        let found = keep_supported(mixed, &QUOTES, "Who built the Eiffel Tower?");
         assert_eq!(found.text, "Gustave Eiffel built the tower [1]. It is made of iron [2].");
         assert_eq!(found.removed, 1);
     }

@@ -1,29 +1,51 @@
-//! Translates schemas of older drafts to 2020-12, which is the only draft that all else reads: repairs, feedback, exports.
+//! Translates schemas of older drafts to 2020-12, the only draft that repairs, feedback and exports support.
 //!
-//! A keyword that the older draft does not define is dropped, because there it means nothing. References by name (`$anchor`,
-//! `$dynamicRef`, `$recursiveRef`) become pointers: a schema without nested `$id` is a single resource, in which a dynamic
-//! reference has only one possible target.
+//! A keyword that the older draft does not define is dropped, because it has no meaning there. References by name
+//! (`$anchor`, `$dynamicRef`, `$recursiveRef`) become pointers: a schema without nested `$id` is a single
+//! resource, in which a dynamic reference has only one possible target.
 
 use std::collections::HashMap;
 
 use jsonschema::Draft;
+use openskill_proto::uri_template::RESERVED;
+use percent_encoding::{AsciiSet, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 
 use crate::schema::{self, Id, id};
 
-/// The meta-schema of the draft that is written.
+/// The meta-schema of the target draft.
 const META_SCHEMA: &str = "https://json-schema.org/draft/2020-12/schema";
 
-/// The most that all pointers to subschemas may take, in bytes: names repeat in those of everything below them.
+/// The maximum total size of all pointers to subschemas, in bytes: a name repeats in the pointer of everything
+/// below it.
 const MAX_POINTER_BYTES: usize = 16 * 1024 * 1024;
 
-/// What counts beside a `$ref` before draft 2019-09: annotations, and definitions that others refer to.
-const BESIDE_REFERENCE: [&str; 9] =
+/// What is percent-encoded in the fragment of a URI (RFC 3986, section 3.5).
+const FRAGMENT: &AsciiSet = &RESERVED
+    .remove(b'!')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'\'')
+    .remove(b'(')
+    .remove(b')')
+    .remove(b'*')
+    .remove(b'+')
+    .remove(b',')
+    .remove(b'/')
+    .remove(b':')
+    .remove(b';')
+    .remove(b'=')
+    .remove(b'?')
+    .remove(b'@');
+
+/// The keywords that have an effect next to a `$ref` before draft 2019-09: annotations, and definitions that
+/// others refer to.
+const ALONGSIDE_REFERENCE: [&str; 9] =
     ["$ref", "$schema", "$comment", "$defs", "definitions", "title", "description", "default", "examples"];
 
 /// Translates a schema to draft 2020-12, from the draft that its `$schema` names.
 ///
-/// One verdict changes: in draft 4, 1.0 is not an integer.
+/// The result differs in one case: in draft 4, 1.0 is not an integer.
 ///
 /// # Errors
 /// The schema is too large or too deep, has a nested `$id`, or gives one name to two subschemas.
@@ -48,73 +70,72 @@ pub fn to_2020_12(schema: &Value) -> Result<Value, String> {
 struct Translation<'a> {
     root: &'a Value,
     draft: Draft,
-    /// Where each subschema is written.
+    /// The pointer to each subschema in the translation.
     pointers: HashMap<Id, String>,
     pointer_bytes: usize,
-    /// The subschemas that have a name.
+    /// The named subschemas.
     anchors: HashMap<&'a str, &'a Value>,
-    /// Pointers to what was written with a `$ref`, each with the reference.
+    /// The pointers to translated subschemas with a `$ref`, each with the reference.
     references: Vec<(String, &'a str)>,
 }
 
+/// A subschema under translation.
+struct Subschema<'a> {
+    given: &'a Value,
+    object: &'a Map<String, Value>,
+    /// The JSON Pointer to its translation.
+    pointer: String,
+    new: Map<String, Value>,
+}
+
 impl<'a> Translation<'a> {
-    /// Translates a subschema, which will be at `pointer`.
+    /// Translates a subschema whose new position is `pointer`.
     fn schema(&mut self, given: &'a Value, pointer: String) -> Result<Value, String> {
         self.count(&pointer)?;
-        let Some(object) = given.as_object() else {
-            self.pointers.insert(id(given), pointer);
-            return Ok(given.clone());
-        };
+        self.pointers.insert(id(given), pointer.clone());
+        let Some(object) = given.as_object() else { return Ok(given.clone()) };
         let is_reference = self.draft <= Draft::Draft7 && object.get("$ref").is_some_and(Value::is_string);
-        let mut new = Map::new();
+        let mut subschema = Subschema { given, object, pointer, new: Map::new() };
         for (keyword, value) in object {
-            let counts = !is_reference || BESIDE_REFERENCE.contains(&keyword.as_str());
+            let counts = !is_reference || ALONGSIDE_REFERENCE.contains(&keyword.as_str());
             if counts && since(keyword) <= self.draft {
-                self.keyword(given, object, (keyword, value), &pointer, &mut new)?;
+                self.keyword(&mut subschema, keyword, value)?;
             }
         }
-        self.pointers.insert(id(given), pointer);
-        Ok(Value::Object(new))
+        Ok(Value::Object(subschema.new))
     }
 
     fn count(&mut self, pointer: &str) -> Result<(), String> {
         self.pointer_bytes += pointer.len();
         if self.pointer_bytes > MAX_POINTER_BYTES {
-            return Err("its names are too long for how often they are referred to".to_owned());
+            return Err("its names are too long for the number of references to them".to_owned());
         }
         Ok(())
     }
 
-    /// Writes what a keyword means to the new subschema.
-    fn keyword(
-        &mut self,
-        given: &'a Value,
-        object: &'a Map<String, Value>,
-        (keyword, value): (&'a str, &'a Value),
-        pointer: &str,
-        new: &mut Map<String, Value>,
-    ) -> Result<(), String> {
+    /// Adds the translation of a keyword to the new subschema.
+    fn keyword(&mut self, to: &mut Subschema<'a>, keyword: &'a str, value: &'a Value) -> Result<(), String> {
+        let object = to.object;
         let is_older = self.draft < Draft::Draft202012;
         let is_draft_4 = self.draft == Draft::Draft4;
         let is_exclusive = |keyword: &str| is_draft_4 && object.get(keyword) == Some(&Value::Bool(true));
         let is_tuple = is_older && object.get("items").is_some_and(Value::is_array);
         let name = match (keyword, value) {
             ("$schema", _) if is_older => {
-                new.insert("$schema".to_owned(), META_SCHEMA.into());
+                to.new.insert("$schema".to_owned(), META_SCHEMA.into());
                 return Ok(());
             }
-            ("id", Value::String(text)) if is_draft_4 => return self.identifier(given, text, new),
-            ("$id", Value::String(text)) => return self.identifier(given, text, new),
-            ("$dynamicAnchor", Value::String(name)) => return self.anchor(given, name),
+            ("id", Value::String(text)) if is_draft_4 => return self.identifier(to, text),
+            ("$id", Value::String(text)) => return self.identifier(to, text),
+            ("$dynamicAnchor", Value::String(name)) => return self.anchor(to.given, name),
             ("$anchor", Value::String(name)) => {
-                self.anchor(given, name)?;
+                self.anchor(to.given, name)?;
                 "$anchor"
             }
-            ("$recursiveAnchor", _) if is_older => return Ok(()),
             ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(text))
                 if is_older || keyword != "$recursiveRef" =>
             {
-                self.reference(keyword, text, object, pointer, new);
+                self.reference(to, keyword, text);
                 return Ok(());
             }
             ("minimum", _) if is_exclusive("exclusiveMinimum") => "exclusiveMinimum",
@@ -123,23 +144,29 @@ impl<'a> Translation<'a> {
             ("definitions", _) if is_older && !object.contains_key("$defs") => "$defs",
             ("items", _) if is_tuple => "prefixItems",
             ("additionalItems", _) if is_tuple => "items",
-            ("additionalItems", _) if is_older => return Ok(()),
+            ("additionalItems" | "$recursiveAnchor", _) if is_older => return Ok(()),
             ("dependencies", Value::Object(all)) if is_older && !has_dependents(object, self.draft) => {
-                return self.dependencies(all, pointer, new);
+                return self.dependencies(to, all);
             }
             _ => keyword,
         };
-        let value = self.within(keyword, value, &schema::join(pointer, name))?;
-        new.insert(name.to_owned(), value);
+        let mut value = self.within(keyword, value, &schema::join(&to.pointer, name))?;
+        // `allOf` may already contain a reference that was added before.
+        if name == "allOf"
+            && let Value::Array(all) = &mut value
+            && let Some(Value::Array(added)) = to.new.shift_remove(name)
+        {
+            all.extend(added);
+        }
+        to.new.insert(name.to_owned(), value);
         Ok(())
     }
 
-    /// Translates the value of a keyword, which will be at `pointer`.
+    /// Translates the value of a keyword whose new position is `pointer`.
     fn within(&mut self, keyword: &str, value: &'a Value, pointer: &str) -> Result<Value, String> {
         match value {
             Value::Object(by_name) if schema::is_map(keyword) => {
-                let named = by_name.iter().map(|(name, it)| Ok((name.clone(), self.entry(it, pointer, name)?)));
-                named.collect::<Result<Map<_, _>, String>>().map(Value::Object)
+                by_name.iter().map(|(name, it)| Ok((name.clone(), self.entry(it, pointer, name)?))).collect()
             }
             Value::Array(items) if schema::is_applicator(keyword) => {
                 let items = items.iter().enumerate();
@@ -152,21 +179,23 @@ impl<'a> Translation<'a> {
         }
     }
 
-    /// One of several named subschemas. What is not a schema, such as a list of names, stays.
+    /// Translates one of several named subschemas. A value that is not a schema, such as a list of names, stays
+    /// unchanged.
     fn entry(&mut self, value: &'a Value, pointer: &str, name: &str) -> Result<Value, String> {
         if value.is_array() { Ok(value.clone()) } else { self.schema(value, schema::join(pointer, name)) }
     }
 
-    fn identifier(&mut self, given: &'a Value, text: &'a str, new: &mut Map<String, Value>) -> Result<(), String> {
+    fn identifier(&mut self, to: &mut Subschema<'a>, text: &'a str) -> Result<(), String> {
         if let Some(name) = text.strip_prefix('#').filter(|_| self.draft <= Draft::Draft7) {
-            // Before `$anchor`, that was a name. Some generators write the pointer to the subschema itself.
-            return if name.is_empty() || name.starts_with('/') { Ok(()) } else { self.anchor(given, name) };
+            // Before `$anchor`, `id` or `$id` named a subschema. Some generators write the subschema's own pointer
+            // here.
+            return if name.is_empty() || name.starts_with('/') { Ok(()) } else { self.anchor(to.given, name) };
         }
-        if !std::ptr::eq(given, self.root) {
+        if !std::ptr::eq(to.given, self.root) {
             // References below it would resolve against another base.
             return Err("$id is only supported at the top of a skill's schema".to_owned());
         }
-        new.insert("$id".to_owned(), text.into());
+        to.new.insert("$id".to_owned(), text.into());
         Ok(())
     }
 
@@ -180,60 +209,57 @@ impl<'a> Translation<'a> {
         }
     }
 
-    fn reference(
-        &mut self,
-        keyword: &str,
-        text: &'a str,
-        object: &'a Map<String, Value>,
-        pointer: &str,
-        new: &mut Map<String, Value>,
-    ) {
-        if keyword == "$ref" || !object.contains_key("$ref") {
-            new.insert("$ref".to_owned(), text.into());
-            self.references.push((pointer.to_owned(), text));
+    fn reference(&mut self, to: &mut Subschema<'a>, keyword: &str, text: &'a str) {
+        if keyword == "$ref" || !to.object.contains_key("$ref") {
+            to.new.insert("$ref".to_owned(), text.into());
+            self.references.push((to.pointer.clone(), text));
             return;
         }
-        // It has both.
-        let declared = object.get("allOf").and_then(Value::as_array).map_or(0, Vec::len);
-        let all = new.entry("allOf").or_insert_with(|| json!([]));
-        if let Value::Array(parts) = all {
+        // The subschema has both `$ref` and a dynamic reference.
+        let declared = to.object.get("allOf").and_then(Value::as_array).map_or(0, Vec::len);
+        if let Value::Array(parts) = to.new.entry("allOf").or_insert_with(|| json!([])) {
             parts.push(json!({ "$ref": text }));
         }
-        self.references.push((format!("{pointer}/allOf/{declared}"), text));
+        self.references.push((format!("{}/allOf/{declared}", to.pointer), text));
     }
 
-    /// Splits `dependencies` into its two successors.
-    fn dependencies(
-        &mut self,
-        all: &'a Map<String, Value>,
-        pointer: &str,
-        new: &mut Map<String, Value>,
-    ) -> Result<(), String> {
+    /// Splits `dependencies` into `dependentRequired` and `dependentSchemas`.
+    fn dependencies(&mut self, to: &mut Subschema<'a>, all: &'a Map<String, Value>) -> Result<(), String> {
         for (name, value) in all {
             let keyword = if value.is_array() { "dependentRequired" } else { "dependentSchemas" };
-            let value = self.entry(value, &schema::join(pointer, keyword), name)?;
-            if let Value::Object(by_name) = new.entry(keyword).or_insert_with(|| json!({})) {
+            let value = self.entry(value, &schema::join(&to.pointer, keyword), name)?;
+            if let Value::Object(by_name) = to.new.entry(keyword).or_insert_with(|| json!({})) {
                 by_name.insert(name.clone(), value);
             }
         }
         Ok(())
     }
 
-    /// Points the references at where their targets were written. Those without a target stay as they are.
+    /// Updates the references to the new positions of their targets. References without a target stay unchanged.
     fn resolve(mut self, mut translated: Value) -> Result<Value, String> {
-        while let Some((pointer, text)) = self.references.pop() {
-            let Some(target) = self.target(text) else { continue };
-            if !self.pointers.contains_key(&id(target)) {
-                // It is under a keyword that is unknown, and was copied.
-                let copy = self.copy_of(text);
-                let schema = self.schema(target, copy.clone())?;
-                translated.pointer_mut(&copy).into_iter().for_each(|it| *it = schema.clone());
+        let mut at = 0;
+        while let Some(text) = self.references.get(at).map(|(_, text)| *text) {
+            at += 1;
+            let Some(target) = self.target(text).filter(|it| !self.pointers.contains_key(&id(it))) else { continue };
+            // The target is below an unknown keyword, so it was only copied. Translating it may add references,
+            // and move the targets of others.
+            let copy = self.pointer_in_copy(text);
+            // Unknown keywords below it will be copied again, so translations inside it must be repeated.
+            let (below, known) = (format!("{copy}/"), self.pointers.len());
+            self.pointers.retain(|_, it| !it.starts_with(&below));
+            if self.pointers.len() < known {
+                at = 0;
             }
-            let Some(written) = self.pointers.get(&id(target)).map(|it| format!("#{}", percent_encoded(it))) else {
-                continue;
-            };
+            let schema = self.schema(target, copy.clone())?;
+            if let Some(place) = translated.pointer_mut(&copy) {
+                *place = schema;
+            }
+        }
+        for (pointer, text) in std::mem::take(&mut self.references) {
+            let target = self.target(text).and_then(|it| self.pointers.get(&id(it)));
+            let Some(written) = target.map(|it| format!("#{}", percent_encode(it))) else { continue };
             self.count(&written)?;
-            let is_same = schema::percent_decoded(&written) == schema::percent_decoded(text);
+            let is_same = schema::percent_decode(&written) == schema::percent_decode(text);
             if let Some(Value::Object(object)) = translated.pointer_mut(&pointer).filter(|_| !is_same) {
                 object.insert("$ref".to_owned(), written.into());
             }
@@ -241,9 +267,9 @@ impl<'a> Translation<'a> {
         Ok(translated)
     }
 
-    /// Where the target of a reference is, if that is below an unknown keyword of a subschema that was translated.
-    fn copy_of(&self, reference: &str) -> String {
-        let place = schema::percent_decoded(reference.split_once('#').map_or("", |(_, place)| place));
+    /// Returns the position of a reference's target, if it is below an unknown keyword of a translated subschema.
+    fn pointer_in_copy(&self, reference: &str) -> String {
+        let place = schema::percent_decode(reference.split_once('#').map_or("", |(_, place)| place));
         let moved = place.rmatch_indices('/').find_map(|(at, _)| {
             let parent = self.pointers.get(&id(self.root.pointer(&place[..at])?))?;
             Some(format!("{parent}{}", &place[at..]))
@@ -251,7 +277,7 @@ impl<'a> Translation<'a> {
         moved.unwrap_or(place)
     }
 
-    /// The subschema that a reference names.
+    /// Finds the subschema that a reference points to.
     fn target(&self, text: &str) -> Option<&'a Value> {
         let base = ["$id", "id"].iter().find_map(|it| self.root.get(*it)?.as_str()).map(|it| it.trim_end_matches('#'));
         let local = base.and_then(|base| text.strip_prefix(base)).unwrap_or(text);
@@ -263,48 +289,33 @@ impl<'a> Translation<'a> {
     }
 }
 
-/// The draft that introduced a keyword; the first one for those that are unknown.
+/// Returns the draft that introduced a keyword. Unknown keywords count as part of the first draft.
 fn since(keyword: &str) -> Draft {
     match keyword {
         "const" | "contains" | "propertyNames" | "$id" => Draft::Draft6,
         "if" | "then" | "else" => Draft::Draft7,
-        "$anchor"
-        | "$recursiveRef"
-        | "$recursiveAnchor"
-        | "dependentRequired"
-        | "dependentSchemas"
-        | "minContains"
-        | "maxContains"
-        | "unevaluatedItems"
-        | "unevaluatedProperties" => Draft::Draft201909,
+        "$anchor" | "$recursiveRef" | "$recursiveAnchor" | "minContains" | "maxContains" => Draft::Draft201909,
+        "dependentRequired" | "dependentSchemas" | "unevaluatedItems" | "unevaluatedProperties" => Draft::Draft201909,
         "prefixItems" | "$dynamicRef" | "$dynamicAnchor" => Draft::Draft202012,
         _ => Draft::Draft4,
     }
 }
 
-/// Whether a schema already has what `dependencies` became.
+/// Whether a schema already has one of the keywords that replace `dependencies`.
 fn has_dependents(object: &Map<String, Value>, draft: Draft) -> bool {
     ["dependentRequired", "dependentSchemas"].iter().any(|it| since(it) <= draft && object.contains_key(*it))
 }
 
-/// A pointer as the fragment of a URI.
-fn percent_encoded(pointer: &str) -> String {
-    let mut encoded = String::with_capacity(pointer.len());
-    for byte in pointer.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/?".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            encoded += &format!("%{byte:02X}");
-        }
-    }
-    encoded
+/// Encodes a pointer as the fragment of a URI.
+fn percent_encode(pointer: &str) -> String {
+    utf8_percent_encode(pointer, FRAGMENT).to_string()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of_draft(number: &str, schema: Value) -> Value {
+    fn declare_draft(number: &str, schema: Value) -> Value {
         let uri = match number {
             "2019-09" => "https://json-schema.org/draft/2019-09/schema".to_owned(),
             number => format!("http://json-schema.org/draft-{number}/schema#"),
@@ -358,16 +369,16 @@ mod tests {
                 json!({"properties": {"a": {"$ref": "#/definitions/b", "description": "A.", "type": "object"}}, "definitions": {"b": {"type": "string"}}}),
                 json!({"properties": {"a": {"$ref": "#/$defs/b", "description": "A."}}, "$defs": {"b": {"type": "string"}}}),
             ),
-            // What looks like a schema in data is data.
+            // Data that looks like a schema stays unchanged.
             (
                 "04",
                 json!({"enum": [{"exclusiveMinimum": true}], "default": {"id": "x"}}),
                 json!({"enum": [{"exclusiveMinimum": true}], "default": {"id": "x"}}),
             ),
         ] {
-            assert_eq!(translated(&of_draft(draft, old)), new, "draft {draft}");
+            assert_eq!(translated(&declare_draft(draft, old)), new, "draft {draft}");
         }
-        assert_eq!(to_2020_12(&of_draft("07", json!({}))).unwrap(), json!({ "$schema": META_SCHEMA }));
+        assert_eq!(to_2020_12(&declare_draft("07", json!({}))).unwrap(), json!({ "$schema": META_SCHEMA }));
         let custom = json!({"$schema": "https://example.com/own", "items": [{}]});
         assert_eq!(to_2020_12(&custom).unwrap(), custom);
     }
@@ -376,7 +387,7 @@ mod tests {
     fn references_follow_what_they_point_at() {
         for (schema, references) in [
             (
-                of_draft(
+                declare_draft(
                     "07",
                     json!({
                         "definitions": {"a b": {"items": [{"type": "string"}], "additionalItems": {"definitions": {"c": {}}}}},
@@ -400,6 +411,35 @@ mod tests {
                 ],
             ),
             (
+                declare_draft(
+                    "07",
+                    json!({
+                        "x-own": {"n": {"items": [{"type": "string"}]}, "m": {"items": [{"type": "string"}]}},
+                        "properties": {
+                            "1": {"$ref": "#/x-own/n"},
+                            "2": {"$ref": "#/x-own/n/items/0"},
+                            "3": {"$ref": "#/x-own/m/items/0"},
+                            "4": {"$ref": "#/x-own/m"},
+                        },
+                    }),
+                ),
+                vec!["#/x-own/n", "#/x-own/n/prefixItems/0", "#/x-own/m/prefixItems/0", "#/x-own/m"],
+            ),
+            (
+                declare_draft(
+                    "07",
+                    json!({
+                        "x-own": {"a": {"y": {"b": {"items": [{"type": "string"}]}}}},
+                        "properties": {
+                            "1": {"$ref": "#/x-own/a/y/b"},
+                            "2": {"$ref": "#/x-own/a"},
+                            "3": {"$ref": "#/x-own/a/y/b/items/0"},
+                        },
+                    }),
+                ),
+                vec!["#/x-own/a/y/b", "#/x-own/a", "#/x-own/a/y/b/prefixItems/0"],
+            ),
+            (
                 json!({"$id": "https://x/s", "$defs": {"a": {"$anchor": "n"}, "b": {"$dynamicAnchor": "m"}}, "properties": {
                     "1": {"$ref": "#n"},
                     "2": {"$dynamicRef": "#m"},
@@ -409,15 +449,18 @@ mod tests {
                 vec!["#/$defs/a", "#/$defs/b", "#/$defs/a", "#"],
             ),
             (
-                of_draft("06", json!({"definitions": {"a": {"$id": "#n"}}, "properties": {"1": {"$ref": "#n"}}})),
+                declare_draft("06", json!({"definitions": {"a": {"$id": "#n"}}, "properties": {"1": {"$ref": "#n"}}})),
                 vec!["#/$defs/a"],
             ),
             (
-                of_draft("04", json!({"definitions": {"a": {"id": "#n"}}, "properties": {"1": {"$ref": "#n"}}})),
+                declare_draft("04", json!({"definitions": {"a": {"id": "#n"}}, "properties": {"1": {"$ref": "#n"}}})),
                 vec!["#/$defs/a"],
             ),
             (
-                of_draft("2019-09", json!({"$recursiveAnchor": true, "properties": {"1": {"$recursiveRef": "#"}}})),
+                declare_draft(
+                    "2019-09",
+                    json!({"$recursiveAnchor": true, "properties": {"1": {"$recursiveRef": "#"}}}),
+                ),
                 vec!["#"],
             ),
         ] {
@@ -428,9 +471,9 @@ mod tests {
             }
         }
         let both = json!({"$defs": {"a": {"$anchor": "n", "minimum": 1}, "b": {"maximum": 9}},
-            "properties": {"x": {"$ref": "#/$defs/b", "$dynamicRef": "#n"}}});
+            "properties": {"x": {"$ref": "#/$defs/b", "$dynamicRef": "#n", "allOf": [{"multipleOf": 5}]}}});
         let validator = schema::compile(&translated(&both)).unwrap();
-        assert_eq!([0, 5, 10].map(|x| validator.is_valid(&json!({ "x": x }))), [false, true, false]);
+        assert_eq!([0, 5, 6, 10].map(|x| validator.is_valid(&json!({ "x": x }))), [false, true, false, false]);
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! What gateway and worker both know of a skill's definition.
+//! The rules for skill definitions, shared by gateway and worker.
 //!
-//! Workers check manifests with it, and gateways check what workers announce: neither trusts the other's schemas.
+//! Workers check manifests with them, and gateways check what workers announce: neither trusts the other's
+//! schemas.
 //!
-//! - [`schema`]: which JSON Schemas a skill may declare, so that validation takes bounded time
-//! - [`draft`]: older drafts, translated to 2020-12
-//! - [`patterns`]: regular expressions of others that can't be used
+//! - [`schema`]: the JSON Schemas that a skill may declare, so that validation takes bounded time
+//! - [`draft`]: translates older drafts to 2020-12
+//! - [`patterns`]: drops unusable regular expressions of external schemas
 
 pub mod draft;
 pub mod patterns;

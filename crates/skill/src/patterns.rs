@@ -1,37 +1,75 @@
-//! Drops regular expressions that can't be matched in linear time from schemas of others, who check arguments themselves.
+//! Drops regular expressions that cannot be matched in linear time from the schemas of servers that check
+//! arguments themselves.
 
 use serde_json::{Map, Value, json};
 
 use crate::schema::{compile, subschemas_mut};
 
-/// The longest regular expression that a description quotes, in characters.
+/// The maximum length of a regular expression that a description quotes, in characters.
 const MAX_QUOTED_CHARACTERS: usize = 200;
 
-/// Where dropping a keyword would make a schema accept less.
+/// Keywords below which expressions are kept, because dropping one would make the schema accept less.
 const KEPT_BELOW: [&str; 3] = ["not", "if", "contains"];
 
-/// Drops each regular expression that [`compile`] refuses, and says so in the description beside it. The schema accepts what
-/// it accepted before, and more. Whether any was dropped.
+/// Drops each regular expression that [`compile`] rejects, and notes it in its subschema's description. The schema
+/// still accepts every value that it accepted before. Returns whether any expression was dropped.
 pub fn drop_unusable(schema: &mut Value) -> bool {
-    let Some(object) = schema.as_object_mut() else { return false };
-    let mut dropped = drop_own(object);
-    let mut of_one_of = false;
-    for (keyword, inner) in subschemas_mut(object).filter(|(keyword, _)| !KEPT_BELOW.contains(keyword)) {
-        let below = drop_unusable(inner);
-        of_one_of |= below && keyword == "oneOf";
-        dropped |= below;
-    }
-    // Without the expression, several branches may match.
-    if of_one_of
-        && !object.contains_key("anyOf")
-        && let Some(branches) = object.shift_remove("oneOf")
-    {
-        object.insert("anyOf".to_owned(), branches);
+    let dropped = drop_below(schema);
+    if dropped {
+        loosen_references(schema);
     }
     dropped
 }
 
-/// Drops what one subschema has of them.
+fn drop_below(schema: &mut Value) -> bool {
+    let Some(object) = schema.as_object_mut() else { return false };
+    let mut dropped = drop_own(object);
+    let mut loosens_one_of = false;
+    for (keyword, inner) in subschemas_mut(object).filter(|(keyword, _)| !KEPT_BELOW.contains(keyword)) {
+        let below = drop_below(inner);
+        loosens_one_of |= keyword == "oneOf" && below;
+        dropped |= below;
+    }
+    if loosens_one_of {
+        loosen_one_of(object);
+    }
+    dropped
+}
+
+/// Drops `not`, `if` and `contains` if they contain references, and loosens `oneOf` if it contains some. A
+/// reference to a schema that now accepts more could make these keywords accept less.
+fn loosen_references(schema: &mut Value) {
+    let Some(object) = schema.as_object_mut() else { return };
+    for keyword in KEPT_BELOW {
+        if object.get(keyword).is_some_and(has_reference) {
+            object.shift_remove(keyword);
+        }
+    }
+    if object.get("oneOf").is_some_and(has_reference) {
+        loosen_one_of(object);
+    }
+    subschemas_mut(object).for_each(|(_, inner)| loosen_references(inner));
+}
+
+/// Replaces `oneOf` with `anyOf`, so that several branches may match.
+fn loosen_one_of(object: &mut Map<String, Value>) {
+    let Some(branches) = object.shift_remove("oneOf") else { return };
+    if !object.contains_key("anyOf") {
+        object.insert("anyOf".to_owned(), branches);
+    } else if let Value::Array(all) = object.entry("allOf").or_insert_with(|| json!([])) {
+        all.push(json!({ "anyOf": branches }));
+    }
+}
+
+fn has_reference(schema: &Value) -> bool {
+    match schema {
+        Value::Object(object) => object.contains_key("$ref") || object.values().any(has_reference),
+        Value::Array(items) => items.iter().any(has_reference),
+        _ => false,
+    }
+}
+
+/// Drops the unusable expressions of one subschema, but not those below it.
 fn drop_own(object: &mut Map<String, Value>) -> bool {
     let mut dropped: Vec<String> = Vec::new();
     if let Some(pattern) = object.get("pattern").and_then(Value::as_str).filter(|it| !is_usable(it)) {
@@ -42,7 +80,7 @@ fn drop_own(object: &mut Map<String, Value>) -> bool {
         let unusable: Vec<String> = by_pattern.keys().filter(|it| !is_usable(it)).cloned().collect();
         unusable.iter().for_each(|pattern| drop(by_pattern.shift_remove(pattern)));
         if !unusable.is_empty() {
-            // The keys that it matched must stay allowed.
+            // The keys that the expression matched must remain allowed.
             object.shift_remove("unevaluatedProperties");
             object.insert("additionalProperties".to_owned(), true.into());
         }
@@ -71,9 +109,11 @@ mod tests {
         let mut schema = json!({"type": "object", "properties": {
             "to": {"type": "string", "pattern": email, "description": "Who."},
             "any": {"oneOf": [{"pattern": r"(a)\1"}, {"pattern": "^.{1,100000}$"}]},
+            "other": {"oneOf": [{"allOf": [{"$ref": "#/$defs/a"}]}, {"$ref": "#/$defs/b"}], "anyOf": [true]},
+            "never": {"not": {"$ref": "#/$defs/a"}},
             "plain": {"type": "string", "pattern": "^a+$"},
             "env": {"patternProperties": {"(?=x)": {}, "^A": {"type": "string"}}, "additionalProperties": false},
-        }});
+        }, "$defs": {"a": {"pattern": "(?=a)"}, "b": {"pattern": "(?=b)"}}});
         assert!(compile(&schema).unwrap_err().contains("look-around"));
         assert!(drop_unusable(&mut schema));
         assert!(!drop_unusable(&mut schema), "there is nothing more to drop");
@@ -82,7 +122,7 @@ mod tests {
         assert_eq!(of("/properties/any/anyOf").as_array().map(Vec::len), Some(2));
         assert_eq!(*of("/properties/plain"), json!({"type": "string", "pattern": "^a+$"}));
         let validator = compile(&schema).unwrap();
-        assert!(validator.is_valid(&json!({"to": "a@b.c", "any": "x", "env": {"x": 1}})));
+        assert!(validator.is_valid(&json!({"to": "a@b.c", "any": "x", "other": "x", "never": "x", "env": {"x": 1}})));
         assert!(!validator.is_valid(&json!({"env": {"A": 1}})));
         assert!(!validator.is_valid(&json!({"plain": "b"})));
     }

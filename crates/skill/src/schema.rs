@@ -1,38 +1,41 @@
-//! Which JSON Schemas a skill may declare, so that validation takes bounded time whoever wrote the schema.
+//! Limits the JSON Schemas that a skill may declare, so that validation takes bounded time, no matter who wrote
+//! the schema.
 //!
-//! Workers check manifests, and gateways check what workers send. Regular expressions are not examined here: both sides
-//! compile them with an engine that takes linear time and bounded memory.
+//! Workers check manifests, and gateways check what workers send. Regular expressions are not examined here: both
+//! sides compile them with an engine that takes linear time and bounded memory.
 
 use std::collections::{HashMap, HashSet};
 
 use jsonschema::error::ValidationErrorKind;
 use openskill_proto::json;
 use openskill_proto::limits::MAX_JSON_DEPTH;
+use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
-/// The largest schema, in bytes of JSON text.
+/// The maximum size of a schema, in bytes of JSON text.
 pub const MAX_SCHEMA_BYTES: usize = 256 * 1024;
 
-/// How many subschemas a schema may have.
+/// The maximum number of subschemas in a schema.
 pub const MAX_SUBSCHEMAS: usize = 10_000;
 
-/// The largest compiled regular expression, and the largest lazy automaton of one, in bytes.
+/// The maximum size of a compiled regular expression, and of its lazy automaton, in bytes.
 pub const MAX_PATTERN_BYTES: usize = 1024 * 1024;
 
-/// How many subschemas may apply to one location of a value. `$ref`, `allOf` and the like multiply: twelve definitions that
-/// each name the next one three times expand to half a million.
+/// The maximum number of subschemas that apply to one location of a value. `$ref`, `allOf` and similar keywords
+/// multiply: twelve definitions that each name the next one three times expand to half a million.
 const MAX_AT_ONE_LOCATION: u64 = 5_000;
 
-/// How many of them may be nested there. Validators recurse once for each of these at each level of a value.
+/// The maximum nesting depth of these subschemas. Validators recurse once for each of them at each level of a
+/// value.
 const MAX_CHAIN: usize = 32;
 
-/// How many steps the check itself may take.
+/// The maximum number of steps of the check itself.
 const MAX_WORK: usize = 2_000_000;
 
-/// The cost of `unevaluatedProperties` and `unevaluatedItems`: a validator evaluates everything beside them again.
+/// The cost of `unevaluatedProperties` and `unevaluatedItems`: a validator evaluates their sibling keywords again.
 const UNEVALUATED_FACTOR: u64 = 3;
 
-/// Keywords whose subschemas apply to the same location of the value. `$ref` does too.
+/// Keywords whose subschemas apply to the same location of the value, besides `$ref`.
 const SAME_LOCATION: [&str; 9] =
     ["allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"];
 
@@ -42,62 +45,60 @@ const OTHER_KEYS: [&str; 2] = ["additionalProperties", "unevaluatedProperties"];
 /// Keywords for array items beyond `prefixItems`. `contains` may apply to any item.
 const OTHER_ITEMS: [&str; 3] = ["items", "additionalItems", "unevaluatedItems"];
 
-/// Keywords that hold subschemas by name.
-const MAPS: [&str; 6] = ["properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"];
-
-/// Whether a keyword holds subschemas by name.
+/// Whether the value of a keyword is a map of named subschemas.
 pub fn is_map(keyword: &str) -> bool {
-    MAPS.contains(&keyword)
+    ["properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"].contains(&keyword)
 }
 
-/// Whether a keyword holds a subschema or a list of them.
+/// Whether the value of a keyword is a subschema or a list of subschemas.
 pub(crate) fn is_applicator(keyword: &str) -> bool {
     let others = ["propertyNames", "prefixItems", "contains"];
     [&SAME_LOCATION[..], &OTHER_KEYS, &OTHER_ITEMS, &others].iter().any(|all| all.contains(&keyword))
 }
 
-/// A schema that multiplies with each level is accepted if arguments may still nest this deep.
+/// The minimum nesting depth of arguments at which a schema that multiplies with each level is still accepted.
 const MIN_DEPTH: usize = 8;
 
-/// What validating a value against a schema may cost.
+/// Limits on the cost of validating a value against a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bounds {
-    /// How many subschemas apply to one location of a value at most.
-    pub at_one_place: u64,
-    /// How deep a value may nest for that bound to hold: [`MAX_JSON_DEPTH`], unless the schema multiplies with each level.
+pub struct ValidationBounds {
+    /// The maximum number of subschemas that apply to one location of a value.
+    pub at_one_location: u64,
+    /// The nesting depth of a value up to which that limit is valid: [`MAX_JSON_DEPTH`], unless the schema
+    /// multiplies with each level.
     pub depth: usize,
 }
 
-/// Bounds the cost of validating a value against a schema.
+/// Limits the cost of validating a value against a schema.
 ///
 /// # Errors
-/// The reason why the schema is rejected: it is too large or too deep, refers to something outside of it or to itself
-/// without end, or could make validation too slow.
-pub fn check(schema: &Value) -> Result<Bounds, String> {
+/// The reason why the schema is rejected: it is too large or too deep, refers to something outside of it or
+/// endlessly to itself, or could make validation too slow.
+pub fn check(schema: &Value) -> Result<ValidationBounds, String> {
     check_size(schema)?;
-    let mut survey = Survey { root: schema, costs: HashMap::new(), nodes: Vec::new() };
-    survey.collect()?;
-    survey.check_growth()
+    let mut survey = SchemaSurvey { root: schema, costs: HashMap::new() };
+    let nodes = survey.collect()?;
+    survey.check_growth(&nodes)
 }
 
 /// Checks the length and the depth of a schema.
 pub(crate) fn check_size(schema: &Value) -> Result<(), String> {
     let text = schema.to_string();
     if text.len() > MAX_SCHEMA_BYTES {
-        return Err(format!("larger than {MAX_SCHEMA_BYTES} bytes"));
+        return Err(format!("it is larger than {MAX_SCHEMA_BYTES} bytes"));
     }
     if json::depth(text.as_bytes()) > 2 * MAX_JSON_DEPTH {
-        return Err(format!("deeper than {} levels", 2 * MAX_JSON_DEPTH));
+        return Err(format!("it is deeper than {} levels", 2 * MAX_JSON_DEPTH));
     }
     Ok(())
 }
 
-/// Compiles a schema: draft 2020-12, or the draft that its `$schema` names. It fetches nothing, treats `format` as an
+/// Compiles a schema: draft 2020-12, or the draft that its `$schema` names. Fetches nothing, treats `format` as an
 /// annotation, and matches regular expressions in time linear in the text.
 ///
 /// # Errors
 /// The schema is invalid, refers to something outside of it, or has a regular expression with look-around or
-/// back-references, which linear time rules out.
+/// back-references, which cannot be matched in linear time.
 pub fn compile(schema: &Value) -> Result<jsonschema::Validator, String> {
     let patterns = jsonschema::PatternOptions::regex().size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MAX_PATTERN_BYTES);
     let options = jsonschema::options().offline().should_validate_formats(false).with_pattern_options(patterns);
@@ -108,40 +109,39 @@ pub fn compile(schema: &Value) -> Result<jsonschema::Validator, String> {
                 "the regex {pattern} can't be used: it has look-around or back-references, is too large, or is invalid"
             )
         }
-        _ => format!("not a valid JSON Schema: {error}"),
+        _ => format!("it is not a valid JSON Schema: {error}"),
     })
 }
 
-/// A subschema's identity: its address. The schema is borrowed for as long as it is used.
+/// A subschema's identity: its address, which is stable because the schema is borrowed.
 pub(crate) type Id = *const Value;
 
-/// How many subschemas a subschema applies to its own location, and how deep they are nested.
+/// The number of subschemas that a subschema applies to its own location, and their nesting depth.
 #[derive(Clone, Copy)]
 struct Cost {
     count: u64,
     chain: usize,
 }
 
-struct Survey<'a> {
+/// Walks a schema and counts the cost of its subschemas.
+struct SchemaSurvey<'a> {
     root: &'a Value,
-    /// None while the subschema is being counted.
+    /// The costs counted so far. `None` marks a subschema that is being counted.
     costs: HashMap<Id, Option<Cost>>,
-    nodes: Vec<&'a Value>,
 }
 
-impl<'a> Survey<'a> {
+impl<'a> SchemaSurvey<'a> {
     /// Collects every subschema that may apply to a value, including those that only a reference reaches.
-    fn collect(&mut self) -> Result<(), String> {
-        let mut seen = HashSet::new();
-        let mut open = vec![self.root];
+    fn collect(&self) -> Result<Vec<&'a Value>, String> {
+        let (mut nodes, mut seen, mut open) = (Vec::new(), HashSet::new(), vec![self.root]);
         while let Some(schema) = open.pop() {
             if !seen.insert(id(schema)) {
                 continue;
             }
-            if self.nodes.len() >= MAX_SUBSCHEMAS {
-                return Err(format!("more than {MAX_SUBSCHEMAS} subschemas"));
+            if nodes.len() >= MAX_SUBSCHEMAS {
+                return Err(format!("it has more than {MAX_SUBSCHEMAS} subschemas"));
             }
-            self.nodes.push(schema);
+            nodes.push(schema);
             let Some(object) = schema.as_object() else { continue };
             for keyword in ["$dynamicRef", "$recursiveRef", "$dynamicAnchor", "$recursiveAnchor"] {
                 if object.contains_key(keyword) {
@@ -149,32 +149,31 @@ impl<'a> Survey<'a> {
                 }
             }
             if object.get("$id").is_some_and(Value::is_string) && !std::ptr::eq(schema, self.root) {
-                // References below it would resolve against another base. An `$anchor` is only a name, and a reference to it
-                // does not resolve here.
+                // References below `$id` would resolve against another base. An `$anchor` is only a name, and a
+                // reference to it does not resolve here.
                 return Err("$id is only supported at the top of a skill's schema".to_owned());
             }
-            open.extend(self.same_location(schema)?);
-            let others =
-                ["properties", "patternProperties", "propertyNames", "prefixItems", "contains", "$defs", "definitions"];
-            let within = OTHER_KEYS.iter().chain(&OTHER_ITEMS).chain(&others);
-            open.extend(within.flat_map(|keyword| children(object, keyword)));
+            let keywords = object.keys().filter(|it| is_map(it) || is_applicator(it));
+            open.extend(keywords.flat_map(|keyword| children(object, keyword)));
+            if let Some(reference) = object.get("$ref") {
+                open.push(self.resolve(reference)?);
+            }
         }
-        Ok(())
+        Ok(nodes)
     }
 
-    /// Counts the subschemas for one location, then how that number multiplies from level to level of a value, which nests at
-    /// most [`MAX_JSON_DEPTH`] deep.
-    fn check_growth(&mut self) -> Result<Bounds, String> {
-        let nodes = self.nodes.clone();
+    /// Counts the subschemas for one location, then the multiplication of that number from level to level of a
+    /// value, which nests at most [`MAX_JSON_DEPTH`] deep.
+    fn check_growth(&mut self, nodes: &[&'a Value]) -> Result<ValidationBounds, String> {
         let mut at_depth = Vec::with_capacity(nodes.len());
-        for node in &nodes {
+        for node in nodes {
             let cost = self.cost(node, 0)?;
             if cost.count > MAX_AT_ONE_LOCATION {
                 return Err("its $ref, allOf, anyOf or oneOf multiply without bound".to_owned());
             }
             at_depth.push(cost.count);
         }
-        let locations = self.locations(&nodes)?;
+        let locations = self.locations(nodes)?;
         let mut most = at_depth.iter().copied().max().unwrap_or(1);
         for depth in 0..MAX_JSON_DEPTH {
             let sum = |location: &Vec<usize>| location.iter().fold(0_u64, |sum, it| sum.saturating_add(at_depth[*it]));
@@ -184,12 +183,12 @@ impl<'a> Survey<'a> {
                 return Err("it refers to itself in a way that multiplies with each level of a value".to_owned());
             }
             if widest > MAX_AT_ONE_LOCATION {
-                return Ok(Bounds { at_one_place: most, depth });
+                return Ok(ValidationBounds { at_one_location: most, depth });
             }
             most = most.max(widest);
             at_depth = next;
         }
-        Ok(Bounds { at_one_place: most, depth: MAX_JSON_DEPTH })
+        Ok(ValidationBounds { at_one_location: most, depth: MAX_JSON_DEPTH })
     }
 
     fn cost(&mut self, schema: &'a Value, level: usize) -> Result<Cost, String> {
@@ -219,7 +218,7 @@ impl<'a> Survey<'a> {
         Ok(all)
     }
 
-    /// The subschemas that `schema` applies to its own location.
+    /// Returns the subschemas that `schema` applies to its own location.
     fn same_location(&self, schema: &'a Value) -> Result<Vec<&'a Value>, String> {
         let Some(object) = schema.as_object() else { return Ok(Vec::new()) };
         let mut found: Vec<_> = SAME_LOCATION.iter().flat_map(|keyword| children(object, keyword)).collect();
@@ -237,7 +236,7 @@ impl<'a> Survey<'a> {
         lookup(self.root, text).ok_or_else(|| format!("the reference '{text}' does not resolve"))
     }
 
-    /// For each subschema, the child locations that it constrains, each with the subschemas that may apply there.
+    /// Returns the child locations that each subschema constrains, each with the subschemas that may apply there.
     fn locations(&self, nodes: &[&'a Value]) -> Result<Vec<Vec<Vec<usize>>>, String> {
         let index: HashMap<Id, usize> = nodes.iter().enumerate().map(|(at, node)| (id(node), at)).collect();
         let mut work = 0;
@@ -274,14 +273,15 @@ impl<'a> Survey<'a> {
     }
 }
 
-/// The subschemas of an object schema for the value at a key. None stands for a key that the schema does not name.
+/// Returns the subschemas of an object schema for the value at a key. `None` stands for a key that the schema does
+/// not name.
 fn at_key<'a>(object: &'a Map<String, Value>, key: Option<&str>) -> Vec<&'a Value> {
     let own = key.and_then(|key| object.get("properties")?.get(key));
     let others = OTHER_KEYS.iter().filter(|_| own.is_none()).flat_map(|keyword| children(object, keyword));
     own.into_iter().chain(others).chain(children(object, "patternProperties")).collect()
 }
 
-/// The subschemas of an array schema for the item at an index.
+/// Returns the subschemas of an array schema for the item at an index.
 fn at_index(object: &Map<String, Value>, index: usize) -> Vec<&Value> {
     let own = children(object, "prefixItems").get(index).copied();
     let others = OTHER_ITEMS.iter().filter(|_| own.is_none()).flat_map(|keyword| children(object, keyword));
@@ -290,11 +290,11 @@ fn at_index(object: &Map<String, Value>, index: usize) -> Vec<&Value> {
 
 /// Resolves a reference within a schema, such as `#/$defs/node`.
 pub fn lookup<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
-    root.pointer(&percent_decoded(reference.strip_prefix('#')?))
+    root.pointer(&percent_decode(reference.strip_prefix('#')?))
 }
 
-/// The pointer to `key` of what `parent` points to.
-pub(crate) fn join(parent: &str, key: &str) -> String {
+/// Appends `key` to the JSON Pointer `parent`.
+pub fn join(parent: &str, key: &str) -> String {
     format!("{parent}/{}", key.replace('~', "~0").replace('/', "~1"))
 }
 
@@ -302,28 +302,26 @@ pub(crate) fn id(schema: &Value) -> Id {
     std::ptr::from_ref(schema)
 }
 
-/// The subschemas of a schema, each with its keyword.
+/// Returns the subschemas of a schema, each with its keyword.
 pub fn subschemas_mut(schema: &mut Map<String, Value>) -> impl Iterator<Item = (&str, &mut Value)> {
     schema.iter_mut().flat_map(|(keyword, value)| {
         let keyword = keyword.as_str();
-        let found: Vec<&mut Value> = if is_map(keyword) && value.is_object() {
-            value.as_object_mut().into_iter().flat_map(Map::values_mut).collect()
-        } else if !is_applicator(keyword) {
-            Vec::new()
-        } else if value.is_array() {
-            value.as_array_mut().into_iter().flatten().collect()
-        } else {
-            vec![value]
+        let found: Vec<&mut Value> = match (value, is_map(keyword), is_applicator(keyword)) {
+            (Value::Object(by_name), true, _) => by_name.values_mut().collect(),
+            (Value::Array(items), _, true) => items.iter_mut().collect(),
+            (one, _, true) => vec![one],
+            _ => Vec::new(),
         };
         found.into_iter().map(move |it| (keyword, it))
     })
 }
 
-fn children<'a>(object: &'a Map<String, Value>, keyword: &str) -> Vec<&'a Value> {
+/// Returns the subschemas under a keyword.
+pub fn children<'a>(object: &'a Map<String, Value>, keyword: &str) -> Vec<&'a Value> {
     named_children(object, keyword).into_iter().map(|(_, schema)| schema).collect()
 }
 
-/// The subschemas under a keyword, each with its property name if the keyword holds a map.
+/// Returns the subschemas under a keyword, each with its property name if the keyword's value is a map.
 fn named_children<'a>(object: &'a Map<String, Value>, keyword: &str) -> Vec<(&'a str, &'a Value)> {
     match object.get(keyword) {
         Some(Value::Object(inner)) if is_map(keyword) => inner.iter().map(|(name, it)| (name.as_str(), it)).collect(),
@@ -333,24 +331,9 @@ fn named_children<'a>(object: &'a Map<String, Value>, keyword: &str) -> Vec<(&'a
     }
 }
 
-/// The text of a URI's fragment.
-pub fn percent_decoded(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let (mut out, mut at) = (Vec::with_capacity(bytes.len()), 0);
-    while at < bytes.len() {
-        let code = (bytes[at] == b'%').then(|| text.get(at + 1..at + 3)).flatten();
-        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
-            Some(byte) => {
-                out.push(byte);
-                at += 3;
-            }
-            None => {
-                out.push(bytes[at]);
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
+/// Decodes the fragment of a URI.
+pub fn percent_decode(text: &str) -> String {
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 #[cfg(test)]
@@ -380,7 +363,7 @@ mod tests {
             json!(true),
         ] {
             assert!(
-                check(&schema).is_ok_and(|it| it.at_one_place < 50 && it.depth == MAX_JSON_DEPTH),
+                check(&schema).is_ok_and(|it| it.at_one_location < 50 && it.depth == MAX_JSON_DEPTH),
                 "{schema}: {:?}",
                 check(&schema)
             );

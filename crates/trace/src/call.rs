@@ -2,47 +2,49 @@
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use openskill_proto::trace::{TraceContext, random_id};
 use opentelemetry::trace::{Event, SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
 use opentelemetry::{InstrumentationScope, KeyValue};
 use opentelemetry_sdk::trace::{SpanData, SpanEvents};
+use parking_lot::Mutex;
 
 use crate::queue::Queue;
 
-/// How many spans of a call are held, beside the process's own. A skill can cause any number of redirects and requests.
+/// The maximum number of buffered spans of a call, in addition to the process's own. A skill can cause any number
+/// of redirects and requests.
 const MAX_SPANS: usize = 64;
 
-/// Where the numbers of further spans begin: those below are the process's own.
+/// The number of the first additional span. Lower numbers are reserved for the process's own spans.
 const FURTHER: u32 = 2;
 
 /// A span that has ended.
 #[derive(Debug, Clone)]
 pub struct Span {
-    /// Its place among the spans of the call in this process, which determines its id. 0 is the first.
+    /// The span's number within its call in this process, which determines its id. 0 is the first span.
     pub number: u32,
-    /// The number of its parent; none means the parent is in another process, or there is none.
+    /// The number of the parent span. `None` if the parent is in another process, or if the span is a root.
     pub parent: Option<u32>,
-    /// Of low cardinality: nothing that a caller wrote.
+    /// A name of low cardinality, without text from callers.
     pub name: Cow<'static, str>,
-    /// Internal, unless set.
+    /// The span kind. Internal by default.
     pub kind: SpanKind,
-    /// When it began.
+    /// The start time.
     pub begun: Instant,
-    /// When it ended.
+    /// The end time.
     pub ended: Instant,
-    /// Attributes, with nothing secret.
+    /// The span's attributes, without secrets.
     pub attributes: Vec<KeyValue>,
-    /// What happened in it.
+    /// The span's events: name, time and attributes.
     pub events: Vec<(&'static str, Instant, Vec<KeyValue>)>,
-    /// Whether its status is an error.
+    /// Whether the span's status is an error.
     pub failed: bool,
 }
 
 impl Span {
-    /// An internal span that ends now.
+    /// Creates an internal span that ends now.
     pub fn new(number: u32, name: impl Into<Cow<'static, str>>, begun: Instant) -> Self {
         let parent = number.checked_sub(1).map(|_| 0);
         Self {
@@ -59,12 +61,13 @@ impl Span {
     }
 }
 
-/// The ids of a call's spans, and the spans that have ended. Dropped without a decision, the spans are dropped too.
+/// The ids of a call's spans, and the completed spans. If it is dropped without a decision, the spans are dropped
+/// too.
 #[derive(Debug)]
 pub struct CallSpans {
     queue: Arc<Queue>,
     trace_id: [u8; 16],
-    /// The span in another process.
+    /// The id of the parent span, in another process.
     parent: Option<[u8; 8]>,
     /// The id of the first span. The others follow it, so that each id is known before its span exists.
     first: u64,
@@ -72,15 +75,15 @@ pub struct CallSpans {
     received: Instant,
     received_at: SystemTime,
     next: AtomicU32,
-    held: Mutex<Held>,
+    buffered: Mutex<BufferedSpans>,
 }
 
-/// The spans so far, until it is decided what becomes of them.
+/// The completed spans, buffered until the decision about their export.
 #[derive(Debug)]
-enum Held {
+enum BufferedSpans {
     Undecided {
         spans: Vec<Span>,
-        /// How many found no room.
+        /// The number of spans that did not fit.
         left_out: usize,
     },
     Kept,
@@ -90,7 +93,8 @@ enum Held {
 impl CallSpans {
     pub(crate) fn new(
         queue: &Arc<Queue>,
-        (trace_id, parent): ([u8; 16], Option<[u8; 8]>),
+        trace_id: [u8; 16],
+        parent: Option<[u8; 8]>,
         is_sampled: bool,
         received: Instant,
     ) -> Self {
@@ -103,71 +107,72 @@ impl CallSpans {
             received,
             received_at: SystemTime::now().checked_sub(received.elapsed()).unwrap_or(SystemTime::UNIX_EPOCH),
             next: AtomicU32::new(FURTHER),
-            held: Mutex::new(Held::Undecided { spans: Vec::new(), left_out: 0 }),
+            buffered: Mutex::new(BufferedSpans::Undecided { spans: Vec::new(), left_out: 0 }),
         }
     }
 
-    /// Whether the call was sampled when it began.
+    /// Whether the call was sampled at its start.
     pub fn is_sampled(&self) -> bool {
         self.is_sampled
     }
 
-    /// The number of a further span, above 1: 0 and 1 are the process's own.
+    /// Reserves a number for an additional span. The number is above 1: 0 and 1 are reserved for the process's own
+    /// spans.
     pub fn number(&self) -> u32 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// What the children of a span are told.
+    /// Returns the trace context for the children of a span.
     pub fn context(&self, number: u32) -> TraceContext {
         TraceContext { trace_id: self.trace_id, span_id: self.id(number), flags: u8::from(self.is_sampled) }
     }
 
-    /// Adds a span. Those beyond 64 are dropped, and counted if the call's spans are exported. The process's own always have
-    /// room: the others have no parent without them.
+    /// Adds a span. Beyond 64, additional spans are dropped, and counted if the call's spans are exported. The
+    /// process's own spans are always kept, because the others would have no parent without them.
     pub fn add(&self, span: Span) {
-        let mut held = self.lock();
-        match &mut *held {
-            Held::Undecided { spans, .. } if span.number < FURTHER || spans.len() < MAX_SPANS => {
+        let mut buffered = self.buffered.lock();
+        match &mut *buffered {
+            BufferedSpans::Undecided { spans, .. } if span.number < FURTHER || spans.len() < MAX_SPANS => {
                 spans.push(span);
             }
-            Held::Undecided { left_out, .. } => *left_out += 1,
-            Held::Discarded => {}
-            // What a call left running may end after it.
-            Held::Kept => {
-                drop(held);
+            BufferedSpans::Undecided { left_out, .. } => *left_out += 1,
+            BufferedSpans::Discarded => {}
+            // Background work of the call may outlive the call.
+            BufferedSpans::Kept => {
+                drop(buffered);
                 self.queue.push(vec![self.data(span)]);
             }
         }
     }
 
-    /// Exports the spans. The first decision counts.
+    /// Exports the spans. Only the first decision takes effect.
     pub fn keep(&self) {
-        if let Some((spans, left_out)) = self.decide(Held::Kept) {
+        if let Some((spans, left_out)) = self.decide(BufferedSpans::Kept) {
             self.queue.push(spans.into_iter().map(|span| self.data(span)).collect());
             self.queue.counts().add_dropped(left_out);
         }
     }
 
-    /// Drops the spans.
+    /// Drops the spans. Only the first decision takes effect.
     pub fn discard(&self) {
-        self.decide(Held::Discarded);
+        self.decide(BufferedSpans::Discarded);
     }
 
-    fn decide(&self, decision: Held) -> Option<(Vec<Span>, usize)> {
-        let mut held = self.lock();
-        match &mut *held {
-            Held::Undecided { spans, left_out } => {
-                let held_so_far = (std::mem::take(spans), *left_out);
-                *held = decision;
-                Some(held_so_far)
+    fn decide(&self, decision: BufferedSpans) -> Option<(Vec<Span>, usize)> {
+        let mut buffered = self.buffered.lock();
+        match &mut *buffered {
+            BufferedSpans::Undecided { spans, left_out } => {
+                let spans_so_far = (std::mem::take(spans), *left_out);
+                *buffered = decision;
+                Some(spans_so_far)
             }
-            Held::Kept | Held::Discarded => None,
+            BufferedSpans::Kept | BufferedSpans::Discarded => None,
         }
     }
 
     fn id(&self, number: u32) -> [u8; 8] {
         let id = self.first.wrapping_add(number.into());
-        // Zero would be no id.
+        // Zero is not a valid id.
         if id == 0 { u64::from(u32::MAX) + 1 } else { id }.to_be_bytes()
     }
 
@@ -203,29 +208,25 @@ impl CallSpans {
             instrumentation_scope: SCOPE.clone(),
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-/// The scope of the spans that are made here.
+/// The instrumentation scope of this crate's spans.
 static SCOPE: LazyLock<InstrumentationScope> =
     LazyLock::new(|| InstrumentationScope::builder("openskill").with_version(VERSION).build());
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// A client span that is open: a request to a server. Dropped before it ends, its request was cancelled, or timed out if
-/// the deadline had passed.
+/// An open client span: a request to a server. Dropping it before [`Self::end`] marks the request as cancelled, or
+/// as timed out if the deadline has passed.
 #[derive(Debug)]
-pub struct Request {
+pub struct ClientSpan {
     spans: Arc<CallSpans>,
     span: Option<Span>,
     deadline: Instant,
 }
 
-impl Request {
-    /// Begins a request, as a child of the process's first span.
+impl ClientSpan {
+    /// Starts the span of a request, as a child of the process's first span.
     pub fn begin(
         spans: &Arc<CallSpans>,
         name: impl Into<Cow<'static, str>>,
@@ -237,12 +238,12 @@ impl Request {
         Self { spans: Arc::clone(spans), span: Some(span), deadline }
     }
 
-    /// What the server is told.
+    /// Returns the trace context to send to the server.
     pub fn context(&self) -> TraceContext {
         self.spans.context(self.span.as_ref().map_or(0, |span| span.number))
     }
 
-    /// The request ended, with this error if it failed.
+    /// Ends the span, with `error` if the request failed.
     pub fn end(mut self, attributes: impl IntoIterator<Item = KeyValue>, error: Option<Cow<'static, str>>) {
         self.finish(attributes, error);
     }
@@ -257,9 +258,10 @@ impl Request {
     }
 }
 
-impl Drop for Request {
+impl Drop for ClientSpan {
     fn drop(&mut self) {
-        // A call is stopped a little before its deadline where its error can say more.
+        // Some calls are stopped slightly before their deadline, so that the error can give more detail. They
+        // still count as timed out.
         let is_late = Instant::now() + Duration::from_millis(20) >= self.deadline;
         let error = if is_late { "TIMEOUT" } else { "CANCELLED" };
         self.finish([], Some(Cow::Borrowed(error)));
@@ -272,11 +274,11 @@ mod tests {
 
     use super::*;
     use crate::Tracer;
-    use crate::sampler::Name;
+    use crate::sampler::SamplerName;
 
     fn tracer(capacity: usize) -> (Tracer, Arc<Queue>) {
         let queue = Arc::new(Queue::new(capacity, capacity));
-        let sampler = Name::Ratio { parent_based: true }.sampler(0.0).unwrap();
+        let sampler = SamplerName::Ratio { parent_based: true }.sampler(0.0).unwrap();
         (Tracer::new(sampler, Some(Duration::from_secs(1)), Arc::clone(&queue)), queue)
     }
 
@@ -323,16 +325,16 @@ mod tests {
         let (tracer, queue) = tracer(1000);
         let [kept, discarded] = [(); 2].map(|()| tracer.enter(&Trace::from_headers(None, None, None), Instant::now()));
         for call in [&kept, &discarded] {
-            // As at the end of a call, the process's own come last.
+            // As at the end of a call, add the process's own spans last.
             (0..500).rev().for_each(|number| call.add(Span::new(number, "work", Instant::now())));
         }
         discarded.discard();
-        assert_eq!(queue.counts().dropped(), 0, "nobody misses the spans of a call that is not exported");
+        assert_eq!(queue.counts().dropped_spans(), 0, "nobody misses the spans of a call that is not exported");
         kept.keep();
         let first = kept.context(0).span_id;
         let spans = exported(&queue).await;
         assert_eq!(spans.len(), MAX_SPANS + FURTHER as usize);
-        assert_eq!(spans.len() as u64 + queue.counts().dropped(), 500);
+        assert_eq!(spans.len() as u64 + queue.counts().dropped_spans(), 500);
         assert!(spans.iter().any(|it| it.span_context.span_id().to_bytes() == first), "the others have a parent");
     }
 
@@ -341,9 +343,9 @@ mod tests {
         let (tracer, queue) = tracer(10);
         let call = Arc::new(tracer.enter(&Trace::from_headers(None, None, None), Instant::now()));
         let now = Instant::now();
-        drop(Request::begin(&call, "GET", Vec::new(), now + Duration::from_secs(60)));
-        drop(Request::begin(&call, "GET", Vec::new(), now));
-        Request::begin(&call, "GET", Vec::new(), now).end([], None);
+        drop(ClientSpan::begin(&call, "GET", Vec::new(), now + Duration::from_secs(60)));
+        drop(ClientSpan::begin(&call, "GET", Vec::new(), now));
+        ClientSpan::begin(&call, "GET", Vec::new(), now).end([], None);
         call.keep();
         let errors = exported(&queue).await.into_iter().map(|span| {
             let error = span.attributes.iter().find(|it| it.key.as_str() == "error.type");

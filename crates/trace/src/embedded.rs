@@ -1,10 +1,10 @@
-//! Spans that code inside a call makes by itself, with `tracing` or `opentelemetry`.
+//! Spans that code inside a call creates with `tracing` or `opentelemetry`.
 
 use openskill_proto::trace::TraceContext;
 use opentelemetry::context::{FutureExt as _, WithContext};
 use opentelemetry::trace::{SpanContext, SpanId, TraceContextExt as _, TraceFlags, TraceId, TraceState};
 
-/// Spans that `future` makes become children of `parent`, if that is sampled.
+/// Runs `future` so that its spans become children of `parent`, if `parent` is sampled.
 pub fn within<F>(parent: TraceContext, future: F) -> WithContext<F> {
     let parent = SpanContext::new(
         TraceId::from_bytes(parent.trace_id),

@@ -1,16 +1,18 @@
-//! The spans of a call: their ids, whether they are sampled, and what becomes of them at the call's end.
+//! The spans of a call: their ids, whether they are sampled, and whether they are exported at the call's end.
 //!
-//! Spans are made when they end, from times that are known then. A call's spans are held until the call ends. Then all of them
-//! are exported, or none: those of a sampled call are, and so are those of a call that failed, though it was not sampled.
+//! A span is created when it ends, from times known at that point. A call's spans are buffered until the call
+//! ends. Then all or none of them are exported: the spans of a sampled call are exported, and those of a failed
+//! call, even if it was not sampled.
 //!
 //! ```text
-//! Tracer -> CallSpans (ids, held spans) -> Queue (bounded; counts what it drops) -> the binary's exporter
+//! Tracer -> CallSpans (ids, buffered spans) -> Queue (bounded; counts what it drops) -> the binary's exporter
 //! ```
 //!
-//! - [`sampler`]: the decision at a call's begin
+//! - [`sampler`]: the sampling decision at a call's start
 //! - [`call`]: the spans of one call
-//! - [`queue`]: spans on their way to the exporter, and [`queue::Counts`] of what became of them
-//! - [`embedded`]: spans that Rust functions make themselves, inside a call
+//! - [`queue`]: spans on their way to the exporter, and how many were exported, dropped or failed
+//!   ([`queue::SpanCounts`])
+//! - [`embedded`]: spans that Rust functions create inside a call
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,46 +29,47 @@ pub mod queue;
 pub mod sampler;
 
 use call::CallSpans;
-use queue::{Counts, Queue};
+use queue::{Queue, SpanCounts};
 use sampler::Sampler;
 
-/// Makes the spans of calls. Cheap to clone.
+/// Creates the spans of calls. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Tracer(Arc<Inner>);
+pub struct Tracer(Arc<TracerInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct TracerInner {
     sampler: Sampler,
     slow: Option<Duration>,
     queue: Arc<Queue>,
 }
 
 impl Tracer {
-    /// Spans go to `queue`. A call that takes longer than `slow` counts as slow; none does without it.
+    /// Creates a tracer. Spans go to `queue`. A call that takes longer than `slow` counts as slow. With `None`, no
+    /// call does.
     pub fn new(sampler: Sampler, slow: Option<Duration>, queue: Arc<Queue>) -> Self {
-        Self(Arc::new(Inner { sampler, slow, queue }))
+        Self(Arc::new(TracerInner { sampler, slow, queue }))
     }
 
-    /// The spans of a call that enters openskill here. The sampler decides.
+    /// Creates the spans of a call that enters openskill here. The sampler decides whether they are sampled.
     pub fn enter(&self, trace: &Trace, received: Instant) -> CallSpans {
         let is_sampled = self.0.sampler.samples(trace);
         let parent = trace.has_parent.then_some(trace.context.span_id);
-        CallSpans::new(&self.0.queue, (trace.context.trace_id, parent), is_sampled, received)
+        CallSpans::new(&self.0.queue, trace.context.trace_id, parent, is_sampled, received)
     }
 
-    /// The spans of a call whose parent span is another openskill process's. That process decided.
+    /// Creates the spans of a call whose parent span is in another openskill process, which made the sampling
+    /// decision.
     pub fn follow(&self, parent: TraceContext, received: Instant) -> CallSpans {
-        let ids = (parent.trace_id, Some(parent.span_id));
-        CallSpans::new(&self.0.queue, ids, parent.is_sampled(), received)
+        CallSpans::new(&self.0.queue, parent.trace_id, Some(parent.span_id), parent.is_sampled(), received)
     }
 
-    /// Whether a call that took so long is slow.
+    /// Whether a call with this duration is slow.
     pub fn is_slow(&self, took: Duration) -> bool {
         self.0.slow.is_some_and(|slow| took > slow)
     }
 
-    /// What became of the spans so far.
-    pub fn counts(&self) -> &Counts {
+    /// Returns how many spans were exported, dropped or failed.
+    pub fn counts(&self) -> &SpanCounts {
         self.0.queue.counts()
     }
 }

@@ -1,42 +1,42 @@
-//! Spans on their way to the exporter. Bounded: what finds no room is dropped and counted. No call waits here.
+//! A bounded queue of spans for the exporter. Spans that do not fit are dropped and counted. No call waits here.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use opentelemetry_sdk::trace::SpanData;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
-/// What became of spans since the process started.
+/// The number of spans exported, dropped and failed since the process started.
 #[derive(Debug, Default)]
-pub struct Counts {
+pub struct SpanCounts {
     exported: AtomicU64,
     dropped: AtomicU64,
     failed: AtomicU64,
 }
 
-impl Counts {
-    /// Spans that the collector has accepted.
-    pub fn exported(&self) -> u64 {
+impl SpanCounts {
+    /// Returns the number of spans that the collector accepted.
+    pub fn exported_spans(&self) -> u64 {
         self.exported.load(Ordering::Relaxed)
     }
 
-    /// Spans for which there was no room, or no time at the end.
-    pub fn dropped(&self) -> u64 {
+    /// Returns the number of spans dropped because the queue was full, or because time ran out at the end.
+    pub fn dropped_spans(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Spans that were sent and not accepted, or could not be sent.
-    pub fn failed(&self) -> u64 {
+    /// Returns the number of spans that could not be sent, or that the collector did not accept.
+    pub fn failed_spans(&self) -> u64 {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// The collector accepted a batch of so many spans.
+    /// Counts a batch that the collector accepted.
     pub fn add_exported(&self, spans: usize) {
         self.exported.fetch_add(spans as u64, Ordering::Relaxed);
     }
 
-    /// A batch of so many spans could not be exported.
+    /// Counts a batch that could not be exported.
     pub fn add_failed(&self, spans: usize) {
         self.failed.fetch_add(spans as u64, Ordering::Relaxed);
     }
@@ -46,38 +46,39 @@ impl Counts {
     }
 }
 
-/// The queue. Many threads fill it, one exporter empties it.
+/// A span queue that many threads fill and one exporter empties.
 #[derive(Debug)]
 pub struct Queue {
-    waiting: Mutex<Waiting>,
-    /// How many spans may wait.
+    waiting: Mutex<QueueState>,
+    /// The maximum number of waiting spans.
     capacity: usize,
-    /// How many spans are exported at once.
+    /// The maximum number of spans in one export.
     batch: usize,
     /// Notified when a batch is full, and at the end.
     ready: Notify,
-    counts: Counts,
+    counts: SpanCounts,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct QueueState {
     spans: std::collections::VecDeque<SpanData>,
     has_ended: bool,
 }
 
 impl Queue {
-    /// Holds at most `capacity` spans, and hands out at most `batch` at a time. Both at least 1.
+    /// Creates a queue of at most `capacity` spans, which returns at most `batch` at a time. Both must be at least
+    /// 1.
     pub fn new(capacity: usize, batch: usize) -> Self {
         let (capacity, batch) = (capacity.max(1), batch.clamp(1, capacity.max(1)));
-        Self { waiting: Mutex::default(), capacity, batch, ready: Notify::new(), counts: Counts::default() }
+        Self { waiting: Mutex::default(), capacity, batch, ready: Notify::new(), counts: SpanCounts::default() }
     }
 
-    /// What became of spans.
-    pub fn counts(&self) -> &Counts {
+    /// Returns how many spans were exported, dropped or failed.
+    pub fn counts(&self) -> &SpanCounts {
         &self.counts
     }
 
-    /// Takes the spans of a call: all of them, or none if they do not fit. Part of a call would mislead.
+    /// Adds the spans of a call: all of them, or none if they do not fit, because a partial call would mislead.
     pub fn push(&self, spans: Vec<SpanData>) {
         let mut waiting = self.lock();
         if waiting.has_ended || waiting.spans.len() + spans.len() > self.capacity {
@@ -93,10 +94,11 @@ impl Queue {
         }
     }
 
-    /// The next spans to export: when a batch is full, else after `delay`. May be empty. None at the end.
+    /// Returns the next spans to export, when a batch is full or after `delay`. May be empty. Returns `None` at
+    /// the end.
     pub async fn next(&self, delay: Duration) -> Option<Vec<SpanData>> {
         if !self.is_ready() {
-            // Elapsed or notified, what waits is exported.
+            // Export the waiting spans both after a timeout and after a notification.
             let _ = tokio::time::timeout(delay, self.ready.notified()).await;
         }
         let mut waiting = self.lock();
@@ -107,13 +109,14 @@ impl Queue {
         Some(waiting.spans.drain(..count).collect())
     }
 
-    /// Takes no more spans. [`Queue::next`] hands out those that wait, and then ends.
+    /// Stops accepting spans. [`Queue::next`] returns the waiting spans, and then `None`.
     pub fn end(&self) {
         self.lock().has_ended = true;
         self.ready.notify_one();
     }
 
-    /// Drops and counts what still waits: there is no time left for it. Called after [`Queue::end`].
+    /// Drops and counts the waiting spans, because there is no time left to export them. Called after
+    /// [`Queue::end`].
     pub fn abandon(&self) {
         let left = std::mem::take(&mut self.lock().spans);
         self.counts.add_dropped(left.len());
@@ -124,8 +127,8 @@ impl Queue {
         waiting.has_ended || waiting.spans.len() >= self.batch
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
+        self.waiting.lock()
     }
 }
 
@@ -139,13 +142,13 @@ mod tests {
     use super::*;
     use crate::Tracer;
     use crate::call::Span;
-    use crate::sampler::Name;
+    use crate::sampler::SamplerName;
 
     const DELAY: Duration = Duration::from_secs(5);
 
-    /// Exports a call with so many spans.
+    /// Exports a call with this number of spans.
     fn call(queue: &Arc<Queue>, spans: u32) {
-        let sampler = Name::On { parent_based: false }.sampler(1.0).unwrap();
+        let sampler = SamplerName::On { parent_based: false }.sampler(1.0).unwrap();
         let call =
             Tracer::new(sampler, None, Arc::clone(queue)).enter(&Trace::from_headers(None, None, None), Instant::now());
         (0..spans).for_each(|number| call.add(Span::new(number, "work", Instant::now())));
@@ -157,7 +160,7 @@ mod tests {
         let queue = Arc::new(Queue::new(100, 4));
         call(&queue, 5);
         assert_eq!(queue.next(Duration::MAX).await.unwrap().len(), 4);
-        // A permit that was stored for the first batch may wake the second early, but not the third.
+        // A permit stored for the first batch may wake the second one early, but not the third.
         let delay = Duration::from_millis(50);
         let _ = queue.next(delay).await;
         call(&queue, 1);
@@ -172,7 +175,7 @@ mod tests {
         call(&queue, 3);
         call(&queue, 3);
         call(&queue, 2);
-        assert_eq!(queue.counts().dropped(), 3);
+        assert_eq!(queue.counts().dropped_spans(), 3);
         assert_eq!(queue.lock().spans.len(), 5);
     }
 
@@ -184,7 +187,7 @@ mod tests {
         call(&queue, 2);
         assert_eq!(queue.next(DELAY).await.unwrap().len(), 3);
         assert!(queue.next(DELAY).await.is_none());
-        assert_eq!(queue.counts().dropped(), 2);
+        assert_eq!(queue.counts().dropped_spans(), 2);
     }
 
     #[tokio::test]
@@ -195,6 +198,6 @@ mod tests {
         assert_eq!(queue.next(DELAY).await.unwrap().len(), 2);
         queue.abandon();
         assert!(queue.next(DELAY).await.is_none());
-        assert_eq!(queue.counts().dropped(), 3);
+        assert_eq!(queue.counts().dropped_spans(), 3);
     }
 }

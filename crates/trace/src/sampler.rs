@@ -1,49 +1,49 @@
-//! Which calls are sampled when they begin.
+//! Decides at the start of each call whether it is sampled.
 
 use std::str::FromStr;
 
 use openskill_proto::trace::Trace;
 
-/// A sampler, by the names of `OTEL_TRACES_SAMPLER`.
+/// A sampler configured by `OTEL_TRACES_SAMPLER`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sampler {
-    kind: Kind,
-    /// The share of traces, 0 to 1.
+    kind: SamplerKind,
+    /// The ratio of sampled traces, 0 to 1.
     ratio: f64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// Whatever the caller decided, the ratio applies.
+enum SamplerKind {
+    /// The ratio always applies, whatever the caller decided.
     Own,
-    /// The caller's decision applies. The ratio applies to calls without one.
+    /// The caller's decision applies. The ratio applies to calls without a decision.
     ParentBased,
 }
 
-/// There is no such sampler.
+/// The error for an unknown sampler name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnknownSampler;
 
-/// A sampler by its name, before its ratio is known.
+/// A sampler without its ratio, parsed from its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Name {
+pub enum SamplerName {
     /// `always_on`, `parentbased_always_on`.
     On {
-        /// Whether the caller's decision comes first.
+        /// Whether the caller's decision takes precedence.
         parent_based: bool,
     },
     /// `parentbased_always_off`.
     OffWithoutParent,
-    /// `always_off`: no call is traced, not even one that fails.
+    /// `always_off`: no call is traced, not even a failed one.
     Never,
     /// `traceidratio`, `parentbased_traceidratio`.
     Ratio {
-        /// Whether the caller's decision comes first.
+        /// Whether the caller's decision takes precedence.
         parent_based: bool,
     },
 }
 
-impl FromStr for Name {
+impl FromStr for SamplerName {
     type Err = UnknownSampler;
 
     fn from_str(name: &str) -> Result<Self, UnknownSampler> {
@@ -59,14 +59,14 @@ impl FromStr for Name {
     }
 }
 
-impl Name {
-    /// The sampler with this ratio, which only some use. None: nothing is ever traced.
+impl SamplerName {
+    /// Returns the sampler with this ratio, which only some samplers use. `None` if no call is ever traced.
     pub fn sampler(self, ratio: f64) -> Option<Sampler> {
-        let kind = |parent_based| if parent_based { Kind::ParentBased } else { Kind::Own };
+        let kind = |parent_based| if parent_based { SamplerKind::ParentBased } else { SamplerKind::Own };
         Some(match self {
             Self::Never => return None,
             Self::On { parent_based } => Sampler { kind: kind(parent_based), ratio: 1.0 },
-            Self::OffWithoutParent => Sampler { kind: Kind::ParentBased, ratio: 0.0 },
+            Self::OffWithoutParent => Sampler { kind: SamplerKind::ParentBased, ratio: 0.0 },
             Self::Ratio { parent_based } => Sampler { kind: kind(parent_based), ratio },
         })
     }
@@ -76,13 +76,13 @@ impl Sampler {
     /// Whether a call is sampled.
     pub fn samples(&self, trace: &Trace) -> bool {
         match self.kind {
-            Kind::ParentBased if trace.has_parent => trace.context.is_sampled(),
-            Kind::ParentBased | Kind::Own => is_within(self.ratio, trace.context.trace_id),
+            SamplerKind::ParentBased if trace.has_parent => trace.context.is_sampled(),
+            SamplerKind::ParentBased | SamplerKind::Own => is_within(self.ratio, trace.context.trace_id),
         }
     }
 }
 
-/// Decides by the trace id, as other OpenTelemetry programs do, so that all of them choose the same traces.
+/// Decides by the trace id like other OpenTelemetry programs, so that all of them choose the same traces.
 fn is_within(ratio: f64, trace_id: [u8; 16]) -> bool {
     if ratio >= 1.0 {
         return true;
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     fn sampled(name: &str, ratio: f64, trace: &Trace) -> bool {
-        name.parse::<Name>().unwrap().sampler(ratio).is_some_and(|it| it.samples(trace))
+        name.parse::<SamplerName>().unwrap().sampler(ratio).is_some_and(|it| it.samples(trace))
     }
 
     fn called(flags: &str) -> Trace {
@@ -136,6 +136,6 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_refused() {
-        assert_eq!("jaeger_remote".parse::<Name>(), Err(UnknownSampler));
+        assert_eq!("jaeger_remote".parse::<SamplerName>(), Err(UnknownSampler));
     }
 }

@@ -1,4 +1,4 @@
-//! Runs a case under callgrind, in a process of its own.
+//! Runs a case under callgrind, in a separate process.
 
 use std::env;
 use std::fs;

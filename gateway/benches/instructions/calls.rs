@@ -13,12 +13,12 @@ use openskill_proto::v1::invoke_request::Arguments;
 use openskill_proto::v1::{InvokeEvent, InvokeRequest, SkillResult, invoke_event::Event};
 use openskill_trace::Tracer;
 use openskill_trace::queue::Queue;
-use openskill_trace::sampler::Name;
+use openskill_trace::sampler::SamplerName;
 use prost::Message;
 use serde_json::Value;
 use tower::ServiceExt as _;
 
-use super::cases::aside;
+use super::cases::uncounted;
 use super::in_memory::{self, SKILL, VALID, schema};
 use crate::arguments::{Definition, Policy, Rules, structs};
 use crate::gateway::Shard;
@@ -39,7 +39,7 @@ pub(super) fn arguments_repaired() -> Box<dyn FnMut()> {
     arguments(&VALID.replace("25", "\"25\""), Some(1))
 }
 
-/// Text that is no number: the model gets feedback.
+/// Text that is not a number: the model gets feedback.
 pub(super) fn arguments_refused() -> Box<dyn FnMut()> {
     arguments(&VALID.replace("25", "\"many\""), None)
 }
@@ -59,7 +59,7 @@ pub(super) fn invoke(workers: usize) -> Box<dyn FnMut()> {
 
 /// A call that is recorded, and the work of the recorder's thread for it, but for its file.
 pub(super) fn invoke_recorded() -> Box<dyn FnMut()> {
-    let (recorder, work) = Recorder::by_hand();
+    let (recorder, work) = Recorder::manual();
     let watch = Watch { recorder: Some(recorder), after: Box::new(work), ..Watch::default() };
     calls("Invoke", 1, Arguments::InputJson(VALID.to_owned()), watch, is_success)
 }
@@ -111,9 +111,9 @@ impl Watch {
     /// Traces of which this share is sampled. What is exported is not counted.
     fn traces(ratio: f64) -> Self {
         let queue = Arc::new(Queue::new(64, 64));
-        let sampler = Name::Ratio { parent_based: false }.sampler(ratio).unwrap();
+        let sampler = SamplerName::Ratio { parent_based: false }.sampler(ratio).unwrap();
         let tracer = Some(Tracer::new(sampler, Some(Duration::from_secs(60)), Arc::clone(&queue)));
-        Self { tracer, after: Box::new(move || aside(|| queue.abandon())), ..Self::default() }
+        Self { tracer, after: Box::new(move || uncounted(|| queue.abandon())), ..Self::default() }
     }
 }
 
@@ -194,7 +194,7 @@ fn requests(
     let begun = first.map(|it| runtime.block_on(service.clone().oneshot(it)).unwrap());
     let session = begun.map(|it| it.headers()[SESSION].clone());
     Box::new(move || {
-        let request = aside(|| {
+        let request = uncounted(|| {
             let mut request = request();
             request.headers_mut().extend(session.clone().map(|it| (SESSION, it)));
             request
@@ -205,7 +205,7 @@ fn requests(
         };
         let answer = runtime.block_on(answered);
         after();
-        assert!(aside(|| is_right(answer)));
+        assert!(uncounted(|| is_right(answer)));
     })
 }
 

@@ -58,7 +58,7 @@ fn left_uncounted(work: &mut dyn FnMut()) {
 }
 
 /// Does work that is not the gateway's, such as its worker's, without counting it.
-pub(super) fn aside<T>(work: impl FnOnce() -> T) -> T {
+pub(super) fn uncounted<T>(work: impl FnOnce() -> T) -> T {
     let (mut work, mut done) = (Some(work), None);
     let mut once = || done = work.take().map(|work| work());
     if COUNTS.load(Ordering::Relaxed) {

@@ -1,7 +1,7 @@
 //! Counts the instructions of calls through the gateway and compares them with the counts that were recorded:
 //! `make bench-instructions`.
 //!
-//! Times vary on a machine that others use; counts of instructions hardly do. Each case runs in a process of its own: this
+//! Times vary on a machine that others use; counts of instructions hardly do. Each case runs in a separate process: this
 //! test binary under valgrind's callgrind, which counts while the calls of the case run.
 //!
 //! - [`cases`]: what is counted; [`calls`]: the calls, to a worker that answers [`in_memory`]
@@ -50,7 +50,7 @@ fn counts_are_as_recorded() -> Result<(), String> {
         let now = count(case);
         let verdict = recorded.judge(case.name, now);
         let words = verdict.clone().unwrap_or_else(|failure| failure);
-        println!("{:<20} {:>12} {now:>12}  {words}", case.name, recorded.shown(case.name));
+        println!("{:<20} {:>12} {now:>12}  {words}", case.name, recorded.count_text(case.name));
         (case.name, now, verdict.is_err())
     };
     let counts: Vec<_> = cases::ALL.iter().map(judge).collect();

@@ -21,7 +21,7 @@ use prost::Message;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::cases::aside;
+use super::cases::uncounted;
 use crate::Config;
 use crate::config::{CircuitRules, TasksConfig};
 use crate::gateway::Gateway;
@@ -88,7 +88,7 @@ pub(super) async fn gateway(workers: usize, recorder: Option<Recorder>, tracer: 
         drain_timeout: Duration::from_secs(10),
         tracer,
     };
-    let gateway = Gateway::recorded_by(recorder, config, CancellationToken::new()).expect("tasks are in memory");
+    let gateway = Gateway::with_recorder(recorder, config, CancellationToken::new()).expect("tasks are in memory");
     let skill = Skill {
         id: SKILL.to_owned(),
         version: "0.1.0".to_owned(),
@@ -110,8 +110,8 @@ pub(super) async fn gateway(workers: usize, recorder: Option<Recorder>, tracer: 
             ..WorkerState::default()
         });
         let (near, far) = tokio::io::duplex(64 * 1024);
-        let server =
-            hyper::server::conn::http2::Builder::new(Aside).serve_connection(TokioIo::new(far), service_fn(work));
+        let server = hyper::server::conn::http2::Builder::new(UncountedExecutor)
+            .serve_connection(TokioIo::new(far), service_fn(work));
         tokio::spawn(Uncounted(Box::pin(server)));
         worker.link(0).use_stream(near).await.unwrap();
         all.insert(Endpoint::Tcp(id), worker);
@@ -158,11 +158,11 @@ pub(super) fn frame(message: &impl Message) -> Bytes {
     body.freeze()
 }
 
-/// Spawns the tasks of a worker.
+/// Spawns the tasks of a worker, without counting their instructions.
 #[derive(Clone, Copy)]
-struct Aside;
+struct UncountedExecutor;
 
-impl<F> hyper::rt::Executor<F> for Aside
+impl<F> hyper::rt::Executor<F> for UncountedExecutor
 where
     F: Future<Output: Send> + Send + 'static,
 {
@@ -178,6 +178,6 @@ impl<F: Future> Future for Uncounted<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        aside(|| self.0.as_mut().poll(context))
+        uncounted(|| self.0.as_mut().poll(context))
     }
 }

@@ -64,7 +64,7 @@ impl Recorded {
     }
 
     /// The recorded count, for a table.
-    pub(super) fn shown(&self, name: &str) -> String {
+    pub(super) fn count_text(&self, name: &str) -> String {
         self.counts.get(name).map_or("none".to_owned(), u64::to_string)
     }
 

@@ -1,28 +1,31 @@
-//! A server of an agent that calls skills at another gateway. It has the bounds and layers of a gateway, and no workers.
+//! Serves an agent that calls the skills of a remote gateway. It has a gateway's limits and layers, but no workers.
 
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
 
 use openskill_agent::hosted::{Hosted, Setup};
-use openskill_agent::skills::Skills;
+use openskill_agent::skills::SkillGateway;
 use tokio_util::sync::CancellationToken;
 
 use crate::gateway::{Gateway, Shard};
+use crate::serve::connections::TlsListener;
+use crate::serve::connections::limiter::ConnectionLimiter;
 use crate::serve::connections::peers::Peers;
-use crate::serve::connections::roster::Roster;
 use crate::serve::faces::grpc::health::Health;
-use crate::serve::faces::{Faces, served};
+use crate::serve::faces::{Faces, serve_agent};
 use crate::serve::{connections, stack};
 
-/// Serves an agent over `skills` until `shutdown`. `gateway`: one without workers, whose bounds hold here; `draining`: its own
-/// token.
+/// Serves an agent over `skills` until `shutdown`. `gateway` has no workers and only provides limits and layers. This
+/// function cancels `draining` after the lame-duck period.
 ///
 /// # Errors
 /// The conversations can't be opened, or the listener can't be used.
 pub(crate) async fn run(
-    (gateway, draining): (Arc<Gateway>, CancellationToken),
-    (setup, skills): (Setup, Arc<dyn Skills>),
+    gateway: Arc<Gateway>,
+    draining: CancellationToken,
+    setup: Setup,
+    skills: Arc<dyn SkillGateway>,
     listener: TcpListener,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
@@ -33,12 +36,17 @@ pub(crate) async fn run(
     let health = Health::new();
     let is_loopback = listener.local_addr()?.ip().is_loopback();
     let shard = Shard { gateway: Arc::clone(&gateway), number: 0 };
-    let service =
-        stack::stack(&gateway, Faces::agent(&shard, &health, &served(agent.clone()))?, is_loopback, &gateway.limits);
+    let service = stack::stack(
+        &gateway,
+        Faces::agent(&shard, &health, &serve_agent(agent.clone()))?,
+        is_loopback,
+        &gateway.limits,
+    );
     let peers = Peers::new(gateway.config.max_connections_of_peer);
-    let roster = Roster::new(gateway.config.max_connections, peers);
-    let door = (listener, gateway.config.tls.clone());
-    let mut serving = tokio::spawn(connections::serve(door, service, roster, gateway.tasks.clone(), draining.clone()));
+    let limiter = ConnectionLimiter::new(gateway.config.max_connections, peers);
+    let listener = TlsListener { listener, tls: gateway.config.tls.clone() };
+    let mut serving =
+        tokio::spawn(connections::serve(listener, service, limiter, gateway.tasks.clone(), draining.clone()));
     health.set(true);
     tokio::select! {
         () = shutdown.cancelled() => {}
@@ -48,7 +56,7 @@ pub(crate) async fn run(
     gateway.leave().await;
     draining.cancel();
     agent.shutdown(limit).await;
-    // Streams ended with the agent: what is left are the last answers.
+    // The agent's streams have ended. Only final responses remain.
     if tokio::time::timeout(limit, &mut serving).await.is_err() {
         serving.abort();
     }

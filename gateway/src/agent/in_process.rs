@@ -1,12 +1,12 @@
-//! The skills of this gateway, as the agent in its process sees them. They pass what a client's calls pass: admission,
-//! circuits, idempotency keys, records.
+//! Lets the in-process agent call the skills of this gateway. Its calls take the same path as a client's:
+//! admission, circuit breakers, idempotency keys, records.
 
 use std::fmt;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, StreamExt as _};
-use openskill_agent::skills::{Caller, Owner, Skills, Unreachable, Validity};
+use openskill_agent::skills::{Caller, SkillGateway, Unreachable, UserIdentity, Validity};
 use openskill_proto::trace::Trace;
 use openskill_proto::v1::invoke_event::Event;
 use openskill_proto::v1::{
@@ -28,8 +28,8 @@ use crate::serve::tools;
 
 struct InProcess(Shard);
 
-/// The skills of `shard`'s gateway.
-pub(super) fn in_process(shard: Shard) -> Arc<dyn Skills> {
+/// Makes the skills of `shard`'s gateway available to the agent.
+pub(super) fn in_process(shard: Shard) -> Arc<dyn SkillGateway> {
     Arc::new(InProcess(shard))
 }
 
@@ -39,8 +39,8 @@ impl fmt::Debug for InProcess {
     }
 }
 
-impl Skills for InProcess {
-    fn validity(&self, owner: &Owner) -> Validity {
+impl SkillGateway for InProcess {
+    fn validity(&self, owner: &UserIdentity) -> Validity {
         let is_known = || self.0.gateway.registry.as_ref().is_none_or(|it| it.knows(&owner.credential));
         match () {
             () if self.principal(owner).is_valid() => Validity::Valid,
@@ -98,8 +98,8 @@ impl Skills for InProcess {
                     }
                 }
             };
-            // The call was admitted, and nobody knows how far it came.
-            result(&call, Outcome { may_have_run: true, ..Outcome::failed(error) }.advising(false, false))
+            // The call was admitted, so the skill may have run.
+            result(&call, Outcome { may_have_run: true, ..Outcome::from_error(error) }.with_retry_advice(false, false))
         }
         .boxed()
     }
@@ -130,8 +130,8 @@ impl Skills for InProcess {
 }
 
 impl InProcess {
-    /// With the rights that the credential has now.
-    fn principal(&self, owner: &Owner) -> Principal {
+    /// Looks up the rights that the credential currently has.
+    fn principal(&self, owner: &UserIdentity) -> Principal {
         self.0.gateway.principal(&owner.principal, &owner.credential)
     }
 
@@ -142,6 +142,6 @@ impl InProcess {
         let principal = self.principal(&caller.owner);
         let context = RequestContext { trace, principal, ..RequestContext::unknown() };
         let gateway = &self.0.gateway;
-        Arc::new(reading::read(&gateway.aside, gateway.config.default_timeout, request, context).await)
+        Arc::new(reading::read(&gateway.blocking_pool, gateway.config.default_timeout, request, context).await)
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use openskill_proto::json;
 use openskill_proto::limits::MAX_JSON_DEPTH;
 use openskill_skill::draft;
-use openskill_skill::schema::Bounds;
+use openskill_skill::schema::ValidationBounds;
 use serde_json::Value;
 
 use super::feedback::{self, Feedback, Violation};
@@ -18,16 +18,17 @@ use super::rules::{Policy, Rules};
 use super::schema::{self, SchemaRefused};
 use super::secrets::Secrets;
 
-/// The most work that validating a call may take: bytes of the call times subschemas per value.
+/// The maximum work of validating a call: bytes of the call times subschemas per value.
 const MAX_VALIDATION_WORK: u64 = 2_000_000_000;
 
-/// The most work that collecting all errors may take: values in the call times subschemas per value.
+/// The maximum work of collecting all errors: values in the call times subschemas per value.
 const MAX_DIAGNOSIS_WORK: u64 = 200_000;
 
-/// The feedback for an invalid call that is too large to diagnose: each error holds a copy of the value it is about.
+/// The feedback for an invalid call that is too large to diagnose: diagnosis copies the offending value into each
+/// error.
 const TOO_LARGE: &str = "the arguments do not match the skill's schema, and are too large to say where";
 
-/// What arguments a skill accepts, and what may be done to those that do not match.
+/// The arguments that a skill accepts, and how invalid ones may be repaired.
 #[derive(Debug)]
 pub struct Definition {
     /// None if the skill declares no schema.
@@ -38,35 +39,35 @@ pub struct Definition {
 
 #[derive(Debug)]
 struct CompiledSchema {
-    /// The declared schema, closed at its top level if it says nothing about additional keys.
+    /// The declared schema, closed at its top level if it does not mention additional keys.
     schema: Value,
     validator: jsonschema::Validator,
-    /// A valid call.
+    /// A valid call, if one is known.
     example: Option<Value>,
     /// What validating a call may cost.
-    bounds: Bounds,
+    bounds: ValidationBounds,
 }
 
 impl Definition {
-    /// Compiles a schema, given as JSON text. `examples` are calls that the skill's author declares valid; feedback shows
-    /// the first that is.
+    /// Compiles a schema from JSON text. `examples` are calls that the skill's author declares valid. Feedback
+    /// shows the first one that really is.
     ///
     /// # Errors
-    /// The schema cannot be used, or validating a call against it could take too long.
+    /// The schema can't be used, or validating a call against it could take too long.
     pub fn compile(schema: &str, rules: Rules, examples: &[String]) -> Result<Self, SchemaRefused> {
         let declared: Value = serde_json::from_str(schema).map_err(|error| SchemaRefused(error.to_string()))?;
-        let schema = schema::closed(draft::to_2020_12(&declared).map_err(SchemaRefused)?);
+        let schema = schema::close(draft::to_2020_12(&declared).map_err(SchemaRefused)?);
         let bounds = openskill_skill::schema::check(&schema).map_err(SchemaRefused)?;
-        let validator = schema::compile(&schema)?;
+        let validator = openskill_skill::schema::compile(&schema).map_err(SchemaRefused)?;
         let given = examples.iter().filter_map(|text| serde_json::from_str(text).ok());
         let example = given
             .chain(feedback::example(&schema))
             .find(|example: &Value| example.is_object() && validator.is_valid(example));
-        let secrets = Secrets::of(&schema, rules.aliases.iter()).map(Arc::new);
+        let secrets = Secrets::from_schema(&schema, rules.aliases.iter()).map(Arc::new);
         Ok(Self { schema: Some(CompiledSchema { schema, validator, example, bounds }), rules, secrets })
     }
 
-    /// The definition of a skill without a schema: any JSON object is accepted unchanged.
+    /// Creates the definition of a skill without a schema, which accepts any JSON object unchanged.
     pub fn without_schema(rules: Rules) -> Self {
         Self { schema: None, rules, secrets: None }
     }
@@ -76,29 +77,29 @@ impl Definition {
         self.schema.is_some()
     }
 
-    /// The schema that calls are validated against: the declared one in draft 2020-12, closed at its top level if it says
-    /// nothing about additional keys.
+    /// The schema that calls are validated against: the declared one in draft 2020-12, closed at its top level if
+    /// it does not mention additional keys.
     pub fn schema(&self) -> Option<&Value> {
         self.schema.as_ref().map(|compiled| &compiled.schema)
     }
 
-    /// The rules.
+    /// The rules for repairs.
     pub fn rules(&self) -> &Rules {
         &self.rules
     }
 
-    /// The parameters that nobody may keep, if there are any.
+    /// The parameters that must not be stored, if any.
     pub(crate) fn secrets(&self) -> Option<&Arc<Secrets>> {
         self.secrets.as_ref()
     }
 
     /// Turns the text that a model wrote into arguments that the skill accepts.
     ///
-    /// Arguments that match the schema are returned unchanged. Others are repaired if `policy` and the skill's own policy
-    /// allow it, by the rules of [`Kind`](super::Kind) and no others.
+    /// Arguments that match the schema are returned unchanged. Others are repaired if `policy` and the skill's own
+    /// policy allow it, only by the rules that [`Kind`](super::Kind) lists.
     ///
     /// # Errors
-    /// The text cannot be read, or it does not match the schema and no repair makes it match.
+    /// The text can't be read, or no repair makes it match the schema.
     pub fn prepare<'a>(&self, text: &'a str, policy: Policy) -> Result<Prepared<'a>, Rejected> {
         let strict = policy.max(self.rules.policy) == Policy::Strict;
         let is_small = || parse::is_small(text);
@@ -120,7 +121,7 @@ impl Definition {
             Err(StrictError::Syntax(reason)) => Some(reason),
         };
         let (tree, repairs) = parse::object(text).map_err(|reason| match syntax_error {
-            // It is valid JSON, but not an object.
+            // The text is valid JSON, but not an object.
             None => self.reject_whole(&reason),
             Some(_) => self.reject_unreadable(&reason),
         })?;
@@ -133,17 +134,18 @@ impl Definition {
         Ok(Prepared { text: Cow::Owned(text), repairs })
     }
 
-    /// Rejects a raw call under the strict policy: its arguments could only be found by these repairs.
+    /// Rejects a raw call under the strict policy, because its arguments could be found only by these repairs.
     pub fn refuse(&self, deviations: &[Repair]) -> Rejected {
         let kinds: Vec<_> = deviations.iter().map(|repair| repair.kind.name()).collect();
         let kinds = kinds.join(", ");
         Rejected::Unreadable(format!("the call is not plain JSON ({kinds}), and its argument policy is strict"))
     }
 
-    /// Whether collecting all errors of a value is affordable: each holds a copy of the value it is about, and each branch
-    /// of a choice adds its own.
+    /// Whether collecting all errors of a value is affordable. Each error copies its value, and each branch of an
+    /// `anyOf` adds errors.
     fn may_diagnose(&self, value: &Value) -> bool {
-        let within = |bounds: &Bounds| bounds.at_one_place.saturating_mul(count(value)) <= MAX_DIAGNOSIS_WORK;
+        let within =
+            |bounds: &ValidationBounds| bounds.at_one_location.saturating_mul(count(value)) <= MAX_DIAGNOSIS_WORK;
         self.schema.as_ref().is_none_or(|compiled| within(&compiled.bounds))
     }
 
@@ -162,11 +164,11 @@ impl Definition {
     }
 
     fn reject_unreadable(&self, reason: &str) -> Rejected {
-        Rejected::Unreadable(feedback::unreadable(reason, self.example()))
+        Rejected::Unreadable(feedback::with_example(reason, self.example()))
     }
 
     fn reject_whole(&self, reason: &str) -> Rejected {
-        Rejected::Unfit(Box::new(Feedback::new(vec![Violation::of_whole(reason)], self.example())))
+        Rejected::Unfit(Box::new(Feedback::new(vec![Violation::unusable(reason)], self.example())))
     }
 
     fn reject_violations(&self, violations: Vec<Violation>, value: &Value) -> Rejected {
@@ -183,7 +185,7 @@ impl Definition {
     }
 }
 
-/// The number of values in a value, itself included.
+/// Counts the values within a value, including itself.
 fn count(value: &Value) -> u64 {
     1 + match value {
         Value::Array(items) => items.iter().map(count).sum(),
@@ -193,7 +195,7 @@ fn count(value: &Value) -> u64 {
 }
 
 /// Whether validating a call is affordable.
-fn may_validate(bounds: &Bounds, text: &str) -> bool {
+fn may_validate(bounds: &ValidationBounds, text: &str) -> bool {
     let is_shallow = bounds.depth >= MAX_JSON_DEPTH || json::depth(text.as_bytes()) <= bounds.depth;
-    is_shallow && bounds.at_one_place.saturating_mul(text.len() as u64) <= MAX_VALIDATION_WORK
+    is_shallow && bounds.at_one_location.saturating_mul(text.len() as u64) <= MAX_VALIDATION_WORK
 }

@@ -1,8 +1,7 @@
 //! Feedback on a rejected call: what is wrong, in words that a model can act on, and an example of a correct call.
 
+use openskill_skill::schema::join;
 use serde_json::{Value, json};
-
-use super::tree::join;
 
 mod describe;
 mod diagnose;
@@ -14,20 +13,20 @@ pub(super) use example::example;
 use violation::MAX_VIOLATIONS;
 pub use violation::Violation;
 
-/// How many violations the message names. The details hold up to [`MAX_VIOLATIONS`].
+/// The maximum number of violations in the message. The details have up to [`MAX_VIOLATIONS`].
 const MAX_SENTENCES: usize = 3;
 
-/// The longest example that a message includes, in bytes. The details always include it.
+/// The maximum size of an example in the message, in bytes. The details always include the example.
 const MAX_EXAMPLE_BYTES: usize = 400;
 
 /// Everything that is wrong with a call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Feedback {
-    /// What is wrong; missing parameters come first.
+    /// The violations, with missing parameters first.
     pub violations: Vec<Violation>,
-    /// A valid call.
+    /// A valid call, if one is known.
     pub example: Option<Value>,
-    /// How many violations were left out of `violations`.
+    /// The number of violations that `violations` omits.
     omitted: usize,
 }
 
@@ -40,7 +39,7 @@ impl Feedback {
         Self { violations, example: example.cloned(), omitted }
     }
 
-    /// A short text for a model: the first violations and an example of a correct call.
+    /// Returns a short text for a model: the first violations, and an example of a correct call.
     pub fn message(&self) -> String {
         let sentences: Vec<_> = self.violations.iter().take(MAX_SENTENCES).map(Violation::sentence).collect();
         let mut message = sentences.join("; ");
@@ -48,11 +47,11 @@ impl Feedback {
         if more > 0 {
             message += &format!("; and {more} more");
         }
-        with_example(message, self.example.as_ref())
+        with_example(&message, self.example.as_ref())
     }
 
-    /// The same for programs: `violations`, each with `path`, `expected`, `got` and an optional `did_you_mean`; and
-    /// `example`.
+    /// Returns the feedback for programs: `example`, and `violations`, each with `path`, `expected`, `got` and an
+    /// optional `did_you_mean`.
     pub fn details(&self) -> Value {
         let violations: Vec<_> = self.violations.iter().map(Violation::to_json).collect();
         let mut details = json!({ "violations": violations });
@@ -63,19 +62,15 @@ impl Feedback {
     }
 }
 
-/// The message for text that cannot be read, with an example of a correct call.
-pub(super) fn unreadable(reason: &str, example: Option<&Value>) -> String {
-    with_example(reason.to_owned(), example)
-}
-
-fn with_example(message: String, example: Option<&Value>) -> String {
+/// Appends an example of a correct call to a message.
+pub(super) fn with_example(message: &str, example: Option<&Value>) -> String {
     match example.map(Value::to_string) {
         Some(example) if example.len() <= MAX_EXAMPLE_BYTES => format!("{message}. Example: {example}"),
-        _ => message,
+        _ => message.to_owned(),
     }
 }
 
-/// `example` with the valid values of the call itself, so that a model finds its own values in place.
+/// Copies the call's valid values into `example`, so that a model sees its own values.
 pub(super) fn adapted_example(
     example: &Value,
     call: &Value,
@@ -100,7 +95,7 @@ pub(super) fn adapted_example(
     Some(adapted)
 }
 
-/// Whether a value prints as it was written. Numbers above 2^53 may not.
+/// Whether a value prints exactly as the caller wrote it. Numbers above 2^53 may lose digits.
 fn prints_exactly(value: &Value) -> bool {
     match value {
         Value::Number(it) => !it.is_f64() || it.as_f64().is_some_and(|it| it.abs() < 9_007_199_254_740_992.0),

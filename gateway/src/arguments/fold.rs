@@ -1,7 +1,8 @@
-//! Compares names and words: equal but for case and separators, or merely similar.
+//! Compares names and words, ignoring case and separators, or by similarity.
 
-/// Folds a key: drops its case and the separators between its words. `maxSteps`, `max_steps` and `Max-Steps` are equal.
-/// Other separators, and those between digits, count: `_id` is not `id`, `v1_0` is not `v10`.
+/// Folds a key: drops its case and the separators between its words. `maxSteps`, `max_steps` and `Max-Steps` become
+/// equal. Other separators, and those between digits, are significant: `_id` differs from `id`, and `v1_0` from
+/// `v10`.
 pub(crate) fn fold_key(key: &str) -> String {
     let mut folded = String::with_capacity(key.len());
     let mut previous: Option<char> = None;
@@ -18,8 +19,8 @@ pub(crate) fn fold_key(key: &str) -> String {
     folded
 }
 
-/// Folds a word of an enum: drops its case and treats all inner separators alike. `Like new` and `like_new` are equal.
-/// Leading and trailing separators count: `-1` is not `1`, `C-` is not `C`.
+/// Folds an enum word: drops its case and treats all inner separators alike. `Like new` and `like_new` become
+/// equal. Leading and trailing separators are significant: `-1` differs from `1`, and `C-` from `C`.
 pub(super) fn fold_word(word: &str) -> String {
     let mut folded = String::with_capacity(word.len());
     let mut gap = false;
@@ -41,14 +42,14 @@ pub(super) fn fold_word(word: &str) -> String {
     folded
 }
 
-/// The one choice that `matches`, if there is exactly one.
+/// Returns the choice that `matches`, if there is exactly one.
 pub(super) fn exactly_one<T>(choices: impl IntoIterator<Item = T>, matches: impl Fn(&T) -> bool) -> Option<T> {
     let mut found = choices.into_iter().filter(matches);
     let first = found.next()?;
     found.next().is_none().then_some(first)
 }
 
-/// Whether one name may be a typo of the other. A typo is reported in feedback and never corrected.
+/// Whether one name may be a typo of the other. Feedback reports typos; repair never corrects them.
 pub(super) fn is_typo(name: &str, other: &str) -> bool {
     if name.len().max(other.len()) > 64 {
         return false;
@@ -66,7 +67,8 @@ pub(super) fn is_typo(name: &str, other: &str) -> bool {
     strsim::damerau_levenshtein(&name, &other) <= max_distance
 }
 
-/// The choice that is most similar to `name`, if any is similar enough: by its letters, or because one contains the other.
+/// Returns the choice that is most similar to `name`, if one is similar enough: by its letters, or because one
+/// contains the other.
 pub(crate) fn nearest<'a>(name: &str, choices: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let short: String = name.chars().take(80).collect();
     let folded = fold_key(&short);

@@ -1,29 +1,30 @@
-//! What a repair changes: [`Kind`] lists every change that is allowed, [`Repair`] records one that was made.
+//! The changes that repair can make: [`Kind`] lists every change that is allowed, [`Repair`] records one that was
+//! made.
 
-/// The longest value that a [`Repair`] shows in full, in bytes.
+/// The maximum size of a value that a [`Repair`] shows in full, in bytes.
 const MAX_SHOWN_BYTES: usize = 512;
 
 /// One change to the arguments.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Repair {
-    /// JSON Pointer to what changed, in the repaired arguments.
+    /// Where, as a JSON Pointer into the repaired arguments.
     pub path: String,
     /// The rule that applied.
     pub kind: Kind,
     /// The old value, or the old name of a renamed key, as JSON text. Long values are truncated.
     pub before: Option<String>,
-    /// The new value or name, in the same form.
+    /// The new value or name, as JSON text. Long values are truncated.
     pub after: Option<String>,
 }
 
 impl Repair {
-    /// Records a change. `before` and `after` are JSON text and are truncated here.
+    /// Records a change. Truncates `before` and `after`, which are JSON text.
     pub(super) fn new(path: impl Into<String>, kind: Kind, before: Option<String>, after: Option<String>) -> Self {
         Self { path: path.into(), kind, before: before.map(truncate), after: after.map(truncate) }
     }
 }
 
-/// The JSON text itself, or its beginning as a JSON string.
+/// Returns the JSON text itself, or its beginning as a JSON string if it is too long.
 fn truncate(json: String) -> String {
     if json.len() <= MAX_SHOWN_BYTES {
         return json;
@@ -34,7 +35,7 @@ fn truncate(json: String) -> String {
 
 macro_rules! kinds {
     ($($(#[doc = $doc:literal])+ $kind:ident $name:literal,)*) => {
-        /// Every change that may be made. There are no others.
+        /// A change that repair may make. No other changes are allowed.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Kind { $($(#[doc = $doc])+ $kind,)* }
 

@@ -14,13 +14,14 @@ mod strict;
 pub(crate) use errors::too_many_values;
 pub(super) use errors::{StrictError, too_deep};
 use prose::ProseError;
+pub(super) use strict::strict;
 
-/// The largest text that is read leniently and repaired, in bytes; and the largest product of its length and its depth.
-/// Models write far less. Larger arguments are validated, but not changed.
+/// The maximum size of a text that is read leniently and repaired, in bytes. Also bounds the product of its length
+/// and its depth. Models write far less. Larger arguments are validated, but not repaired.
 pub(super) const MAX_REPAIRED_BYTES: usize = 256 * 1024;
 const MAX_REPAIRED_AREA: usize = 2 * 1024 * 1024;
 
-/// How many layers of string encoding are removed.
+/// The maximum number of string encodings that are removed.
 const MAX_ENCODINGS: usize = 3;
 
 /// Whether a text is small enough to be read leniently and repaired.
@@ -28,19 +29,10 @@ pub(super) fn is_small(text: &str) -> bool {
     text.len() <= MAX_REPAIRED_BYTES && text.len() * json::depth(text.as_bytes()) <= MAX_REPAIRED_AREA
 }
 
-/// Reads strict JSON: valid, without duplicate keys, at most [`openskill_proto::limits::MAX_JSON_DEPTH`] deep, with at most
-/// [`openskill_proto::limits::MAX_JSON_VALUES`] values.
-///
-/// # Errors
-/// The reason, and whether [`object`] may be able to read the text.
-pub(super) fn strict(text: &str) -> Result<Value, StrictError> {
-    strict::read(text)
-}
-
 /// Reads the only object in a text leniently, and records how the text deviated from JSON.
 ///
 /// # Errors
-/// There is no such object or more than one, or it is truncated or ambiguous.
+/// The text contains no such object or more than one, or the object is truncated or ambiguous.
 pub(super) fn object(text: &str) -> Result<(Tree, Vec<Repair>), String> {
     let mut repairs = Vec::new();
     let mut tree = one_value(text, &mut repairs)?;
@@ -57,12 +49,12 @@ pub(super) fn object(text: &str) -> Result<(Tree, Vec<Repair>), String> {
     }
 }
 
-/// The value that fills the text, or the only object in its prose.
+/// Reads the value that spans the text, or the only object in prose.
 fn one_value(text: &str, repairs: &mut Vec<Repair>) -> Result<Tree, String> {
-    let error = match lenient::whole(text) {
+    let error = match lenient::parse_complete(text) {
         Ok((tree, deviates)) => {
             if deviates {
-                repairs.push(Repair::new("", Kind::Syntax, Some(quoted(text)), Some(tree.write())));
+                repairs.push(Repair::new("", Kind::Syntax, Some(quote(text)), Some(tree.write())));
             }
             return Ok(tree);
         }
@@ -73,15 +65,15 @@ fn one_value(text: &str, repairs: &mut Vec<Repair>) -> Result<Tree, String> {
         ProseError::Broken(inner) => inner.to_string(),
         ProseError::Several => "found more than one object: send one call at a time".to_owned(),
     })?;
-    repairs.push(Repair::new("", Kind::Extracted, Some(quoted(text)), Some(tree.write())));
+    repairs.push(Repair::new("", Kind::Extracted, Some(quote(text)), Some(tree.write())));
     if deviates {
         repairs.push(Repair::new("", Kind::Syntax, None, Some(tree.write())));
     }
     Ok(tree)
 }
 
-/// The text as a JSON string.
-fn quoted(text: &str) -> String {
+/// Encodes a text as a JSON string.
+fn quote(text: &str) -> String {
     Value::from(text).to_string()
 }
 

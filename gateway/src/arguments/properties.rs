@@ -1,11 +1,11 @@
-//! Properties that hold for every call and every schema, tested with generated ones.
+//! Property tests with generated calls and schemas.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::{Definition, Kind, Policy, Prepared, Rules, tool_call};
 
-/// Names that fold to the same key, are aliases of one another, or are wrappers.
+/// Names that fold to the same key, are aliases of one another, or are wrapper keys.
 const NAMES: [&str; 10] =
     ["max_steps", "maxSteps", "MaxSteps", "task", "query", "input", "arguments", "mode", "Mode", "note"];
 
@@ -115,7 +115,7 @@ fn object() -> impl Strategy<Value = Value> {
     object_schema(any_schema())
 }
 
-/// Every scalar in a value, including those encoded in its strings.
+/// Collects every scalar in a value, including those encoded in its strings.
 fn leaves(value: &Value, found: &mut Vec<Value>) {
     match value {
         Value::Array(items) => items.iter().for_each(|it| leaves(it, found)),
@@ -123,7 +123,7 @@ fn leaves(value: &Value, found: &mut Vec<Value>) {
         other => {
             found.push(other.clone());
             if let Some(inner) =
-                other.as_str().filter(|it| it.len() > 1).and_then(|it| super::parse::lenient::whole(it).ok())
+                other.as_str().filter(|it| it.len() > 1).and_then(|it| super::parse::lenient::parse_complete(it).ok())
             {
                 leaves(&inner.0.to_value(), found);
             }

@@ -1,8 +1,8 @@
-//! Repairs arguments in rounds: each makes small changes by one rule, until the value is valid or no rule applies.
+//! Repairs arguments in rounds. Each round applies one rule, until the value is valid or no rule applies.
 //!
-//! The validator says what is wrong and where; a rule may then propose a change. A change is made only if it is the only
-//! one proposed for its path, and the validator has the last word on the result. So rules need not understand `$ref`,
-//! `allOf` and the like, and the worst that they can do is to leave a call rejected.
+//! The validator reports what is wrong and where, and a rule may propose a change. The change is made only if it is
+//! the only one proposed for its path. The validator then checks the result, so that rules need not understand
+//! `$ref`, `allOf` and the like. At worst, a rule leaves the call rejected.
 
 use jsonschema::{ValidationError, Validator};
 use openskill_proto::json;
@@ -22,13 +22,14 @@ mod values;
 
 use state::{MAX_ERRORS, Repairer};
 
-/// How many rounds a repair may take. Each makes at least one change.
+/// The maximum number of rounds. Each makes at least one change.
 const MAX_ROUNDS: usize = 16;
 
-/// Repairs `tree` until it matches the schema. Returns its text and all repairs; `repairs` are those made while parsing.
+/// Repairs `tree` until it matches the schema. Returns its text and all repairs. `repairs` are those made while
+/// parsing.
 ///
 /// # Errors
-/// No rule makes it match: what is still wrong after the last round, and the value at that point.
+/// No rule makes it match. The error has the remaining violations, and the value after the last round.
 pub(super) fn repair(
     schema: &Value,
     validator: &Validator,
@@ -45,7 +46,7 @@ pub(super) fn repair(
             // Decoded strings may nest deeper than the original text.
             let text = repairer.tree.write();
             return match json::depth(text.as_bytes()) > MAX_JSON_DEPTH {
-                true => Err((vec![Violation::of_whole(&parse::too_deep())], value)),
+                true => Err((vec![Violation::unusable(&parse::too_deep())], value)),
                 false => Ok((text, repairer.repairs)),
             };
         }
@@ -64,13 +65,13 @@ pub(super) fn repair(
     Err((violations(schema, validator, rules, &value), value))
 }
 
-/// What is wrong with a value that is not repaired.
+/// Returns the violations of a value without trying to repair it.
 pub(super) fn violations(schema: &Value, validator: &Validator, rules: &Rules, value: &Value) -> Vec<Violation> {
     let errors: Vec<_> = validator.iter_errors(value).take(MAX_ERRORS).collect();
     feedback::violations(schema, rules, &errors)
 }
 
-/// Applies the first rule that changes anything. Whether one did.
+/// Applies the first rule that changes anything. Returns whether one did.
 fn round(repairer: &mut Repairer<'_>, errors: &[ValidationError<'_>]) -> bool {
     keys::unwrap(repairer, errors)
         || keys::rename(repairer, errors)

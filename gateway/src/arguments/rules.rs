@@ -1,16 +1,16 @@
-//! What may be done to arguments that do not match a skill's schema.
+//! Rules for repairing arguments that do not match a skill's schema.
 
 use std::collections::BTreeMap;
 
 use openskill_proto::v1::ArgumentPolicy;
 
-/// Whether arguments may be repaired. Ordered: the greater policy is the stricter one.
+/// Whether arguments may be repaired. Ordered from lenient to strict.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Policy {
-    /// Make the repairs listed by [`Kind`](super::Kind).
+    /// Makes the repairs that [`Kind`](super::Kind) lists.
     #[default]
     Repair,
-    /// Change nothing: reject every deviation.
+    /// Changes nothing, and rejects every deviation.
     Strict,
 }
 
@@ -23,12 +23,12 @@ impl From<ArgumentPolicy> for Policy {
     }
 }
 
-/// The rules of one skill.
+/// The repair rules of one skill.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
-    /// The least strict policy that a call to this skill may use.
+    /// The most lenient policy that a call to this skill may use.
     pub policy: Policy,
-    /// Other names that models use for parameters: alias to parameter.
+    /// Alternative names that models use for parameters, each with the parameter that it stands for.
     pub aliases: BTreeMap<String, String>,
     /// Whether keys that the schema does not declare, and empty objects that it does not allow, may be dropped.
     pub drop_unknown: bool,

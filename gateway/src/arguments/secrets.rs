@@ -1,65 +1,70 @@
-//! Parameters that a schema marks as secret: `x-secret: true`, `writeOnly: true`, or a format or type `password` or `secret`.
-//! Pure.
+//! Parameters that a schema marks as secret: `x-secret: true`, `writeOnly: true`, or a format or type `password` or
+//! `secret`. Pure.
 //!
-//! What a caller wrote may have its own idea of names and places, and is kept even if it was rejected. So a secret is found
-//! by its name, in any spelling and at any depth, and by its value once that is known.
+//! A caller's arguments may use other names and places than the schema, and are recorded even if the call is
+//! rejected. Therefore secrets are found by name, in any spelling and at any depth, and by value once the value is
+//! known.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::fold::fold_key;
 
 mod escapes;
 mod tokens;
 
-pub(crate) use escapes::{Unescaped, unescaped};
+pub(crate) use escapes::{Unescaped, unescape};
 pub(crate) use tokens::{Kind, Tokens};
 
-/// How many names and values are looked for.
+/// The maximum number of names, and of values, to search for.
 const MAX_NAMES: usize = 1000;
 pub(crate) const MAX_VALUES: usize = 64;
 
-/// The shortest value that is looked for elsewhere. Shorter ones are everywhere.
+/// The minimum length of a value to search for. Shorter ones would match everywhere.
 const MIN_VALUE_BYTES: usize = 4;
 const MIN_DIGITS: usize = 6;
 
-/// How many parts of values are looked for, and the shortest one.
+/// The maximum number of value parts to search for, and the minimum length of a part.
 const MAX_PARTS: usize = 64;
 const MIN_PART_BYTES: usize = 8;
 
-/// How deep escapes of a part are read: JSON within a JSON string is escaped twice.
+/// The maximum number of escape layers that are decoded in a part. JSON within a JSON string is escaped twice.
 const MAX_LAYERS: usize = 4;
 
 /// The secret parameters of a skill.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Secrets {
-    /// Their names and aliases, folded.
+    /// Names and aliases, after folding.
     names: BTreeSet<String>,
-    /// The schema is too large to say which.
+    /// Treats every parameter as secret: the schema is too large to tell which ones are.
     all: bool,
 }
 
-/// What is secret of one call, to be found wherever it is repeated. Bounded.
+/// The secret values of one call, to find wherever they are repeated. Their number is bounded.
 #[derive(Debug, Default)]
 pub(crate) struct SecretValues {
     values: Vec<String>,
-    /// Secrets within values.
+    /// Secrets that are parts of values.
     parts: Vec<String>,
     are_too_many: bool,
 }
 
 impl Secrets {
-    /// What stands for a secret.
+    /// The placeholder that replaces a secret in text.
     pub(crate) const MARK: &str = "***";
 
-    /// What stands for a secret in JSON.
+    /// The placeholder that replaces a secret in JSON.
     pub(crate) const MASKED: &str = "\"***\"";
 
-    /// The secret parameters of a schema, if there are any. `aliases`: other names, each with its parameter.
-    pub(super) fn of<'a>(schema: &Value, aliases: impl Iterator<Item = (&'a String, &'a String)>) -> Option<Self> {
+    /// Collects the secret parameters of a schema, if any. `aliases` are alternative names, each with its
+    /// parameter.
+    pub(super) fn from_schema<'a>(
+        schema: &Value,
+        aliases: impl Iterator<Item = (&'a String, &'a String)>,
+    ) -> Option<Self> {
         let mut secrets = Self { names: BTreeSet::new(), all: is_secret(schema) };
         secrets.collect(schema, None);
         let also = aliases.filter(|(_, name)| secrets.names.contains(&fold_key(name)));
@@ -69,32 +74,32 @@ impl Secrets {
         (secrets.all || !secrets.names.is_empty()).then_some(secrets)
     }
 
-    /// What is secret in the answer to a question with this schema, a JSON Schema as text or nothing: also a property with a
-    /// title that `names_secret`. Everything, if the schema can't be read.
-    pub(crate) fn of_question(schema: &str, names_secret: impl Fn(&str) -> bool) -> Option<Self> {
+    /// Collects the secrets in the answer to a question. `schema` is its JSON Schema as text, or empty. A property
+    /// is also secret if `names_secret` accepts its title. If the schema can't be read, everything is secret.
+    pub(crate) fn from_question_schema(schema: &str, names_secret: impl Fn(&str) -> bool) -> Option<Self> {
         if schema.trim_ascii().is_empty() {
             return None;
         }
         let Ok(schema) = serde_json::from_str::<Value>(schema) else { return Some(Self::everything()) };
-        let mut secrets = Self::of(&schema, std::iter::empty()).unwrap_or_default();
+        let mut secrets = Self::from_schema(&schema, std::iter::empty()).unwrap_or_default();
         let properties = schema["properties"].as_object().into_iter().flatten();
         let titled = properties.filter(|(_, it)| it["title"].as_str().is_some_and(&names_secret));
         secrets.names.extend(titled.map(|(name, _)| fold_key(name)));
         (secrets.all || !secrets.names.is_empty()).then_some(secrets)
     }
 
-    /// Every parameter is secret.
+    /// Treats every parameter as secret.
     pub(crate) fn everything() -> Self {
         Self { names: BTreeSet::new(), all: true }
     }
 
-    /// Collects the names of secret properties, wherever the schema has them: references and branches need no resolution then.
-    /// `name`: of the property that the subschema belongs to.
+    /// Collects the names of secret properties from the whole schema, so that references and branches need no
+    /// resolution. `name` is the property that the subschema belongs to.
     fn collect(&mut self, schema: &Value, name: Option<&str>) {
         if is_secret(schema) {
             match name {
                 Some(name) => drop(self.names.insert(fold_key(name))),
-                // A definition, or an unnamed part: whatever refers to it is not looked for.
+                // A definition, or an unnamed part. What refers to it is unknown, so everything is secret.
                 None => self.all = true,
             }
         }
@@ -113,7 +118,7 @@ impl Secrets {
             ("patternProperties" | "$defs" | "definitions" | "dependentSchemas", Value::Object(schemas)) => {
                 schemas.values().for_each(|it| self.collect(it, name));
             }
-            // Values, not schemas.
+            // These contain values, not schemas.
             ("const" | "default" | "enum" | "examples", _) => {}
             _ => self.collect(value, name),
         }
@@ -123,21 +128,21 @@ impl Secrets {
         self.all || self.names.contains(&fold_key(key))
     }
 
-    /// Whether a JSON pointer leads to a secret, into it, or to everything.
+    /// Whether a JSON pointer refers to a secret, to a part of one, or to the whole document.
     pub(crate) fn touches(&self, pointer: &str) -> bool {
         self.all || pointer.is_empty() || pointer.split('/').any(|step| self.is_named(step))
     }
 
-    /// Where the secrets of a JSON text are. None if it can't be read.
+    /// Returns the ranges of the secrets in a JSON text. None if the text can't be read.
     pub(crate) fn places(&self, json: &str) -> Option<Vec<Range<usize>>> {
-        let mut tokens = Tokens::of(json)?;
+        let mut tokens = Tokens::parse(json)?;
         let mut first = tokens.clone();
         if self.all || !matches!(first.next(), Some((Kind::Open, _))) {
             return Some(tokens.value().into_iter().collect());
         }
         let mut places = Vec::new();
         while let Some((kind, place)) = tokens.next() {
-            if kind == Kind::Key && self.is_named(&tokens.decoded(&place)) {
+            if kind == Kind::Key && self.is_named(&tokens.decode(&place)) {
                 places.extend(tokens.value());
             }
         }
@@ -146,12 +151,12 @@ impl Secrets {
 }
 
 impl SecretValues {
-    /// Adds the strings and long numbers of a JSON text. False if it can't be read.
+    /// Adds the strings and long numbers of a JSON text. Returns false if the text can't be read.
     pub(crate) fn add(&mut self, json: &str) -> bool {
-        let Some(mut tokens) = Tokens::of(json) else { return false };
+        let Some(mut tokens) = Tokens::parse(json) else { return false };
         while let Some((kind, place)) = tokens.next() {
             match kind {
-                Kind::Text => self.add_value(&tokens.decoded(&place), MIN_VALUE_BYTES),
+                Kind::Text => self.add_value(&tokens.decode(&place), MIN_VALUE_BYTES),
                 Kind::Scalar if json[place.clone()].contains(|it: char| it.is_ascii_digit()) => {
                     self.add_value(&json[place], MIN_DIGITS);
                 }
@@ -161,16 +166,16 @@ impl SecretValues {
         true
     }
 
-    /// Adds a text.
+    /// Adds a text as one value.
     pub(crate) fn add_text(&mut self, text: &str) {
         self.add_value(text, MIN_VALUE_BYTES);
     }
 
-    /// Adds the values of one JSON text that another one has masked.
+    /// Adds the values of `json` that are masked in `masked`.
     pub(crate) fn add_masked(&mut self, json: &str, masked: &str) {
-        let (Some(mut tokens), Some(mut others)) = (Tokens::of(json), Tokens::of(masked)) else { return };
+        let (Some(mut tokens), Some(mut others)) = (Tokens::parse(json), Tokens::parse(masked)) else { return };
         while let (Some((_, place)), Some((kind, other))) = (tokens.clone().next(), others.next()) {
-            let is_masked = kind == Kind::Text && others.decoded(&other) == Secrets::MARK;
+            let is_masked = kind == Kind::Text && others.decode(&other) == Secrets::MARK;
             if is_masked && let Some(value) = tokens.value() {
                 self.add(&json[value]);
             } else if !is_masked {
@@ -179,12 +184,12 @@ impl SecretValues {
         }
     }
 
-    /// Adds a part of a value, as JSON writes it, and as JSON pointers do. As many parts as there is room for: most of them
-    /// are known by what they look like.
+    /// Adds a part of a value, in its JSON and its JSON Pointer spelling. Drops parts beyond the limit, most of
+    /// which redaction also finds by their format.
     pub(crate) fn add_part(&mut self, escaped: &str) {
         let mut part = escaped.to_owned();
         for _ in 0..MAX_LAYERS {
-            let Some(inner) = unescaped(&part) else { break };
+            let Some(inner) = unescape(&part) else { break };
             part = inner.text;
         }
         let pointer = part.replace('~', "~0").replace('/', "~1");
@@ -211,40 +216,42 @@ impl SecretValues {
         self.values.iter().chain(&self.parts).map(String::as_str)
     }
 
-    /// Whether there are values that are not among them.
+    /// Whether some values were dropped because of the limit.
     pub(crate) fn are_too_many(&self) -> bool {
         self.are_too_many
     }
 }
 
 fn is_secret(schema: &Value) -> bool {
-    let has = |schema: &Map<String, Value>, key: &str| schema.get(key) == Some(&Value::Bool(true));
     let is = |word: &Value| word == "password" || word == "secret";
-    let says = |schema: &Map<String, Value>, key: &str| match schema.get(key) {
+    let says = |key: &str| match schema.get(key) {
         Some(Value::Array(words)) => words.iter().any(is),
         word => word.is_some_and(is),
     };
-    schema.as_object().is_some_and(|it| {
-        ["x-secret", "writeOnly", "secret"].iter().any(|key| has(it, key))
-            || ["format", "type"].iter().any(|key| says(it, key))
-    })
+    ["x-secret", "writeOnly", "secret"].iter().any(|key| schema.get(*key) == Some(&Value::Bool(true)))
+        || ["format", "type"].iter().any(|key| says(key))
 }
 
-/// A value as JSON text, within the objects that a JSON pointer leads through: `{"a":{"b":VALUE}}` for `/a/b`.
-pub(crate) fn placed(pointer: &str, json: &str) -> String {
+/// Wraps a JSON value in the objects that a JSON pointer passes: `{"a":{"b":VALUE}}` for `/a/b`.
+pub(crate) fn nest_at(pointer: &str, json: &str) -> String {
     let steps = pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~"));
     let steps: Vec<_> = steps.map(|step| Value::from(step).to_string()).collect();
     let open: String = steps.iter().map(|step| format!("{{{step}:")).collect();
     format!("{open}{json}{}", "}".repeat(steps.len()))
 }
 
-/// Whether a text is JSON that can be read.
+/// Whether a text is valid JSON.
 pub(crate) fn is_json(text: &str) -> bool {
-    Tokens::of(text).is_some()
+    Tokens::parse(text).is_some()
 }
 
-/// A text with something else in some places, which are in order and apart. `by`: what stands at the place that begins there.
-pub(crate) fn replaced<'t>(text: Cow<'t, str>, places: &[Range<usize>], by: impl Fn(usize) -> &'t str) -> Cow<'t, str> {
+/// Replaces ranges of a text. They must be sorted and must not overlap. `by` returns the replacement for the range
+/// that begins at its argument.
+pub(crate) fn replace_ranges<'t>(
+    text: Cow<'t, str>,
+    places: &[Range<usize>],
+    by: impl Fn(usize) -> &'t str,
+) -> Cow<'t, str> {
     if places.is_empty() {
         return text;
     }
@@ -268,12 +275,12 @@ mod tests {
 
     fn secrets(schema: &Value) -> Option<Secrets> {
         let aliases = BTreeMap::from([("api_key".to_owned(), "token".to_owned())]);
-        Secrets::of(schema, aliases.iter())
+        Secrets::from_schema(schema, aliases.iter())
     }
 
     fn masked(secrets: &Secrets, text: &str) -> Value {
         let places = secrets.places(text).unwrap();
-        serde_json::from_str(&replaced(text.into(), &places, |_| Secrets::MASKED)).unwrap()
+        serde_json::from_str(&replace_ranges(text.into(), &places, |_| Secrets::MASKED)).unwrap()
     }
 
     #[test]
@@ -339,7 +346,10 @@ mod tests {
         let secrets = secrets(&json!({"properties": {"token": {"x-secret": true}}})).unwrap();
         let text = r#"{ "n" : 1.50,"\u0074oken":[1, {"a":"b"}], "n":2, "token" : null}"#;
         let places = secrets.places(text).unwrap();
-        assert_eq!(replaced(text.into(), &places, |_| "#"), r#"{ "n" : 1.50,"\u0074oken":#, "n":2, "token" : #}"#);
+        assert_eq!(
+            replace_ranges(text.into(), &places, |_| "#"),
+            r#"{ "n" : 1.50,"\u0074oken":#, "n":2, "token" : #}"#
+        );
     }
 
     fn values(add: impl FnOnce(&mut SecretValues)) -> SecretValues {
@@ -381,9 +391,9 @@ mod tests {
     fn an_answer_is_secret_where_its_question_says_so() {
         let answer = r#"{"pin":"1234","n":1}"#;
         let of = |schema: &str| {
-            let secrets = Secrets::of_question(schema, |title| title == "Your PIN");
+            let secrets = Secrets::from_question_schema(schema, |title| title == "Your PIN");
             let places = secrets.map_or_else(Vec::new, |it| it.places(answer).unwrap());
-            replaced(answer.into(), &places, |_| "#").into_owned()
+            replace_ranges(answer.into(), &places, |_| "#").into_owned()
         };
         assert_eq!(of(r#"{"properties":{"pin":{"type":"string","format":"password"}}}"#), r#"{"pin":#,"n":1}"#);
         assert_eq!(of(r#"{"properties":{"pin":{"title":"Your PIN"},"n":{"title":"How many"}}}"#), r#"{"pin":#,"n":1}"#);
@@ -394,7 +404,7 @@ mod tests {
 
     #[test]
     fn a_value_is_put_where_its_pointer_leads() {
-        assert_eq!(placed("/a~1b/0", "5"), r#"{"a/b":{"0":5}}"#);
-        assert_eq!(placed("", "5"), "5");
+        assert_eq!(nest_at("/a~1b/0", "5"), r#"{"a/b":{"0":5}}"#);
+        assert_eq!(nest_at("", "5"), "5");
     }
 }

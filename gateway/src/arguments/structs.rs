@@ -1,23 +1,24 @@
-//! Converts between `google.protobuf.Struct` and JSON text, directly: no other tree is made on the way.
+//! Converts between `google.protobuf.Struct` and JSON text, without an intermediate tree.
 
 use prost_types::{Struct, Value, value::Kind};
-use serde::ser::{Error as _, Serialize, SerializeMap as _, Serializer};
+use serde::ser::{Error as _, Serialize, Serializer};
 
 mod read;
 
 pub(crate) use read::{NoValue, from_json, struct_from_json};
 
-/// Up to 2^53, a double holds every integer exactly.
+/// The integer up to which a double represents every integer exactly: 2^53.
 const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 
-/// A number that JSON cannot represent.
+/// A number is infinite or NaN, which JSON can't represent.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the input contains a number that JSON cannot represent (NaN or Infinity)")]
 pub(crate) struct NotFinite;
 
-/// Writes a Struct as JSON text. A whole double becomes an integer: a Struct cannot tell 1 from 1.0, but schemas can.
+/// Converts a Struct to JSON text. A whole double becomes an integer: unlike schemas, a Struct does not distinguish
+/// 1 from 1.0.
 pub(crate) fn to_json(fields: &Struct) -> Result<String, NotFinite> {
-    // Nothing else can fail: keys are strings, and memory is written to.
+    // Nothing else can fail: keys are strings, and the output is in memory.
     serde_json::to_string(&Object(fields)).map_err(|_| NotFinite)
 }
 
@@ -27,11 +28,7 @@ struct Json<'a>(&'a Value);
 
 impl Serialize for Object<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.fields.len()))?;
-        for (name, value) in &self.0.fields {
-            map.serialize_entry(name, &Json(value))?;
-        }
-        map.end()
+        serializer.collect_map(self.0.fields.iter().map(|(name, value)| (name, Json(value))))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is repaired, what is rejected, and with which feedback.
+//! Tests what is repaired, what is rejected, and with which feedback.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ fn rules(aliases: &[(&str, &str)]) -> Rules {
     Rules { aliases, ..Rules::default() }
 }
 
-/// The text for the skill and the kinds of repair, or the message for the model.
+/// Returns the text for the skill and the kinds of repair, or the message for the model.
 fn prepare(definition: &Definition, text: &str) -> Result<(String, Vec<&'static str>), String> {
     match definition.prepare(text, Policy::Repair) {
         Ok(it) => Ok((it.text.into_owned(), it.repairs.iter().map(|repair| repair.kind.name()).collect())),

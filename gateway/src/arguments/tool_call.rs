@@ -1,8 +1,8 @@
-//! Reads a model's raw call: which skill it names, and with what arguments.
+//! Reads a model's raw call: finds the skill and its arguments.
 //!
-//! It reads the tool-call objects of OpenAI (chat and Responses), Anthropic, Gemini and MCP, a bare `{"name": ...,
-//! "arguments": ...}`, and XML-wrapped JSON: `<toolset><skill>{...}</skill></toolset>`. The arguments are returned as
-//! text, byte for byte.
+//! Accepts the tool-call objects of OpenAI (chat and Responses), Anthropic, Gemini and MCP, a bare
+//! `{"name": ..., "arguments": ...}`, and XML-wrapped JSON: `<toolset><skill>{...}</skill></toolset>`. Returns the
+//! arguments as text, byte for byte.
 
 use std::collections::BTreeMap;
 
@@ -15,28 +15,28 @@ mod wrapped;
 
 use wrapped::Wrapped;
 
-/// A raw call.
+/// A raw call, as read from a model's text.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ToolCall {
-    /// The toolset it names, if it names one.
+    /// The toolset that the call names, if any.
     pub toolset: Option<String>,
-    /// The skill it names. None only if the caller named one and the text is the arguments alone.
+    /// The skill that the call names. None if the caller named it separately, and the text has only the arguments.
     pub skill: Option<String>,
     /// The id that the model's provider assigned to the call.
     pub call_id: Option<String>,
     /// The arguments as text, not validated yet.
     pub arguments: String,
-    /// What deviated from plain JSON around the arguments: prose, a code fence, lenient syntax.
+    /// Deviations from plain JSON around the arguments: prose, a code fence, lenient syntax.
     pub repairs: Vec<Repair>,
 }
 
-/// How deep call objects may be nested.
+/// The maximum nesting of call objects.
 const MAX_NESTING: usize = 6;
 
-/// The keys that hold the arguments in a call object.
+/// The keys under which a call object has its arguments.
 const ARGUMENT_KEYS: [&str; 5] = ["arguments", "input", "parameters", "args", "params"];
 
-/// Reads a raw call. `skill` is the skill that the caller named in addition, if any.
+/// Reads a raw call. `skill` is the skill that the caller named separately, if any.
 ///
 /// ```
 /// use openskill_gateway::arguments::read_tool_call;
@@ -47,7 +47,8 @@ const ARGUMENT_KEYS: [&str; 5] = ["arguments", "input", "parameters", "args", "p
 /// ```
 ///
 /// # Errors
-/// The text contains no call, more than one, or one that names another skill. The message says what to write instead.
+/// The text contains no call, more than one, or one that names another skill. The message tells the model what to
+/// write instead.
 pub fn read(text: &str, skill: Option<&str>) -> Result<ToolCall, String> {
     if parse::strict(text).is_ok() {
         return from_json(text, skill, 0);
@@ -61,7 +62,7 @@ pub fn read(text: &str, skill: Option<&str>) -> Result<ToolCall, String> {
     }
 }
 
-/// The call that the tags name, or, if they name none, the one that the JSON between them is.
+/// Builds the call that the tags name. If they name none, the JSON between them must be a call.
 fn from_wrapped(wrapped: &Wrapped<'_>, skill: Option<&str>) -> Result<ToolCall, String> {
     let arguments = wrapped.arguments;
     let mut call = match wrapped.names[..] {
@@ -81,7 +82,7 @@ fn from_wrapped(wrapped: &Wrapped<'_>, skill: Option<&str>) -> Result<ToolCall, 
     Ok(call)
 }
 
-/// Reads JSON as models write it.
+/// Reads JSON with the deviations that models make.
 fn from_lenient_json(text: &str, skill: Option<&str>) -> Result<ToolCall, String> {
     let (tree, repairs) = parse::object(text)?;
     let mut call = from_json(&tree.write(), skill, 0)?;
@@ -89,10 +90,10 @@ fn from_lenient_json(text: &str, skill: Option<&str>) -> Result<ToolCall, String
     Ok(call)
 }
 
-/// The fields of a call object.
+/// The fields of a call object, by name.
 type Fields<'a> = BTreeMap<String, &'a RawValue>;
 
-/// Reads valid JSON.
+/// Reads a call from valid JSON.
 fn from_json(text: &str, skill: Option<&str>, nesting: usize) -> Result<ToolCall, String> {
     if nesting > MAX_NESTING {
         return Err("the call is nested too deeply".to_owned());
@@ -111,22 +112,22 @@ fn from_json(text: &str, skill: Option<&str>, nesting: usize) -> Result<ToolCall
         (None, _) => bare_arguments(text, skill),
         (Some(call), None) => call,
         (Some(Ok(call)), Some(given)) if call.skill.as_deref() == Some(given) => Ok(call),
-        // It is a call to another skill. An object without a name contains a call that has one.
+        // A call of another skill. An object without a name wraps a call that has one.
         (Some(Ok(call)), Some(_)) if marked || has_arguments(&fields) || !fields.contains_key("name") => {
             check_name(call, skill)
         }
         (Some(Err(reason)), Some(_)) if marked => Err(reason),
-        // It looks like a call but is the arguments of the skill that the caller named.
+        // Looks like a call, but is the arguments of the skill that the caller named.
         (Some(_), Some(_)) => bare_arguments(text, skill),
     }
 }
 
-/// Whether an object contains an object of arguments, as a call does.
+/// Whether an object has an object as its arguments, like a call.
 fn has_arguments(fields: &Fields<'_>) -> bool {
     ARGUMENT_KEYS.iter().any(|key| fields.get(*key).is_some_and(|it| it.get().starts_with('{')))
 }
 
-/// Whether an object declares itself to be a call.
+/// Whether an object is marked as a call.
 fn is_marked(fields: &Fields<'_>) -> bool {
     let kind = string(fields.get("type"));
     let has_arguments = ARGUMENT_KEYS.iter().chain(&["function"]).any(|key| fields.contains_key(*key));
@@ -134,7 +135,7 @@ fn is_marked(fields: &Fields<'_>) -> bool {
     (has_arguments && is_call) || string(fields.get("method")).as_deref() == Some("tools/call")
 }
 
-/// The call that an object is; none if it is not a call.
+/// Reads an object as a call. None if it is not one.
 fn from_object(fields: &Fields<'_>, nesting: usize, marked: bool) -> Option<Result<ToolCall, String>> {
     if string(fields.get("method")).as_deref() == Some("tools/call") {
         return Some(from_json(fields.get("params")?.get(), None, nesting + 1));
@@ -152,12 +153,12 @@ fn from_object(fields: &Fields<'_>, nesting: usize, marked: bool) -> Option<Resu
     Some(call.map(|call| ToolCall { call_id: call.call_id.or(id), ..call }))
 }
 
-/// Whether an object has a name, as the inner object of a call does.
+/// Whether an object has a name, like the inner object of a call.
 fn has_name(object: &RawValue) -> bool {
     serde_json::from_str::<Fields<'_>>(object.get()).is_ok_and(|fields| string(fields.get("name")).is_some())
 }
 
-/// A call with a name and its arguments under one key.
+/// Reads a call whose name and arguments are separate keys.
 fn named_call(fields: &Fields<'_>, name: String, marked: bool) -> Option<Result<ToolCall, String>> {
     let mut given = ARGUMENT_KEYS.iter().filter_map(|key| fields.get(*key));
     let arguments = given.next();
@@ -167,7 +168,7 @@ fn named_call(fields: &Fields<'_>, name: String, marked: bool) -> Option<Result<
     }
     let other_keys = ["name", "type", "id", "call_id"];
     let known = |key: &String| other_keys.contains(&key.as_str()) || ARGUMENT_KEYS.contains(&key.as_str());
-    // Providers add more keys to a call that is marked as one.
+    // Providers add more keys to a marked call.
     let may_have_more = marked && arguments.is_some();
     if !may_have_more && !fields.keys().all(known) {
         return Some(Err(r#"put all arguments inside "arguments": {...}"#.to_owned()));
@@ -177,7 +178,7 @@ fn named_call(fields: &Fields<'_>, name: String, marked: bool) -> Option<Result<
     Some(arguments.map(|arguments| ToolCall { skill: Some(name), call_id, arguments, ..ToolCall::default() }))
 }
 
-/// The only call in a list.
+/// Reads the only call in a list.
 fn only_call(list: &str, skill: Option<&str>, nesting: usize) -> Result<ToolCall, String> {
     let items: Vec<&RawValue> = serde_json::from_str(list).map_err(|error| error.to_string())?;
     match items[..] {
@@ -188,7 +189,7 @@ fn only_call(list: &str, skill: Option<&str>, nesting: usize) -> Result<ToolCall
     }
 }
 
-/// A call that is encoded as a JSON string.
+/// Reads a call that is encoded as a JSON string.
 fn from_string(inner: &str, outer: &str, skill: Option<&str>) -> Result<ToolCall, String> {
     if inner.trim_start().starts_with('"') {
         return Err("the call is encoded as a string more than once".to_owned());
@@ -199,7 +200,7 @@ fn from_string(inner: &str, outer: &str, skill: Option<&str>) -> Result<ToolCall
     Ok(call)
 }
 
-/// The text is the arguments alone.
+/// Uses the whole text as the arguments.
 fn bare_arguments(text: &str, skill: Option<&str>) -> Result<ToolCall, String> {
     if skill.is_none() {
         let forms = r#"write {"name": "...", "arguments": {...}} or <toolset><skill>{...}</skill></toolset>"#;
@@ -208,7 +209,7 @@ fn bare_arguments(text: &str, skill: Option<&str>) -> Result<ToolCall, String> {
     Ok(ToolCall { arguments: text.to_owned(), ..ToolCall::default() })
 }
 
-/// Arguments as text: the content of a string, or the JSON itself.
+/// Returns the arguments as text: the content of a string, or the JSON itself.
 fn arguments_text(arguments: &RawValue) -> Result<String, String> {
     match arguments.get() {
         text if text.starts_with('"') => serde_json::from_str(text).map_err(|error| error.to_string()),

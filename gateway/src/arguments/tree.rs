@@ -1,13 +1,12 @@
 //! A JSON value that keeps every digit of its numbers and the order of its keys.
 //!
-//! `serde_json::Value` would turn the id 12345678901234567890123 into 1.2345678901234568e22. A repair elsewhere in the
-//! object must not change it.
+//! `serde_json::Value` would turn the id 12345678901234567890123 into 1.2345678901234568e22, although a repair
+//! elsewhere in the object must not change it.
 
-use std::fmt::Write as _;
-
+use serde::ser::{Error as _, Serialize, Serializer};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
-/// A JSON value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Tree {
     Null,
@@ -23,17 +22,10 @@ pub(super) enum Tree {
 impl Tree {
     /// Converts to the type that validators accept.
     pub(super) fn to_value(&self) -> Value {
-        match self {
-            Self::Null => Value::Null,
-            Self::Bool(it) => Value::Bool(*it),
-            Self::Number(it) => serde_json::from_str(it).unwrap_or_default(),
-            Self::Text(it) => Value::String(it.clone()),
-            Self::List(items) => items.iter().map(Self::to_value).collect(),
-            Self::Object(fields) => fields.iter().map(|(key, it)| (key.clone(), it.to_value())).collect(),
-        }
+        serde_json::to_value(self).unwrap_or_default()
     }
 
-    /// Converts a value of a schema, such as a default.
+    /// Converts from a value in a schema, such as a default.
     pub(super) fn from_value(value: &Value) -> Self {
         match value {
             Value::Null => Self::Null,
@@ -49,43 +41,10 @@ impl Tree {
 
     /// Writes the value as JSON text.
     pub(super) fn write(&self) -> String {
-        let mut out = String::new();
-        self.write_to(&mut out);
-        out
+        serde_json::to_string(self).unwrap_or_default()
     }
 
-    fn write_to(&self, out: &mut String) {
-        match self {
-            Self::Null => out.push_str("null"),
-            Self::Bool(it) => out.push_str(if *it { "true" } else { "false" }),
-            Self::Number(it) => out.push_str(it),
-            Self::Text(it) => write_text(it, out),
-            Self::List(items) => {
-                out.push('[');
-                for (index, item) in items.iter().enumerate() {
-                    if index > 0 {
-                        out.push(',');
-                    }
-                    item.write_to(out);
-                }
-                out.push(']');
-            }
-            Self::Object(fields) => {
-                out.push('{');
-                for (index, (key, it)) in fields.iter().enumerate() {
-                    if index > 0 {
-                        out.push(',');
-                    }
-                    write_text(key, out);
-                    out.push(':');
-                    it.write_to(out);
-                }
-                out.push('}');
-            }
-        }
-    }
-
-    /// The fields, if this is an object.
+    /// Returns the fields. None if this is not an object.
     pub(super) fn fields(&self) -> Option<&Vec<(String, Tree)>> {
         match self {
             Self::Object(fields) => Some(fields),
@@ -93,12 +52,12 @@ impl Tree {
         }
     }
 
-    /// The field with this name, if this is an object that has it.
+    /// Returns the field with this name. None if it is missing, or this is not an object.
     pub(super) fn get(&self, key: &str) -> Option<&Tree> {
         self.fields()?.iter().find(|(name, _)| name == key).map(|(_, it)| it)
     }
 
-    /// The string, if this is one.
+    /// Returns the string. None if this is not one.
     pub(super) fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text(it) => Some(it),
@@ -106,7 +65,7 @@ impl Tree {
         }
     }
 
-    /// Whether this is an object, a list or a text with nothing in it.
+    /// Whether this is an empty object, list or text.
     pub(super) fn is_empty(&self) -> bool {
         match self {
             Self::Object(fields) => fields.is_empty(),
@@ -116,16 +75,15 @@ impl Tree {
         }
     }
 
-    /// The value at a JSON Pointer.
+    /// Returns the value at a JSON Pointer.
     pub(super) fn at(&self, pointer: &str) -> Option<&Tree> {
         segments(pointer).try_fold(self, |tree, segment| match tree {
             Self::List(items) => items.get(segment.parse::<usize>().ok()?),
-            Self::Object(fields) => fields.iter().find(|(key, _)| *key == segment).map(|(_, it)| it),
-            _ => None,
+            other => other.get(&segment),
         })
     }
 
-    /// The value at a JSON Pointer, mutably.
+    /// Returns the value at a JSON Pointer, for changes.
     pub(super) fn at_mut(&mut self, pointer: &str) -> Option<&mut Tree> {
         segments(pointer).try_fold(self, |tree, segment| match tree {
             Self::List(items) => items.get_mut(segment.parse::<usize>().ok()?),
@@ -142,19 +100,25 @@ impl Tree {
     }
 }
 
-fn write_text(text: &str, out: &mut String) {
-    // `Value` escapes strings. Writing to a String cannot fail.
-    let _ = write!(out, "{}", Value::from(text));
+impl Serialize for Tree {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Null => serializer.serialize_unit(),
+            Self::Bool(it) => serializer.serialize_bool(*it),
+            Self::Number(it) => {
+                let written: &RawValue = serde_json::from_str(it).map_err(S::Error::custom)?;
+                written.serialize(serializer)
+            }
+            Self::Text(it) => serializer.serialize_str(it),
+            Self::List(items) => serializer.collect_seq(items),
+            Self::Object(fields) => serializer.collect_map(fields.iter().map(|(key, it)| (key, it))),
+        }
+    }
 }
 
-/// The unescaped segments of a JSON Pointer (RFC 6901).
+/// Returns the unescaped segments of a JSON Pointer (RFC 6901).
 fn segments(pointer: &str) -> impl Iterator<Item = String> {
     pointer.split('/').skip(1).map(unescape)
-}
-
-/// The pointer to the field `key` of what `parent` points to.
-pub(super) fn join(parent: &str, key: &str) -> String {
-    format!("{parent}/{}", key.replace('~', "~0").replace('/', "~1"))
 }
 
 /// Splits a pointer into its parent and its unescaped last segment.
@@ -169,6 +133,8 @@ fn unescape(segment: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use openskill_skill::schema::join;
+
     use super::*;
 
     #[test]

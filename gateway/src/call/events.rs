@@ -1,12 +1,13 @@
-//! The way back to a caller who listens while its call runs.
+//! Sends the events of a running call to a caller that is listening.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use openskill_identity::shares::Share;
 use openskill_proto::v1::{
     Accepted, Blame, ErrorCode, InvokeEvent, SkillError, SkillResult, execute_event, invoke_event::Event,
 };
+use parking_lot::Mutex;
 use prost::Message as _;
 use tokio::sync::{mpsc, oneshot};
 
@@ -15,30 +16,30 @@ use crate::state::limits::SMALL;
 /// An event on its way to a client.
 pub(crate) enum Delivery {
     Event(Box<InvokeEvent>),
-    /// The last one. Its sender may still take it back.
+    /// The last event. Its sender can still revoke it.
     Result {
-        undelivered: Arc<Undelivered>,
+        pending: Arc<PendingResult>,
         taken: oneshot::Sender<()>,
     },
 }
 
-/// A result that waits for its client, and the memory it holds.
-pub(crate) type Undelivered = Mutex<Option<(InvokeEvent, Share)>>;
+/// A result that waits for its client, with its share of memory. None once it is taken or revoked.
+pub(crate) type PendingResult = Mutex<Option<(InvokeEvent, Share)>>;
 
-/// What became of a result.
+/// Whether the client took the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Delivered {
+pub(crate) enum DeliveryOutcome {
     Taken,
     Lost,
 }
 
 impl Delivery {
-    /// The event, unless it was taken back.
+    /// Returns the event. None if it was revoked.
     pub(crate) fn open(self) -> Option<InvokeEvent> {
         match self {
             Self::Event(event) => Some(*event),
-            Self::Result { undelivered, taken } => {
-                let (event, _) = undelivered.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+            Self::Result { pending, taken } => {
+                let (event, _) = pending.lock().take()?;
                 let _ = taken.send(());
                 Some(event)
             }
@@ -46,12 +47,12 @@ impl Delivery {
     }
 }
 
-/// Takes the result back when it is dropped.
-struct TakeBack<'a>(&'a Undelivered);
+/// Revokes the result on drop, which frees its memory.
+struct RevokeOnDrop<'a>(&'a PendingResult);
 
-impl Drop for TakeBack<'_> {
+impl Drop for RevokeOnDrop<'_> {
     fn drop(&mut self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.0.lock().take();
     }
 }
 
@@ -60,11 +61,11 @@ impl Drop for TakeBack<'_> {
 pub(crate) struct EventRelay {
     call_id: String,
     events: mpsc::Sender<Delivery>,
-    /// An event waits until the client reads.
+    /// An event is waiting until the client reads.
     is_blocked: Arc<AtomicBool>,
-    /// The client has seen an event of the skill.
+    /// The client has received an event from the skill.
     has_relayed: Arc<AtomicBool>,
-    /// The client was asked something.
+    /// The skill has asked the client a question.
     has_asked: Arc<AtomicBool>,
 }
 
@@ -73,12 +74,12 @@ impl EventRelay {
         Self { call_id, events, is_blocked: Arc::default(), has_relayed: Arc::default(), has_asked: Arc::default() }
     }
 
-    pub(crate) async fn accepted(&self, trace_id: &str, version: &str) {
+    pub(crate) async fn send_accepted(&self, trace_id: &str, version: &str) {
         let accepted = Accepted { trace_id: trace_id.to_owned(), version: version.to_owned() };
         self.send(Event::Accepted(accepted)).await;
     }
 
-    /// Relays an event of the worker. The result has its own way: [`EventRelay::result`].
+    /// Relays an event from the worker. Results go through [`EventRelay::result`].
     pub(crate) async fn relay(&self, event: execute_event::Event) {
         self.has_relayed.store(true, Ordering::Relaxed);
         match event {
@@ -96,14 +97,15 @@ impl EventRelay {
 
     async fn send(&self, event: Event) {
         self.is_blocked.store(true, Ordering::Relaxed);
-        // A client that went away is about to drop the whole call.
+        // Sending fails if the client disconnected. The whole call is then about to be dropped.
         let _ = self.events.send(Delivery::Event(Box::new(self.event(event)))).await;
         self.is_blocked.store(false, Ordering::Relaxed);
     }
 
-    /// Sends the result and waits until the client takes it. Dropped before that, it takes the result back, so that a client
-    /// that does not read leaves nothing in memory. `share` accounts for what waits.
-    pub(crate) async fn result(&self, mut result: SkillResult, mut share: Share) -> Delivered {
+    /// Sends the result, and waits until the client takes it. If the future is dropped before that, it revokes the
+    /// result, so that a client that does not read leaves nothing in memory. `share` accounts for the memory
+    /// meanwhile.
+    pub(crate) async fn result(&self, mut result: SkillResult, mut share: Share) -> DeliveryOutcome {
         let size = result.encoded_len();
         if size > SMALL && !share.grow(size) {
             let message =
@@ -114,12 +116,12 @@ impl EventRelay {
             result.rendered_json.clear();
         }
         let (taken, is_taken) = oneshot::channel();
-        let undelivered = Arc::new(Undelivered::new(Some((self.event(Event::Result(result)), share))));
-        let _take_back = TakeBack(&undelivered);
-        let delivery = Delivery::Result { undelivered: Arc::clone(&undelivered), taken };
+        let pending = Arc::new(PendingResult::new(Some((self.event(Event::Result(result)), share))));
+        let _revoke = RevokeOnDrop(&pending);
+        let delivery = Delivery::Result { pending: Arc::clone(&pending), taken };
         match self.events.send(delivery).await {
-            Ok(()) if is_taken.await.is_ok() => Delivered::Taken,
-            _ => Delivered::Lost,
+            Ok(()) if is_taken.await.is_ok() => DeliveryOutcome::Taken,
+            _ => DeliveryOutcome::Lost,
         }
     }
 
@@ -127,17 +129,18 @@ impl EventRelay {
         InvokeEvent { call_id: self.call_id.clone(), event: Some(event) }
     }
 
-    /// Whether the client has seen an event of the skill.
+    /// Whether the client has received an event from the skill.
     pub(crate) fn has_relayed(&self) -> bool {
         self.has_relayed.load(Ordering::Relaxed)
     }
 
-    /// Whether the client was asked something: the call's time is then its user's, not the worker's.
+    /// Whether the skill asked the client a question. If so, the call's duration depends on the user, not on the
+    /// worker.
     pub(crate) fn has_asked(&self) -> bool {
         self.has_asked.load(Ordering::Relaxed)
     }
 
-    /// Whether the call waits for a client that does not read.
+    /// Whether the call is blocked on a client that does not read.
     pub(crate) fn is_blocked(&self) -> bool {
         self.is_blocked.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! The arguments of a call, as text that should be JSON, and what they weigh.
+//! The arguments of a call as text that should be JSON, with their cost to parse.
 
 use std::borrow::Cow;
 
@@ -8,21 +8,21 @@ use openskill_proto::limits::{MAX_JSON_VALUES, MAX_REQUEST_BYTES};
 use openskill_proto::v1::invoke_request::Arguments;
 use openskill_proto::v1::{ErrorCode, SkillError};
 
-use super::aside::{HEAVY_BYTES, HEAVY_VALUES, LIGHT_BYTES};
+use super::blocking_pool::{HEAVY_BYTES, HEAVY_VALUES, LIGHT_BYTES};
 use crate::arguments::structs;
 
-/// What one value takes in memory beside its text, roughly, in bytes.
+/// The estimated memory of one parsed value without its text, in bytes.
 const VALUE_BYTES: usize = 128;
 
 /// The arguments of a call.
 #[derive(Debug, Clone)]
 pub(crate) struct Input {
-    /// Bytes, so that valid text is passed on without a copy.
+    /// `Bytes`, so that valid text can be forwarded without a copy.
     json: Bytes,
     values: usize,
-    /// Whether it should be parsed aside.
+    /// Whether to parse it off the shard's thread.
     is_heavy: bool,
-    /// Whether it came as a `Struct`.
+    /// Whether it was received as a `Struct`.
     is_struct: bool,
 }
 
@@ -30,10 +30,10 @@ impl Input {
     /// Reads the arguments of a request.
     ///
     /// # Errors
-    /// They have too many values, or are a `Struct` that is no JSON text.
+    /// They have too many values, or are a `Struct` that can't be converted to JSON text.
     pub(crate) fn read(arguments: Option<Arguments>) -> Result<Self, SkillError> {
         let (text, is_struct) = match arguments {
-            // Models write nothing or null for a tool without parameters.
+            // For a tool without parameters, models write an empty text or null.
             Some(Arguments::InputJson(text)) if matches!(text.trim(), "" | "null") => ("{}".to_owned(), false),
             Some(Arguments::InputJson(text) | Arguments::Call(text)) => (text, false),
             Some(Arguments::Input(fields)) => (write(&fields)?, true),
@@ -43,33 +43,33 @@ impl Input {
         Ok(Self { json: text.into(), values, is_heavy, is_struct })
     }
 
-    /// No text: the arguments can't be read. Nobody will.
+    /// An empty placeholder for arguments that can't be read.
     pub(crate) fn unreadable(is_struct: bool) -> Self {
         Self { json: Bytes::new(), values: 0, is_heavy: false, is_struct }
     }
 
-    /// The memory that it takes until the call ends, roughly, in bytes: its text, and what parsing makes of it.
+    /// Estimates the memory that it takes until the call ends, in bytes: the text and its parsed form.
     pub(crate) fn size(&self) -> usize {
         self.json.len() + self.values * VALUE_BYTES
     }
 
-    /// Whether it should be parsed aside from the shard's thread.
+    /// Whether to parse it off the shard's thread.
     pub(crate) fn is_heavy(&self) -> bool {
         self.is_heavy
     }
 
-    /// Whether it came as a `Struct`, so that the result goes back as a `Value`.
+    /// Whether it was received as a `Struct`, so that the result is sent as a `Value`.
     pub(crate) fn is_struct(&self) -> bool {
         self.is_struct
     }
 
-    /// The text that should be JSON.
+    /// The text, which should be JSON.
     pub(crate) fn text(&self) -> &str {
-        // It was made of a `String`.
+        // Always UTF-8, because it was created from a `String`.
         std::str::from_utf8(&self.json).unwrap_or_default()
     }
 
-    /// The bytes of `fitting`: the same ones if it is this text.
+    /// Returns the bytes of `fitting`. If it borrows this text, shares them instead of copying.
     pub(crate) fn bytes_of(&self, fitting: Cow<'_, str>) -> Bytes {
         match fitting {
             Cow::Borrowed(text) if text.len() == self.json.len() => self.json.clone(),
@@ -78,7 +78,8 @@ impl Input {
     }
 }
 
-/// Whether reading the arguments of a request takes long enough to do it aside. A raw call is read leniently.
+/// Whether to read the arguments of a request off the shard's thread. A raw call is read leniently, which takes
+/// longer.
 pub(crate) fn is_heavy_to_read(arguments: Option<&Arguments>) -> bool {
     match arguments {
         Some(Arguments::Call(text)) => text.len() > LIGHT_BYTES,
@@ -88,15 +89,15 @@ pub(crate) fn is_heavy_to_read(arguments: Option<&Arguments>) -> bool {
     }
 }
 
-/// How many values a text has, as far as that matters, and whether it is heavy.
+/// Returns the approximate number of values in a text, and whether the text is heavy.
 ///
 /// # Errors
-/// It has too many.
+/// The text has too many values.
 pub(crate) fn weigh(text: &str) -> Result<(usize, bool), SkillError> {
     if text.len() <= LIGHT_BYTES {
         return Ok((0, false));
     }
-    let survey = Survey::of(text.as_bytes(), MAX_JSON_VALUES);
+    let survey = Survey::scan(text.as_bytes(), MAX_JSON_VALUES);
     if survey.values > MAX_JSON_VALUES && survey.is_plain {
         return Err(SkillError::new(ErrorCode::InvalidArgument, crate::arguments::too_many_values()));
     }
@@ -104,7 +105,7 @@ pub(crate) fn weigh(text: &str) -> Result<(usize, bool), SkillError> {
     Ok((survey.values, is_heavy))
 }
 
-/// A `Struct` as JSON text, which may be longer.
+/// Converts a `Struct` to JSON text, which may be longer.
 fn write(fields: &prost_types::Struct) -> Result<String, SkillError> {
     let invalid = |message: String| SkillError::new(ErrorCode::InvalidArgument, message);
     let text = structs::to_json(fields).map_err(|error| invalid(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! How a call ended, whoever ended it.
+//! How a call ended, at the gateway or at a worker.
 
 use openskill_proto::v1::{AgentUse, ExecuteResult, Repair, SkillError};
 
@@ -11,29 +11,29 @@ pub(crate) struct Outcome {
     pub(crate) attempts: u32,
     /// Whether the skill may have had an effect.
     pub(crate) may_have_run: bool,
-    /// What was changed in the arguments.
+    /// The repairs that were made to the arguments.
     pub(crate) repairs: Vec<Repair>,
-    /// The gateway's own warnings, beside those of the skill.
+    /// Warnings from the gateway, in addition to those from the skill.
     pub(crate) warnings: Vec<String>,
-    /// What the skill used, if it is an agent.
+    /// What the agent used. None if the skill is not an agent.
     pub(crate) agent: Option<AgentUse>,
 }
 
 impl Outcome {
-    /// A failure before any worker was asked.
-    pub(crate) fn failed(error: SkillError) -> Self {
-        Self::of(ExecuteResult { error: Some(error), ..ExecuteResult::default() })
+    /// Creates the outcome of a call that failed before it reached a worker.
+    pub(crate) fn from_error(error: SkillError) -> Self {
+        Self::from_result(ExecuteResult { error: Some(error), ..ExecuteResult::default() })
     }
 
-    /// This result, of which nothing else is known.
-    pub(crate) fn of(result: ExecuteResult) -> Self {
+    /// Creates an outcome from a result, without repairs, warnings or other facts.
+    pub(crate) fn from_result(result: ExecuteResult) -> Self {
         Self { result, attempts: 0, may_have_run: false, repairs: Vec::new(), warnings: Vec::new(), agent: None }
     }
 
-    /// Recommends a retry only where it can't do harm: the skill did not run, or may run twice, or the call has an idempotency
-    /// key, with which it runs once.
+    /// Recommends a retry only where it does no harm: the skill did not run, or may run twice, or the call has an
+    /// idempotency key and therefore runs at most once.
     #[must_use]
-    pub(crate) fn advising(mut self, is_idempotent: bool, has_key: bool) -> Self {
+    pub(crate) fn with_retry_advice(mut self, is_idempotent: bool, has_key: bool) -> Self {
         if let Some(error) = &mut self.result.error
             && self.may_have_run
             && !is_idempotent
@@ -44,9 +44,9 @@ impl Outcome {
         self
     }
 
-    /// Adds what the caller should know about its arguments.
+    /// Adds the repairs and warnings of the preparation.
     #[must_use]
-    pub(crate) fn with(self, preparation: Preparation) -> Self {
+    pub(crate) fn with_preparation(self, preparation: Preparation) -> Self {
         let warnings = self.warnings.into_iter().chain(preparation.warnings).collect();
         Self { repairs: preparation.repairs, warnings, ..self }
     }
@@ -64,8 +64,8 @@ mod tests {
             for case in 0..8 {
                 let [may_have_run, is_idempotent, has_key] = [1, 2, 4].map(|bit| case & bit != 0);
                 let error = SkillError::new(row.code, "").with_retry_after_ms(5);
-                let failed = Outcome { may_have_run, ..Outcome::failed(error) };
-                let error = failed.advising(is_idempotent, has_key).result.error.unwrap();
+                let failed = Outcome { may_have_run, ..Outcome::from_error(error) };
+                let error = failed.with_retry_advice(is_idempotent, has_key).result.error.unwrap();
                 let is_safe = !may_have_run || is_idempotent || has_key;
                 let expected = (row.retryable && is_safe, if is_safe { 5 } else { 0 });
                 let what = format!("{:?}: ran {may_have_run}, idempotent {is_idempotent}, key {has_key}", row.code);

@@ -1,4 +1,4 @@
-//! A call's arguments, made ready for a worker: repaired and validated by the skill's definition.
+//! Prepares a call's arguments for a worker: repairs and validates them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,25 +7,25 @@ use bytes::Bytes;
 use openskill_proto::v1::{ErrorCode, Repair as WireRepair, SkillError};
 use serde_json::Value;
 
-use super::aside::Aside;
+use super::blocking_pool::BlockingPool;
 use super::request::Call;
 use crate::arguments::{Definition, Kind, Policy, Prepared, Rejected, Repair};
 
-/// Arguments that fit their skill, and what the caller should know about them.
+/// Valid arguments, with the repairs and warnings that the caller gets.
 #[derive(Debug, Default)]
 pub(crate) struct Preparation {
-    /// A JSON object. Arguments that were valid are the caller's own bytes.
+    /// A JSON object. Shares the caller's bytes if nothing was repaired.
     pub(crate) json: Bytes,
     pub(crate) repairs: Vec<WireRepair>,
     pub(crate) warnings: Vec<String>,
 }
 
-/// Prepares the arguments of `call`, large ones aside from the shard's thread. `granted` is what its skill is granted.
+/// Prepares the arguments of `call`, in `pool` if they are large. `granted` is the time that its skill is granted.
 ///
 /// # Errors
-/// As [`prepare`], or the deadline passed first.
-pub(crate) async fn prepared(
-    aside: &Aside,
+/// Like [`prepare`], or the deadline passes before a thread is free.
+pub(crate) async fn prepare_with_pool(
+    pool: &BlockingPool,
     call: &Arc<Call>,
     definition: &Arc<Definition>,
     granted: Duration,
@@ -34,14 +34,15 @@ pub(crate) async fn prepared(
         return prepare(call, definition);
     }
     let (deadline, running, definition) = (call.deadline(granted), Arc::clone(call), Arc::clone(definition));
-    // The call's permit accounts for its memory. Boxed, so that the future of a small call stays small.
-    Box::pin(aside.run_until(deadline, (&call.principal, 0), move || prepare(&running, &definition))).await?
+    // The call's permit already accounts for the memory, hence 0 bytes. Boxed, so that the future of a small call
+    // stays small.
+    Box::pin(pool.run_until(deadline, &call.principal, 0, move || prepare(&running, &definition))).await?
 }
 
 /// Prepares the arguments of `call` for the skill with this definition.
 ///
 /// # Errors
-/// The arguments do not fit and can't be repaired safely. The error says how to fix the call.
+/// The arguments do not match and can't be repaired safely. The error explains how to fix the call.
 fn prepare(call: &Call, definition: &Definition) -> Result<Preparation, SkillError> {
     let text = call.input.text();
     let strict = call.policy.max(definition.rules().policy) == Policy::Strict;
@@ -82,7 +83,8 @@ fn to_wire(repair: Repair) -> WireRepair {
     }
 }
 
-/// A warning that lists the keys that were dropped, all keys there were, and those that remain.
+/// Builds a warning that lists the dropped keys, the original keys, and the remaining ones. None if no keys were
+/// dropped.
 fn dropped_keys(before: &[u8], after: &[u8], repairs: &[Repair]) -> Option<String> {
     let dropped = repairs.iter().filter(|repair| repair.kind == Kind::UnknownDropped);
     let removed: Vec<_> = dropped.map(|repair| repair.path.trim_start_matches('/').to_owned()).collect();

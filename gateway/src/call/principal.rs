@@ -1,4 +1,4 @@
-//! On whose behalf a call runs.
+//! The principal on whose behalf a call runs.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -11,13 +11,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::identity::grant::Grant;
 use crate::identity::identified::Identified;
-use crate::identity::usage::{Exceeded, Held};
+use crate::identity::usage::{ActiveUsage, Exceeded};
 
-/// What a caller learns whose credential ended after its request, or its turn, began.
+/// The error message if a credential ended after the request, or the agent's turn, began.
 pub(crate) const REVOKED: &str =
     "the key or token that began this was revoked or has expired: begin again with a valid one";
 
-/// What policies decide by: of a skill that may have changed, or be gone, when its caller comes back for what came of a call.
+/// The properties of a skill that policies check. Stored with results, tasks and streams: when their caller returns
+/// for them, the skill may have changed or be gone.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct GovernedSkill {
     id: String,
@@ -31,60 +32,62 @@ impl From<&Skill> for GovernedSkill {
     }
 }
 
-/// The identity that a call's fair share, idempotency keys, sessions, affinity and artifacts belong to, and what it may do.
+/// Whom a call belongs to. Owns fair shares, idempotency keys, sessions, affinity and artifacts, and has the rights
+/// of its credential.
 ///
-/// Cheap to clone. Two callers with the same name are the same caller.
+/// Cheap to clone. Two principals with the same name are equal.
 #[derive(Debug, Clone)]
 pub(crate) struct Principal {
     name: Arc<str>,
-    /// None: the gateway requires no keys, and all callers may do everything.
+    /// None if the gateway requires no credentials: all callers may do everything.
     grant: Option<Arc<Grant>>,
 }
 
 impl Principal {
-    /// The caller that nothing identifies, where nothing has to.
+    /// The principal of every caller if no credential is required.
     pub(crate) fn anonymous() -> Self {
-        Self::of("")
+        Self::from_name("")
     }
 
-    /// The principal with this name on the wire, where nothing has to identify it.
-    pub(crate) fn of(name: &str) -> Self {
+    /// Creates the principal with this name on the wire, if no credential is required.
+    pub(crate) fn from_name(name: &str) -> Self {
         Self { name: Arc::from(name), grant: None }
     }
 
-    /// A principal that was identified, with the rights of the credential that it showed.
-    pub(crate) fn granted(grant: Arc<Grant>) -> Self {
+    /// Creates an identified principal with the rights of its credential.
+    pub(crate) fn from_grant(grant: Arc<Grant>) -> Self {
         Self { name: Arc::clone(&grant.identified.account.name), grant: Some(grant) }
     }
 
-    /// A caller that may do nothing, because no valid credential is its own.
+    /// Creates the principal of a caller without a valid credential, who has no rights.
     pub(crate) fn nobody(name: &str) -> Self {
         Self { name: Arc::from(name), grant: Some(Grant::new(Identified::nobody())) }
     }
 
-    /// Its name on the wire. Empty for the anonymous principal.
+    /// The name on the wire. Empty for the anonymous principal.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// The name of the credential that it showed. Empty where nothing has to identify it.
+    /// The name of the credential that the request presented. Empty if none is required.
     pub(crate) fn credential(&self) -> &str {
         self.grant.as_ref().map_or("", |it| &it.identified.credential)
     }
 
-    /// Whether the credential that it showed is still valid.
+    /// Whether the presented credential is still valid.
     pub(crate) fn is_valid(&self) -> bool {
         self.grant.as_ref().is_none_or(|it| it.identified.is_valid())
     }
 
-    /// Notes that its request has become a call: the client gets its result, whatever happens to the credential.
+    /// Records that the request was admitted as a call, so that the client gets its result even if the credential
+    /// ends.
     pub(crate) fn note_admitted(&self) {
         if let Some(grant) = &self.grant {
             grant.note_admitted();
         }
     }
 
-    /// The same, to keep.
+    /// The name on the wire, as a shared string.
     pub(crate) fn shared_name(&self) -> Arc<str> {
         Arc::clone(&self.name)
     }
@@ -94,22 +97,22 @@ impl Principal {
         self.grant.is_none()
     }
 
-    /// Whether the two see the same skills.
+    /// Whether both principals see the same skills.
     pub(crate) fn sees_like(&self, other: &Self) -> bool {
         self.policy() == other.policy()
     }
 
-    /// Whether it may see and call a skill. One that it may not call does not exist for it.
+    /// Whether it may see and call a skill. To a principal that may not, the skill does not exist.
     pub(crate) fn may_call(&self, skill: &Skill) -> bool {
         self.allows(&skill.id, &skill.toolset, skill.destructive)
     }
 
-    /// Whether its policy still allows the skill that something came of.
+    /// Whether its policy still allows the skill that produced a result, a task or a stream.
     pub(crate) fn may_have(&self, skill: &GovernedSkill) -> bool {
         self.allows(&skill.id, &skill.toolset, skill.destructive)
     }
 
-    /// The same of a skill that is no longer there.
+    /// Like [`Self::may_call`], for a skill that may no longer be in the catalog.
     pub(crate) fn allows(&self, skill_id: &str, toolset: &str, is_destructive: bool) -> bool {
         self.policy().is_none_or(|it| it.allows(skill_id, toolset, is_destructive))
     }
@@ -124,10 +127,11 @@ impl Principal {
         self.policy().is_some_and(|it| it.admin)
     }
 
-    /// Begins a call of a session, with arguments of so many bytes, within the limits of its policy. None if it has no policy.
-    pub(crate) fn begin(&self, session_id: &str, bytes: usize) -> Result<Option<Held>, Exceeded> {
+    /// Begins a call of a session, with arguments of `bytes` bytes, within the limits of its policy. None if it has
+    /// no policy.
+    pub(crate) fn begin(&self, session_id: &str, bytes: usize) -> Result<Option<ActiveUsage>, Exceeded> {
         let Some(account) = self.grant.as_ref().map(|it| &it.identified.account) else { return Ok(None) };
-        account.usage.begin(&account.policy.limits, (session_id, bytes), Instant::now()).map(Some)
+        account.usage.begin(&account.policy.limits, session_id, bytes, Instant::now()).map(Some)
     }
 
     fn policy(&self) -> Option<&Policy> {

@@ -1,4 +1,4 @@
-//! A call as every face hands it on: its ids, its arguments as they came, its deadline.
+//! A call as each face passes it on: its ids, its unvalidated arguments, its deadline.
 
 use std::time::{Duration, Instant};
 
@@ -9,29 +9,29 @@ use openskill_proto::v1::{Delegation, Envelope, ErrorCode, InvokeRequest, SkillE
 
 use crate::arguments::{self, Policy, Repair};
 
-use super::door::Door;
 use super::input::{Input, weigh};
+use super::operation::Operation;
 use super::principal::Principal;
 
-/// What a request's headers and its connection say about each call in it.
+/// What is known from a request's headers and its connection. Applies to each call in the request.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestContext {
     pub(crate) trace: Trace,
-    pub(crate) door: Door,
+    pub(crate) operation: &'static Operation,
     /// The timeout in the headers.
     pub(crate) timeout: Option<Duration>,
     pub(crate) principal: Principal,
 }
 
 impl RequestContext {
-    /// A request that says nothing: a new trace, no timeout, the anonymous principal.
+    /// The context of a request without headers: a new trace, no timeout, the anonymous principal.
     pub(crate) fn unknown() -> Self {
-        let (trace, door) = (Trace::from_headers(None, None, None), Door::default());
-        Self { trace, door, timeout: None, principal: Principal::anonymous() }
+        let trace = Trace::from_headers(None, None, None);
+        Self { trace, operation: &Operation::INTERNAL, timeout: None, principal: Principal::anonymous() }
     }
 }
 
-/// One call.
+/// A call, as a face received it.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) skill_id: String,
@@ -39,30 +39,31 @@ pub(crate) struct Call {
     pub(crate) toolset: Option<String>,
     pub(crate) input: Input,
     pub(crate) policy: Policy,
-    /// What was tolerated to find the skill and the arguments in a raw call.
+    /// Deviations that were tolerated to find the skill and the arguments in a raw call.
     pub(crate) deviations: Vec<Repair>,
     pub(crate) call_id: String,
     pub(crate) principal: Principal,
     pub(crate) session_id: String,
-    /// Empty means none.
+    /// May be empty.
     pub(crate) idempotency_key: String,
     pub(crate) envelope: Envelope,
-    /// The caller answers questions.
+    /// Whether the caller answers questions.
     pub(crate) interactive: bool,
-    /// Which kinds of them. Empty means forms alone. Numbers of `InputKind`.
+    /// The kinds of questions that the caller answers, as `InputKind` numbers. Empty if it answers only forms.
     pub(crate) answers: Vec<i32>,
     /// Secrets in the arguments that the schema does not mark.
     pub(crate) secret_values: Vec<String>,
-    /// The definition that the caller decided on, as [`openskill_proto::v1::Skill::definition_hash`]. Empty means any.
+    /// The definition that the caller approved, as [`openskill_proto::v1::Skill::definition_hash`]. Empty if any
+    /// definition is accepted.
     pub(crate) definition_hash: String,
-    /// What is left of the turn that makes the call, if an agent makes it.
+    /// The remaining budget of the agent's turn. None if the caller is not an agent.
     pub(crate) delegation: Option<Delegation>,
     pub(crate) trace: Trace,
-    pub(crate) door: Door,
+    pub(crate) operation: &'static Operation,
     pub(crate) received: Instant,
-    /// The caller's timeout: the lesser of its header and its field.
+    /// The caller's timeout: the shorter one of header and field.
     pub(crate) timeout: Option<Duration>,
-    /// Why the request is invalid, if it is. Kept, so that the answer can name its call.
+    /// Why the request is invalid, if it is. Kept here so that the response can name the call.
     pub(crate) fault: Option<SkillError>,
 }
 
@@ -75,19 +76,20 @@ impl Call {
         let input = Input::read(request.arguments.take());
         let fault = fault.or_else(|| input.as_ref().err().cloned());
         let input = input.unwrap_or_else(|_| Input::unreadable(is_struct));
-        Self::with(request, context, (raw.unwrap_or_default(), input), fault)
+        Self::build(request, context, raw.unwrap_or_default(), input, fault)
     }
 
-    /// The call of a request whose arguments could not be read.
+    /// Creates the call of a request whose arguments could not be read.
     pub(crate) fn unread(request: InvokeRequest, context: RequestContext, fault: SkillError) -> Self {
-        let read = (arguments::ToolCall::default(), Input::unreadable(false));
-        Self::with(request, context, read, Some(fault))
+        let (raw, input) = (arguments::ToolCall::default(), Input::unreadable(false));
+        Self::build(request, context, raw, input, Some(fault))
     }
 
-    fn with(
+    fn build(
         request: InvokeRequest,
         context: RequestContext,
-        (raw, input): (arguments::ToolCall, Input),
+        raw: arguments::ToolCall,
+        input: Input,
         fault: Option<SkillError>,
     ) -> Self {
         let policy = request.argument_policy().into();
@@ -114,49 +116,50 @@ impl Call {
             definition_hash: request.definition_hash,
             delegation: request.delegation,
             trace: context.trace,
-            door: context.door,
+            operation: context.operation,
             received: Instant::now(),
             timeout: [context.timeout, field].into_iter().flatten().min(),
             fault,
         }
     }
 
-    /// When the call ends at the latest. `granted` is what its skill is granted.
+    /// Returns the deadline. `granted` is the time that its skill is granted.
     pub(crate) fn deadline(&self, granted: Duration) -> Instant {
         self.received + self.timeout.map_or(granted, |timeout| timeout.min(granted))
     }
 
-    /// Whether the caller gives less time than this.
+    /// Whether the caller's timeout is shorter than `granted`.
     pub(crate) fn shortens(&self, granted: Duration) -> bool {
         self.timeout.is_some_and(|timeout| timeout < granted)
     }
 
-    /// Whether the deadline has passed, before it is known what the skill is granted.
+    /// Whether the deadline has passed, before the skill's granted time is known.
     pub(crate) fn is_overdue(&self, default: Duration) -> bool {
         self.received.elapsed() >= self.timeout.unwrap_or(default)
     }
 
-    /// Whether the result's data is a `Value`, as the arguments were.
+    /// Whether the result's data must be a `Value`, like the arguments.
     pub(crate) fn wants_value(&self) -> bool {
         self.input.is_struct()
     }
 }
 
-/// The time a skill is granted. Its manifest may ask for more than the default; a caller can only ask for less.
-pub(crate) fn granted(default: Duration, manifest_ms: u32) -> Duration {
+/// Returns the time that a skill is granted: its manifest's timeout, or the default, up to the limit. A caller can
+/// only request less.
+pub(crate) fn granted_time(default: Duration, manifest_ms: u32) -> Duration {
     let manifest = (manifest_ms > 0).then(|| Duration::from_millis(manifest_ms.into()));
     manifest.unwrap_or(default).min(Duration::from_millis(MAX_TIMEOUT_MS.into()))
 }
 
-/// An id that is safe to show and log, even if the call is refused for it.
+/// Makes an id safe to display and log, even if the call is refused because of it.
 fn printable(mut id: String, most: usize) -> String {
     id.truncate(id.floor_char_boundary(most));
     id.retain(|it| !it.is_control());
     id
 }
 
-/// Reads a model's raw call: afterwards the request names its skill, and its arguments are text. A request in another
-/// form does not change.
+/// Reads a model's raw call. Afterwards, the request names its skill, and its arguments are text. Leaves other
+/// requests unchanged.
 fn read_raw(request: &mut InvokeRequest) -> Result<arguments::ToolCall, SkillError> {
     let Some(Arguments::Call(text)) = &request.arguments else { return Ok(arguments::ToolCall::default()) };
     weigh(text)?;
@@ -182,7 +185,9 @@ fn find_fault(request: &InvokeRequest) -> Option<SkillError> {
     ];
     for (name, id) in ids {
         if id.len() > MAX_ID_BYTES || id.chars().any(char::is_control) {
-            return invalid(format!("{name} must be at most {MAX_ID_BYTES} bytes without control characters"));
+            return invalid(format!(
+                "{name} must be at most {MAX_ID_BYTES} bytes and must not contain control characters"
+            ));
         }
     }
     if request.skill_id.is_empty() {
@@ -210,7 +215,7 @@ mod tests {
 
     #[test]
     fn the_shortest_timeout_sets_the_deadline() {
-        let after = |call: &Call, manifest| call.deadline(granted(DEFAULT, manifest)) - call.received;
+        let after = |call: &Call, manifest| call.deadline(granted_time(DEFAULT, manifest)) - call.received;
         assert_eq!(after(&call(0, None), 0), DEFAULT);
         assert_eq!(after(&call(500, None), 0), Duration::from_millis(500));
         assert_eq!(after(&call(500, Some(Duration::from_millis(200))), 0), Duration::from_millis(200));

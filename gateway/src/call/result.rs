@@ -1,4 +1,4 @@
-//! From how a call ended to the result its caller gets, in the form the caller used.
+//! Converts a call's outcome to a result in the caller's format.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,39 +10,40 @@ use openskill_proto::v1::skill_result::Output;
 use openskill_proto::v1::{Envelope, ErrorCode, Meta, SkillError, SkillResult};
 use prost::Message as _;
 
-use super::aside::{Aside, HEAVY_BYTES};
-use super::door::Protocol;
+use super::blocking_pool::{BlockingPool, HEAVY_BYTES};
+use super::operation::Protocol;
 use super::outcome::Outcome;
 use super::request::Call;
 use crate::arguments::structs::{self, NoValue};
 
-/// The largest response that is sent. Larger than any result as text, which may appear in it twice (data and rendered_json).
+/// The maximum size of a response, in bytes. Any result fits, even if its text occurs twice (data and
+/// rendered_json).
 pub(crate) const MAX_RESPONSE_BYTES: usize = 3 * (MAX_OUTPUT_BYTES + 1024 * 1024);
 
-/// The result of `call`, in the form its caller used. One that has to be parsed, and is large, is made aside.
-pub(crate) async fn returned(aside: &Aside, call: Arc<Call>, outcome: Outcome) -> SkillResult {
+/// Builds the result of `call` in the caller's format. Uses `pool` if a large result must be parsed.
+pub(crate) async fn result_with_pool(pool: &BlockingPool, call: Arc<Call>, outcome: Outcome) -> SkillResult {
     let is_parsed = call.wants_value() || call.envelope == Envelope::Status;
     if is_parsed && outcome.result.data_json.len().max(call.input.text().len()) > HEAVY_BYTES {
-        return Box::pin(aside.run(move || result(&call, outcome))).await;
+        return Box::pin(pool.run(move || result(&call, outcome))).await;
     }
     result(&call, outcome)
 }
 
-/// The result of `call`, in the form its caller used.
+/// Builds the result of `call` in the caller's format.
 pub(crate) fn result(call: &Call, outcome: Outcome) -> SkillResult {
     let Outcome { result, attempts, may_have_run, repairs, warnings: mut own, agent } = outcome;
-    let speaks_mcp = call.door.protocol == Protocol::Mcp;
+    let speaks_mcp = call.operation.protocol == Protocol::Mcp;
     let latency_ms = micros_as_ms(call.received);
     let mut warnings = result.warnings;
     warnings.append(&mut own);
     if call.trace.replaced {
-        warnings.push("X-Trace-Id was not 1 to 128 visible ASCII characters and was replaced".to_owned());
+        warnings.push("X-Trace-Id was replaced: it must be 1 to 128 visible ASCII characters".to_owned());
     }
     let error = result.error.map(|error| SkillError { may_have_run, ..error });
     let text = match &error {
         _ if !result.text.is_empty() => result.text,
         Some(error) => error.message.clone(),
-        // A model reads the data, not a sentence about the call.
+        // Over MCP, the model reads the data, so it needs no summary.
         None if speaks_mcp => String::new(),
         None => format!("{} succeeded in {latency_ms} ms", call.skill_id),
     };
@@ -80,8 +81,8 @@ pub(crate) fn result(call: &Call, outcome: Outcome) -> SkillResult {
     if call.wants_value() { with_values(result) } else { result }
 }
 
-/// Turns data and details into `Value` and `Struct`. A result that has no such form, or too large a one, becomes a failure:
-/// a success must not lose its data.
+/// Converts data and details to `Value` and `Struct`. A result that can't be converted, or becomes too large, turns
+/// into a failure: a success must not lose its data.
 fn with_values(mut result: SkillResult) -> SkillResult {
     if let Some(error) = &mut result.error
         && let Some(More::DetailsJson(text)) = &error.more
@@ -90,8 +91,9 @@ fn with_values(mut result: SkillResult) -> SkillResult {
             Ok(details) => error.more = Some(More::Details(details)),
             Err(reason) => {
                 error.more = None;
-                let warning =
-                    format!("the error's details can't be a google.protobuf.Struct and were dropped: {reason}");
+                let warning = format!(
+                    "the error's details were dropped because they can't be represented as a google.protobuf.Struct: {reason}"
+                );
                 result.meta.get_or_insert_default().warnings.push(warning);
             }
         }
@@ -105,16 +107,16 @@ fn with_values(mut result: SkillResult) -> SkillResult {
                     NoValue::TooDeep | NoValue::NotJson(_) => ErrorCode::ExecutionError,
                 };
                 let message = format!(
-                    "the skill ran, but its result can't be a google.protobuf.Value: {reason}. Callers get it as JSON \
+                    "the skill ran, but its result can't be represented as a google.protobuf.Value: {reason}. Callers get it as JSON \
                      text if they send the arguments as input_json"
                 );
-                return failed(result, SkillError { may_have_run: true, ..SkillError::new(code, message) });
+                return with_error(result, SkillError { may_have_run: true, ..SkillError::new(code, message) });
             }
         }
     }
     if result.encoded_len() > MAX_RESPONSE_BYTES {
         let message = "the result is too large as a google.protobuf.Value: send the arguments as input_json";
-        return failed(
+        return with_error(
             result,
             SkillError { may_have_run: true, ..SkillError::new(ErrorCode::OutputTooLarge, message) },
         );
@@ -122,12 +124,12 @@ fn with_values(mut result: SkillResult) -> SkillResult {
     result
 }
 
-fn failed(result: SkillResult, error: SkillError) -> SkillResult {
+fn with_error(result: SkillResult, error: SkillError) -> SkillResult {
     let text = error.message.clone();
     SkillResult { success: false, output: None, error: Some(error), text, rendered_json: String::new(), ..result }
 }
 
-/// Milliseconds since `begun`, to the microsecond.
+/// Returns the milliseconds since `begun`, with microsecond precision.
 fn micros_as_ms(begun: Instant) -> f64 {
     begun.elapsed().as_micros() as f64 / 1000.0
 }

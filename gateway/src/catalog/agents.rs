@@ -1,10 +1,10 @@
-//! Skills that are agents: whether they can run in this gateway.
+//! Decides whether skills that are agents can run in this gateway.
 
 use openskill_agent::delegation::refusal;
-use openskill_agent::provider::Models;
+use openskill_model::Models;
 use openskill_proto::v1::Skill;
 
-/// What agents run with here. None: this gateway runs none.
+/// The models for agents. None if this gateway runs no agents.
 #[derive(Debug, Default)]
 pub(crate) struct Agents(Option<Models>);
 
@@ -13,13 +13,14 @@ impl Agents {
         Self(models)
     }
 
-    /// Takes an agent's instructions out of what callers see, and says why it can't run here, if it can't.
+    /// Removes an agent's instructions from the skill that callers see. Returns the reason if the agent can't run
+    /// here.
     pub(super) fn withhold(&self, skill: &mut Skill) -> Option<String> {
         let definition = skill.agent.as_mut()?;
         definition.prompt.clear();
         match &self.0 {
             Some(models) => refusal(models, definition),
-            None => Some("it is an agent, and this gateway runs none: set OPENSKILL_AGENT=on".to_owned()),
+            None => Some("it is an agent, and this gateway runs no agents: set OPENSKILL_AGENT=on".to_owned()),
         }
     }
 }

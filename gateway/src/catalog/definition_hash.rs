@@ -1,4 +1,4 @@
-//! The name of a skill's definition: an approval holds for one definition. Pure.
+//! Hashes a skill's definition. Callers approve one definition. Pure.
 
 use std::collections::BTreeMap;
 
@@ -7,17 +7,17 @@ use openskill_proto::v1::Skill;
 use prost::Message as _;
 use sha2::{Digest as _, Sha256};
 
-/// How much of the hash is kept, in bytes: enough that nobody finds two definitions with the same one.
+/// The length of the truncated hash, in bytes. Long enough to resist collisions.
 const LENGTH: usize = 16;
 
-/// Names everything that a worker announces of a skill, but whether it runs there now. A manifest without a version has
-/// `0.0.0` forever, so the version alone would not do.
+/// Hashes everything that a worker announces about a skill, except whether the skill can run there now. The version
+/// is not enough: a manifest without one always has `0.0.0`.
 pub(super) fn definition_hash(skill: &Skill) -> String {
     let mut definition = skill.clone();
     (definition.status, definition.workers) = (0, 0);
     definition.status_reason.clear();
     definition.definition_hash.clear();
-    // A map has no order on the wire.
+    // On the wire, a map has no defined order.
     let aliases = definition.argument_rules.as_mut().map(|rules| std::mem::take(&mut rules.aliases));
     let aliases: BTreeMap<_, _> = aliases.unwrap_or_default().into_iter().collect();
     let mut hash = Sha256::new_with_prefix(definition.encode_to_vec());

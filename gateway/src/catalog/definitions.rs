@@ -1,55 +1,53 @@
-//! Compiled definitions, kept for as long as some skill in the catalog is made of the same.
+//! Caches compiled definitions while some skill in the catalog uses them.
 //!
-//! Compiling takes a hundred times as long as all else in a new snapshot, and most changes of a worker change no skill.
+//! Compiling takes a hundred times as long as the rest of a new snapshot, and most worker changes leave the skills
+//! unchanged.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use openskill_proto::v1::Skill;
+use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
 use crate::arguments::{Definition, Rules, SchemaRefused};
 
-/// What a definition is made of, as a hash.
+/// A hash of everything that a compiled definition depends on.
 type Key = [u8; 32];
 
 type Compiled = Result<Arc<Definition>, SchemaRefused>;
 
-/// Definitions by what they are made of.
+/// Definitions by the hash of their inputs.
 #[derive(Debug, Default)]
 pub(super) struct Definitions {
     by_key: Mutex<HashMap<Key, Compiled>>,
 }
 
 impl Definitions {
-    /// The definition of a skill: compiled now, or before.
+    /// Returns the definition of a skill, compiled on first use.
     ///
     /// # Errors
     /// Its schema can't be used.
     pub(super) fn get(&self, skill: &Skill) -> Compiled {
         let rules = rules(skill);
         let key = key(skill, &rules);
-        if let Some(compiled) = self.lock().get(&key) {
+        if let Some(compiled) = self.by_key.lock().get(&key) {
             return compiled.clone();
         }
-        // Not under the lock: it takes a while.
+        // Compile outside the lock, because it is slow.
         let compiled = match skill.input_schema_json.as_str() {
             "" => Ok(Definition::without_schema(rules)),
             schema => Definition::compile(schema, rules, &skill.example_inputs_json),
         };
         let compiled = compiled.map(Arc::new);
-        self.lock().insert(key, compiled.clone());
+        self.by_key.lock().insert(key, compiled.clone());
         compiled
     }
 
-    /// Forgets the definitions that none of these skills is made of.
+    /// Drops the definitions that none of these skills use.
     pub(super) fn keep<'a>(&self, skills: impl Iterator<Item = &'a Skill>) {
         let keys: std::collections::HashSet<Key> = skills.map(|skill| key(skill, &rules(skill))).collect();
-        self.lock().retain(|key, _| keys.contains(key));
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Compiled>> {
-        self.by_key.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_key.lock().retain(|key, _| keys.contains(key));
     }
 }
 
@@ -65,7 +63,7 @@ fn key(skill: &Skill, rules: &Rules) -> Key {
     hash.finalize().into()
 }
 
-/// A skill's rules for arguments that do not fit. A worker that sends none gets the careful ones.
+/// Returns a skill's repair rules. For a worker that sends none, the default is the cautious choice.
 fn rules(skill: &Skill) -> Rules {
     let sent = skill.argument_rules.clone().unwrap_or_default();
     Rules {

@@ -1,37 +1,37 @@
-//! A skill of the catalog.
+//! One skill in the catalog.
 
 use std::sync::{Arc, OnceLock};
 
 use jsonschema::Validator;
 use openskill_metrics::SkillSeries;
 use openskill_proto::v1::{AgentDefinition, Skill};
-use openskill_rank::rank::Document;
+use openskill_text::tools::ToolDocument;
 
 use crate::arguments::{Definition, compile_schema};
 use crate::export::Forms;
 use crate::workers::candidate::Candidate;
 
-/// A skill and the workers that can run it.
+/// A skill, and the workers that can run it.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) skill: Skill,
     /// The skill's schema and rules, compiled.
     pub(crate) definition: Arc<Definition>,
-    /// The workers that can run it. None if the skill is declared but can run nowhere.
+    /// The workers that can run it. Empty if the skill is declared but can't run anywhere.
     pub(crate) candidates: Vec<Candidate>,
-    /// What is counted of its calls.
+    /// The metrics of its calls.
     pub(crate) series: Arc<SkillSeries>,
-    /// Set if the skill is an agent, which this gateway runs: its definition with the instructions.
+    /// The agent's definition with its instructions. None if the skill is not an agent that this gateway runs.
     pub(crate) agent: Option<Arc<AgentDefinition>>,
     exports: Arc<Exports>,
 }
 
-/// What tool exports need of a skill, made on first use and kept until the skill changes.
+/// Data for tool exports, computed on first use and kept until the skill changes.
 #[derive(Debug, Default)]
 struct Exports {
-    document: OnceLock<Document>,
+    document: OnceLock<ToolDocument>,
     forms: Forms,
-    /// None if there is no usable schema of the data.
+    /// None if the skill has no usable output schema.
     output: OnceLock<Option<Validator>>,
 }
 
@@ -45,12 +45,12 @@ impl Entry {
         Self { skill, definition, candidates, series, agent: None, exports: Arc::default() }
     }
 
-    /// The same, of an agent if this is one.
-    pub(super) fn of_agent(self, agent: Option<Arc<AgentDefinition>>) -> Self {
+    /// Sets the agent's definition. None if the skill is not an agent.
+    pub(super) fn with_agent(self, agent: Option<Arc<AgentDefinition>>) -> Self {
         Self { agent, ..self }
     }
 
-    /// Keeps what an older entry made for exports, if the skill is the same.
+    /// Reuses an older entry's export data if the skill is unchanged.
     pub(super) fn after(mut self, older: Option<&Arc<Self>>) -> Self {
         if let Some(older) = older.filter(|older| older.skill == self.skill) {
             self.exports = Arc::clone(&older.exports);
@@ -58,7 +58,7 @@ impl Entry {
         self
     }
 
-    /// The same with the workers that run this definition alone. None if the skill has another one.
+    /// Restricts this entry to the workers that run this definition. None if the skill has a different definition.
     pub(super) fn in_definition(self: &Arc<Self>, hash: &str) -> Option<Arc<Self>> {
         if self.skill.definition_hash != hash {
             return None;
@@ -71,7 +71,7 @@ impl Entry {
         Some(Arc::new(narrowed))
     }
 
-    /// The same as readers see it for whom only some skills exist: an agent's list of tools has no others.
+    /// Restricts this entry to a reader who may see only some skills: an agent's list of tools omits the others.
     pub(super) fn with_tools(self: &Arc<Self>, exists: impl Fn(&str) -> bool) -> Arc<Self> {
         let mut tools = self.skill.agent.iter().flat_map(|agent| &agent.tools);
         if tools.all(|id| exists(id)) {
@@ -84,24 +84,26 @@ impl Entry {
         Arc::new(shown)
     }
 
-    /// The skill as words, for search.
-    pub(crate) fn document(&self) -> &Document {
+    /// Returns the skill as a document for search.
+    pub(crate) fn document(&self) -> &ToolDocument {
         let skill = &self.skill;
         self.exports
             .document
-            .get_or_init(|| Document::new(&skill.id, &skill.toolset, &skill.description, self.definition.schema()))
+            .get_or_init(|| ToolDocument::new(&skill.id, &skill.toolset, &skill.description, self.definition.schema()))
     }
 
-    /// The skill as a tool definition of each provider.
+    /// Returns the skill as a tool definition of each provider.
     pub(crate) fn forms(&self) -> &Forms {
         &self.exports.forms
     }
 }
 
 impl Entry {
-    /// Why `data`, JSON text, does not fit the skill's schema of its data. None if it fits, or there is no schema.
+    /// Explains why `data`, JSON text, does not match the skill's output schema. None if it matches, or the skill
+    /// has no such schema.
     pub(crate) fn misfit(&self, data: &str) -> Option<String> {
-        let validator = self.exports.output.get_or_init(|| compiled(&self.skill.output_schema_json)).as_ref()?;
+        let validator =
+            self.exports.output.get_or_init(|| compile_validator(&self.skill.output_schema_json)).as_ref()?;
         let data = serde_json::from_str(data).unwrap_or_default();
         let error = validator.validate(&data).err()?;
         let place = Some(error.instance_path().to_string()).filter(|it| !it.is_empty());
@@ -109,8 +111,8 @@ impl Entry {
     }
 }
 
-fn compiled(schema: &str) -> Option<Validator> {
-    // A schema that can't be compiled is not listed as broken: the skill works without it.
+fn compile_validator(schema: &str) -> Option<Validator> {
+    // Ignore a schema that can't be compiled: the skill works without it.
     serde_json::from_str(schema).ok().and_then(|schema| compile_schema(&schema).ok())
 }
 
@@ -126,7 +128,7 @@ mod tests {
     #[test]
     fn exports_are_kept_until_the_skill_changes() {
         let definition = Arc::new(Definition::without_schema(Rules::default()));
-        let series = openskill_metrics::Skills::new(1).get("a", "http");
+        let series = openskill_metrics::SkillMetrics::new(1).get("a", "http");
         let entry = |skill: Skill| Entry::new(skill, Arc::clone(&definition), Vec::new(), Arc::clone(&series));
         let older = Arc::new(entry(skill("a", "1")));
         let keeps = |skill: Skill| Arc::ptr_eq(&entry(skill).after(Some(&older)).exports, &older.exports);

@@ -1,4 +1,4 @@
-//! Finding the skill of a call, or saying why it can't be called.
+//! Finds the skill of a call, or explains why it can't be called.
 
 use std::sync::Arc;
 
@@ -9,14 +9,15 @@ use super::entry::Entry;
 use crate::call::request::Call;
 use crate::identity::audit;
 
-/// What an unknown skill may be: the gateway learns of a new one when a worker has loaded it.
+/// A hint for an unknown skill: the gateway learns of a new skill only after a worker loaded it.
 pub(crate) const MAY_BE_NEW: &str = "A skill that was just added may not be loaded yet.";
 
-/// The skill that `call` names, in the definition that the call expects, if it expects one. `has_workers`: a worker is up, so
-/// a skill that is missing does not exist.
+/// Finds the skill that `call` names, in the definition that the call expects, if any. `has_workers`: a worker is
+/// up, so a missing skill does not exist.
 ///
 /// # Errors
-/// There is no such skill (now), it belongs to another toolset than the call names, or it has another definition now.
+/// The skill does not exist at the moment, it belongs to another toolset than the call names, or its definition
+/// changed.
 pub(crate) fn find(catalog: &Catalog, call: &Call, has_workers: bool) -> Result<Arc<Entry>, SkillError> {
     let id = &call.skill_id;
     let entry = catalog.get_for(id, &call.principal).ok_or_else(|| missing(catalog, call, has_workers))?;
@@ -28,24 +29,25 @@ pub(crate) fn find(catalog: &Catalog, call: &Call, has_workers: bool) -> Result<
             Err(SkillError::new(ErrorCode::InvalidArgument, message))
         }
         _ if call.definition_hash.is_empty() => Ok(entry),
-        _ => entry.in_definition(&call.definition_hash).ok_or_else(|| changed(id)),
+        _ => entry.in_definition(&call.definition_hash).ok_or_else(|| stale_definition(id)),
     }
 }
 
-/// Not retryable as it is: whoever decided on the earlier definition has to decide again.
-fn changed(id: &str) -> SkillError {
-    let message = format!("the skill '{id}' changed after this call was decided on: prepare it again");
+/// The error for a skill whose definition differs from the one that the caller approved. Not retryable: the caller
+/// must approve the new definition.
+fn stale_definition(id: &str) -> SkillError {
+    let message = format!("the skill '{id}' changed after this call was prepared: prepare it again");
     SkillError { retryable: false, retry_after_ms: 0, ..SkillError::unavailable(message) }
 }
 
-/// The same for a skill that does not exist and for one that the caller's policy forbids.
+/// The error for a missing skill. A skill that the caller's policy forbids gets the same error.
 fn missing(catalog: &Catalog, call: &Call, has_workers: bool) -> SkillError {
     let (id, principal) = (&call.skill_id, &call.principal);
     if !principal.sees_all() && catalog.get(id).is_some() {
-        audit::forbidden(principal.name(), id, &call.trace.id);
+        audit::log_forbidden(principal.name(), id, &call.trace.id);
     }
     if !has_workers {
-        let message = "no worker is up, so no skill can be called: start a worker, or try again later";
+        let message = "no worker is available, so no skill can be called: start a worker, or try again later";
         SkillError::unavailable(message).with_blame(Blame::Gateway)
     } else if catalog.had_recently_for(id, principal) {
         let message = "no worker serves this skill at the moment, but one did recently: try again";
@@ -59,10 +61,10 @@ fn missing(catalog: &Catalog, call: &Call, has_workers: bool) -> SkillError {
     }
 }
 
-/// Why the skill can't run on any worker, if it can't.
+/// Explains why no worker can run the skill. None if one can.
 pub(crate) fn cannot_run(entry: &Entry) -> Option<SkillError> {
     let message = || format!("the skill cannot run on any worker: {}", entry.skill.status_reason);
-    // A retry helps only after somebody changed a worker.
+    // A retry helps only after an operator changes a worker.
     let error = || SkillError { retryable: false, ..SkillError::new(ErrorCode::Unavailable, message()) };
     entry.candidates.is_empty().then(error)
 }

@@ -1,9 +1,9 @@
-//! From what each worker offers to one catalog.
+//! Merges the skills of all workers into one catalog.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use openskill_metrics::Skills;
+use openskill_metrics::SkillMetrics;
 use openskill_proto::v1::{Approval, ArgumentRules, Skill, SkillStatus};
 
 use super::agents::Agents;
@@ -15,11 +15,13 @@ use crate::arguments::{Definition, Rules};
 use crate::workers::candidate::Candidate;
 use crate::workers::worker::Worker;
 
-/// All workers' skills. Where definitions differ, as in a rolling update, the newest one that can run is listed; calls go to
-/// every worker that can run the skill.
+/// Merges the skills of all workers. If definitions differ, as in a rolling update, lists the newest one that can
+/// run. Calls go to every worker that can run the skill.
 pub(super) fn merge(
     workers: &[Arc<Worker>],
-    (definitions, agents, series): (&Definitions, &Agents, &Skills),
+    definitions: &Definitions,
+    agents: &Agents,
+    series: &SkillMetrics,
     before: &Snapshot,
 ) -> Snapshot {
     let mut offers: HashMap<String, Vec<(Skill, Arc<Worker>)>> = HashMap::new();
@@ -28,7 +30,7 @@ pub(super) fn merge(
             offers.entry(skill.id.clone()).or_default().push((skill.clone(), Arc::clone(worker)));
         }
     }
-    // By id, so that it does not depend on chance which skills have metrics of their own.
+    // Sort by id, so that the choice of skills with separate metrics is deterministic.
     let offers: BTreeMap<_, _> = offers.into_iter().collect();
     let merged = offers.into_iter().filter_map(|(id, offers)| {
         let entry = merge_one(offers, definitions, agents, series)?.after(before.get(&id));
@@ -41,20 +43,20 @@ fn merge_one(
     offers: Vec<(Skill, Arc<Worker>)>,
     definitions: &Definitions,
     agents: &Agents,
-    series: &Skills,
+    series: &SkillMetrics,
 ) -> Option<Entry> {
     let runs = |skill: &Skill| skill.status() == SkillStatus::Available;
     let best = offers.iter().max_by_key(|(skill, _)| (runs(skill), version_key(&skill.version)))?;
     let mut skill = best.0.clone();
-    // Of what the best worker announced: what is merged below may change though its definition does not.
+    // Hash the best worker's announcement before the merge below changes fields that depend on other workers.
     skill.definition_hash = definition_hash(&skill);
-    // A call may go to any of them, so a promise has to hold for all.
+    // A call may go to any of these workers, so a promise must hold for all.
     skill.idempotent = offers.iter().all(|(skill, _)| skill.idempotent);
     skill.destructive = offers.iter().any(|(skill, _)| skill.destructive);
     skill.read_only = !skill.destructive && offers.iter().all(|(skill, _)| skill.read_only);
     skill.repeatable = offers.iter().all(|(skill, _)| skill.repeatable);
     skill.untrusted = offers.iter().any(|(skill, _)| skill.untrusted);
-    let asks = offers.iter().any(|(skill, _)| skill.asks());
+    let asks = offers.iter().any(|(skill, _)| skill.needs_approval());
     skill.set_approval(if asks { Approval::Ask } else { Approval::Never });
     let careful = ArgumentRules::default();
     let rules = skill.argument_rules.get_or_insert_default();
@@ -73,13 +75,13 @@ fn merge_one(
     let definition = match definitions.get(&skill) {
         Ok(definition) => definition,
         Err(refused) => {
-            // A skill whose calls can't be validated is not called.
-            // The reason quotes the schema. It is listed with the skill; the log has it at level DEBUG.
+            // A skill whose calls can't be validated is unavailable. The reason quotes the schema, so it is listed
+            // with the skill, and logged only at level DEBUG.
             let reason = refused.to_string();
             if openskill_log::admits("a schema can't be compiled") {
                 let reason_bytes = reason.len();
                 tracing::error!(skill_id = skill.id, reason_bytes, "skill unavailable: its schema can't be compiled");
-                tracing::debug!(skill_id = skill.id, reason, "why the schema can't be compiled");
+                tracing::debug!(skill_id = skill.id, reason, "the schema could not be compiled");
             }
             skill.set_status(SkillStatus::Unavailable);
             skill.status_reason = reason;
@@ -95,7 +97,7 @@ fn merge_one(
     }
     skill.workers = candidates.len() as u32;
     let series = series.get(&skill.id, &skill.runner);
-    Some(Entry::new(skill, definition, candidates, series).of_agent(agent))
+    Some(Entry::new(skill, definition, candidates, series).with_agent(agent))
 }
 
 /// Orders versions by their numbers: 0.10.0 is newer than 0.9.0, and a pre-release is older than its release.
@@ -113,14 +115,14 @@ mod tests {
     fn offered(skills: [Skill; 2]) -> Skill {
         let worker = Arc::new(Worker::new(Endpoint::Tcp("nobody:1".to_owned()), 1, None));
         let offers = skills.into_iter().map(|skill| (skill, Arc::clone(&worker))).collect();
-        merge_one(offers, &Definitions::default(), &Agents::default(), &Skills::new(1)).unwrap().skill.clone()
+        merge_one(offers, &Definitions::default(), &Agents::default(), &SkillMetrics::new(1)).unwrap().skill.clone()
     }
 
     #[test]
     fn what_an_agent_may_rely_on_holds_for_every_worker() {
         let harmless = Skill { read_only: true, repeatable: true, ..Skill::default() };
         let careful = Skill { untrusted: true, approval: Approval::Ask.into(), ..Skill::default() };
-        // A worker of an older version says nothing.
+        // A worker of an older version does not send these fields.
         let silent = Skill { destructive: true, ..Skill::default() };
         for offers in [[harmless.clone(), careful.clone()], [careful, harmless.clone()]] {
             let skill = offered(offers);
@@ -142,7 +144,7 @@ mod tests {
             ..Skill::default()
         };
         let offers = vec![(skill("2.0.0"), worker()), (skill("1.0.0"), worker())];
-        let entry = merge_one(offers, &Definitions::default(), &Agents::default(), &Skills::new(1)).map(Arc::new);
+        let entry = merge_one(offers, &Definitions::default(), &Agents::default(), &SkillMetrics::new(1)).map(Arc::new);
         let entry = entry.unwrap();
         let narrowed = entry.in_definition(&definition_hash(&skill("2.0.0"))).unwrap();
         assert_eq!((entry.candidates.len(), narrowed.candidates.len()), (2, 1));

@@ -1,4 +1,4 @@
-//! The catalog at one moment, and what changed between two.
+//! The catalog at one moment, and the difference between two.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use super::entry::Entry;
 /// Skills by id. Immutable.
 pub(crate) type Snapshot = BTreeMap<String, Arc<Entry>>;
 
-/// How many skills can be called. All counts of skills are this one.
+/// Counts the skills that can be called. Every displayed number of skills comes from here.
 pub(crate) fn callable(skills: &Snapshot) -> usize {
     skills.values().filter(|entry| !entry.candidates.is_empty()).count()
 }
 
-/// The changes from `before` to `after`, removals first, then by id.
+/// Returns the changes from `before` to `after`: first removals, then the others by id.
 pub(crate) fn difference(before: &Snapshot, after: &Snapshot) -> Vec<CatalogChange> {
     let change = |kind: ChangeKind, skill: &Skill| CatalogChange {
         kind: kind.into(),
@@ -45,7 +45,7 @@ mod tests {
 
     fn snapshot(skills: &[Skill]) -> Snapshot {
         let definition = Arc::new(Definition::without_schema(Rules::default()));
-        let series = openskill_metrics::Skills::new(1).get("a", "http");
+        let series = openskill_metrics::SkillMetrics::new(1).get("a", "http");
         let entry = |skill: &Skill| {
             Arc::new(Entry::new(skill.clone(), Arc::clone(&definition), Vec::new(), Arc::clone(&series)))
         };

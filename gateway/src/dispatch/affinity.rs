@@ -1,10 +1,11 @@
-//! Session affinity: which worker holds a session, for skills whose calls of one session go to one worker.
+//! Session affinity: for some skills, all calls of a session go to the same worker, which has the session's state.
 //!
-//! A new session goes where rendezvous hashing points, so that all gateways choose alike and a worker that joins or leaves
-//! moves few sessions. After that it stays, also when workers join. When its worker's process is gone, so is the session's
-//! state: one call fails with that reason, and the next starts anew elsewhere.
+//! Rendezvous hashing assigns new sessions, so that all gateways choose the same worker, and few choices change
+//! when a worker joins or leaves. An assigned session stays with its worker, even if workers join. When its
+//! worker's process ends, the session's state is lost: one call fails with that reason, and the next one starts a
+//! new session elsewhere.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::Mutex;
 
 use super::pick::{Criteria, NoCandidate, eligible};
 use crate::call::request::Call;
@@ -13,20 +14,20 @@ use crate::state::key;
 use crate::state::limits::SharedLimit;
 use crate::workers::candidate::Candidate;
 
-/// Which worker holds which session. Past their number, the principal that has most loses the one that it used least recently: it
-/// is assigned again.
+/// The workers to which sessions are assigned. When full, evicts the least recently used session of the principal
+/// that has the most. An evicted session is assigned again.
 #[derive(Debug)]
 pub(crate) struct Affinity(Mutex<FairRecent<Hold>>);
 
 #[derive(Debug)]
 struct Hold {
-    /// The worker's process.
+    /// Identifies the worker's process.
     instance: String,
-    /// A call of the session has started there.
+    /// Whether a call of the session has started there.
     is_used: bool,
 }
 
-/// A session of a principal, and the skills that share its state.
+/// Identifies a principal's session, and the skills that share its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AffinityKey {
     session: String,
@@ -34,8 +35,9 @@ pub(crate) struct AffinityKey {
 }
 
 impl AffinityKey {
-    /// The key of a call to a skill of this toolset. A skill without a toolset shares its state with no other.
-    pub(crate) fn of(call: &Call, toolset: &str) -> Self {
+    /// Builds the key for a call to a skill of this toolset. A skill without a toolset shares its state with no
+    /// other skill.
+    pub(crate) fn for_call(call: &Call, toolset: &str) -> Self {
         let group = if toolset.is_empty() { &call.skill_id } else { toolset };
         Self::new(call.principal.name(), &call.session_id, group)
     }
@@ -52,13 +54,9 @@ impl Default for Affinity {
 }
 
 impl Affinity {
-    fn held(&self) -> MutexGuard<'_, FairRecent<Hold>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The worker process that holds the session, if it is not new.
+    /// Returns the worker process that the session is assigned to. None for a new session.
     pub(crate) fn holder(&self, key: &AffinityKey) -> Option<String> {
-        self.held().use_mut(&key.whole).map(|hold| hold.instance.clone())
+        self.0.lock().use_mut(&key.whole).map(|hold| hold.instance.clone())
     }
 
     /// Assigns a new session to the eligible worker with the highest weight.
@@ -71,8 +69,8 @@ impl Affinity {
         let eligible = eligible(candidates, criteria)?;
         let heaviest = eligible.into_iter().max_by_key(|it| weight(&key.session, &it.worker.id()));
         let chosen = heaviest.ok_or(NoCandidate)?;
-        let mut held = self.held();
-        // Another call of the session may have been faster.
+        let mut held = self.0.lock();
+        // A concurrent call of the session may have assigned it first.
         if let Some(hold) = held.use_mut(&key.whole)
             && let Some(candidate) = candidates.iter().find(|it| it.worker.instance() == hold.instance)
         {
@@ -82,9 +80,9 @@ impl Affinity {
         Ok(chosen.clone())
     }
 
-    /// A call of the session started at its holder, or could not. A holder that no call has reached is released.
+    /// Records whether a call of the session started at its worker. Cancels the assignment if no call has.
     pub(crate) fn settle(&self, key: &AffinityKey, instance: &str, began: bool) {
-        let mut held = self.held();
+        let mut held = self.0.lock();
         let Some(hold) = held.use_mut(&key.whole).filter(|hold| hold.instance == instance) else { return };
         hold.is_used |= began;
         if !hold.is_used {
@@ -92,15 +90,15 @@ impl Affinity {
         }
     }
 
-    /// Forgets the session's holder.
+    /// Cancels the session's assignment.
     pub(crate) fn release(&self, key: &AffinityKey) {
-        self.held().remove(&key.whole);
+        self.0.lock().remove(&key.whole);
     }
 }
 
-/// The weight of a worker for a session, the same in every gateway.
+/// Returns the weight of a worker for a session, which is the same in every gateway.
 fn weight(session: &str, worker_id: &str) -> u64 {
-    // FNV-1a over both, then the finalizer of splitmix64: FNV alone mixes the last bytes too little.
+    // FNV-1a over both, then the finalizer of splitmix64, because FNV alone mixes the last bytes too little.
     let bytes = session.bytes().chain([0]).chain(worker_id.bytes());
     let hash = bytes
         .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));

@@ -1,4 +1,4 @@
-//! Reading an artifact that came as a handle, from the worker that holds it.
+//! Reads an artifact from the worker that has it. Results refer to artifacts by handle.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use crate::call::principal::Principal;
 use crate::gateway::Shard;
 use crate::workers::worker::Worker;
 
-/// How long the worker may take to answer.
+/// The timeout for the worker's response.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reads a range of an artifact that belongs to `principal`.
 ///
 /// # Errors
-/// `NOT_FOUND` if there is no such artifact, it has expired, its worker is gone, it belongs to somebody else, or the skill that
-/// produced it does not exist for `principal` any more.
+/// `NOT_FOUND` if the artifact does not exist, has expired, or belongs to another principal, if its worker is gone,
+/// or if `principal` may no longer see the skill that produced it.
 pub(crate) async fn read(
     shard: &Shard,
     principal: &Principal,
@@ -33,12 +33,12 @@ pub(crate) async fn read(
     }
 }
 
-/// Whether a principal may still call the skill of an artifact. A worker that drains has artifacts of skills that are not in the
-/// catalog any more.
+/// Whether a principal may still call the skill of an artifact. A draining worker has artifacts of skills that are
+/// no longer in the catalog.
 fn may_read(shard: &Shard, principal: &Principal, worker: &Worker, skill_id: &str) -> bool {
     match shard.gateway.catalog.get(skill_id) {
         Some(entry) => principal.may_call(&entry.skill),
-        None => worker.reported().is_some_and(|it| {
+        None => worker.last_report().is_some_and(|it| {
             it.skills.iter().find(|skill| skill.id == skill_id).is_some_and(|skill| principal.may_call(skill))
         }),
     }

@@ -1,4 +1,4 @@
-//! One call at one worker.
+//! Runs one call on one worker.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,29 +10,30 @@ use openskill_proto::v1::{Blame, ErrorCode, ExecuteRequest, ExecuteResult, execu
 use prost::Message as _;
 
 use super::attempt_end::AttemptEnd;
-use super::questions::{Asker, OpenQuestion};
-use crate::call::door::Protocol;
+use super::questions::{OpenQuestion, WaitingCall};
 use crate::call::events::EventRelay;
+use crate::call::operation::Protocol;
 use crate::dispatch::context::CallContext;
 use crate::observe::call_event::{AttemptSummary, CallEvent};
 use crate::workers::candidate::Candidate;
-use crate::workers::client::{CallError, Events, Refusal};
+use crate::workers::client::{CallError, Events, WorkerRefusal};
 use crate::workers::ejection::{Epoch, Verdict};
 use crate::workers::record::CallReport;
 use crate::workers::worker::{InFlight, Worker};
 
-/// A worker enforces deadlines itself. The gateway gives up this much later.
+/// How long after the deadline the gateway gives up. Workers enforce deadlines themselves.
 const WORKER_GRACE: Duration = Duration::from_millis(150);
 
-/// How many questions of one attempt are kept. Above the worker's own bound, which frees a question before this side hears
-/// that it was answered.
+/// The maximum number of open questions of one attempt. Higher than the worker's own limit: the worker frees a
+/// question before the gateway learns that it was answered.
 const MAX_QUESTIONS: usize = 2 * MAX_CALL_QUESTIONS;
 
-/// Runs the skill on the worker, and updates the worker's record. Dropping the future cancels the run there.
+/// Runs the skill on the worker, and updates the worker's record. Dropping the future cancels the run on the
+/// worker.
 pub(crate) async fn attempt(context: &CallContext, candidate: &Candidate, number: u32) -> AttemptEnd {
     let tracker = Tracker::begin(context, candidate, number);
     let until = context.deadline + WORKER_GRACE;
-    // Boxed: it is large, and would be copied into every future that awaits it.
+    // Boxed, because the future is large and would be embedded in every future that awaits it.
     let sent = Box::pin(send(context, candidate, number));
     let mut end = tokio::time::timeout_at(until.into(), sent).await.unwrap_or(AttemptEnd::Overdue);
     let took = tracker.finish(&end);
@@ -55,7 +56,7 @@ async fn send(context: &CallContext, candidate: &Candidate, number: u32) -> Atte
     let traceparent = context.record.context_of_attempt(number).to_traceparent();
     let headers = [(TRACEPARENT, traceparent.as_str()), (TRACESTATE, &context.call.trace.state)];
     let answered = match &context.events {
-        None => client.execute(request(context), headers).await.map(|answer| heard(answer, context)),
+        None => client.execute(request(context), headers).await.map(|answer| record_logs(answer, context)),
         Some(relay) => match client.execute_stream(request(context), headers).await {
             Ok(events) => follow(events, relay, context, candidate).await,
             Err(error) => Err(error),
@@ -77,25 +78,26 @@ fn request(context: &CallContext) -> ExecuteRequest {
         principal: call.principal.name().to_owned(),
         interactive: context.is_interactive(),
         answers: call.answers.clone(),
-        wants_content: call.door.protocol == Protocol::Mcp,
+        wants_content: call.operation.protocol == Protocol::Mcp,
         has_secrets: context.record.has_secrets(),
     }
 }
 
-/// Without a stream, what the skill logged comes with its answer: for the recorder, not for the caller.
-fn heard(mut answer: ExecuteResult, context: &CallContext) -> ExecuteResult {
+/// Moves the skill's log lines from the response to the recorder. Without a stream, they arrive with the response,
+/// but the caller does not get them.
+fn record_logs(mut answer: ExecuteResult, context: &CallContext) -> ExecuteResult {
     std::mem::take(&mut answer.logs).into_iter().for_each(|line| context.record.note_relayed(&Event::Log(line)));
     answer
 }
 
-/// Relays events until the result.
+/// Relays events until the result arrives.
 async fn follow(
     mut events: Events,
     relay: &EventRelay,
     context: &CallContext,
     candidate: &Candidate,
 ) -> Result<ExecuteResult, CallError> {
-    // Closed when the attempt ends.
+    // Dropping it closes the questions when the attempt ends.
     let mut questions = Vec::new();
     while let Some(event) = events.next().await? {
         match event {
@@ -104,9 +106,9 @@ async fn follow(
                 questions.retain(OpenQuestion::is_open);
                 if context.is_interactive() && questions.len() < MAX_QUESTIONS {
                     let (principal, worker) = (&context.call.principal, &candidate.worker);
-                    let asker = Asker::new(principal, (&context.entry.skill).into(), worker, &context.record);
-                    questions.push(context.shard.gateway.questions.open(&question.request_id, asker));
-                    context.record.note_said(question.encoded_len(), || CallEvent::Asked(question.clone()));
+                    let waiting = WaitingCall::new(principal, (&context.entry.skill).into(), worker, &context.record);
+                    questions.push(context.shard.gateway.questions.open(&question.request_id, waiting));
+                    context.record.note_content(question.encoded_len(), || CallEvent::Asked(question.clone()));
                     relay.relay(Event::InputRequired(question)).await;
                 }
             }
@@ -116,11 +118,11 @@ async fn follow(
             }
         }
     }
-    // Its status is OK: any other is an error of its own.
+    // The status is OK, because any other status would arrive as an error.
     Err(CallError::Lost { reason: "the worker's stream ended without a result".to_owned(), status: "OK" })
 }
 
-/// A timeout while a question is open is not the skill's fault: its user did not answer.
+/// Shifts the blame for a timeout away from the skill if a question is open: the user did not answer.
 fn blame_silence(mut result: ExecuteResult, questions: &[OpenQuestion]) -> ExecuteResult {
     if let Some(error) = &mut result.error
         && error.code() == ErrorCode::Timeout
@@ -131,7 +133,7 @@ fn blame_silence(mut result: ExecuteResult, questions: &[OpenQuestion]) -> Execu
     result
 }
 
-/// A call in flight at a worker. Its end goes to the worker's record; so does that it was dropped.
+/// Tracks a call in flight at a worker, and updates the worker's record when the call ends or is dropped.
 struct Tracker<'a> {
     context: &'a CallContext,
     candidate: &'a Candidate,
@@ -151,13 +153,13 @@ impl<'a> Tracker<'a> {
         Self { context, candidate, number, in_flight: worker.begin(), begun, epoch, is_finished: false }
     }
 
-    /// Records how the call ended. Returns how long it took.
+    /// Records how the call ended. Returns its duration.
     fn finish(mut self, end: &AttemptEnd) -> Duration {
         self.is_finished = true;
         let (now, took) = (Instant::now(), self.begun.elapsed());
         let verdict = end.verdict(self.context.events.as_ref());
         let mut report = self.report(verdict);
-        report.was_full = matches!(end, AttemptEnd::NotStarted { refusal: Refusal::Full, .. });
+        report.was_full = matches!(end, AttemptEnd::NotStarted { refusal: WorkerRefusal::Full, .. });
         let latency = &self.candidate.latency;
         match end {
             _ if self.has_asked() => {}
@@ -179,7 +181,7 @@ impl<'a> Tracker<'a> {
         took
     }
 
-    /// A call that waited for its user says nothing about how long calls take.
+    /// Whether the call asked its user a question. If so, its latency does not measure the worker.
     fn has_asked(&self) -> bool {
         self.context.events.as_ref().is_some_and(EventRelay::has_asked)
     }
@@ -189,8 +191,8 @@ impl<'a> Tracker<'a> {
         CallReport { epoch, verdict, queued: None, was_full: false, in_flight }
     }
 
-    /// The end of a call that was dropped.
-    fn dropped(&self) -> AttemptSummary {
+    /// Builds the summary of an attempt whose call was dropped.
+    fn cancelled_summary(&self) -> AttemptSummary {
         AttemptSummary {
             number: self.number,
             worker_id: self.candidate.worker.id(),
@@ -211,7 +213,8 @@ impl<'a> Tracker<'a> {
 }
 
 impl Drop for Tracker<'_> {
-    /// The call was dropped: it says nothing about the worker, except that it took at least this long.
+    /// Records a dropped call. Unless it waited for its user, the worker's latency is at least the time that it
+    /// took.
     fn drop(&mut self) {
         if !self.is_finished {
             let now = Instant::now();
@@ -219,7 +222,7 @@ impl Drop for Tracker<'_> {
                 self.candidate.latency.observe_failure(now - self.begun, now);
             }
             self.record(self.report(Verdict::Ignored), now);
-            self.context.record.note(|| CallEvent::AttemptEnded(self.dropped()));
+            self.context.record.note(|| CallEvent::AttemptEnded(self.cancelled_summary()));
             self.context.shard.gateway.observer.attempt_ended("dropped");
         }
     }

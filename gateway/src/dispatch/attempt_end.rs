@@ -1,4 +1,4 @@
-//! How one attempt ended, and what that says about the worker and to the caller.
+//! How one attempt ended, and what that means for the worker's record and for the caller.
 
 use std::time::Duration;
 
@@ -9,37 +9,37 @@ use super::pick::NoCandidate;
 use crate::call::events::EventRelay;
 use crate::dispatch::context::CallContext;
 use crate::observe::call_event::AttemptSummary;
-use crate::workers::client::{CallError, Refusal};
+use crate::workers::client::{CallError, WorkerRefusal};
 use crate::workers::ejection::Verdict;
 
-/// How much of its granted time a skill must have had for a timeout to be its own fault.
+/// The fraction of its granted time that a skill must have had before a timeout is its fault.
 const FULL_TIME: f64 = 0.9;
 
-/// The least and the most that a refused caller is told to wait.
+/// The bounds of the retry delay that a refused caller gets.
 const RETRY_AFTER: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
 /// How one attempt ended.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "moved a few times a call, where a box would be an allocation each")]
 pub(crate) enum AttemptEnd {
-    /// The worker answered.
+    /// The worker responded.
     Answered(ExecuteResult),
-    /// The skill cannot have started: the call may go to another worker.
+    /// The skill can't have started, so the call may go to another worker.
     NotStarted {
-        /// For the log.
+        /// The reason for the log.
         reason: String,
-        refusal: Refusal,
+        refusal: WorkerRefusal,
         /// The gRPC status that ended the request.
         status: &'static str,
     },
     /// The skill may have started.
     Lost {
-        /// For the log.
+        /// The reason for the log.
         reason: String,
         /// The gRPC status that ended the request.
         status: &'static str,
     },
-    /// The worker did not answer by the deadline, nor shortly after.
+    /// The worker responded neither by the deadline nor shortly after.
     Overdue,
 }
 
@@ -63,30 +63,32 @@ impl AttemptEnd {
         }
     }
 
-    /// By how much the worker expects the call to miss its deadline, if it refused it for that.
+    /// By how much the call would miss its deadline, if the worker refused it for that reason.
     pub(super) fn late_by(&self) -> Option<Duration> {
         match self {
-            Self::NotStarted { refusal: Refusal::Late { by }, .. } => Some(*by),
+            Self::NotStarted { refusal: WorkerRefusal::Late { by }, .. } => Some(*by),
             _ => None,
         }
     }
 
-    /// What it says about the worker.
+    /// Returns how the attempt counts for the worker.
     pub(super) fn verdict(&self, events: Option<&EventRelay>) -> Verdict {
         match self {
             Self::Answered(result) if is_blamed_on(result, Blame::Worker) => Verdict::Failure,
             Self::Answered(_) => Verdict::Success,
-            Self::NotStarted { refusal: Refusal::Full | Refusal::Late { .. } | Refusal::Declined, .. } => {
-                Verdict::Ignored
-            }
-            // The client did not read, so the worker had to wait.
+            Self::NotStarted {
+                refusal: WorkerRefusal::Full | WorkerRefusal::Late { .. } | WorkerRefusal::Declined,
+                ..
+            } => Verdict::Ignored,
+            // The client did not read, which blocked the worker.
             Self::Overdue if events.is_some_and(EventRelay::is_blocked) => Verdict::Ignored,
             Self::NotStarted { .. } | Self::Lost { .. } | Self::Overdue => Verdict::Failure,
         }
     }
 
-    /// Corrects the blame for a timeout. A skill that was stopped before it had its granted time is not at fault: its caller
-    /// gave less, or queues and other workers used it up. `took` is the time since the attempt began.
+    /// Corrects the blame for a timeout. A skill that was stopped before its granted time is not at fault: its
+    /// caller gave it less time, or queues and earlier attempts used it up. `took` is the time since the attempt
+    /// began.
     pub(super) fn excuse_skill(&mut self, context: &CallContext, took: Duration) {
         let Self::Answered(result) = self else { return };
         let ran = took.saturating_sub(Duration::from_micros(result.queued_us));
@@ -97,11 +99,11 @@ impl AttemptEnd {
         }
     }
 
-    /// What there is to say about it in traces.
+    /// Builds the attempt's summary for traces.
     pub(super) fn summary(&self, number: u32, worker_id: String) -> AttemptSummary {
         let (failure, reason) = match self {
             Self::Answered(result) => (result.error.as_ref().map(|it| (it.code(), it.blame())), ""),
-            Self::NotStarted { refusal: Refusal::Full | Refusal::Late { .. }, reason, .. } => {
+            Self::NotStarted { refusal: WorkerRefusal::Full | WorkerRefusal::Late { .. }, reason, .. } => {
                 (Some((ErrorCode::Overloaded, Blame::Gateway)), reason.as_str())
             }
             Self::NotStarted { reason, .. } | Self::Lost { reason, .. } => {
@@ -118,7 +120,7 @@ impl AttemptEnd {
         AttemptSummary { number, worker_id, runner, status, failure, reason, may_have_run, queued }
     }
 
-    /// How the request to the worker ended. A failure of the skill is an answer.
+    /// The gRPC status of the request to the worker. `OK` even if the skill failed.
     fn status(&self) -> &'static str {
         match self {
             Self::Answered(_) => "OK",
@@ -127,12 +129,14 @@ impl AttemptEnd {
         }
     }
 
-    /// The result that the caller gets if this was the last attempt.
+    /// Converts to the result for the caller, if this was the last attempt.
     pub(super) fn into_result(self, context: &CallContext, worker_id: String) -> ExecuteResult {
         let error = match self {
             Self::Answered(result) => return result,
-            Self::NotStarted { refusal: Refusal::Full, .. } => SkillError::overloaded("all workers are overloaded"),
-            Self::NotStarted { refusal: Refusal::Late { by }, .. } => too_many_wait(by),
+            Self::NotStarted { refusal: WorkerRefusal::Full, .. } => {
+                SkillError::overloaded("all workers are overloaded")
+            }
+            Self::NotStarted { refusal: WorkerRefusal::Late { by }, .. } => too_many_wait(by),
             Self::NotStarted { .. } => NoCandidate.into(),
             Self::Lost { .. } => {
                 let message = "the worker was lost while the skill may have been running";
@@ -160,10 +164,11 @@ impl From<CallError> for AttemptEnd {
     }
 }
 
-/// Calls that wait are in the way. By how much this one would be late is the worker's estimate.
+/// Builds the error for a call that workers refused because of their queues. `late_by` is a worker's estimate of
+/// the delay.
 pub(super) fn too_many_wait(late_by: Duration) -> SkillError {
     let message =
-        "too many calls wait at the workers for this one to end before its deadline: retry later, or allow more time";
+        "too many calls wait at the workers, so this one would miss its deadline: retry later, or allow more time";
     let retry_after = late_by.clamp(RETRY_AFTER.0, RETRY_AFTER.1);
     SkillError::overloaded(message).with_retry_after_ms(retry_after.as_millis() as u64)
 }

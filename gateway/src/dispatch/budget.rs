@@ -1,15 +1,15 @@
-//! The retry budget: retries are a share of all calls, so that they never make an outage worse.
+//! The retry budget: retries are a fraction of all calls, so that they can't make an outage worse.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// One retry per so many calls: 20 %.
+/// The number of calls that pay for one retry, which limits retries to 20 %.
 const CALLS_PER_RETRY: u32 = 5;
 
-/// The most that is saved up, and the balance at the start, so that a quiet gateway can retry too.
+/// The maximum balance, which is also the initial one, so that a gateway with little traffic can retry, too.
 const MOST: u32 = 100 * CALLS_PER_RETRY;
 const FIRST: u32 = 10 * CALLS_PER_RETRY;
 
-/// The budget of one gateway. Each call deposits one; a retry costs [`CALLS_PER_RETRY`].
+/// The budget of one gateway. Each call deposits one unit, and a retry costs [`CALLS_PER_RETRY`].
 #[derive(Debug)]
 pub(crate) struct RetryBudget(AtomicU32);
 
@@ -20,12 +20,12 @@ impl Default for RetryBudget {
 }
 
 impl RetryBudget {
-    /// Deposits for one call.
+    /// Adds the deposit of one call.
     pub(crate) fn deposit(&self) {
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |saved| (saved < MOST).then_some(saved + 1));
     }
 
-    /// Withdraws one retry. False if the budget is spent.
+    /// Pays for one retry. Returns false if the budget is spent.
     pub(crate) fn withdraw(&self) -> bool {
         let take = |saved: u32| saved.checked_sub(CALLS_PER_RETRY);
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()

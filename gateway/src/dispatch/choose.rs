@@ -1,4 +1,4 @@
-//! The worker for the next attempt.
+//! Chooses the worker for the next attempt.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,18 +12,18 @@ use crate::dispatch::context::CallContext;
 use crate::workers::candidate::Candidate;
 use crate::workers::worker::{Presence, Worker};
 
-/// A worker for an attempt.
+/// The worker that was chosen for an attempt.
 pub(super) struct Chosen {
     pub(super) candidate: Candidate,
-    /// It holds the call's session, or does once the call begins there.
+    /// Set if the call's session is assigned to the worker, or will be once the call starts there.
     holds: Option<AffinityKey>,
 }
 
-/// Why there is no worker for the next attempt.
+/// Why no worker is available for the next attempt.
 pub(super) enum NoWorker {
-    /// The session's state is lost. The caller has to know.
+    /// The session's state is lost, which the caller must learn.
     SessionLost(SkillError),
-    /// None takes the call now.
+    /// No worker currently accepts the call.
     Now(SkillError),
 }
 
@@ -33,7 +33,7 @@ impl From<NoCandidate> for NoWorker {
     }
 }
 
-/// Chooses a worker that was not tried yet.
+/// Chooses a worker that the call has not tried yet.
 pub(super) fn choose(context: &CallContext, tried: &[Arc<Worker>]) -> Result<Chosen, NoWorker> {
     let now = Instant::now();
     let left = context.deadline.saturating_duration_since(now);
@@ -42,7 +42,7 @@ pub(super) fn choose(context: &CallContext, tried: &[Arc<Worker>]) -> Result<Cho
         return Err(NoWorker::Now(error.with_blame(context.blame_for_short_time())));
     }
     let (gateway, skill) = (&context.shard.gateway, &context.entry.skill);
-    // Workers may have come since the call began.
+    // Workers may have joined since the call began.
     let latest = if tried.is_empty() { None } else { gateway.catalog.get(&skill.id) };
     let candidates = latest.as_ref().map_or(&context.entry.candidates, |entry| &entry.candidates);
     let criteria = Criteria { tried, now };
@@ -53,10 +53,10 @@ pub(super) fn choose(context: &CallContext, tried: &[Arc<Worker>]) -> Result<Cho
     Ok(Chosen { candidate, holds: None })
 }
 
-/// The worker that holds the session; for a new session, the one that will.
+/// Chooses the worker that the session is assigned to, or assigns a new session.
 fn choose_holder(context: &CallContext, candidates: &[Candidate], criteria: Criteria<'_>) -> Result<Chosen, NoWorker> {
     let (key, affinity) =
-        (AffinityKey::of(&context.call, &context.entry.skill.toolset), &context.shard.gateway.affinity);
+        (AffinityKey::for_call(&context.call, &context.entry.skill.toolset), &context.shard.gateway.affinity);
     let Some(instance) = affinity.holder(&key) else {
         let candidate = affinity.assign(&key, candidates, criteria)?;
         return Ok(Chosen { candidate, holds: Some(key) });
@@ -68,10 +68,10 @@ fn choose_holder(context: &CallContext, candidates: &[Candidate], criteria: Crit
             Err(NoCandidate) => Err(holder_away()),
         },
         Presence::Away => Err(holder_away()),
-        // It is gone, or offers the skill no more.
+        // The worker is gone, or no longer offers the skill.
         Presence::Serving | Presence::Gone => {
             affinity.release(&key);
-            let message = "the worker that held this session is gone, and the session's state with it: start a new one";
+            let message = "the worker of this session was lost, and the session's state with it: start a new session";
             let error = SkillError { retryable: false, ..SkillError::new(ErrorCode::Unavailable, message) };
             Err(NoWorker::SessionLost(error))
         }
@@ -79,11 +79,11 @@ fn choose_holder(context: &CallContext, candidates: &[Candidate], criteria: Crit
 }
 
 fn holder_away() -> NoWorker {
-    NoWorker::Now(SkillError::unavailable("the worker that holds this session takes no calls now: try again"))
+    NoWorker::Now(SkillError::unavailable("the worker of this session accepts no calls now: try again"))
 }
 
 impl Chosen {
-    /// Keeps the session where it is, if the attempt began there.
+    /// Keeps the session's assignment if the attempt started at the worker.
     pub(super) fn settle(&self, context: &CallContext, end: &AttemptEnd) {
         if let Some(key) = &self.holds {
             let instance = self.candidate.worker.instance();

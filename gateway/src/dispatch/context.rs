@@ -1,4 +1,4 @@
-//! Everything a call needs to run. Later stages read it; none changes it.
+//! Everything that is needed to run a call. Immutable: later stages only read it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use openskill_proto::v1::Blame;
 
 use crate::call::events::EventRelay;
-use crate::call::request::{Call, granted};
+use crate::call::request::{Call, granted_time};
 use crate::catalog::entry::Entry;
 use crate::gateway::Shard;
 use crate::observe::call_record::CallRecord;
@@ -16,13 +16,13 @@ use crate::observe::call_record::CallRecord;
 pub(crate) struct CallContext {
     pub(crate) shard: Shard,
     pub(crate) call: Arc<Call>,
-    /// The skill, as the catalog had it when the call began.
+    /// The skill as it was in the catalog when the call began.
     pub(crate) entry: Arc<Entry>,
-    /// A JSON object that fits the skill's schema.
+    /// A JSON object that matches the skill's schema.
     pub(crate) arguments: Bytes,
-    /// The caller, if it listens while the call runs.
+    /// Relays events to the caller. None if the caller does not stream.
     pub(crate) events: Option<EventRelay>,
-    /// The time the skill is granted.
+    /// How much time the skill is granted.
     pub(crate) granted: Duration,
     pub(crate) deadline: Instant,
     pub(crate) record: Arc<CallRecord>,
@@ -34,19 +34,20 @@ impl CallContext {
         call: Arc<Call>,
         entry: Arc<Entry>,
         arguments: Bytes,
-        (events, record): (Option<EventRelay>, Arc<CallRecord>),
+        events: Option<EventRelay>,
+        record: Arc<CallRecord>,
     ) -> Self {
-        let granted = granted(shard.gateway.config.default_timeout, entry.skill.timeout_ms);
+        let granted = granted_time(shard.gateway.config.default_timeout, entry.skill.timeout_ms);
         let deadline = call.deadline(granted);
         Self { shard: shard.clone(), call, entry, arguments, events, granted, deadline, record }
     }
 
-    /// Who is to blame when the call had less time than its skill is granted.
+    /// Returns who is to blame if the call had less time than its skill is granted.
     pub(crate) fn blame_for_short_time(&self) -> Blame {
         if self.call.shortens(self.granted) { Blame::Caller } else { Blame::Gateway }
     }
 
-    /// Whether somebody can answer the skill's questions.
+    /// Whether the caller can answer questions from the skill.
     pub(crate) fn is_interactive(&self) -> bool {
         self.call.interactive && self.events.is_some()
     }

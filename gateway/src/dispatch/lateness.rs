@@ -1,6 +1,6 @@
-//! Remembers for a moment that the workers refused a caller because its call would miss its deadline. Until then, calls of
-//! that caller that would end no later are refused at once. A caller that is refused a thousand times a second then costs
-//! the gateway little, and the workers nothing.
+//! Remembers briefly that the workers refused a call because it would miss its deadline. Meanwhile, the gateway
+//! itself refuses calls of the same caller that would also be late. A caller that retries a thousand times a second
+//! then costs the gateway little, and the workers nothing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -10,39 +10,40 @@ use crate::state::key;
 use crate::state::recent::Recent;
 use crate::state::striped::{STRIPES, Striped};
 
-/// How long a refusal counts for later calls. Many callers back off for one second: if it were shorter, a thousand retries in
-/// the same instant would all reach the workers. It is short because a cancelled call of another caller may free a slot.
+/// How long a refusal applies to later calls. Longer than one second, a common backoff, so that a thousand
+/// simultaneous retries don't all reach the workers. Short, because a cancelled call of another caller may free a
+/// slot.
 const MEMORY: Duration = Duration::from_millis(1250);
 
-/// No worker's estimate counts for more.
+/// The upper bound for a worker's estimate.
 const LATEST: Duration = Duration::from_secs(3600);
 
-/// How many callers are remembered for certain.
+/// The minimum number of callers that are remembered.
 const CALLERS: usize = 16 * 1024;
 
-/// The callers that workers refused a moment ago.
+/// The callers that workers recently refused.
 #[derive(Debug)]
 pub(crate) struct Lateness {
-    callers: Striped<Recent<Refused>>,
+    callers: Striped<Recent<RecentRefusal>>,
     started: Instant,
-    /// When the newest refusal expires, in microseconds since the start: calls look no further while nobody is refused.
+    /// When the newest refusal expires, in microseconds since the start. Avoids a lookup while no refusal applies.
     newest_us: AtomicU64,
 }
 
-/// What a refusal says about the next calls of the same caller.
+/// A recent refusal, which predicts the next calls of the same caller.
 #[derive(Debug, Clone, Copy)]
-struct Refused {
-    /// When a call that came now would end, by the worker's estimate.
+struct RecentRefusal {
+    /// When the refused call would have ended, as the worker estimated.
     ends: Instant,
     expires: Instant,
 }
 
-impl Refused {
+impl RecentRefusal {
     fn new(deadline: Instant, late_by: Duration, now: Instant) -> Self {
         Self { ends: deadline + late_by.min(LATEST), expires: now + MEMORY }
     }
 
-    /// By how much a call with this deadline would be late.
+    /// Returns by how much a call with this deadline would be late. None if it would be in time.
     fn late_by(self, deadline: Instant, now: Instant) -> Option<Duration> {
         let late_by = self.ends.saturating_duration_since(deadline);
         (now < self.expires && !late_by.is_zero()).then_some(late_by)
@@ -57,15 +58,16 @@ impl Default for Lateness {
 }
 
 impl Lateness {
-    /// The workers refused a call of this caller: it would have missed its deadline by `late_by`.
-    pub(crate) fn refused(&self, call: &Call, deadline: Instant, late_by: Duration, now: Instant) {
-        let refused = Refused::new(deadline, late_by, now);
+    /// Records that the workers refused a call of this caller, because it would have missed its deadline by
+    /// `late_by`.
+    pub(crate) fn record_refusal(&self, call: &Call, deadline: Instant, late_by: Duration, now: Instant) {
+        let refused = RecentRefusal::new(deadline, late_by, now);
         let key = caller(call);
         self.callers.lock(&key).insert(key, refused);
         self.newest_us.fetch_max(self.micros(refused.expires), Ordering::Relaxed);
     }
 
-    /// By how much a call with this deadline would be late, if its caller was refused a moment ago.
+    /// Returns by how much a call with this deadline would be late, if its caller was recently refused.
     pub(crate) fn late_by(&self, call: &Call, deadline: Instant, now: Instant) -> Option<Duration> {
         if self.micros(now) >= self.newest_us.load(Ordering::Relaxed) {
             return None;
@@ -75,9 +77,10 @@ impl Lateness {
         refused.and_then(|it| it.late_by(deadline, now))
     }
 
-    /// Watches a call that goes to the workers: if it is cancelled, the next call of its caller may be in time.
-    pub(crate) fn watch<'l>(&'l self, call: &'l Call) -> Watched<'l> {
-        Watched { lateness: self, call, has_ended: false }
+    /// Watches a call that is sent to the workers. If it is cancelled, the next call of the same caller may be in
+    /// time.
+    pub(crate) fn watch<'l>(&'l self, call: &'l Call) -> RefusalWatch<'l> {
+        RefusalWatch { lateness: self, call, has_ended: false }
     }
 
     fn forget(&self, call: &Call) {
@@ -92,21 +95,22 @@ impl Lateness {
     }
 }
 
-/// A call at the workers. Dropped before it has ended, it was cancelled.
-pub(crate) struct Watched<'l> {
+/// Watches a call at the workers. If it is dropped before [`RefusalWatch::disarm`], the call was cancelled, and its
+/// caller's refusal is forgotten.
+pub(crate) struct RefusalWatch<'l> {
     lateness: &'l Lateness,
     call: &'l Call,
     has_ended: bool,
 }
 
-impl Watched<'_> {
-    /// The call has ended by itself.
-    pub(crate) fn ended(mut self) {
+impl RefusalWatch<'_> {
+    /// Keeps the refusal, because the call was not cancelled.
+    pub(crate) fn disarm(mut self) {
         self.has_ended = true;
     }
 }
 
-impl Drop for Watched<'_> {
+impl Drop for RefusalWatch<'_> {
     fn drop(&mut self) {
         if !self.has_ended {
             self.lateness.forget(self.call);
@@ -114,7 +118,8 @@ impl Drop for Watched<'_> {
     }
 }
 
-/// Workers share their slots by principal and session, and expect each skill to take its own time.
+/// Returns the key of a caller. Workers divide their slots by principal and session, and estimate durations per
+/// skill.
 fn caller(call: &Call) -> String {
     key::join([call.principal.name(), &call.session_id, &call.skill_id])
 }
@@ -133,10 +138,10 @@ mod tests {
     fn a_caller_that_cancels_a_call_may_call_again() {
         let (lateness, now) = (Lateness::default(), Instant::now());
         let call = Call::new(InvokeRequest::default(), RequestContext::unknown());
-        let refuse = || lateness.refused(&call, now + 10 * SECOND, SECOND, now);
+        let refuse = || lateness.record_refusal(&call, now + 10 * SECOND, SECOND, now);
         let is_late = || lateness.late_by(&call, now + 10 * SECOND, now).is_some();
         refuse();
-        lateness.watch(&call).ended();
+        lateness.watch(&call).disarm();
         assert!(is_late());
         drop(lateness.watch(&call));
         assert!(!is_late());
@@ -145,7 +150,7 @@ mod tests {
     #[test]
     fn a_later_call_is_late_by_what_its_deadline_lacks() {
         let now = Instant::now();
-        let refused = Refused::new(now + 10 * SECOND, 3 * SECOND, now);
+        let refused = RecentRefusal::new(now + 10 * SECOND, 3 * SECOND, now);
         assert_eq!(refused.late_by(now + 10 * SECOND, now), Some(3 * SECOND));
         assert_eq!(refused.late_by(now + 12 * SECOND, now), Some(SECOND));
         assert_eq!(refused.late_by(now + 13 * SECOND, now), None, "it has the time");
@@ -154,7 +159,7 @@ mod tests {
     #[test]
     fn a_refusal_is_forgotten_after_a_moment() {
         let now = Instant::now();
-        let refused = Refused::new(now + SECOND, SECOND, now);
+        let refused = RecentRefusal::new(now + SECOND, SECOND, now);
         assert!(refused.late_by(now + SECOND, now + MEMORY - Duration::from_micros(1)).is_some());
         assert_eq!(refused.late_by(now + SECOND, now + MEMORY), None);
     }

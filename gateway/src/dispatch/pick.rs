@@ -1,7 +1,7 @@
 //! Picks a worker for a call: power of two choices on peak-EWMA latency times calls in flight.
 //!
-//! Two at random and not the best of all, so that gateways with the same knowledge do not all pick the same worker
-//! (Mitzenmacher, "The Power of Two Choices in Randomized Load Balancing").
+//! Picks the better of two random workers instead of the best of all, so that gateways with the same data do not
+//! all pick the same worker (Mitzenmacher, "The Power of Two Choices in Randomized Load Balancing").
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,30 +12,30 @@ use crate::workers::candidate::Candidate;
 use crate::workers::record::Standing;
 use crate::workers::worker::Worker;
 
-/// No worker is up that was not tried yet.
+/// No untried worker is up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoCandidate;
 
 impl From<NoCandidate> for SkillError {
     fn from(_: NoCandidate) -> Self {
-        Self::unavailable("no worker takes this call now")
+        Self::unavailable("no worker accepts this call now")
     }
 }
 
-/// What a worker has to offer.
+/// What to consider when picking a worker.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Criteria<'a> {
-    /// Workers that the call was at already.
+    /// The workers that the call has tried already.
     pub(crate) tried: &'a [Arc<Worker>],
     pub(crate) now: Instant,
 }
 
-/// Picks a worker that takes calls and was not tried yet.
+/// Picks a worker that accepts calls and was not tried yet.
 pub(crate) fn pick<'a>(candidates: &'a [Candidate], criteria: Criteria<'_>) -> Result<&'a Candidate, NoCandidate> {
     let mut eligible = eligible(candidates, criteria)?;
     loop {
         let chosen = better_of_two(&eligible, criteria.now);
-        // Of concurrent calls that would probe an ejected worker, one does.
+        // Let only one of several concurrent calls probe an ejected worker.
         if eligible.len() == 1 || chosen.worker.record.claim(criteria.now) {
             return Ok(chosen);
         }
@@ -43,7 +43,7 @@ pub(crate) fn pick<'a>(candidates: &'a [Candidate], criteria: Criteria<'_>) -> R
     }
 }
 
-/// All such workers, at least one. Ejected workers are eligible only if there are no others.
+/// Returns all such workers, at least one. Ejected workers are eligible only if all are ejected.
 pub(super) fn eligible<'a>(
     candidates: &'a [Candidate],
     criteria: Criteria<'_>,
@@ -66,7 +66,7 @@ pub(super) fn eligible<'a>(
     }
 }
 
-/// `among` is not empty.
+/// Returns the better of two random candidates. `among` must not be empty.
 fn better_of_two<'a>(among: &[&'a Candidate], now: Instant) -> &'a Candidate {
     let count = among.len();
     let first = rand::random_range(0..count);
@@ -84,7 +84,7 @@ fn is_sooner(one: &Candidate, other: &Candidate, now: Instant) -> bool {
     let load = |it: &Candidate| f64::from(it.worker.in_flight()) + 1.0;
     let cost = match (one.latency.read(now), other.latency.read(now)) {
         (Some(mine), Some(yours)) => (mine * load(one), yours * load(other)),
-        // A worker without a known latency is compared by its load alone.
+        // Without a known latency, compare workers only by load.
         _ => (load(one), load(other)),
     };
     (must_queue(one), cost.0) < (must_queue(other), cost.1)

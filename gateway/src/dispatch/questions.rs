@@ -1,10 +1,11 @@
-//! Questions that skills ask in the middle of calls, and the way of an answer back to the worker that waits for it.
+//! Questions that skills ask during calls. Answers go to the worker whose skill is waiting.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use openskill_proto::v1::{DeliverInputRequest, ErrorCode, InputResponse, SkillError};
+use parking_lot::{Mutex, MutexGuard};
 use prost::Message as _;
 
 use crate::call::principal::{GovernedSkill, Principal, REVOKED};
@@ -12,25 +13,25 @@ use crate::observe::call_event::CallEvent;
 use crate::observe::call_record::CallRecord;
 use crate::workers::worker::Worker;
 
-/// How long the worker may take to accept an answer.
+/// The timeout for the worker to accept an answer.
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The open questions of one gateway. At most sixteen a call in flight.
+/// The open questions of one gateway, at most sixteen per call in flight.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Questions(Arc<Mutex<HashMap<String, Asker>>>);
+pub(crate) struct Questions(Arc<Mutex<HashMap<String, WaitingCall>>>);
 
-/// Who waits for an answer.
+/// A call that is waiting for an answer.
 #[derive(Debug, Clone)]
-pub(crate) struct Asker {
+pub(crate) struct WaitingCall {
     principal: Principal,
     skill: GovernedSkill,
     worker: Arc<Worker>,
-    /// Weak: an answer on its way must not keep a call that ended from being recorded.
+    /// Weak, because an answer in transit must not delay the record of a call that ended.
     record: Weak<CallRecord>,
 }
 
-impl Asker {
-    /// A call of `skill` that `worker` runs on behalf of `principal`.
+impl WaitingCall {
+    /// Creates the entry for a call of `skill` that `worker` runs on behalf of `principal`.
     pub(crate) fn new(
         principal: &Principal,
         skill: GovernedSkill,
@@ -41,7 +42,7 @@ impl Asker {
     }
 }
 
-/// A question that is open until this is dropped.
+/// A question that stays open until this is dropped.
 #[derive(Debug)]
 pub(crate) struct OpenQuestion {
     questions: Questions,
@@ -49,18 +50,18 @@ pub(crate) struct OpenQuestion {
 }
 
 impl Questions {
-    /// Opens a question.
-    pub(crate) fn open(&self, request_id: &str, asker: Asker) -> OpenQuestion {
-        self.lock().insert(request_id.to_owned(), asker);
+    /// Registers a question until the returned guard is dropped.
+    pub(crate) fn open(&self, request_id: &str, waiting: WaitingCall) -> OpenQuestion {
+        self.lock().insert(request_id.to_owned(), waiting);
         OpenQuestion { questions: self.clone(), request_id: request_id.to_owned() }
     }
 
-    /// Hands an answer to the skill that waits for it, over the connections of shard number `shard`.
+    /// Delivers an answer to the skill that is waiting for it, over the connections of shard number `shard`.
     ///
     /// # Errors
-    /// `UNAUTHENTICATED` if the principal's credential has ended; `NOT_FOUND` if no skill of this principal waits for it,
-    /// or its policy does not allow the one that does; `INVALID_ARGUMENT` if it does not fit the question's schema: the
-    /// question stays open then.
+    /// - `UNAUTHENTICATED`: the principal's credential has ended.
+    /// - `NOT_FOUND`: no skill of this principal is waiting for it, or the policy does not allow the skill.
+    /// - `INVALID_ARGUMENT`: it does not match the question's schema. The question stays open.
     pub(crate) async fn answer(
         &self,
         principal: &Principal,
@@ -70,28 +71,28 @@ impl Questions {
         if !principal.is_valid() {
             return Err(SkillError::new(ErrorCode::Unauthenticated, REVOKED));
         }
-        let may_answer = |it: &&Asker| it.principal == *principal && principal.may_have(&it.skill);
-        let asker = self.lock().get(&response.request_id).filter(may_answer).cloned();
-        let Asker { worker, record, .. } = asker.ok_or_else(not_waiting)?;
+        let may_answer = |it: &&WaitingCall| it.principal == *principal && principal.may_have(&it.skill);
+        let waiting = self.lock().get(&response.request_id).filter(may_answer).cloned();
+        let WaitingCall { worker, record, .. } = waiting.ok_or_else(not_waiting)?;
         let answer = response.clone();
         let request = DeliverInputRequest { response: Some(response), principal: principal.name().to_owned() };
         let mut client = worker.client(shard);
         let delivered = tokio::time::timeout(DELIVERY_TIMEOUT, client.deliver_input(request)).await;
-        delivered.unwrap_or_else(|_| Err(SkillError::unavailable("the worker did not take the answer in time")))?;
+        delivered.unwrap_or_else(|_| Err(SkillError::unavailable("the worker did not accept the answer in time")))?;
         self.lock().remove(&answer.request_id);
         if let Some(record) = record.upgrade() {
-            record.note_said(answer.encoded_len(), || CallEvent::Answered(answer));
+            record.note_content(answer.encoded_len(), || CallEvent::Answered(answer));
         }
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Asker>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, WaitingCall>> {
+        self.0.lock()
     }
 }
 
 impl OpenQuestion {
-    /// Whether nobody has answered it.
+    /// Whether it is still unanswered.
     pub(crate) fn is_open(&self) -> bool {
         self.questions.lock().contains_key(&self.request_id)
     }
@@ -127,7 +128,7 @@ mod tests {
         let request = InvokeRequest { skill_id: "asks".to_owned(), ..InvokeRequest::default() };
         let call = Arc::new(Call::new(request, RequestContext::unknown()));
         let record = CallRecord::begin(&Arc::default(), &call);
-        let open = questions.open("q", Asker::new(&principal, GovernedSkill::default(), &worker, &record));
+        let open = questions.open("q", WaitingCall::new(&principal, GovernedSkill::default(), &worker, &record));
         assert_eq!(answer().await, ErrorCode::Unavailable, "the worker can't be reached");
         drop(open);
         assert_eq!(answer().await, ErrorCode::NotFound);

@@ -1,71 +1,77 @@
-//! Whether to try a call again. Pure: [`decide`]. The retry budget can still veto a second run (`dispatch.rs`).
+//! Decides whether to try a call again. Pure: [`decide`]. The retry budget can still veto a second run
+//! (`dispatch.rs`).
 
 use std::time::Duration;
 
 use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 
 use super::attempt_end::AttemptEnd;
-use crate::workers::client::Refusal;
+use crate::workers::client::WorkerRefusal;
 
-/// How many workers a call is brought to.
+/// The maximum number of workers that a call is sent to.
 pub(crate) const MAX_ATTEMPTS: u32 = 3;
 
-/// How many workers say that a call would be late before the others need not be asked: they are as busy, and a caller that
-/// is refused at once can do something else.
+/// The number of attempts after which a call that would be late is not sent to other workers. They are probably as
+/// busy, and a fast refusal lets the caller react.
 const MAX_LATE: u32 = 2;
 
-/// The first backoff before a skill runs again. It doubles with each attempt, and jitter adds up to as much again.
+/// The first backoff before a skill runs again. It doubles with each attempt. Jitter adds up to the same time
+/// again.
 const BACKOFF: Duration = Duration::from_millis(10);
 
-/// What the decision depends on, beside how the attempt ended.
+/// What the decision depends on, in addition to how the attempt ended.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Facts {
-    /// Attempts so far, this one included.
+pub(crate) struct AttemptFacts {
+    /// The number of attempts so far, including this one.
     pub(crate) attempts: u32,
-    /// The skill's manifest says that running it twice does no harm.
+    /// Whether running the skill twice does no harm, according to its manifest.
     pub(crate) idempotent: bool,
-    /// The client has seen events of a run. They can't be taken back.
+    /// Whether the client has received events from a run, which can't be undone.
     pub(crate) has_relayed: bool,
 }
 
 /// What to do after an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Decision {
+pub(crate) enum RetryDecision {
     /// The call is over.
     Finish,
-    /// The skill did not start: another worker may run it, at no risk.
+    /// The skill did not start, so another worker may safely run it.
     TryAnother,
     /// The skill ran, or may have. It may run again, within the retry budget.
     RunAgain {
-        /// Not on the same worker: the failure was the worker's.
+        /// Whether to avoid the same worker, because the failure was its fault.
         elsewhere: bool,
     },
 }
 
-/// Decides after each attempt.
-pub(crate) fn decide(end: &AttemptEnd, facts: Facts) -> Decision {
+/// Decides what to do after each attempt.
+pub(crate) fn decide(end: &AttemptEnd, facts: AttemptFacts) -> RetryDecision {
     if facts.attempts >= MAX_ATTEMPTS {
-        return Decision::Finish;
+        return RetryDecision::Finish;
     }
     let may_run_again = facts.idempotent && !facts.has_relayed;
     match end {
-        AttemptEnd::NotStarted { refusal: Refusal::Late { .. }, .. } if facts.attempts >= MAX_LATE => Decision::Finish,
-        AttemptEnd::NotStarted { .. } => Decision::TryAnother,
-        AttemptEnd::Lost { .. } if may_run_again => Decision::RunAgain { elsewhere: true },
+        AttemptEnd::NotStarted { refusal: WorkerRefusal::Late { .. }, .. } if facts.attempts >= MAX_LATE => {
+            RetryDecision::Finish
+        }
+        AttemptEnd::NotStarted { .. } => RetryDecision::TryAnother,
+        AttemptEnd::Lost { .. } if may_run_again => RetryDecision::RunAgain { elsewhere: true },
         AttemptEnd::Answered(result) if may_run_again => match &result.error {
-            Some(error) if may_succeed_later(error) => Decision::RunAgain { elsewhere: error.blame() == Blame::Worker },
-            _ => Decision::Finish,
+            Some(error) if may_succeed_later(error) => {
+                RetryDecision::RunAgain { elsewhere: error.blame() == Blame::Worker }
+            }
+            _ => RetryDecision::Finish,
         },
-        AttemptEnd::Lost { .. } | AttemptEnd::Answered(_) | AttemptEnd::Overdue => Decision::Finish,
+        AttemptEnd::Lost { .. } | AttemptEnd::Answered(_) | AttemptEnd::Overdue => RetryDecision::Finish,
     }
 }
 
-/// After a timeout there is no time left for another run.
+/// Whether another run may succeed. After a timeout, no time is left for one.
 fn may_succeed_later(error: &SkillError) -> bool {
     error.retryable && error.code() != ErrorCode::Timeout
 }
 
-/// How long to wait before attempt number `attempts` + 1. `jitter` is from 0 to 1.
+/// Returns the delay before attempt number `attempts` + 1. `jitter` is between 0 and 1.
 pub(crate) fn backoff(attempts: u32, jitter: f64) -> Duration {
     let base = BACKOFF * 2_u32.pow(attempts.clamp(1, 8) - 1);
     base + base.mul_f64(jitter)
@@ -84,33 +90,36 @@ mod tests {
     #[test]
     fn the_decision_table() {
         let ok = || AttemptEnd::Answered(ExecuteResult { success: true, ..ExecuteResult::default() });
-        let full =
-            || AttemptEnd::NotStarted { reason: String::new(), refusal: Refusal::Full, status: "RESOURCE_EXHAUSTED" };
-        let late = Refusal::Late { by: Duration::from_millis(5) };
+        let full = || AttemptEnd::NotStarted {
+            reason: String::new(),
+            refusal: WorkerRefusal::Full,
+            status: "RESOURCE_EXHAUSTED",
+        };
+        let late = WorkerRefusal::Late { by: Duration::from_millis(5) };
         let late = || AttemptEnd::NotStarted { reason: String::new(), refusal: late, status: "RESOURCE_EXHAUSTED" };
         let lost = || AttemptEnd::Lost { reason: String::new(), status: "UNAVAILABLE" };
-        let again = |elsewhere| Decision::RunAgain { elsewhere };
+        let again = |elsewhere| RetryDecision::RunAgain { elsewhere };
         let (idempotent, relayed) = (true, true);
         for (end, attempts, idempotent, relayed, expected) in [
-            (ok(), 1, idempotent, !relayed, Decision::Finish),
-            (full(), 1, !idempotent, !relayed, Decision::TryAnother),
-            (full(), 2, !idempotent, relayed, Decision::TryAnother),
-            (full(), 3, !idempotent, !relayed, Decision::Finish),
-            (late(), 1, !idempotent, !relayed, Decision::TryAnother),
-            (late(), 2, idempotent, !relayed, Decision::Finish),
-            (lost(), 1, !idempotent, !relayed, Decision::Finish),
+            (ok(), 1, idempotent, !relayed, RetryDecision::Finish),
+            (full(), 1, !idempotent, !relayed, RetryDecision::TryAnother),
+            (full(), 2, !idempotent, relayed, RetryDecision::TryAnother),
+            (full(), 3, !idempotent, !relayed, RetryDecision::Finish),
+            (late(), 1, !idempotent, !relayed, RetryDecision::TryAnother),
+            (late(), 2, idempotent, !relayed, RetryDecision::Finish),
+            (lost(), 1, !idempotent, !relayed, RetryDecision::Finish),
             (lost(), 1, idempotent, !relayed, again(true)),
-            (lost(), 1, idempotent, relayed, Decision::Finish),
-            (lost(), 3, idempotent, !relayed, Decision::Finish),
-            (AttemptEnd::Overdue, 1, idempotent, !relayed, Decision::Finish),
+            (lost(), 1, idempotent, relayed, RetryDecision::Finish),
+            (lost(), 3, idempotent, !relayed, RetryDecision::Finish),
+            (AttemptEnd::Overdue, 1, idempotent, !relayed, RetryDecision::Finish),
             (failed(ErrorCode::NetworkError), 1, idempotent, !relayed, again(false)),
-            (failed(ErrorCode::NetworkError), 1, !idempotent, !relayed, Decision::Finish),
-            (failed(ErrorCode::NetworkError), 1, idempotent, relayed, Decision::Finish),
+            (failed(ErrorCode::NetworkError), 1, !idempotent, !relayed, RetryDecision::Finish),
+            (failed(ErrorCode::NetworkError), 1, idempotent, relayed, RetryDecision::Finish),
             (failed(ErrorCode::ToolInvocationError), 2, idempotent, !relayed, again(true)),
-            (failed(ErrorCode::ExecutionError), 1, idempotent, !relayed, Decision::Finish),
-            (failed(ErrorCode::Timeout), 1, idempotent, !relayed, Decision::Finish),
+            (failed(ErrorCode::ExecutionError), 1, idempotent, !relayed, RetryDecision::Finish),
+            (failed(ErrorCode::Timeout), 1, idempotent, !relayed, RetryDecision::Finish),
         ] {
-            let decision = decide(&end, Facts { attempts, idempotent, has_relayed: relayed });
+            let decision = decide(&end, AttemptFacts { attempts, idempotent, has_relayed: relayed });
             assert_eq!(decision, expected, "{end:?}, attempt {attempts}, {idempotent} {relayed}");
         }
     }

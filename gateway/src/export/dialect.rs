@@ -1,24 +1,24 @@
-//! The shapes in which model providers accept tools.
+//! The formats of tool definitions that model providers accept.
 
-/// A model provider's shape of a tool definition.
+/// A model provider's format for a tool definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
     /// OpenAI chat completions: `{"type": "function", "function": {...}}`.
     OpenAi,
-    /// OpenAI Responses: the same, without the inner object.
+    /// OpenAI Responses: the same without the inner object.
     OpenAiResponses,
-    /// Anthropic Messages: `input_schema`.
+    /// Anthropic Messages: has `input_schema`.
     Anthropic,
-    /// Google Gemini function declarations: `parameters` in its OpenAPI subset.
+    /// Google Gemini function declarations: has `parameters` in Gemini's OpenAPI subset.
     Gemini,
-    /// Alibaba DashScope (Qwen): OpenAI's chat shape.
+    /// Alibaba DashScope (Qwen): OpenAI's chat format.
     DashScope,
-    /// Model Context Protocol: a tool of `tools/list`.
+    /// Model Context Protocol: a tool in `tools/list`.
     Mcp,
 }
 
 impl Dialect {
-    /// Every dialect.
+    /// All dialects.
     pub const ALL: [Self; 6] =
         [Self::OpenAi, Self::OpenAiResponses, Self::Anthropic, Self::Gemini, Self::DashScope, Self::Mcp];
 

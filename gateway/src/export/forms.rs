@@ -1,4 +1,4 @@
-//! Caches tool definitions: agents list their tools again and again, and tools seldom change.
+//! Caches tool definitions: agents list their tools repeatedly, and tools seldom change.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -8,14 +8,14 @@ use super::dialect::Dialect;
 use super::tool::Tool;
 use super::write::{self, Form, StrictForm};
 
-/// The size of all cached definitions, in bytes. Definitions beyond it are written anew each time.
+/// The maximum size of all cached definitions, in bytes. Definitions beyond it are written again for each export.
 const MAX_CACHED_BYTES: usize = 64 << 20;
 
 /// The current size of all cached definitions, in bytes.
 static CACHED_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-/// The definitions of one version of a tool in each dialect, written on first use. The owner drops them when anything
-/// about the tool changes.
+/// The definitions of one version of a tool in each dialect, written on first use. The owner drops them when
+/// anything about the tool changes.
 #[derive(Debug, Default)]
 pub(crate) struct Forms {
     plain: [Slot<Form>; Dialect::ALL.len()],
@@ -25,18 +25,18 @@ pub(crate) struct Forms {
 type Slot<T> = OnceLock<Box<Cached<T>>>;
 
 impl Forms {
-    /// The definition without strict mode.
+    /// Returns the definition without strict mode.
     pub(super) fn plain(&self, tool: &Tool<'_>, name: &str, dialect: Dialect) -> Cow<'_, Form> {
         get(&self.plain[dialect as usize], name, || write::plain(tool, name, dialect))
     }
 
-    /// The definition in strict mode, or why there is none.
+    /// Returns the definition in strict mode, or why the tool can't have one.
     pub(super) fn strict(&self, tool: &Tool<'_>, name: &str, dialect: Dialect) -> Cow<'_, StrictForm> {
         get(&self.strict[dialect as usize], name, || write::strict(tool, name, dialect))
     }
 }
 
-/// What can be cached: something that may have a form.
+/// A cacheable value, which may contain a definition.
 trait Cacheable: Clone {
     fn form(&self) -> Option<&Form>;
 }
@@ -53,23 +53,24 @@ impl Cacheable for StrictForm {
     }
 }
 
-/// The cached value of a slot, or a value written now.
+/// Returns the cached value of a slot, or writes and caches it.
 fn get<'a, T: Cacheable>(slot: &'a Slot<T>, name: &str, write: impl Fn() -> T) -> Cow<'a, T> {
     if slot.get().is_none() {
         match Cached::new(write()) {
-            // Another thread may have set the same value first.
+            // Another thread may have stored the same value first.
             Ok(cached) => drop(slot.set(Box::new(cached))),
             Err(value) => return Cow::Owned(value),
         }
     }
     match slot.get() {
         Some(cached) if cached.value.form().is_none_or(|form| form.name == name) => Cow::Borrowed(&cached.value),
-        // It was written for an export in which another tool had this name.
+        // The cached definition has a different name: it was written for an export in which another tool had this
+        // name.
         _ => Cow::Owned(write()),
     }
 }
 
-/// A value that has its share of [`MAX_CACHED_BYTES`].
+/// A value that counts towards [`MAX_CACHED_BYTES`].
 #[derive(Debug)]
 struct Cached<T> {
     value: T,
@@ -77,7 +78,7 @@ struct Cached<T> {
 }
 
 impl<T: Cacheable> Cached<T> {
-    /// Returns the value if the cache is full.
+    /// Creates a cached value. Returns the value itself as an error if the cache is full.
     fn new(value: T) -> Result<Self, T> {
         let bytes = size_of::<Self>() + value.form().map_or(0, form_bytes);
         let grown = |cached: usize| cached.checked_add(bytes).filter(|cached| *cached <= MAX_CACHED_BYTES);

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::dialect::Dialect;
 
-/// The longest tool description, in characters, for providers known to have a limit.
+/// The maximum length of a tool description, in characters, for providers that are known to have a limit.
 const MAX_DESCRIPTION_CHARACTERS: usize = 1024;
 
 /// OpenAI's limits for one strict schema. An enum with more than `LARGE_ENUM` values has its own limit.
@@ -14,7 +14,7 @@ const MAX_NAME_CHARACTERS: usize = 120_000;
 const LARGE_ENUM: usize = 250;
 const MAX_LARGE_ENUM_CHARACTERS: usize = 15_000;
 
-/// What is left of a provider's limits on all strict tools in one request.
+/// What remains of a provider's limits on all strict tools of one request.
 #[derive(Debug)]
 pub(super) struct StrictBudget {
     strict: bool,
@@ -31,7 +31,7 @@ pub(super) struct Usage {
     optional: usize,
     unions: usize,
     enum_values: usize,
-    /// Values and characters.
+    /// The number of values and their total length, in characters.
     largest_enum: (usize, usize),
     characters: usize,
 }
@@ -39,7 +39,7 @@ pub(super) struct Usage {
 impl StrictBudget {
     /// The full budget for one request.
     pub(super) fn new(dialect: Dialect, strict: bool) -> Self {
-        // Anthropic limits all strict tools in a request together, OpenAI each schema.
+        // Anthropic's limits apply to all strict tools of a request together, OpenAI's to each schema.
         let (tools, optional, unions) = match dialect {
             Dialect::Anthropic => (20, 24, 16),
             _ => (usize::MAX, usize::MAX, usize::MAX),
@@ -47,12 +47,12 @@ impl StrictBudget {
         Self { strict: strict && dialect.has_strict(), dialect, tools, optional, unions }
     }
 
-    /// Whether tools are exported as strict at all.
+    /// Whether any tools are exported as strict.
     pub(super) fn is_strict(&self) -> bool {
         self.strict
     }
 
-    /// Spends what a schema uses, or says which limit is reached.
+    /// Spends what a schema uses. The error names the limit that it would exceed.
     pub(super) fn spend(&mut self, usage: &Usage) -> Result<(), String> {
         if self.dialect != Dialect::Anthropic {
             return usage.check_openai();
@@ -73,8 +73,8 @@ impl StrictBudget {
 }
 
 impl Usage {
-    /// What a schema uses.
-    pub(super) fn of(schema: &Value) -> Self {
+    /// Measures what a schema uses.
+    pub(super) fn from_schema(schema: &Value) -> Self {
         let mut usage = Self::default();
         usage.count(schema);
         usage
@@ -120,7 +120,7 @@ impl Usage {
     }
 }
 
-/// How many tools one request may have, for providers with a known limit.
+/// Returns the maximum number of tools in one request, for providers with a known limit.
 pub(super) fn max_tools(dialect: Dialect) -> Option<usize> {
     match dialect {
         Dialect::OpenAi | Dialect::OpenAiResponses | Dialect::DashScope | Dialect::Gemini => Some(128),
@@ -128,7 +128,7 @@ pub(super) fn max_tools(dialect: Dialect) -> Option<usize> {
     }
 }
 
-/// A tool's description with the remarks about its schema, truncated to what the provider accepts.
+/// Builds a tool's description with the remarks about its schema, truncated to what the provider accepts.
 pub(super) fn description(text: &str, remarks: &[String], dialect: Dialect, notes: &mut Vec<String>) -> String {
     let all = std::iter::once(text.trim().to_owned()).chain(remarks.iter().cloned());
     let whole = all.filter(|it| !it.is_empty()).collect::<Vec<_>>().join(" ");

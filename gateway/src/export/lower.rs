@@ -1,7 +1,7 @@
 //! Lowers any JSON Schema to a provider's subset.
 //!
-//! Nothing is lost silently: what keywords cannot express becomes part of a description, and a tool that would lose valid
-//! calls is not exported as strict.
+//! Reports every loss: what the subset's keywords can't express moves into a description, and a tool that would
+//! lose valid calls is not exported as strict.
 
 use serde_json::{Map, Value, json};
 
@@ -15,20 +15,18 @@ mod typed;
 mod words;
 
 pub(super) use lowering::Lowered;
-use lowering::Lowering;
+use lowering::{Lowering, SchemaBuilder};
 
-/// Lowers a tool's schema to an object without choices at its top level.
+/// Lowers a tool's schema to an object without `anyOf` and `oneOf` at its top level.
 pub(super) fn root(schema: &Value, subset: &Subset) -> Lowered {
     let mut lowering = Lowering::new(schema, subset);
-    let (mut object, mut remarks) = lowering.flattened_top(schema);
+    let (mut object, mut remarks) = lowering.flatten_top(schema);
     object.insert("type".to_owned(), "object".into());
     if subset.passes_through {
         object.shift_remove("$schema");
-        let names: Vec<String> =
-            object.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::keys).cloned().collect();
-        // The schema passes through, so names stay; only the note about them is used.
-        let unclosed = Map::new();
-        names.iter().for_each(|name| drop(lowering.key(name, &unclosed, 1)));
+        // The schema passes through, so names stay. Use only the note about them.
+        let names = object.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::keys);
+        names.for_each(|name| drop(lowering.key(name, &Map::new(), 1)));
         let mut passed = Value::Object(object);
         targets::keep(schema, &mut passed);
         return lowering.finish(passed, remarks);
@@ -41,24 +39,23 @@ pub(super) fn root(schema: &Value, subset: &Subset) -> Lowered {
         lowering.lose_and_note("it accepts undeclared keys, which this provider's schemas cannot express");
     }
     let description = object.shift_remove("description").and_then(|it| it.as_str().map(str::to_owned));
-    let mut sentences = Vec::new();
-    let lowered = lowering.object(&object, 1, &mut sentences);
+    let builder = lowering.object(&object, 1, false);
     remarks.splice(0..0, description);
-    remarks.extend(sentences);
-    lowering.finish(lowered, remarks)
+    remarks.extend(builder.sentences);
+    lowering.finish(Value::Object(builder.object), remarks)
 }
 
 impl Lowering<'_> {
-    /// The top level as one object: parts of `allOf` merged, choices turned into sentences.
-    fn flattened_top(&mut self, schema: &Value) -> (Map<String, Value>, Vec<String>) {
-        let mut object = self.merged(schema, &mut Vec::new());
+    /// Flattens the top level to one object: merges the parts of `allOf`, and turns `anyOf` and `oneOf` into sentences.
+    fn flatten_top(&mut self, schema: &Value) -> (Map<String, Value>, Vec<String>) {
+        let mut object = self.merge(schema, &mut Vec::new());
         let mut remarks = Vec::new();
         for keyword in
             ["anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependentRequired", "dependencies"]
         {
             let Some(choice) = object.shift_remove(keyword) else { continue };
             self.lose("its schema has a choice at the top level, which only the description can express");
-            // Properties that only branches declare must be declared at the top level as well.
+            // Properties that only branches declare must also be declared at the top level.
             let branches = match (&choice, keyword) {
                 (Value::Array(branches), _) => branches.clone(),
                 (Value::Object(by_key), "dependentSchemas" | "dependencies") => by_key.values().cloned().collect(),
@@ -67,47 +64,47 @@ impl Lowering<'_> {
             };
             let mut joined = Map::new();
             for branch in branches {
-                let branch = self.merged(&branch, &mut Vec::new());
+                let branch = self.merge(&branch, &mut Vec::new());
                 merge::join_properties(&mut joined, branch.get("properties"));
             }
             merge::adopt_properties(&mut object, joined);
-            remarks.push(words::sentence(keyword, &self.inlined(&choice)));
+            remarks.push(words::sentence(keyword, &self.inline_references(&choice)));
         }
         (object, remarks)
     }
 
-    /// Lowers any schema below the top level. `nullable`: null must be allowed as well.
+    /// Lowers any schema below the top level. `nullable`: null must also be allowed.
     fn any(&mut self, schema: &Value, depth: usize, nullable: bool) -> Value {
         if self.subschemas_left == 0 || depth > self.subset.depth {
             return self.beyond_depth(schema, nullable);
         }
         self.subschemas_left -= 1;
         let mut followed = Vec::new();
-        let merged = self.merged(schema, &mut followed);
+        let merged = self.merge(schema, &mut followed);
         if followed.iter().any(|reference| self.stack.contains(reference)) {
             return self.text(schema, nullable);
         }
         let level = self.stack.len();
         self.stack.append(&mut followed);
-        let lowered = self.merged_any(schema, merged, depth, nullable);
+        let lowered = self.lower_merged(schema, merged, depth, nullable);
         self.stack.truncate(level);
         lowered
     }
 
-    /// Lowers a schema where no deeper nesting is allowed: scalars as they are, everything else to JSON text.
+    /// Lowers a schema at the maximum depth: keeps scalars, and turns everything else into JSON text.
     fn beyond_depth(&mut self, schema: &Value, nullable: bool) -> Value {
         match schema.get("type").and_then(Value::as_str) {
             Some(kind @ ("string" | "integer" | "number" | "boolean")) => {
                 let merged = schema.as_object().cloned().unwrap_or_default();
-                typed::scalar(self, &merged, kind, nullable)
+                self.scalar(&merged, kind, nullable)
             }
             _ => self.text(schema, nullable),
         }
     }
 
-    fn merged_any(&mut self, schema: &Value, mut merged: Map<String, Value>, depth: usize, nullable: bool) -> Value {
+    fn lower_merged(&mut self, schema: &Value, mut merged: Map<String, Value>, depth: usize, nullable: bool) -> Value {
         let Some(keyword) = ["anyOf", "oneOf"].into_iter().find(|keyword| merged.contains_key(*keyword)) else {
-            return typed::lower(self, schema, &merged, depth, nullable);
+            return self.lower_by_type(schema, &merged, depth, nullable);
         };
         let Some(Value::Array(branches)) = merged.shift_remove(keyword) else { return self.text(schema, nullable) };
         let is_null = |it: &Value| it.get("type").and_then(Value::as_str) == Some("null");
@@ -115,9 +112,9 @@ impl Lowering<'_> {
         let others: Vec<_> = branches.into_iter().filter(|it| !is_null(it)).collect();
         if let Some(one_enum) = merge::as_one_enum(&others) {
             merged.extend(one_enum);
-            return self.merged_any(schema, merged, depth, nullable);
+            return self.lower_merged(schema, merged, depth, nullable);
         }
-        // Keywords next to the choice apply to each branch; descriptions apply to the choice.
+        // Keywords next to `anyOf` apply to each branch. Descriptions apply to the whole.
         let about = merge::take_description(&mut merged);
         let with_outer = |branch: &Value| match merged.is_empty() {
             true => branch.clone(),
@@ -142,28 +139,26 @@ impl Lowering<'_> {
             .enumerate()
             .map(|(index, branch)| self.any(branch, depth, nullable && index == 0))
             .collect();
-        let mut sentences = Vec::new();
-        words::add_rest(about, &[], self.subset.default, &mut sentences);
-        let mut object = Map::new();
-        self.describe(&mut object, about, &sentences);
-        object.insert("anyOf".to_owned(), Value::Array(lowered));
-        Value::Object(object)
+        let mut builder = SchemaBuilder::default();
+        words::add_rest(about, &[], self.subset.default, &mut builder.sentences);
+        let mut choice = self.build(builder, about);
+        choice["anyOf"] = Value::Array(lowered);
+        choice
     }
 
-    /// Writes a schema that the subset cannot represent: a string of JSON text, which argument preparation decodes. It does
-    /// so only where the schema accepts no string; where it does, only strings can be given.
+    /// Writes a schema that the subset can't represent: a string of JSON text, which argument preparation decodes.
+    /// Only a schema that accepts no strings is decoded. If it accepts strings, only strings can be passed.
     fn text(&mut self, schema: &Value, nullable: bool) -> Value {
-        let quoted = words::short(&self.inlined(schema));
+        let quoted = words::short(&self.inline_references(schema));
         let sentence = if merge::accepts_string(self.root, schema, 0) {
             self.lose("a parameter accepts text and other types, which this provider's schemas cannot express");
             format!("Text only; the other types in this JSON Schema cannot be given here: {quoted}")
         } else {
-            self.needs_decoding = true;
+            self.lowered.needs_decoding = true;
             format!("Write the value as JSON text that matches this JSON Schema: {quoted}")
         };
-        let mut object = Map::new();
-        object.insert("type".to_owned(), self.type_value("string", nullable));
-        self.describe(&mut object, schema.as_object().unwrap_or(&Map::new()), &[sentence]);
-        Value::Object(object)
+        let mut builder = self.builder("string", nullable);
+        builder.sentences.push(sentence);
+        self.build(builder, schema.as_object().unwrap_or(&Map::new()))
     }
 }

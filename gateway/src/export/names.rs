@@ -1,12 +1,13 @@
-//! Tool names that match each provider's pattern and lead back to exactly one tool.
+//! Assigns tool names that match each provider's pattern and identify exactly one tool.
 
 use std::collections::HashSet;
 
+use openskill_proto::trace::hex;
 use sha2::{Digest as _, Sha256};
 
 use super::dialect::Dialect;
 
-/// The longest name that a provider accepts, in bytes.
+/// Returns the maximum length of a name, in bytes.
 fn max_bytes(dialect: Dialect) -> usize {
     match dialect {
         Dialect::Mcp => 128,
@@ -14,20 +15,21 @@ fn max_bytes(dialect: Dialect) -> usize {
     }
 }
 
-/// A name for each tool, in order: its own if the provider accepts it, else a similar one with a suffix. The suffix is a
-/// hash of the tool's own name, so an exported name does not depend on what else is exported.
+/// Returns a name for each tool, in order: its own if the provider accepts it, otherwise a similar one with a
+/// suffix. The suffix is a hash of the tool's own name, so that an exported name does not depend on what else is
+/// exported.
 pub(super) fn assign<'a>(names: impl Iterator<Item = &'a str>, dialect: Dialect) -> Vec<String> {
     let names: Vec<&str> = names.collect();
     let mut taken: HashSet<String> =
-        names.iter().filter(|name| sanitized(name, dialect) == **name).map(|name| (*name).to_owned()).collect();
+        names.iter().filter(|name| sanitize(name, dialect) == **name).map(|name| (*name).to_owned()).collect();
     let mut own = HashSet::new();
     let one = |name: &&str| {
-        let sanitized = sanitized(name, dialect);
+        let sanitized = sanitize(name, dialect);
         if sanitized == *name && own.insert(sanitized.clone()) {
             return sanitized;
         }
         let found = (0_u32..)
-            .map(|round| suffixed(&sanitized, name, round, dialect))
+            .map(|round| with_suffix(&sanitized, name, round, dialect))
             .find(|name| !taken.contains(name))
             .unwrap_or(sanitized);
         taken.insert(found.clone());
@@ -36,8 +38,8 @@ pub(super) fn assign<'a>(names: impl Iterator<Item = &'a str>, dialect: Dialect)
     names.iter().map(one).collect()
 }
 
-/// The name with every character replaced that the provider does not accept.
-fn sanitized(name: &str, dialect: Dialect) -> String {
+/// Replaces every character that the provider does not accept.
+fn sanitize(name: &str, dialect: Dialect) -> String {
     let allowed =
         |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-' || (dialect == Dialect::Mcp && it == '.');
     let mut sanitized: String = name.chars().map(|it| if allowed(it) { it } else { '_' }).collect();
@@ -49,10 +51,9 @@ fn sanitized(name: &str, dialect: Dialect) -> String {
     sanitized
 }
 
-/// The name with a suffix that depends on the tool's own name alone.
-fn suffixed(sanitized: &str, name: &str, round: u32, dialect: Dialect) -> String {
-    let hash = Sha256::digest(format!("{round}/{name}"));
-    let suffix: String = hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+/// Appends a suffix that depends only on the tool's own name.
+fn with_suffix(sanitized: &str, name: &str, round: u32, dialect: Dialect) -> String {
+    let suffix = hex(&Sha256::digest(format!("{round}/{name}"))[..4]);
     let prefix_bytes = max_bytes(dialect) - suffix.len() - 1;
     format!("{}_{suffix}", &sanitized[..sanitized.len().min(prefix_bytes)])
 }

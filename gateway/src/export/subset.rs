@@ -1,31 +1,31 @@
-//! Each provider's subset of JSON Schema. Where documentation and behaviour differ, the narrower one is used.
+//! Each provider's subset of JSON Schema. Where documentation and behaviour differ, the narrower one applies.
 
 use super::dialect::Dialect;
 
-/// A subset of JSON Schema.
-#[derive(Debug, Clone)]
+/// What a provider accepts of JSON Schema.
+#[derive(Debug, Clone, Default)]
 pub(super) struct Subset {
-    /// Whether the schema is passed through below its top level.
+    /// Whether the schema passes through unchanged below its top level.
     pub(super) passes_through: bool,
-    /// `anyOf` below the top level.
+    /// Whether `anyOf` is allowed below the top level.
     pub(super) any_of: bool,
-    /// `const`.
+    /// Whether `const` is allowed.
     pub(super) constant: bool,
-    /// `"type": ["string", "null"]`.
+    /// Whether `"type": ["string", "null"]` is allowed.
     pub(super) null_in_type: bool,
     /// Whether null may be an enum value next to a type that includes it.
     pub(super) null_in_enum: bool,
     /// Whether an enum may contain values other than strings.
     pub(super) mixed_enum: bool,
-    /// `title`.
+    /// Whether `title` is allowed.
     pub(super) title: bool,
-    /// `default`.
+    /// Whether `default` is allowed.
     pub(super) default: bool,
-    /// Keywords for strings, numbers and arrays that are kept.
+    /// The keywords for strings, numbers and arrays that are kept.
     pub(super) bounds: &'static [&'static str],
-    /// Values of `format` that are kept.
+    /// The values of `format` that are kept.
     pub(super) formats: &'static [&'static str],
-    /// The largest `minItems` that is kept; none if all are.
+    /// The maximum `minItems` that is kept. None: all are kept.
     pub(super) max_min_items: Option<u64>,
     /// Whether `additionalProperties: false` is written.
     pub(super) writes_closed: bool,
@@ -35,11 +35,15 @@ pub(super) struct Subset {
     pub(super) all_required: bool,
     /// Whether the order of properties is written (`propertyOrdering`).
     pub(super) ordering: bool,
-    /// Characters of property names besides ASCII letters and digits. If empty, any name is accepted.
+    /// The characters that property names may contain in addition to ASCII letters and digits. If empty, any name
+    /// is accepted.
     pub(super) key_characters: &'static [char],
-    /// How deep schemas may be nested.
+    /// The maximum depth of schemas.
     pub(super) depth: usize,
 }
+
+const OPENAI_BOUNDS: [&str; 8] =
+    ["pattern", "multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems"];
 
 const OPENAI_FORMATS: [&str; 9] =
     ["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"];
@@ -48,10 +52,10 @@ const ANTHROPIC_FORMATS: [&str; 10] =
     ["date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"];
 
 impl Subset {
-    /// The subset of a dialect.
-    pub(super) fn of(dialect: Dialect, strict: bool) -> Self {
+    /// Returns the subset of a dialect.
+    pub(super) fn for_dialect(dialect: Dialect, strict: bool) -> Self {
         match (dialect, strict) {
-            // Structured outputs as documented in 2026. Without strict mode, optional parameters stay optional.
+            // Structured outputs, as documented in 2026. Without strict mode, optional parameters stay optional.
             (Dialect::OpenAi | Dialect::OpenAiResponses, _) => Self {
                 any_of: true,
                 constant: true,
@@ -59,16 +63,7 @@ impl Subset {
                 null_in_enum: true,
                 mixed_enum: true,
                 title: true,
-                bounds: &[
-                    "pattern",
-                    "multipleOf",
-                    "minimum",
-                    "maximum",
-                    "exclusiveMinimum",
-                    "exclusiveMaximum",
-                    "minItems",
-                    "maxItems",
-                ],
+                bounds: &OPENAI_BOUNDS,
                 formats: &OPENAI_FORMATS,
                 writes_closed: true,
                 maps: !strict,
@@ -100,13 +95,13 @@ impl Subset {
             (Dialect::Gemini, _) => Self {
                 title: true,
                 bounds: &["minimum", "maximum", "minItems", "maxItems"],
-                // The documentation lists more; the service refuses them.
+                // The documentation lists more formats, but the service rejects them.
                 formats: &["date-time"],
                 ordering: true,
                 key_characters: &['_'],
                 ..Self::narrow()
             },
-            // Undocumented: the intersection of OpenAI and Gemini.
+            // DashScope documents no subset. This is the intersection of OpenAI's and Gemini's.
             (Dialect::DashScope, _) => Self {
                 null_in_type: true,
                 null_in_enum: true,
@@ -122,24 +117,6 @@ impl Subset {
 
     /// The narrowest subset: types, descriptions, properties, items and enums of strings.
     fn narrow() -> Self {
-        Self {
-            passes_through: false,
-            any_of: false,
-            constant: false,
-            null_in_type: false,
-            null_in_enum: false,
-            mixed_enum: false,
-            title: false,
-            default: false,
-            bounds: &[],
-            formats: &[],
-            max_min_items: None,
-            writes_closed: false,
-            maps: false,
-            all_required: false,
-            ordering: false,
-            key_characters: &[],
-            depth: 10,
-        }
+        Self { depth: 10, ..Self::default() }
     }
 }

@@ -1,11 +1,13 @@
-//! What each provider is given, and that calls made by it are valid.
+//! Tests what each provider gets, and that calls made by these definitions are valid.
 
 use serde_json::{Value, json};
 
 use super::*;
 use crate::arguments::{Definition, Policy, Rules};
 
-pub(super) fn tool<'a>(name: &'a str, schema: &'a Value) -> Tool<'a> {
+mod profiles;
+
+fn tool<'a>(name: &'a str, schema: &'a Value) -> Tool<'a> {
     Tool {
         name,
         title: "",
@@ -24,7 +26,7 @@ fn one(schema: &Value, dialect: Dialect, strict: bool) -> Value {
     read(&export(&[tool("it", schema)], dialect, strict).tools[0])
 }
 
-pub(super) fn read(definition: &str) -> Value {
+fn read(definition: &str) -> Value {
     serde_json::from_str(definition).unwrap()
 }
 
@@ -59,7 +61,7 @@ fn an_optional_parameter_is_nullable_if_all_must_be_required() {
     );
     assert_eq!(parameters["properties"]["d"]["type"], json!(["object", "null"]));
     assert_eq!(parameters["properties"]["f"]["type"], json!(["string", "null"]));
-    // What a model writes by that definition is a valid call once its nulls are dropped.
+    // A call that follows this definition is valid once its nulls are dropped.
     let definition = Definition::compile(&schema.to_string(), Rules::default(), &[]).unwrap();
     let call = r#"{"a":"x","b":null,"c":null,"d":{"e":null},"f":null}"#;
     assert_eq!(definition.prepare(call, Policy::Repair).unwrap().text, r#"{"a":"x","d":{},"f":null}"#);
@@ -273,7 +275,7 @@ fn a_cached_definition_is_used_unless_the_name_differs() {
                 both.tools[0],
                 "the definition must come from the cache"
             );
-            // The second was cached under another name.
+            // The second one was cached under another name.
             assert_eq!(known(&[(now, &forms[1])]), export(&[now], dialect, strict));
         }
     }

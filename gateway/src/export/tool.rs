@@ -1,4 +1,4 @@
-//! A tool before it is exported.
+//! A tool before export.
 
 use openskill_proto::v1::Icon;
 use serde_json::Value;
@@ -8,22 +8,22 @@ use serde_json::Value;
 pub struct Tool<'a> {
     /// The skill's id.
     pub name: &'a str,
-    /// Its name for people. Empty if it has none.
+    /// Its display name. Empty if it has none.
     pub title: &'a str,
-    /// Its pictures.
+    /// Its icons.
     pub icons: &'a [Icon],
-    /// What the model reads to choose a tool.
+    /// The description by which a model chooses tools.
     pub description: &'a str,
-    /// JSON Schema of the arguments; none if any object is accepted.
+    /// JSON Schema of the arguments. None if any object is accepted.
     pub schema: Option<&'a Value>,
-    /// JSON Schema of the result as text; empty if there is none.
+    /// The JSON Schema of the result, as text. May be empty.
     pub output_schema_json: &'a str,
-    /// It may delete or overwrite things.
+    /// Whether it may delete or overwrite things.
     pub destructive: bool,
-    /// It changes nothing.
+    /// Whether it changes nothing.
     pub read_only: bool,
-    /// A second identical call does no harm.
+    /// Whether a second identical call does no harm.
     pub idempotent: bool,
-    /// Its argument policy is strict: arguments that deviate from its schema are rejected, not repaired.
+    /// Whether its argument policy is strict: arguments that deviate from its schema are rejected, not repaired.
     pub refuses_repairs: bool,
 }

@@ -1,4 +1,4 @@
-//! Writes one tool in one provider's shape.
+//! Writes one tool in one provider's format.
 
 use std::borrow::Cow;
 
@@ -15,15 +15,15 @@ use super::tool::Tool;
 #[derive(Debug, Clone)]
 pub(super) struct Form {
     pub(super) name: String,
-    /// A JSON object.
+    /// The definition, as a JSON object.
     pub(super) text: String,
-    /// What the provider's limits did not allow, for people.
+    /// What was lost because of the provider's limits, in words for people.
     pub(super) notes: Vec<String>,
     /// What it uses of the provider's limits for strict tools.
     pub(super) usage: Usage,
 }
 
-/// A strict definition, or why the tool cannot be strict.
+/// A strict definition, or why the tool can't be strict.
 pub(super) type StrictForm = Result<Form, String>;
 
 /// Writes the definition without strict mode, as far as the provider's subset allows.
@@ -31,7 +31,7 @@ pub(super) fn plain(tool: &Tool<'_>, name: &str, dialect: Dialect) -> Form {
     if dialect == Dialect::Mcp {
         return form(name, &mcp(tool, name), Vec::new(), Usage::default());
     }
-    let lowered = lower::root(&schema(tool), &Subset::of(dialect, false));
+    let lowered = lower::root(&schema(tool), &Subset::for_dialect(dialect, false));
     let mut notes = Vec::new();
     if tool.refuses_repairs && lowered.needs_decoding {
         notes.push(
@@ -42,14 +42,14 @@ pub(super) fn plain(tool: &Tool<'_>, name: &str, dialect: Dialect) -> Form {
     form(name, &definition, notes, Usage::default())
 }
 
-/// Writes the definition in the provider's strict mode, or says why there is none.
+/// Writes the definition in the provider's strict mode. The error explains why the tool can't be strict.
 pub(super) fn strict(tool: &Tool<'_>, name: &str, dialect: Dialect) -> StrictForm {
-    let lowered = lower::root(&schema(tool), &Subset::of(dialect, true));
+    let lowered = lower::root(&schema(tool), &Subset::for_dialect(dialect, true));
     if tool.refuses_repairs && (lowered.nulls_omit || lowered.needs_decoding) {
         return Err("its argument policy is strict, but a strict definition needs repairs: null for omitted parameters, or JSON text".to_owned());
     }
     lowered.check_lossless()?;
-    let usage = Usage::of(&lowered.schema);
+    let usage = Usage::from_schema(&lowered.schema);
     let mut notes = Vec::new();
     let definition = shape(tool, name, dialect, lowered, true, &mut notes);
     Ok(form(name, &definition, notes, usage))
@@ -59,12 +59,12 @@ fn form(name: &str, definition: &Value, notes: Vec<String>, usage: Usage) -> For
     Form { name: name.to_owned(), text: definition.to_string(), notes, usage }
 }
 
-/// The tool's schema; one that accepts any object if it has none.
+/// Returns the tool's schema. If it has none, one that accepts any object.
 fn schema<'a>(tool: &Tool<'a>) -> Cow<'a, Value> {
     tool.schema.map_or_else(|| Cow::Owned(json!({ "type": "object" })), Cow::Borrowed)
 }
 
-/// Assembles the definition in the provider's shape.
+/// Assembles the definition in the provider's format.
 fn shape(
     tool: &Tool<'_>,
     name: &str,
@@ -99,7 +99,7 @@ fn shape(
             }
             tool
         }
-        // Gemini refuses an object without properties: a tool without parameters omits the key.
+        // Gemini rejects an object without properties: a tool without parameters omits the key.
         Dialect::Gemini if schema["properties"] == json!({}) => json!({ "name": name, "description": description }),
         Dialect::Gemini => json!({ "name": name, "description": description, "parameters": schema }),
         Dialect::DashScope => json!({
@@ -110,7 +110,7 @@ fn shape(
     }
 }
 
-/// MCP accepts JSON Schema unchanged.
+/// Writes a tool for MCP, which accepts JSON Schema unchanged.
 fn mcp(tool: &Tool<'_>, name: &str) -> Value {
     let mut definition = Map::new();
     definition.insert("name".to_owned(), name.into());
@@ -121,7 +121,7 @@ fn mcp(tool: &Tool<'_>, name: &str) -> Value {
     let mut schema = schema(tool).into_owned();
     if let Some(object) = schema.as_object_mut() {
         object.entry("type").or_insert_with(|| "object".into());
-        // Some clients read it without looking whether it is there.
+        // Some clients read `properties` without checking that it exists.
         object.entry("properties").or_insert_with(|| json!({}));
     }
     if !tool.icons.is_empty() {
@@ -141,17 +141,17 @@ fn mcp(tool: &Tool<'_>, name: &str) -> Value {
     Value::Object(definition)
 }
 
-/// A schema that MCP takes as that of an output.
+/// Parses an output schema. None if MCP does not accept it.
 fn output(schema: &str) -> Option<Value> {
     serde_json::from_str(schema).ok().filter(|it: &Value| it.get("type").and_then(Value::as_str) == Some("object"))
 }
 
-/// Whether a tool with this schema of its data, as text, is exported to MCP with a schema of its output.
+/// Whether a tool with this output schema, as text, is exported to MCP with it.
 pub(crate) fn has_output(schema: &str) -> bool {
     !schema.is_empty() && output(schema).is_some()
 }
 
-/// An icon as MCP writes it.
+/// Writes an icon in MCP's format.
 fn icon(icon: &Icon) -> Value {
     let mut fields = Map::new();
     fields.insert("src".to_owned(), icon.src.as_str().into());

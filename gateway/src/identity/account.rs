@@ -1,4 +1,4 @@
-//! A principal as the file of keys has it now.
+//! A principal as currently defined in the file of keys.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use openskill_identity::policy::Policy;
 
 use super::usage::Usage;
 
-/// A principal with its policy, and what it uses.
+/// A principal with its policy and its usage.
 #[derive(Debug)]
 pub(crate) struct Account {
     pub(crate) name: Arc<str>,

@@ -1,18 +1,18 @@
-//! What a request shows to say who it is from.
+//! The credentials that a request presents.
 
-use openskill_identity::key::Presented;
+use openskill_identity::key::PresentedKey;
 
-/// Credentials of one kind.
+/// The credential that a request presents.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Credentials<'a> {
     /// An API key.
-    Key(Presented),
-    /// What may be a signed token: three parts with dots between them.
+    Key(PresentedKey),
+    /// Possibly a signed token: three parts separated by dots.
     Token(&'a [u8]),
 }
 
 impl<'a> Credentials<'a> {
-    /// Reads the value of an `authorization` header. None if nothing is known of its form.
+    /// Reads the value of an `authorization` header. None if the format is unknown.
     pub(crate) fn read(value: &'a [u8]) -> Option<Self> {
         const SCHEME: &[u8] = b"bearer ";
         let (scheme, token) = value.split_at_checked(SCHEME.len())?;
@@ -22,7 +22,7 @@ impl<'a> Credentials<'a> {
         }
         let token = token.trim_ascii();
         let is_token = || token.iter().filter(|it| **it == b'.').count() == 2;
-        Presented::read(token).map(Self::Key).or_else(|| is_token().then_some(Self::Token(token)))
+        PresentedKey::parse(token).map(Self::Key).or_else(|| is_token().then_some(Self::Token(token)))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What one request may do: as much as its credential allows, and for as long as that is valid.
+//! What one request may do: the rights of its credential, while the credential is valid.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,12 +17,12 @@ impl Grant {
         Arc::new(Self { identified, is_admitted: AtomicBool::new(false) })
     }
 
-    /// Notes that the request has become a call.
+    /// Records that the request was admitted as a call.
     pub(crate) fn note_admitted(&self) {
         self.is_admitted.store(true, Ordering::Release);
     }
 
-    /// Whether the request has become a call: its client gets the result, whatever happens to the credential.
+    /// Whether the request was admitted as a call. If so, its client gets the result even if the credential ends.
     pub(crate) fn is_admitted(&self) -> bool {
         self.is_admitted.load(Ordering::Acquire)
     }

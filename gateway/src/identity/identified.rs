@@ -1,4 +1,4 @@
-//! Credentials that are valid, and whose they are.
+//! Valid credentials and their principals.
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
@@ -11,17 +11,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::account::Account;
 
-/// A key or a token that is valid, and its principal.
+/// A valid key or token, and its principal.
 #[derive(Debug)]
 pub(crate) struct Identified {
-    /// Names the key or the token, in the log and wherever its rights have to be found again: no secret.
+    /// The name of the key or token, for the log and to look up its rights later. Not a secret.
     pub(crate) credential: Box<str>,
     pub(crate) account: Arc<Account>,
-    /// Cancelled when it is revoked, or its principal's policy is another.
+    /// Cancelled when the credential is revoked, or its principal's policy changes.
     pub(crate) ended: CancellationToken,
     /// When it expires. None: never.
     pub(crate) expires: Option<Timestamp>,
-    /// What a token may be used for. None for a key: its policy says all.
+    /// The scopes of a token. None for a key, to which only its policy applies.
     pub(crate) scopes: Option<Scopes>,
 }
 
@@ -34,7 +34,7 @@ impl Scopes {
         Self(Arc::new(scopes))
     }
 
-    /// Whether all of these are among them.
+    /// Whether these include all `wanted` scopes.
     pub(crate) fn have<'a>(&self, wanted: impl IntoIterator<Item = &'a String>) -> bool {
         wanted.into_iter().all(|it| self.0.contains(it))
     }
@@ -48,7 +48,7 @@ static NOBODY: LazyLock<Arc<Identified>> = LazyLock::new(|| {
 });
 
 impl Identified {
-    /// A credential that is never valid, of a principal that may do nothing.
+    /// An invalid credential, whose principal has no rights.
     pub(crate) fn nobody() -> Arc<Self> {
         Arc::clone(&NOBODY)
     }
@@ -57,7 +57,7 @@ impl Identified {
         self.expires.is_some_and(|end| end <= now)
     }
 
-    /// Whether it has been neither revoked nor expired.
+    /// Whether it is neither revoked nor expired.
     pub(crate) fn is_valid(&self) -> bool {
         !self.ended.is_cancelled() && self.expires.is_none_or(|end| Timestamp::now() < end)
     }
@@ -74,11 +74,11 @@ impl Identified {
     }
 }
 
-/// Follows a credential on behalf of a body or a response that must end with it.
+/// Watches the credential of a body or a response, which must end with it.
 pub(crate) struct CredentialWatch {
     identified: Arc<Identified>,
     has_ended: bool,
-    /// Made on the first wait: most requests end before that.
+    /// Created on the first wait, because most requests end before that.
     end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 

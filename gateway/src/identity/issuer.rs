@@ -1,41 +1,42 @@
-//! One issuer of tokens, and its public keys as they were read last.
+//! An issuer of tokens, with the public keys from the last read.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use openskill_identity::jwt::issuers::Issuer;
-use openskill_identity::jwt::jwk::Key;
+use openskill_identity::jwt::jwk::PublicKey;
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-/// Between two readings that tokens with unknown keys cause: nobody can make the gateway read again and again.
+/// The minimum time between two reads that unknown keys cause, so that callers can't make the gateway read
+/// constantly.
 pub(super) const MIN_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How long a request waits for keys that are being read.
+/// How long a request waits while keys are being read.
 const PATIENCE: Duration = Duration::from_secs(6);
 
-/// An issuer.
 #[derive(Debug)]
 pub(crate) struct LiveIssuer {
     pub(super) issuer: Issuer,
     keys: ArcSwap<Vec<LiveKey>>,
-    /// When keys are to be read, and whether they are being read now.
+    /// The state of reading keys.
     reading: Mutex<Reading>,
-    /// Asks for another reading.
+    /// Requests another read of the keys.
     pub(super) wanted: Notify,
-    /// Counts readings that ended.
+    /// Counts finished reads.
     ended_readings: watch::Sender<u64>,
-    /// Cancelled when the file no longer has this issuer as it is.
+    /// Cancelled when the file of issuers no longer contains this issuer, or changes it.
     pub(super) ended: CancellationToken,
 }
 
 /// A key in use.
 #[derive(Debug, Clone)]
 pub(super) struct LiveKey {
-    pub(super) key: Arc<Key>,
-    /// Cancelled when the issuer has it no longer.
+    pub(super) key: Arc<PublicKey>,
+    /// Cancelled when the issuer no longer publishes the key.
     pub(super) ended: CancellationToken,
 }
 
@@ -57,13 +58,13 @@ impl LiveIssuer {
         })
     }
 
-    /// The keys now. None if they were never read, or too long ago.
+    /// The current keys. Empty if they were never read, or the last read was too long ago.
     pub(super) fn keys(&self) -> Arc<Vec<LiveKey>> {
         self.keys.load_full()
     }
 
-    /// Takes the keys of a reading. Tokens of keys that are gone end with their streams.
-    pub(super) fn replace(&self, keys: Vec<Key>) {
+    /// Replaces the keys. Ends the tokens, and their streams, whose keys are gone.
+    pub(super) fn replace(&self, keys: Vec<PublicKey>) {
         let before = self.keys();
         let live = keys.into_iter().map(|key| {
             let same = before.iter().find(|it| *it.key == key);
@@ -77,36 +78,32 @@ impl LiveIssuer {
     }
 
     pub(super) fn reading_began(&self) {
-        *self.lock() = Reading { is_under_way: true, begun: Some(Instant::now()) };
+        *self.reading.lock() = Reading { is_under_way: true, begun: Some(Instant::now()) };
     }
 
     pub(super) fn reading_ended(&self) {
-        self.lock().is_under_way = false;
+        self.reading.lock().is_under_way = false;
         self.ended_readings.send_modify(|count| *count += 1);
     }
 
-    /// Whether a reading is under way, or may begin because of an unknown key.
+    /// Whether a read is in progress, or may start because of an unknown key.
     pub(super) fn may_learn(&self) -> bool {
-        let reading = self.lock();
+        let reading = self.reading.lock();
         reading.is_under_way || reading.begun.is_none_or(|it| it.elapsed() >= MIN_INTERVAL)
     }
 
-    /// Waits until the keys were read again, for a bounded time.
-    pub(crate) async fn learned(&self) {
+    /// Requests another read of the keys, and waits for it up to a timeout.
+    pub(crate) async fn wait_for_refresh(&self) {
         let mut readings = self.ended_readings.subscribe();
         readings.mark_unchanged();
-        if !self.lock().is_under_way {
+        if !self.reading.lock().is_under_way {
             self.wanted.notify_one();
         }
         let _ = tokio::time::timeout(PATIENCE, readings.changed()).await;
     }
 
-    /// The file of keys' authorities, for the log.
+    /// The CA file for the key server, for log lines.
     pub(super) fn ca(&self) -> Option<&PathBuf> {
         self.issuer.ca.as_ref()
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Reading> {
-        self.reading.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

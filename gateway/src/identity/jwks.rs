@@ -1,27 +1,29 @@
-//! Reads the public keys of an issuer, from its server or a file: at intervals, and when a token names a key that is not known.
+//! Reads the public keys of an issuer, from its server or a file: at intervals, and when a token names an unknown
+//! key.
 //!
-//! Keys that can't be read again stay in use for a bounded time, so that an outage of the issuer ends no call. A set that is
-//! read is what the issuer says, also if no key in it can be used: what it has no longer ends at once.
+//! If a read fails, the old keys stay in use for a limited time, so that an outage of the issuer does not end
+//! calls. A successful read replaces all keys, even if no new key is usable: missing keys end at once.
 
 use std::path::Path;
 use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
 use openskill_identity::jwt::issuers::KeySource;
-use openskill_identity::jwt::jwk::{Key, MAX_BYTES, parse};
+use openskill_identity::jwt::jwk::{MAX_BYTES, PublicKey, parse};
+use openskill_net::file_watcher::read_file;
 use reqwest::redirect::Policy;
 use reqwest::{Certificate, Client, Url};
 
 use super::issuer::{LiveIssuer, MIN_INTERVAL};
 
-/// How often keys are read from a server, and from a file.
+/// The intervals between reads from a server, and from a file.
 const FROM_SERVER: Duration = Duration::from_secs(300);
 const FROM_FILE: Duration = Duration::from_millis(250);
 
-/// How long a server may take.
+/// The timeout for a response from a server.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Reads keys until the issuer is dropped from the file of issuers.
+/// Reads keys until the issuer is removed from the file of issuers.
 pub(super) async fn follow(issuer: Arc<LiveIssuer>) {
     let ended = issuer.ended.clone();
     tokio::select! {
@@ -35,8 +37,8 @@ async fn keep(issuer: &LiveIssuer) {
     let (mut last_success, mut told) = (None::<Instant>, None::<Result<usize, String>>);
     loop {
         issuer.reading_began();
-        let read = read(issuer).await;
-        // Before anybody who waits looks.
+        let read = read_keys(issuer).await;
+        // Update the keys before waking the requests that wait for them.
         match &read {
             Ok(keys) => {
                 last_success = Some(Instant::now());
@@ -45,7 +47,7 @@ async fn keep(issuer: &LiveIssuer) {
             Err(_) if last_success.is_some_and(|at| at.elapsed() > issuer.issuer.keep_keys) => {
                 issuer.replace(Vec::new());
                 last_success = None;
-                tracing::error!(issuer = name, "the keys of an issuer are too old: its tokens are refused");
+                tracing::error!(issuer = name, "an issuer's keys are too old: its tokens are refused");
             }
             Err(_) => {}
         }
@@ -56,14 +58,14 @@ async fn keep(issuer: &LiveIssuer) {
             match &now {
                 Ok(0) => tracing::error!(
                     issuer = name,
-                    "the keys of an issuer were read, and none of them verifies signatures: its tokens are refused"
+                    "an issuer's keys were read, but none can verify signatures: its tokens are refused"
                 ),
-                Ok(keys) => tracing::info!(issuer = name, keys, "the keys of an issuer were read"),
+                Ok(keys) => tracing::info!(issuer = name, keys, "an issuer's keys were read"),
                 Err(reason) => {
                     tracing::error!(
                         issuer = name,
                         reason,
-                        "the keys of an issuer cannot be read: known keys stay in use"
+                        "an issuer's keys cannot be read: the known keys stay in use"
                     );
                 }
             }
@@ -81,25 +83,22 @@ async fn keep(issuer: &LiveIssuer) {
     }
 }
 
-async fn read(issuer: &LiveIssuer) -> Result<Vec<Key>, String> {
+async fn read_keys(issuer: &LiveIssuer) -> Result<Vec<PublicKey>, String> {
     let document = match &issuer.issuer.keys {
-        KeySource::File(path) => of_file(path).await?,
-        KeySource::Url(url) => fetched(url, issuer.ca().map(|it| it.as_path())).await?,
+        KeySource::File(path) => read(path).await?,
+        KeySource::Url(url) => fetch(url, issuer.ca().map(|it| it.as_path())).await?,
     };
     parse(&document)
 }
 
-/// A file that is being written is read again a moment later.
-async fn of_file(path: &Path) -> Result<Vec<u8>, String> {
-    let unreadable = |error: std::io::Error| format!("'{}': {error}", path.display());
-    let found = tokio::fs::metadata(path).await.map_err(unreadable)?;
-    if !found.is_file() || found.len() > MAX_BYTES as u64 {
-        return Err(format!("'{}' is not a file of at most {MAX_BYTES} bytes", path.display()));
-    }
-    tokio::fs::read(path).await.map_err(unreadable)
+/// Reads the file. If it is being written, reads it again a moment later.
+async fn read(path: &Path) -> Result<Vec<u8>, String> {
+    let path = path.to_owned();
+    let read = move || read_file(&path, MAX_BYTES as u64).map_err(|error| format!("'{}': {error}", path.display()));
+    tokio::task::spawn_blocking(read).await.map_err(|error| error.to_string())?
 }
 
-async fn fetched(url: &str, authorities: Option<&Path>) -> Result<Vec<u8>, String> {
+async fn fetch(url: &str, authorities: Option<&Path>) -> Result<Vec<u8>, String> {
     let client = client(authorities).await?;
     let url: Url = url.parse().map_err(|error| format!("jwks: {error}"))?;
     let failed = |error: reqwest::Error| {
@@ -108,7 +107,7 @@ async fn fetched(url: &str, authorities: Option<&Path>) -> Result<Vec<u8>, Strin
     };
     let mut response = client.get(url).send().await.map_err(failed)?;
     if !response.status().is_success() {
-        return Err(format!("the server of the keys answers {}", response.status()));
+        return Err(format!("the key server answered with {}", response.status()));
     }
     let mut document = Vec::new();
     while let Some(piece) = response.chunk().await.map_err(failed)? {
@@ -120,11 +119,11 @@ async fn fetched(url: &str, authorities: Option<&Path>) -> Result<Vec<u8>, Strin
     Ok(document)
 }
 
-/// A client for one reading: authorities are read with the keys, which is seldom.
+/// Creates a client for one read. Reads the CA file each time, which is rare.
 async fn client(authorities: Option<&Path>) -> Result<Client, String> {
     static CRYPTOGRAPHY: Once = Once::new();
     CRYPTOGRAPHY.call_once(|| {
-        // Another thread may have installed one.
+        // Another thread may have installed a provider.
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
     let mut builder = Client::builder()
@@ -133,7 +132,7 @@ async fn client(authorities: Option<&Path>) -> Result<Client, String> {
         .timeout(TIMEOUT)
         .user_agent(concat!("openskill/", env!("CARGO_PKG_VERSION")));
     if let Some(path) = authorities {
-        let pem = of_file(path).await?;
+        let pem = read(path).await?;
         let trusted = Certificate::from_pem_bundle(&pem).map_err(|error| format!("'{}': {error}", path.display()))?;
         builder = builder.tls_certs_only(trusted);
     }

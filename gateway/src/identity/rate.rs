@@ -1,5 +1,5 @@
-//! Calls in time: a token bucket, kept as the time at which it would be full again (GCRA). Pure: the caller says what time it
-//! is.
+//! Rate limits: a token bucket, stored as the time at which it will be full again (GCRA). Pure: the caller passes
+//! the time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -8,19 +8,19 @@ use openskill_identity::policy::Rate;
 
 const SECOND_NS: f64 = 1e9;
 
-/// One bucket. Begins full.
+/// A token bucket, initially full.
 #[derive(Debug, Default)]
 pub(crate) struct Bucket {
-    /// When it is full again, in nanoseconds of its owner's clock.
+    /// When the bucket will be full, in nanoseconds of its owner's clock.
     full_at: AtomicU64,
 }
 
 impl Bucket {
-    /// Takes a token, or says how long it takes until there is one.
+    /// Takes a token, or returns the time until one is available.
     pub(crate) fn take(&self, rate: Rate, now: Duration) -> Result<(), Duration> {
         let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
         let token = (SECOND_NS / rate.per_second) as u64;
-        // A bucket that has one token less than it can hold, or more.
+        // The latest `full_at` at which the bucket still has a token.
         let latest = now.saturating_add(token.saturating_mul(u64::from(rate.burst) - 1));
         let next = |full_at: u64| (full_at <= latest).then(|| full_at.max(now).saturating_add(token));
         let taken = self.full_at.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
@@ -32,7 +32,7 @@ impl Bucket {
 mod tests {
     use super::*;
 
-    /// How many of calls that come every `step_us` in `seconds` are let through.
+    /// Counts the calls that pass if one arrives every `step_us` for `seconds`.
     fn passed(rate: Rate, step_us: u64, seconds: u64) -> u64 {
         let bucket = Bucket::default();
         let times = (0..seconds * 1_000_000).step_by(step_us as usize);
@@ -46,7 +46,7 @@ mod tests {
                 let rate = Rate { per_second, burst };
                 let expected = (per_second * 60.0) as u64 + u64::from(burst);
                 let found = passed(rate, step_us, 60);
-                // A call that may begin now begins with the next one that comes.
+                // Calls start only at multiples of the step, so the count may be slightly too low.
                 let is_exact = found <= expected + 1 && found * 100 >= expected * 95;
                 assert!(is_exact, "{rate:?} every {step_us} us: {found}, not {expected}");
             }

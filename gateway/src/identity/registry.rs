@@ -1,13 +1,13 @@
-//! Maps credentials to principals: by the last valid file of keys, and by the issuers of tokens.
+//! Maps credentials to principals, based on the last valid file of keys and on the issuers of tokens.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use openskill_identity::jwt::verify::Refusal;
-use openskill_identity::key::{KeyHash, KeyId, Presented};
-use openskill_identity::key_file::{Key, KeyFile};
+use openskill_identity::jwt::verify::TokenRefusal;
+use openskill_identity::key::{KeyHash, KeyId, PresentedKey};
+use openskill_identity::key_file::{KeyFile, StoredKey};
 use openskill_proto::timestamp::Timestamp;
 use tokio_util::sync::CancellationToken;
 
@@ -17,28 +17,28 @@ use super::identified::Identified;
 use super::issuer::LiveIssuer;
 use super::tokens::{Checked, JwtConfig, TOKEN_PREFIX, Tokens};
 
-/// Who may use a gateway. At least one of them is there.
+/// Who may use a gateway. At least one field is set.
 #[derive(Debug, Clone, Default)]
 pub struct IdentityConfig {
-    /// Principals with keys.
+    /// The principals that have keys.
     pub keys: Option<KeysConfig>,
-    /// Issuers of tokens.
+    /// The issuers of tokens.
     pub jwt: Option<JwtConfig>,
 }
 
-/// The file of keys, and what it had when the gateway started.
+/// The file of keys, with its content when the gateway started.
 #[derive(Debug, Clone)]
 pub struct KeysConfig {
-    /// The file.
+    /// The path of the file.
     pub file: PathBuf,
-    /// Its principals.
+    /// The principals in the file.
     pub contents: KeyFile,
 }
 
-/// Who may use this gateway.
+/// The principals that may use this gateway.
 #[derive(Debug)]
 pub(crate) struct Registry {
-    /// The file of keys, if there is one.
+    /// The file of keys, if configured.
     pub(super) file: Option<PathBuf>,
     pub(super) tokens: Option<Tokens>,
     current: ArcSwap<Known>,
@@ -50,19 +50,19 @@ struct Known {
     principals: HashMap<Arc<str>, Arc<Account>>,
 }
 
-/// A key of the file, and its principal.
+/// A key in the file, with its principal.
 #[derive(Debug, Clone)]
 struct KnownKey {
     identified: Arc<Identified>,
-    kept: Key,
+    kept: StoredKey,
 }
 
-/// Why a request is not identified.
+/// Why the caller of a request could not be identified.
 #[derive(Debug, Clone)]
 pub(crate) enum Unidentified {
-    /// It has no valid credentials. The reason is for the log.
+    /// The request has no valid credentials. Contains the reason, for the log.
     Invalid(&'static str),
-    /// Another look is worth while, once the keys of the issuer were read again.
+    /// The issuer's keys must be read again, after which identification may succeed.
     Later(Arc<LiveIssuer>),
 }
 
@@ -74,7 +74,7 @@ impl Registry {
         registry
     }
 
-    /// The credentials and their principal.
+    /// Identifies the principal that presents these credentials.
     pub(crate) fn identify(&self, shown: Credentials<'_>, now: Timestamp) -> Result<Arc<Identified>, Unidentified> {
         match (shown, &self.tokens) {
             (Credentials::Key(presented), _) => {
@@ -89,20 +89,20 @@ impl Registry {
         }
     }
 
-    /// The key and its principal. None if it is not valid.
+    /// Looks up a key and its principal. None if the key is not valid.
     ///
-    /// Takes the same time whether the id, the secret or both are wrong: there is always one comparison, of two hashes of
-    /// equal length, which looks at every byte. What is compared is a hash of what was shown, so a caller can't choose in
-    /// which byte it differs.
-    fn identify_key(&self, Presented { id, hash }: Presented, now: Timestamp) -> Option<Arc<Identified>> {
+    /// Takes the same time whether the id, the secret or both are wrong: it always makes one constant-time
+    /// comparison of two hashes of equal length. It compares hashes, so that a caller can't choose the byte in
+    /// which they differ.
+    fn identify_key(&self, PresentedKey { id, hash }: PresentedKey, now: Timestamp) -> Option<Arc<Identified>> {
         let known = self.current.load();
         let found = known.keys.get(&id);
         let is_same = hash.matches(found.map_or(&KeyHash::NONE, |it| &it.kept.hash));
         found.filter(|it| is_same && !it.kept.is_expired(now)).map(|it| Arc::clone(&it.identified))
     }
 
-    /// A credential by its name, if it is valid and this principal's: for work without a request, such as an agent's turn.
-    /// Other credentials of the principal don't count: they may allow more.
+    /// Finds a valid credential of this principal by its name, for work without a request, such as an agent's turn.
+    /// Ignores the principal's other credentials, which may allow more.
     pub(crate) fn find(&self, principal: &str, credential: &str, now: Timestamp) -> Option<Arc<Identified>> {
         let found = match credential.parse::<KeyId>() {
             Ok(id) => {
@@ -114,17 +114,18 @@ impl Registry {
         found.filter(|it| *it.account.name == *principal)
     }
 
-    /// Whether it can tell if the credential of this name is valid: a key always, a token once it was shown to this process.
+    /// Whether the validity of the credential with this name is known. True for any key, and for a token that this
+    /// process has seen.
     pub(crate) fn knows(&self, credential: &str) -> bool {
         !credential.starts_with(TOKEN_PREFIX) || self.tokens.as_ref().is_none_or(|it| it.has_seen(credential))
     }
 
-    /// Whom to ask for tokens. None: no token counts here.
+    /// The issuers of tokens. None if the gateway accepts no tokens.
     pub(crate) fn issuers(&self) -> Option<Vec<String>> {
         self.tokens.as_ref().map(Tokens::issuers)
     }
 
-    /// Takes the principals of a new file. What they use goes on.
+    /// Replaces the principals with those of a new file. Keeps their usage.
     pub(super) fn replace(&self, contents: KeyFile) {
         let before = self.current.load_full();
         let mut known = Known::default();
@@ -133,7 +134,7 @@ impl Registry {
             let usage = old.map(|it| Arc::clone(&it.usage)).unwrap_or_default();
             let account = Arc::new(Account { name: Arc::from(name), policy: Arc::new(principal.policy), usage });
             for kept in principal.keys {
-                let old = before.keys.get(&kept.id).filter(|old| old.goes_on_as(&kept, &account));
+                let old = before.keys.get(&kept.id).filter(|old| old.continues_as(&kept, &account));
                 let ended = old.map_or_else(CancellationToken::new, |old| old.identified.ended.clone());
                 let (credential, expires) = (kept.id.to_string().into(), kept.expires);
                 let identified = Identified { credential, account: Arc::clone(&account), ended, expires, scopes: None };
@@ -142,42 +143,42 @@ impl Registry {
             known.principals.insert(Arc::clone(&account.name), account);
         }
         let known = Arc::new(known);
-        // First the new ones: a stream that ends must not find its old key when it begins again.
+        // Store the new keys first: a client that reconnects after its stream ended must not find its old key.
         self.current.store(Arc::clone(&known));
         for (id, old) in &before.keys {
-            let goes_on = |new: &KnownKey| old.goes_on_as(&new.kept, &new.identified.account);
-            if !known.keys.get(id).is_some_and(goes_on) {
+            let continues = |new: &KnownKey| old.continues_as(&new.kept, &new.identified.account);
+            if !known.keys.get(id).is_some_and(continues) {
                 old.identified.ended.cancel();
             }
         }
     }
 
-    /// Ends the streams of keys that have expired. Those of tokens know when they end.
+    /// Ends the streams of expired keys. Streams of tokens have their own timers.
     pub(super) fn end_expired(&self, now: Timestamp) {
         let known = self.current.load();
         known.keys.values().filter(|it| it.kept.is_expired(now)).for_each(|it| it.identified.ended.cancel());
     }
 }
 
-/// For the log.
-fn reason(refusal: Refusal) -> &'static str {
+/// Returns the reason for the log.
+fn reason(refusal: TokenRefusal) -> &'static str {
     match refusal {
-        Refusal::Malformed => "malformed token",
-        Refusal::Issuer => "token of an unknown issuer",
-        Refusal::Algorithm => "token with an algorithm that is not allowed",
-        Refusal::Key => "token with an unknown key",
-        Refusal::Signature => "token with a wrong signature",
-        Refusal::Audience => "token for another audience",
-        Refusal::Expired => "expired token",
-        Refusal::NotYet => "token that is not valid yet",
-        Refusal::Subject => "token without a usable subject",
-        Refusal::Rule => "token that no rule allows",
+        TokenRefusal::Malformed => "malformed token",
+        TokenRefusal::Issuer => "token of an unknown issuer",
+        TokenRefusal::Algorithm => "token with an algorithm that is not allowed",
+        TokenRefusal::Key => "token with an unknown key",
+        TokenRefusal::Signature => "token with a wrong signature",
+        TokenRefusal::Audience => "token for another audience",
+        TokenRefusal::Expired => "expired token",
+        TokenRefusal::NotYet => "token that is not valid yet",
+        TokenRefusal::Subject => "token without a usable subject",
+        TokenRefusal::Rule => "token that no rule allows",
     }
 }
 
 impl KnownKey {
-    /// Whether what was begun with this key may go on with a new file.
-    fn goes_on_as(&self, key: &Key, account: &Account) -> bool {
+    /// Whether streams of this key may continue after a reload.
+    fn continues_as(&self, key: &StoredKey, account: &Account) -> bool {
         let own = &self.identified.account;
         let is_same_key = self.kept.hash.matches(&key.hash) && self.kept.expires == key.expires;
         is_same_key && *own.name == *account.name && own.policy == account.policy
@@ -187,20 +188,22 @@ impl KnownKey {
 #[cfg(test)]
 mod tests {
     use openskill_identity::key::NewKey;
-    use openskill_identity::key_file::Principal;
+    use openskill_identity::key_file::PrincipalEntry;
     use openskill_identity::policy::Policy;
 
     use super::*;
 
     const NOW: Timestamp = Timestamp(1_000_000);
 
-    fn kept(key: &NewKey) -> Key {
-        Key { id: key.id, hash: key.hash, created: None, expires: None }
+    fn kept(key: &NewKey) -> StoredKey {
+        StoredKey { id: key.id, hash: key.hash, created: None, expires: None }
     }
 
-    fn contents(principals: &[(&str, bool, &[Key])]) -> KeyFile {
-        let principal =
-            |admin, keys: &[Key]| Principal { policy: Policy { admin, ..Policy::default() }, keys: keys.to_vec() };
+    fn contents(principals: &[(&str, bool, &[StoredKey])]) -> KeyFile {
+        let principal = |admin, keys: &[StoredKey]| PrincipalEntry {
+            policy: Policy { admin, ..Policy::default() },
+            keys: keys.to_vec(),
+        };
         let all = principals.iter().map(|(name, admin, keys)| ((*name).to_owned(), principal(*admin, keys)));
         KeyFile { principals: all.collect() }
     }
@@ -210,7 +213,7 @@ mod tests {
     }
 
     fn shown(key: &NewKey) -> Credentials<'_> {
-        Credentials::Key(Presented::read(key.text.as_bytes()).unwrap())
+        Credentials::Key(PresentedKey::parse(key.text.as_bytes()).unwrap())
     }
 
     #[test]
@@ -241,7 +244,7 @@ mod tests {
     #[test]
     fn an_expired_key_is_nobodys() {
         let key = NewKey::generate();
-        let registry = registry(contents(&[("a", false, &[Key { expires: Some(NOW), ..kept(&key) }])]));
+        let registry = registry(contents(&[("a", false, &[StoredKey { expires: Some(NOW), ..kept(&key) }])]));
         assert!(registry.identify(shown(&key), Timestamp(NOW.0 - 1)).is_ok());
         let identified = registry.identify(shown(&key), Timestamp(0)).unwrap();
         assert!(registry.identify(shown(&key), NOW).is_err());

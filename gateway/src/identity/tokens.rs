@@ -1,14 +1,15 @@
-//! Maps signed tokens to principals. What was verified is kept for a while, so that a call does not verify a signature.
+//! Maps signed tokens to principals. Caches verified tokens, so that calls rarely verify a signature.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use openskill_identity::jwt::issuers::Issuer;
 use openskill_identity::jwt::token::Token;
-use openskill_identity::jwt::verify::{Refusal, Verified, choose, verify};
+use openskill_identity::jwt::verify::{TokenRefusal, Verified, choose, verify};
 use openskill_proto::timestamp::Timestamp;
+use parking_lot::{Mutex, MutexGuard};
 use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 
@@ -19,41 +20,41 @@ use super::jwks;
 use super::usage::Usage;
 use crate::state::recent::Recent;
 
-/// Tokens that are kept: at least so many, and at most twice as many. Each has at most a few hundred bytes.
+/// The minimum number of cached tokens. The maximum is twice as many. Each takes at most a few hundred bytes.
 const TOKENS: usize = 4096;
 
-/// Principals whose use is kept, likewise.
+/// The minimum number of principals whose usage is remembered. The maximum is twice as many.
 const PRINCIPALS: usize = 4096;
 
-/// What names of tokens begin with.
+/// The prefix of token names.
 pub(super) const TOKEN_PREFIX: &str = "jwt ";
 
-/// The file of issuers, and what it had when the gateway started.
+/// The file of issuers, with its content when the gateway started.
 #[derive(Debug, Clone)]
 pub struct JwtConfig {
-    /// The file.
+    /// The path of the file.
     pub file: PathBuf,
-    /// Its issuers.
+    /// The issuers in the file.
     pub issuers: Vec<Issuer>,
 }
 
-/// Who may use this gateway with a token.
+/// Verifies tokens, and caches their principals.
 #[derive(Debug)]
 pub(crate) struct Tokens {
     pub(super) file: PathBuf,
-    /// By the claim `iss`.
+    /// The issuers, by their `iss` claims.
     issuers: ArcSwap<HashMap<String, Arc<LiveIssuer>>>,
-    /// By the name of the credential, which has the hash of the token.
+    /// Verified tokens, by credential name, which contains the hash of the token.
     verified: Mutex<Recent<Arc<Identified>>>,
-    /// What each principal uses, by its name.
+    /// What each principal uses, by name.
     usages: Mutex<Recent<Arc<Usage>>>,
 }
 
-/// What became of a token.
+/// The result of checking a token.
 pub(crate) enum Checked {
     Valid(Arc<Identified>),
-    Invalid(Refusal),
-    /// Its key is not known, and may be after another reading.
+    Invalid(TokenRefusal),
+    /// Its key is unknown, but another read may find it.
     Unknown(Arc<LiveIssuer>),
 }
 
@@ -70,25 +71,25 @@ impl Tokens {
     }
 
     pub(super) fn check(&self, text: &[u8], now: Timestamp) -> Checked {
-        // Enough to tell tokens apart, and no use to anybody.
+        // The hash distinguishes tokens, but is useless to an attacker.
         let credential =
             format!("{TOKEN_PREFIX}{}", openskill_proto::trace::hex(&<[u8; 32]>::from(Sha256::digest(text))));
         if let Some(known) = self.find(&credential, now) {
             return Checked::Valid(known);
         }
-        let Some(token) = Token::read(text) else { return Checked::Invalid(Refusal::Malformed) };
+        let Some(token) = Token::read(text) else { return Checked::Invalid(TokenRefusal::Malformed) };
         let issuers = self.issuers.load();
         let Some(live) = token.issuer().and_then(|it| issuers.get(it)) else {
-            return Checked::Invalid(Refusal::Issuer);
+            return Checked::Invalid(TokenRefusal::Issuer);
         };
         let keys = live.keys();
         let (at, algorithm) = match choose(&live.issuer, &token, keys.iter().map(|it| &*it.key)) {
             Ok(chosen) => chosen,
-            Err(Refusal::Key) if live.may_learn() => return Checked::Unknown(Arc::clone(live)),
+            Err(TokenRefusal::Key) if live.may_learn() => return Checked::Unknown(Arc::clone(live)),
             Err(refusal) => return Checked::Invalid(refusal),
         };
-        let Some(live_key) = keys.get(at) else { return Checked::Invalid(Refusal::Key) };
-        match verify(&live.issuer, &token, (&live_key.key, algorithm), now) {
+        let Some(live_key) = keys.get(at) else { return Checked::Invalid(TokenRefusal::Key) };
+        match verify(&live.issuer, &token, &live_key.key, algorithm, now) {
             Ok(verified) => Checked::Valid(self.keep(credential, verified, live_key.ended.clone())),
             Err(refusal) => Checked::Invalid(refusal),
         }
@@ -112,26 +113,27 @@ impl Tokens {
         identified
     }
 
-    /// Whether the token of this name was verified here, and is remembered.
+    /// Whether the token with this name was verified here, and is remembered.
     pub(super) fn has_seen(&self, credential: &str) -> bool {
         lock(&self.verified).peek(credential).is_some()
     }
 
-    /// The token of this name, if it was verified here and is still valid.
+    /// Returns the token with this name, if it was verified here and is still valid.
     pub(super) fn find(&self, credential: &str, now: Timestamp) -> Option<Arc<Identified>> {
         let found = lock(&self.verified).use_mut(credential).cloned()?;
         let is_valid = !found.ended.is_cancelled() && !found.is_expired(now);
         is_valid.then_some(found)
     }
 
-    /// What the issuers sign as.
+    /// Returns the `iss` claims of the issuers.
     pub(super) fn issuers(&self) -> Vec<String> {
         let mut names: Vec<_> = self.issuers.load().keys().cloned().collect();
         names.sort();
         names
     }
 
-    /// Takes the issuers of a new file. Tokens of those that are another, or gone, end with their streams.
+    /// Replaces the issuers with those of a new file. Ends the tokens and streams of issuers that changed or are
+    /// gone.
     pub(super) fn replace(&self, issuers: Vec<Issuer>) {
         let before = self.issuers.load_full();
         let after = live(issuers, &before);
@@ -141,7 +143,7 @@ impl Tokens {
         gone.iter().for_each(|it| it.ended.cancel());
     }
 
-    /// Reads the keys of all issuers that nobody reads yet.
+    /// Starts to read the keys of issuers that are not in `followed` yet.
     pub(super) fn follow_new(&self, followed: &mut Vec<Arc<LiveIssuer>>) -> Vec<impl Future<Output = ()> + use<>> {
         let issuers = self.issuers.load();
         followed.retain(|it| !it.ended.is_cancelled());
@@ -152,7 +154,7 @@ impl Tokens {
     }
 }
 
-/// The issuers by what they sign as. One that is the same as before goes on.
+/// Returns the issuers by their `iss` claims. Reuses those that did not change.
 fn live(issuers: Vec<Issuer>, before: &HashMap<String, Arc<LiveIssuer>>) -> HashMap<String, Arc<LiveIssuer>> {
     let issuers = issuers.into_iter().map(|issuer| {
         let same = before.get(&issuer.issuer).filter(|old| old.issuer == issuer).cloned();
@@ -162,6 +164,6 @@ fn live(issuers: Vec<Issuer>, before: &HashMap<String, Arc<LiveIssuer>>) -> Hash
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics while it holds one; if something did, the state is still whole.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    // No code panics while it holds the lock. Even if it did, the state would be consistent.
+    mutex.lock()
 }

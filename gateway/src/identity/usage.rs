@@ -1,35 +1,36 @@
-//! What a principal uses now. All its keys use the same.
+//! What a principal currently uses, through all its keys.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use openskill_identity::policy::Limits;
+use parking_lot::Mutex;
 
 use super::rate::Bucket;
 
-/// How long a session id counts as in use after its last call: as long as workers keep a session without a call by default.
+/// How long a session id counts as in use after its last call: as long as workers keep an idle session by default.
 const SESSION_IDLE: Duration = Duration::from_secs(900);
 
-/// How long to wait for a call of one's own to end.
+/// The suggested delay until another call of the same principal may have ended.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// What one principal uses.
 #[derive(Debug)]
 pub(crate) struct Usage {
     bucket: Bucket,
-    /// When the bucket's clock began.
+    /// The origin of the bucket's clock.
     begun: Instant,
     calls: AtomicUsize,
     bytes: AtomicUsize,
-    /// Session ids in use, and when each was used last. Empty without a limit of sessions.
+    /// Session ids in use, with the time of last use. Empty if sessions are not limited.
     sessions: Mutex<HashMap<Box<str>, Instant>>,
 }
 
-/// What a call of a principal uses until this is dropped.
+/// What a call uses of its principal's limits, released on drop.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct ActiveUsage {
     usage: Arc<Usage>,
     bytes: usize,
 }
@@ -43,11 +44,11 @@ pub(crate) enum Limit {
     Sessions,
 }
 
-/// A limit is reached.
+/// Why a call was refused: it exceeds a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Exceeded {
     pub(crate) limit: Limit,
-    /// How long to wait. None: waiting does not help.
+    /// How long to wait. None if waiting does not help.
     pub(crate) retry_after: Option<Duration>,
 }
 
@@ -71,27 +72,28 @@ impl Default for Usage {
 }
 
 impl Usage {
-    /// Begins a call of a session, with arguments of so many bytes. A call that is refused takes nothing.
+    /// Begins a call of a session, with arguments of `bytes` bytes. A refused call uses nothing.
     pub(crate) fn begin(
         self: &Arc<Self>,
         limits: &Limits,
-        (session, bytes): (&str, usize),
+        session: &str,
+        bytes: usize,
         now: Instant,
-    ) -> Result<Held, Exceeded> {
+    ) -> Result<ActiveUsage, Exceeded> {
         let exceeded = |limit, retry_after: Duration| Exceeded { limit, retry_after: Some(retry_after) };
         let calls = self.calls.fetch_add(1, Ordering::AcqRel);
         let in_flight = self.bytes.fetch_add(bytes, Ordering::AcqRel);
-        // From here on its drop takes back what was counted.
-        let held = Held { usage: Arc::clone(self), bytes };
+        // From here on, dropping it undoes the counts.
+        let active = ActiveUsage { usage: Arc::clone(self), bytes };
         if limits.in_flight.is_some_and(|limit| calls >= limit) {
             return Err(exceeded(Limit::InFlight, RETRY_AFTER));
         }
         if limits.bytes.is_some_and(|limit| in_flight.saturating_add(bytes) > limit) {
-            // Arguments that are larger than all it may have never fit.
+            // Arguments larger than the whole limit never fit, so waiting does not help.
             let fits = limits.bytes.is_some_and(|limit| bytes <= limit);
             return Err(Exceeded { limit: Limit::Bytes, retry_after: fits.then_some(RETRY_AFTER) });
         }
-        let mut sessions = self.sessions();
+        let mut sessions = self.sessions.lock();
         let limit = limits.sessions.filter(|_| !session.is_empty());
         if let Some(limit) = limit {
             make_room(&mut sessions, session, limit, now)?;
@@ -103,15 +105,11 @@ impl Usage {
         if limit.is_some() {
             sessions.insert(session.into(), now);
         }
-        Ok(held)
-    }
-
-    fn sessions(&self) -> MutexGuard<'_, HashMap<Box<str>, Instant>> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+        Ok(active)
     }
 }
 
-/// Forgets sessions that are not in use, if there is no room for this one.
+/// Removes idle sessions if this one would exceed the limit.
 fn make_room(
     sessions: &mut HashMap<Box<str>, Instant>,
     session: &str,
@@ -134,7 +132,7 @@ fn make_room(
     Err(Exceeded { limit: Limit::Sessions, retry_after })
 }
 
-impl Drop for Held {
+impl Drop for ActiveUsage {
     fn drop(&mut self) {
         self.usage.bytes.fetch_sub(self.bytes, Ordering::AcqRel);
         self.usage.calls.fetch_sub(1, Ordering::AcqRel);
@@ -147,7 +145,7 @@ mod tests {
 
     use super::*;
 
-    fn refused(begun: Result<Held, Exceeded>) -> Limit {
+    fn refused(begun: Result<ActiveUsage, Exceeded>) -> Limit {
         begun.unwrap_err().limit
     }
 
@@ -155,7 +153,7 @@ mod tests {
     fn calls_and_bytes_in_flight_are_given_back() {
         let (usage, now) = (Arc::new(Usage::default()), Instant::now());
         let limits = Limits { in_flight: Some(2), bytes: Some(100), ..Limits::default() };
-        let begin = |bytes| usage.begin(&limits, ("", bytes), now);
+        let begin = |bytes| usage.begin(&limits, "", bytes, now);
         let first = begin(60).unwrap();
         assert_eq!(refused(begin(41)), Limit::Bytes);
         assert_eq!(begin(101).unwrap_err().retry_after, None, "it never fits");
@@ -171,7 +169,7 @@ mod tests {
     fn a_session_more_than_allowed_is_refused_until_one_is_idle() {
         let (usage, now) = (Arc::new(Usage::default()), Instant::now());
         let limits = Limits { sessions: Some(2), ..Limits::default() };
-        let begin = |session, at| usage.begin(&limits, (session, 0), at);
+        let begin = |session, at| usage.begin(&limits, session, 0, at);
         for session in ["a", "b", "a", ""] {
             begin(session, now).unwrap();
         }
@@ -181,8 +179,8 @@ mod tests {
         assert!(begin("c", now + SESSION_IDLE).is_ok(), "b is idle");
         assert_eq!(refused(begin("b", now + SESSION_IDLE)), Limit::Sessions);
         let none = Limits { sessions: Some(0), ..Limits::default() };
-        assert_eq!(usage.begin(&none, ("z", 0), now).unwrap_err().retry_after, None, "it may have none");
-        assert!(usage.begin(&none, ("", 0), now).is_ok());
+        assert_eq!(usage.begin(&none, "z", 0, now).unwrap_err().retry_after, None, "it may have none");
+        assert!(usage.begin(&none, "", 0, now).is_ok());
     }
 
     #[test]
@@ -190,7 +188,7 @@ mod tests {
         let (usage, now) = (Arc::new(Usage::default()), Instant::now());
         let rate = Some(Rate { per_second: 0.01, burst: 2 });
         let limits = Limits { rate, in_flight: Some(1), ..Limits::default() };
-        let begin = || usage.begin(&limits, ("", 0), now);
+        let begin = || usage.begin(&limits, "", 0, now);
         let first = begin().unwrap();
         assert!((0..5).all(|_| refused(begin()) == Limit::InFlight));
         drop(first);

@@ -1,4 +1,4 @@
-//! What this process knows of sessions beside their ids. All of it is bounded, and may be lost.
+//! The state of sessions that their ids do not contain. It is bounded, and may be lost.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,34 +13,34 @@ use crate::state::key::join;
 use crate::state::limits::{Limits, SharedLimit};
 use crate::state::striped::Striped;
 
-/// How many sessions of one stripe are remembered as ended, and how many with a level of log messages. Past that, the principal
-/// that has most loses the one that it used least recently: that session can be used again until it expires; its level falls
-/// back to none.
+/// The maximum number of ended sessions, and of log levels, that one stripe remembers. When full, the least
+/// recently used entry of the principal that has the most is evicted: an ended session then works again until it
+/// expires, and a log level is reset to none.
 const MAX_SESSIONS: usize = 4096;
 
-/// How many sessions of one stripe may subscribe to resources, and to how many each. Past that, a session of the principal that has
-/// most loses its subscriptions.
+/// The maximum number of sessions per stripe that have subscriptions, and of subscriptions per session. When full,
+/// a session of the principal that has the most loses its subscriptions.
 const MAX_SUBSCRIBERS: usize = 256;
 const MAX_SUBSCRIPTIONS: usize = 64;
 
-/// How important a log message is. Skills know four levels of the protocol's eight.
+/// The severity of a log message. Skills use four of the protocol's eight levels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
     Debug,
     Info,
     Warning,
     Error,
-    /// More important than anything a skill says.
+    /// More severe than anything that a skill logs.
     Silent,
 }
 
 impl Level {
-    /// The level with this name in the protocol.
-    pub(crate) fn named(name: &str) -> Option<Self> {
+    /// Returns the level with this name in the protocol.
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "debug" => Self::Debug,
             "info" => Self::Info,
-            // A skill's warning is the next that is at least as important.
+            // Skills have no `notice`. The next more severe level is a warning.
             "notice" | "warning" => Self::Warning,
             "error" => Self::Error,
             "critical" | "alert" | "emergency" => Self::Silent,
@@ -48,25 +48,25 @@ impl Level {
         })
     }
 
-    /// Whether a client that asks for this level gets the line.
+    /// Whether a client that sets this level gets the line.
     pub(crate) fn admits(self, line: &Log) -> bool {
-        Self::named(&line.level).unwrap_or(Self::Info) >= self
+        Self::from_name(&line.level).unwrap_or(Self::Info) >= self
     }
 }
 
-/// Sessions and their calls.
+/// The sessions and their calls.
 #[derive(Debug)]
 pub(crate) struct Clients {
     sessions: Striped<Sessions>,
-    /// The calls in flight that their clients can cancel, by session and id. Each has a permit, so their number is bounded.
+    /// The calls in flight that clients can cancel, by session and id. Bounded, because each has a permit.
     calls: Arc<Calls>,
-    /// How many subscriptions all sessions have, by principal.
+    /// Counts the subscriptions of all sessions by principal.
     subscriptions: Pool,
 }
 
 type Calls = Striped<HashMap<String, CancellationToken>>;
 
-/// By principal and session.
+/// Keyed by principal and session.
 #[derive(Debug)]
 struct Sessions {
     ended: FairRecent<()>,
@@ -74,12 +74,12 @@ struct Sessions {
     subscriptions: FairRecent<Subscriptions>,
 }
 
-/// What a session subscribed to.
+/// The subscriptions of one session.
 #[derive(Debug)]
 struct Subscriptions {
-    /// Resources, and their states as the session knows them.
+    /// The resources by URI, each with the state that the session knows.
     states: BTreeMap<String, String>,
-    /// One for each resource.
+    /// Accounts for one unit per resource.
     share: Share,
 }
 
@@ -94,7 +94,7 @@ impl Clients {
         Self { sessions, calls, subscriptions: limits.pool(SharedLimit::Subscriptions).clone() }
     }
 
-    /// Ends a session: its id is not served any more by this process. Its calls are cancelled.
+    /// Ends a session: this process no longer accepts its id. Cancels its calls.
     pub(crate) fn end(&self, principal: &str, session: &str) {
         let key = join([principal, session]);
         let mut sessions = self.sessions.lock(&key);
@@ -118,13 +118,14 @@ impl Clients {
         self.sessions.lock(&key).levels.insert(&key, level);
     }
 
-    /// The level of a session. None if its client did not ask for log messages.
+    /// Returns the log level of a session. None if its client requests no log messages.
     pub(crate) fn level(&self, principal: &str, session: &str) -> Option<Level> {
         let key = join([principal, session]);
         self.sessions.lock(&key).levels.use_mut(&key).copied()
     }
 
-    /// Subscribes a principal's session to a resource in this state. False if either has too many.
+    /// Subscribes a principal's session to a resource with this state. Returns false if the session or the
+    /// principal has too many subscriptions.
     pub(crate) fn subscribe(&self, principal: &str, session: &str, uri: &str, state: String) -> bool {
         let key = join([principal, session]);
         let mut sessions = self.sessions.lock(&key);
@@ -149,16 +150,16 @@ impl Clients {
         }
     }
 
-    /// The resources that a session subscribed to.
-    pub(crate) fn subscribed(&self, principal: &str, session: &str) -> Vec<String> {
+    /// Returns the resources that a session is subscribed to.
+    pub(crate) fn subscribed_uris(&self, principal: &str, session: &str) -> Vec<String> {
         let key = join([principal, session]);
         let mut sessions = self.sessions.lock(&key);
         sessions.subscriptions.use_mut(&key).map(|it| it.states.keys().cloned().collect()).unwrap_or_default()
     }
 
-    /// The resources of a session whose state is another than it knows. From now on it knows them. `state`: of a URI; none if
-    /// its client may not hear of it.
-    pub(crate) fn changed(
+    /// Returns the subscribed resources whose state has changed since the last call, and remembers the new states.
+    /// `state` returns the state of a URI, or None if the client may not see it.
+    pub(crate) fn take_changed_uris(
         &self,
         principal: &str,
         session: &str,
@@ -178,7 +179,7 @@ impl Clients {
         changed
     }
 
-    /// Begins a call that its client can cancel. None if a call with this id is in flight.
+    /// Begins a call that its client can cancel. None if a call with this id is already in flight.
     pub(crate) fn begin(&self, session: &str, id: &str) -> Option<Cancellable> {
         let (key, token) = (join([session, id]), CancellationToken::new());
         let mut calls = self.calls.lock(&key);
@@ -199,7 +200,7 @@ impl Clients {
     }
 }
 
-/// A call that its client can cancel, until this is dropped.
+/// Makes a call cancellable until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Cancellable {
     key: String,
@@ -208,7 +209,8 @@ pub(crate) struct Cancellable {
 }
 
 impl Cancellable {
-    pub(crate) async fn cancelled(&self) {
+    /// Waits until the client cancels the call.
+    pub(crate) async fn wait_until_cancelled(&self) {
         self.token.cancelled().await;
     }
 }
@@ -254,10 +256,10 @@ mod tests {
             clients.subscribe("ada", "a", "x:1", "1".to_owned())
                 && clients.subscribe("ada", "a", "x:2", "1".to_owned())
         );
-        let changed = |state: &str| clients.changed("ada", "a", |_| Some(state.to_owned()));
+        let changed = |state: &str| clients.take_changed_uris("ada", "a", |_| Some(state.to_owned()));
         assert_eq!(changed("1"), Vec::<String>::new());
         assert_eq!((changed("2").len(), changed("2").len()), (2, 0));
-        assert_eq!(clients.changed("ada", "a", |_| None), Vec::<String>::new(), "what it may not hear of");
+        assert_eq!(clients.take_changed_uris("ada", "a", |_| None), Vec::<String>::new(), "what it may not hear of");
         clients.unsubscribe("ada", "a", "x:1");
         assert_eq!(changed("3"), ["x:2"]);
         assert!((0..MAX_SUBSCRIPTIONS - 1).all(|it| clients.subscribe("ada", "a", &it.to_string(), String::new())));
@@ -274,9 +276,9 @@ mod tests {
         let clients = Clients::new(&Limits::default());
         assert!(clients.subscribe("ada", "a", "x:1", "1".to_owned()));
         assert!((0..20_000).all(|it| clients.subscribe("eve", &it.to_string(), "x:1", "1".to_owned())));
-        assert_eq!(clients.subscribed("ada", "a"), ["x:1"]);
+        assert_eq!(clients.subscribed_uris("ada", "a"), ["x:1"]);
         let kept: usize = clients.sessions.all().map(|it| it.subscriptions.iter().count()).sum();
-        assert!(kept <= 16 * MAX_SUBSCRIBERS && clients.subscriptions.used() == kept, "{kept}");
+        assert!(kept <= 16 * MAX_SUBSCRIBERS && clients.subscriptions.in_use() == kept, "{kept}");
     }
 
     #[test]
@@ -293,9 +295,9 @@ mod tests {
     #[test]
     fn a_client_gets_what_is_as_important_as_it_asks_for() {
         let line = |level: &str| Log { level: level.to_owned(), message: String::new() };
-        let admits = |asked: &str, said: &str| Level::named(asked).unwrap().admits(&line(said));
+        let admits = |asked: &str, said: &str| Level::from_name(asked).unwrap().admits(&line(said));
         assert!(admits("debug", "debug") && admits("info", "warning") && admits("notice", "warning"));
         assert!(!admits("warning", "info") && !admits("emergency", "error"));
-        assert_eq!(Level::named("loud"), None);
+        assert_eq!(Level::from_name("loud"), None);
     }
 }

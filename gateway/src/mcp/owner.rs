@@ -1,8 +1,9 @@
-//! The owner of what a client comes back for: a task, a stream, a long result.
+//! The owner of a task, a stream or a long result.
 
 use serde::{Deserialize, Serialize};
 
-/// A principal, at the view where it began. Another view has scopes of its own, which do not open what this one's protect.
+/// A principal, with the view that it used. Another view has other scopes, which must not give access to this
+/// view's data.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Owner {
     pub(crate) principal: String,
@@ -11,7 +12,7 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// How much memory it takes, in bytes, about.
+    /// Estimates its memory, in bytes.
     pub(crate) fn size(&self) -> usize {
         self.principal.len() + self.view.len()
     }

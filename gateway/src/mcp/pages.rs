@@ -1,17 +1,19 @@
-//! Lists of tools, written once per change of the catalog and kept for each policy and view: clients list their tools again and again.
+//! Lists of tools, cached for each policy and view until the catalog changes: clients list their tools repeatedly.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 
 use super::views::View;
 use crate::call::principal::Principal;
 
-/// How many lists are kept: principals with the same policy share one of each view.
+/// The maximum number of cached lists. Principals with the same policy share one per view.
 const MAX_LISTS: usize = 64;
 
-/// How much one page holds, in bytes, unless a single tool is larger. Many clients read no second page.
+/// The maximum size of a page, in bytes, unless a single tool is larger. Large, because many clients never read a
+/// second page.
 const PAGE_BYTES: usize = 1024 * 1024;
 
 /// All tools that a policy allows, as JSON.
@@ -19,21 +21,21 @@ const PAGE_BYTES: usize = 1024 * 1024;
 pub(crate) struct List {
     /// The definitions, separated by commas.
     text: Bytes,
-    /// Each tool's name, and where its definition ends in `text`.
+    /// Each tool's name, with the end of its definition in `text`.
     tools: Vec<(String, usize)>,
 }
 
 /// A part of a list.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Page<'a> {
+pub(crate) struct ListPage<'a> {
     /// Definitions, separated by commas.
     pub(crate) tools: &'a [u8],
-    /// The last tool, if more follow.
+    /// The name of the last tool. None if it is the last one of the list.
     pub(crate) last: Option<&'a str>,
 }
 
 impl List {
-    /// `tools`: name and definition, sorted by name.
+    /// Creates a list. `tools` are names with definitions, sorted by name.
     pub(crate) fn new(tools: impl IntoIterator<Item = (String, String)>) -> Self {
         let (mut text, mut ends) = (String::new(), Vec::new());
         for (name, definition) in tools {
@@ -46,36 +48,38 @@ impl List {
         Self { text: text.into(), tools: ends }
     }
 
-    /// The page after the tool of this name, or the first one. A tool that is gone meanwhile marks its place by its name.
-    pub(crate) fn page(&self, after: Option<&str>) -> Page<'_> {
+    /// Returns the page after the tool with this name, or the first page. The name of a removed tool still marks
+    /// its position.
+    pub(crate) fn page(&self, after: Option<&str>) -> ListPage<'_> {
         let first = after.map_or(0, |after| self.tools.partition_point(|(name, _)| name.as_str() <= after));
         let begin = first.checked_sub(1).and_then(|it| self.tools.get(it)).map_or(0, |(_, end)| end + 1);
         let rest = self.tools.get(first..).unwrap_or_default();
         let fitting = rest.partition_point(|(_, end)| end - begin.min(*end) <= PAGE_BYTES).max(1);
         let Some((last, end)) = rest.get(fitting.min(rest.len()).wrapping_sub(1)) else {
-            return Page { tools: &[], last: None };
+            return ListPage { tools: &[], last: None };
         };
         let tools = self.text.get(begin..*end).unwrap_or_default();
-        Page { tools, last: (fitting < rest.len()).then_some(last.as_str()) }
+        ListPage { tools, last: (fitting < rest.len()).then_some(last.as_str()) }
     }
 }
 
-/// The lists of all policies.
+/// The cached lists of all policies.
 #[derive(Debug, Default)]
-pub(crate) struct Pages(Mutex<VecDeque<Kept>>);
+pub(crate) struct Pages(Mutex<VecDeque<CachedList>>);
 
+/// A list with its cache key.
 #[derive(Debug)]
-struct Kept {
+struct CachedList {
     principal: Principal,
     view: Arc<View>,
-    /// Of the catalog.
+    /// The catalog change that the list was written for.
     change: u64,
     list: Arc<List>,
 }
 
 impl Pages {
-    /// The list of `principal` in `view` at this change of the catalog: the kept one, or what `write` returns. A list that did
-    /// not change stays the same object.
+    /// Returns the list of `principal` in `view` at this change of the catalog: from the cache, or created by
+    /// `write`. An unchanged list stays the same object.
     pub(crate) fn get(
         &self,
         principal: &Principal,
@@ -83,7 +87,7 @@ impl Pages {
         change: u64,
         write: impl FnOnce() -> List,
     ) -> Arc<List> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.lock();
         let place = kept.iter().position(|it| Arc::ptr_eq(&it.view, view) && it.principal.sees_like(principal));
         if let Some(it) = place.and_then(|place| kept.get(place))
             && it.change == change
@@ -98,7 +102,7 @@ impl Pages {
         };
         kept.truncate(MAX_LISTS - 1);
         let (principal, view) = (principal.clone(), Arc::clone(view));
-        kept.push_front(Kept { principal, view, change, list: Arc::clone(&list) });
+        kept.push_front(CachedList { principal, view, change, list: Arc::clone(&list) });
         list
     }
 }
@@ -141,7 +145,7 @@ mod tests {
     fn a_tool_that_is_gone_marks_its_place_all_the_same() {
         let list = list(&["a", "c"], 0);
         assert_eq!(list.page(Some("b")).tools, b"\"c\"");
-        assert_eq!(list.page(Some("c")), Page { tools: &[], last: None });
+        assert_eq!(list.page(Some("c")), ListPage { tools: &[], last: None });
     }
 
     #[test]

@@ -1,29 +1,33 @@
-//! Calls that wait for answers of users. Since 2026-07-28 a question ends the request that asked, and its answer comes with
-//! another one. Meanwhile the call is here, with its permit, up to its deadline.
+//! Running calls, and calls that wait for users' answers. Since revision 2026-07-28, a question ends the request,
+//! and the answer arrives in another request. Meanwhile, the call is parked here with its permit, up to its
+//! deadline.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use openskill_identity::shares::Share;
 use openskill_proto::trace::random_id;
-use openskill_proto::v1::{InputRequired, InvokeEvent, SkillError};
+use openskill_proto::v1::invoke_event::Event;
+use openskill_proto::v1::{InputRequired, InvokeEvent, SkillError, SkillResult};
+use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
-/// What a call still says.
+/// The remaining events of a call.
 pub(crate) type Events = BoxStream<'static, Result<InvokeEvent, SkillError>>;
 
-/// Names a call that waits.
+/// The id of a parked call.
 pub(crate) type Ticket = [u8; 16];
 
-/// What was asked for: only the same request goes on with the call.
+/// Identifies a request. Only the same request resumes the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fingerprint([u8; 32]);
 
 impl Fingerprint {
-    /// `view`: where.
-    pub(crate) fn of(view: &str, skill_id: &str, arguments: &str) -> Self {
+    /// `view` is the name of the view in which the tool was called.
+    pub(crate) fn new(view: &str, skill_id: &str, arguments: &str) -> Self {
         let mut hash = Sha256::new();
         for name in [view, skill_id] {
             hash.update(name.len().to_be_bytes());
@@ -34,46 +38,75 @@ impl Fingerprint {
     }
 }
 
-/// A call that waits.
-pub(crate) struct Parked {
+/// A call that is waiting for its user's answers.
+pub(crate) struct ParkedCall {
     pub(crate) events: Events,
-    /// What was asked, by the key that the client answers to.
+    /// The open questions, by the keys of their answers.
     pub(crate) questions: Vec<(String, InputRequired)>,
     pub(crate) fingerprint: Fingerprint,
-    /// When nobody waits for an answer any more.
+    /// When the call stops waiting for answers.
     pub(crate) until: Instant,
-    /// Its place among the calls that wait.
+    /// Its share of the pool of parked calls.
     pub(crate) _place: Share,
 }
 
-/// All calls that wait.
+/// All parked calls, by ticket.
 #[derive(Default)]
-pub(crate) struct Parking(Mutex<HashMap<Ticket, Parked>>);
+pub(crate) struct ParkedCalls(Mutex<HashMap<Ticket, ParkedCall>>);
 
-impl Parking {
-    /// Forgets the calls whose time is over, which gives their places back.
+impl ParkedCalls {
+    /// Drops expired calls, which releases their shares.
     pub(crate) fn expire(&self, now: Instant) {
-        // Dropping a call that is over drops what is left of its channel.
-        self.lock().retain(|_, it| it.until > now);
+        // Dropping an expired call also drops the rest of its channel.
+        self.0.lock().retain(|_, it| it.until > now);
     }
 
-    /// Keeps a call.
-    pub(crate) fn park(&self, call: Parked) -> Ticket {
-        let mut calls = self.lock();
+    /// Parks a call. Returns the ticket that takes it back.
+    pub(crate) fn park(&self, call: ParkedCall) -> Ticket {
+        let mut calls = self.0.lock();
         let ticket = random_id();
         calls.insert(ticket, call);
         ticket
     }
 
-    /// The call of a ticket, which is valid once.
-    pub(crate) fn take(&self, ticket: &Ticket, fingerprint: Fingerprint, now: Instant) -> Option<Parked> {
-        let mut calls = self.lock();
+    /// Takes the call of a ticket. Each ticket works once.
+    pub(crate) fn take(&self, ticket: &Ticket, fingerprint: Fingerprint, now: Instant) -> Option<ParkedCall> {
+        let mut calls = self.0.lock();
         calls.get(ticket).filter(|it| it.fingerprint == fingerprint && it.until > now)?;
         calls.remove(ticket)
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Ticket, Parked>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+/// A running call.
+pub(crate) enum RunningCall {
+    /// The client wants only the result.
+    ResultOnly(BoxFuture<'static, SkillResult>),
+    WithEvents(Events),
+}
+
+/// An update of a running call.
+pub(crate) enum CallUpdate {
+    Result(SkillResult),
+    Event(Event),
+    Broken(String),
+}
+
+impl RunningCall {
+    /// Returns the next update. Cancel safe: nothing is lost if the future is dropped.
+    pub(crate) async fn next(&mut self) -> CallUpdate {
+        let events = match self {
+            Self::ResultOnly(result) => return CallUpdate::Result(result.await),
+            Self::WithEvents(events) => events,
+        };
+        loop {
+            match events.next().await.map(|it| it.map(|it| it.event)) {
+                Some(Ok(Some(Event::Result(result)))) => return CallUpdate::Result(result),
+                Some(Ok(Some(event))) => return CallUpdate::Event(event),
+                Some(Ok(None)) => {}
+                Some(Err(error)) => return CallUpdate::Broken(error.message),
+                None => return CallUpdate::Broken("the call ended without a result".to_owned()),
+            }
+        }
     }
 }
 
@@ -86,19 +119,19 @@ mod tests {
 
     use super::*;
 
-    fn call(until: Instant) -> Parked {
-        let fingerprint = Fingerprint::of("", "asks", "{}");
+    fn call(until: Instant) -> ParkedCall {
+        let fingerprint = Fingerprint::new("", "asks", "{}");
         let place = Pool::new(10).share("ada");
-        Parked { events: stream::empty().boxed(), questions: Vec::new(), fingerprint, until, _place: place }
+        ParkedCall { events: stream::empty().boxed(), questions: Vec::new(), fingerprint, until, _place: place }
     }
 
     #[test]
     fn a_ticket_is_valid_once_for_the_same_request_and_in_time() {
-        let (parking, now) = (Parking::default(), Instant::now());
+        let (parking, now) = (ParkedCalls::default(), Instant::now());
         let later = now + Duration::from_secs(10);
         let ticket = parking.park(call(later));
-        let same = Fingerprint::of("", "asks", "{}");
-        for other in [Fingerprint::of("", "asks", "{ }"), Fingerprint::of("notes", "asks", "{}")] {
+        let same = Fingerprint::new("", "asks", "{}");
+        for other in [Fingerprint::new("", "asks", "{ }"), Fingerprint::new("notes", "asks", "{}")] {
             assert!(parking.take(&ticket, other, now).is_none());
         }
         assert!(parking.take(&ticket, same, later).is_none());
@@ -108,10 +141,10 @@ mod tests {
 
     #[test]
     fn calls_that_are_over_give_their_places_back() {
-        let (parking, now, pool) = (Parking::default(), Instant::now(), Pool::new(10));
+        let (parking, now, pool) = (ParkedCalls::default(), Instant::now(), Pool::new(10));
         let soon = now + Duration::from_secs(1);
         for _ in 0..8 {
-            parking.park(Parked { _place: pool.take("ada", 1).unwrap(), ..call(soon) });
+            parking.park(ParkedCall { _place: pool.take("ada", 1).unwrap(), ..call(soon) });
         }
         assert!(pool.take("ada", 1).is_none() && pool.take("bob", 1).is_some());
         parking.expire(soon);

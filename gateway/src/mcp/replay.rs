@@ -1,45 +1,50 @@
-//! Streams of calls that clients of older revisions may take up again: each event has an id, and is kept for a while.
+//! Streams of calls that clients of older revisions can resume: each event has an id, and is kept for a limited
+//! time.
 //!
-//! A call writes events, whoever reads them. Its client reads them over a connection; if that breaks, over another one, from
-//! the event after the last that it got. Everything is bounded, and counts to the principal: a writer waits for a reader that
-//! falls behind, a call that nobody reads for long is abandoned, and what was read is forgotten, the oldest first.
+//! A call writes events independently of readers. Its client reads them over a connection. If the connection
+//! breaks, the client continues over another one, after the last event that it received. Everything is bounded and
+//! counts towards the principal: a writer waits for a slow reader, a call without a reader for too long is
+//! abandoned, and read events are dropped, the oldest first.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use openskill_identity::shares::{Pool, Share};
 use openskill_proto::trace::{hex, random_id};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use super::shares::heaviest;
 use crate::call::principal::{GovernedSkill, Principal};
 use crate::state::limits::{ASK_AGAIN, Limits, PATIENCE, SharedLimit};
 
-/// How much of a stream waits to be read, and how much is kept that was read, in bytes. One event is kept whatever its size.
+/// The maximum number of unread bytes that a stream buffers, and of read bytes that it keeps. It keeps at least one
+/// event, regardless of size.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// How much is kept of all calls that have ended, in bytes.
+/// The maximum total bytes of streams whose calls have ended.
 const MAX_ENDED_BYTES: usize = SharedLimit::EndedStreams.bound();
 
-/// All streams.
+/// The resumable streams of all sessions.
 #[derive(Debug)]
 pub(crate) struct Replays {
     streams: Mutex<Streams>,
-    /// How long a call goes on that nobody reads, and how long its stream is kept after its end. None: streams are not kept.
+    /// How long a call continues without a reader, and how long its stream is kept after its end. If zero, streams
+    /// are not kept.
     patience: Duration,
-    /// Places for streams, and bytes of what they keep. Calls without a place have streams that can't be taken up again.
+    /// Limits the number of streams. A call without a share of it can't be resumed.
     places: Pool,
     bytes: Pool,
-    /// The bytes of those whose calls have ended.
+    /// Accounts for the bytes of streams whose calls have ended.
     ended_bytes: Pool,
 }
 
 #[derive(Debug, Default)]
 struct Streams {
     by_id: HashMap<String, Arc<Replay>>,
-    /// Those whose calls have ended, the oldest first.
+    /// The streams whose calls have ended, oldest first.
     ended: VecDeque<EndedStream>,
     ended_bytes: usize,
 }
@@ -52,36 +57,36 @@ struct EndedStream {
     bytes: usize,
 }
 
-/// The stream of a call.
+/// The stream of one call.
 #[derive(Debug)]
 pub(crate) struct Replay {
     id: String,
-    /// Whose it is.
+    /// The session that the stream belongs to.
     session: String,
-    /// What its call runs.
+    /// The skill of its call.
     skill: GovernedSkill,
     principal: Arc<str>,
     _place: Share,
     state: Mutex<State>,
-    /// Something was written, or another reader took over.
+    /// Notified when an event is written, or another reader takes over.
     written: Notify,
-    /// Something was read.
+    /// Notified when an event is read.
     read: Notify,
-    /// A reader came or went away.
+    /// Notified when a reader connects or disconnects.
     turned: Notify,
 }
 
 #[derive(Debug)]
 struct State {
     events: VecDeque<Bytes>,
-    /// What they hold of the principal's share.
+    /// Accounts for the memory of the events.
     share: Share,
     /// The number of the first event that is kept.
     first: u64,
-    /// The number of the next event that is read.
+    /// The number of the next event to read.
     next: u64,
     is_over: bool,
-    /// Counts readers: the last one reads.
+    /// Counts readers. Only the latest one may read.
     reader: u64,
     is_read: bool,
 }
@@ -94,7 +99,7 @@ pub(crate) struct Reader {
 }
 
 impl Replays {
-    /// `patience`: how long a call goes on without a reader. Zero: none does.
+    /// `patience` is how long a call continues without a reader. If zero, streams are not kept.
     pub(crate) fn new(patience: Duration, limits: &Limits) -> Self {
         let pool = |limit| limits.pool(limit).clone();
         Self {
@@ -110,8 +115,8 @@ impl Replays {
         self.patience
     }
 
-    /// A stream of a principal's session's call of `skill`, and its first reader. None if streams are not kept, or the principal
-    /// has its share of them.
+    /// Opens the stream of a session's call of `skill`, with its first reader. None if streams are not kept, or the
+    /// principal has too many.
     pub(crate) fn open(
         &self,
         principal: Arc<str>,
@@ -127,7 +132,7 @@ impl Replays {
         let place = loop {
             match self.places.take(Arc::clone(&principal), 1) {
                 Some(place) => break place,
-                // What has ended makes room.
+                // Make room by forgetting an ended stream.
                 None => streams.forget_oldest(&principal).then_some(())?,
             }
         };
@@ -152,7 +157,8 @@ impl Replays {
         Some((replay, reader))
     }
 
-    /// Reads on after an event of a session's stream. None if it is not kept, or this principal may no longer call its skill.
+    /// Resumes a session's stream after the event with id `last`. None if the stream is not kept, or this principal
+    /// may no longer call its skill.
     pub(crate) fn resume(&self, principal: &Principal, session: &str, last: &str, now: Instant) -> Option<Reader> {
         let (id, number) = last.rsplit_once('-')?;
         let after = number.parse::<u64>().ok()?.checked_add(1)?;
@@ -162,7 +168,7 @@ impl Replays {
         replay.reader(after)
     }
 
-    /// The call of a stream has ended. It is kept for a while.
+    /// Records that the call of a stream has ended. The stream is kept until it expires.
     pub(crate) fn end(&self, replay: &Replay, now: Instant) {
         let bytes = replay.end(self.ended_bytes.share(Arc::clone(&replay.principal)));
         let mut streams = self.lock();
@@ -173,12 +179,13 @@ impl Replays {
     }
 
     fn lock(&self) -> MutexGuard<'_, Streams> {
-        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+        self.streams.lock()
     }
 }
 
 impl Streams {
-    /// Forgets what ended too long ago, and while all takes too much room, the oldest of the principal that has most.
+    /// Forgets expired streams. While the others take too much memory, forgets the oldest one of the principal that
+    /// has the most.
     fn forget(&mut self, now: Instant, patience: Duration) {
         while self.ended.front().is_some_and(|it| now.saturating_duration_since(it.at) >= patience) {
             self.remove(0);
@@ -191,7 +198,7 @@ impl Streams {
         }
     }
 
-    /// Forgets the oldest stream of a principal that has ended. Whether there was one.
+    /// Forgets the oldest ended stream of a principal. Returns false if it has none.
     fn forget_oldest(&mut self, principal: &Arc<str>) -> bool {
         let oldest = self.ended.iter().position(|it| it.principal == *principal);
         oldest.map(|place| self.remove(place)).is_some()
@@ -206,8 +213,8 @@ impl Streams {
 }
 
 impl Replay {
-    /// Adds an event, which `write` makes of its id. Waits while too much is not read. False if its principal's share has no
-    /// room for it even after a while: the event is dropped.
+    /// Adds an event, which `write` creates from its id. Waits while too much is unread. If the principal's share
+    /// stays full for too long, drops the event and returns false.
     pub(crate) async fn push(&self, write: impl FnOnce(&str) -> Bytes) -> bool {
         loop {
             let read = self.read.notified();
@@ -216,7 +223,7 @@ impl Replay {
             }
             read.await;
         }
-        let event = write(&format!("{}-{}", self.id, self.lock().written()));
+        let event = write(&format!("{}-{}", self.id, self.lock().events_written()));
         let until = Instant::now() + PATIENCE;
         while !self.lock().add(&event) {
             if Instant::now() >= until {
@@ -228,8 +235,8 @@ impl Replay {
         true
     }
 
-    /// Waits until nobody has read the stream for so long.
-    pub(crate) async fn abandoned(&self, patience: Duration) {
+    /// Waits until the stream has had no reader for `patience`.
+    pub(crate) async fn wait_until_abandoned(&self, patience: Duration) {
         let mut until = None;
         loop {
             let turned = self.turned.notified();
@@ -247,10 +254,11 @@ impl Replay {
         }
     }
 
-    /// A reader from this event on, in place of any other. None if that event is no longer kept.
+    /// Creates a reader that starts at this event and replaces any other reader. None if the event is no longer
+    /// kept.
     fn reader(self: &Arc<Self>, from: u64) -> Option<Reader> {
         let mut state = self.lock();
-        if !(state.first..=state.written()).contains(&from) {
+        if !(state.first..=state.events_written()).contains(&from) {
             return None;
         }
         state.reader += 1;
@@ -262,7 +270,7 @@ impl Replay {
         Some(Reader { replay: Arc::clone(self), number })
     }
 
-    /// Nothing more will be written. What is kept counts to another share, and is no answer in flight any more. Returns its size.
+    /// Ends the stream. From now on, its events count towards `share`, that of ended streams. Returns their size.
     fn end(&self, mut share: Share) -> usize {
         let mut state = self.lock();
         state.is_over = true;
@@ -275,22 +283,22 @@ impl Replay {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
 impl State {
-    /// How many events were read of those that are kept.
-    fn read(&self) -> usize {
+    /// The number of kept events that were read.
+    fn events_read(&self) -> usize {
         (self.next - self.first) as usize
     }
 
-    /// How many events were written.
-    fn written(&self) -> u64 {
+    /// The number of events that were written.
+    fn events_written(&self) -> u64 {
         self.first + self.events.len() as u64
     }
 
-    /// Adds an event, if there is room for it in the principal's share.
+    /// Adds an event, if the principal's share has room for it.
     fn add(&mut self, event: &Bytes) -> bool {
         let has_room = self.share.grow(event.len());
         if has_room {
@@ -301,13 +309,13 @@ impl State {
     }
 
     fn has_room(&self) -> bool {
-        self.events.iter().skip(self.read()).map(Bytes::len).sum::<usize>() < MAX_BYTES
+        self.events.iter().skip(self.events_read()).map(Bytes::len).sum::<usize>() < MAX_BYTES
     }
 
-    /// Forgets what was read, the oldest first, down to its bound.
+    /// Drops read events, the oldest first, until the rest is within the limit.
     fn forget(&mut self) {
         let mut kept: usize = self.events.iter().map(Bytes::len).sum();
-        while kept > MAX_BYTES && self.read() > 0 {
+        while kept > MAX_BYTES && self.events_read() > 0 {
             let length = self.events.pop_front().map_or(0, |it| it.len());
             kept -= length;
             self.share.shrink(length);
@@ -317,7 +325,7 @@ impl State {
 }
 
 impl Reader {
-    /// The next event. None at the end of the stream, or if another connection reads it now.
+    /// Returns the next event. None at the end of the stream, or if another connection took over.
     pub(crate) async fn next(&mut self) -> Option<Bytes> {
         loop {
             let written = self.replay.written.notified();
@@ -326,7 +334,7 @@ impl Reader {
                 if state.reader != self.number {
                     return None;
                 }
-                let event = state.events.get(state.read()).cloned();
+                let event = state.events.get(state.events_read()).cloned();
                 if let Some(event) = event {
                     state.next += 1;
                     drop(state);
@@ -427,15 +435,15 @@ mod tests {
         let replays = Replays::new(PATIENCE, &Limits::default());
         let (replay, reader) = open(&replays);
         let id = write(&replay, "one").await;
-        // However long somebody reads, it is not.
-        let stays = async || tokio::time::timeout(soon * 50, replay.abandoned(soon)).await.is_err();
+        // A stream with a reader is never abandoned.
+        let stays = async || tokio::time::timeout(soon * 50, replay.wait_until_abandoned(soon)).await.is_err();
         assert!(stays().await);
         drop(reader);
-        replay.abandoned(soon).await;
+        replay.wait_until_abandoned(soon).await;
         let again = replays.resume(&Principal::anonymous(), "s", &id, Instant::now()).unwrap();
         assert!(stays().await, "somebody reads again");
         drop(again);
-        replay.abandoned(soon).await;
+        replay.wait_until_abandoned(soon).await;
     }
 
     #[tokio::test]
@@ -482,10 +490,10 @@ mod tests {
         };
         let small = keep("honest", 1000).await;
         let first = keep("greedy", MAX_ENDED_BYTES / 2).await;
-        assert_eq!(pool.used(), 1000 + MAX_ENDED_BYTES / 2);
+        assert_eq!(pool.in_use(), 1000 + MAX_ENDED_BYTES / 2);
         let second = keep("greedy", MAX_ENDED_BYTES / 2).await;
         assert!(small(&replays) && !first(&replays) && second(&replays));
-        assert_eq!((pool.used(), limits.pool(SharedLimit::Responses).used()), (1000 + MAX_ENDED_BYTES / 2, 0));
+        assert_eq!((pool.in_use(), limits.pool(SharedLimit::Responses).in_use()), (1000 + MAX_ENDED_BYTES / 2, 0));
         let (replay, _reader) = replays.open("greedy".into(), "s", GovernedSkill::default(), now).unwrap();
         assert!(!replay.lock().add(&vec![0; SharedLimit::Responses.bound() + 1].into()), "there is no room for it");
     }

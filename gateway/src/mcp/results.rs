@@ -1,10 +1,12 @@
-//! Results that are too long for a client to get at once. Each is its owner's alone, for a while, and their room is bounded.
+//! Results that are too long to send to a client at once. Only the owner can read a result, for a limited time. The
+//! total size is bounded.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use openskill_proto::trace::{hex, random_id};
+use parking_lot::Mutex;
 
 use super::owner::Owner;
 use super::shares::heaviest;
@@ -14,38 +16,38 @@ use crate::state::limits::SharedLimit;
 /// How long a result is kept.
 pub(crate) const LIFETIME: Duration = Duration::from_secs(15 * 60);
 
-/// How much is kept of all results, in bytes. The oldest make room, of the principal who has most.
+/// The maximum total size of kept results, in bytes. The oldest results of the principal that has the most are
+/// evicted first.
 const MAX_BYTES: usize = SharedLimit::LongResults.bound();
 
-/// A result.
+/// A result that is read in ranges.
 #[derive(Debug)]
-pub(crate) struct Long {
+pub(crate) struct LongResult {
     owner: Owner,
-    /// What it is a result of.
+    /// The skill that returned it.
     pub(crate) skill: GovernedSkill,
-    /// Its type.
     pub(crate) media_type: &'static str,
-    /// All of it.
     pub(crate) text: String,
 }
 
-/// All results that are kept.
+/// All kept results.
 #[derive(Debug, Default)]
-pub(crate) struct Results(Mutex<Kept>);
+pub(crate) struct Results(Mutex<ResultStore>);
 
 #[derive(Debug, Default)]
-struct Kept {
-    by_id: HashMap<String, Arc<Long>>,
-    /// The oldest first.
+struct ResultStore {
+    by_id: HashMap<String, Arc<LongResult>>,
+    /// When each result was stored, with its id. Oldest first.
     order: VecDeque<(Instant, String)>,
     bytes: usize,
 }
 
 impl Results {
-    /// Keeps the text of a skill's result for its owner. Returns its id; none if there is no room for it.
+    /// Stores the text of a skill's result for its owner. Returns its id. None if it does not fit.
     pub(crate) fn keep(
         &self,
-        (owner, skill): (Owner, GovernedSkill),
+        owner: Owner,
+        skill: GovernedSkill,
         media_type: &'static str,
         text: String,
         now: Instant,
@@ -53,27 +55,27 @@ impl Results {
         if text.len() > MAX_BYTES {
             return None;
         }
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.lock();
         kept.forget(now);
         let id = hex(&random_id::<16>());
         kept.bytes += text.len();
-        kept.by_id.insert(id.clone(), Arc::new(Long { owner, skill, media_type, text }));
+        kept.by_id.insert(id.clone(), Arc::new(LongResult { owner, skill, media_type, text }));
         kept.order.push_back((now, id.clone()));
         kept.make_room();
-        // Who has most by now may be who asks, with this text.
+        // The new text may be the one that was evicted.
         kept.by_id.contains_key(&id).then_some(id)
     }
 
-    /// A result of this owner. None if it is not kept, or somebody else's.
-    pub(crate) fn get(&self, owner: &Owner, id: &str, now: Instant) -> Option<Arc<Long>> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Returns a result of this owner. None if the id is unknown, expired, or belongs to another owner.
+    pub(crate) fn get(&self, owner: &Owner, id: &str, now: Instant) -> Option<Arc<LongResult>> {
+        let mut kept = self.0.lock();
         kept.forget(now);
         kept.by_id.get(id).filter(|it| it.owner == *owner).cloned()
     }
 }
 
-impl Kept {
-    /// Forgets what was kept long enough.
+impl ResultStore {
+    /// Removes expired results.
     fn forget(&mut self, now: Instant) {
         while let Some((at, _)) = self.order.front()
             && now.saturating_duration_since(*at) >= LIFETIME
@@ -82,7 +84,7 @@ impl Kept {
         }
     }
 
-    /// Forgets the oldest of those who have most, while all have too much.
+    /// Evicts results while they take too much memory: the oldest one of the principal that has the most.
     fn make_room(&mut self) {
         while self.bytes > MAX_BYTES {
             let owners = self.by_id.values().map(|it| (it.owner.principal.as_str(), it.text.len()));
@@ -113,7 +115,7 @@ mod tests {
     fn a_result_is_its_owners_alone_and_for_a_while() {
         let (results, now) = (Results::default(), Instant::now());
         let id =
-            results.keep((at("ada", "notes"), GovernedSkill::default()), "text/plain", "long".to_owned(), now).unwrap();
+            results.keep(at("ada", "notes"), GovernedSkill::default(), "text/plain", "long".to_owned(), now).unwrap();
         let get = |owner: &Owner, now: Instant| results.get(owner, &id, now).map(|it| it.text.clone());
         assert_eq!(get(&at("ada", "notes"), now).unwrap(), "long");
         assert!(get(&at("bob", "notes"), now).is_none() && results.get(&at("ada", "notes"), "x", now).is_none());
@@ -125,7 +127,7 @@ mod tests {
     fn the_oldest_make_room() {
         let (results, now) = (Results::default(), Instant::now());
         let keep =
-            |bytes: usize| results.keep((at("", ""), GovernedSkill::default()), "text/plain", "x".repeat(bytes), now);
+            |bytes: usize| results.keep(at("", ""), GovernedSkill::default(), "text/plain", "x".repeat(bytes), now);
         let (first, second) = (keep(MAX_BYTES / 2).unwrap(), keep(MAX_BYTES / 2).unwrap());
         let third = keep(1).unwrap();
         let is_kept = |id: &str| results.get(&at("", ""), id, now).is_some();
@@ -138,7 +140,7 @@ mod tests {
         let (results, now) = (Results::default(), Instant::now());
         let keep = |principal: &'static str, bytes: usize| {
             let id = results
-                .keep((at(principal, ""), GovernedSkill::default()), "text/plain", "x".repeat(bytes), now)
+                .keep(at(principal, ""), GovernedSkill::default(), "text/plain", "x".repeat(bytes), now)
                 .unwrap();
             move |results: &Results| results.get(&at(principal, ""), &id, now).is_some()
         };
@@ -146,10 +148,10 @@ mod tests {
         let floods: Vec<_> = (0..64).map(|_| keep("bob", MAX_BYTES / 8)).collect();
         assert!(small(&results), "the oldest of all, and not of whom has most");
         assert_eq!(floods.iter().filter(|it| it(&results)).count(), 7);
-        // Another one gets a share, of what the first has.
+        // Another principal gets its share at the expense of the first one.
         let share = keep("cyd", MAX_BYTES / 4);
         assert!(share(&results) && small(&results) && floods.last().unwrap()(&results));
-        let more = results.keep((at("cyd", ""), GovernedSkill::default()), "text/plain", "x".repeat(MAX_BYTES), now);
+        let more = results.keep(at("cyd", ""), GovernedSkill::default(), "text/plain", "x".repeat(MAX_BYTES), now);
         assert!(more.is_none() && small(&results) && floods.last().unwrap()(&results));
     }
 }

@@ -1,25 +1,25 @@
-//! The revisions of the protocol.
+//! The protocol revisions of MCP.
 
-/// A revision, by the date that names it.
+/// A protocol revision, named by its date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Revision {
     V2024_11_05,
     V2025_03_26,
     V2025_06_18,
     V2025_11_25,
-    /// The first without sessions: each request says everything about itself.
+    /// The first revision without sessions: each request is self-contained.
     V2026_07_28,
 }
 
 impl Revision {
-    /// All of them, the newest first.
+    /// All revisions, newest first.
     pub(crate) const ALL: [Self; 5] =
         [Self::V2026_07_28, Self::V2025_11_25, Self::V2025_06_18, Self::V2025_03_26, Self::V2024_11_05];
 
-    /// What `initialize` agrees on if the client asks for one that is not known.
+    /// The revision that `initialize` offers if the client requests an unknown one.
     pub(crate) const NEWEST_WITH_SESSIONS: Self = Self::V2025_11_25;
 
-    /// What a request without a header and without a session speaks: the header is newer.
+    /// The revision of a request without header and session, which predates the header.
     pub(crate) const WITHOUT_HEADER: Self = Self::V2025_03_26;
 
     pub(crate) const fn name(self) -> &'static str {
@@ -32,11 +32,11 @@ impl Revision {
         }
     }
 
-    pub(crate) fn named(name: &str) -> Option<Self> {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.name() == name)
     }
 
-    /// Whether each request says everything about itself: no `initialize`, no session.
+    /// Whether each request is self-contained: without `initialize` and sessions.
     pub(crate) fn is_stateless(self) -> bool {
         self >= Self::V2026_07_28
     }
@@ -53,8 +53,8 @@ mod tests {
 
     #[test]
     fn each_revision_has_its_name_and_the_newest_comes_first() {
-        assert!(Revision::ALL.iter().all(|it| Revision::named(it.name()) == Some(*it)));
+        assert!(Revision::ALL.iter().all(|it| Revision::from_name(it.name()) == Some(*it)));
         assert!(Revision::ALL.is_sorted_by(|one, other| one > other));
-        assert_eq!(Revision::named("2026-07-29"), None);
+        assert_eq!(Revision::from_name("2026-07-29"), None);
     }
 }

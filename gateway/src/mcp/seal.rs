@@ -1,49 +1,50 @@
-//! Texts that a client keeps for the gateway and cannot forge: base64url of a payload and its HMAC-SHA-256.
+//! Tokens that a client keeps for the gateway and can't forge: base64url of a payload and its HMAC-SHA-256.
 //!
-//! They are sealed, not encrypted: a client can read what it keeps. What one purpose sealed, another does not open.
+//! Tokens are authenticated, not encrypted: clients can read them. A token for one purpose does not work for
+//! another.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::hmac;
 
-/// How much of an HMAC is kept, in bytes.
+/// The length of the truncated HMAC, in bytes.
 const TAG: usize = 16;
 
-/// The longest text that is looked at, in bytes.
+/// The maximum length of a text to open, in bytes.
 const MAX_TEXT: usize = 4096;
 
-/// What a text is for.
+/// What a sealed text is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Session = 1,
     Cursor = 2,
-    /// Which call waits.
+    /// The ticket of a parked call.
     State = 3,
 }
 
-/// Seals texts.
+/// Seals and opens texts.
 #[derive(Debug)]
 pub(crate) struct Key(hmac::Key);
 
 impl Key {
-    /// The key that replicas share.
-    pub(crate) fn of(secret: &[u8]) -> Self {
+    /// Derives the key that replicas share.
+    pub(crate) fn from_secret(secret: &[u8]) -> Self {
         Self(hmac::Key::new(hmac::HMAC_SHA256, secret))
     }
 
-    /// A key that only this process knows.
+    /// Creates a key that only this process knows.
     pub(crate) fn random() -> Self {
-        Self::of(&rand::random::<[u8; 32]>())
+        Self::from_secret(&rand::random::<[u8; 32]>())
     }
 
-    /// Seals a payload. `owner`: whose it is; another cannot open it.
+    /// Seals a payload. It can be opened only for the same `owner`.
     pub(crate) fn seal(&self, purpose: Purpose, owner: &str, payload: &[u8]) -> String {
         let tag = self.tag(purpose, owner, payload);
         let kept = tag.as_ref().get(..TAG).unwrap_or_default();
         URL_SAFE_NO_PAD.encode([payload, kept].concat())
     }
 
-    /// The payload of a text. None if this key did not seal it for this purpose and this owner.
+    /// Opens a text, and returns its payload. None if this key did not seal it for this purpose and this owner.
     pub(crate) fn open(&self, purpose: Purpose, owner: &str, text: &[u8]) -> Option<Vec<u8>> {
         let mut bytes = Some(text).filter(|it| it.len() <= MAX_TEXT).and_then(|it| URL_SAFE_NO_PAD.decode(it).ok())?;
         let tag = bytes.split_off(bytes.len().checked_sub(TAG)?);
@@ -55,7 +56,7 @@ impl Key {
     fn tag(&self, purpose: Purpose, owner: &str, payload: &[u8]) -> hmac::Tag {
         let mut context = hmac::Context::with_key(&self.0);
         context.update(&[purpose as u8]);
-        // Its length keeps an owner's end apart from the payload's beginning.
+        // The length prefix separates the owner from the payload.
         context.update(&(owner.len() as u64).to_be_bytes());
         context.update(owner.as_bytes());
         context.update(payload);
@@ -63,7 +64,7 @@ impl Key {
     }
 }
 
-/// Compares in a time that does not depend on where they differ.
+/// Compares two values in constant time.
 fn is_equal(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b)) == 0
 }
@@ -74,7 +75,8 @@ mod tests {
 
     #[test]
     fn only_the_same_key_purpose_and_owner_open_a_text() {
-        let (key, replica, other) = (Key::of(&[1; 32]), Key::of(&[1; 32]), Key::of(&[2; 32]));
+        let (key, replica, other) =
+            (Key::from_secret(&[1; 32]), Key::from_secret(&[1; 32]), Key::from_secret(&[2; 32]));
         let text = key.seal(Purpose::Session, "alice", b"payload");
         let open = |key: &Key, purpose, owner: &str| key.open(purpose, owner, text.as_bytes());
         assert_eq!(open(&replica, Purpose::Session, "alice").as_deref(), Some(&b"payload"[..]));

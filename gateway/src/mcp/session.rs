@@ -1,30 +1,74 @@
-//! Ids of sessions. An id holds everything that the gateway has to know of its session, sealed.
+//! The capabilities that a client declares, and session ids. An id contains everything that the gateway must know
+//! about its session, sealed.
+
+use std::collections::HashMap;
 
 use openskill_proto::trace::{hex, random_id};
 use openskill_proto::v1::InputKind;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::revision::Revision;
 use super::seal::{Key, Purpose};
 
-/// How long a session lasts, in seconds. A client whose session has ended begins a new one by itself.
+/// The extension for calls that become tasks.
+pub(crate) const TASKS: &str = "io.modelcontextprotocol/tasks";
+
+/// The capabilities of a client, as far as the gateway uses them.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, expecting = "an object")]
+pub(crate) struct Capabilities {
+    elicitation: Option<Elicitation>,
+    sampling: Option<IgnoredAny>,
+    roots: Option<IgnoredAny>,
+    extensions: HashMap<String, IgnoredAny>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, expecting = "an object")]
+struct Elicitation {
+    form: Option<IgnoredAny>,
+    url: Option<IgnoredAny>,
+}
+
+impl Capabilities {
+    /// Returns the kinds of questions that skills may ask the client.
+    pub(crate) fn abilities(&self) -> Abilities {
+        let elicitation = self.elicitation.as_ref();
+        Abilities {
+            // An empty `elicitation` means forms, because the first revision supported nothing else.
+            elicitation: elicitation.is_some_and(|it| it.form.is_some() || it.url.is_none()),
+            url: elicitation.is_some_and(|it| it.url.is_some()),
+            sampling: self.sampling.is_some(),
+            roots: self.roots.is_some(),
+        }
+    }
+
+    /// Whether it accepts a task in place of a result.
+    pub(crate) fn takes_tasks(&self) -> bool {
+        self.extensions.contains_key(TASKS)
+    }
+}
+
+/// The lifetime of a session, in seconds. Clients start a new session when it ends.
 pub(crate) const LIFETIME_S: u64 = 7 * 24 * 3600;
 
-/// The form of the payload.
+/// The version of the payload format.
 const FORM: u8 = 1;
 
-/// What a client can do, as it said when the session began.
+/// What the client declared when the session began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Abilities {
-    /// Asks its user by a form.
+    /// Whether it can show its user a form.
     pub(crate) elicitation: bool,
-    /// Asks its user to open a URL.
+    /// Whether it can ask its user to open a URL.
     pub(crate) url: bool,
     pub(crate) sampling: bool,
     pub(crate) roots: bool,
 }
 
 impl Abilities {
-    /// The kinds of questions that it answers.
+    /// Returns the kinds of questions that it answers.
     pub(crate) fn kinds(self) -> Vec<InputKind> {
         let all = [
             (self.elicitation, InputKind::Form),
@@ -36,7 +80,7 @@ impl Abilities {
     }
 }
 
-/// A session, as its id says.
+/// A session, as encoded in its id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Session {
     pub(crate) revision: Revision,
@@ -47,30 +91,30 @@ pub(crate) struct Session {
     name: Name,
 }
 
-/// `mcp-` and the hexadecimal digits of a nonce. Written once a request, and read several times.
+/// `mcp-` and the hexadecimal digits of a nonce. Formatted once per request, because it is read several times.
 type Name = [u8; 36];
 
 impl Session {
     pub(crate) fn begin(revision: Revision, abilities: Abilities, now_s: u64) -> Self {
-        Self::of(revision, abilities, now_s, random_id())
+        Self::from_parts(revision, abilities, now_s, random_id())
     }
 
-    fn of(revision: Revision, abilities: Abilities, begun_s: u64, nonce: [u8; 16]) -> Self {
+    fn from_parts(revision: Revision, abilities: Abilities, begun_s: u64, nonce: [u8; 16]) -> Self {
         Self { revision, abilities, begun_s, nonce, name: name(&nonce) }
     }
 
-    /// The id. Only `owner` can use it.
+    /// Returns the id. It works only for the same `owner`.
     pub(crate) fn id(&self, key: &Key, owner: &str) -> String {
         let Abilities { elicitation, url, sampling, roots } = self.abilities;
         let bits = [elicitation, sampling, roots, url].into_iter().enumerate();
         let abilities = bits.fold(0, |all, (place, can)| all | u8::from(can) << place);
-        let mut payload = vec![FORM, place(self.revision), abilities];
+        let mut payload = vec![FORM, revision_index(self.revision), abilities];
         payload.extend(self.begun_s.to_be_bytes());
         payload.extend(self.nonce);
         key.seal(Purpose::Session, owner, &payload)
     }
 
-    /// The session of an id. None if it is forged, somebody else's, or too old.
+    /// Opens an id. None if it is forged, belongs to another owner, or has expired.
     pub(crate) fn read(id: &[u8], key: &Key, owner: &str, now_s: u64) -> Option<Self> {
         let payload = key.open(Purpose::Session, owner, id)?;
         let (&[FORM, place, abilities], rest) = payload.split_first_chunk::<3>()? else { return None };
@@ -78,14 +122,14 @@ impl Session {
         let (begun_s, nonce) = (u64::from_be_bytes(*begun_s), nonce.try_into().ok()?);
         let has = |bit: u8| abilities & bit != 0;
         let abilities = Abilities { elicitation: has(1), sampling: has(2), roots: has(4), url: has(8) };
-        let session = Self::of(*Revision::ALL.get(usize::from(place))?, abilities, begun_s, nonce);
-        // A replica's clock may be a little ahead.
+        let session = Self::from_parts(*Revision::ALL.get(usize::from(place))?, abilities, begun_s, nonce);
+        // Saturating, because another replica's clock may be slightly ahead.
         (now_s.saturating_sub(begun_s) < LIFETIME_S).then_some(session)
     }
 
-    /// Its name in this process, and to skills: nobody can use it as an id.
+    /// The session's name within this process and for skills. It can't be used as an id.
     pub(crate) fn name(&self) -> &str {
-        // It is ASCII.
+        // The name is ASCII.
         std::str::from_utf8(&self.name).unwrap_or_default()
     }
 }
@@ -96,7 +140,7 @@ fn name(nonce: &[u8; 16]) -> Name {
     name
 }
 
-fn place(revision: Revision) -> u8 {
+fn revision_index(revision: Revision) -> u8 {
     Revision::ALL.iter().position(|it| *it == revision).unwrap_or_default() as u8
 }
 
@@ -104,11 +148,35 @@ fn place(revision: Revision) -> u8 {
 mod tests {
     use super::*;
 
+    #[test]
+    fn elicitation_means_forms_unless_it_says_otherwise() {
+        let abilities = |text: &str| serde_json::from_str::<Capabilities>(text).unwrap().abilities();
+        for (text, form, url) in [
+            ("{}", false, false),
+            (r#"{"elicitation": {}}"#, true, false),
+            (r#"{"elicitation": {"form": {}}}"#, true, false),
+            (r#"{"elicitation": {"url": {}}}"#, false, true),
+            (r#"{"elicitation": {"form": {}, "url": {}}}"#, true, true),
+        ] {
+            let Abilities { elicitation, url: opens, .. } = abilities(text);
+            assert_eq!((elicitation, opens), (form, url), "{text}");
+        }
+        let all = abilities(r#"{"sampling": {"tools": {}}, "roots": {"listChanged": true}, "unknown": 5}"#);
+        assert!(all.sampling && all.roots && !all.elicitation);
+    }
+
+    #[test]
+    fn tasks_are_an_extension() {
+        let takes = |text: &str| serde_json::from_str::<Capabilities>(text).unwrap().takes_tasks();
+        assert!(takes(r#"{"extensions": {"io.modelcontextprotocol/tasks": {}}}"#));
+        assert!(!takes(r#"{"extensions": {"example.com/x": {}}, "tasks": {}}"#));
+    }
+
     const NOW: u64 = 1_800_000_000;
 
     #[test]
     fn an_id_says_everything_of_its_session_to_every_replica() {
-        let (key, replica) = (Key::of(&[7; 32]), Key::of(&[7; 32]));
+        let (key, replica) = (Key::from_secret(&[7; 32]), Key::from_secret(&[7; 32]));
         for revision in Revision::ALL {
             let abilities = Abilities { elicitation: true, url: true, sampling: false, roots: true };
             let session = Session::begin(revision, abilities, NOW);
@@ -136,7 +204,7 @@ mod tests {
         let session = || Session::begin(Revision::V2025_06_18, Abilities::default(), NOW);
         assert_ne!(session().name(), session().name());
         let nonce = std::array::from_fn(|at| (at * 17) as u8);
-        let session = Session::of(Revision::V2025_06_18, Abilities::default(), NOW, nonce);
+        let session = Session::from_parts(Revision::V2025_06_18, Abilities::default(), NOW, nonce);
         assert_eq!(session.name(), "mcp-00112233445566778899aabbccddeeff");
     }
 }

@@ -1,15 +1,15 @@
-//! Eviction from a bounded store that principals share: the principal that keeps most loses an entry. An even share is safe from
-//! others, and a principal that is alone may fill the store.
+//! Eviction from a bounded store that principals share: the principal with the most entries loses one. Others can't
+//! evict what is within an even share, and a single principal may fill the store.
 
 use ahash::HashMap;
 
-/// The principal with the most of `kept`, each with its weight.
+/// Returns the principal with the largest total weight in `kept`.
 pub(super) fn heaviest<'k>(kept: impl Iterator<Item = (&'k str, usize)>) -> Option<&'k str> {
     let mut weights: HashMap<&str, usize> = HashMap::default();
     for (principal, weight) in kept {
         *weights.entry(principal).or_default() += weight;
     }
-    // The same one, whatever the order of the map.
+    // Deterministic, regardless of the map's order.
     weights
         .into_iter()
         .max_by(|(one, mine), (other, its)| mine.cmp(its).then(other.cmp(one)))

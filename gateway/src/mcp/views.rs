@@ -1,8 +1,8 @@
-//! Views: parts of the catalog that look like servers of their own, at `/mcp/{view}`.
+//! Views: parts of the catalog that look like separate servers, at `/mcp/{view}`.
 //!
-//! A view narrows what its clients see. It allows nothing: what a principal may call, its policy says.
+//! A view restricts what its clients see. It grants no rights: the principal's policy decides what may be called.
 //!
-//! - [`mod@file`]: the file that describes views; [`reload`]: how it is followed
+//! - [`mod@file`]: reads the file that defines views; [`reload`]: follows its changes
 
 pub(crate) mod file;
 pub(crate) mod reload;
@@ -16,93 +16,93 @@ use openskill_metrics::Counter;
 use openskill_proto::v1::{Offering, Skill};
 use tokio::sync::watch;
 
-/// The tools of a view whose list is `search`.
+/// The built-in tools of a view whose list is `search`.
 pub(crate) const SEARCH_TOOLS: &str = "search_tools";
 pub(crate) const CALL_TOOL: &str = "call_tool";
 pub(crate) const CALL_READ_ONLY_TOOL: &str = "call_read_only_tool";
 
-/// The file of views, and what it had when the gateway started.
+/// The file of views, with its content when the gateway started.
 #[derive(Debug, Clone)]
 pub struct ViewsConfig {
-    /// The file.
+    /// The path of the file.
     pub file: PathBuf,
-    /// Its views.
+    /// The views in the file.
     pub contents: Contents,
 }
 
 /// All views of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// The view of `/mcp` itself.
+    /// The view at `/mcp`.
     default: View,
-    /// By name.
+    /// The other views, by name.
     named: BTreeMap<String, View>,
 }
 
-/// What a list of tools has.
+/// Which tools `tools/list` returns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum ListMode {
     /// All tools of the view.
     #[default]
     All,
-    /// Pinned tools, and those that search and call the others.
+    /// Only pinned tools, and built-in tools that search and call the others.
     Search,
 }
 
 /// A part of the catalog.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct View {
-    /// Its name. Empty for that of `/mcp`.
+    /// Its name. Empty for the view at `/mcp`.
     pub(crate) name: String,
-    /// Skills by id, and those of toolsets. None of both: all skills.
+    /// The skill ids and the toolsets in this view. None: all skills.
     chosen: Option<(BTreeSet<String>, BTreeSet<String>)>,
     is_read_only: bool,
     pub(crate) list: ListMode,
-    /// Ids of skills that are listed whatever `list` says.
+    /// The ids of skills that are listed in every mode.
     pinned: BTreeSet<String>,
-    /// Tool names by ids of skills, and the other way round.
+    /// Tool names by skill id, and skill ids by tool name.
     names: HashMap<String, String>,
     ids: HashMap<String, String>,
-    /// What the scope of a token must have, to use the view and to call what may change something.
+    /// The scopes that a token needs to use the view, and to call tools that may change something.
     pub(crate) scopes: Vec<String>,
     pub(crate) write_scopes: Vec<String>,
 }
 
 impl View {
-    /// Whether a skill is a tool here.
+    /// Whether a skill is a tool in this view.
     pub(crate) fn has(&self, skill: &Skill) -> bool {
         let is_chosen = self
             .chosen
             .as_ref()
             .is_none_or(|(ids, toolsets)| ids.contains(&skill.id) || toolsets.contains(&skill.toolset));
-        // A name takes the place of the skill with that id.
+        // A tool name hides the skill with the same id.
         let is_hidden = || self.ids.get(&skill.id).is_some_and(|id| *id != skill.id);
         is_chosen && (!self.is_read_only || skill.read_only) && !is_hidden()
     }
 
-    /// Whether it has a skill of which nothing is known but its id.
+    /// Whether the view includes this skill id, for a skill that may not be in the catalog.
     pub(crate) fn chooses(&self, id: &str) -> bool {
         !self.is_read_only && self.chosen.as_ref().is_none_or(|(ids, _)| ids.contains(id))
     }
 
-    /// Whether it has all skills, perhaps under other names.
+    /// Whether it has all skills, possibly under other names.
     pub(crate) fn has_all(&self) -> bool {
         self.chosen.is_none() && !self.is_read_only
     }
 
-    /// Whether it has what a server without tools offers.
+    /// Whether it includes the offerings of a server without tools.
     pub(crate) fn offers(&self, offering: &Offering) -> bool {
         self.chosen
             .as_ref()
             .is_none_or(|(ids, toolsets)| ids.contains(&offering.owner) || toolsets.contains(&offering.toolset))
     }
 
-    /// The name of a skill as a tool.
+    /// Returns the tool name of a skill.
     pub(crate) fn name_of<'a>(&'a self, id: &'a str) -> &'a str {
         self.names.get(id).map_or(id, String::as_str)
     }
 
-    /// The id of the skill whose name as a tool this is, if there is such a skill. None for the id of a skill that has another name.
+    /// Returns the skill id of a tool name. None for the id of a skill that has a different tool name in this view.
     pub(crate) fn id_of<'a>(&'a self, name: &'a str) -> Option<&'a str> {
         match self.ids.get(name) {
             Some(id) => Some(id),
@@ -111,22 +111,22 @@ impl View {
         }
     }
 
-    /// Whether the list names a skill of the view.
+    /// Whether `tools/list` includes this skill of the view.
     pub(crate) fn lists(&self, id: &str) -> bool {
         self.list == ListMode::All || self.pinned.contains(id)
     }
 
-    /// Whether its tools may change nothing.
+    /// Whether it has only read-only tools.
     pub(crate) fn is_read_only(&self) -> bool {
         self.is_read_only
     }
 
     /// Whether it has all skills, under their own names.
-    pub(crate) fn is_whole(&self) -> bool {
+    pub(crate) fn is_full_catalog(&self) -> bool {
         self.chosen.is_none() && !self.is_read_only && self.list == ListMode::All && self.names.is_empty()
     }
 
-    /// One of all skills.
+    /// Creates a view of all skills.
     #[cfg(test)]
     pub(crate) fn listing(list: ListMode) -> Self {
         Self { list, ..Self::default() }
@@ -138,14 +138,14 @@ impl View {
     }
 }
 
-/// The views of a gateway.
+/// The current views of a gateway.
 #[derive(Debug)]
 pub(crate) struct Views {
-    /// The file, if there is one.
+    /// The file of views, if configured.
     file: Option<PathBuf>,
     current: ArcSwap<Table>,
     changes: watch::Sender<u64>,
-    /// How often the file changed and could not be used.
+    /// The number of times that a changed file could not be used.
     pub(crate) failures: Counter,
 }
 
@@ -163,18 +163,18 @@ impl Views {
         Self { file, current, changes, failures: Counter::new() }
     }
 
-    /// The view with this name. The empty one is that of `/mcp`, which is always there.
+    /// Returns the view with this name. The empty name is the view at `/mcp`, which always exists.
     pub(crate) fn get(&self, name: &str) -> Option<Arc<View>> {
         let table = self.current.load();
         if name.is_empty() { Some(Arc::clone(&table.default)) } else { table.named.get(name).cloned() }
     }
 
-    /// Notifies of each new file.
+    /// Subscribes to changes of the views.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// Whether these are the views that there are.
+    /// Whether the current views equal those in `contents`.
     fn has(&self, contents: &Contents) -> bool {
         let table = self.current.load();
         let same = |(name, view): (&String, &View)| table.named.get(name).is_some_and(|it| **it == *view);
@@ -183,7 +183,7 @@ impl Views {
             && contents.named.iter().all(same)
     }
 
-    /// Takes the views of a new file. One that is the same as before stays the same object.
+    /// Replaces the views with those of a new file. An unchanged view stays the same object.
     fn replace(&self, contents: Contents) {
         let table = Table::after(&self.current.load(), contents);
         self.current.store(Arc::new(table));

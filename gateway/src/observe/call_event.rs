@@ -1,4 +1,4 @@
-//! What happens to a call between its arrival and its end: one vocabulary for spans and for the recorder.
+//! The events of a call between its arrival and its end, for spans and for the recorder.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,17 +7,18 @@ use bytes::Bytes;
 use openskill_proto::v1::execute_event::Event;
 use openskill_proto::v1::{Artifact, Blame, ErrorCode, InputRequired, InputResponse, Repair};
 
-/// Something that happened to a call. Texts are as callers, skills and workers wrote them: whoever shows them redacts them.
+/// An event during a call. Texts are exactly as callers, skills and workers sent them, and are redacted before they
+/// are stored.
 #[derive(Debug, Clone)]
 pub(crate) enum CallEvent {
-    /// The arguments fit, perhaps after repairs.
+    /// The arguments are valid, possibly after repairs.
     Prepared {
-        /// A JSON object: what the worker gets.
+        /// The arguments for the worker, as a JSON object.
         arguments: Bytes,
         repairs: Vec<Repair>,
         warnings: Vec<String>,
     },
-    /// The arguments do not fit. The error is in the end of the call.
+    /// The arguments are invalid. The call's result has the error.
     Rejected,
     /// A circuit refused the call, or changed because of it.
     Circuit {
@@ -42,38 +43,38 @@ pub(crate) enum CallEvent {
         number: u32,
         elsewhere: bool,
     },
-    /// The skill asked its user something.
+    /// The skill asked its user a question.
     Asked(InputRequired),
-    /// The skill got an answer.
+    /// The skill received an answer.
     Answered(InputResponse),
-    /// Progress, a log line, part of the data, or an artifact, which comes without its content.
+    /// Progress, a log line, partial data, or an artifact without its content.
     Relayed(Box<Event>),
-    /// Answered with the result of an earlier call with the same idempotency key.
+    /// The call got the result of an earlier call with the same idempotency key.
     Replayed,
 }
 
-/// How an attempt ended.
+/// What is recorded about an attempt that ended.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AttemptSummary {
     pub(crate) number: u32,
-    /// Empty if the worker never said who it is.
+    /// Empty if the worker did not report its id.
     pub(crate) worker_id: String,
     /// Empty if no runner was reached.
     pub(crate) runner: String,
     /// The gRPC status of the request, such as `OK`.
     pub(crate) status: &'static str,
-    /// None means success.
+    /// None for a success.
     pub(crate) failure: Option<(ErrorCode, Blame)>,
-    /// Why there is no answer of the worker; empty if there is one.
+    /// Why the worker did not respond. Empty if it did.
     pub(crate) reason: String,
     /// Whether the skill may have had an effect.
     pub(crate) may_have_run: bool,
-    /// How long the call waited at the worker.
+    /// How long the call was queued at the worker.
     pub(crate) queued: Duration,
 }
 
 impl CallEvent {
-    /// The content that it holds, in bytes.
+    /// The size of the content, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Prepared { arguments, .. } => arguments.len(),
@@ -84,8 +85,8 @@ impl CallEvent {
         }
     }
 
-    /// An event of the worker, as it is kept: without the content of an artifact.
-    pub(crate) fn relayed(event: &Event) -> Self {
+    /// Converts an event from the worker. Drops the content of an artifact.
+    pub(crate) fn from_relayed(event: &Event) -> Self {
         let kept = match event {
             Event::Artifact(artifact) => Event::Artifact(without_content(artifact)),
             event => event.clone(),
@@ -94,7 +95,7 @@ impl CallEvent {
     }
 }
 
-/// What is kept of an event of the worker, in bytes.
+/// The size of a worker's event as recorded, in bytes.
 pub(super) fn relayed_bytes(event: &Event) -> usize {
     match event {
         Event::Artifact(it) => it.id.len() + it.name.len() + it.media_type.len(),
@@ -102,7 +103,7 @@ pub(super) fn relayed_bytes(event: &Event) -> usize {
     }
 }
 
-/// An artifact as it is kept. Nobody records what is in it.
+/// Returns an artifact without its content, which is never recorded.
 pub(super) fn without_content(artifact: &Artifact) -> Artifact {
     Artifact {
         id: artifact.id.clone(),

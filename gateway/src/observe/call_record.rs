@@ -1,7 +1,8 @@
-//! One log line and one count a call, whatever its end. Target `openskill::call`.
+//! Writes one log line and counts each call once, however it ends. The target is `openskill::call`.
 //!
-//! A line has ids, codes and lengths, and nothing that a caller or a skill wrote: a name that is no skill's is a caller's text,
-//! and so may be a message. Messages are logged at level DEBUG. Lines of calls that reached no worker are sampled.
+//! A line contains ids, codes and lengths, but no text from a caller or a skill. The name of an unknown skill is
+//! text from a caller, and an error message may be. Messages are logged at level DEBUG. Lines about calls that
+//! reached no worker are rate-limited.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -17,8 +18,8 @@ use serde_json::Value;
 
 use super::Observer;
 use super::call_event::{self, CallEvent};
-use super::recording::{self, Kept, Recording, Timeline};
-use super::spans::{self, Ended};
+use super::recording::{self, RecordedEvents, Recording, Timeline};
+use super::spans::{self, EndedCall};
 use crate::arguments::secrets::Secrets;
 use crate::call::outcome::Outcome;
 use crate::call::preparation::Preparation;
@@ -26,20 +27,20 @@ use crate::call::request::Call;
 
 const TARGET: &str = "openskill::call";
 
-/// The record of a call that runs. Whoever works on the call shares it; the first end counts.
+/// The record of a running call, shared by the code that runs it. Only the first end is counted.
 #[derive(Debug)]
 pub(crate) struct CallRecord {
     observer: Arc<Observer>,
     call: Arc<Call>,
-    /// What is counted of the call's skill; none if there is no such skill.
+    /// The metrics of the call's skill. None if the skill does not exist.
     skill: OnceLock<Arc<SkillSeries>>,
     was_refused: AtomicBool,
     has_ended: AtomicBool,
     /// The call's place in its OpenTelemetry trace, if calls are traced.
     spans: Option<CallSpans>,
-    /// What happens to the call, if anybody listens.
+    /// The events of the call, if it is recorded or traced.
     timeline: Option<Timeline>,
-    /// The parameters of its skill that nobody may keep, if there are any.
+    /// The secret parameters of its skill, if any, which must not be stored.
     secrets: OnceLock<Arc<Secrets>>,
 }
 
@@ -52,66 +53,67 @@ impl CallRecord {
         Arc::new(Self { observer, call, skill, was_refused, has_ended, spans, timeline, secrets: OnceLock::new() })
     }
 
-    /// The skill of the call exists: its id may be logged, and `series` counts the call.
-    pub(crate) fn found_skill(&self, series: &Arc<SkillSeries>) {
-        // A call has one skill. If it was found before, that is the one.
+    /// Records that the call's skill exists: its id may be logged, and `series` counts the call.
+    pub(crate) fn set_skill(&self, series: &Arc<SkillSeries>) {
+        // A call has one skill. Keep one that was set before.
         let _ = self.skill.set(Arc::clone(series));
     }
 
-    /// Nobody may keep these parameters of the call's skill.
-    pub(crate) fn found_secrets(&self, secrets: Option<&Arc<Secrets>>) {
+    /// Sets the secret parameters of the call's skill, which must not be stored.
+    pub(crate) fn set_secrets(&self, secrets: Option<&Arc<Secrets>>) {
         if let Some(secrets) = secrets {
-            // A call has one skill. If it was found before, that is the one.
+            // A call has one skill. Keep secrets that were set before.
             let _ = self.secrets.set(Arc::clone(secrets));
         }
     }
 
-    /// Whether the arguments may hold secrets.
+    /// Whether the arguments may contain secrets.
     pub(crate) fn has_secrets(&self) -> bool {
         !self.call.secret_values.is_empty() || self.secrets.get().is_some()
     }
 
-    /// The call got no permit.
-    pub(crate) fn refused(&self) {
+    /// Records that the call was refused a permit.
+    pub(crate) fn mark_refused(&self) {
         self.was_refused.store(true, Ordering::Relaxed);
     }
 
-    /// The trace context that an attempt gives to its worker: its own span, or the caller's if calls are not traced here.
+    /// Returns the trace context that an attempt sends to its worker: the attempt's span, or the caller's if calls
+    /// are not traced here.
     pub(crate) fn context_of_attempt(&self, number: u32) -> TraceContext {
-        self.spans.as_ref().map_or(self.call.trace.context, |it| it.context(spans::of_attempt(number)))
+        self.spans.as_ref().map_or(self.call.trace.context, |it| it.context(spans::attempt_span(number)))
     }
 
-    /// The trace context that a skill which is an agent gets: the call's own span, or the caller's.
+    /// Returns the trace context for a skill that is an agent: the call's span, or the caller's.
     pub(crate) fn context_of_agent(&self) -> TraceContext {
         self.spans.as_ref().map_or(self.call.trace.context, |it| it.context(spans::TOOL))
     }
 
-    /// Tells whoever records or traces this call. `event` is evaluated only if somebody does.
+    /// Records an event. Evaluates `event` only if the call is recorded or traced.
     pub(crate) fn note(&self, event: impl FnOnce() -> CallEvent) {
         if let Some(timeline) = &self.timeline {
             timeline.note(event);
         }
     }
 
-    /// The same for what a skill or a user says, in `bytes` bytes. `event` is not evaluated if that is too much to keep.
-    pub(crate) fn note_said(&self, bytes: usize, event: impl FnOnce() -> CallEvent) {
+    /// Records a message of `bytes` bytes from a skill or a user. Evaluates `event` only if there is room for it.
+    pub(crate) fn note_content(&self, bytes: usize, event: impl FnOnce() -> CallEvent) {
         if let Some(timeline) = &self.timeline {
-            timeline.note_content(bytes, (&self.observer.said, &self.call.principal), event);
+            timeline.note_content(bytes, &self.observer.content_pool, &self.call.principal, event);
         }
     }
 
-    /// Tells whoever records this call in full what a skill relays. Spans have nothing of it.
+    /// Records an event that a skill relays. Only the recorder stores it: spans do not contain it.
     pub(crate) fn note_relayed(&self, event: &Event) {
         if self.observer.recorder.is_some() {
-            self.note_said(call_event::relayed_bytes(event), || CallEvent::relayed(event));
+            self.note_content(call_event::relayed_bytes(event), || CallEvent::from_relayed(event));
         }
     }
 
-    /// The arguments fit, perhaps after repairs.
+    /// Records that the arguments are valid, possibly after repairs.
     pub(crate) fn arguments_prepared(&self, preparation: &Preparation) {
         self.observer.arguments_prepared(&self.call, preparation);
         let Preparation { json, repairs, warnings } = preparation;
-        // As most are: nobody tells what did not change.
+        // Most arguments are unchanged, and are not recorded twice.
         let is_as_it_came = std::ptr::eq(json.as_ptr(), self.call.input.text().as_ptr());
         if is_as_it_came && repairs.is_empty() && warnings.is_empty() {
             return;
@@ -122,13 +124,13 @@ impl CallRecord {
         });
     }
 
-    /// The arguments do not fit.
+    /// Records that the arguments are invalid.
     pub(crate) fn arguments_rejected(&self) {
         self.observer.arguments_rejected();
         self.note(|| CallEvent::Rejected);
     }
 
-    /// The call ended like this.
+    /// Records how the call ended.
     pub(crate) fn end(&self, outcome: &Outcome) {
         if self.has_ended.swap(true, Ordering::Relaxed) {
             return;
@@ -136,16 +138,16 @@ impl CallRecord {
         self.conclude(&outcome.result, outcome.attempts);
     }
 
-    /// Tells everybody that the call ended.
+    /// Reports the end of the call to metrics, spans, recorder and log.
     fn conclude(&self, result: &ExecuteResult, attempts: u32) {
         let error = result.error.as_ref();
         self.observer.call_ended(&self.call, self.skill.get().map(Arc::as_ref), result);
-        // Any number of calls can be refused. Those that are not logged leave no spans either.
+        // Any number of calls can be refused. Refusals that are not logged don't export spans either.
         let refusal = error.filter(|_| result.worker_id.is_empty()).map(|it| it.code().as_str_name());
         let is_told = refusal.is_none_or(openskill_log::admits);
         let ended = Instant::now();
-        let kept = self.timeline.as_ref().map(Timeline::take).unwrap_or_default();
-        let traced = self.trace(result, attempts, ended, &kept, is_told);
+        let recorded = self.timeline.as_ref().map(Timeline::take).unwrap_or_default();
+        let traced = self.trace(result, attempts, ended, &recorded, is_told);
         if is_told {
             self.log(result, traced);
         }
@@ -155,27 +157,28 @@ impl CallRecord {
             call: Arc::clone(&self.call),
             has_skill: self.skill.get().is_some(),
             secrets: self.secrets.get().cloned(),
-            events: kept.events,
-            left_out: kept.left_out,
-            result: recording::kept(result),
+            events: recorded.events,
+            left_out: recorded.left_out,
+            result: recording::trim_result(result),
             attempts,
             received: SystemTime::now().checked_sub(since).unwrap_or(SystemTime::UNIX_EPOCH),
             ended,
         });
     }
 
-    /// Exports the call's spans if it was sampled, failed, ran more than once, or was slow. Returns its span if it did.
+    /// Exports the call's spans if it was sampled, failed, ran more than once, or was slow. Returns the call's span if
+    /// it was exported.
     fn trace(
         &self,
         result: &ExecuteResult,
         attempts: u32,
         at: Instant,
-        kept: &Kept,
+        recorded: &RecordedEvents,
         is_told: bool,
     ) -> Option<TraceContext> {
         let (spans, tracer) = (self.spans.as_ref()?, self.observer.tracer.as_ref()?);
         let trace = &self.call.trace;
-        // A caller that sampled and decided against this trace wants no successes of it.
+        // The caller decided not to sample this trace, and does not want its successful calls.
         let is_wanted = !trace.has_parent || trace.context.is_sampled();
         let reason = match &result.error {
             _ if spans.is_sampled() => None,
@@ -185,7 +188,7 @@ impl CallRecord {
             _ => return None,
         };
         let (has_skill, was_refused) = (self.skill.get().is_some(), self.was_refused.load(Ordering::Relaxed));
-        let ended = Ended { call: &self.call, has_skill, was_refused, kept, result, attempts, at, reason };
+        let ended = EndedCall { call: &self.call, has_skill, was_refused, recorded, result, attempts, at, reason };
         spans::add(spans, &ended);
         spans.keep();
         Some(spans.context(spans::SERVER))
@@ -200,7 +203,7 @@ impl CallRecord {
         let has_skill = self.skill.get().is_some();
         tracing::info!(
             target: TARGET,
-            // As strings, which the log escapes: the ids are the caller's.
+            // As strings, which the log escapes, because the caller chose the ids.
             trace_id = call.trace.id,
             otel_trace_id = traced.map(|it| hex(&it.trace_id)),
             span_id = traced.map(|it| hex(&it.span_id)),
@@ -215,18 +218,19 @@ impl CallRecord {
             error.blame = error.map(|it| it.blame().json_name()),
             error.message_bytes = error.map(|it| it.message.len()),
         );
-        // An error may repeat what its skill was given.
+        // An error may repeat secret arguments of its skill.
         if let Some(error) = error.filter(|_| !self.has_secrets())
             && tracing::enabled!(target: TARGET, tracing::Level::DEBUG)
         {
             let (trace_id, call_id) = (&call.trace.id, &call.call_id);
-            tracing::debug!(target: TARGET, trace_id, call_id, error.message = loggable(error), "why the call failed");
+            tracing::debug!(target: TARGET, trace_id, call_id, error.message = loggable(error), "call failed");
         }
     }
 }
 
 impl Drop for CallRecord {
-    /// The only place that sees a call that was dropped: its client went away, or the drain timeout passed.
+    /// Records a call that was dropped because its client disconnected or the drain timeout passed. Nothing else
+    /// detects this.
     fn drop(&mut self) {
         if *self.has_ended.get_mut() {
             return;
@@ -242,8 +246,8 @@ impl Drop for CallRecord {
     }
 }
 
-/// What the log says about an error at level DEBUG. Invalid arguments are named by their paths: the values are the caller's
-/// and stay out of the log.
+/// Returns an error's text for the log at level DEBUG. Names invalid arguments only by their paths: the values are
+/// the caller's and stay out of the log.
 fn loggable(error: &SkillError) -> String {
     let details = match &error.more {
         Some(More::DetailsJson(text)) => serde_json::from_str::<Value>(text).unwrap_or_default(),
@@ -259,11 +263,11 @@ fn loggable(error: &SkillError) -> String {
     }
 }
 
-/// The longest name of an argument that the log says.
+/// The maximum length of an argument name in the log, in bytes.
 const MAX_NAME_BYTES: usize = 48;
 
-/// A JSON pointer without names that nobody would recognize a secret in: cut, escaped or very long ones. They are the
-/// caller's.
+/// Removes names that could contain a secret from a JSON pointer: truncated, escaped or very long ones. The caller
+/// chooses these names.
 fn readable(pointer: &str) -> String {
     let is_name = |step: &str| step.len() <= MAX_NAME_BYTES && !step.contains(['~', '…']);
     let steps: Vec<_> = pointer.split('/').map(|step| if is_name(step) { step } else { "…" }).collect();
@@ -279,9 +283,9 @@ mod tests {
     use super::*;
     use crate::call::request::RequestContext;
     use crate::observe::call_event::AttemptSummary;
-    use crate::observe::recorder::{Recorder, Taken};
+    use crate::observe::recorder::{Recorder, RecordingReceiver};
 
-    fn recorded() -> (Arc<CallRecord>, Taken) {
+    fn recorded() -> (Arc<CallRecord>, RecordingReceiver) {
         let (recorder, recordings) = Recorder::idle();
         let observer = Arc::new(Observer { recorder: Some(recorder), ..Observer::default() });
         let request = InvokeRequest { skill_id: "echo".to_owned(), ..InvokeRequest::default() };
@@ -297,8 +301,8 @@ mod tests {
     fn a_call_is_recorded_with_its_events_in_order_at_its_first_end() {
         let (record, recordings) = recorded();
         record.note(|| CallEvent::Rejected);
-        record.note_said(0, || CallEvent::Replayed);
-        let outcome = Outcome { attempts: 2, ..Outcome::failed(SkillError::unavailable("lost")) };
+        record.note_content(0, || CallEvent::Replayed);
+        let outcome = Outcome { attempts: 2, ..Outcome::from_error(SkillError::unavailable("lost")) };
         record.end(&outcome);
         record.end(&outcome);
         drop(record);
@@ -362,12 +366,12 @@ mod tests {
     #[test]
     fn what_is_not_kept_is_not_evaluated() {
         let (record, recordings) = recorded();
-        record.note_said(1024 * 1024, || unreachable!("it is too long for one call"));
-        record.note_said(200 * 1024, || CallEvent::Replayed);
-        record.note_said(100 * 1024, || unreachable!("the call has said too much"));
+        record.note_content(1024 * 1024, || unreachable!("it is too long for one call"));
+        record.note_content(200 * 1024, || CallEvent::Replayed);
+        record.note_content(100 * 1024, || unreachable!("the call has said too much"));
         (0..255).for_each(|_| record.note(|| CallEvent::Rejected));
         record.note(|| unreachable!("the timeline is full"));
-        record.note_said(1, || unreachable!("the timeline is full"));
+        record.note_content(1, || unreachable!("the timeline is full"));
         drop(record);
         assert_eq!(recordings.next().unwrap().left_out, 4);
     }
@@ -380,12 +384,12 @@ mod tests {
         let records: Vec<_> = std::iter::from_fn(|| Some(begin())).take(1000).collect();
         let text = "x".repeat(200 * 1024);
         records.iter().for_each(|it| it.note_relayed(&says(&text)));
-        assert!(observer.said.used() <= crate::state::limits::SharedLimit::Recordings.bound());
+        assert!(observer.content_pool.in_use() <= crate::state::limits::SharedLimit::Recordings.bound());
         drop(records);
         let told: Vec<_> = std::iter::from_fn(|| recordings.next()).map(|it| (it.events.len(), it.left_out)).collect();
         assert!(told.iter().all(|it| matches!(it, (1, 0) | (0, 1))), "each says what it left out");
         assert!(told.contains(&(1, 0)) && told.contains(&(0, 1)), "{told:?}");
-        assert_eq!(observer.said.used(), 0);
+        assert_eq!(observer.content_pool.in_use(), 0);
         first.note_relayed(&says(&text));
         drop(first);
         assert_eq!(recordings.next().unwrap().events.len(), 1);
@@ -408,6 +412,6 @@ mod tests {
         let call = Arc::new(Call::new(InvokeRequest::default(), RequestContext::unknown()));
         let record = CallRecord::begin(&Arc::default(), &call);
         record.note(|| unreachable!("nobody listens"));
-        record.note_said(0, || unreachable!("nobody listens"));
+        record.note_content(0, || unreachable!("nobody listens"));
     }
 }

@@ -1,5 +1,5 @@
-//! What a gateway counts. The names are in [`openskill_metrics::table`]. A call looks nothing up: it adds to atomics that its
-//! skill and this hold ready.
+//! The metrics of a gateway. [`openskill_metrics::table`] defines their names. Counting a call needs no lookup: its
+//! skill and [`Metrics`] have the atomics.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,9 @@ use std::time::Duration;
 use openskill_metrics::skills::MOST_SKILLS;
 use openskill_metrics::snapshot::Value;
 use openskill_metrics::telemetry::TELEMETRY;
-use openskill_metrics::{Counter, Histogram, Labelled, OTHER, SkillSeries, Skills, Snapshot, process, table};
+use openskill_metrics::{
+    Counter, Histogram, LabelledCounters, OTHER, SkillMetrics, SkillSeries, Snapshot, process, table,
+};
 use openskill_net::tls::expiry::Time;
 use openskill_proto::error::TABLE;
 use openskill_proto::v1::{Blame, CircuitState, ExecuteResult};
@@ -17,7 +19,7 @@ use crate::call::request::Call;
 
 use mcp::McpRequests;
 
-/// The limits that a refused call can hit.
+/// The names of the limits that can refuse a call.
 const BOUNDS: [&str; 9] = [
     "gateway",
     "principal",
@@ -30,33 +32,33 @@ const BOUNDS: [&str; 9] = [
     "principal_sessions",
 ];
 
-/// How well a skill's process was isolated, as workers say it.
+/// How a skill's process was isolated, as workers report it.
 const JAILS: [&str; 4] = ["strict", "standard", "partial", "off"];
 
 /// How attempts end.
 const ENDS: [&str; 5] = ["answered", "not_started", "lost", "overdue", "dropped"];
 
-/// The states of a circuit.
+/// The circuit states, by name.
 const STATES: [&str; 3] = ["closed", "half_open", "open"];
 
-/// All that can be blamed.
+/// All parties that an error can blame.
 const BLAMES: [Blame; 4] = [Blame::Caller, Blame::Skill, Blame::Worker, Blame::Gateway];
 
-/// What a gateway has counted since it started.
+/// The counters of a gateway since its start.
 #[derive(Debug)]
 pub(crate) struct Metrics {
-    pub(crate) skills: Arc<Skills>,
-    /// By error code; the first is success.
+    pub(crate) skills: Arc<SkillMetrics>,
+    /// By error code. The first one counts successes.
     calls: [Counter; TABLE.len() + 1],
     /// By error code and blame.
     errors: [[Counter; BLAMES.len()]; TABLE.len()],
     queued: Histogram,
-    pub(super) attempts: Labelled,
-    pub(super) jailed: Labelled,
-    pub(super) refusals: Labelled,
-    pub(super) repairs: Labelled,
-    circuits_of_sessions: Labelled,
-    circuits_of_skills: Labelled,
+    pub(super) attempts: LabelledCounters,
+    pub(super) jailed: LabelledCounters,
+    pub(super) refusals: LabelledCounters,
+    pub(super) repairs: LabelledCounters,
+    circuits_of_sessions: LabelledCounters,
+    circuits_of_skills: LabelledCounters,
     pub(super) mcp: McpRequests,
     pub(super) rejections: Counter,
     pub(super) ejections: Counter,
@@ -69,31 +71,31 @@ pub(crate) struct Metrics {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Gauges {
     pub(crate) in_flight: usize,
-    /// The concurrency limit of all workers together, if there is one.
+    /// The total concurrency limit of all workers, if adaptive.
     pub(crate) limit: Option<usize>,
     pub(crate) workers_known: usize,
     pub(crate) workers_up: usize,
     pub(crate) workers_ejected: usize,
     pub(crate) skills: usize,
-    /// Those of them that some worker can run.
+    /// The number of skills that some worker can run.
     pub(crate) callable: usize,
-    /// Skills whose own circuit is not closed.
+    /// The skills whose circuit is open or half-open.
     pub(crate) circuits: Vec<(String, CircuitState)>,
-    /// Sessions' circuits that are half-open, and that are open.
+    /// The numbers of half-open and of open session circuits.
     pub(crate) session_circuits: [usize; 2],
-    /// How often the file of views could not be used.
+    /// The number of times that a changed file of views could not be used.
     pub(crate) view_failures: u64,
-    /// Certificates of this process.
+    /// The expiry of each certificate of this process.
     pub(crate) certificates: Vec<CertificateGauge>,
 }
 
-/// A certificate of this process.
+/// The expiry of one certificate.
 #[derive(Debug, Clone)]
 pub(crate) struct CertificateGauge {
     pub(crate) name: &'static str,
-    /// When it ends, if it says so.
+    /// When it expires, if known.
     pub(crate) ends: Option<Time>,
-    /// Whether its files have something else now that cannot be used.
+    /// Whether its files changed, but the new content is invalid.
     pub(crate) is_stale: bool,
 }
 
@@ -104,19 +106,19 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// At most `skills` skills have series of their own.
+    /// Gives at most `skills` skills their own series.
     pub(crate) fn new(skills: usize) -> Self {
         Self {
-            skills: Arc::new(Skills::new(skills)),
+            skills: Arc::new(SkillMetrics::new(skills)),
             calls: [const { Counter::new() }; TABLE.len() + 1],
             errors: [const { [const { Counter::new() }; BLAMES.len()] }; TABLE.len()],
             queued: Histogram::default(),
-            attempts: Labelled::new(ENDS),
-            jailed: Labelled::new(JAILS),
-            refusals: Labelled::new(BOUNDS),
-            repairs: Labelled::new(Kind::ALL.iter().map(|kind| kind.name())),
-            circuits_of_sessions: Labelled::new(STATES),
-            circuits_of_skills: Labelled::new(STATES),
+            attempts: LabelledCounters::new(ENDS),
+            jailed: LabelledCounters::new(JAILS),
+            refusals: LabelledCounters::new(BOUNDS),
+            repairs: LabelledCounters::new(Kind::ALL.iter().map(|kind| kind.name())),
+            circuits_of_sessions: LabelledCounters::new(STATES),
+            circuits_of_skills: LabelledCounters::new(STATES),
             mcp: McpRequests::default(),
             rejections: Counter::new(),
             ejections: Counter::new(),
@@ -126,8 +128,8 @@ impl Metrics {
         }
     }
 
-    /// A call ended. `skill` is what is counted of its skill; none if there is no such skill.
-    pub(super) fn ended(&self, call: &Call, skill: Option<&SkillSeries>, result: &ExecuteResult) {
+    /// Counts a call that ended. `skill` is the series of its skill, or None if the skill does not exist.
+    pub(super) fn count_call(&self, call: &Call, skill: Option<&SkillSeries>, result: &ExecuteResult) {
         let error = result.error.as_ref().map(|error| (error.code().meaning().code, error.blame()));
         self.calls[error.map_or(0, |(code, _)| code as usize)].inc();
         self.jailed.inc(&result.jail);
@@ -139,7 +141,7 @@ impl Metrics {
         if let Some((code, blame)) = error {
             skill.errors.add(code.as_str_name(), blame.json_name());
         }
-        // A worker answered. Other calls took no time that says anything about the skill.
+        // Only if a worker responded: the duration of other calls does not measure the skill.
         if !result.runner.is_empty() {
             skill.durations.observe_traced(call.received.elapsed(), &call.trace.context.trace_id);
             self.queued.observe(Duration::from_micros(result.queued_us));
@@ -150,7 +152,7 @@ impl Metrics {
         if of_session { &self.circuits_of_sessions } else { &self.circuits_of_skills }.inc(state_name(state));
     }
 
-    /// The value of all series.
+    /// Returns the current values of all series.
     pub(crate) fn snapshot(&self, now: &Gauges) -> Snapshot {
         let mut all = Snapshot::default();
         self.calls(&mut all);
@@ -184,8 +186,8 @@ impl Metrics {
         all.count(&table::EJECTIONS, &[], &self.ejections);
         all.number(&table::SKILLS, &["available"], now.callable as f64);
         all.number(&table::SKILLS, &["unavailable"], (now.skills - now.callable) as f64);
-        TELEMETRY.recorded(&mut all);
-        TELEMETRY.exported(&mut all);
+        TELEMETRY.add_recording_counters(&mut all);
+        TELEMETRY.add_export_counters(&mut all);
         process::build(&mut all, env!("CARGO_PKG_VERSION"), "gateway");
         process::measure(&mut all);
         all
@@ -204,9 +206,9 @@ impl Metrics {
     }
 }
 
-/// The circuits of the skills that have `series`, and how many of all are not closed.
+/// Adds the circuits of skills with their own `series`, and counts all circuits that are open or half-open.
 fn circuits(all: &mut Snapshot, series: &[String], now: &Gauges) {
-    // Those that skills share come last, and are not in order with the others.
+    // The series that skills share comes last, out of order.
     let (own, shared) = series.split_at(series.iter().position(|it| it == OTHER).unwrap_or(series.len()));
     let mut others = CircuitState::Closed;
     let mut states = std::collections::HashMap::new();
@@ -234,7 +236,7 @@ fn worse(one: CircuitState, other: CircuitState) -> CircuitState {
     if level(other) > level(one) { other } else { one }
 }
 
-/// A circuit as a number.
+/// Encodes a circuit state as a number.
 fn level(state: CircuitState) -> f64 {
     match state {
         CircuitState::Open => 2.0,
@@ -247,7 +249,7 @@ fn state_name(state: CircuitState) -> &'static str {
     STATES[level(state) as usize]
 }
 
-/// Where a blame is among [`BLAMES`]. An unspecified one is the gateway's, as everywhere.
+/// Returns the index of a blame in [`BLAMES`]. An unspecified one counts as the gateway's.
 fn place(blame: Blame) -> usize {
     BLAMES.iter().position(|it| *it == blame).unwrap_or(BLAMES.len() - 1)
 }

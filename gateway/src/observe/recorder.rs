@@ -1,151 +1,150 @@
-//! Keeps whole calls, for people who look for what went wrong: their events as JSON lines, redacted, in files or in memory.
+//! Records whole calls for debugging: writes their redacted events as JSON lines, to files or to memory.
 //! `docs/recorder.md` describes the lines.
 //!
 //! ```text
 //! call's end ── try_send ──> queue ──> thread: redact, render ──> file ──> index <── lists, traces, followers
 //! ```
 //!
-//! - `queue`: bounded; what does not fit is dropped and counted
-//! - `thread`: batches; `render`, `content`, `values`, `said`, `line`, `ids`, `names`: from a recording to its lines
-//! - `store`, `segment`, `folder`: files, and how many there may be; `rebuild`: what an earlier process wrote
-//! - `index`: the recent calls; [`read`]: what readers ask
+//! - `thread`: takes recordings in batches from a bounded queue, which drops and counts recordings that do not fit
+//! - `render`, `content`, `mask`, `split_secrets`, `line`, `ids`: convert a recording to lines
+//! - `store`, `folder`: files and their limits; `rebuild`: reads the files of an earlier process
+//! - `index`: the recent calls; [`read`]: queries by readers
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use openskill_metrics::telemetry::TELEMETRY;
 use openskill_redact::{Redactor, Rules};
+use parking_lot::Mutex;
 
 mod content;
-mod cut;
 mod folder;
 mod ids;
 mod index;
 mod line;
-mod names;
-mod queue;
+mod mask;
 pub(crate) mod read;
 mod rebuild;
 mod render;
-mod said;
-mod segment;
+mod split_secrets;
 mod store;
 mod thread;
-mod values;
 
 use super::recording::Recording;
-use folder::Folder;
-use index::Place;
-use queue::Offers;
-#[cfg(test)]
-pub(crate) use queue::Taken;
+use folder::TraceFolder;
+use index::EventLocation;
 use render::Renderer;
-use store::{Limits, Store};
-use thread::{Batch, FailureLog, Shelf, Writer};
+use store::{FileStore, StoreLimits};
+#[cfg(test)]
+pub(crate) use thread::RecordingReceiver;
+use thread::{Batch, FailureLog, RecordWriter, RecorderState, RecordingSender};
 
-/// How nice the recorder's thread is: calls that are served come first.
+/// The nice value of the recorder's thread, so that calls have priority.
 const NICE: i32 = 10;
 
-/// What is recorded of calls, and where.
+/// How calls are recorded, and where.
 #[derive(Debug, Clone)]
 pub struct RecorderConfig {
-    /// The id of this gateway, by which readers tell gateways apart.
+    /// The id of this gateway, by which readers distinguish gateways.
     pub gateway: String,
-    /// Where the files are. None: calls are kept in memory only, the latest 50,000 or 32 MiB.
+    /// The folder of the files. If None, calls are kept only in memory: the latest 50,000, or 32 MiB.
     pub folder: Option<PathBuf>,
-    /// The most bytes of all files in the folder together.
+    /// The maximum total size of all files in the folder, in bytes.
     pub max_bytes: u64,
     /// How long files are kept after their last call.
     pub max_age: Duration,
-    /// What is redacted. None: nothing.
+    /// The redaction rules. If None, nothing is redacted.
     pub redaction: Option<Rules>,
 }
 
-/// The way to the recorder, and to what it keeps.
+/// The handle to the recorder's thread and to the recorded calls.
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    offers: Offers,
-    shelf: Arc<Shelf>,
+    sender: RecordingSender,
+    state: Arc<RecorderState>,
     redactor: Redactor,
     gateway: Arc<str>,
-    /// Tells pages of this process from those of an earlier one.
+    /// Distinguishes the cursors of this process from those of earlier ones.
     instance: u32,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Recorder {
-    /// Starts the recorder's thread. A folder that can't be used is tried again: calls stay in memory meanwhile.
+    /// Starts the recorder's thread. If the folder can't be used, retries later, and calls stay in memory
+    /// meanwhile.
     ///
     /// # Errors
-    /// The thread can't be started, or the rules can't be used together.
+    /// The thread can't be started, or the rules can't be combined.
     pub(crate) fn start(config: &RecorderConfig) -> std::io::Result<Self> {
         let mut log = FailureLog::default();
         let key = config.folder.as_deref().and_then(|path| {
-            let key = Folder::open(path).and_then(|folder| folder.key());
-            key.map_err(|error| log.failed(0, &error, Instant::now())).ok()
+            let key = TraceFolder::open(path).and_then(|folder| folder.key());
+            key.map_err(|error| log.record_failure(0, &error, Instant::now())).ok()
         });
         let redactor = redactor(config, key)?;
         let gateway: Arc<str> = config.gateway.as_str().into();
-        let (offers, queue) = queue::queue();
-        let shelf = Arc::<Shelf>::default();
+        let (sender, queue) = thread::queue();
+        let state = Arc::<RecorderState>::default();
         let renderer = Renderer::new(redactor.clone(), Arc::clone(&gateway));
         let store = config.folder.clone().map(|folder| {
-            let limits = Limits { folder, max_bytes: config.max_bytes, max_age: config.max_age };
-            Store::new(limits, renderer.header(), Instant::now())
+            let limits = StoreLimits { folder, max_bytes: config.max_bytes, max_age: config.max_age };
+            FileStore::new(limits, renderer.header(), Instant::now())
         });
         let batch = Batch::default();
-        let mut writer = Writer { shelf: Arc::clone(&shelf), queue, renderer, store, log, ended: 0, batch };
+        let mut writer = RecordWriter { state: Arc::clone(&state), queue, renderer, store, log, ended: 0, batch };
         let thread = std::thread::Builder::new().name("recorder".to_owned()).spawn(move || {
-            // Of this thread alone, on Linux. It may be as nice as the process already.
+            // On Linux, this affects only this thread. It fails if the process is already nicer.
             let _ = rustix::process::setpriority_process(None, NICE);
-            take_up(&mut writer);
+            load_existing(&mut writer);
             writer.run();
         })?;
         let instance = rand::random();
-        Ok(Self { offers, shelf, redactor, gateway, instance, thread: Mutex::new(Some(thread)) })
+        Ok(Self { sender, state, redactor, gateway, instance, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Takes a recording, or counts that there was no room for it. Never waits.
+    /// Queues a recording, or counts it as dropped if the queue is full. Never waits.
     pub(crate) fn offer(&self, recording: Recording) {
-        if !self.offers.offer(recording) {
+        if !self.sender.offer(recording) {
             TELEMETRY.recorder_dropped(1);
         }
     }
 
-    /// Writes what was offered so far, and ends. Blocks meanwhile.
+    /// Writes all queued recordings, and ends the thread. Blocks until it has ended.
     pub(crate) fn stop(&self) {
-        self.shelf.is_stopping.store(true, Ordering::Release);
-        self.offers.wake();
-        if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        self.state.is_stopping.store(true, Ordering::Release);
+        self.sender.wake();
+        if let Some(thread) = self.thread.lock().take() {
             thread.thread().unpark();
-            // A thread that panicked has written what it could.
+            // If the thread panicked, nothing is left to do.
             let _ = thread.join();
         }
     }
 }
 
-/// With the key of the rule file, or one that lasts as long as the folder, or until the process ends.
+/// Creates the redactor. Its key is that of the rule file, or else one that lasts as long as the folder, or until
+/// the process ends.
 fn redactor(config: &RecorderConfig, key: Option<[u8; 32]>) -> std::io::Result<Redactor> {
     let Some(rules) = config.redaction.clone() else { return Ok(Redactor::off()) };
     let rules = rules.fallback_id_key(key.unwrap_or_else(rand::random));
     Redactor::new(rules).map_err(|error| std::io::Error::other(error.to_string()))
 }
 
-/// Removes what is too old, and reads what stays into the index.
-fn take_up(writer: &mut Writer) {
+/// Removes old files, and reads the remaining ones into the index.
+fn load_existing(writer: &mut RecordWriter) {
     let Some(store) = &mut writer.store else { return };
     store.tidy(Instant::now(), &mut Vec::new());
     let Ok(folder) = store.folder() else { return };
     for (segment, part) in rebuild::files(folder, &writer.renderer.gateway, rebuild::MAX_BYTES) {
         let names = &mut writer.renderer.names;
         rebuild::read(&segment, part, rebuild::WINDOW_BYTES, names, |found| {
-            let mut index = writer.shelf.index();
+            let mut index = writer.state.index();
             for call in found {
-                let place = Place::File { segment: Arc::clone(&segment), start: call.start, bytes: call.bytes };
-                index.push(call.summary, place);
+                let location =
+                    EventLocation::File { segment: Arc::clone(&segment), start: call.start, bytes: call.bytes };
+                index.push(call.summary, location);
             }
         });
         store.add(segment);
@@ -154,25 +153,26 @@ fn take_up(writer: &mut Writer) {
 
 #[cfg(test)]
 impl Recorder {
-    /// One without a thread: whoever holds the other end takes the recordings.
-    pub(crate) fn idle() -> (Self, Taken) {
-        let (offers, taken) = queue::queue();
-        let (shelf, redactor, thread) = (Arc::default(), Redactor::off(), Mutex::default());
-        (Self { offers, shelf, redactor, gateway: "test".into(), instance: 0, thread }, taken)
+    /// Creates a recorder without a thread. The owner of the receiver takes the recordings.
+    pub(crate) fn idle() -> (Self, RecordingReceiver) {
+        let (sender, taken) = thread::queue();
+        let (state, redactor, thread) = (Arc::default(), Redactor::off(), Mutex::default());
+        (Self { sender, state, redactor, gateway: "test".into(), instance: 0, thread }, taken)
     }
 
-    /// One that redacts, and keeps calls in memory; and the work of its thread, which whoever holds it does.
-    pub(crate) fn by_hand() -> (Self, impl FnMut()) {
-        let (offers, queue) = queue::queue();
-        let (shelf, redactor, gateway) = (Arc::<Shelf>::default(), Redactor::default(), Arc::<str>::from("test"));
+    /// Creates a recorder that redacts and keeps calls in memory, with a closure that does the work of its thread.
+    pub(crate) fn manual() -> (Self, impl FnMut()) {
+        let (sender, queue) = thread::queue();
+        let (state, redactor, gateway) =
+            (Arc::<RecorderState>::default(), Redactor::default(), Arc::<str>::from("test"));
         let renderer = Renderer::new(redactor.clone(), Arc::clone(&gateway));
         let (log, batch) = (FailureLog::default(), Batch::default());
-        let mut writer = Writer { shelf: Arc::clone(&shelf), queue, renderer, store: None, log, ended: 0, batch };
-        let recorder = Self { offers, shelf, redactor, gateway, instance: 0, thread: Mutex::default() };
+        let mut writer = RecordWriter { state: Arc::clone(&state), queue, renderer, store: None, log, ended: 0, batch };
+        let recorder = Self { sender, state, redactor, gateway, instance: 0, thread: Mutex::default() };
         (recorder, move || writer.write_waiting())
     }
 }
 
-// Tests of the recorder as a whole, without a gateway.
+// Tests of the whole recorder, without a gateway.
 #[cfg(test)]
 mod tests;

@@ -1,49 +1,50 @@
-//! Everything that is known of a call that has ended.
+//! Everything that is recorded about a call that has ended.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use openskill_identity::shares::{Pool, Share};
 use openskill_proto::v1::{ExecuteResult, SkillError};
+use parking_lot::Mutex;
 
 use super::call_event::{CallEvent, without_content};
 use crate::arguments::secrets::Secrets;
 use crate::call::principal::Principal;
 use crate::call::request::Call;
 
-/// How many events of a call are kept. Those after them are counted.
+/// The maximum number of events kept per call. Later events are only counted.
 const MAX_EVENTS: usize = 256;
 
-/// How many most calls have: their attempt begins and ends.
+/// The initial capacity for events. Most calls have two: the start and the end of one attempt.
 const FIRST_EVENTS: usize = 2;
 
-/// What a recording takes beside its content.
+/// The estimated size of a recording without its content, in bytes.
 const FIXED_BYTES: usize = 2048;
 
-/// How many of them may be what skills and users say, and how many bytes of that are kept of a call.
+/// Per call: the maximum number of events that are messages from skills and users, and of their bytes.
 const MAX_CONTENT_EVENTS: usize = 200;
 const MAX_CONTENT_BYTES: usize = 256 * 1024;
 
-/// How many bytes of a message wait for the recorder, and how many items of a list.
+/// The maximum number of bytes per message, and of items per list, that the recorder keeps.
 const MAX_MESSAGE_BYTES: usize = 32 * 1024;
 pub(super) const MAX_ITEMS: usize = 64;
 
-/// What an event takes beside its content.
+/// The estimated size of an event without its content, in bytes.
 const EVENT_BYTES: usize = 256;
 
-/// A call that has ended, from its arrival to its end.
+/// A call that has ended, with its events.
 #[derive(Debug)]
 pub(crate) struct Recording {
     pub(crate) call: Arc<Call>,
-    /// The call names a skill that exists.
+    /// Whether the call names a skill that exists.
     pub(crate) has_skill: bool,
-    /// The parameters of its skill that nobody may keep.
+    /// The secret parameters of its skill, which must not be stored.
     pub(crate) secrets: Option<Arc<Secrets>>,
-    /// In the order in which they happened.
+    /// In chronological order.
     pub(crate) events: Vec<(Instant, CallEvent)>,
-    /// Events that were too many to keep.
+    /// The number of events that exceeded the limit and were not kept.
     pub(crate) left_out: usize,
-    /// The result as the worker or the gateway made it, before it was put into the form that the caller wants.
+    /// The result of the worker or the gateway, before its conversion to the caller's format.
     pub(crate) result: ExecuteResult,
     pub(crate) attempts: u32,
     /// When the call arrived: `Call::received` by the wall clock.
@@ -52,15 +53,15 @@ pub(crate) struct Recording {
 }
 
 impl Recording {
-    /// The content that it holds, roughly, in bytes.
+    /// Estimates the size of the content, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let events: usize = self.events.iter().map(|(_, event)| event.bytes()).sum();
         FIXED_BYTES + self.call.input.text().len() + prost::Message::encoded_len(&self.result) + events
     }
 }
 
-/// A result as it is kept: no artifact's content is recorded, and messages only as far as they may be shown.
-pub(super) fn kept(result: &ExecuteResult) -> ExecuteResult {
+/// Returns the part of a result that is recorded: messages are truncated, and artifacts lose their content.
+pub(super) fn trim_result(result: &ExecuteResult) -> ExecuteResult {
     let error = result.error.as_ref().map(|error| SkillError {
         code: error.code,
         message: beginning(&error.message),
@@ -72,9 +73,9 @@ pub(super) fn kept(result: &ExecuteResult) -> ExecuteResult {
         may_have_run: error.may_have_run,
     });
     ExecuteResult {
-        // They are events of their own.
+        // Logs are recorded as separate events.
         logs: Vec::new(),
-        // It says what the data says, or more than is recorded.
+        // Either repeats the data, or is not recorded.
         content_json: Default::default(),
         success: result.success,
         data_json: result.data_json.clone(),
@@ -93,8 +94,8 @@ pub(super) fn kept(result: &ExecuteResult) -> ExecuteResult {
     }
 }
 
-/// Much more of a message than is shown, since redaction comes later: no secret that is shown may be cut before. It ends with
-/// a whole word.
+/// Truncates a message, but keeps much more than is displayed: redaction comes later, and must see each displayed
+/// secret in full. Ends with a complete word.
 fn beginning(text: &str) -> String {
     if text.len() <= MAX_MESSAGE_BYTES {
         return text.to_owned();
@@ -103,62 +104,64 @@ fn beginning(text: &str) -> String {
     format!("{}…", start.rfind(char::is_whitespace).map_or(start, |end| &start[..end]))
 }
 
-/// The events of a call that runs, bounded.
+/// The events of a running call, up to a limit.
 #[derive(Debug, Default)]
-pub(super) struct Timeline(Mutex<Kept>);
+pub(super) struct Timeline(Mutex<RecordedEvents>);
 
-/// What is kept, and how much more there was.
+/// The kept events, and the number of dropped ones.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct RecordedEvents {
     pub(super) events: Vec<(Instant, CallEvent)>,
     pub(super) left_out: usize,
-    /// Of what skills and users say.
+    /// The number of messages from skills and users.
     content_events: usize,
     content_bytes: usize,
-    /// What this call holds of the pool that all running calls share. None while nobody said anything.
+    /// This call's share of the pool that all running calls use. None before the first message.
     share: Option<Share>,
 }
 
 impl Timeline {
-    /// Notes what the gateway did. `event` is evaluated only if there is room for it.
+    /// Appends an event of the gateway. Evaluates `event` only if there is room for it.
     pub(super) fn note(&self, event: impl FnOnce() -> CallEvent) {
-        self.lock().push(event);
+        self.0.lock().push(event);
     }
 
-    /// Notes what a skill or a user said, in `bytes` bytes. `event` is evaluated only if there is room for it, in this call
-    /// and in what `pool` has for its principal.
-    pub(super) fn note_content(&self, bytes: usize, pool: (&Pool, &Principal), event: impl FnOnce() -> CallEvent) {
-        let mut kept = self.lock();
-        if kept.has_room(bytes, pool) {
-            kept.content_events += 1;
-            kept.content_bytes += bytes;
-            kept.push(event);
+    /// Appends a message of `bytes` bytes from a skill or a user. Evaluates `event` only if this call, and its
+    /// principal's share of `pool`, have room for it.
+    pub(super) fn note_content(
+        &self,
+        bytes: usize,
+        pool: &Pool,
+        principal: &Principal,
+        event: impl FnOnce() -> CallEvent,
+    ) {
+        let mut recorded = self.0.lock();
+        if recorded.has_room(bytes, pool, principal) {
+            recorded.content_events += 1;
+            recorded.content_bytes += bytes;
+            recorded.push(event);
         } else {
-            kept.left_out += 1;
+            recorded.left_out += 1;
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// How many attempts have begun.
+    /// The number of attempts so far.
     pub(super) fn attempts(&self) -> u32 {
-        let kept = self.lock();
-        let numbers = kept.events.iter().filter_map(|(_, event)| match event {
+        let recorded = self.0.lock();
+        let numbers = recorded.events.iter().filter_map(|(_, event)| match event {
             CallEvent::AttemptBegan { number, .. } => Some(*number),
             _ => None,
         });
         numbers.max().unwrap_or(0)
     }
 
-    /// Takes what is kept.
-    pub(super) fn take(&self) -> Kept {
-        std::mem::take(&mut self.lock())
+    /// Takes the kept events, and leaves the timeline empty.
+    pub(super) fn take(&self) -> RecordedEvents {
+        std::mem::take(&mut self.0.lock())
     }
 }
 
-impl Kept {
+impl RecordedEvents {
     fn push(&mut self, event: impl FnOnce() -> CallEvent) {
         if self.events.capacity() == 0 {
             self.events.reserve_exact(FIRST_EVENTS);
@@ -170,9 +173,9 @@ impl Kept {
         }
     }
 
-    /// Whether so many bytes more may be said. They are taken from the pool then. What skills and users say is bounded
-    /// apart, so that it can't push out how the attempts went.
-    fn has_room(&mut self, bytes: usize, (pool, principal): (&Pool, &Principal)) -> bool {
+    /// Reserves `bytes` in the pool for a message. Returns false if there is no room. Messages have separate
+    /// limits, so that they can't displace the events of attempts.
+    fn has_room(&mut self, bytes: usize, pool: &Pool, principal: &Principal) -> bool {
         self.events.len() < MAX_EVENTS
             && self.content_events < MAX_CONTENT_EVENTS
             && self.content_bytes.saturating_add(bytes) <= MAX_CONTENT_BYTES
@@ -185,7 +188,7 @@ impl Kept {
 
 #[cfg(test)]
 impl Recording {
-    /// A call of `echo` with these arguments, which returned them.
+    /// An `echo` call that returned its `arguments`.
     pub(crate) fn sample(arguments: &str) -> Self {
         use openskill_proto::v1::InvokeRequest;
         use openskill_proto::v1::invoke_request::Arguments;
@@ -213,7 +216,7 @@ mod tests {
         let text = "word ".repeat(100_000);
         let result =
             ExecuteResult { text: text.clone(), warnings: vec![text.clone(); 1000], ..ExecuteResult::default() };
-        let kept = kept(&result);
+        let kept = trim_result(&result);
         assert!(kept.text.len() <= MAX_MESSAGE_BYTES + 3 && kept.text.ends_with("word…"), "{}", kept.text.len());
         assert!(kept.warnings.len() == MAX_ITEMS && kept.warnings.iter().all(|it| *it == kept.text));
         assert_eq!(beginning("short"), "short");

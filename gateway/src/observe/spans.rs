@@ -1,12 +1,12 @@
-//! The spans of a call at the gateway, made at its end from what was noted.
+//! The spans of a call at the gateway, created at its end from the noted events.
 //!
 //! ```text
 //! 0  server    openskill.v1.SkillService/Invoke, or POST /skills/{id}:invoke
-//! 1  internal  execute_tool {skill}, if there is such a skill
+//! 1  internal  execute_tool {skill}, if the skill exists
 //! 2… client    openskill.v1.WorkerService/Execute or ExecuteStream, one for each attempt
 //! ```
 //!
-//! They hold codes, ids and names of ours. They hold no arguments, no results and no messages.
+//! They contain codes, ids and the gateway's own names, but no arguments, results or messages.
 
 use std::time::{Duration, Instant};
 
@@ -15,78 +15,81 @@ use openskill_trace::call::{CallSpans, Span};
 use openskill_trace::{KeyValue, SpanKind};
 
 use super::call_event::{AttemptSummary, CallEvent};
-use super::recording::Kept;
-use crate::call::door::Protocol;
+use super::recording::RecordedEvents;
+use crate::call::operation::{Protocol, Streaming};
 use crate::call::request::Call;
 
-/// The spans that are there before any attempt.
+/// The ids of the spans that precede all attempts.
 pub(super) const SERVER: u32 = 0;
 pub(super) const TOOL: u32 = 1;
 
-/// How many repairs of a call become span events, and how long a path in them may be.
+/// The maximum number of repairs that become span events, and the maximum length of a path in them.
 const MAX_REPAIRS: usize = 32;
 const MAX_PATH_BYTES: usize = 128;
 
-/// The span of an attempt. Attempts count from 1.
-pub(super) fn of_attempt(number: u32) -> u32 {
+/// Returns the span id of an attempt. Attempts count from 1.
+pub(super) fn attempt_span(number: u32) -> u32 {
     TOOL + number
 }
 
-/// A call that has ended.
-pub(super) struct Ended<'a> {
+/// What the spans of an ended call are created from.
+pub(super) struct EndedCall<'a> {
     pub(super) call: &'a Call,
     pub(super) has_skill: bool,
-    /// It got no permit.
+    /// Whether the call was refused a permit.
     pub(super) was_refused: bool,
-    pub(super) kept: &'a Kept,
+    pub(super) recorded: &'a RecordedEvents,
     pub(super) result: &'a ExecuteResult,
     pub(super) attempts: u32,
     pub(super) at: Instant,
-    /// Why the spans are exported although the call was not sampled.
+    /// Why the spans are exported although the call was not sampled. None if it was.
     pub(super) reason: Option<&'static str>,
 }
 
-/// Adds all spans of a call.
-pub(super) fn add(spans: &CallSpans, ended: &Ended<'_>) {
+/// Adds the server, internal and client spans of a call.
+pub(super) fn add(spans: &CallSpans, ended: &EndedCall<'_>) {
     spans.add(server(ended));
     if !ended.has_skill {
         return;
     }
     spans.add(tool(ended));
-    for (begun, event) in &ended.kept.events {
+    for (begun, event) in &ended.recorded.events {
         if let CallEvent::AttemptBegan { number, worker, streams } = event {
-            let method = if *streams { EXECUTE_STREAM } else { EXECUTE };
-            spans.add(attempt(ended, *begun, *number, (worker, method)));
+            spans.add(attempt(ended, *begun, *number, worker, *streams));
         }
     }
 }
 
-fn server(ended: &Ended<'_>) -> Span {
+fn server(ended: &EndedCall<'_>) -> Span {
     let (call, failure) = (ended.call, ended.failure());
-    let door = call.door;
+    let operation = call.operation;
     let mut attributes = vec![KeyValue::new("openskill.trace_id", call.trace.id.clone())];
-    match door.protocol {
+    match operation.protocol {
         Protocol::Grpc => {
-            // A result that says what failed is an answer. Only refusals are statuses.
-            let is_status = ended.was_refused && !door.name.ends_with("Many") || !door.streams && ended.is_status();
+            // An error within a result is a successful gRPC response. Only refusals are statuses.
+            let is_status = match operation.streaming {
+                Streaming::Neither => ended.was_refused || ended.is_status(),
+                Streaming::Server => ended.was_refused,
+                Streaming::Both => false,
+            };
             let status = failure.filter(|_| is_status).map_or("OK", |(code, _)| code.meaning().grpc.name());
             attributes.extend([
                 KeyValue::new("rpc.system.name", "grpc"),
-                KeyValue::new("rpc.method", door.name),
+                KeyValue::new("rpc.method", operation.name),
                 KeyValue::new("rpc.response.status_code", status),
             ]);
         }
         Protocol::Rest | Protocol::Mcp => {
-            let is_mcp = door.protocol == Protocol::Mcp;
+            let is_mcp = operation.protocol == Protocol::Mcp;
             attributes.extend(is_mcp.then(|| KeyValue::new("mcp.method.name", "tools/call")));
-            // What failed is said in the result.
-            let is_stream = is_mcp || door.streams && !ended.was_refused;
+            // The error is in the result.
+            let is_stream = is_mcp || operation.streaming != Streaming::Neither && !ended.was_refused;
             let status = failure.filter(|_| !is_stream).map_or(200, |(code, _)| code.meaning().http);
             attributes.extend([
                 KeyValue::new("http.request.method", "POST"),
-                KeyValue::new("http.route", door.route()),
-                // Not as it came: the path has a caller's text in it.
-                KeyValue::new("url.path", door.route()),
+                KeyValue::new("http.route", operation.path),
+                // The template, because the actual path contains a caller's text.
+                KeyValue::new("url.path", operation.path),
                 KeyValue::new("url.scheme", "http"),
                 KeyValue::new("http.response.status_code", i64::from(status)),
             ]);
@@ -100,18 +103,18 @@ fn server(ended: &Ended<'_>) -> Span {
     Span {
         number: SERVER,
         parent: None,
-        name: door.name.into(),
+        name: operation.name.into(),
         kind: SpanKind::Server,
         begun: call.received,
         ended: ended.at,
         attributes,
         events: if ended.has_skill { Vec::new() } else { events(ended) },
-        // A server did its work if the caller is to blame.
+        // The server did not fail if the fault is the caller's.
         failed: failure.is_some_and(|(_, blame)| blame != Blame::Caller),
     }
 }
 
-fn tool(ended: &Ended<'_>) -> Span {
+fn tool(ended: &EndedCall<'_>) -> Span {
     let call = ended.call;
     let mut attributes = vec![
         KeyValue::new("gen_ai.operation.name", "execute_tool"),
@@ -125,8 +128,8 @@ fn tool(ended: &Ended<'_>) -> Span {
     if !ended.result.jail.is_empty() {
         attributes.push(KeyValue::new("openskill.jail", ended.result.jail.clone()));
     }
-    if ended.kept.left_out > 0 {
-        attributes.push(KeyValue::new("openskill.events_left_out", ended.kept.left_out as i64));
+    if ended.recorded.left_out > 0 {
+        attributes.push(KeyValue::new("openskill.events_left_out", ended.recorded.left_out as i64));
     }
     ended.describe(&mut attributes);
     Span {
@@ -142,8 +145,9 @@ fn tool(ended: &Ended<'_>) -> Span {
     }
 }
 
-fn attempt(call: &Ended<'_>, begun: Instant, number: u32, (worker, method): (&str, &'static str)) -> Span {
-    let summary = call.kept.events.iter().find_map(|(at, event)| match event {
+fn attempt(call: &EndedCall<'_>, begun: Instant, number: u32, worker: &str, streams: bool) -> Span {
+    let method = if streams { EXECUTE_STREAM } else { EXECUTE };
+    let summary = call.recorded.events.iter().find_map(|(at, event)| match event {
         CallEvent::AttemptEnded(summary) if summary.number == number => Some((*at, summary)),
         _ => None,
     });
@@ -157,7 +161,7 @@ fn attempt(call: &Ended<'_>, begun: Instant, number: u32, (worker, method): (&st
         describe_attempt(summary, &mut attributes);
     }
     Span {
-        number: of_attempt(number),
+        number: attempt_span(number),
         parent: Some(TOOL),
         name: method.into(),
         kind: SpanKind::Client,
@@ -172,7 +176,8 @@ fn attempt(call: &Ended<'_>, begun: Instant, number: u32, (worker, method): (&st
 const EXECUTE: &str = "openskill.v1.WorkerService/Execute";
 const EXECUTE_STREAM: &str = "openskill.v1.WorkerService/ExecuteStream";
 
-/// The address of a worker, by the semantic conventions: a host and a port, or a socket's path.
+/// Returns the attributes of a worker's address, as the semantic conventions require: host and port, or socket
+/// path.
 fn server_of(worker: &str) -> Vec<KeyValue> {
     if let Some(path) = worker.strip_prefix("unix:") {
         return vec![KeyValue::new("server.address", path.to_owned())];
@@ -193,16 +198,16 @@ fn describe_attempt(summary: &AttemptSummary, attributes: &mut Vec<KeyValue>) {
         attributes.push(KeyValue::new("openskill.queue_ms", summary.queued.as_micros() as f64 / 1000.0));
     }
     if let Some((code, blame)) = summary.failure {
-        attributes.extend(of_failure(code, blame));
+        attributes.extend(failure_attributes(code, blame));
         attributes.push(KeyValue::new("openskill.may_have_run", summary.may_have_run));
     }
 }
 
-fn of_failure(code: ErrorCode, blame: Blame) -> [KeyValue; 2] {
+fn failure_attributes(code: ErrorCode, blame: Blame) -> [KeyValue; 2] {
     [KeyValue::new("error.type", code.as_str_name()), KeyValue::new("openskill.blame", blame.json_name())]
 }
 
-impl Ended<'_> {
+impl EndedCall<'_> {
     fn failure(&self) -> Option<(ErrorCode, Blame)> {
         self.result.error.as_ref().map(|error| (error.code(), error.blame()))
     }
@@ -211,29 +216,29 @@ impl Ended<'_> {
         self.result.error.as_ref().is_some_and(SkillError::is_status)
     }
 
-    /// What every span of the whole call says.
+    /// Adds the attributes that every span about the whole call has.
     fn describe(&self, attributes: &mut Vec<KeyValue>) {
         let named = [("openskill.worker.id", &self.result.worker_id), ("openskill.runner", &self.result.runner)];
         let known = named.into_iter().filter(|(_, it)| !it.is_empty());
         attributes.extend(known.map(|(key, it)| KeyValue::new(key, it.clone())));
         attributes.push(KeyValue::new("openskill.attempts", i64::from(self.attempts)));
         if let Some((code, blame)) = self.failure() {
-            attributes.extend(of_failure(code, blame));
+            attributes.extend(failure_attributes(code, blame));
         }
     }
 }
 
 type SpanEvent = (&'static str, Instant, Vec<KeyValue>);
 
-fn events(ended: &Ended<'_>) -> Vec<SpanEvent> {
-    ended.kept.events.iter().flat_map(|(at, event)| span_events(*at, event)).collect()
+fn events(ended: &EndedCall<'_>) -> Vec<SpanEvent> {
+    ended.recorded.events.iter().flat_map(|(at, event)| span_events(*at, event)).collect()
 }
 
 fn span_events(at: Instant, event: &CallEvent) -> Vec<SpanEvent> {
     let one = |name, attributes| vec![(name, at, attributes)];
     match event {
         CallEvent::Prepared { repairs, .. } => {
-            repairs.iter().take(MAX_REPAIRS).map(|it| ("openskill.repair", at, of_repair(it))).collect()
+            repairs.iter().take(MAX_REPAIRS).map(|it| ("openskill.repair", at, repair_attributes(it))).collect()
         }
         CallEvent::Rejected => one("openskill.arguments_rejected", Vec::new()),
         CallEvent::Circuit { scope, state } => one(
@@ -254,8 +259,8 @@ fn span_events(at: Instant, event: &CallEvent) -> Vec<SpanEvent> {
     }
 }
 
-/// Where, and by which rule. The values are the caller's.
-fn of_repair(repair: &Repair) -> Vec<KeyValue> {
+/// Returns the path and the rule of a repair. Omits the values, which are the caller's data.
+fn repair_attributes(repair: &Repair) -> Vec<KeyValue> {
     let path = &repair.path[..repair.path.floor_char_boundary(MAX_PATH_BYTES)];
     vec![
         KeyValue::new("openskill.repair.kind", repair.kind.clone()),

@@ -1,10 +1,10 @@
-//! Admission: how many calls the gateway has at once, in all, for one skill, for one session. A full gateway sheds load: it
-//! answers at once and never queues.
+//! Admission control: limits the concurrent calls of the gateway, of each skill and of each session. A full gateway
+//! sheds load: it refuses at once and never queues.
 //!
-//! The permits, and the bytes of arguments, are shared fairly among principals, and what a principal can get among its sessions:
-//! see [`openskill_identity::shares`]. Without keys there are only sessions. The workers' limit changes, and may fall below what is
-//! in flight; who holds less than half of an even share is admitted all the same, as long as the gateway itself has a permit. A
-//! principal's calls without a session count as one session.
+//! Permits and bytes of arguments are shared fairly among principals, and a principal's part among its sessions:
+//! see [`openskill_identity::shares`]. Without keys, only sessions share them. The workers' limit is adaptive and
+//! may fall below the calls in flight. A principal or session with less than half of an even share is still
+//! admitted, if the gateway itself has a permit. A principal's calls without a session count as one session.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,80 +14,80 @@ use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 
 use crate::call::principal::{Principal, REVOKED};
 use crate::call::request::Call;
-use crate::identity::usage::{Exceeded, Held, Limit};
+use crate::identity::usage::{ActiveUsage, Exceeded, Limit};
 use crate::state::key;
 use crate::state::limits::SharedLimit;
 use crate::state::striped::Striped;
 use openskill_identity::shares::{is_fair, reachable};
 
-/// The arguments of all admitted calls, in bytes.
+/// The maximum total size of the arguments of admitted calls, in bytes.
 const MAX_BYTES: usize = SharedLimit::Arguments.bound();
 
-/// Grants permits.
+/// Grants permits, within fair shares.
 #[derive(Debug)]
 pub(crate) struct Admission {
     all: Totals,
     limit: usize,
     limit_of_skill: usize,
-    /// Those that keys identify.
-    principals: Tally,
-    sessions: Tally,
-    skills: Tally,
-    /// By session and skill.
-    pairs: Tally,
-    /// By principal and skill.
-    principal_skills: Tally,
+    /// Maximum number of calls in flight by principal, for identified principals.
+    principals: CallCounts,
+    sessions: CallCounts,
+    skills: CallCounts,
+    /// Maximum number of calls in flight by session and skill.
+    pairs: CallCounts,
+    /// Maximum number of calls in flight by principal and skill.
+    principal_skills: CallCounts,
 }
 
-/// Calls, and the bytes of their arguments.
+/// The number of calls in flight, and the total size of their arguments.
 #[derive(Debug, Default)]
 struct Totals {
     calls: AtomicUsize,
     bytes: AtomicUsize,
 }
 
-/// The right of one call to be in flight. Dropping it gives the right back.
+/// Allows one call to be in flight. Dropping it releases the permit.
 #[derive(Debug)]
 pub(crate) struct Permit {
-    _place: Option<Place>,
-    /// What the call uses of its principal's limits.
-    _of_principal: Option<Held>,
+    _slot: Option<AdmissionSlot>,
+    /// Counts the call towards its principal's policy limits.
+    _principal_usage: Option<ActiveUsage>,
 }
 
-/// What a call has of the gateway's limits.
+/// A call's share of the gateway's limits, released on drop.
 #[derive(Debug)]
-struct Place {
+struct AdmissionSlot {
     admission: Arc<Admission>,
     claim: Claim,
 }
 
-/// What a call counts towards.
+/// The keys and the size that a call is counted under.
 #[derive(Debug)]
 struct Claim {
-    /// Principal, session and skill.
+    /// Principal, session and skill, as one key.
     pair: String,
     /// Principal and skill. None for the anonymous principal.
     principal_skill: Option<String>,
-    /// The length of the principal in `pair`.
+    /// The length of the principal's name within `pair`.
     principal_bytes: usize,
-    /// The length of principal and session in it.
+    /// The length of principal and session within `pair`.
     session_bytes: usize,
-    /// The size of the arguments.
+    /// The size of the arguments, in bytes.
     size: usize,
 }
 
-/// What is used of a limit.
+/// How much of a limit is in use.
 struct Use {
     limit: usize,
-    /// By all, without a call.
+    /// By all other calls.
     used: usize,
-    /// By the call.
+    /// By this call.
     more: usize,
-    /// By the call's principal, with the call. None for the anonymous principal.
+    /// By all calls of the principal, including this one. None for the anonymous principal.
     of_principal: Option<usize>,
 }
 
-/// The limit that a refused call hit.
+/// The limit that refused a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Bound {
     Gateway,
@@ -96,12 +96,12 @@ pub(crate) enum Bound {
     Skill,
 }
 
-/// Why a call gets no permit.
+/// Why a call is refused a permit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    /// The credential of its principal is no longer valid.
+pub(crate) enum AdmissionRefusal {
+    /// The credential of its principal was revoked or has expired.
     Revoked,
-    /// An operator drained the gateway.
+    /// An operator is draining the gateway.
     Drained,
     Full(Bound),
     /// The principal is at a limit of its policy.
@@ -109,16 +109,16 @@ pub(crate) enum Refusal {
 }
 
 impl Permit {
-    /// The same, with what the call uses of its principal's limits.
-    pub(crate) fn with(mut self, held: Option<Held>) -> Self {
-        self._of_principal = held;
+    /// Makes the permit hold the call's `usage` of its principal's limits.
+    pub(crate) fn with_usage(mut self, usage: Option<ActiveUsage>) -> Self {
+        self._principal_usage = usage;
         self
     }
 
-    /// The right of an agent's call: it occupies no worker, and the calls that it makes need permits of their own. It still
-    /// counts towards its principal's limits.
-    pub(crate) fn of_agent(self) -> Self {
-        Self { _place: None, ..self }
+    /// Turns this into the permit of an agent's call, which occupies no slot: the calls that the agent makes need
+    /// their own permits. It still counts towards its principal's limits.
+    pub(crate) fn without_slot(self) -> Self {
+        Self { _slot: None, ..self }
     }
 }
 
@@ -134,30 +134,30 @@ impl Bound {
     }
 }
 
-impl Refusal {
-    /// Whether the same call may be admitted once others have ended.
+impl AdmissionRefusal {
+    /// Whether the same call may be admitted after other calls end.
     pub(crate) fn may_pass(self) -> bool {
         !matches!(self, Self::Revoked | Self::Drained)
     }
 }
 
-impl From<Refusal> for SkillError {
-    fn from(refusal: Refusal) -> Self {
+impl From<AdmissionRefusal> for SkillError {
+    fn from(refusal: AdmissionRefusal) -> Self {
         match refusal {
-            Refusal::Revoked => Self::new(ErrorCode::Unauthenticated, REVOKED),
-            Refusal::Drained => {
+            AdmissionRefusal::Revoked => Self::new(ErrorCode::Unauthenticated, REVOKED),
+            AdmissionRefusal::Drained => {
                 let message = "the gateway is drained: send the call to another gateway";
                 Self::unavailable(message).with_retry_after_ms(1000).with_blame(Blame::Gateway)
             }
-            Refusal::Full(Bound::Gateway) => Self::overloaded("the gateway is at its concurrency limit"),
-            Refusal::Full(Bound::Principal) => {
+            AdmissionRefusal::Full(Bound::Gateway) => Self::overloaded("the gateway is at its concurrency limit"),
+            AdmissionRefusal::Full(Bound::Principal) => {
                 Self::overloaded("this key's principal holds its fair share of permits: wait until its calls end")
             }
-            Refusal::Full(Bound::Session) => {
+            AdmissionRefusal::Full(Bound::Session) => {
                 Self::overloaded("this session holds its fair share of permits: wait until its calls end")
             }
-            Refusal::Full(Bound::Skill) => Self::overloaded("this skill is at its concurrency limit"),
-            Refusal::Principal(exceeded) => exceeded.into(),
+            AdmissionRefusal::Full(Bound::Skill) => Self::overloaded("this skill is at its concurrency limit"),
+            AdmissionRefusal::Principal(exceeded) => exceeded.into(),
         }
     }
 }
@@ -165,14 +165,14 @@ impl From<Refusal> for SkillError {
 impl From<Exceeded> for SkillError {
     fn from(Exceeded { limit, retry_after }: Exceeded) -> Self {
         let what = match limit {
-            Limit::Rate => "the rate limit of this key's principal is reached",
-            Limit::InFlight => "the concurrency limit of this key's principal is reached: wait until its calls end",
-            Limit::Bytes => "the limit on bytes of arguments in flight of this key's principal is reached",
-            Limit::Sessions => "the session limit of this key's principal is reached: reuse one of its sessions",
+            Limit::Rate => "this key's principal has reached its rate limit",
+            Limit::InFlight => "this key's principal has reached its concurrency limit: wait until its calls end",
+            Limit::Bytes => "this key's principal has reached its limit on bytes of arguments in flight",
+            Limit::Sessions => "this key's principal has reached its session limit: reuse one of its sessions",
         };
         let error = Self::new(ErrorCode::RateLimited, what);
         match retry_after {
-            // Rounded up: who asks a moment too early is refused again.
+            // Rounded up: a caller that retries a moment too early is refused again.
             Some(wait) => {
                 error.with_retry_after_ms(u64::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(u64::MAX).max(1))
             }
@@ -182,7 +182,7 @@ impl From<Exceeded> for SkillError {
 }
 
 impl Claim {
-    fn of((principal, session): (&Principal, &str), skill: &str, size: usize) -> Self {
+    fn new(principal: &Principal, session: &str, skill: &str, size: usize) -> Self {
         let principal = principal.name();
         let pair = key::join([principal, session, skill]);
         let principal_skill = (!principal.is_empty()).then(|| key::join([principal, skill]));
@@ -209,29 +209,31 @@ impl Admission {
             all: Totals::default(),
             limit,
             limit_of_skill,
-            principals: Tally::new(),
-            sessions: Tally::new(),
-            skills: Tally::new(),
-            pairs: Tally::new(),
-            principal_skills: Tally::new(),
+            principals: CallCounts::new(),
+            sessions: CallCounts::new(),
+            skills: CallCounts::new(),
+            pairs: CallCounts::new(),
+            principal_skills: CallCounts::new(),
         })
     }
 
-    /// Admits a call, or names the limit it hit. `skill`: the one that the call counts towards. `workers`: the workers'
-    /// concurrency limit, if there is one.
+    /// Admits a call of `skill`, or returns the limit that it hit. `workers` is the workers' concurrency limit, if
+    /// any.
     pub(crate) fn admit(self: &Arc<Self>, call: &Call, skill: &str, workers: Option<usize>) -> Result<Permit, Bound> {
-        self.grant(Claim::of((&call.principal, &call.session_id), skill, call.input.size()), workers)
+        self.grant(Claim::new(&call.principal, &call.session_id, skill, call.input.size()), workers)
     }
 
-    /// Admits a question to a worker of so many bytes, as if it were a call of its `owner`: a skill, or an MCP server.
+    /// Admits a request of `bytes` bytes for a prompt or resource, as if it were a call of its `owner`, which is a
+    /// skill or an MCP server.
     pub(crate) fn admit_consult(
         self: &Arc<Self>,
-        of: (&Principal, &str),
+        principal: &Principal,
+        session: &str,
         owner: &str,
         size: usize,
         workers: Option<usize>,
     ) -> Result<Permit, Bound> {
-        self.grant(Claim::of(of, owner, size), workers)
+        self.grant(Claim::new(principal, session, owner, size), workers)
     }
 
     fn grant(self: &Arc<Self>, claim: Claim, workers: Option<usize>) -> Result<Permit, Bound> {
@@ -246,9 +248,9 @@ impl Admission {
             .principal_skill
             .as_ref()
             .map(|pair| (self.principals.add(claim.principal(), size), self.principal_skills.add(pair, size).calls));
-        // From here on its drop takes back what was counted.
-        let place = Place { admission: Arc::clone(self), claim };
-        let permit = Permit { _place: Some(place), _of_principal: None };
+        // From here on, dropping the slot undoes the counts.
+        let slot = AdmissionSlot { admission: Arc::clone(self), claim };
+        let permit = Permit { _slot: Some(slot), _principal_usage: None };
         if in_flight >= self.limit || bytes.saturating_add(size) > MAX_BYTES {
             return Err(Bound::Gateway);
         }
@@ -256,7 +258,7 @@ impl Admission {
         let calls = Use { limit, used: in_flight, more: 1, of_principal: principal.map(|it| it.calls) };
         let bytes = Use { limit: MAX_BYTES, used: bytes, more: size, of_principal: principal.map(|it| it.bytes) };
         let skill = Use { limit: self.limit_of_skill, used: of_skill.calls - 1, more: 1, of_principal: in_skill };
-        // A first call passes whatever the others have: a worker grants its slots by share.
+        // The first call of a principal passes regardless of the others: workers assign their slots by share.
         let full = |bound: Bound| if in_flight >= limit { Bound::Gateway } else { bound };
         self.check(&calls, of_session.calls, true).map_err(full)?;
         self.check(&bytes, of_session.bytes, false)?;
@@ -267,8 +269,8 @@ impl Admission {
         Ok(permit)
     }
 
-    /// Whether a limit is shared fairly if the principal and the session have what they have with this call. `passes_first`: the
-    /// first call of each passes.
+    /// Refuses a call that would exceed its fair share of a limit. With `passes_first`, the first call of each
+    /// principal and session is admitted regardless.
     fn check(&self, of: &Use, of_session: usize, passes_first: bool) -> Result<(), Bound> {
         let is_first = |mine: usize| passes_first && mine == of.more;
         let (mut used, mut limit) = (of.used, of.limit);
@@ -284,13 +286,13 @@ impl Admission {
         is_fair.then_some(()).ok_or(Bound::Session)
     }
 
-    /// Calls that hold a permit.
+    /// The number of calls that have a permit.
     pub(crate) fn in_flight(&self) -> usize {
         self.all.calls.load(Ordering::Acquire)
     }
 }
 
-impl Drop for Place {
+impl Drop for AdmissionSlot {
     fn drop(&mut self) {
         let Self { admission, claim } = self;
         admission.sessions.remove(claim.session(), claim.size);
@@ -305,26 +307,26 @@ impl Drop for Place {
     }
 }
 
-/// The calls in flight by name. A name without calls takes no memory.
+/// The calls in flight by name. A name without calls has no entry.
 #[derive(Debug)]
-struct Tally {
+struct CallCounts {
     stripes: Striped<HashMap<String, Count>>,
     names: AtomicUsize,
 }
 
-/// What one name has in flight.
+/// The calls in flight of one name.
 #[derive(Debug, Default, Clone, Copy)]
 struct Count {
     calls: usize,
     bytes: usize,
 }
 
-impl Tally {
+impl CallCounts {
     fn new() -> Self {
         Self { stripes: Striped::new(HashMap::default), names: AtomicUsize::new(0) }
     }
 
-    /// Counts one more call, and returns what the name has with it.
+    /// Adds a call, and returns the new count of the name.
     fn add(&self, name: &str, bytes: usize) -> Count {
         let mut counts = self.stripes.lock(name);
         if let Some(count) = counts.get_mut(name) {
@@ -337,12 +339,12 @@ impl Tally {
         count
     }
 
-    /// How many names have calls.
+    /// The number of names with calls in flight.
     fn names(&self) -> usize {
         self.names.load(Ordering::Relaxed)
     }
 
-    /// Counts one call less.
+    /// Removes a call that was added with the same `name` and `bytes`.
     fn remove(&self, name: &str, bytes: usize) {
         let mut counts = self.stripes.lock(name);
         match counts.get_mut(name) {
@@ -360,14 +362,14 @@ mod tests {
     use super::*;
 
     fn claim(skill: &str, session: &str, size: usize) -> Claim {
-        Claim::of((&Principal::anonymous(), session), skill, size)
+        Claim::new(&Principal::anonymous(), session, skill, size)
     }
 
     fn fill_as(admission: &Arc<Admission>, principal: &str, session: impl Fn(usize) -> String) -> Vec<Permit> {
-        let (principal, mut number) = (Principal::of(principal), 0);
+        let (principal, mut number) = (Principal::from_name(principal), 0);
         let next = || {
             number += 1;
-            admission.grant(Claim::of((&principal, &session(number)), "skill", 1), None).ok()
+            admission.grant(Claim::new(&principal, &session(number), "skill", 1), None).ok()
         };
         std::iter::from_fn(next).collect()
     }
@@ -389,7 +391,7 @@ mod tests {
     #[test]
     fn an_agents_call_leaves_its_place_to_the_calls_that_it_makes() {
         let admission = Admission::new(1, 10);
-        let of_agent = admission.grant(claim("agent", "", 0), None).unwrap().of_agent();
+        let of_agent = admission.grant(claim("agent", "", 0), None).unwrap().without_slot();
         assert_eq!(admission.in_flight(), 0);
         assert!(admission.grant(claim("skill", "", 0), None).is_ok());
         drop(of_agent);

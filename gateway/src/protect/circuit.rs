@@ -1,14 +1,15 @@
-//! Circuit breakers: a skill that keeps failing gets no calls for a while, then a single half-open probe.
+//! Circuit breakers: a skill that keeps failing gets no calls until its recovery timeout has passed, then a single
+//! half-open probe.
 //!
-//! A session has a circuit for each skill it calls: consecutive failures open it. A skill has one for all its callers: a
-//! failure rate opens it. A call needs both. Only failures that are the skill's fault count; the caller's mistakes,
-//! cancellations, and what workers and the gateway do wrong change nothing.
+//! Each session has a circuit for each skill that it calls, which consecutive failures open. Each skill has a
+//! circuit for all its callers, which a failure rate opens. A call must pass both. Only failures that are the
+//! skill's fault count. The caller's mistakes, cancellations, and faults of workers and the gateway change nothing.
 //!
-//! - [`breaker`]: the state machine; pure, takes `now`
-//! - [`count`]: what opens a closed circuit: consecutive failures, or a rate within a window; pure
-//! - [`store`]: circuits by key, bounded however many sessions come
+//! - [`breaker`]: the state machine; pure, the caller passes the time
+//! - [`count`]: conditions that open a closed circuit: consecutive failures, or a rate within a window; pure
+//! - [`store`]: circuits by key, up to a maximum number
 //! - [`rules`]: thresholds and timeouts, of the gateway and of a manifest
-//! - [`guard`]: asks before a call, reports after it
+//! - [`guard`]: checks the circuits before a call, and reports its outcome
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,47 +30,47 @@ mod model;
 use breaker::{Pass, Verdict};
 use count::{Consecutive, Window};
 use rules::Rules;
-use store::{Listed, Store};
+use store::{CircuitSnapshot, CircuitStore};
 
 use crate::call::principal::Principal;
 use crate::observe::Observer;
 use crate::state::key;
 use crate::state::limits::SharedLimit;
 
-/// How many changes a slow watcher may lag behind before it has to read the whole state again.
+/// How many changes a watcher may lag behind before it must read the whole state again.
 const CHANGES: usize = 256;
 
-/// Whose circuit it is, in events of a call.
+/// The scope of a circuit, as named in a call's events.
 const OF_SESSION: &str = "session";
 const OF_SKILL: &str = "skill";
 
-/// All circuits of a gateway.
+/// The circuits of all skills and sessions.
 #[derive(Debug)]
 pub(crate) struct Circuits {
-    sessions: Store<Consecutive>,
-    skills: Store<Window>,
+    sessions: CircuitStore<Consecutive>,
+    skills: CircuitStore<Window>,
     defaults: Rules,
-    changes: broadcast::Sender<Change>,
+    changes: broadcast::Sender<CircuitChange>,
     observer: Arc<Observer>,
 }
 
-/// Whose calls count towards a session circuit.
+/// Identifies a session, for its circuits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Session<'a> {
     pub(crate) principal: &'a Principal,
-    /// Empty: the call has none, and only the skill's own circuit counts.
+    /// Empty if the call has no session. In that case only the skill's circuit applies.
     pub(crate) id: &'a str,
 }
 
-/// A circuit that changed, and whose it is.
+/// A circuit that changed, and its principal.
 #[derive(Debug, Clone)]
-pub(crate) struct Change {
-    /// Empty for a skill's own circuit, and for the anonymous principal.
+pub(crate) struct CircuitChange {
+    /// Empty for a skill's circuit, or for the anonymous principal.
     pub(crate) principal: String,
     pub(crate) circuit: Circuit,
 }
 
-/// Both circuits admitted a call. To be returned with the verdict on it.
+/// Proof that both circuits admitted a call. Returned with the call's verdict.
 #[derive(Debug)]
 pub(crate) struct Passes {
     session: Option<(String, Pass)>,
@@ -77,26 +78,26 @@ pub(crate) struct Passes {
     rules: Rules,
 }
 
-/// An open circuit refuses a call.
+/// The open circuit that refuses a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Refused {
+pub(crate) struct OpenCircuit {
     retry_after: Duration,
-    /// It is the session's circuit, not the skill's.
+    /// True for the session's circuit, false for the skill's.
     pub(crate) of_session: bool,
 }
 
-impl Refused {
-    /// When to come back.
+impl OpenCircuit {
+    /// The retry delay, in milliseconds.
     pub(crate) fn retry_after_ms(self) -> u64 {
         millis(self.retry_after)
     }
 
-    /// Whose circuit is open.
-    pub(crate) fn of(self) -> &'static str {
+    /// Whose circuit is open: `session` or `skill`.
+    pub(crate) fn owner(self) -> &'static str {
         if self.of_session { OF_SESSION } else { OF_SKILL }
     }
 
-    /// For whom the circuit is open, in words.
+    /// Describes, in words for a message, whom the circuit affects.
     pub(crate) fn scope(self) -> &'static str {
         if self.of_session { "in this session" } else { "for all callers" }
     }
@@ -105,132 +106,134 @@ impl Refused {
 impl Circuits {
     pub(crate) fn new(defaults: Rules, observer: Arc<Observer>) -> Self {
         Self {
-            sessions: Store::new(SharedLimit::SessionCircuits.bound()),
-            skills: Store::new(2 * MAX_SKILLS),
+            sessions: CircuitStore::new(SharedLimit::SessionCircuits.bound()),
+            skills: CircuitStore::new(2 * MAX_SKILLS),
             defaults,
             changes: broadcast::Sender::new(CHANGES),
             observer,
         }
     }
 
-    /// Admits a call to a skill, if neither circuit is open. `told` hears whose circuit changes because of it, and how.
+    /// Admits a call to a skill if neither circuit is open. Calls `on_change` for each circuit that changes, with
+    /// its scope and new state.
     pub(crate) fn admit(
         &self,
         skill: &Skill,
         session: Session<'_>,
         now: Instant,
-        told: impl Fn(&'static str, CircuitState),
-    ) -> Result<Passes, Refused> {
+        on_change: impl Fn(&'static str, CircuitState),
+    ) -> Result<Passes, OpenCircuit> {
         let rules = self.defaults.for_skill(skill);
         let mut passes = Passes { session: None, skill: None, rules };
         if rules.session.is_on() && !session.id.is_empty() {
             let key = session.key(&skill.id);
             let half_open = |state| {
-                told(OF_SESSION, state);
+                on_change(OF_SESSION, state);
                 self.publish(&key, state, Duration::ZERO);
             };
             let pass = self.sessions.admit(&key, now, half_open);
-            let pass = pass.map_err(|retry_after| Refused { retry_after, of_session: true })?;
+            let pass = pass.map_err(|retry_after| OpenCircuit { retry_after, of_session: true })?;
             passes.session = Some((key, pass));
         }
         if rules.skill.is_on() {
             let half_open = |state| {
-                told(OF_SKILL, state);
-                self.publish(&of_skill(&skill.id), state, Duration::ZERO);
+                on_change(OF_SKILL, state);
+                self.publish(&skill_key(&skill.id), state, Duration::ZERO);
             };
             match self.skills.admit(&skill.id, now, half_open) {
                 Ok(pass) => passes.skill = Some(pass),
                 Err(retry_after) => {
-                    // The session's probe was not made.
-                    self.report(&skill.id, passes, Verdict::Ignored, now, told);
-                    return Err(Refused { retry_after, of_session: false });
+                    // Release the session's probe, because the call does not run.
+                    self.report(&skill.id, passes, Verdict::Ignored, now, on_change);
+                    return Err(OpenCircuit { retry_after, of_session: false });
                 }
             }
         }
         Ok(passes)
     }
 
-    /// Reports how an admitted call ended. `told` is as in [`Circuits::admit`].
+    /// Reports how an admitted call ended. `on_change` is as in [`Circuits::admit`].
     pub(crate) fn report(
         &self,
         skill_id: &str,
         passes: Passes,
         verdict: Verdict,
         now: Instant,
-        told: impl Fn(&'static str, CircuitState),
+        on_change: impl Fn(&'static str, CircuitState),
     ) {
         let Passes { session, skill, rules } = passes;
         if let Some((key, pass)) = session {
             let changed = |state| {
-                told(OF_SESSION, state);
+                on_change(OF_SESSION, state);
                 self.publish(&key, state, rules.session.recovery);
             };
             self.sessions.report(&key, pass, verdict, &rules.session, now, changed);
         }
         if let Some(pass) = skill {
             let changed = |state| {
-                told(OF_SKILL, state);
-                self.publish(&of_skill(skill_id), state, rules.skill.recovery);
+                on_change(OF_SKILL, state);
+                self.publish(&skill_key(skill_id), state, rules.skill.recovery);
             };
             self.skills.report(skill_id, pass, verdict, &rules.skill, now, changed);
         }
     }
 
-    /// Whether a call would be refused now. Asking changes nothing.
-    pub(crate) fn look(&self, skill: &Skill, session: Session<'_>, now: Instant) -> Option<Refused> {
+    /// Returns the open circuit that would refuse a call. Does not change it.
+    pub(crate) fn peek(&self, skill: &Skill, session: Session<'_>, now: Instant) -> Option<OpenCircuit> {
         let rules = self.defaults.for_skill(skill);
         let has_own = rules.session.is_on() && !session.id.is_empty();
         let own = has_own.then(|| self.sessions.retry_after(&session.key(&skill.id), now)).flatten();
         if let Some(retry_after) = own {
-            return Some(Refused { retry_after, of_session: true });
+            return Some(OpenCircuit { retry_after, of_session: true });
         }
         let of_all = rules.skill.is_on().then(|| self.skills.retry_after(&skill.id, now)).flatten();
-        of_all.map(|retry_after| Refused { retry_after, of_session: false })
+        of_all.map(|retry_after| OpenCircuit { retry_after, of_session: false })
     }
 
-    /// The circuits of one skill or of all, of one session or of all, and the skills' own; sorted by skill and session. Empty
-    /// names match all.
-    pub(crate) fn list(&self, skill_id: &str, session_id: &str, now: Instant) -> Vec<Change> {
+    /// Lists the circuits of one skill or all, and of one session or all, together with the skills' circuits. Sorts
+    /// them by skill and session. An empty name matches all.
+    pub(crate) fn list(&self, skill_id: &str, session_id: &str, now: Instant) -> Vec<CircuitChange> {
         let of_sessions = self.sessions.list(now, |key| matches(key, skill_id, session_id));
         let of_skills = self.skills.list(now, |id| skill_id.is_empty() || id == skill_id);
-        let of_skills = of_skills.into_iter().map(|(id, listed)| (of_skill(&id), listed));
-        let mut all: Vec<_> = of_sessions.into_iter().chain(of_skills).map(|(key, it)| Change::of(&key, it)).collect();
+        let of_skills = of_skills.into_iter().map(|(id, listed)| (skill_key(&id), listed));
+        let mut all: Vec<_> =
+            of_sessions.into_iter().chain(of_skills).map(|(key, it)| CircuitChange::new(&key, it)).collect();
         all.sort_by(|one, other| one.sort_key().cmp(&other.sort_key()));
         all
     }
 
-    /// The skills whose own circuit is not closed.
+    /// Returns the skills whose circuit is open or half-open.
     pub(crate) fn not_closed(&self) -> Vec<(String, CircuitState)> {
         self.skills.not_closed()
     }
 
-    /// How many circuits of sessions are half-open, and how many are open.
-    pub(crate) fn of_sessions(&self) -> [usize; 2] {
+    /// Counts the session circuits that are half-open, and those that are open.
+    pub(crate) fn count_sessions(&self) -> [usize; 2] {
         self.sessions.count([CircuitState::HalfOpen, CircuitState::Open])
     }
 
-    /// Closes circuits on an operator's behalf: of one skill or of all; of one session, or of all and the skills' own. Returns
-    /// how many were not closed.
+    /// Closes circuits on an operator's behalf: those of one skill or all, and of one session, or of all sessions
+    /// together with the skills' circuits. Returns how many were not closed.
     pub(crate) fn reset(&self, skill_id: &str, session_id: &str) -> usize {
         let closed = |key: &str| self.publish(key, CircuitState::Closed, Duration::ZERO);
         let of_sessions = self.sessions.reset(|key| matches(key, skill_id, session_id), closed);
         if !session_id.is_empty() {
             return of_sessions;
         }
-        of_sessions + self.skills.reset(|id| skill_id.is_empty() || id == skill_id, |id| closed(&of_skill(id)))
+        of_sessions + self.skills.reset(|id| skill_id.is_empty() || id == skill_id, |id| closed(&skill_key(id)))
     }
 
-    /// Each change from now on.
-    pub(crate) fn changes(&self) -> broadcast::Receiver<Change> {
+    /// Subscribes to changes of all circuits.
+    pub(crate) fn changes(&self) -> broadcast::Receiver<CircuitChange> {
         self.changes.subscribe()
     }
 
-    /// Makes a change known. Called while the circuit is locked, so that changes become known in order.
+    /// Publishes a change. Must be called while the circuit is locked, so that changes arrive in order.
     fn publish(&self, key: &str, state: CircuitState, recovery: Duration) {
         let retry_after = if state == CircuitState::Open { recovery } else { Duration::ZERO };
-        let change = Change::of(key, Listed { state, failures: 0, retry_after });
+        let change = CircuitChange::new(key, CircuitSnapshot { state, failures: 0, retry_after });
         self.observer.circuit_changed(&change.circuit);
-        // Nobody may be watching.
+        // Sending fails if no watcher exists.
         let _ = self.changes.send(change);
     }
 }
@@ -241,8 +244,8 @@ impl Session<'_> {
     }
 }
 
-impl Change {
-    fn of(key: &str, listed: Listed) -> Self {
+impl CircuitChange {
+    fn new(key: &str, listed: CircuitSnapshot) -> Self {
         let [principal, session_id, skill_id] = key::split(key).map(str::to_owned);
         let retry_after_ms = millis(listed.retry_after);
         let (state, failures) = (listed.state.into(), listed.failures);
@@ -254,18 +257,18 @@ impl Change {
     }
 }
 
-/// The key of a skill's own circuit.
-fn of_skill(skill_id: &str) -> String {
+/// Returns the key of a skill's circuit.
+fn skill_key(skill_id: &str) -> String {
     key::join(["", "", skill_id])
 }
 
-/// Whether a session circuit is of this skill and session. Empty names match all.
+/// Whether `key` is the circuit of this skill and session. An empty name matches all.
 fn matches(key: &str, skill_id: &str, session_id: &str) -> bool {
     let [_, its_session, its_skill] = key::split(key);
     (skill_id.is_empty() || its_skill == skill_id) && (session_id.is_empty() || its_session == session_id)
 }
 
-/// Whole milliseconds, rounded up, so that whoever waits them is not too early.
+/// Converts to milliseconds, rounded up, so that a caller that waits this long is not too early.
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }

@@ -1,89 +1,90 @@
 //! Idempotency keys: a second call of a skill with the same key gets the first call's result, or waits for it.
 //!
-//! A key belongs to a principal, a session and a skill, and to the arguments it was first used with, byte for byte. What
-//! is remembered is what may have run: a call that was refused before its skill could start leaves its key unused. Results
-//! are kept for a while and within a budget that sessions share; when that is spent, results are dropped and their keys stay,
-//! so that nothing runs twice.
+//! A key belongs to a principal, a session and a skill, and to the arguments it was first used with, byte for byte.
+//! Only calls that may have run are remembered: a call that was refused before its skill could start leaves its key
+//! unused. Results are kept for a configured time, within a budget that sessions share. When the budget is spent,
+//! results are dropped but their keys stay, so that no call runs twice.
 //!
-//! Keys are this gateway's own. Another gateway, or this one after a restart, does not know them.
+//! Keys are local to this process: other gateways do not know them, and a restart forgets them.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use openskill_proto::v1::artifact::Content;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use crate::call::outcome::Outcome;
 use crate::call::request::Call;
 use crate::state::key;
 
-mod book;
+mod key_table;
 
-use book::{Book, Entry, Name, State};
-pub(crate) use book::{Ended, Fingerprint, Full};
+pub(crate) use key_table::{Fingerprint, Full, KeyedOutcome};
+use key_table::{KeyEntry, KeyState, KeyTable, Name};
 
-/// The keys of one gateway.
+/// All idempotency keys of one gateway.
 #[derive(Debug)]
 pub(crate) struct IdempotencyKeys {
     lifetime: Duration,
-    book: Mutex<Book>,
+    table: Mutex<KeyTable>,
 }
 
-/// What a key means for a call.
+/// The result of looking up a call's key.
 #[derive(Debug)]
 pub(crate) enum Lookup {
     /// The key is new: this call runs.
     First(Lease),
-    /// The first call runs; the channel tells its end.
-    Running(watch::Receiver<Option<Ended>>),
-    Over(Ended),
-    /// The key was used with other arguments.
+    /// The first call is still running. The channel reports its outcome.
+    Running(watch::Receiver<Option<KeyedOutcome>>),
+    Over(KeyedOutcome),
+    /// The key was used before with other arguments.
     Mismatch,
-    /// There are too many keys.
+    /// The gateway, the principal or the session has too many keys.
     Full(Full),
 }
 
-/// The exclusive right to run the call of a key, and the duty to report how it ended. A lease that is dropped reports that
-/// nobody knows.
+/// The exclusive right to run the call of a key. The owner must report how the call ended: dropping the lease
+/// reports an unknown outcome.
 #[derive(Debug)]
 pub(crate) struct Lease {
     keys: Arc<IdempotencyKeys>,
     name: Name,
-    sender: watch::Sender<Option<Ended>>,
-    ended: Option<Ended>,
+    sender: watch::Sender<Option<KeyedOutcome>>,
+    ended: Option<KeyedOutcome>,
 }
 
 impl IdempotencyKeys {
-    /// Keys are remembered for `lifetime` after their call ended.
+    /// Keeps each key for `lifetime` after its call ended.
     pub(crate) fn new(lifetime: Duration) -> Arc<Self> {
-        Arc::new(Self { lifetime, book: Mutex::default() })
+        Arc::new(Self { lifetime, table: Mutex::default() })
     }
 
-    /// Looks up the key of `call`, which runs with these arguments.
+    /// Looks up the key of `call`. `arguments` are those that it would run with.
     pub(crate) fn look_up(self: &Arc<Self>, call: &Call, arguments: Fingerprint, now: Instant) -> Lookup {
         let names = [call.principal.name(), &call.session_id, &call.skill_id, &call.idempotency_key];
         self.look_up_name(key::join(names).into(), arguments, now)
     }
 
     fn look_up_name(self: &Arc<Self>, name: Name, fingerprint: Fingerprint, now: Instant) -> Lookup {
-        let mut book = self.book();
-        book.expire(now);
-        match book.get(&name) {
+        let mut table = self.table();
+        table.expire(now);
+        match table.get(&name) {
             Some(entry) if entry.fingerprint != fingerprint => return Lookup::Mismatch,
-            Some(Entry { state: State::Running(end), .. }) => return Lookup::Running(end.clone()),
-            Some(Entry { state: State::Over(ended), .. }) => return Lookup::Over(ended.clone()),
+            Some(KeyEntry { state: KeyState::Running(end), .. }) => return Lookup::Running(end.clone()),
+            Some(KeyEntry { state: KeyState::Over(ended), .. }) => return Lookup::Over(ended.clone()),
             None => {}
         }
         let (sender, end) = watch::channel(None);
-        match book.begin(&name, Entry { fingerprint, state: State::Running(end) }) {
+        match table.begin(&name, KeyEntry { fingerprint, state: KeyState::Running(end) }) {
             Ok(()) => Lookup::First(Lease { keys: Arc::clone(self), name, sender, ended: None }),
             Err(full) => Lookup::Full(full),
         }
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    fn table(&self) -> MutexGuard<'_, KeyTable> {
+        self.table.lock()
     }
 }
 
@@ -91,21 +92,22 @@ impl Lease {
     /// Reports how the call ended.
     pub(crate) fn end(mut self, outcome: &Outcome) {
         let mut outcome = outcome.clone();
-        // Slices of the buffer it was read into would keep the whole buffer alive.
+        // Copy: a slice would keep the whole read buffer alive.
         outcome.result.data_json = Bytes::copy_from_slice(&outcome.result.data_json);
         for artifact in &mut outcome.result.artifacts {
             if let Some(Content::Data(data)) = &mut artifact.content {
                 *data = Bytes::copy_from_slice(data);
             }
         }
-        self.ended = Some(if outcome.may_have_run { Ended::With(Arc::new(outcome)) } else { Ended::Refused });
+        self.ended =
+            Some(if outcome.may_have_run { KeyedOutcome::With(Arc::new(outcome)) } else { KeyedOutcome::Refused });
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let ended = self.ended.take().unwrap_or(Ended::Unknown);
-        self.keys.book().end(&self.name, &ended, Instant::now() + self.keys.lifetime);
+        let ended = self.ended.take().unwrap_or(KeyedOutcome::Unknown);
+        self.keys.table().end(&self.name, &ended, Instant::now() + self.keys.lifetime);
         self.sender.send_replace(Some(ended));
     }
 }

@@ -1,7 +1,7 @@
-//! A call with an idempotency key: it runs once, and everyone who sends it gets the same result.
+//! Runs a call with an idempotency key once, and gives every caller that sends the key the same result.
 //!
-//! It continues without its client, up to its deadline. A key says that the client will ask again: the result should be
-//! there then, and not the news that the first call was cancelled half way.
+//! The call continues after its client disconnects, up to its deadline. A client that sends a key intends to retry:
+//! the retry should get the result, not learn that the first call was cancelled halfway.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,13 +10,13 @@ use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 use tokio::sync::{oneshot, watch};
 
 use super::admission::Permit;
-use super::idempotency::{Ended, Fingerprint, Lease, Lookup};
-use crate::call::aside::HEAVY_BYTES;
+use super::idempotency::{Fingerprint, KeyedOutcome, Lease, Lookup};
+use crate::call::blocking_pool::HEAVY_BYTES;
 use crate::call::outcome::Outcome;
 use crate::dispatch::context::CallContext;
 use crate::observe::call_event::CallEvent;
 
-/// Polls `execution` if this is the first call with its key; else waits for the call that is.
+/// Runs `execution` if this is the first call with its key. Otherwise waits for the first call.
 ///
 /// # Errors
 /// The key was used with other arguments, or there are too many keys. This call does not run.
@@ -36,26 +36,25 @@ pub(crate) async fn once(
                 None => return Ok(may_have_run(overdue())),
             },
             Lookup::Mismatch => {
-                let message =
-                    "this idempotency_key was used with other arguments, byte for byte: a new call needs a new key";
+                let message = "this idempotency_key was used with different arguments, compared byte for byte: use a new key for a new call";
                 return Err(SkillError::new(ErrorCode::InvalidArgument, message));
             }
             Lookup::Full(bound) => return Err(bound.into()),
         };
         match ended {
-            Ended::With(outcome) => {
+            KeyedOutcome::With(outcome) => {
                 gateway.observer.call_replayed();
                 context.record.note(|| CallEvent::Replayed);
                 return Ok(replay(&outcome));
             }
-            Ended::Unknown => return Ok(may_have_run(unknown())),
-            // It did not run, so this one may.
-            Ended::Refused => {}
+            KeyedOutcome::Unknown => return Ok(may_have_run(unknown())),
+            // The first call did not run, so this one may.
+            KeyedOutcome::Refused => {}
         }
     }
 }
 
-/// Runs the call in a task of its own, which holds the permit and records its end.
+/// Runs the call in a separate task, which keeps the permit and records the outcome.
 async fn detach(
     context: &Arc<CallContext>,
     lease: Lease,
@@ -69,7 +68,7 @@ async fn detach(
         let outcome = execution.await;
         lease.end(&outcome);
         shared.record.end(&outcome);
-        // The client may be gone.
+        // Sending fails if the client is gone.
         let _ = sender.send(outcome);
     };
     context.shard.gateway.tasks.spawn(run);
@@ -79,31 +78,31 @@ async fn detach(
 fn replay(outcome: &Outcome) -> Outcome {
     let mut outcome = outcome.clone();
     if let Some(error) = &mut outcome.result.error {
-        // With this key the answer will not change.
+        // A retry with this key would get the same answer.
         (error.retryable, error.retry_after_ms) = (false, 0);
     }
     outcome.warnings.push("this is the result of an earlier call with the same idempotency_key".to_owned());
     outcome
 }
 
-/// How the first call ended. None: the deadline passed first.
-async fn wait(mut end: watch::Receiver<Option<Ended>>, deadline: Instant) -> Option<Ended> {
+/// Waits until the first call ends. None if the deadline passes first.
+async fn wait(mut end: watch::Receiver<Option<KeyedOutcome>>, deadline: Instant) -> Option<KeyedOutcome> {
     let ended = tokio::time::timeout_at(deadline.into(), end.wait_for(Option::is_some)).await.ok()?;
-    Some(ended.ok().and_then(|it| it.clone()).unwrap_or(Ended::Unknown))
+    Some(ended.ok().and_then(|it| it.clone()).unwrap_or(KeyedOutcome::Unknown))
 }
 
-/// What tells the arguments of calls with one key apart. Large ones are hashed aside.
+/// Hashes the arguments, to compare calls with the same key. Hashes large arguments in the blocking pool.
 async fn fingerprint(context: &CallContext) -> Fingerprint {
     let arguments = context.arguments.clone();
     if arguments.len() <= HEAVY_BYTES {
-        return Fingerprint::of(&arguments);
+        return Fingerprint::from_arguments(&arguments);
     }
-    context.shard.gateway.aside.run(move || Fingerprint::of(&arguments)).await
+    context.shard.gateway.blocking_pool.run(move || Fingerprint::from_arguments(&arguments)).await
 }
 
-/// A failure of a call whose skill may run on behalf of the first call with its key.
+/// Builds the outcome of a failed call whose skill may still run for the first call with the key.
 fn may_have_run(error: SkillError) -> Outcome {
-    Outcome { may_have_run: true, ..Outcome::failed(SkillError { may_have_run: true, ..error }) }
+    Outcome { may_have_run: true, ..Outcome::from_error(SkillError { may_have_run: true, ..error }) }
 }
 
 fn overdue() -> SkillError {

@@ -1,9 +1,12 @@
-//! Bodies with bounds: [`inbound`] requests, [`outbound`] answers. [`guarded`]: what is held until an answer is sent.
-//! [`ending`]: streams that end with their keys.
-//! [`inflate`] and [`deflate`]: gRPC messages that are compressed with gzip.
+//! Bodies with limits.
+//!
+//! - [`inbound`]: requests; [`outbound`]: responses
+//! - [`guarded`]: keeps a guard until a response is sent
+//! - [`credential_bound`]: streams that end when their credential does
+//! - [`inflate`], [`deflate`]: gzip compression of gRPC messages
 
+pub(crate) mod credential_bound;
 mod deflate;
-pub(crate) mod ending;
 pub(crate) mod guarded;
 pub(crate) mod inbound;
 pub(crate) mod inflate;

@@ -1,10 +1,9 @@
-//! Connections: accepting them, and every bound of one. HTTP/1.1 and HTTP/2 on one port, in plain text or over
-//! TLS.
+//! Accepts connections and enforces their limits. HTTP/1.1 and HTTP/2 on one port, in plain text or over TLS.
 //!
-//! - [`roster`]: who is connected, and who has to make room; [`peers`]: how many connections a peer may have
-//! - [`members`]: whose place a newcomer gets; [`busy`]: which connections have requests in flight; [`suspects`]: who may
-//!   have fewer streams
-//! - [`greeting`]: the handshake; [`protocol`]: which protocol they speak
+//! - [`limiter`]: bounds the number of connections; [`peers`]: bounds the number per peer
+//! - [`table`]: the open connections, and which of them to evict; [`in_flight`]: counts requests in flight;
+//!   [`suspects`]: peers that get fewer streams
+//! - [`handshake`]: negotiates TLS; [`protocol`]: detects the protocol of a plain-text connection
 
 use std::convert::Infallible;
 use std::net::TcpListener;
@@ -29,50 +28,58 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service;
 
-mod busy;
-mod greeting;
-mod members;
+mod handshake;
+mod in_flight;
+pub(crate) mod limiter;
 mod peer;
 pub(crate) mod peers;
 mod protocol;
-pub(crate) mod roster;
 mod suspects;
+mod table;
 
-use busy::BusyService;
+use in_flight::InFlightService;
+use limiter::{ConnectionHandle, ConnectionLimiter, ConnectionPermit};
 use peer::Peer;
 use protocol::Protocol;
-use roster::{Connected, Place, Roster};
 
-/// Streams one connection may have open: the calls of one busy client.
+/// The maximum number of concurrent streams on one connection, enough for a busy client.
 const MAX_STREAMS: u32 = 1024;
 
-/// The same for a peer that flooded a connection lately.
+/// The maximum number of concurrent streams for a peer that recently flooded a connection.
 const STREAMS_OF_SUSPECT: u32 = 128;
 
-/// How long a client may take to send the head of a request.
+/// How long a client may take to send a request head.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The interval of keepalive pings, and how long a client may take to answer one.
+/// The interval of keepalive pings, and the timeout for an answer.
 const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(20), Duration::from_secs(10));
 
-/// Streams a client may reset before they are processed (rapid reset, CVE-2023-44487).
+/// The maximum number of streams that a client may reset before they are processed (rapid reset, CVE-2023-44487).
 const MAX_PENDING_RESETS: usize = 64;
 
-/// What waits to be sent on one stream, and counts to no principal any more: one piece of a large response.
+/// The maximum send buffer of one stream: one piece of a large response. Its bytes no longer count towards a
+/// principal.
 const MAX_SEND_BUFFER: usize = 64 * 1024;
 
-/// A connection that makes room is closed if it is idle twice, so far apart.
+/// The time between two idle checks. An evicted connection is closed if it is idle at both.
 const GOODBYE: Duration = Duration::from_millis(500);
 
-/// How often refused connections are logged.
+/// The minimum interval between two log lines about refused connections.
 const REFUSALS_LOGGED: Duration = Duration::from_secs(10);
 
-/// Accepts until `stop`, then lets each connection finish its requests. `roster` bounds their number. `tls`: none means plain
-/// text.
+/// A socket to accept connections on.
+pub(crate) struct TlsListener {
+    pub(crate) listener: TcpListener,
+    /// Performs TLS handshakes. If None, clients speak plain text.
+    pub(crate) tls: Option<Acceptor>,
+}
+
+/// Accepts connections until `stop`, then waits until each one has finished its requests. `limiter` bounds their
+/// number.
 pub(crate) async fn serve<S, B>(
-    (listener, tls): (TcpListener, Option<Acceptor>),
+    TlsListener { listener, tls }: TlsListener,
     service: S,
-    roster: Arc<Roster>,
+    limiter: Arc<ConnectionLimiter>,
     tasks: TaskTracker,
     stop: CancellationToken,
 ) -> std::io::Result<()>
@@ -81,36 +88,37 @@ where
     S::Future: Send,
     B: http_body::Body<Error: Into<axum::BoxError>, Data: Send> + Send + 'static,
 {
-    let mut door =
-        Door { listener: tokio::net::TcpListener::from_std(listener)?, roster, refusals: Refusals::default() };
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    let mut listener = LimitedListener { listener, limiter, refusals: Refusals::default() };
     let (connection, connections) = (connection(), TaskTracker::new());
-    let serve = |(stream, place): (TcpStream, Place)| {
-        let service = BusyService { inner: service.clone(), connected: place.connected() };
-        connections.spawn(one((stream, tls.clone()), place, service, connection.clone(), tasks.clone()));
+    let serve = |(stream, permit): (TcpStream, ConnectionPermit)| {
+        let service = InFlightService { inner: service.clone(), connection: permit.handle() };
+        connections.spawn(serve_connection(stream, tls.clone(), permit, service, connection.clone(), tasks.clone()));
     };
     loop {
         tokio::select! {
-            accepted = door.accept(&stop) => accepted.into_iter().for_each(&serve),
+            accepted = listener.accept(&stop) => accepted.into_iter().for_each(&serve),
             () = stop.cancelled() => break,
         }
-        // A burst of new connections must not starve the open ones.
+        // Yield, so that a burst of new connections does not starve the open ones.
         tokio::task::yield_now().await;
     }
-    // Connections in the backlog would be reset with what they sent.
-    while let Some(Some(accepted)) = door.accept(&stop).now_or_never() {
+    // Accept the connections in the backlog first: closing the listener would reset them.
+    while let Some(Some(accepted)) = listener.accept(&stop).now_or_never() {
         serve(accepted);
     }
-    drop(door);
+    drop(listener);
     connections.close();
     connections.wait().await;
     Ok(())
 }
 
-/// Serves one connection to its end.
-async fn one<S, B>(
-    (stream, tls): (TcpStream, Option<Acceptor>),
-    place: Place,
-    service: BusyService<S>,
+/// Serves one connection until it ends.
+async fn serve_connection<S, B>(
+    stream: TcpStream,
+    tls: Option<Acceptor>,
+    permit: ConnectionPermit,
+    service: InFlightService<S>,
     mut connection: auto::Builder<TokioExecutor>,
     tasks: TaskTracker,
 ) where
@@ -118,53 +126,54 @@ async fn one<S, B>(
     S::Future: Send,
     B: http_body::Body<Error: Into<axum::BoxError>, Data: Send> + Send + 'static,
 {
-    let (connected, service) = (place.connected(), TowerToHyperService::new(service));
-    // Whoever never gets through it has a place, and counts as idle: a newcomer may get that place.
-    let greeted = tokio::select! {
-        greeted = tokio::time::timeout(HEAD_TIMEOUT, greeting::greet(stream, tls)) => greeted,
-        () = connected.evicted() => return,
+    let (handle, service) = (permit.handle(), TowerToHyperService::new(service));
+    // A connection holds a permit during its handshake, and counts as idle: a new connection may evict it.
+    let negotiated = tokio::select! {
+        negotiated = tokio::time::timeout(HEAD_TIMEOUT, handshake::negotiate(stream, tls)) => negotiated,
+        () = handle.wait_until_evicted() => return,
     };
-    let Ok(Some((stream, protocol))) = greeted else { return };
-    let stream = Lingering::new(stream, tasks).holding(place);
-    // Detected here and not by the builder: a shutdown before its first read would close the connection unread.
+    let Ok(Some((stream, protocol))) = negotiated else { return };
+    let stream = Lingering::new(stream, tasks).holding(permit);
+    // Detected here, not by the builder, because with the builder a shutdown before its first read would close the
+    // connection unread.
     match protocol {
         Protocol::Http1 => {
             let connection = connection.http1_only();
-            drive(connection.serve_connection(TokioIo::new(stream), service), &connected).await;
+            drive(connection.serve_connection(TokioIo::new(stream), service), &handle).await;
         }
         Protocol::Http2 => {
-            if connected.is_suspect() {
+            if handle.is_suspect() {
                 connection.http2().max_concurrent_streams(STREAMS_OF_SUSPECT);
             }
             let (stream, flooded) = Metered::new(stream);
-            drive(connection.http2_only().serve_connection(TokioIo::new(stream), service), &connected).await;
+            drive(connection.http2_only().serve_connection(TokioIo::new(stream), service), &handle).await;
             if flooded.load(Ordering::Relaxed) {
-                connected.suspect();
+                handle.mark_suspect();
             }
         }
     }
 }
 
-/// Runs a connection until it ends, or has finished its requests after it was told to end. A client's protocol error is
-/// answered on its own connection.
-async fn drive<C>(connection: C, connected: &Connected)
+/// Runs a connection until it ends. After `handle` signals the end, only finishes its requests. A client's protocol
+/// error affects only its own connection.
+async fn drive<C>(connection: C, handle: &ConnectionHandle)
 where
     C: GracefulConnection<Error: std::fmt::Display>,
 {
     let mut connection = pin!(connection);
     tokio::select! {
-        // First, so that what a client has sent already is read.
+        // Poll it first, to read requests that the client has already sent.
         biased;
         ended = connection.as_mut() => return log(ended),
-        () = connected.end().cancelled() => connection.as_mut().graceful_shutdown(),
+        () = handle.end().cancelled() => connection.as_mut().graceful_shutdown(),
     }
-    // A client may not answer, and so never finish; then an idle connection is closed.
+    // A client may ignore the shutdown and never finish. Close such a connection once it is idle.
     let overdue = async {
         let mut was_idle = false;
         loop {
             tokio::time::sleep(GOODBYE).await;
-            let is_idle = connected.is_evicted() && connected.is_idle();
-            // Twice, so that the response to a last request gets out.
+            let is_idle = handle.is_evicted() && handle.is_idle();
+            // Check twice, so that the response to the last request is sent.
             if is_idle && was_idle {
                 break;
             }
@@ -183,20 +192,21 @@ fn log<E: std::fmt::Display>(ended: Result<(), E>) {
     }
 }
 
-/// A listener, with its admission of connections.
-struct Door {
+/// A listener that admits only as many connections as its limiter allows.
+struct LimitedListener {
     listener: tokio::net::TcpListener,
-    roster: Arc<Roster>,
+    limiter: Arc<ConnectionLimiter>,
     refusals: Refusals,
 }
 
-impl Door {
-    /// The next connection, once there is a place for it. None if there is not one.
-    async fn accept(&mut self, stop: &CancellationToken) -> Option<(TcpStream, Place)> {
+impl LimitedListener {
+    /// Accepts the next connection, once it has a permit. None if accepting failed, or if its peer has too many
+    /// connections.
+    async fn accept(&mut self, stop: &CancellationToken) -> Option<(TcpStream, ConnectionPermit)> {
         let (stream, address) = match self.listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
-                // Out of descriptors, say: accepting again at once would spin.
+                // If file descriptors have run out, for example, accepting again at once would spin.
                 if openskill_log::admits("accepting failed") {
                     tracing::warn!(%error, "accepting a connection failed");
                 }
@@ -205,10 +215,10 @@ impl Door {
             }
         };
         let _ = stream.set_nodelay(true);
-        let peer = Peer::of(address.ip());
-        match self.roster.admit(peer, stop.child_token()).await {
-            Ok(place) => Some((stream, place)),
-            Err(roster::TooMany) => {
+        let peer = Peer::from_address(address.ip());
+        match self.limiter.admit(peer, stop.child_token()).await {
+            Ok(permit) => Some((stream, permit)),
+            Err(limiter::TooManyConnections) => {
                 self.refusals.count(peer);
                 None
             }
@@ -216,7 +226,7 @@ impl Door {
     }
 }
 
-/// Connections that were refused since the last log line.
+/// Counts refused connections since the last log line.
 #[derive(Default)]
 struct Refusals {
     count: u64,
@@ -224,7 +234,7 @@ struct Refusals {
 }
 
 impl Refusals {
-    /// Logs now and then, whatever a peer does.
+    /// Counts a refusal, and logs periodically, so that a peer can't flood the log.
     fn count(&mut self, peer: Peer) {
         self.count += 1;
         if self.logged.is_none_or(|at| at.elapsed() >= REFUSALS_LOGGED) {

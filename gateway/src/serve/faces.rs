@@ -1,4 +1,5 @@
-//! The faces of the gateway: gRPC, REST and MCP on one port. Only they know statuses, routes and JSON over HTTP.
+//! The faces of the gateway: gRPC, REST and MCP on one port. Only the faces deal with statuses, routes and JSON
+//! over HTTP.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -16,7 +17,7 @@ use futures_util::future::{Either, MapOk};
 use http::{Extensions, HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use openskill_agent::faces::{self as agent, Served};
 use openskill_agent::hosted::Hosted;
-use openskill_agent::skills::Owner;
+use openskill_agent::skills::UserIdentity;
 use openskill_proto::limits::MAX_REQUEST_BYTES;
 use openskill_proto::v1::admin_service_server::AdminServiceServer;
 use openskill_proto::v1::skill_service_server::{SERVICE_NAME, SkillServiceServer};
@@ -28,7 +29,7 @@ use tower::Service;
 
 pub(crate) mod grpc;
 pub(crate) mod identity;
-mod mcp;
+pub(crate) mod mcp;
 pub(crate) mod reads;
 pub(crate) mod rest;
 mod user_action;
@@ -36,32 +37,34 @@ mod user_action;
 use grpc::admin::Admin;
 use grpc::health::Health;
 use grpc::inbound::{GrpcBody, grpc_body};
-use grpc::skills::Skills;
+use grpc::skills::GrpcSkills;
 use grpc::{protocol, reflection};
 
 use super::bodies::inbound::Inbound;
-use super::bodies::outbound::Answer;
+use super::bodies::outbound::ResponseBody;
 use super::layers::origin::Foreign;
 use super::layers::request_context;
-use super::layers::screen::Unwelcome;
+use super::layers::screen::RejectReason;
+use super::operations;
 use super::traces::Traces;
 use crate::call::result::MAX_RESPONSE_BYTES;
 use crate::gateway::Shard;
 
-/// What one listener of one shard serves. Cheap to clone.
+/// The services of one listener of one shard. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Faces {
-    /// Calls go here directly, past the router. None on the admin listener.
-    skills: Option<SkillServiceServer<Skills>>,
+    /// Receives calls directly, bypassing the router. None on the admin listener.
+    skills: Option<SkillServiceServer<GrpcSkills>>,
     /// REST, and the other gRPC services.
     routes: Router,
-    /// Reflection for callers that are no administrators, if there are keys.
+    /// Reflection for callers that are not administrators, if the gateway requires keys.
     limited: Option<Router>,
 }
 
 impl Faces {
-    /// What callers use. `with_admin`: `AdminService` and traces are served here too, as they have no listener of their own;
-    /// traces only if `is_loopback`, as is the listener. `agent`: what is served of it.
+    /// Builds the services for callers. `with_admin`: no admin listener exists, so this one also serves
+    /// `AdminService`, and, if the listener is a loopback one (`is_loopback`), traces. `agent`: the agent's
+    /// services.
     ///
     /// # Errors
     /// The compiled descriptors can't be read.
@@ -72,7 +75,7 @@ impl Faces {
         with_admin: bool,
         is_loopback: bool,
     ) -> std::io::Result<Self> {
-        let skills = SkillServiceServer::new(Skills { shard: shard.clone() })
+        let skills = SkillServiceServer::new(GrpcSkills { shard: shard.clone() })
             .max_decoding_message_size(MAX_REQUEST_BYTES)
             .max_encoding_message_size(MAX_RESPONSE_BYTES + 64 * 1024);
         let traces = Traces { shard: shard.clone(), for_operators: false, is_loopback };
@@ -80,13 +83,15 @@ impl Faces {
         let grpc = with_agent(grpc, agent);
         let services = reflection::public(with_admin, agent.is_some());
         let grpc = reflection::add_to(health.add_to(grpc, &services), &services)?;
-        let others = protocol::only_grpc(grpc).merge(agent.map(rest_of).unwrap_or_default());
-        let others = others.merge(mcp::routes(shard.clone()));
-        let routes = rest::routes(others, shard.clone(), with_admin.then_some(traces));
-        Ok(Self { skills: Some(skills), routes, limited: limited(shard, &services)? })
+        let agent = agent.cloned().map(operations::agent);
+        let traces = with_admin.then(|| operations::traces(traces));
+        let own = operations::skills(shard.clone()).merge(operations::gateway_probes(shard.clone()));
+        let routes = [Some(own), agent, traces].into_iter().flatten().fold(protocol::only_grpc(grpc), Router::merge);
+        let routes = rest::with_fallbacks(routes);
+        Ok(Self { skills: Some(skills), routes, limited: limited_reflection(shard, &services)? })
     }
 
-    /// What operators use, on a listener of its own.
+    /// Builds the services for operators, on a separate listener.
     ///
     /// # Errors
     /// The compiled descriptors can't be read.
@@ -94,11 +99,13 @@ impl Faces {
         let traces = Traces { shard: shard.clone(), for_operators: true, is_loopback: false };
         let services = reflection::admin();
         let grpc = reflection::add_to(health.add_to(admin(&traces), &services), &services)?;
-        let routes = protocol::only_grpc(grpc).merge(rest::traces(traces));
-        Ok(Self { skills: None, routes: rest::probes(routes, shard.clone()), limited: limited(shard, &services)? })
+        let routes = protocol::only_grpc(grpc).merge(operations::traces(traces));
+        let routes = rest::with_fallbacks(routes.merge(operations::gateway_probes(shard.clone())));
+        Ok(Self { skills: None, routes, limited: limited_reflection(shard, &services)? })
     }
 
-    /// An agent alone, which calls skills at another gateway. `shard`: of a gateway without workers, for its bounds.
+    /// Builds the services of an agent that calls the skills of a remote gateway. `shard` belongs to a gateway
+    /// without workers, which provides limits.
     ///
     /// # Errors
     /// The compiled descriptors can't be read.
@@ -106,14 +113,14 @@ impl Faces {
         let services = reflection::agent();
         let grpc = health.add_to(with_agent(Routes::default(), Some(agent)), &services);
         let grpc = reflection::add_to(grpc, &services)?;
-        let routes = protocol::only_grpc(grpc).merge(rest_of(agent));
-        let routes = rest::probes_of_agent(routes, shard.clone());
+        let routes = protocol::only_grpc(grpc).merge(operations::agent(agent.clone()));
+        let routes = rest::with_fallbacks(routes.merge(operations::agent_probes(shard.clone())));
         Ok(Self { skills: None, routes, limited: None })
     }
 }
 
-/// Reflection of `services` for callers that are not administrators, if the gateway requires keys.
-fn limited(shard: &Shard, services: &[&'static str]) -> std::io::Result<Option<Router>> {
+/// Builds reflection of `services` for callers that are not administrators. None if the gateway requires no keys.
+fn limited_reflection(shard: &Shard, services: &[&'static str]) -> std::io::Result<Option<Router>> {
     if shard.gateway.registry.is_none() {
         return Ok(None);
     }
@@ -121,20 +128,16 @@ fn limited(shard: &Shard, services: &[&'static str]) -> std::io::Result<Option<R
     Ok(Some(protocol::only_grpc(reflection::add_to(Routes::default(), &services)?)))
 }
 
-/// An agent as it is served: on behalf of the principals that the layers find.
-pub(crate) fn served(agent: Hosted) -> Served {
+/// Builds the service of an agent, for the principals that the layers identify.
+pub(crate) fn serve_agent(agent: Hosted) -> Served {
     Served::new(agent, |extensions| {
         let principal = request_context(extensions).principal;
-        Owner { principal: principal.name().to_owned(), credential: principal.credential().to_owned() }
+        UserIdentity { principal: principal.name().to_owned(), credential: principal.credential().to_owned() }
     })
 }
 
 fn with_agent(grpc: Routes, agent: Option<&Served>) -> Routes {
     agent.into_iter().fold(grpc, |grpc, agent| grpc.add_service(agent::grpc::service(agent.clone())))
-}
-
-fn rest_of(agent: &Served) -> Router {
-    agent::rest::routes(agent.clone())
 }
 
 fn admin(traces: &Traces) -> Routes {
@@ -145,19 +148,19 @@ fn admin(traces: &Traces) -> Routes {
         .add_service(traces.max_decoding_message_size(MAX_REQUEST_BYTES))
 }
 
-type ToAnswer<B> = fn(Response<B>) -> Response<Answer>;
-type Refused = Ready<Result<Response<Answer>, Infallible>>;
-type GrpcFuture = MapOk<BoxFuture<Response<tonic::body::Body>, Infallible>, ToAnswer<tonic::body::Body>>;
-type RestFuture = MapOk<Pin<Box<RouteFuture<Infallible>>>, ToAnswer<Body>>;
+type IntoResponseBody<B> = fn(Response<B>) -> Response<ResponseBody>;
+type ReadyResponse = Ready<Result<Response<ResponseBody>, Infallible>>;
+type GrpcFuture = MapOk<BoxFuture<Response<tonic::body::Body>, Infallible>, IntoResponseBody<tonic::body::Body>>;
+type RestFuture = MapOk<Pin<Box<RouteFuture<Infallible>>>, IntoResponseBody<Body>>;
 
 impl<B> Service<Request<Inbound<B>>> for Faces
 where
     B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<BoxError>,
 {
-    type Response = Response<Answer>;
+    type Response = Response<ResponseBody>;
     type Error = Infallible;
-    type Future = Either<Either<Refused, GrpcFuture>, RestFuture>;
+    type Future = Either<Either<ReadyResponse, GrpcFuture>, RestFuture>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
@@ -167,22 +170,22 @@ where
         match &mut self.skills {
             Some(skills) if is_for_skills(request.uri().path()) => {
                 if let Some(refusal) = protocol::refusal(&request) {
-                    return Either::Left(Either::Left(ready(Ok(refusal.map(Answer::Rest)))));
+                    return Either::Left(Either::Left(ready(Ok(refusal.map(ResponseBody::Rest)))));
                 }
                 let request: Request<GrpcBody<B>> = request.map(grpc_body);
-                let answer: ToAnswer<_> = |response| response.map(Answer::Grpc);
-                Either::Left(Either::Right(skills.call(request).map_ok(answer)))
+                let into_body: IntoResponseBody<_> = |response| response.map(ResponseBody::Grpc);
+                Either::Left(Either::Right(skills.call(request).map_ok(into_body)))
             }
             _ => {
-                // The router serves gRPC too: statuses have to survive in its bodies' errors.
+                // The router also serves gRPC: statuses must survive in the errors of its bodies.
                 let request = request.map(|body| Body::new(grpc_body(body)));
-                let answer: ToAnswer<_> = rest::answer;
+                let into_body: IntoResponseBody<_> = rest::answer;
                 let routes = match &mut self.limited {
                     Some(limited) if reflection::is_for(request.uri().path()) && !is_admin(&request) => limited,
                     _ => &mut self.routes,
                 };
-                // Boxed, so that a call's future does not reserve space for it.
-                Either::Right(Box::pin(routes.call(request)).map_ok(answer))
+                // Boxed, so that the future of a call does not reserve space for it.
+                Either::Right(Box::pin(routes.call(request)).map_ok(into_body))
             }
         }
     }
@@ -196,21 +199,21 @@ fn is_for_skills(path: &str) -> bool {
     path.strip_prefix('/').and_then(|path| path.strip_prefix(SERVICE_NAME)).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// The answer to a request that is refused before it is routed.
-pub(crate) fn refuse(unwelcome: Unwelcome, headers: &HeaderMap, extensions: &Extensions) -> Response<Answer> {
-    let (status, code, message) = match unwelcome {
-        Unwelcome::Malformed(fault) => (StatusCode::BAD_REQUEST, ErrorCode::InvalidArgument, fault),
-        Unwelcome::Foreign(Foreign::Site) => (StatusCode::FORBIDDEN, ErrorCode::PermissionDenied, OTHER_SITE),
-        Unwelcome::Foreign(Foreign::Host) => (StatusCode::FORBIDDEN, ErrorCode::PermissionDenied, OTHER_HOST),
+/// Responds to a request that is refused before routing.
+pub(crate) fn refuse(reason: RejectReason, headers: &HeaderMap, extensions: &Extensions) -> Response<ResponseBody> {
+    let (status, code, message) = match reason {
+        RejectReason::Malformed(fault) => (StatusCode::BAD_REQUEST, ErrorCode::InvalidArgument, fault),
+        RejectReason::Foreign(Foreign::Site) => (StatusCode::FORBIDDEN, ErrorCode::PermissionDenied, OTHER_SITE),
+        RejectReason::Foreign(Foreign::Host) => (StatusCode::FORBIDDEN, ErrorCode::PermissionDenied, OTHER_HOST),
     };
     if code == ErrorCode::PermissionDenied && protocol::has_grpc_type(headers) {
-        let status = grpc::status::of(&SkillError::new(code, message));
-        return status.into_http::<tonic::body::Body>().map(Answer::Grpc);
+        let status = grpc::status::from_error(&SkillError::new(code, message));
+        return status.into_http::<tonic::body::Body>().map(ResponseBody::Grpc);
     }
     let trace_id = request_context(extensions).trace.id;
     let mut refusal = rest::answer(rest::body::refuse(status, code, message, &trace_id).into_response());
-    if let Unwelcome::Malformed(_) = unwelcome {
-        // Nobody knows where the next request of the connection begins.
+    if let RejectReason::Malformed(_) = reason {
+        // Close the connection: the start of its next request is unknown.
         refusal.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     refusal

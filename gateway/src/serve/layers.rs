@@ -1,9 +1,10 @@
-//! The layers of [`super::stack`]. Each reads or bounds one thing; what it learns travels in the request's extensions.
-//! [`screen`] refuses requests by what [`head`] and [`origin`] find; [`cors`] lets pages of allowed origins read answers.
+//! The layers of [`super::stack`]. Each reads or limits one thing, and puts what it learns into the request's
+//! extensions.
 //!
-//! [`identity`] finds the principal, if the gateway asks for keys.
-//!
-//! [`request_context`] reads it there: the trace, the door, the timeout, and the principal.
+//! - [`screen`]: refuses requests by what [`head`] and [`origin`] find
+//! - [`cors`]: lets pages of allowed origins read responses
+//! - [`identity`]: finds the principal, if the gateway requires keys
+//! - [`request_context`]: reads the extensions: the trace, the operation, the timeout, and the principal
 
 pub(crate) mod bodies;
 pub(crate) mod cors;
@@ -20,18 +21,23 @@ pub(crate) mod trace;
 use http::Extensions;
 use openskill_proto::trace::Trace;
 
-use crate::call::door::Door;
+use crate::call::operation::Operation;
 use crate::call::principal::Principal;
 use crate::call::request::RequestContext;
 use deadline::Timeout;
 
-/// What the layers learned about a request.
+/// Builds the context of a request from the layers' extensions.
 pub(crate) fn request_context(extensions: &Extensions) -> RequestContext {
     let unknown = RequestContext::unknown;
     RequestContext {
         trace: extensions.get::<Trace>().cloned().unwrap_or_else(|| unknown().trace),
-        door: extensions.get::<Door>().copied().unwrap_or_default(),
+        operation: operation(extensions).unwrap_or(&Operation::INTERNAL),
         timeout: extensions.get::<Timeout>().map(|Timeout(timeout)| *timeout),
         principal: extensions.get::<Principal>().cloned().unwrap_or_default(),
     }
+}
+
+/// The operation of a request. None for an unknown one.
+pub(crate) fn operation(extensions: &Extensions) -> Option<&'static Operation> {
+    extensions.get().copied()
 }

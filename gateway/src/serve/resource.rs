@@ -1,5 +1,5 @@
-//! The gateway as an OAuth 2.1 resource server: where clients learn whom to ask for a token, and with which scopes (RFC 9728,
-//! RFC 6750). Tokens themselves are checked in [`crate::identity`].
+//! The gateway as an OAuth 2.1 resource server: tells clients which issuer to ask for a token, and with which
+//! scopes (RFC 9728, RFC 6750). [`crate::identity`] checks the tokens.
 
 use std::sync::Arc;
 
@@ -11,26 +11,26 @@ use crate::gateway::Gateway;
 use crate::identity::registry::Registry;
 use crate::mcp::views::{View, Views};
 
-/// Where MCP is served, and where the metadata of a path begins.
-const MCP: &str = "/mcp";
+/// The MCP endpoint, which is also the first part of each view's path.
+pub(crate) const MCP: &str = "/mcp";
 pub(crate) const METADATA: &str = "/.well-known/oauth-protected-resource";
 
-/// The longest host that is repeated, in bytes.
+/// The maximum length of a host that is echoed, in bytes.
 const MAX_HOST: usize = 255;
 
-/// What a gateway that takes tokens says of itself.
+/// Describes a gateway that accepts tokens.
 #[derive(Debug, Clone)]
 pub(crate) struct Resource {
     registry: Arc<Registry>,
     views: Arc<Views>,
-    /// The URL of the gateway, if an operator says it.
+    /// The URL of the gateway, if the operator configured it.
     url: Option<String>,
     is_encrypted: bool,
 }
 
 impl Resource {
-    /// None if no token counts at this gateway.
-    pub(crate) fn of(gateway: &Gateway) -> Option<Self> {
+    /// None if the gateway accepts no tokens.
+    pub(crate) fn for_gateway(gateway: &Gateway) -> Option<Self> {
         let registry = gateway.registry.as_ref().filter(|it| it.issuers().is_some())?;
         Some(Self {
             registry: Arc::clone(registry),
@@ -40,37 +40,38 @@ impl Resource {
         })
     }
 
-    /// What a request at `path` without valid credentials is told. None if the path does not belong to MCP.
+    /// Builds the challenge for a request without valid credentials. None if its path does not belong to MCP.
     pub(crate) fn challenge(&self, uri: &Uri, headers: &HeaderMap) -> Option<HeaderValue> {
-        let name = view_of(uri.path())?;
+        let name = view_name(uri.path())?;
         let view = self.views.get(name);
-        // RFC 6750: a request that shows nothing is told no error.
+        // RFC 6750: a request without credentials gets no error code.
         let error = headers.contains_key(header::AUTHORIZATION).then_some("invalid_token");
         let scopes = view.as_deref().map(|it| it.scopes.as_slice()).unwrap_or_default();
         bearer(error, scopes, self.metadata_url(uri, headers, name))
     }
 
-    /// What a request is told whose token lacks scopes. `wanted`: all that it needs.
-    pub(crate) fn insufficient(
+    /// Builds the challenge for a request whose token lacks scopes. `wanted` are all scopes that the request needs.
+    pub(crate) fn insufficient_scope(
         &self,
-        (uri, headers): (&Uri, &HeaderMap),
+        uri: &Uri,
+        headers: &HeaderMap,
         view: &View,
         wanted: &[String],
     ) -> Option<HeaderValue> {
         bearer(Some("insufficient_scope"), wanted, self.metadata_url(uri, headers, &view.name))
     }
 
-    /// The metadata of a path. None if nothing is served there.
+    /// Returns the metadata of a path. None if the path is not a resource.
     pub(crate) fn metadata(&self, path: &str, uri: &Uri, headers: &HeaderMap) -> Option<Value> {
-        let name = if path.is_empty() { "" } else { view_of(path)? };
+        let name = if path.is_empty() { "" } else { view_name(path)? };
         let view = self.views.get(name)?;
         let base = self.base(uri, headers)?;
         let scopes: Vec<_> = view.scopes.iter().chain(&view.write_scopes).collect();
-        // Only an issuer that is a URL can be asked for a token.
+        // Clients can use only issuers that are URLs.
         let issuers = self.registry.issuers().unwrap_or_default();
         let servers: Vec<_> = issuers.into_iter().filter(|it| it.starts_with("https://")).collect();
         let mut metadata = json!({
-            // The gateway as a whole is not a resource: tokens are for its MCP endpoint.
+            // The resource is the MCP endpoint, for which tokens are issued, not the whole gateway.
             "resource": format!("{base}{}", if path.is_empty() { MCP } else { path }),
             "authorization_servers": servers,
             "bearer_methods_supported": ["header"],
@@ -88,7 +89,7 @@ impl Resource {
         Some(format!("{base}{METADATA}{MCP}{slash}{view}"))
     }
 
-    /// The URL of the gateway as its client names it.
+    /// Returns the URL of the gateway, from the configuration or from the request.
     fn base(&self, uri: &Uri, headers: &HeaderMap) -> Option<String> {
         if let Some(url) = &self.url {
             return Some(url.clone());
@@ -105,8 +106,8 @@ impl Resource {
     }
 }
 
-/// The name of the view that a path of MCP is for.
-fn view_of(path: &str) -> Option<&str> {
+/// Returns the name of the view in an MCP path.
+fn view_name(path: &str) -> Option<&str> {
     match path.strip_prefix(MCP)? {
         "" => Some(""),
         rest => rest.strip_prefix('/').filter(|it| !it.is_empty() && !it.contains('/')),
@@ -128,9 +129,9 @@ mod tests {
     #[test]
     fn only_paths_of_mcp_have_views() {
         for (path, view) in [("/mcp", Some("")), ("/mcp/a", Some("a")), ("/mcp/", None), ("/mcp/a/b", None)] {
-            assert_eq!(view_of(path), view, "{path}");
+            assert_eq!(view_name(path), view, "{path}");
         }
-        assert!(view_of("/mcps").is_none() && view_of("/skills").is_none());
+        assert!(view_name("/mcps").is_none() && view_name("/skills").is_none());
     }
 
     #[test]

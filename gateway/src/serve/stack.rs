@@ -1,4 +1,4 @@
-//! The layers that every request passes before its face, in order.
+//! The layers that every request passes before it reaches a face, in order.
 
 use std::convert::Infallible;
 
@@ -8,7 +8,6 @@ use http::{Request, Response};
 use tower::{Service, ServiceBuilder};
 
 use super::bodies::outbound::Outbound;
-use super::faces::grpc::methods::is_client_streaming;
 use super::faces::{Faces, identity, reads, refuse};
 use super::layers::bodies::BodiesLayer;
 use super::layers::cors;
@@ -17,12 +16,13 @@ use super::layers::identity::IdentityLayer;
 use super::layers::reads::ReadsLayer;
 use super::layers::screen::ScreenLayer;
 use super::layers::trace::TraceLayer;
+use super::operations;
 use super::resource::Resource;
 use crate::gateway::Gateway;
 use crate::state::limits::{Limits, SharedLimit};
 
-/// The whole way of a request, for a listener on a loopback address or on another. Built once for each listener. `limits`: what
-/// its principals share.
+/// Builds the complete service of one listener: layers and faces. `is_loopback`: the listener has a loopback
+/// address. Its principals share `limits`.
 pub(crate) fn stack<B>(
     gateway: &Gateway,
     faces: Faces,
@@ -35,20 +35,19 @@ where
 {
     let (inbound, outbound) = (limits.pool(SharedLimit::Requests).clone(), limits.pool(SharedLimit::Responses).clone());
     ServiceBuilder::new()
-        .layer(TraceLayer)
+        .layer(TraceLayer { find: operations::find })
         .layer(DeadlineLayer)
-        .layer(BodiesLayer { inbound, outbound, is_client_streaming, refuse: reads::too_much })
+        .layer(BodiesLayer { inbound, outbound, refuse: reads::too_much })
         .layer(ScreenLayer { is_loopback, sites: gateway.config.sites.clone(), refuse })
         .option_layer(cors::layer(gateway.config.sites.as_deref()))
         .layer(IdentityLayer {
             registry: gateway.registry.clone(),
             rules: identity::RULES,
-            resource: Resource::of(gateway),
+            resource: Resource::for_gateway(gateway),
         })
         .layer(ReadsLayer {
             limits: limits.clone(),
-            of_administrators: gateway.operators.clone(),
-            which: reads::which,
+            administrator_limits: gateway.operators.clone(),
             refuse: reads::refuse,
         })
         .service(faces)

@@ -1,13 +1,13 @@
-//! Calls in, events out: what `InvokeStream`, `InvokeMany` and server-sent events share. The faces give each event its
-//! form on the wire: a gRPC message, or a server-sent event in `faces/rest/call.rs`.
+//! Runs calls and streams their events, for `InvokeStream`, `InvokeMany` and server-sent events. The faces encode
+//! each event as a gRPC message, or as a server-sent event in `faces/rest/call.rs`.
 //!
-//! Each call is a task that belongs to the stream: dropping the stream (the client went away) cancels them all. A client that
-//! stops reading blocks its own events and nothing else: the calls' deadlines go on, and a result that is not read in time
-//! is dropped.
+//! Each call is a task that belongs to the stream: dropping the stream (the client disconnected) cancels all calls.
+//! A client that stops reading blocks only its own events: the calls' deadlines still apply, and a result that is
+//! not read in time is dropped.
 //!
-//! A stream of many calls is its own queue: while the gateway is full, the stream's next calls wait for one of its own calls
-//! to end. Only a stream with no call in flight is told that the gateway is full. The stream is read on meanwhile, because an
-//! answer that lets a call end may come behind the calls that wait.
+//! A stream of many calls is its own queue: while the gateway is full, the stream's next calls wait for one of its
+//! own calls to end. Only a stream without calls in flight gets the error that the gateway is full. The stream is
+//! still read meanwhile, because an answer that lets a call finish may follow the waiting calls.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -25,7 +25,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::call::events::{Delivered, Delivery, EventRelay};
+use crate::call::events::{Delivery, DeliveryOutcome, EventRelay};
 use crate::call::outcome::Outcome;
 use crate::call::principal::Principal;
 use crate::call::request::Call;
@@ -37,19 +37,19 @@ use crate::protect::admission::Permit;
 use crate::state::limits::SharedLimit;
 use openskill_identity::shares::Share;
 
-/// How many events may wait for a slow client before the skills have to.
+/// The maximum number of events that are buffered for a slow client before its skills block.
 const EVENT_BUFFER: usize = 64;
 
-/// How often a waiting call asks for a permit again: the calls of others end too.
+/// How often a waiting call retries to get a permit: other clients' calls also end.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
-/// How long a client may take to make room for the first and the last event of a call.
+/// How long a client may take to read before the first and the last event of a call.
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A message of a stream of calls.
+/// A message in a stream of calls.
 pub(crate) enum Message {
     Call(Box<Call>),
-    /// The answer to a question of a call.
+    /// The answer to a call's question.
     Answer {
         call_id: String,
         principal: Principal,
@@ -60,14 +60,14 @@ pub(crate) enum Message {
 /// Why a stream ends before its calls do.
 #[derive(Debug)]
 pub(crate) enum StreamError<E> {
-    /// The client's half broke.
+    /// The client's half of the stream broke.
     Client(E),
-    /// The gateway ends it.
+    /// The gateway ended the stream.
     Gateway(SkillError),
 }
 
 impl StreamError<Infallible> {
-    /// The error of the gateway: there is no other where the client's half can't break.
+    /// Returns the gateway's error, for a stream whose client half can't break.
     pub(crate) fn into_gateway(self) -> SkillError {
         match self {
             Self::Client(never) => match never {},
@@ -75,7 +75,7 @@ impl StreamError<Infallible> {
         }
     }
 
-    /// The same error where the client's half can't break.
+    /// Converts the error, for a stream whose client half can't break.
     pub(crate) fn without_client<E>(self) -> StreamError<E> {
         match self {
             Self::Client(never) => match never {},
@@ -89,14 +89,14 @@ pub(crate) type Messages<E> = BoxStream<'static, Result<Message, E>>;
 
 struct State<E> {
     shard: Shard,
-    /// None when no more will come.
+    /// None after the last message.
     messages: Option<Messages<E>>,
-    /// Calls that got no permit yet, in order.
-    waiting: VecDeque<Waiting>,
-    /// When they ask for permits again.
+    /// The calls that wait for a permit, in order.
+    waiting: VecDeque<WaitingCall>,
+    /// When the waiting calls retry.
     ask_at: Instant,
     running: JoinSet<Result<(), NotRead>>,
-    /// Answers on their way to workers.
+    /// Answers that are being delivered to workers.
     answering: JoinSet<()>,
     sender: mpsc::Sender<Delivery>,
     events: mpsc::Receiver<Delivery>,
@@ -104,17 +104,17 @@ struct State<E> {
     error: Option<StreamError<E>>,
 }
 
-/// A call that got no permit yet.
-struct Waiting {
+/// A call that is waiting for a permit.
+struct WaitingCall {
     call: Arc<Call>,
-    /// Its arguments are held meanwhile.
+    /// Accounts for its arguments while it waits.
     _share: Share,
 }
 
 /// The client did not read an event in time.
 struct NotRead;
 
-/// The events of one call that holds its permit already.
+/// Streams the events of one call, which already has its permit.
 pub(crate) fn one(
     shard: Shard,
     call: Arc<Call>,
@@ -125,7 +125,7 @@ pub(crate) fn one(
     stream::unfold(state, State::step)
 }
 
-/// The events of many calls, at most [`MAX_CALLS_PER_STREAM`] at a time.
+/// Streams the events of many calls, at most [`MAX_CALLS_PER_STREAM`] at a time.
 pub(crate) fn many<E: Send + 'static>(
     shard: Shard,
     messages: Messages<E>,
@@ -178,7 +178,7 @@ impl<E> State<E> {
         });
     }
 
-    /// Starts the call, or refuses it for good. Gives it back if it should wait for a permit.
+    /// Starts the call, or refuses it permanently. Returns the call as an error if it should wait for a permit.
     fn try_start(&mut self, call: Arc<Call>) -> Result<(), Arc<Call>> {
         if self.running.len() < MAX_CALLS_PER_STREAM {
             match self.shard.gateway.try_admit(&call) {
@@ -202,22 +202,22 @@ impl<E> State<E> {
         Err(call)
     }
 
-    /// Keeps a call until it gets a permit.
+    /// Queues a call until it gets a permit.
     fn wait(&mut self, call: Arc<Call>) {
         let mut share = self.shard.gateway.share(SharedLimit::Requests, &call.principal);
         if self.waiting.len() < MAX_CALLS_PER_STREAM && share.grow(call.input.size()) {
-            self.waiting.push_back(Waiting { call, _share: share });
+            self.waiting.push_back(WaitingCall { call, _share: share });
         } else {
-            self.refuse(call, SkillError::overloaded("too many calls of this stream wait for a permit"));
+            self.refuse(call, SkillError::overloaded("too many calls of this stream are waiting for a permit"));
         }
     }
 
-    /// Starts the calls that wait, in order, up to the first that still gets no permit.
+    /// Starts the waiting calls in order, until one is refused a permit.
     fn try_waiting(&mut self) {
         self.ask_at = Instant::now() + ASK_AGAIN;
-        while let Some(Waiting { call, _share }) = self.waiting.pop_front() {
+        while let Some(WaitingCall { call, _share }) = self.waiting.pop_front() {
             if let Err(call) = self.try_start(call) {
-                return self.waiting.push_front(Waiting { call, _share });
+                return self.waiting.push_front(WaitingCall { call, _share });
             }
         }
     }
@@ -226,7 +226,7 @@ impl<E> State<E> {
         loop {
             let is_idle = self.waiting.is_empty() && self.running.is_empty() && self.answering.is_empty();
             if self.messages.is_none() && is_idle {
-                // Events that were sent before the end come before it.
+                // Deliver events that were sent before the end first.
                 let last = match self.events.try_recv() {
                     Ok(delivery) => match delivery.open() {
                         Some(event) => Ok(event),
@@ -252,7 +252,8 @@ impl<E> State<E> {
                     self.try_waiting();
                 }
                 Some(_) = self.answering.join_next() => {}
-                // Calls in flight finish; those that were not admitted are for another gateway.
+                // Let calls in flight finish. Refuse the waiting ones, so that clients send them to another
+                // gateway.
                 () = self.shard.gateway.shutdown.cancelled(), if self.messages.is_some() => {
                     self.end(StreamError::Gateway(shutting_down()));
                 }
@@ -265,7 +266,7 @@ impl<E> State<E> {
         }
     }
 
-    /// Takes no more calls.
+    /// Stops reading calls, and ends the stream with this error.
     fn end(&mut self, error: StreamError<E>) {
         self.messages = None;
         self.waiting.clear();
@@ -285,20 +286,20 @@ async fn run(shard: Shard, call: Arc<Call>, permit: Permit, sender: mpsc::Sender
     let relay = EventRelay::new(call.call_id.clone(), sender);
     let entry = shard.gateway.catalog.get_for(&call.skill_id, &call.principal);
     let version = entry.map(|entry| entry.skill.version.clone()).unwrap_or_default();
-    in_time(relay.accepted(&call.trace.id, &version)).await?;
+    in_time(relay.send_accepted(&call.trace.id, &version)).await?;
     let invoked = invoke(&shard, Arc::clone(&call), permit, Some(relay.clone()), record);
-    // A call that panics has a result too.
+    // A call that panics also gets a result.
     let result = AssertUnwindSafe(invoked).catch_unwind().await.unwrap_or_else(|_| {
         let error = SkillError::new(ErrorCode::Internal, "the gateway panicked during this call");
-        result(&call, Outcome { may_have_run: true, ..Outcome::failed(error.with_blame(Blame::Gateway)) })
+        result(&call, Outcome { may_have_run: true, ..Outcome::from_error(error.with_blame(Blame::Gateway)) })
     });
     deliver(&relay, result, shard.gateway.share(SharedLimit::Responses, &call.principal)).await
 }
 
 async fn deliver(relay: &EventRelay, result: SkillResult, share: Share) -> Result<(), NotRead> {
     match in_time(relay.result(result, share)).await? {
-        Delivered::Taken => Ok(()),
-        Delivered::Lost => Err(NotRead),
+        DeliveryOutcome::Taken => Ok(()),
+        DeliveryOutcome::Lost => Err(NotRead),
     }
 }
 
@@ -306,7 +307,7 @@ async fn in_time<T>(sent: impl Future<Output = T>) -> Result<T, NotRead> {
     tokio::time::timeout(DELIVERY_TIMEOUT, sent).await.map_err(|_| NotRead)
 }
 
-/// Hands an answer to the skill that asked. One that is refused is reported as a log event of its call.
+/// Delivers an answer to the skill that asked. If the answer is refused, the call gets a log event.
 async fn answer(
     shard: Shard,
     call_id: String,
@@ -318,7 +319,7 @@ async fn answer(
     if let Err(error) = answered {
         let message = format!("the answer was refused: {}", error.message);
         let event = Some(Event::Log(Log { level: "error".to_owned(), message }));
-        // A client that went away needs no news.
+        // Sending fails if the client has disconnected.
         let _ = sender.send(Delivery::Event(Box::new(InvokeEvent { call_id, event }))).await;
     }
 }

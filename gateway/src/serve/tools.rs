@@ -1,4 +1,4 @@
-//! Which skills become tools of a model, and which are unavailable now.
+//! Selects the skills that a model gets as tools, and reports the unavailable ones.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use openskill_proto::v1::{Dialect as WireDialect, ErrorCode, SkillError};
 use openskill_proto::v1::{ExportToolsRequest, ExportToolsResponse};
-use openskill_rank::rank::{self, rank};
+use openskill_text::tools::{self, rank};
 
 use crate::arguments::Policy;
 use crate::call::principal::Principal;
@@ -14,24 +14,24 @@ use crate::export::{self, Dialect, Forms, Tool};
 use crate::gateway::Gateway;
 use crate::mcp::views::View;
 use crate::protect::circuit::Session;
-use crate::tools::disabled::disabled;
+use crate::tools::disabled::check_disabled;
 
 use crate::catalog::entry::Entry;
 use crate::catalog::lookup::MAY_BE_NEW;
 
-/// How many tools a query returns unless it says otherwise.
+/// The number of tools that a query returns by default.
 const DEFAULT_LIMIT: usize = 10;
 
-/// Exports the skills a request asks for. Session circuits of `principal` count.
+/// Exports the requested skills. Considers the session circuits of `principal`.
 ///
 /// # Errors
-/// An unknown dialect or skill.
+/// The dialect or a skill is unknown.
 pub(crate) fn export(
     gateway: &Gateway,
     principal: &Principal,
     request: &ExportToolsRequest,
 ) -> Result<ExportToolsResponse, SkillError> {
-    let dialect = Dialect::of_wire(request.dialect)?;
+    let dialect = Dialect::from_wire(request.dialect)?;
     let mut offered = choose(gateway, principal, request)?;
     let mut notes = Vec::new();
     if offered.is_empty() {
@@ -39,7 +39,7 @@ pub(crate) fn export(
     }
     let now = Instant::now();
     let session = Session { principal, id: &request.session_id };
-    let disabled: Vec<_> = offered.iter().filter_map(|it| disabled(gateway, it, session, now)).collect();
+    let disabled: Vec<_> = offered.iter().filter_map(|it| check_disabled(gateway, it, session, now)).collect();
     if !request.include_unavailable {
         offered.retain(|entry| !disabled.iter().any(|it| it.skill_id == entry.skill.id));
     }
@@ -59,19 +59,20 @@ pub(crate) fn export(
     })
 }
 
-/// The skills that `principal` can call and `view` lists, as tools of MCP: name and definition, sorted by name. A circuit that is
-/// open for a while changes nothing, so that lists are stable.
-pub(crate) fn of_mcp(gateway: &Gateway, principal: &Principal, view: &View) -> Vec<(String, String)> {
+/// Returns the skills that `principal` can call and `view` lists, as MCP tools: name and definition, sorted by
+/// name. Open circuits don't remove tools, so that lists are stable.
+pub(crate) fn mcp_tools(gateway: &Gateway, principal: &Principal, view: &View) -> Vec<(String, String)> {
     let snapshot = gateway.catalog.snapshot_for(principal);
     let listed = |entry: &&Arc<Entry>| is_in(view, entry) && view.lists(&entry.skill.id);
-    let mut tools = defined(&snapshot.values().filter(listed).collect::<Vec<_>>(), view);
+    let mut tools = define_mcp_tools(&snapshot.values().filter(listed).collect::<Vec<_>>(), view);
     if view.has_names() {
         tools.sort();
     }
     tools
 }
 
-/// The `limit` skills of `view` that fit a task best, of those that `principal` can call: name and definition.
+/// Returns the `limit` skills of `view` that best match a task, among those that `principal` can call: name and
+/// definition.
 pub(crate) fn search(
     gateway: &Gateway,
     principal: &Principal,
@@ -82,26 +83,26 @@ pub(crate) fn search(
     let snapshot = gateway.catalog.snapshot_for(principal);
     let entries: Vec<_> = snapshot.values().filter(|entry| is_in(view, entry)).collect();
     let documents: Vec<_> = entries.iter().map(|entry| entry.document()).collect();
-    let ranked = rank::search(task, &documents);
+    let ranked = tools::search(task, &documents);
     let found: Vec<_> = ranked.into_iter().take(limit).filter_map(|(at, _)| entries.get(at).copied()).collect();
-    defined(&found, view)
+    define_mcp_tools(&found, view)
 }
 
-/// Whether a skill is a tool of a view, and some worker can run it.
+/// Whether a skill is a tool in a view, and some worker can run it.
 fn is_in(view: &View, entry: &Entry) -> bool {
     !entry.candidates.is_empty() && view.has(&entry.skill)
 }
 
-/// Skills as tools of MCP under their names in a view, in the same order.
-fn defined(entries: &[&Arc<Entry>], view: &View) -> Vec<(String, String)> {
-    // What is kept with a skill has its id as name.
+/// Converts skills to MCP tools under their names in a view, in the same order.
+fn define_mcp_tools(entries: &[&Arc<Entry>], view: &View) -> Vec<(String, String)> {
+    // Cached definitions are named by the skill's id.
     let renamed: Vec<_> = entries.iter().map(|_| Forms::default()).take_while(|_| view.has_names()).collect();
     let tools = entries.iter().enumerate().map(|(at, entry)| {
         let name = view.name_of(&entry.skill.id);
         let forms = renamed.get(at).filter(|_| name != entry.skill.id).unwrap_or(entry.forms());
         (Tool { name, ..tool(entry) }, forms)
     });
-    // Every name is one that MCP allows, so none changes.
+    // MCP accepts every name, so none changes.
     let definitions = export::export_known(&tools.collect::<Vec<_>>(), Dialect::Mcp, false).tools;
     entries.iter().map(|entry| view.name_of(&entry.skill.id).to_owned()).zip(definitions).collect()
 }
@@ -122,7 +123,7 @@ fn tool(entry: &Entry) -> Tool<'_> {
     }
 }
 
-/// The skills that are asked for: sorted by id, or with a query by relevance.
+/// Returns the requested skills, sorted by id, or by relevance if the request has a query.
 fn choose(
     gateway: &Gateway,
     principal: &Principal,
@@ -157,7 +158,7 @@ fn limit(request: &ExportToolsRequest) -> usize {
 }
 
 impl Dialect {
-    fn of_wire(number: i32) -> Result<Self, SkillError> {
+    fn from_wire(number: i32) -> Result<Self, SkillError> {
         Ok(match WireDialect::try_from(number) {
             Ok(WireDialect::Unspecified | WireDialect::Openai) => Self::OpenAi,
             Ok(WireDialect::OpenaiResponses) => Self::OpenAiResponses,

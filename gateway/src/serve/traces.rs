@@ -1,4 +1,4 @@
-//! Recorded calls for whoever may read them: what both faces share.
+//! Access to recorded calls, which both faces share.
 
 use std::sync::Arc;
 
@@ -8,71 +8,73 @@ use openskill_proto::v1::{GetTraceResponse, ListTracesRequest, ListTracesRespons
 use super::layers::request_context;
 use crate::gateway::Shard;
 use crate::observe::recorder::Recorder;
-use crate::observe::recorder::read::{Following, Reader, UnknownCursor};
+use crate::observe::recorder::read::{Following, TraceReader, UnknownCursor};
 
-/// The traces on one listener. Cheap to clone.
+/// Access to traces through one listener. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Traces {
     pub(crate) shard: Shard,
-    /// The listener is for operators alone: they see the calls of all principals.
+    /// Whether it is the admin listener, whose clients see the calls of all principals.
     pub(crate) for_operators: bool,
-    /// Only programs of this machine reach the listener.
+    /// Whether only local programs can reach the listener.
     pub(crate) is_loopback: bool,
 }
 
-/// Why there is no answer.
+/// Why recorded calls can't be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NoTraces {
-    /// Nothing is recorded.
+    /// Recording is off.
     #[error("this gateway records no calls: OPENSKILL_TRACE_DIR is off")]
     Off,
-    /// Callers are not told apart, and this listener is open to other machines.
-    #[error("recorded calls are served on a loopback address, or where OPENSKILL_ADMIN_LISTEN says: set it")]
+    /// Callers are not authenticated, and other machines can reach this listener.
+    #[error("recorded calls are served only on a loopback address or at OPENSKILL_ADMIN_LISTEN: set it")]
     Elsewhere,
-    /// There is no recorded call with this id that the reader may see.
+    /// The reader may see no recorded call with this id.
     #[error("this gateway has no recorded call with this trace id or call id")]
     UnknownId,
-    /// The list was begun elsewhere.
-    #[error("the cursor is not one of this gateway, or it restarted: begin with the first page")]
+    /// The cursor is not from this process.
+    #[error("the cursor is not from this gateway, or the gateway restarted: begin with the first page")]
     UnknownCursor,
 }
 
 impl Traces {
-    pub(crate) fn reader(&self, extensions: &Extensions) -> Reader {
+    pub(crate) fn reader(&self, extensions: &Extensions) -> TraceReader {
         let principal = request_context(extensions).principal;
-        // Where principals are known, the policy says who is an operator, on whichever listener.
+        // If callers are authenticated, the policy decides who is an operator, on every listener.
         let is_operator = if principal.sees_all() { self.for_operators } else { principal.is_admin() };
-        if is_operator { Reader::Operator } else { Reader::Principal(principal) }
+        if is_operator { TraceReader::Operator } else { TraceReader::Principal(principal) }
     }
 
-    /// Aside from the shard's thread: it goes through all calls, and waits for whoever adds some.
+    /// Lists recorded calls. Runs off the shard's thread, because it scans all calls, and waits while calls are
+    /// added.
     pub(crate) async fn list(
         &self,
         request: ListTracesRequest,
-        reader: Reader,
+        reader: TraceReader,
     ) -> Result<ListTracesResponse, NoTraces> {
         let page = self.read(move |recorder| recorder.list(request, &reader)).await?;
         page.map_err(|UnknownCursor| NoTraces::UnknownCursor)
     }
 
-    /// Reads files, aside from the shard's thread.
-    pub(crate) async fn get(&self, id: String, reader: Reader) -> Result<GetTraceResponse, NoTraces> {
+    /// Returns the events of a trace or a call. Runs off the shard's thread, because it reads files.
+    pub(crate) async fn get(&self, id: String, reader: TraceReader) -> Result<GetTraceResponse, NoTraces> {
         self.read(move |recorder| recorder.trace(&id, &reader)).await?.ok_or(NoTraces::UnknownId)
     }
 
     async fn read<T: Send + 'static>(&self, read: impl FnOnce(&Recorder) -> T + Send + 'static) -> Result<T, NoTraces> {
         self.recorder()?;
         let gateway = Arc::clone(&self.shard.gateway);
-        let found = self.shard.gateway.aside.run(move || gateway.observer.recorder.as_ref().map(read)).await;
+        let found = self.shard.gateway.blocking_pool.run(move || gateway.observer.recorder.as_ref().map(read)).await;
         found.ok_or(NoTraces::Off)
     }
 
-    pub(crate) fn follow(&self, filter: Option<TraceFilter>, reader: &Reader) -> Result<Following, NoTraces> {
+    pub(crate) fn follow(&self, filter: Option<TraceFilter>, reader: &TraceReader) -> Result<Following, NoTraces> {
         Ok(self.recorder()?.follow(filter, reader))
     }
 
     fn recorder(&self) -> Result<&Recorder, NoTraces> {
-        // Without keys all callers are one principal, anonymous: on an open network each would read what the others sent.
+        // Without keys, all callers are the anonymous principal: on an open network, each could read the others'
+        // calls.
         let are_known = self.shard.gateway.registry.is_some();
         if !are_known && !self.for_operators && !self.is_loopback {
             return Err(NoTraces::Elsewhere);

@@ -1,5 +1,5 @@
-//! The most recently used values by key, bounded, and shared by principals: when there are too many, the principal that has
-//! most loses the one that it used least recently. A key begins with its principal: [`super::key`] makes it.
+//! A bounded LRU map that principals share fairly. When full, it evicts the least recently used value of the
+//! principal that has the most. A key starts with its principal: [`super::key`] builds it.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,28 +9,29 @@ use ahash::HashMap;
 
 use super::key;
 
-/// Values by key.
+/// A bounded map whose capacity principals share fairly.
 #[derive(Debug)]
 pub(crate) struct FairRecent<V> {
     values: HashMap<Arc<str>, Slot<V>>,
-    /// The keys of each principal, the least recently used first.
+    /// The keys of each principal, least recently used first.
     by_principal: HashMap<Arc<str>, BTreeMap<u64, Arc<str>>>,
-    /// The principals. The last one has most, and of several that have, its oldest was used least recently.
+    /// The principals, ordered by their number of values. The last one has the most. If several do, it is the one
+    /// whose oldest value was used least recently.
     by_size: BTreeSet<(usize, Reverse<u64>, Arc<str>)>,
     capacity: usize,
-    /// Counts uses.
+    /// Counts uses, as a logical clock.
     clock: u64,
 }
 
 #[derive(Debug)]
 struct Slot<V> {
     value: V,
-    /// When it was last used.
+    /// When it was last used, by the logical clock.
     used: u64,
 }
 
 impl<V> FairRecent<V> {
-    /// Keeps so many values.
+    /// Stores at most `capacity` values.
     pub(crate) fn new(capacity: usize) -> Self {
         Self {
             values: HashMap::default(),
@@ -78,7 +79,7 @@ impl<V> FairRecent<V> {
         }
     }
 
-    /// Changes the keys of a principal.
+    /// Changes the keys of a principal, and updates its position in the order by size.
     fn change(&mut self, principal: &str, change: impl FnOnce(&mut BTreeMap<u64, Arc<str>>)) {
         let (name, mut keys) =
             self.by_principal.remove_entry(principal).unwrap_or_else(|| (principal.into(), BTreeMap::new()));
@@ -90,7 +91,7 @@ impl<V> FairRecent<V> {
         }
     }
 
-    /// Removes the least recently used value of the principal that has most.
+    /// Removes the least recently used value of the principal that has the most.
     fn evict(&mut self) {
         let most = self.by_size.last().and_then(|(.., name)| self.by_principal.get(name)?.values().next().cloned());
         if let Some(key) = most {
@@ -107,7 +108,7 @@ impl<V> FairRecent<V> {
     }
 }
 
-/// The place of a principal in the order of who has most.
+/// Returns the sort key of a principal in `by_size`.
 fn place(name: &Arc<str>, keys: &BTreeMap<u64, Arc<str>>) -> (usize, Reverse<u64>, Arc<str>) {
     (keys.len(), Reverse(keys.keys().next().copied().unwrap_or_default()), Arc::clone(name))
 }

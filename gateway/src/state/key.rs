@@ -1,9 +1,9 @@
-//! Several names as one key: a principal, a session, a skill.
+//! Joins several names, such as principal, session and skill, into one key.
 
-/// Separates the names. None of them can contain it: control characters are refused at the door.
+/// Separates the names. Names can't contain it, because requests with control characters are refused.
 const SEPARATOR: char = '\0';
 
-/// The key of these names. Runs several times a call, so it does without the formatter.
+/// Joins names into a key. Runs several times per call, so it avoids the formatter.
 pub(crate) fn join<const N: usize>(names: [&str; N]) -> String {
     let mut key = String::with_capacity(names.iter().map(|name| name.len() + 1).sum());
     for (index, name) in names.into_iter().enumerate() {
@@ -15,7 +15,7 @@ pub(crate) fn join<const N: usize>(names: [&str; N]) -> String {
     key
 }
 
-/// The names a key was made of. Names that are missing are empty.
+/// Splits a key into its names. Missing names are empty.
 pub(crate) fn split<const N: usize>(key: &str) -> [&str; N] {
     let mut names = key.split(SEPARATOR);
     std::array::from_fn(|_| names.next().unwrap_or_default())

@@ -1,35 +1,36 @@
-//! A share of a pool that is taken when it is first needed: most bodies are small, and need none.
+//! A share of a pool, taken on first use: most bodies are small and need none.
 
 use std::sync::Arc;
 
 use openskill_identity::shares::{Pool, Share};
 
-/// What a body holds of a pool.
+/// A body's share of a pool.
 #[derive(Debug)]
 pub(crate) struct LazyShare {
     pool: Pool,
-    /// The principal. None: the anonymous one, or one that is not known yet.
+    /// The principal. None for the anonymous one, and for one that is not known yet.
     holder: Option<Arc<str>>,
     share: Option<Share>,
 }
 
 impl LazyShare {
-    /// A share that holds nothing yet.
+    /// Creates an empty share.
     pub(crate) fn new(pool: &Pool, holder: Option<Arc<str>>) -> Self {
         Self { pool: pool.clone(), holder, share: None }
     }
 
-    /// Another share of the same holder.
+    /// Creates another empty share of the same principal.
     pub(crate) fn another(&self) -> Self {
         Self::new(&self.pool, self.holder.clone())
     }
 
-    /// Makes it the share of a principal, before it holds anything.
+    /// Assigns the share to a principal. It must still be empty.
     pub(crate) fn belong_to(&mut self, holder: &Arc<str>) {
         self.holder = Some(Arc::clone(holder));
     }
 
-    /// Holds exactly `amount` units. False if they are not to be had or more than fair; the share does not change then.
+    /// Changes the share to exactly `amount` units. Returns false, without a change, if that many are unavailable
+    /// or exceed the fair share.
     pub(crate) fn resize(&mut self, amount: usize) -> bool {
         match &mut self.share {
             Some(share) => share.resize(amount),
@@ -41,12 +42,12 @@ impl LazyShare {
         }
     }
 
-    /// Takes `amount` units of it as a share of their own. None if it holds nothing.
+    /// Splits off `amount` units as a separate share. None if this share is empty.
     pub(crate) fn split(&mut self, amount: usize) -> Option<Share> {
         self.share.as_mut().map(|share| share.split(amount))
     }
 
-    /// Gives back `less` units, or all if it holds fewer.
+    /// Gives back `less` units, or all if there are fewer.
     pub(crate) fn shrink(&mut self, less: usize) {
         if let Some(share) = &mut self.share {
             share.shrink(less);

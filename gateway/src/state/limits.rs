@@ -1,6 +1,6 @@
-//! What a gateway keeps for its principals, as one table: each kind of thing has a bound for the gateway, and one principal
-//! holds at most its fair share of that: four fifths while it is alone, an even share when others want theirs. See
-//! [`openskill_identity::shares`]. `docs/limits.md` has the same table.
+//! The table of limits that principals share. Each has a bound for the whole gateway. One principal gets at most
+//! its fair share: four fifths while it is the only one, an even share when others need theirs. See
+//! [`openskill_identity::shares`]. `docs/limits.md` contains the same table.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,66 +10,66 @@ use tokio::time::Instant;
 
 const MIB: usize = 1024 * 1024;
 
-/// Bodies up to this size, in bytes, are not counted: most are, and they hardly last.
+/// The size in bytes up to which bodies are not counted. Most are that small, and short-lived.
 pub(crate) const SMALL: usize = 4 * 1024;
 
-/// How long something waits for its share, and how often it asks.
+/// How long a request waits for a share, and how often it retries.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) const ASK_AGAIN: Duration = Duration::from_millis(20);
 
-/// A kind of thing that is kept.
+/// A limit that principals share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SharedLimit {
-    /// Bytes of request bodies that arrive, or wait to be read.
+    /// Bytes of request bodies that are arriving, or waiting to be read.
     Requests,
-    /// Bytes of responses that are made, or that clients have not read.
+    /// Bytes of responses that are under construction, or that clients have not read.
     Responses,
     /// Bytes of the arguments of calls in flight.
     Arguments,
-    /// Bytes of what skills and users say in calls in flight, for the recorder.
+    /// Bytes of messages from skills and users in calls in flight, for the recorder.
     Recordings,
     /// Idempotency keys.
     Keys,
     /// Bytes of the results of idempotency keys.
     KeyResults,
-    /// Calls that wait until their MCP clients come back with answers.
+    /// Calls that wait for answers from their MCP clients.
     ParkedCalls,
     /// Streams of calls that MCP clients may resume.
     ResumableStreams,
-    /// Bytes of such streams whose calls have ended.
+    /// Bytes of resumable streams whose calls have ended.
     EndedStreams,
-    /// Bytes of results of MCP clients that are too long to be sent at once.
+    /// Bytes of results that are too long to send to MCP clients at once.
     LongResults,
     /// Tasks of MCP clients.
     Tasks,
-    /// Bytes of such tasks.
+    /// Bytes of the stored tasks of MCP clients.
     TaskBytes,
-    /// MCP clients that listen for changes.
+    /// MCP clients that are listening for changes.
     Listeners,
-    /// Resources that sessions of MCP subscribed to.
+    /// Resources that MCP sessions are subscribed to.
     Subscriptions,
     /// Circuit breakers of sessions.
     SessionCircuits,
     /// Sessions with affinity.
     Affinity,
-    /// Responses in flight: pages for people.
+    /// Responses in flight with pages for people.
     Pages,
-    /// Responses in flight: the catalog, tools and artifacts.
+    /// Responses in flight with the catalog, tools and artifacts.
     Catalog,
-    /// Responses in flight: what operators look at.
+    /// Responses in flight with data for operators.
     Operations,
-    /// Responses in flight: recorded calls, and streams that follow them.
+    /// Responses in flight with recorded calls, including streams that follow them.
     Traces,
-    /// Responses in flight: conversations with the agent, and streams that watch them.
+    /// Responses in flight with agent conversations, including streams that watch them.
     Conversations,
-    /// Streams in flight that are no calls and have no end: changes of the catalog, reflection.
+    /// Endless streams in flight that are not calls: catalog changes, reflection.
     Watchers,
-    /// Streams in flight of many calls or messages: `InvokeMany`, `Chat`.
+    /// Streams in flight with many calls or messages: `InvokeMany`, `Chat`.
     CallStreams,
 }
 
 impl SharedLimit {
-    /// All of them, in order.
+    /// All limits, in the order of declaration.
     const ALL: [Self; 23] = [
         Self::Requests,
         Self::Responses,
@@ -96,21 +96,21 @@ impl SharedLimit {
         Self::CallStreams,
     ];
 
-    /// What `docs/limits.md` calls it, and the bound of the gateway.
+    /// Returns the name in `docs/limits.md`, and the bound for the gateway.
     const fn row(self) -> (&'static str, usize) {
         match self {
             Self::Requests => ("request bodies that arrive or wait to be read", 512 * MIB),
-            Self::Responses => ("responses that are made, or that clients have not read", 512 * MIB),
+            Self::Responses => ("responses in progress, or that clients have not read", 512 * MIB),
             Self::Arguments => ("arguments of calls in flight", 512 * MIB),
-            Self::Recordings => ("what skills and users say in calls in flight", 64 * MIB),
+            Self::Recordings => ("messages of skills and users in calls in flight", 64 * MIB),
             Self::Keys => ("idempotency keys", 64 * 1024),
             Self::KeyResults => ("results of idempotency keys", 32 * MIB),
-            Self::ParkedCalls => ("calls that wait until their MCP clients come back with answers", 4096),
+            Self::ParkedCalls => ("calls that wait for answers from their MCP clients", 4096),
             Self::ResumableStreams => ("streams of calls that MCP clients may resume", 4096),
-            Self::EndedStreams => ("what is kept of such streams whose calls have ended", 16 * MIB),
+            Self::EndedStreams => ("retained MCP streams whose calls have ended", 16 * MIB),
             Self::LongResults => ("long results over MCP", 32 * MIB),
             Self::Tasks => ("tasks of MCP clients", 10_000),
-            Self::TaskBytes => ("what such tasks take", 32 * MIB),
+            Self::TaskBytes => ("memory of MCP tasks", 32 * MIB),
             Self::Listeners => ("MCP clients that listen for changes", 8192),
             Self::Subscriptions => ("resources that MCP sessions subscribed to", 64 * 1024),
             Self::SessionCircuits => ("circuit breakers of sessions", 32 * 1024),
@@ -125,18 +125,18 @@ impl SharedLimit {
         }
     }
 
-    /// What it is called.
+    /// The name in `docs/limits.md`.
     pub(crate) const fn name(self) -> &'static str {
         self.row().0
     }
 
-    /// The bound of the gateway.
+    /// The bound for the whole gateway.
     pub(crate) const fn bound(self) -> usize {
         self.row().1
     }
 }
 
-/// The pools of a gateway. Cheap to clone.
+/// The pools of a gateway, one per limit. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Limits([Pool; SharedLimit::ALL.len()]);
 
@@ -151,7 +151,8 @@ impl Limits {
         &self.0[kept as usize]
     }
 
-    /// A share of `amount` units. Waits for a while, as what is read soon gives its share back. None if there is still no room.
+    /// Reserves a share of `amount` units. Waits up to [`PATIENCE`], because others may soon release theirs. None
+    /// if not enough is free by then.
     pub(crate) async fn reserve(&self, kept: SharedLimit, holder: &Arc<str>, amount: usize) -> Option<Share> {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -168,7 +169,7 @@ impl Limits {
 mod tests {
     use super::*;
 
-    /// The rows of a table in `docs/limits.md` below this heading, cell by cell.
+    /// Reads the table below this heading in `docs/limits.md`, as rows of cells.
     fn documented(heading: &str) -> Vec<Vec<String>> {
         let section =
             include_str!("../../../docs/limits.md").split("\n## ").find(|it| it.starts_with(heading)).unwrap();
@@ -176,7 +177,7 @@ mod tests {
         rows.map(|line| line.trim_matches('|').split('|').map(|cell| cell.trim().replace('`', "")).collect()).collect()
     }
 
-    /// A bound as the docs write it.
+    /// Formats a bound as in the docs.
     fn written(limit: SharedLimit) -> String {
         match limit.bound() {
             bytes if bytes >= MIB => format!("{} MiB", bytes / MIB),

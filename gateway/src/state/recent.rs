@@ -1,11 +1,12 @@
-//! The most recently used values by key, bounded.
+//! A bounded map that keeps the most recently used values.
 //!
-//! Two generations: when the younger one is full, the older one is dropped. A lookup moves its value to the younger
-//! generation, so values in use stay. At least the last `capacity` used values are kept, at most twice as many.
+//! The map has two generations. When the younger one is full, the older one is dropped. A lookup moves its value to
+//! the younger generation, so that values in use stay. The map keeps at least the last `capacity` used values, and
+//! at most twice as many.
 
 use ahash::HashMap;
 
-/// Values by key.
+/// A bounded map of recently used values.
 #[derive(Debug)]
 pub(crate) struct Recent<V> {
     young: HashMap<String, V>,

@@ -1,13 +1,12 @@
 //! State by key behind several locks (lock striping), so that shards seldom wait for one another.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use ahash::RandomState;
+use parking_lot::{Mutex, MutexGuard};
 
 /// The number of locks.
 pub(crate) const STRIPES: usize = 16;
 
-/// One `T` behind each lock. A key belongs to one of them.
+/// Locks, each around one `T`. Each key belongs to one of them.
 #[derive(Debug)]
 pub(crate) struct Striped<T> {
     stripes: [Mutex<T>; STRIPES],
@@ -31,6 +30,6 @@ impl<T> Striped<T> {
 }
 
 fn lock<T>(stripe: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics while it holds a stripe; if something did, the state is still whole.
-    stripe.lock().unwrap_or_else(PoisonError::into_inner)
+    // No code panics while it holds a stripe. Even if it did, the state would be consistent.
+    stripe.lock()
 }

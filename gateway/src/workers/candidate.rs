@@ -1,4 +1,4 @@
-//! A worker that can run a skill.
+//! A worker as a candidate for calls of one skill.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use super::worker::Worker;
 #[derive(Debug, Clone)]
 pub(crate) struct Candidate {
     pub(crate) worker: Arc<Worker>,
-    /// How long calls of the skill take there.
+    /// The latency of the skill's calls on this worker.
     pub(crate) latency: Arc<Latency>,
-    /// The definition that it runs, as [`openskill_proto::v1::Skill::definition_hash`].
+    /// The definition that the worker runs, as [`openskill_proto::v1::Skill::definition_hash`].
     pub(crate) definition_hash: Arc<str>,
 }

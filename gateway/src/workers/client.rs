@@ -1,4 +1,4 @@
-//! A worker's service over a link, with errors that say what became of the request.
+//! Calls a worker's service over a link. Errors tell whether the request may have reached the worker.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -15,40 +15,40 @@ use tonic::{Code, Request, Status, Streaming};
 
 use super::link::{LinkError, Via};
 
-/// Why there is no answer to a call.
+/// Why a call got no response.
 #[derive(Debug)]
 pub(crate) enum CallError {
-    /// The skill cannot have started: the call may go to another worker.
+    /// The skill can't have started, so the call may go to another worker.
     NotStarted {
-        /// For the log.
+        /// The reason for the log.
         reason: String,
-        refusal: Refusal,
+        refusal: WorkerRefusal,
         /// The gRPC status that ended the request.
         status: &'static str,
     },
     /// The skill may have started.
     Lost {
-        /// For the log.
+        /// The reason for the log.
         reason: String,
         /// The gRPC status that ended the request.
         status: &'static str,
     },
 }
 
-/// Who refused a call.
+/// Why a call did not start at a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    /// The worker: it is overloaded.
+pub(crate) enum WorkerRefusal {
+    /// The worker is overloaded.
     Full,
-    /// The worker: the call would miss its deadline there, by so much. It may take calls of others.
+    /// The call would miss its deadline by `by`. The worker may accept calls of other callers.
     Late { by: Duration },
-    /// The worker, for another reason: it drains, say.
+    /// The worker refused it for another reason, for example because it is draining.
     Declined,
-    /// Nobody: the worker could not be reached.
+    /// The worker could not be reached.
     Unreachable,
 }
 
-impl Refusal {
+impl WorkerRefusal {
     /// The name in the log.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -60,16 +60,16 @@ impl Refusal {
     }
 }
 
-/// The service of one worker.
+/// A client for one worker's service.
 pub(crate) struct Client(WorkerServiceClient<Via>);
 
-/// The events of a call that runs.
+/// The event stream of a running call.
 pub(crate) struct Events {
     stream: Streaming<ExecuteEvent>,
     is_first: bool,
 }
 
-/// The trace context of a call: header names and values.
+/// The trace context of a call, as header names and values.
 pub(crate) type TraceHeaders<'a> = [(&'static str, &'a str); 2];
 
 impl Client {
@@ -90,7 +90,7 @@ impl Client {
         }
     }
 
-    /// Runs a skill, and returns its events as they come.
+    /// Runs a skill, and streams its events.
     pub(crate) async fn execute_stream(
         &mut self,
         request: ExecuteRequest,
@@ -102,18 +102,18 @@ impl Client {
         }
     }
 
-    /// Hands an answer to the skill that waits for it.
+    /// Delivers an answer to the skill that is waiting for it.
     ///
     /// # Errors
-    /// `NOT_FOUND`, `INVALID_ARGUMENT`, or that the worker can't be reached.
+    /// `NOT_FOUND`, `INVALID_ARGUMENT`, or the worker can't be reached.
     pub(crate) async fn deliver_input(&mut self, request: DeliverInputRequest) -> Result<(), SkillError> {
         self.0.deliver_input(request).await.map(drop).map_err(|status| as_error(&status))
     }
 
-    /// Asks for the content of a prompt or a resource: a JSON object.
+    /// Requests the content of a prompt or a resource. Returns a JSON object.
     ///
     /// # Errors
-    /// `NOT_FOUND`, `INVALID_ARGUMENT`, `INTERNAL`, or that the worker can't be reached.
+    /// `NOT_FOUND`, `INVALID_ARGUMENT`, `INTERNAL`, or the worker can't be reached.
     pub(crate) async fn consult(&mut self, request: ConsultRequest) -> Result<String, SkillError> {
         let answer = self.0.consult(request).await.map_err(|status| match status.code() {
             Code::Internal => SkillError::new(ErrorCode::Internal, status.message()),
@@ -126,7 +126,7 @@ impl Client {
     /// Reads a range of an artifact.
     ///
     /// # Errors
-    /// `NOT_FOUND`, or that the worker can't be reached.
+    /// `NOT_FOUND`, or the worker can't be reached.
     pub(crate) async fn fetch_artifact(
         &mut self,
         request: FetchArtifactRequest,
@@ -137,7 +137,7 @@ impl Client {
 }
 
 impl Events {
-    /// The next event; none when the stream has ended.
+    /// Returns the next event. None at the end of the stream.
     pub(crate) async fn next(&mut self) -> Result<Option<Event>, CallError> {
         loop {
             match self.stream.message().await {
@@ -145,10 +145,10 @@ impl Events {
                     self.is_first = false;
                     return Ok(Some(event));
                 }
-                // An event of a later version.
+                // Skip an unknown event from a later version.
                 Ok(Some(ExecuteEvent { event: None })) => self.is_first = false,
                 Ok(None) => return Ok(None),
-                // The first answer of a stream may be a refusal.
+                // A status instead of the first event may be a refusal.
                 Err(status) if self.is_first => return Err(before_start(&status)),
                 Err(status) => {
                     return Err(CallError::Lost {
@@ -171,13 +171,18 @@ fn with_headers(request: ExecuteRequest, headers: TraceHeaders<'_>) -> Request<E
     request
 }
 
-/// What a status in place of a first answer means. Only the worker's own refusals, and a request that was not sent, are safe.
+/// Interprets a status that arrives instead of the first event. A retry is safe only if the worker refused the
+/// call, or the request was not sent.
 fn before_start(status: &Status) -> CallError {
     let (reason, link) = (status.message().to_owned(), status.source().and_then(|it| it.downcast_ref::<LinkError>()));
     let ended = grpc_name(link.map_or(status.code(), |_| Code::Unavailable));
     match link {
-        Some(LinkError::NotSent(_)) => CallError::NotStarted { reason, refusal: Refusal::Unreachable, status: ended },
-        Some(LinkError::Refused(_)) => CallError::NotStarted { reason, refusal: Refusal::Declined, status: ended },
+        Some(LinkError::NotSent(_)) => {
+            CallError::NotStarted { reason, refusal: WorkerRefusal::Unreachable, status: ended }
+        }
+        Some(LinkError::Refused(_)) => {
+            CallError::NotStarted { reason, refusal: WorkerRefusal::Declined, status: ended }
+        }
         Some(LinkError::Lost(_)) => CallError::Lost { reason, status: ended },
         None if status.metadata().contains_key(NOT_STARTED) => {
             CallError::NotStarted { reason, refusal: refusal(status), status: ended }
@@ -186,13 +191,13 @@ fn before_start(status: &Status) -> CallError {
     }
 }
 
-/// Why the worker refused a call.
-fn refusal(status: &Status) -> Refusal {
+/// Returns why the worker refused a call.
+fn refusal(status: &Status) -> WorkerRefusal {
     let pushback = status.metadata().get(PUSHBACK).and_then(|value| value.to_str().ok()?.parse().ok());
     match (status.code(), pushback) {
-        (Code::ResourceExhausted, Some(late_by_ms)) => Refusal::Late { by: Duration::from_millis(late_by_ms) },
-        (Code::ResourceExhausted, None) => Refusal::Full,
-        _ => Refusal::Declined,
+        (Code::ResourceExhausted, Some(late_by_ms)) => WorkerRefusal::Late { by: Duration::from_millis(late_by_ms) },
+        (Code::ResourceExhausted, None) => WorkerRefusal::Full,
+        _ => WorkerRefusal::Declined,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Finds workers, and follows the state and health of each.
 //!
-//! One task resolves the sources periodically and keeps a task for each worker it finds; that one reads the worker's
-//! `Describe` stream for as long as the worker is a member. Each change rebuilds the catalog.
+//! One task resolves the sources periodically, and starts a task for each worker that it finds. That task reads the
+//! worker's `Describe` stream while a source lists the worker. Each change rebuilds the catalog.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use super::source::Endpoint;
 use super::worker::{Worker, callable};
 use crate::gateway::Gateway;
 
-/// Between two connection attempts to a worker: the first backoff, and the longest.
+/// The initial and the maximum backoff between two connection attempts to a worker.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(500));
 
-/// Before the first connection attempt to a worker that drained.
+/// The backoff before the first connection attempt to a worker that drained.
 const DRAINED: Duration = Duration::from_millis(250);
 
-/// How long one source may take to resolve, so that it does not delay the others.
+/// The timeout for resolving one source, so that it does not delay the others.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The interval and the timeout of health checks. A worker that hangs is ejected soon, though its connections stay; a worker
-/// on a busy machine is not.
+/// The interval and the timeout of health checks. They eject a worker that hangs quickly, although its connections
+/// stay open, but not a slow worker on a busy machine.
 const HEALTH_CHECK: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(1));
 
 /// Finds and follows workers until dropped.
@@ -41,7 +41,7 @@ pub(crate) async fn run(gateway: Arc<Gateway>, shards: usize) {
                 Ok(Ok(found)) => {
                     last.insert(number, found.into_iter().collect());
                 }
-                // The last answer stays: a name server that is down for a moment removes no worker.
+                // Keep the last result, so that a short outage of a name server does not remove workers.
                 Ok(Err(error)) => tracing::debug!(?source, %error, "a worker source could not be resolved"),
                 Err(_) => tracing::debug!(?source, "a worker source took too long to resolve"),
             }
@@ -51,7 +51,7 @@ pub(crate) async fn run(gateway: Arc<Gateway>, shards: usize) {
     }
 }
 
-/// The tasks that follow workers. Dropping it ends them.
+/// The tasks that follow workers. Dropping this ends them.
 #[derive(Default)]
 struct Following {
     tasks: JoinSet<()>,
@@ -76,7 +76,7 @@ impl Following {
             if !stays {
                 tracing::info!(%endpoint, "worker removed");
                 task.abort();
-                // Calls in flight still hold it.
+                // Calls in flight may still use it.
                 if let Some(worker) = known.get(endpoint) {
                     worker.lose("removed".to_owned());
                 }
@@ -114,7 +114,7 @@ async fn follow(gateway: Arc<Gateway>, worker: Arc<Worker>) {
         if let Some(state) = before {
             if state.draining {
                 tracing::info!(endpoint = %worker.endpoint, "worker is draining");
-                // It still accepts connections for a moment, with nothing new to report.
+                // A draining worker still accepts connections briefly, but has nothing new to report.
                 backoff = DRAINED;
             } else {
                 tracing::warn!(endpoint = %worker.endpoint, reason, "worker lost");
@@ -136,7 +136,7 @@ async fn read_states(gateway: &Gateway, worker: &Worker) -> Result<(), tonic::St
             worker_id = state.worker_id,
             skills = callable(&state),
             draining = state.draining,
-            "worker state"
+            "worker reported its state"
         );
         gateway.catalog.compile(&state.skills);
         worker.update(state);
@@ -145,7 +145,7 @@ async fn read_states(gateway: &Gateway, worker: &Worker) -> Result<(), tonic::St
     Ok(())
 }
 
-/// Checks the worker's health periodically. Any answer counts.
+/// Checks the worker's health periodically. Any response counts as healthy.
 async fn check_health(worker: &Worker) -> std::convert::Infallible {
     let via = Via(Arc::clone(worker.control_link()));
     let mut client = HealthClient::with_origin(via, ORIGIN.clone());

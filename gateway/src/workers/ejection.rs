@@ -1,41 +1,42 @@
-//! Outlier ejection: a worker that keeps failing gets no calls for a while, for longer each time. Pure: it takes `now`.
+//! Outlier ejection: a worker that keeps failing gets no calls for a time, which doubles with each ejection. Pure:
+//! the caller passes the time.
 //!
-//! Only the worker's own faults count: failed connections, lost calls, skills it could not start, answers that never came.
-//! When the ejection time has passed, one call probes the worker and decides.
+//! Only the worker's faults count: failed connections, lost calls, skills that it could not start, missing
+//! responses. After the ejection time, one call probes the worker.
 
 use std::time::{Duration, Instant};
 
-/// Consecutive failures that eject a worker.
+/// The number of consecutive failures that eject a worker.
 pub(crate) const THRESHOLD: u32 = 5;
 
-/// The first ejection time and the longest one. Each is twice the one before.
+/// The initial and the maximum ejection time. The time doubles with each ejection.
 pub(crate) const EJECTION_TIME: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-/// How long one probe keeps others away. A probe may be a long call.
+/// How long a probe blocks other calls. Bounded, because a probe may be a long call.
 const PROBE: Duration = Duration::from_secs(2);
 
-/// Whether a worker is ejected.
+/// The ejection state of a worker.
 #[derive(Debug, Default)]
 pub(crate) struct Ejection {
     state: State,
-    /// Counts the changes of state. A call counts for the epoch it began in, and for no other.
+    /// Counts changes of state. A call counts only in the epoch in which it began.
     epoch: u64,
-    /// Ejections since it last did well for a while.
+    /// The number of ejections since the worker last stayed healthy for the maximum ejection time.
     ejections: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// It gets calls.
+    /// The worker gets calls.
     Active {
         failures: u32,
-        /// When its last ejection ended, if there was one.
+        /// When its last ejection ended. None if it was never ejected.
         since: Option<Instant>,
     },
     Ejected {
         until: Instant,
     },
-    /// One call probes it.
+    /// One call probes the worker.
     Probing {
         until: Instant,
     },
@@ -47,26 +48,26 @@ impl Default for State {
     }
 }
 
-/// What a call says about its worker.
+/// How the end of a call counts for its worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Success,
     Failure,
-    /// Nothing: the call was cancelled, say.
+    /// Does not count, for example because the call was cancelled.
     Ignored,
 }
 
-/// The time between two changes of state, in which a call began.
+/// The period, between two changes of state, in which a call began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Epoch(u64);
 
 impl Ejection {
-    /// The state of a process that replaces the last one.
+    /// Returns the initial state for a new process of the worker.
     pub(crate) fn reset(&self) -> Self {
         Self { epoch: self.epoch + 1, ..Self::default() }
     }
 
-    /// Whether calls may go there.
+    /// Whether the worker accepts calls.
     pub(crate) fn admits(&self, now: Instant) -> bool {
         match self.state {
             State::Active { .. } => true,
@@ -74,7 +75,7 @@ impl Ejection {
         }
     }
 
-    /// How long it stays ejected; none if calls may go there.
+    /// Returns how long the worker stays ejected. None if it accepts calls.
     pub(crate) fn remaining(&self, now: Instant) -> Option<Duration> {
         match self.state {
             State::Ejected { until } | State::Probing { until } if until > now => Some(until - now),
@@ -82,7 +83,8 @@ impl Ejection {
         }
     }
 
-    /// Whether a call may go there. The call that is the probe claims it: no other may go until it ends.
+    /// Whether the worker accepts a call. If the call is a probe, it claims the worker: no other call is accepted
+    /// until the probe ends, or has run for [`PROBE`].
     pub(crate) fn claim(&mut self, now: Instant) -> bool {
         match self.state {
             State::Active { .. } => true,
@@ -99,14 +101,14 @@ impl Ejection {
         matches!(self.state, State::Probing { .. })
     }
 
-    /// A call goes there.
+    /// Counts a call that is sent to the worker.
     pub(crate) fn begin(&mut self, now: Instant) -> Epoch {
-        // A call that nobody claimed for is its own probe.
+        // A call that did not claim the worker becomes the probe.
         self.claim(now);
         Epoch(self.epoch)
     }
 
-    /// Whether a call that ended like this would eject it.
+    /// Whether a call with this verdict would eject the worker.
     pub(crate) fn is_due(&self, epoch: Epoch, verdict: Verdict) -> bool {
         let one_more = |failures: u32| failures.saturating_add(1) >= THRESHOLD;
         epoch == Epoch(self.epoch)
@@ -114,7 +116,7 @@ impl Ejection {
             && matches!(self.state, State::Active { failures, .. } if one_more(failures))
     }
 
-    /// Reports how a call ended. `may_eject`: enough other workers remain. True if it is ejected from now on.
+    /// Reports how a call ended. `may_eject`: enough other workers remain. Returns whether this ejects the worker.
     pub(crate) fn end(&mut self, epoch: Epoch, verdict: Verdict, now: Instant, may_eject: bool) -> bool {
         if epoch != Epoch(self.epoch) {
             return false;
@@ -137,7 +139,7 @@ impl Ejection {
                 false
             }
             (State::Probing { .. }, Verdict::Failure) => self.eject(now),
-            // The next call is the probe.
+            // Let the next call be the probe.
             (State::Probing { .. }, Verdict::Ignored) => {
                 self.enter(State::Ejected { until: now });
                 false
@@ -163,13 +165,13 @@ impl Ejection {
 mod tests {
     use super::*;
 
-    /// One call there and back.
+    /// Makes one call that ends with this verdict.
     fn call(ejection: &mut Ejection, verdict: Verdict, now: Instant) -> bool {
         let epoch = ejection.begin(now);
         ejection.end(epoch, verdict, now, true)
     }
 
-    /// Fails it until it is ejected; returns for how long.
+    /// Fails calls until the worker is ejected. Returns the ejection time.
     fn eject(ejection: &mut Ejection, now: Instant) -> Duration {
         for _ in 0..THRESHOLD {
             if call(ejection, Verdict::Failure, now) {

@@ -25,7 +25,7 @@ impl Fleet {
         self.members.load().values().cloned().collect()
     }
 
-    /// How many take calls.
+    /// The number of workers that accept calls.
     pub(crate) fn up(&self) -> usize {
         self.members.load().values().filter(|worker| worker.is_up()).count()
     }
@@ -35,12 +35,12 @@ impl Fleet {
         self.members.load_full()
     }
 
-    /// The worker whose process has this id, if it takes calls or only drains.
+    /// Returns the worker whose process has this id, if it accepts calls or only drains.
     pub(crate) fn by_instance(&self, instance: &str) -> Option<Arc<Worker>> {
         self.members.load().values().find(|worker| worker.is_instance(instance)).cloned()
     }
 
-    /// Whether a worker process is there.
+    /// Whether a worker process is present.
     pub(crate) fn presence(&self, instance: &str) -> Presence {
         let members = self.members.load();
         let Some(worker) = members.values().find(|worker| worker.is_instance(instance)) else {
@@ -49,31 +49,31 @@ impl Fleet {
         match worker.is_connected() {
             true if worker.is_serving() => Presence::Serving,
             false if !worker.is_given_up() => Presence::Away,
-            // It drains, an operator drained it, or it has been lost for a while.
+            // The worker is draining, an operator drained it, or it was lost too long ago.
             _ => Presence::Gone,
         }
     }
 
-    /// Whether a connection attempt to each known worker has ended. False before any is known.
+    /// Whether a connection attempt to each known worker has ended. False while no worker is known.
     pub(crate) fn were_tried(&self) -> bool {
         let members = self.members.load();
         !members.is_empty() && members.values().all(|worker| worker.was_tried())
     }
 
-    /// The concurrency limits of all workers that take calls, added up. None if none does.
+    /// The total concurrency limit of all workers that accept calls. None if no worker does.
     pub(crate) fn limit(&self) -> Option<usize> {
         let members = self.members.load();
         let limits = members.values().filter(|worker| worker.is_serving()).map(|worker| worker.record.limit() as usize);
         limits.fold(None, |sum, limit| Some(sum.unwrap_or(0) + limit))
     }
 
-    /// Whether one more may be ejected: at most half of those that are up.
+    /// Whether one more worker may be ejected: at most half of those that are up.
     pub(crate) fn may_eject(&self) -> bool {
-        (self.ejected() + 1) * 2 <= self.up()
+        (self.ejected_count() + 1) * 2 <= self.up()
     }
 
-    /// How many of those that are up are ejected now.
-    pub(crate) fn ejected(&self) -> usize {
+    /// The number of workers that are up but currently ejected.
+    pub(crate) fn ejected_count(&self) -> usize {
         let (members, now) = (self.members.load(), Instant::now());
         members.values().filter(|worker| worker.is_serving() && worker.record.ejection_reason(now).is_some()).count()
     }

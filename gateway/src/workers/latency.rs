@@ -1,17 +1,18 @@
-//! How long calls of one skill take at one worker, as a peak EWMA: a slow call counts in full at once and decays over time.
-//! Pure: it takes `now`.
+//! The latency of one skill's calls at one worker, as a peak EWMA: a slow call counts in full at once, and decays
+//! over time. Pure: the caller passes the time.
 //!
-//! One for each skill: a worker is not slow because the skills it happens to run are.
+//! Measured per skill: a worker is not slow just because it runs slow skills.
 //!
-//! Source of the rule: Finagle's `PeakEwma` load metric.
+//! The rule is that of Finagle's `PeakEwma` load metric.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// After this long an observation weighs a third of what it did.
+use parking_lot::Mutex;
+
+/// The time constant. After this time, an observation has about a third of its weight.
 const DECAY: Duration = Duration::from_secs(10);
 
-/// Shared by the shards.
+/// The latency, which the shards share. None before the first call.
 #[derive(Debug, Default)]
 pub(crate) struct Latency(Mutex<Option<Average>>);
 
@@ -19,13 +20,13 @@ pub(crate) struct Latency(Mutex<Option<Average>>);
 struct Average {
     micros: f64,
     at: Instant,
-    /// A plain moving average, without the time in the queue.
+    /// A plain moving average of the run time, without queueing.
     run: Duration,
 }
 
 impl Average {
     /// Decays towards the typical run time, never to zero: a worker that was idle is not infinitely fast.
-    fn decayed(self, now: Instant) -> f64 {
+    fn decay(self, now: Instant) -> f64 {
         let age = now.saturating_duration_since(self.at).as_secs_f64();
         let typical = (self.run.as_micros() as f64).min(self.micros);
         typical + (self.micros - typical) * (-age / DECAY.as_secs_f64()).exp()
@@ -33,10 +34,10 @@ impl Average {
 }
 
 impl Latency {
-    /// A call took this long; it ran for `ran` of it.
+    /// Records a call that took `took`, of which it ran for `ran`.
     pub(crate) fn observe(&self, took: Duration, ran: Duration, now: Instant) {
         let took = took.as_micros() as f64;
-        let mut average = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut average = self.0.lock();
         let micros = match *average {
             Some(before) => {
                 let age = now.saturating_duration_since(before.at).as_secs_f64();
@@ -49,18 +50,18 @@ impl Latency {
         *average = Some(Average { micros, at: now, run });
     }
 
-    /// A call took at least this long and did not succeed. A fast failure does not lower the average.
+    /// Records a call that failed after at least `took`. A fast failure does not lower the average.
     pub(crate) fn observe_failure(&self, took: Duration, now: Instant) {
-        let mut average = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut average = self.0.lock();
         if let Some(average) = &mut *average {
-            let micros = average.decayed(now).max(took.as_micros() as f64);
+            let micros = average.decay(now).max(took.as_micros() as f64);
             *average = Average { micros, at: now, run: average.run };
         }
     }
 
-    /// In microseconds; none before the first call.
+    /// The latency in microseconds. None before the first call.
     pub(crate) fn read(&self, now: Instant) -> Option<f64> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).map(|average| average.decayed(now))
+        self.0.lock().map(|average| average.decay(now))
     }
 }
 

@@ -1,37 +1,38 @@
-//! A worker's adaptive concurrency limit: its slots, and as many queued calls as start in time.
+//! A worker's adaptive concurrency limit: its slots, plus as many queued calls as start in time.
 //!
-//! Additive increase, multiplicative decrease, on the time that calls queue at the worker for a slot. Not on their latency:
-//! skills differ in that, and a slow skill overloads nobody. So no call is refused while a worker has a free slot. The
-//! shortest queueing time of a window decides, as in CoDel: a burst makes some calls queue, a standing queue makes all of
-//! them queue.
+//! The limit increases additively and decreases multiplicatively, based on how long calls queue at the worker for a
+//! slot. It does not depend on latency, which differs between skills: a slow skill does not overload a worker.
+//! Therefore no call is refused while a worker has a free slot. As in CoDel, the shortest queueing time of a window
+//! decides: a burst makes some calls queue, a standing queue makes all calls queue.
 
 use std::time::{Duration, Instant};
 
-/// If all calls of a window queued longer than this, the queue is too long.
+/// The maximum queueing time. If all calls of a window queued longer, the queue is too long.
 const TARGET: Duration = Duration::from_secs(1);
 
-/// How long a window is.
+/// The length of a window.
 const WINDOW: Duration = Duration::from_millis(200);
 
-/// The lowest and the highest limit, as multiples of the worker's slots. It starts at the highest.
+/// The minimum and the maximum limit, as multiples of the worker's slots. The limit starts at the maximum.
 const LEAST: u32 = 4;
 const MOST: u32 = 64;
 
-/// The least and the most of the limit that a decrease keeps. In between it follows the queueing time.
+/// The minimum and the maximum fraction of the limit that a decrease keeps. Within these bounds, it depends on the
+/// queueing time.
 const DECREASE: (f64, f64) = (0.2, 0.8);
 
 /// The concurrency limit of one worker.
 #[derive(Debug)]
 pub(crate) struct Limit {
-    /// The worker's slots.
+    /// The number of slots that the worker has.
     capacity: u32,
     current: u32,
     began: Instant,
-    /// The shortest queueing time of this window; none before its first call.
+    /// The shortest queueing time in this window. None before its first call.
     least_queued: Option<Duration>,
-    /// The most calls in flight in this window.
+    /// The maximum number of calls in flight in this window.
     peak: u32,
-    /// When it was last decreased. What calls report soon after that is older.
+    /// When it was last decreased. Calls that end soon afterwards queued before that.
     lowered: Option<Instant>,
 }
 
@@ -56,7 +57,7 @@ impl Limit {
         self.current
     }
 
-    /// A call ended that had queued this long; `in_flight` were at the worker with it.
+    /// Records the end of a call that queued for `queued`, with `in_flight` calls at the worker.
     pub(crate) fn observe(&mut self, queued: Duration, in_flight: u32, now: Instant) {
         self.least_queued = Some(self.least_queued.map_or(queued, |least| least.min(queued)));
         self.peak = self.peak.max(in_flight);
@@ -66,18 +67,18 @@ impl Limit {
         if let Some(least) = self.least_queued.filter(|least| *least > TARGET) {
             self.shrink(self.peak, TARGET.as_secs_f64() / least.as_secs_f64(), now);
         } else if self.peak >= self.current - self.current / 8 {
-            // Only a limit that is used is known to be good.
+            // Raise the limit only if it was fully used: otherwise it is not known to be good.
             self.set(self.current.saturating_add((self.capacity / 2).max(1)));
         }
         (self.began, self.least_queued, self.peak) = (now, None, 0);
     }
 
-    /// The worker refused a call as overloaded, with this many calls in flight there.
-    pub(crate) fn refused(&mut self, in_flight: u32, now: Instant) {
+    /// Records that the overloaded worker refused a call, with this many calls in flight there.
+    pub(crate) fn observe_refusal(&mut self, in_flight: u32, now: Instant) {
         self.shrink(in_flight, DECREASE.1, now);
     }
 
-    /// Keeps a share of what was in use, at most once a window.
+    /// Lowers the limit to a fraction of the calls in flight, at most once per window.
     fn shrink(&mut self, in_flight: u32, share: f64, now: Instant) {
         if self.lowered.is_some_and(|lowered| now.saturating_duration_since(lowered) < WINDOW) {
             return;
@@ -97,7 +98,7 @@ impl Limit {
 mod tests {
     use super::*;
 
-    /// Windows of calls that queue at a worker with a steady rate.
+    /// Simulates windows of calls at a worker with a steady rate.
     fn settle(rate_per_second: f64, demand: u32) -> u32 {
         let mut now = Instant::now();
         let mut limit = Limit::new(4, now);
@@ -126,7 +127,7 @@ mod tests {
     fn it_grows_only_while_it_is_used_and_up_to_its_bound() {
         let mut limit = Limit::new(4, Instant::now());
         let mut now = Instant::now();
-        limit.refused(30, now);
+        limit.observe_refusal(30, now);
         for _ in 0..50 {
             now += WINDOW;
             limit.observe(Duration::ZERO, 3, now);
@@ -150,11 +151,11 @@ mod tests {
     fn an_overloaded_worker_gets_fewer_calls() {
         let mut now = Instant::now();
         let mut limit = Limit::new(4, now);
-        (0..20).for_each(|_| limit.refused(30, now));
+        (0..20).for_each(|_| limit.observe_refusal(30, now));
         assert_eq!(limit.current(), 24, "refusals within one window count once");
         for _ in 0..20 {
             now += WINDOW;
-            limit.refused(30, now);
+            limit.observe_refusal(30, now);
         }
         assert_eq!(limit.current(), 16);
     }

@@ -1,12 +1,12 @@
-//! One HTTP/2 connection from one shard to one worker, opened on demand and reopened when it is lost.
+//! One HTTP/2 connection from a shard to a worker, opened on demand and reopened when it is lost.
 //!
-//! Unlike a tonic channel, its errors say whether a request can have reached the worker: a call that cannot have started may
-//! go to another worker. And it hands a request to the connection whole: the request leaves in one write, wakes the worker
-//! once, and needs no task of its own.
+//! Unlike a tonic channel, its errors tell whether a request may have reached the worker: a call that can't have
+//! started may go to another worker. It also passes complete requests to the connection, so that a request is sent
+//! in one write, wakes the worker once, and needs no extra task.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -18,51 +18,52 @@ use http_body_util::BodyExt as _;
 use openskill_net::local::LocalStream;
 use openskill_net::tls::client::Connector;
 use openskill_proto::v1::worker_service_client::WorkerServiceClient;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tonic::body::Body;
 
 use super::source::Endpoint;
 
-mod answer;
+mod response_body;
 
-pub(crate) use answer::Answer;
+pub(crate) use response_body::ResponseBody;
 
-/// The URI of all requests; the link decides where they go.
+/// The URI of all requests. The link decides where they are sent.
 pub(super) static ORIGIN: LazyLock<Uri> = LazyLock::new(|| Uri::from_static("http://worker"));
 
-/// How long connecting may take, handshake included.
+/// The timeout for connecting, including the handshake.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The interval of keepalive pings, and how long a worker may take to answer one.
+/// The interval of keepalive pings, and the timeout for an answer.
 const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(3));
 
-/// The connection.
 #[derive(Debug)]
 pub(crate) struct Link {
     endpoint: Endpoint,
-    /// For an endpoint that is reached over TLS.
+    /// Encrypts the connection. None if the endpoint uses plain text.
     tls: Option<Connector>,
-    current: Mutex<Option<Open>>,
-    /// Held while connecting, so that concurrent calls open one connection. Holds the last failure and its time.
+    current: Mutex<Option<OpenConnection>>,
+    /// Locked while connecting, so that concurrent calls open only one connection. Contains the last failure and
+    /// its time.
     connecting: tokio::sync::Mutex<Option<(Instant, String)>>,
 }
 
-/// An open connection.
+/// An open connection that requests are sent on.
 #[derive(Debug, Clone)]
-struct Open {
+struct OpenConnection {
     sender: SendRequest<Bytes>,
-    /// It takes no new requests.
+    /// Whether the connection accepts no new requests.
     is_closed: Arc<AtomicBool>,
 }
 
-/// Why there is no answer.
+/// Why a request got no response.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LinkError {
     /// The request did not reach the worker.
     #[error("not sent: {0}")]
     NotSent(String),
-    /// The worker said that it did not process the request: it shuts down, say.
+    /// The worker reported that it did not process the request, for example because it is shutting down.
     #[error("refused: {0}")]
     Refused(#[source] h2::Error),
     /// The request may have reached the worker.
@@ -75,12 +76,12 @@ impl Link {
         Self { endpoint, tls, current: Mutex::default(), connecting: tokio::sync::Mutex::default() }
     }
 
-    /// The worker's service over this connection.
+    /// Creates a client for the worker's service over this connection.
     pub(super) fn client(self: &Arc<Self>) -> WorkerServiceClient<Via> {
         WorkerServiceClient::with_origin(Via(Arc::clone(self)), ORIGIN.clone())
     }
 
-    async fn connected(&self) -> Result<Open, LinkError> {
+    async fn open_or_connect(&self) -> Result<OpenConnection, LinkError> {
         match self.open() {
             Some(open) => Ok(open),
             // Boxed, so that the future of a call stays small.
@@ -88,19 +89,19 @@ impl Link {
         }
     }
 
-    async fn reconnect(&self) -> Result<Open, LinkError> {
+    async fn reconnect(&self) -> Result<OpenConnection, LinkError> {
         let asked = Instant::now();
         let mut last_failure = self.connecting.lock().await;
         if let Some(open) = self.open() {
             return Ok(open);
         }
-        // Whoever waited while an attempt failed shares its failure: attempts in turn would take ever longer.
+        // A call that waited while an attempt failed shares that failure: serial attempts would take ever longer.
         if let Some((_, reason)) = last_failure.as_ref().filter(|(at, _)| *at >= asked) {
             return Err(LinkError::NotSent(reason.clone()));
         }
         let failure = match tokio::time::timeout(CONNECT_TIMEOUT, self.connect()).await {
             Ok(Ok(open)) => {
-                *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(open.clone());
+                *self.current.lock() = Some(open.clone());
                 return Ok(open);
             }
             Ok(Err(error)) => format!("{}: {error}", self.endpoint),
@@ -110,12 +111,12 @@ impl Link {
         Err(LinkError::NotSent(failure))
     }
 
-    fn open(&self) -> Option<Open> {
-        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+    fn open(&self) -> Option<OpenConnection> {
+        let current = self.current.lock();
         current.as_ref().filter(|open| !open.is_closed.load(Ordering::Acquire)).cloned()
     }
 
-    async fn connect(&self) -> Result<Open, Box<dyn std::error::Error + Send + Sync>> {
+    async fn connect(&self) -> Result<OpenConnection, Box<dyn std::error::Error + Send + Sync>> {
         match &self.endpoint {
             Endpoint::Tcp(authority) => {
                 let stream = TcpStream::connect(authority).await?;
@@ -127,7 +128,7 @@ impl Link {
                     self.tls.as_ref().ok_or("this gateway has no certificate for its workers (OPENSKILL_MESH_CERT)")?;
                 let stream = TcpStream::connect(authority).await?;
                 stream.set_nodelay(true)?;
-                Ok(admitted(tls.connect(stream, authority).await?).await?)
+                Ok(handshake_confirmed(tls.connect(stream, authority).await?).await?)
             }
             Endpoint::Unix(path) => {
                 let stream = UnixStream::connect(path).await?.into_std()?;
@@ -137,18 +138,19 @@ impl Link {
     }
 }
 
-async fn handshake<S>(stream: S) -> Result<Open, h2::Error>
+async fn handshake<S>(stream: S) -> Result<OpenConnection, h2::Error>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let (sender, mut connection) = begin(stream).await?;
     let pings = connection.ping_pong();
-    Ok(opened(sender, connection, pings))
+    Ok(spawn_driver(sender, connection, pings))
 }
 
-/// The same over TLS 1.3, where a client has finished its handshake before the server has looked at its certificate: the
-/// first answer says that the worker takes requests. Without it, a call could be lost to a worker that never read it.
-async fn admitted<S>(stream: S) -> Result<Open, h2::Error>
+/// Performs a handshake over TLS 1.3, where the client finishes before the server has checked its certificate.
+/// Waits for the first ping response, which shows that the worker accepts requests. Otherwise, a call could be lost
+/// at a worker that never read it.
+async fn handshake_confirmed<S>(stream: S) -> Result<OpenConnection, h2::Error>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -156,7 +158,7 @@ where
     let mut pings = connection.ping_pong();
     if let Some(pings) = &mut pings {
         tokio::select! {
-            // First, since its error is the reason why the ping fails.
+            // First, because a connection error is the reason for a failed ping.
             biased;
             ended = &mut connection => {
                 ended?;
@@ -167,7 +169,7 @@ where
             }
         }
     }
-    Ok(opened(sender, connection, pings))
+    Ok(spawn_driver(sender, connection, pings))
 }
 
 async fn begin<S>(stream: S) -> Result<(SendRequest<Bytes>, Connection<S, Bytes>), h2::Error>
@@ -183,17 +185,21 @@ where
         .await
 }
 
-fn opened<S>(sender: SendRequest<Bytes>, connection: Connection<S, Bytes>, pings: Option<PingPong>) -> Open
+fn spawn_driver<S>(
+    sender: SendRequest<Bytes>,
+    connection: Connection<S, Bytes>,
+    pings: Option<PingPong>,
+) -> OpenConnection
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let is_closed = Arc::new(AtomicBool::new(false));
     tokio::spawn(drive(connection, pings, Arc::clone(&is_closed)));
-    Open { sender, is_closed }
+    OpenConnection { sender, is_closed }
 }
 
-/// Drives a connection until its last sender is dropped, the worker closes it, or the worker stops answering pings. Requests
-/// in flight fail by themselves.
+/// Drives a connection until its last sender is dropped, the worker closes it, or the worker stops answering pings.
+/// Requests in flight then fail on their own.
 async fn drive<S>(connection: Connection<S, Bytes>, pings: Option<PingPong>, is_closed: Arc<AtomicBool>)
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -217,32 +223,33 @@ async fn keepalive_timeout(pings: Option<PingPong>) {
 }
 
 impl Link {
-    /// Sends a request and waits for the head of its response. Dropping the future, or the response, resets the stream.
-    async fn exchange(&self, request: http::Request<Body>) -> Result<http::Response<Answer>, LinkError> {
+    /// Sends a request, and waits for the head of its response. Dropping the future or the response resets the
+    /// stream.
+    async fn exchange(&self, request: http::Request<Body>) -> Result<http::Response<ResponseBody>, LinkError> {
         let not_sent = |error: h2::Error| LinkError::NotSent(error.to_string());
         let (head, body) = request.into_parts();
-        // Our own message: it is in memory already.
+        // The gateway's own message, which is already in memory.
         let body = body.collect().await.map_err(|status| LinkError::NotSent(status.message().to_owned()))?.to_bytes();
         let mut sender = self.ready().await?;
         let head = http::Request::from_parts(head, ());
         let (response, mut stream) = sender.send_request(head, false).map_err(not_sent)?;
-        // If this fails, so does the response, which knows the reason.
+        // If this fails, the response also fails, with the reason.
         let _ = stream.send_data(body, true);
-        Ok(response.await.map_err(lost)?.map(Answer::new))
+        Ok(response.await.map_err(classify_loss)?.map(ResponseBody::new))
     }
 
-    /// The connection, once it takes a request.
+    /// Returns the connection once it accepts a request.
     async fn ready(&self) -> Result<SendRequest<Bytes>, LinkError> {
-        match self.connected().await?.ready().await {
-            // The worker drains, or was replaced: a new connection may reach it.
-            Err(_) => self.connected().await?.ready().await,
+        match self.open_or_connect().await?.ready().await {
+            // The worker is draining, or was replaced: a new connection may reach it.
+            Err(_) => self.open_or_connect().await?.ready().await,
             ready => ready,
         }
     }
 }
 
-impl Open {
-    /// Waits until it takes a request; if it never will, marks it as closed.
+impl OpenConnection {
+    /// Waits until it accepts a request. Marks it as closed if it never will.
     async fn ready(self) -> Result<SendRequest<Bytes>, LinkError> {
         self.sender.ready().await.map_err(|error| {
             self.is_closed.store(true, Ordering::Release);
@@ -256,7 +263,7 @@ impl Open {
 pub(crate) struct Via(pub(crate) Arc<Link>);
 
 impl tower::Service<http::Request<Body>> for Via {
-    type Response = http::Response<Answer>;
+    type Response = http::Response<ResponseBody>;
     type Error = LinkError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, LinkError>> + Send>>;
 
@@ -270,21 +277,22 @@ impl tower::Service<http::Request<Body>> for Via {
     }
 }
 
-/// A request that was sent may still be unprocessed: the worker says so by `REFUSED_STREAM`, or a GOAWAY below its stream id.
-fn lost(error: h2::Error) -> LinkError {
+/// Classifies the error of a request that was sent. If the worker did not process it, it reports `REFUSED_STREAM`,
+/// or a GOAWAY with a lower stream id.
+fn classify_loss(error: h2::Error) -> LinkError {
     let is_refusal = error.is_go_away() || error.reason() == Some(h2::Reason::REFUSED_STREAM);
     if error.is_remote() && is_refusal { LinkError::Refused(error) } else { LinkError::Lost(error) }
 }
 
 #[cfg(test)]
 impl Link {
-    /// Uses `stream` as its connection, whatever its endpoint is.
+    /// Uses `stream` as its connection, regardless of its endpoint.
     pub(crate) async fn use_stream<S>(&self, stream: S) -> Result<(), h2::Error>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let open = handshake(stream).await?;
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(open);
+        *self.current.lock() = Some(open);
         Ok(())
     }
 }

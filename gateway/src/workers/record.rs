@@ -1,24 +1,25 @@
-//! How a worker behaved recently, shared by the shards: ejection, health, concurrency limit.
+//! How a worker behaved recently: ejection, health, concurrency limit. The shards share it.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::ejection::{Ejection, Epoch, Verdict};
 use super::limit::Limit;
 
-/// One worker's record.
+/// The record of one worker.
 #[derive(Debug)]
 pub(crate) struct Record {
-    book: Mutex<Book>,
+    state: Mutex<RecordState>,
     /// A copy of the limit that is read without the lock.
     limit: AtomicU32,
-    /// It did not answer its last health check.
+    /// Whether the worker missed its last health check.
     unhealthy: AtomicBool,
 }
 
 #[derive(Debug)]
-struct Book {
+struct RecordState {
     ejection: Ejection,
     limit: Limit,
 }
@@ -28,7 +29,7 @@ impl Default for Record {
         let limit = Limit::new(1, Instant::now());
         Self {
             limit: AtomicU32::new(limit.current()),
-            book: Mutex::new(Book { ejection: Ejection::default(), limit }),
+            state: Mutex::new(RecordState { ejection: Ejection::default(), limit }),
             unhealthy: AtomicBool::new(false),
         }
     }
@@ -38,35 +39,31 @@ impl Default for Record {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
     Available,
-    /// It failed too often, or does not answer health checks.
+    /// It failed too often, or does not respond to health checks.
     Ejected,
 }
 
-/// How one call went at the worker.
+/// How one call at the worker ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CallReport {
-    /// When it began.
+    /// The epoch in which it began.
     pub(crate) epoch: Epoch,
     pub(crate) verdict: Verdict,
-    /// How long the call queued there for a slot, if it reports it.
+    /// How long the call queued at the worker for a slot, if the worker reports it.
     pub(crate) queued: Option<Duration>,
-    /// The worker was overloaded and refused it.
+    /// Whether the worker refused the call because of overload.
     pub(crate) was_full: bool,
-    /// Calls in flight there when it came, itself included.
+    /// The number of calls in flight at the worker when it began, including itself.
     pub(crate) in_flight: u32,
 }
 
 impl Record {
-    fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Forgets everything: the worker's process is a new one.
+    /// Resets the record for a new process of the worker.
     pub(crate) fn reset(&self, capacity: u32, now: Instant) {
-        let mut book = self.book();
+        let mut state = self.state.lock();
         let limit = Limit::new(capacity, now);
         self.limit.store(limit.current(), Ordering::Relaxed);
-        *book = Book { ejection: book.ejection.reset(), limit };
+        *state = RecordState { ejection: state.ejection.reset(), limit };
         self.unhealthy.store(false, Ordering::Relaxed);
     }
 
@@ -75,58 +72,58 @@ impl Record {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// Whether a call may go there. How busy it is does not count: whom it refuses then is for the worker to decide, which
+    /// Whether the worker can take a call. Ignores its load: the worker decides which calls to refuse, because it
     /// knows the calls of all callers and gateways.
     pub(crate) fn standing(&self, now: Instant) -> Standing {
-        let ejected = self.unhealthy.load(Ordering::Relaxed) || !self.book().ejection.admits(now);
+        let ejected = self.unhealthy.load(Ordering::Relaxed) || !self.state.lock().ejection.admits(now);
         if ejected { Standing::Ejected } else { Standing::Available }
     }
 
-    /// Whether a call may go there. If it is the probe of an ejected worker, no other may.
+    /// Whether the worker accepts a call. If the call is the probe of an ejected worker, no other call is accepted.
     pub(crate) fn claim(&self, now: Instant) -> bool {
-        self.book().ejection.claim(now)
+        self.state.lock().ejection.claim(now)
     }
 
-    /// A call goes there.
+    /// Counts a call that is sent to the worker.
     pub(crate) fn begin(&self, now: Instant) -> Epoch {
-        self.book().ejection.begin(now)
+        self.state.lock().ejection.begin(now)
     }
 
-    /// The worker's slots.
+    /// The number of slots that the worker has.
     pub(crate) fn capacity(&self) -> u32 {
-        self.book().limit.capacity()
+        self.state.lock().limit.capacity()
     }
 
-    /// Reports how a call ended. True if the worker is ejected from now on.
+    /// Reports how a call ended. Returns whether this ejects the worker.
     pub(crate) fn end(&self, ended: CallReport, now: Instant, may_eject: impl FnOnce() -> bool) -> bool {
-        let mut book = self.book();
+        let mut state = self.state.lock();
         if let Some(queued) = ended.queued {
-            book.limit.observe(queued, ended.in_flight, now);
+            state.limit.observe(queued, ended.in_flight, now);
         }
         if ended.was_full {
-            book.limit.refused(ended.in_flight, now);
+            state.limit.observe_refusal(ended.in_flight, now);
         }
-        self.limit.store(book.limit.current(), Ordering::Relaxed);
-        // Counting the ejected workers locks every book, this one too.
-        let is_due = book.ejection.is_due(ended.epoch, ended.verdict);
-        drop(book);
+        self.limit.store(state.limit.current(), Ordering::Relaxed);
+        // Release the lock first: counting the ejected workers locks the state of every worker, including this one.
+        let is_due = state.ejection.is_due(ended.epoch, ended.verdict);
+        drop(state);
         let may_eject = is_due && may_eject();
-        self.book().ejection.end(ended.epoch, ended.verdict, now, may_eject)
+        self.state.lock().ejection.end(ended.epoch, ended.verdict, now, may_eject)
     }
 
-    /// Notes whether it answered a health check. True if that changed.
+    /// Records whether the worker answered a health check. Returns whether that changed.
     pub(crate) fn set_healthy(&self, healthy: bool) -> bool {
         self.unhealthy.swap(!healthy, Ordering::Relaxed) == healthy
     }
 
-    /// Why it is ejected, if it is.
+    /// Returns why the worker is ejected. None if it is not.
     pub(crate) fn ejection_reason(&self, now: Instant) -> Option<String> {
         if self.unhealthy.load(Ordering::Relaxed) {
             return Some("it does not answer health checks".to_owned());
         }
-        let book = self.book();
-        let remaining = book.ejection.remaining(now)?;
-        Some(match book.ejection.is_probed() {
+        let state = self.state.lock();
+        let remaining = state.ejection.remaining(now)?;
+        Some(match state.ejection.is_probed() {
             true => "too many consecutive failures; a probe is in flight".to_owned(),
             false => format!("too many consecutive failures; the next probe is in {} ms", remaining.as_millis()),
         })

@@ -1,4 +1,4 @@
-//! Where workers are looked for, and what is found there.
+//! Where to find workers. Resolves each source to endpoints.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -13,21 +13,21 @@ pub enum Source {
     Https(String),
     /// `unix:/path`: one worker at a socket.
     Unix(PathBuf),
-    /// `unix:/folder/*.sock`: a worker at each such socket of the folder.
+    /// `unix:/folder/*.sock`: one worker per matching socket in the folder.
     UnixFolder {
-        /// The folder.
+        /// The path of the folder.
         folder: PathBuf,
-        /// What the sockets' names end in.
+        /// The suffix that socket names must have.
         suffix: String,
     },
-    /// `dns://name:port`: a worker at each address of the name; over TLS if the gateway is part of a mesh.
+    /// `dns://name:port`: one worker per address of the name. Uses TLS if the gateway is part of a mesh.
     Dns(String),
 }
 
-/// Why a source can't be read.
+/// The text does not name a source of workers.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{0}' names no workers: write http://host:port, https://host:port, unix:/path, unix:/folder/*.sock or dns://name:port"
+    "'{0}' is not a source of workers: use http://host:port, https://host:port, unix:/path, unix:/folder/*.sock or dns://name:port"
 )]
 pub struct SourceError(pub String);
 
@@ -63,14 +63,14 @@ fn unix(path: &Path) -> Option<Source> {
     }
 }
 
-/// Where one worker is dialed.
+/// The address of one worker.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Endpoint {
-    /// A host and a port.
+    /// Host and port, in plain text.
     Tcp(String),
-    /// The same, over TLS.
+    /// Host and port, over TLS.
     Tls(String),
-    /// A socket.
+    /// The path of a Unix socket.
     Unix(PathBuf),
 }
 
@@ -85,10 +85,10 @@ impl fmt::Display for Endpoint {
 }
 
 impl Source {
-    /// The workers there now. `is_mesh`: the gateway is part of a mesh.
+    /// Resolves the source to its current workers. `is_mesh`: the gateway is part of a mesh.
     ///
     /// # Errors
-    /// The name or the folder can't be looked up. Whoever asks keeps what was known before.
+    /// The name or the folder can't be looked up. Callers keep the result of the last lookup.
     pub(crate) async fn resolve(&self, is_mesh: bool) -> std::io::Result<Vec<Endpoint>> {
         match self {
             Self::Http(authority) => Ok(vec![Endpoint::Tcp(authority.clone())]),

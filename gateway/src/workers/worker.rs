@@ -1,13 +1,14 @@
-//! One worker, up or not.
+//! One worker, whether up or down.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use openskill_net::tls::client::Connector;
 use openskill_proto::v1::{SkillStatus, WorkerInfo, WorkerState, WorkerStatus};
+use parking_lot::Mutex;
 
 use super::client::Client;
 use super::latency::Latency;
@@ -15,49 +16,49 @@ use super::link::Link;
 use super::record::Record;
 use super::source::Endpoint;
 
-/// How long a lost worker may take to come back as the same process.
+/// How long a lost worker may take to return as the same process.
 const GIVEN_UP: Duration = Duration::from_secs(2);
 
-/// A worker at an endpoint, up or not.
+/// A worker at an endpoint, whether up or down.
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) endpoint: Endpoint,
     /// The endpoint as text.
     pub(crate) address: Arc<str>,
-    /// What it last reported; none while it is down.
+    /// Its last report. None while it is down.
     state: ArcSwapOption<WorkerState>,
-    /// Why it is down.
+    /// The reason why it is down.
     reason: ArcSwap<String>,
-    /// Its last known id, and the process that had it.
+    /// The last known id of the worker.
     name: ArcSwap<String>,
     instance: ArcSwap<String>,
-    /// When it was lost; none while it is up.
+    /// When it was lost. None while it is up.
     lost: Mutex<Option<Instant>>,
-    /// Its skills are in the catalog.
+    /// Whether its skills are in the catalog.
     listed: AtomicBool,
-    /// At least one connection attempt has ended.
+    /// Whether at least one connection attempt has ended.
     tried: AtomicBool,
-    /// Drained by an operator.
+    /// Whether an operator drained it.
     drained: AtomicBool,
-    /// Calls of this gateway in flight there.
+    /// The number of calls that this gateway has in flight there.
     in_flight: AtomicU32,
     pub(crate) record: Record,
-    /// By skill.
+    /// Latencies by skill id.
     latencies: Mutex<HashMap<String, Arc<Latency>>>,
-    /// A connection for each shard, and one more for its state and health.
+    /// A connection for each shard, plus one for its state and health.
     links: Box<[Arc<Link>]>,
 }
 
-/// Whether a worker process is there.
+/// Whether a worker process is present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Presence {
     Serving,
-    /// It was lost a moment ago and may come back.
+    /// It was lost recently and may return.
     Away,
     Gone,
 }
 
-/// A call that counts as in flight at a worker until this is dropped.
+/// Counts a call as in flight at a worker until this is dropped.
 #[derive(Debug)]
 pub(crate) struct InFlight<'a> {
     worker: &'a Worker,
@@ -65,14 +66,14 @@ pub(crate) struct InFlight<'a> {
 }
 
 impl InFlight<'_> {
-    /// How many calls were in flight when it began, itself included.
+    /// The number of calls in flight when it began, including itself.
     pub(crate) fn at_begin(&self) -> u32 {
         self.at_begin
     }
 }
 
 impl Worker {
-    /// `mesh`: what encrypts its connections, if its endpoint says so.
+    /// `mesh` encrypts its connections, if its endpoint requires TLS.
     pub(crate) fn new(endpoint: Endpoint, shards: usize, mesh: Option<&Connector>) -> Self {
         let links = (0..=shards).map(|_| Arc::new(Link::new(endpoint.clone(), mesh.cloned()))).collect();
         let reason = ArcSwap::from_pointee("not reached yet".to_owned());
@@ -98,34 +99,34 @@ impl Worker {
         }
     }
 
-    /// Takes over what the worker reports.
+    /// Updates the worker from its report.
     pub(crate) fn update(&self, state: WorkerState) {
         let is_new = **self.instance.load() != state.instance_id;
         if is_new {
             self.record.reset(state.capacity, Instant::now());
             self.instance.store(Arc::new(state.instance_id.clone()));
         }
-        let mut latencies = self.latencies.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut latencies = self.latencies.lock();
         latencies.retain(|id, _| !is_new && state.skills.iter().any(|skill| skill.id == *id));
         drop(latencies);
-        *self.lost.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.lost.lock() = None;
         self.name.store(Arc::new(state.worker_id.clone()));
         self.state.store(Some(Arc::new(state)));
     }
 
-    /// Marks it as lost. Returns what it had last reported, if it was up.
+    /// Marks it as lost. Returns its last report. None if it was already down.
     pub(super) fn lose(&self, reason: String) -> Option<Arc<WorkerState>> {
         self.listed.store(false, Ordering::Relaxed);
         self.reason.store(Arc::new(reason));
         self.tried.store(true, Ordering::Relaxed);
         let before = self.state.swap(None);
         if before.is_some() {
-            *self.lost.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+            *self.lost.lock() = Some(Instant::now());
         }
         before
     }
 
-    /// The id of its process, or of its last one. Empty before it was reached.
+    /// The id of its current or last process. Empty if it was never reached.
     pub(crate) fn instance(&self) -> String {
         self.instance.load().to_string()
     }
@@ -135,40 +136,40 @@ impl Worker {
         **self.instance.load() == instance
     }
 
-    /// Whether it has been lost for so long that it is not expected back.
+    /// Whether it was lost so long ago that it is not expected to return.
     pub(super) fn is_given_up(&self) -> bool {
-        let lost = *self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        let lost = *self.lost.lock();
         lost.is_some_and(|lost| lost.elapsed() >= GIVEN_UP)
     }
 
-    /// Marks its skills as listed in the catalog: calls can reach it from now on.
+    /// Marks its skills as listed in the catalog: from now on, calls can reach it.
     pub(crate) fn mark_listed(&self) {
         self.listed.store(true, Ordering::Relaxed);
         self.tried.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it takes calls, and calls can reach it.
+    /// Whether it accepts calls, and calls can reach it.
     pub(super) fn is_up(&self) -> bool {
         self.listed.load(Ordering::Relaxed) && self.is_serving()
     }
 
-    /// How long calls of a skill take here.
+    /// Returns the latency of a skill's calls at this worker.
     pub(crate) fn latency_of(&self, skill_id: &str) -> Arc<Latency> {
-        let mut latencies = self.latencies.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut latencies = self.latencies.lock();
         Arc::clone(latencies.entry(skill_id.to_owned()).or_default())
     }
 
-    /// What it last reported, also while it takes no calls. None while it is down.
-    pub(crate) fn reported(&self) -> Option<Arc<WorkerState>> {
+    /// Returns its last report, even while it accepts no calls. None while it is down.
+    pub(crate) fn last_report(&self) -> Option<Arc<WorkerState>> {
         self.state.load_full()
     }
 
-    /// What it reported, if it takes calls.
+    /// Returns its last report if it accepts calls.
     pub(crate) fn serving(&self) -> Option<Arc<WorkerState>> {
         self.is_serving().then(|| self.state.load_full()).flatten()
     }
 
-    /// Whether it takes calls.
+    /// Whether it accepts calls.
     pub(crate) fn is_serving(&self) -> bool {
         self.state.load().as_ref().is_some_and(|state| !state.draining) && !self.drained.load(Ordering::Relaxed)
     }
@@ -181,22 +182,22 @@ impl Worker {
         InFlight { worker: self, at_begin: self.in_flight.fetch_add(1, Ordering::Relaxed) + 1 }
     }
 
-    /// Its id, also while it is lost. Empty before it was reached.
+    /// Its id, even while it is lost. Empty if it was never reached.
     pub(crate) fn id(&self) -> String {
         self.name.load().to_string()
     }
 
-    /// Its service, over the connection of a shard.
+    /// Creates a client over the connection of one shard.
     pub(crate) fn client(&self, shard: usize) -> Client {
         Client::new(self.links[shard].client())
     }
 
-    /// The connection that no shard uses.
+    /// The connection that no shard uses, for state and health.
     pub(super) fn control_link(&self) -> &Arc<Link> {
         &self.links[self.links.len() - 1]
     }
 
-    /// Drains it on an operator's behalf, or resumes.
+    /// Drains or resumes it on an operator's behalf.
     pub(crate) fn drain(&self, drained: bool) {
         self.drained.store(drained, Ordering::Relaxed);
     }
@@ -211,7 +212,7 @@ impl Worker {
         self.state.load().is_some()
     }
 
-    /// The worker as an operator sees it.
+    /// Describes the worker for an operator.
     pub(crate) fn info(&self) -> WorkerInfo {
         let state = self.state.load_full();
         let ejected = self.record.ejection_reason(Instant::now());
@@ -240,7 +241,7 @@ impl Worker {
     }
 }
 
-/// How many of a worker's skills can be called.
+/// Counts the skills of a worker that can be called.
 pub(super) fn callable(state: &WorkerState) -> usize {
     state.skills.iter().filter(|it| it.status() == SkillStatus::Available).count()
 }

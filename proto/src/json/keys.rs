@@ -1,50 +1,50 @@
-//! Whether an object has a key twice. JSON allows it and says not what it means, so readers drop one of the values.
+//! Finds repeated keys of objects. JSON allows them but does not define their meaning, and parsers drop one of the values.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 
 use super::strings::end_of_string;
 
-/// Up to so many keys are compared with each other; more are hashed.
+/// The maximum number of keys that are compared one by one. More keys are hashed.
 const FEW: usize = 8;
 
-/// An array or object that is not closed yet.
-enum Open<'a> {
+/// An array or object that is not yet closed.
+enum OpenContainer<'a> {
     Array {
         index: usize,
     },
     Object {
         keys: Vec<Cow<'a, str>>,
-        /// The next string is a key.
+        /// Whether the next string is a key.
         awaits_key: bool,
     },
 }
 
-/// The first object to end that has a key more than once: the JSON Pointer to that key. `text` is valid JSON.
+/// Returns the JSON Pointer to a repeated key, in the first object to end that has one. `text` must be valid JSON.
 pub fn repeated_key(text: &str) -> Option<String> {
     let bytes = text.as_bytes();
-    let mut open: Vec<Open<'_>> = Vec::new();
+    let mut open: Vec<OpenContainer<'_>> = Vec::new();
     let mut at = 0;
     while at < bytes.len() {
         match (bytes[at], open.last_mut()) {
-            (b'{', _) => open.push(Open::Object { keys: Vec::new(), awaits_key: true }),
-            (b'[', _) => open.push(Open::Array { index: 0 }),
+            (b'{', _) => open.push(OpenContainer::Object { keys: Vec::new(), awaits_key: true }),
+            (b'[', _) => open.push(OpenContainer::Array { index: 0 }),
             (b']', _) => drop(open.pop()),
             (b'}', _) => {
-                if let Some(Open::Object { keys, .. }) = open.pop()
-                    && let Some(key) = repeated(&keys)
+                if let Some(OpenContainer::Object { keys, .. }) = open.pop()
+                    && let Some(key) = find_repeated(&keys)
                 {
                     return Some(pointer(&open, key));
                 }
             }
-            (b',', Some(Open::Array { index })) => *index += 1,
-            (b',', Some(Open::Object { awaits_key, .. })) => *awaits_key = true,
+            (b',', Some(OpenContainer::Array { index })) => *index += 1,
+            (b',', Some(OpenContainer::Object { awaits_key, .. })) => *awaits_key = true,
             (b'"', inside) => {
                 let end = end_of_string(bytes, at);
-                if let Some(Open::Object { keys, awaits_key }) = inside
+                if let Some(OpenContainer::Object { keys, awaits_key }) = inside
                     && std::mem::take(awaits_key)
                 {
-                    keys.push(unescaped(&text[at..end]));
+                    keys.push(unescape(&text[at..end]));
                 }
                 at = end;
                 continue;
@@ -56,15 +56,15 @@ pub fn repeated_key(text: &str) -> Option<String> {
     None
 }
 
-/// The content of a string with its quotes. An unpaired surrogate has none, and stays as it is written.
-fn unescaped(written: &str) -> Cow<'_, str> {
+/// Removes the quotes and escapes of a string. Keeps the escapes of a string with an unpaired surrogate.
+fn unescape(written: &str) -> Cow<'_, str> {
     match written.contains('\\').then(|| serde_json::from_str(written)) {
         Some(Ok(text)) => Cow::Owned(text),
         _ => Cow::Borrowed(written.get(1..written.len() - 1).unwrap_or_default()),
     }
 }
 
-fn repeated<'a>(keys: &'a [Cow<'_, str>]) -> Option<&'a str> {
+fn find_repeated<'a>(keys: &'a [Cow<'_, str>]) -> Option<&'a str> {
     if keys.len() <= FEW {
         let earlier = |(index, key): &(usize, &Cow<'_, str>)| keys[..*index].contains(key);
         return keys.iter().enumerate().find(earlier).map(|(_, key)| key.as_ref());
@@ -73,11 +73,11 @@ fn repeated<'a>(keys: &'a [Cow<'_, str>]) -> Option<&'a str> {
     keys.iter().map(AsRef::as_ref).find(|key: &&str| !seen.insert(*key))
 }
 
-fn pointer(open: &[Open<'_>], key: &str) -> String {
+fn pointer(open: &[OpenContainer<'_>], key: &str) -> String {
     let mut pointer = String::new();
     let segments = open.iter().map(|it| match it {
-        Open::Array { index } => Cow::Owned(index.to_string()),
-        Open::Object { keys, .. } => keys.last().cloned().unwrap_or_default(),
+        OpenContainer::Array { index } => Cow::Owned(index.to_string()),
+        OpenContainer::Object { keys, .. } => keys.last().cloned().unwrap_or_default(),
     });
     for segment in segments.chain([Cow::Borrowed(key)]) {
         pointer.push('/');

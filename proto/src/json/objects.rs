@@ -1,12 +1,12 @@
-//! Reading JSON objects into structs. What serde derives for a struct takes a list too, and its values by position: then a
-//! request has no keys, and whoever looks for them on the way sees none. Here a struct is an object, however deep it stands, and
-//! 15000.0 is an integer.
+//! Deserializes JSON objects into structs. The code that serde derives for a struct also accepts a list of values
+//! by position. A request in that form has no keys, so code that looks for keys in its text finds none. This
+//! deserializer requires an object for every struct at any depth, and accepts 15000.0 as an integer.
 
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess, Visitor};
 
-/// Reads JSON text. Each struct in it is an object, and nothing may follow it.
+/// Parses JSON text. Every struct must be an object, and the text must end after the value.
 ///
 /// # Errors
 /// The text is not JSON, or does not fit the type.
@@ -17,7 +17,7 @@ pub fn read<'a, T: serde::Deserialize<'a>>(json: &'a [u8]) -> serde_json::Result
     Ok(read)
 }
 
-/// A part of a deserializer, of whose structs each is an object.
+/// Wraps a part of a deserializer, so that every struct must be an object.
 struct Objects<T>(T);
 
 macro_rules! deserialize {
@@ -42,7 +42,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Objects<D> {
     }
 
     deserialize! {
-        Whole: deserialize_i8() deserialize_i16() deserialize_i32() deserialize_i64() deserialize_i128()
+        IntegerVisitor: deserialize_i8() deserialize_i16() deserialize_i32() deserialize_i64() deserialize_i128()
         deserialize_u8() deserialize_u16() deserialize_u32() deserialize_u64() deserialize_u128()
     }
 
@@ -100,37 +100,31 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Objects<V> {
         self.0.visit_map(Objects(values))
     }
 
-    /// Variants of requests have no content.
+    /// Enums in requests have unit variants only, so no struct can be inside.
     fn visit_enum<A: EnumAccess<'de>>(self, variant: A) -> Result<V::Value, A::Error> {
         self.0.visit_enum(variant)
     }
 }
 
-/// What takes an integer. JSON Schema counts 15000.0 as one.
-struct Whole<V>(V);
+/// Accepts an integer, also in the form 15000.0, which is an integer in JSON Schema. serde_json only calls it with
+/// numbers.
+struct IntegerVisitor<V>(V);
 
-impl<'de, V: Visitor<'de>> Visitor<'de> for Whole<V> {
+impl<'de, V: Visitor<'de>> Visitor<'de> for IntegerVisitor<V> {
     type Value = V::Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.expecting(f)
     }
 
-    visit! {
-        visit_bool(bool) visit_i64(i64) visit_i128(i128) visit_u64(u64) visit_u128(u128)
-        visit_str(&str) visit_borrowed_str(&'de str) visit_string(String) visit_bytes(&[u8])
-    }
+    visit! { visit_i64(i64) visit_i128(i128) visit_u64(u64) visit_u128(u128) }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<V::Value, E> {
-        // 2^63: beyond, the conversion is not exact.
+        // From 2^63 on, the conversion is inexact.
         if value.fract() == 0.0 && value.abs() < 9_223_372_036_854_775_808.0 {
             return self.0.visit_i64(value as i64);
         }
         self.0.visit_f64(value)
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<V::Value, E> {
-        self.0.visit_unit()
     }
 }
 

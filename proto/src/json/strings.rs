@@ -1,18 +1,25 @@
-//! Where strings end, found without reading each byte of them.
+//! Finds the ends of strings without examining each byte.
 
 use memchr::memchr2;
 
-/// Where the string whose opening quote is at `begin` ends: after its closing quote, or at the end of the text.
+/// Returns the end of the string whose opening quote is at `begin`: after its closing quote, or at the end of the
+/// text.
 pub fn end_of_string(text: &[u8], begin: usize) -> usize {
-    let mut at = begin + 1;
-    while let Some(next) = text.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
-        match text[at + next] {
-            b'"' => return at + next + 1,
-            // An escape: whatever follows it is part of the string.
-            _ => at += next + 2,
+    end_of_content(text, begin + 1, b"\"").unwrap_or(text.len())
+}
+
+/// Returns the end of the string whose content begins at `content`: after its closing quote. `None` without a
+/// closing quote.
+pub(crate) fn end_of_content(text: &[u8], content: usize, closing: &[u8]) -> Option<usize> {
+    let mut at = content;
+    loop {
+        at += memchr2(closing[0], b'\\', text.get(at..)?)?;
+        if text[at..].starts_with(closing) {
+            return Some(at + closing.len());
         }
+        // Skip an escape: the character after the backslash is part of the string.
+        at += if text[at] == b'\\' { 2 } else { 1 };
     }
-    text.len()
 }
 
 #[cfg(test)]

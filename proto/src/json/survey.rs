@@ -1,22 +1,23 @@
-//! How deep a text nests and how many values it holds: one pass over its bytes, without recursion and without memory.
+//! Determines the nesting depth and the number of values of a text in one pass over its bytes, without recursion
+//! or allocation.
 
 use super::strings::end_of_string;
 
-/// What a pass over a text finds.
+/// The counts of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Survey {
-    /// How many values it holds: scalars, arrays and objects. Keys do not count.
+    /// The number of values: scalars, arrays and objects. Keys do not count.
     pub values: usize,
-    /// Whether everything outside of strings could be JSON. If not, the strings of a lenient reader may begin and end
-    /// elsewhere, and the number of values is a guess.
+    /// Whether the text outside of strings could be JSON. If not, a lenient parser may see different strings, and
+    /// the number of values is a guess.
     pub is_plain: bool,
 }
 
 impl Survey {
-    /// Counts the values of a text that is JSON or about to be parsed. Stops counting once there are more than `most`.
-    pub fn of(text: &[u8], most: usize) -> Self {
+    /// Counts the values of a text that is JSON or about to be parsed. Stops above `most` values.
+    pub fn scan(text: &[u8], most: usize) -> Self {
         let mut survey = Self { values: 1, is_plain: true };
-        // After an opening bracket, unless it is closed at once, comes a first value or key.
+        // An opening bracket is followed by a first value or key, unless a closing bracket follows at once.
         let (mut at, mut opened) = (0, false);
         while let Some(byte) = text.get(at).filter(|_| survey.values <= most) {
             let begin = at;
@@ -38,8 +39,8 @@ impl Survey {
     }
 }
 
-/// How deep arrays and objects nest: 0 for a scalar. It counts brackets outside strings, in one pass and without recursion,
-/// so the text should be valid JSON or about to be parsed.
+/// Returns the nesting depth of arrays and objects: 0 for a scalar. It counts brackets outside of strings, so the
+/// text should be valid JSON or about to be parsed.
 pub fn depth(text: &[u8]) -> usize {
     let (mut depth, mut deepest, mut at) = (0_usize, 0, 0);
     while let Some(byte) = text.get(at) {
@@ -93,20 +94,20 @@ mod tests {
             r#"["\\", "[", ","]"#,
         ] {
             let value: Value = serde_json::from_str(text).unwrap();
-            assert_eq!(Survey::of(text.as_bytes(), 1000), Survey { values: count(&value), is_plain: true }, "{text}");
+            assert_eq!(Survey::scan(text.as_bytes(), 1000), Survey { values: count(&value), is_plain: true }, "{text}");
         }
     }
 
     #[test]
     fn counting_stops_past_the_limit() {
-        assert_eq!(Survey::of("[1,".repeat(1000).as_bytes(), 10).values, 11);
+        assert_eq!(Survey::scan("[1,".repeat(1000).as_bytes(), 10).values, 11);
     }
 
     #[test]
     fn text_that_only_a_lenient_reader_takes_is_noticed() {
         for text in ["{'a': 1}", "[1] // one", "# one\n[1]", "it's {\"a\": 1}"] {
-            assert!(!Survey::of(text.as_bytes(), 1000).is_plain, "{text}");
+            assert!(!Survey::scan(text.as_bytes(), 1000).is_plain, "{text}");
         }
-        assert!(Survey::of(br#"{"a": "it's // # /* "}"#, 1000).is_plain);
+        assert!(Survey::scan(br#"{"a": "it's // # /* "}"#, 1000).is_plain);
     }
 }

@@ -1,14 +1,16 @@
-//! Code blocks: those that may hold a call, and those of programs, in which marks mean nothing.
+//! Code blocks: those that may contain a call, and those of programs, in which marks have no meaning.
 
 use super::token::Kind;
 
-/// The shortest run of backticks that begins a code block.
+/// The minimum length of a run of backticks that begins a code block.
 const MIN_FENCE: usize = 3;
 
-/// The languages of blocks that may hold a call. Others do if they begin with one.
+/// The languages of blocks that may contain a call. A block in another language may contain one too, if it begins
+/// with a call.
 const CALL_LANGUAGES: [&str; 6] = ["json", "jsonc", "json5", "xml", "tool_call", "tool_use"];
 
-/// What a run of backticks at the beginning of a text is, and its length. `open` is how many began the block that is open.
+/// Classifies a run of backticks at the beginning of a text. Returns its kind and the length of the token. `open`
+/// is the number of backticks that opened the current block.
 pub(super) fn fence(text: &str, open: &mut Option<usize>) -> (Option<Kind<'static>>, usize) {
     let run = run_of_backticks(text);
     match *open {
@@ -29,7 +31,8 @@ pub(super) fn fence(text: &str, open: &mut Option<usize>) -> (Option<Kind<'stati
     }
 }
 
-/// Where a code block ends whose content begins at a byte. A fence that names a language ends none.
+/// Returns the end of the code block whose content begins at `content`. A fence with a language does not end a
+/// block.
 fn end_of_code(text: &str, content: usize, fence: usize) -> Option<usize> {
     let mut at = content;
     loop {

@@ -1,8 +1,8 @@
-//! What the text of a model falls into.
+//! Tests of the tokenizer.
 
 use super::*;
 
-/// The kinds of the tokens, each with its text.
+/// Tokenizes a text. Returns the kind and the text of each token.
 fn read(text: &str) -> Vec<(Kind<'_>, &str)> {
     tokens(text).iter().map(|it| (it.kind, &text[it.begin..it.end])).collect()
 }

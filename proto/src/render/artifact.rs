@@ -1,4 +1,4 @@
-//! An artifact as JSON: its content in base64, or its handle.
+//! Renders an artifact as JSON: its content in base64, or its handle.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,7 +16,7 @@ pub(super) struct ArtifactJson<'a> {
     /// The content in base64.
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<String>,
-    /// What `ReadArtifact` takes.
+    /// The handle for `ReadArtifact`.
     #[serde(skip_serializing_if = "Option::is_none")]
     handle: Option<&'a str>,
 }

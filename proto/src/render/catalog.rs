@@ -1,4 +1,4 @@
-//! Skills and exported tools as JSON.
+//! Renders skills and exported tools as JSON.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::json::to_text;
 use crate::v1::{AgentDefinition, Dialect, ExportToolsResponse, Skill, SkillStatus};
 
-/// A skill, with its schemas.
+/// Renders a skill with its schemas.
 pub fn skill(skill: &Skill) -> Value {
     let schema = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
     let status = match skill.status() {
@@ -28,7 +28,7 @@ pub fn skill(skill: &Skill) -> Value {
         "timeout_ms": (skill.timeout_ms > 0).then_some(skill.timeout_ms),
         "idempotent": skill.idempotent,
         "destructive": skill.destructive,
-        "approval": if skill.asks() { "ask" } else { "never" },
+        "approval": if skill.needs_approval() { "ask" } else { "never" },
         "repeatable": skill.repeatable,
         "untrusted": skill.untrusted,
         "read_only": skill.read_only,
@@ -44,7 +44,7 @@ pub fn skill(skill: &Skill) -> Value {
     json
 }
 
-/// An agent that is a skill, without its instructions.
+/// Renders an agent skill without its instructions.
 fn agent(agent: &AgentDefinition) -> Value {
     let limits = agent.limits.unwrap_or_default();
     let set = |limit: u64| (limit > 0).then_some(limit);
@@ -62,11 +62,11 @@ fn agent(agent: &AgentDefinition) -> Value {
     })
 }
 
-/// Exported tools, in the dialect of the request.
+/// Renders exported tools in the dialect of the request.
 pub fn tools(response: &ExportToolsResponse, dialect: Dialect) -> String {
     let tools: Vec<&RawValue> = response.tools_json.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
     #[derive(Serialize)]
-    struct Tools<'a> {
+    struct ToolsJson<'a> {
         dialect: &'a str,
         tools: Vec<&'a RawValue>,
         skill_ids: BTreeMap<&'a str, &'a str>,
@@ -77,7 +77,7 @@ pub fn tools(response: &ExportToolsResponse, dialect: Dialect) -> String {
         let retry_after_ms = (it.retry_after_ms > 0).then_some(it.retry_after_ms);
         json!({ "skill_id": it.skill_id, "reason": it.reason, "retry_after_ms": retry_after_ms })
     });
-    to_text(&Tools {
+    to_text(&ToolsJson {
         dialect: dialect.name(),
         tools,
         skill_ids: response.skill_ids.iter().map(|(name, id)| (name.as_str(), id.as_str())).collect(),

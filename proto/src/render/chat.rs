@@ -1,7 +1,7 @@
-//! Conversations with the agent, and their events, as JSON.
+//! Renders conversations with the agent, and their events, as JSON.
 //!
-//! Values of enumerations are their names in lower case, without the name of the enumeration: `read_only`. Error codes are
-//! written as in results: `NOT_FOUND`.
+//! Enum values are their names in lower case, without the name of the enum: `read_only`. Error codes are written
+//! as in results: `NOT_FOUND`.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -13,23 +13,23 @@ use crate::timestamp::Timestamp;
 use crate::v1::chat_event::Event;
 use crate::v1::{
     ApprovalRequested, ChatEvent, Conversation, ErrorCode, InputRequested, ListConversationsResponse, Question,
-    ToolCall, ToolResult, TurnDone, Usage, UserAnswer,
+    ToolCall, ToolResult, TurnDone, Usage,
 };
 
 #[derive(Serialize)]
 struct EventJson<'a> {
-    /// Null for events that are not kept.
+    /// `null` for events that are not stored.
     number: Option<u64>,
     conversation_id: &'a str,
     time: String,
     #[serde(flatten)]
-    fields: Fields<'a>,
+    fields: EventFields<'a>,
 }
 
-/// Arguments keep the bytes that they were sent with, so events that have some are no [`Value`].
+/// Arguments keep their original bytes, so an event with arguments cannot be a [`Value`].
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Fields<'a> {
+enum EventFields<'a> {
     Plain(Value),
     Call(CallJson<'a>),
     Approval(ApprovalJson<'a>),
@@ -57,8 +57,8 @@ struct ApprovalJson<'a> {
     tainted: bool,
 }
 
-/// The name and the data of an event, as a server-sent event carries them. An event that this version does not know is
-/// `unknown`.
+/// Returns the name and the data of an event, for a server-sent event. The name is `unknown` for an event that
+/// this version does not know.
 pub fn chat_event(event: &ChatEvent) -> (&'static str, String) {
     let (name, fields) = fields(event.event.as_ref());
     let data = EventJson {
@@ -70,13 +70,13 @@ pub fn chat_event(event: &ChatEvent) -> (&'static str, String) {
     (name, to_text(&data))
 }
 
-/// An event as one line of JSON: `{"event":NAME,"data":DATA}`.
+/// Renders an event as one line of JSON: `{"event":NAME,"data":DATA}`.
 pub fn chat_event_line(event: &ChatEvent) -> String {
     let (name, data) = chat_event(event);
     format!("{{\"event\":\"{name}\",\"data\":{data}}}\n")
 }
 
-/// A conversation, without its events.
+/// Renders a conversation without its events.
 pub fn conversation(it: &Conversation) -> Value {
     json!({
         "id": it.id,
@@ -88,7 +88,7 @@ pub fn conversation(it: &Conversation) -> Value {
     })
 }
 
-/// A page of conversations.
+/// Renders a page of conversations.
 pub fn conversations(page: &ListConversationsResponse) -> String {
     json!({
         "conversations": page.conversations.iter().map(conversation).collect::<Vec<_>>(),
@@ -97,10 +97,10 @@ pub fn conversations(page: &ListConversationsResponse) -> String {
     .to_string()
 }
 
-fn fields(event: Option<&Event>) -> (&'static str, Fields<'_>) {
+fn fields(event: Option<&Event>) -> (&'static str, EventFields<'_>) {
     let (name, plain) = match event {
-        Some(Event::ToolCall(it)) => return ("tool_call", Fields::Call(call(it))),
-        Some(Event::ApprovalRequired(it)) => return ("approval_required", Fields::Approval(approval(it))),
+        Some(Event::ToolCall(it)) => return ("tool_call", EventFields::Call(call(it))),
+        Some(Event::ApprovalRequired(it)) => return ("approval_required", EventFields::Approval(approval(it))),
         Some(Event::Started(it)) => {
             let mode = short(it.mode().as_str_name(), "APPROVAL_MODE_");
             ("started", json!({ "text": it.text, "model": it.model, "mode": mode, "trace_id": it.trace_id }))
@@ -118,7 +118,7 @@ fn fields(event: Option<&Event>) -> (&'static str, Fields<'_>) {
         Some(Event::ToolResult(it)) => ("tool_result", tool_result(it)),
         Some(Event::InputRequired(it)) => ("input_required", input_required(it)),
         Some(Event::Answered(it)) => {
-            let answers: Vec<_> = it.answers.iter().map(answer).collect();
+            let answers: Vec<_> = it.answers.iter().map(|it| json!({ "id": it.id, "answer": it.answer })).collect();
             ("answered", json!({ "request_id": it.request_id, "answers": answers, "declined": it.declined }))
         }
         Some(Event::Decided(it)) => {
@@ -128,10 +128,10 @@ fn fields(event: Option<&Event>) -> (&'static str, Fields<'_>) {
         Some(Event::Waiting(it)) => ("waiting", json!({ "request_ids": it.request_ids })),
         Some(Event::Usage(it)) => ("usage", usage(it)),
         Some(Event::Summarized(it)) => ("summarized", json!({ "until": it.until, "text": it.text })),
-        Some(Event::Done(it)) => ("done", done(it)),
+        Some(Event::Done(it)) => ("done", turn_done(it)),
         None => ("unknown", json!({})),
     };
-    (name, Fields::Plain(plain))
+    (name, EventFields::Plain(plain))
 }
 
 fn call(it: &ToolCall) -> CallJson<'_> {
@@ -182,10 +182,6 @@ fn question(it: &Question) -> Value {
     json!({ "id": it.id, "text": it.text, "type": kind, "options": it.options, "required": it.required })
 }
 
-fn answer(it: &UserAnswer) -> Value {
-    json!({ "id": it.id, "answer": it.answer })
-}
-
 fn usage(it: &Usage) -> Value {
     json!({
         "input_tokens": it.input_tokens,
@@ -196,7 +192,7 @@ fn usage(it: &Usage) -> Value {
     })
 }
 
-fn done(it: &TurnDone) -> Value {
+fn turn_done(it: &TurnDone) -> Value {
     json!({
         "end": short(it.end().as_str_name(), "TURN_END_"),
         "text": it.text,
@@ -206,7 +202,7 @@ fn done(it: &TurnDone) -> Value {
     })
 }
 
-/// `READ_ONLY` of `APPROVAL_MODE_READ_ONLY`, in lower case.
+/// Shortens an enum name: `READ_ONLY` of `APPROVAL_MODE_READ_ONLY`, in lower case.
 fn short(name: &str, prefix: &str) -> String {
     name.strip_prefix(prefix).unwrap_or(name).to_ascii_lowercase()
 }

@@ -1,4 +1,4 @@
-//! Events of a call as JSON.
+//! Renders events of a call as JSON.
 
 use serde::Serialize;
 use serde_json::json;
@@ -32,8 +32,8 @@ struct ArtifactEventJson<'a> {
     artifact: ArtifactJson<'a>,
 }
 
-/// The name and the data of an event, as a server-sent event carries them. An event that this version does not know is
-/// `unknown`, with an empty object.
+/// Returns the name and the data of an event, for a server-sent event. For an event that this version does not
+/// know, the name is `unknown` and the data is an empty object.
 pub fn event(event: &InvokeEvent) -> (&'static str, String) {
     let call_id = event.call_id.as_str();
     match &event.event {
@@ -63,7 +63,7 @@ pub fn event(event: &InvokeEvent) -> (&'static str, String) {
     }
 }
 
-/// An event as one line of JSON: `{"event":NAME,"data":DATA}`.
+/// Renders an event as one line of JSON: `{"event":NAME,"data":DATA}`.
 pub fn event_line(it: &InvokeEvent) -> String {
     let (name, data) = event(it);
     format!("{{\"event\":\"{name}\",\"data\":{data}}}\n")

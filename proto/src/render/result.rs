@@ -1,7 +1,8 @@
-//! A result as JSON, in both of its envelopes.
+//! Renders a result as JSON in either of its envelopes.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use super::artifact::ArtifactJson;
 use crate::json::to_text;
@@ -9,12 +10,12 @@ use crate::v1::{Meta, Repair, SkillError, SkillResult, skill_error, skill_result
 
 /// The normalized envelope: `code` by name, `data` and `details` as JSON.
 #[derive(Serialize)]
-struct Normalized<'a> {
+struct ResultJson<'a> {
     success: bool,
     skill_id: &'a str,
     trace_id: &'a str,
     data: Option<&'a RawValue>,
-    error: Option<Failure<'a>>,
+    error: Option<ErrorJson<'a>>,
     meta: Option<MetaJson<'a>>,
     text: &'a str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -22,7 +23,7 @@ struct Normalized<'a> {
 }
 
 #[derive(Serialize)]
-pub(super) struct Failure<'a> {
+pub(super) struct ErrorJson<'a> {
     code: &'static str,
     message: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,35 +49,21 @@ struct MetaJson<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
     jail: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    agent: Option<UseJson>,
+    agent: Option<Value>,
 }
 
-#[derive(Serialize)]
-struct UseJson {
-    input_tokens: u64,
-    output_tokens: u64,
-    iterations: u32,
-    tool_calls: u32,
-    cost_micros: u64,
-    untrusted: bool,
-}
-
-/// A result in the normalized envelope.
+/// Renders a result in the normalized envelope.
 pub fn result(result: &SkillResult) -> String {
-    to_text(&normalized(result))
-}
-
-fn normalized(result: &SkillResult) -> Normalized<'_> {
-    Normalized {
+    to_text(&ResultJson {
         success: result.success,
         skill_id: &result.skill_id,
         trace_id: &result.trace_id,
         data: data(result),
-        error: result.error.as_ref().map(failure),
+        error: result.error.as_ref().map(error_json),
         meta: result.meta.as_ref().map(meta),
         text: &result.text,
         artifacts: artifacts(result),
-    }
+    })
 }
 
 fn artifacts(result: &SkillResult) -> Vec<ArtifactJson<'_>> {
@@ -90,8 +77,8 @@ fn data(result: &SkillResult) -> Option<&RawValue> {
     }
 }
 
-pub(super) fn failure(error: &SkillError) -> Failure<'_> {
-    Failure {
+pub(super) fn error_json(error: &SkillError) -> ErrorJson<'_> {
+    ErrorJson {
         code: error.code().as_str_name(),
         message: &error.message,
         details: match &error.more {
@@ -117,18 +104,20 @@ fn meta(meta: &Meta) -> MetaJson<'_> {
         repairs: meta.repairs.iter().map(repair).collect(),
         warnings: &meta.warnings,
         jail: &meta.jail,
-        agent: meta.agent.as_ref().map(|used| UseJson {
-            input_tokens: used.input_tokens,
-            output_tokens: used.output_tokens,
-            iterations: used.iterations,
-            tool_calls: used.tool_calls,
-            cost_micros: used.cost_micros,
-            untrusted: used.untrusted,
+        agent: meta.agent.as_ref().map(|used| {
+            json!({
+                "input_tokens": used.input_tokens,
+                "output_tokens": used.output_tokens,
+                "iterations": used.iterations,
+                "tool_calls": used.tool_calls,
+                "cost_micros": used.cost_micros,
+                "untrusted": used.untrusted,
+            })
         }),
     }
 }
 
-/// One change. An absent value differs from null, so it is left out.
+/// One repair. Omits an absent value, because absent differs from null.
 #[derive(Serialize)]
 pub(super) struct RepairJson<'a> {
     path: &'a str,
@@ -148,39 +137,39 @@ pub(super) fn repair(repair: &Repair) -> RepairJson<'_> {
     }
 }
 
-/// A result in the second envelope: `status`, `data`, `text`, `stats`, `context`, and `error` if and only if `status` is
-/// `error`. `arguments_json` holds the call's arguments; text that is not JSON becomes null.
+/// Renders a result in the second envelope: `status`, `data`, `text`, `stats`, `context`, and `error` if and only
+/// if `status` is `error`. `arguments_json` contains the call's arguments. Text that is not JSON becomes null.
 pub fn status_envelope(result: &SkillResult, arguments_json: &str) -> String {
     #[derive(Serialize)]
-    struct Status<'a> {
+    struct StatusJson<'a> {
         status: &'static str,
         data: Option<&'a RawValue>,
         text: &'a str,
-        stats: Stats,
-        context: Context<'a>,
+        stats: StatsJson,
+        context: ContextJson<'a>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         artifacts: Vec<ArtifactJson<'a>>,
         #[serde(skip_serializing_if = "Option::is_none")]
-        error: Option<Typed<'a>>,
+        error: Option<TypedErrorJson<'a>>,
     }
     #[derive(Serialize)]
-    struct Stats {
+    struct StatsJson {
         time_ms: f64,
     }
     #[derive(Serialize)]
-    struct Context<'a> {
-        /// As the skill sees it: paths are relative to the folder that holds its allowed root.
+    struct ContextJson<'a> {
+        /// The working directory from the skill's view. Paths are relative to the parent of its allowed root.
         cwd: &'static str,
         params_input: Option<&'a RawValue>,
     }
     #[derive(Serialize)]
-    struct Typed<'a> {
+    struct TypedErrorJson<'a> {
         #[serde(flatten)]
-        failure: Failure<'a>,
+        failure: ErrorJson<'a>,
         r#type: &'static str,
     }
     let meta = result.meta.as_ref();
-    to_text(&Status {
+    to_text(&StatusJson {
         status: match (result.success, meta.is_some_and(|meta| meta.truncated)) {
             (false, _) => "error",
             (true, true) => "partial",
@@ -188,14 +177,17 @@ pub fn status_envelope(result: &SkillResult, arguments_json: &str) -> String {
         },
         data: data(result),
         text: &result.text,
-        stats: Stats { time_ms: meta.map_or(0.0, |meta| meta.latency_ms) },
-        context: Context { cwd: ".", params_input: serde_json::from_str(arguments_json).ok() },
+        stats: StatsJson { time_ms: meta.map_or(0.0, |meta| meta.latency_ms) },
+        context: ContextJson { cwd: ".", params_input: serde_json::from_str(arguments_json).ok() },
         artifacts: artifacts(result),
-        error: result.error.as_ref().map(|error| Typed { failure: failure(error), r#type: error.grade().json_name() }),
+        error: result
+            .error
+            .as_ref()
+            .map(|error| TypedErrorJson { failure: error_json(error), r#type: error.grade().json_name() }),
     })
 }
 
-/// An error that ended a request before it became a call, in the shape of a result.
+/// Renders an error that ended a request before it became a call, in the shape of a result.
 pub fn refusal(error: &SkillError, trace_id: &str) -> String {
     result(&SkillResult {
         trace_id: trace_id.to_owned(),
@@ -212,8 +204,6 @@ fn is_zero(value: &u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
-
     use super::*;
     use crate::v1::artifact::Content;
     use crate::v1::{Artifact, ErrorCode};

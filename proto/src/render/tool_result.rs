@@ -1,13 +1,13 @@
-//! What the result of an MCP tool says of its call, under `_meta`.
+//! Renders the metadata of a call for the `_meta` of an MCP tool result.
 
 use serde::Serialize;
 
-use super::result::{Failure, RepairJson, failure, repair};
+use super::result::{ErrorJson, RepairJson, error_json, repair};
 use crate::json::to_text;
 use crate::v1::SkillResult;
 
 #[derive(Serialize)]
-struct About<'a> {
+struct CallMeta<'a> {
     #[serde(rename = "openskill.dev/trace_id")]
     trace_id: &'a str,
     #[serde(rename = "openskill.dev/attempts")]
@@ -17,18 +17,18 @@ struct About<'a> {
     #[serde(rename = "openskill.dev/warnings", skip_serializing_if = "<[String]>::is_empty")]
     warnings: &'a [String],
     #[serde(rename = "openskill.dev/error", skip_serializing_if = "Option::is_none")]
-    error: Option<Failure<'a>>,
+    error: Option<ErrorJson<'a>>,
 }
 
-/// A JSON object with the trace id, the attempts, the repairs, the warnings and the error of a call.
-pub fn about_call(result: &SkillResult) -> String {
+/// Renders a JSON object with the trace id, the attempts, the repairs, the warnings and the error of a call.
+pub fn call_meta(result: &SkillResult) -> String {
     let meta = result.meta.as_ref();
-    to_text(&About {
+    to_text(&CallMeta {
         trace_id: &result.trace_id,
         attempts: meta.map_or(0, |it| it.attempts),
         repairs: meta.map(|it| it.repairs.iter().map(repair).collect()).unwrap_or_default(),
         warnings: meta.map_or(&[], |it| &it.warnings),
-        error: result.error.as_ref().map(failure),
+        error: result.error.as_ref().map(error_json),
     })
 }
 
@@ -39,7 +39,7 @@ mod tests {
     use serde_json::json;
 
     fn about(result: &SkillResult) -> serde_json::Value {
-        serde_json::from_str(&about_call(result)).unwrap()
+        serde_json::from_str(&call_meta(result)).unwrap()
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Recorded calls as JSON.
+//! Renders recorded calls as JSON.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -8,7 +8,7 @@ use crate::json::to_text;
 use crate::timestamp::Timestamp;
 use crate::v1::{GetTraceResponse, ListTracesResponse, TraceSummary};
 
-/// A recorded call, as lists show it.
+/// Renders a recorded call as a list entry.
 pub fn trace_summary(call: &TraceSummary) -> Value {
     json!({
         "trace_id": call.trace_id,
@@ -25,7 +25,7 @@ pub fn trace_summary(call: &TraceSummary) -> Value {
     })
 }
 
-/// A page of recorded calls.
+/// Renders a page of recorded calls.
 pub fn traces(page: &ListTracesResponse) -> String {
     json!({
         "gateway": page.gateway,
@@ -35,7 +35,7 @@ pub fn traces(page: &ListTracesResponse) -> String {
     .to_string()
 }
 
-/// The events of a trace.
+/// Renders the events of a trace.
 pub fn trace(trace: &GetTraceResponse) -> String {
     #[derive(Serialize)]
     struct Trace<'a> {

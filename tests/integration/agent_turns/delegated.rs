@@ -111,7 +111,7 @@ async fn a_caller_that_listens_sees_what_an_agent_calls() {
             _ => {}
         }
     }
-    assert_eq!(progress, ["calls echo"]);
+    assert_eq!(progress, ["calling echo"]);
     assert!(result.unwrap().success);
 }
 

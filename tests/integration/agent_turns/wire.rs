@@ -135,6 +135,11 @@ pub(super) async fn knowing(script: impl Fn(usize) -> Said + Send + Sync + 'stat
     .await
 }
 
+/// The stream of an answer that consists of text, in the format of chat completions. It costs 110 tokens.
+pub(crate) fn streamed(text: &str) -> Reply {
+    Reply::new(200, "text/event-stream", chat(&says(text)))
+}
+
 fn event(name: &str, data: &Value) -> String {
     format!("event: {name}\ndata: {data}\n\n")
 }

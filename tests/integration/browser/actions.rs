@@ -152,7 +152,7 @@ async fn a_number_of_a_page_that_is_gone_is_refused() {
     let send = number_in(&opened["new"], "Send").unwrap();
     stage.opens("/two").await;
     let (code, why) = stage.fails("click_element", json!({"index": send})).await;
-    assert!(code == "NOT_FOUND" && why.contains("gone"), "{why}");
+    assert!(code == "NOT_FOUND" && why.contains("earlier page"), "{why}");
     let (code, why) = stage.fails("click_element", json!({"index": 9999})).await;
     assert!(code == "NOT_FOUND" && why.contains("[9999]"), "{why}");
     let back = stage.does("go_back", json!({})).await;

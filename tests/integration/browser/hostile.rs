@@ -182,7 +182,7 @@ async fn frames_that_are_nested_without_end_are_an_error_at_once() {
         let result = stage.call("get_page_info", json!({})).await;
         let error = result.error.clone().unwrap_or_default();
         assert!(begun.elapsed() < Duration::from_secs(20), "{result:?}");
-        if error.message.contains("nested too deep") {
+        if error.message.contains("too deeply nested") {
             assert_eq!(code(&result), "EXECUTION_ERROR");
             assert!(stage.opens("/fine").await["url"].as_str().unwrap().ends_with("/fine"));
             return;

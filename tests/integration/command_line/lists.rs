@@ -103,7 +103,7 @@ async fn a_skill_and_a_worker_are_described() {
     let failing = at(&system, &["describe", "skill", "fails"]).await.out;
     assert!(failing.contains("Circuit breakers:\n  open for talk, 3 failures, retry in "), "{failing}");
     let worker = at(&system, &["describe", "worker", "worker-1"]).await.out;
-    assert!(worker.contains("Status:       up\n") && worker.contains("Skills:       2 can be called\n"), "{worker}");
+    assert!(worker.contains("Status:       up\n") && worker.contains("Skills:       2 available\n"), "{worker}");
     let json = at(&system, &["describe", "skill", "wordy", "-o", "json"]).await.out;
     assert_eq!(serde_json::from_str::<Value>(&json).unwrap()["timeout_ms"], 700);
 }

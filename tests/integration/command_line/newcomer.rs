@@ -112,7 +112,7 @@ async fn an_empty_directory_says_what_is_missing() {
     let newcomer = Newcomer::new();
     for command in ["up", "check", "doctor", "worker"] {
         let (code, text) = newcomer.run(&[command]).await;
-        assert!(code == 4 && text.contains("`openskill init` makes a project"), "{command}: {code} {text}");
+        assert!(code == 4 && text.contains("`openskill init` to make a project"), "{command}: {code} {text}");
         // All that is missing at once.
         assert!(text.contains("OPENSKILL_ALLOWED_ROOT"), "{text}");
     }

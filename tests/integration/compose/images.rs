@@ -37,7 +37,7 @@ impl Images {
         let are_shared = shared.is_some();
         let own = || format!("openskilltest{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let images = Self { tag: shared.unwrap_or_else(own), are_shared };
-        // Dropped before the images, whose end takes it too.
+        // Dropped before `images`, which takes the same lock when it is dropped.
         let _building = lock_builds();
         if are_shared && images.names().iter().all(|it| docker(&["image", "inspect", it]).is_ok()) {
             return Some(images);

@@ -28,10 +28,6 @@ const IN_FLIGHT: usize = 4;
 /// How many calls run after each fault, at least.
 const LEAST_SHARE: usize = 20;
 
-fn wanted_calls() -> usize {
-    count(160, 20_000)
-}
-
 /// A skill whose calls of one session go to one worker.
 const WHO: &str = "id: who\ntype: cli\nruntime: exec\nentry: who.sh\naffinity: session\nidempotent: true\n";
 
@@ -188,7 +184,7 @@ impl Load {
 /// Under load, one gateway after the other restarts, a worker is killed, another is cut off from its network and joined again, and
 /// the number of workers changes. At least an eighth of the calls run after each fault.
 async fn loses_no_call(project: &Project, caller: Arc<Caller>) {
-    let (wanted, load) = (wanted_calls(), Arc::new(Load::default()));
+    let (wanted, load) = (count(160, 20_000), Arc::new(Load::default()));
     let share = (wanted / 8).max(LEAST_SHARE);
     let mut tasks = tokio::task::JoinSet::new();
     for first in 1..=IN_FLIGHT {

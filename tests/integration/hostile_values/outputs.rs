@@ -78,7 +78,7 @@ async fn data_that_nests_deeper_than_standard_clients_read_is_refused_as_a_value
         system.skills().await.invoke_stream(with_struct("prints_fork", &nested(32))).await.unwrap().into_inner();
     while events.message().await.unwrap().is_some() {}
     let result = system.invoke(with_struct("prints_fork", &nested(33))).await;
-    is_refused(&result, &["nests too deep", "32 objects", "JSON text in a string", "input_json"]);
+    is_refused(&result, &["nested too deeply", "32 objects", "JSON text in a string", "input_json"]);
     let result = system.invoke(printing("prints_fork", &nested(64))).await;
     assert_eq!(data(&result).to_string(), nested(64));
 }

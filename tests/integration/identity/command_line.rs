@@ -35,9 +35,9 @@ fn keys_are_created_listed_and_revoked_and_the_file_has_no_secret() {
     assert!(text(&keys.run(&["list"]).stdout).contains("no key"));
     for (arguments, word) in [
         (&["revoke", id(&key)][..], "there is no key"),
-        (&["create", "--principal", "new"], "say what it may"),
-        (&["create", "--principal", "reports", "--skills", "x"], "has a policy already"),
-        (&["create", "--principal", "No", "--skills", "x"], "name of a principal"),
+        (&["create", "--principal", "new"], "set the skills or toolsets"),
+        (&["create", "--principal", "reports", "--skills", "x"], "already has a policy"),
+        (&["create", "--principal", "No", "--skills", "x"], "principal name"),
         (&["create", "--principal", "n", "--skills", "x", "--expires", "yesterday"], "must be a time"),
         (&["revoke", "xyz"], "16 hexadecimal"),
     ] {

@@ -57,7 +57,7 @@ async fn the_operators_command_installs_what_a_running_worker_then_offers() {
     let answer = data(&search(&system, TASK, json!({})).await);
     assert_eq!(answer["candidates"][0]["installed_version"], "1.0");
     let (good, out, err) = stage.tools(&["add", "clock"]).await;
-    assert!(good && out.contains("was installed already"), "{out}{err}");
+    assert!(good && out.contains("was already installed"), "{out}{err}");
     let (good, out, err) = stage.tools(&["remove", "clock"]).await;
     assert!(good && out.contains("removed clock 1.0 with 2 tools"), "{out}{err}");
     until("its tools are gone", PATIENCE, || async {

@@ -26,7 +26,7 @@ async fn a_rotated_file_of_keys_is_taken_and_the_old_key_no_longer_counts() {
     assert_eq!(status(&system, &of_new).await, 200);
     // Not a document of keys: those that are known stay.
     issuers.write_keys(&json!({"error": "out of order"}));
-    system.process.log.line(&["keys of an issuer cannot be read", "not a JSON Web Key Set"]).await;
+    system.process.log.line(&["an issuer's keys cannot be read", "not a JSON Web Key Set"]).await;
     let another = new.token(&claims(&json!({"sub": "bob"})));
     assert_eq!((status(&system, &of_new).await, status(&system, &another).await), (200, 200));
     // A document without a usable key: none is valid, and neither is what they signed.
@@ -38,7 +38,7 @@ async fn a_rotated_file_of_keys_is_taken_and_the_old_key_no_longer_counts() {
         issuers.write_keys(&jwks(&[&new]));
         until("the key is back", PATIENCE, || async { (status(&system, &of_new).await == 200).then_some(()) }).await;
     }
-    system.process.log.line(&["ERROR", "none of them verifies signatures"]).await;
+    system.process.log.line(&["ERROR", "none can verify signatures"]).await;
 }
 
 /// A server of keys that can be changed, and fail.
@@ -75,7 +75,7 @@ async fn keys_are_fetched_over_https_kept_in_an_outage_and_read_again_for_an_unk
         (backend.seen().len() >= 2).then_some(())
     })
     .await;
-    system.process.log.line(&["keys of an issuer cannot be read", "503"]).await;
+    system.process.log.line(&["an issuer's keys cannot be read", "503"]).await;
     let another = old.token(&claims(&json!({"sub": "bob"})));
     assert_eq!(status(&system, &another).await, 200, "known keys stay in use");
     *keys.lock().unwrap() = Some(jwks(&[&new]));
@@ -92,7 +92,7 @@ async fn a_server_of_keys_that_is_not_trusted_gives_no_keys() {
     let other = openskill_tests::certs::Certs::make();
     issuers.write(&format!("jwks = '{}/keys'\nca = '{}'", front.url(), other.file("ca.pem")), RULES);
     let system = issuers.up().start().await;
-    system.process.log.line(&["keys of an issuer cannot be read"]).await;
+    system.process.log.line(&["an issuer's keys cannot be read"]).await;
     assert_eq!(status(&system, &signer.token(&claims(&json!({})))).await, 401);
     assert!(backend.seen().is_empty());
 }

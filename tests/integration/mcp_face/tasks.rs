@@ -109,5 +109,5 @@ async fn a_file_that_another_gateway_uses_is_refused_at_the_start() {
     let _first = setup().with("OPENSKILL_MCP_TASKS_FILE", file.display()).start().await;
     let mut second = setup().with("OPENSKILL_MCP_TASKS_FILE", file.display()).spawn();
     assert!(!second.ended().await.success());
-    assert!(second.log.text().contains("the store of tasks"), "{}", second.log.text());
+    assert!(second.log.text().contains("the task store"), "{}", second.log.text());
 }

@@ -113,7 +113,7 @@ async fn an_engine_that_is_slow_down_or_broken_is_a_warning_in_time() {
     let nobody = Port::reserve();
     for (url, warning) in [
         (silent.url(""), "there was no answer within"),
-        (broken.url(""), "the provider's answer is not what its API says"),
+        (broken.url(""), "the provider's answer does not match its API"),
         (failing.url(""), "the server answered with status 500"),
         (format!("http://{}", nobody.address()), "the server cannot be reached"),
     ] {

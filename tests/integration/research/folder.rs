@@ -52,7 +52,10 @@ async fn links_hidden_files_and_broken_files_are_not_quoted() {
     folder.write("plain.txt", "Nothing of interest.");
     let answer = ask(&with_folder(&folder).start().await, "What is the vault code?").await;
     assert!(is_nothing(&answer), "{answer}");
-    assert!(warnings(&answer).contains("that could not be read: 1, such as broken.pdf: its PDF text"), "{answer}");
+    assert!(
+        warnings(&answer).contains("unreadable documents in the folder: 1, such as broken.pdf: its PDF text"),
+        "{answer}"
+    );
 }
 
 #[tokio::test]

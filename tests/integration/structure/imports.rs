@@ -8,6 +8,9 @@ use super::text::{code, production};
 /// A module that has a file of its own, by its path within the crate. The crate's root is empty.
 pub(super) type Module = Vec<String>;
 
+/// The name of the crate's root.
+pub(super) const ROOT: &str = "the crate's root";
+
 /// The imports of one crate: from each file to the files it imports from, with the path that does.
 #[derive(Debug, Default)]
 pub(super) struct Imports {
@@ -76,7 +79,7 @@ pub(super) fn module_of(path: &Path) -> Module {
 }
 
 fn name(module: &Module) -> String {
-    if module.is_empty() { "the crate's root".to_owned() } else { module.join("::") }
+    if module.is_empty() { ROOT.to_owned() } else { module.join("::") }
 }
 
 impl<'a> Source<'a> {

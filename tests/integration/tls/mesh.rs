@@ -177,7 +177,7 @@ async fn the_certificates_of_a_mesh_are_replaced_while_calls_run() {
     // Both trust both, then each gets another certificate.
     certs.trust(&next);
     for log in [&worker.log, &gateway.process.log] {
-        log.line(&["for the mesh", "was read again"]).await;
+        log.line(&["for the mesh", "was reloaded"]).await;
     }
     for name in ["worker", "gateway"] {
         for kind in ["pem", "key"] {
@@ -187,7 +187,7 @@ async fn the_certificates_of_a_mesh_are_replaced_while_calls_run() {
         }
     }
     until("both were read again", PATIENCE, || {
-        let count = |log: &str| log.matches("was read again").count();
+        let count = |log: &str| log.matches("was reloaded").count();
         let are_read = count(&worker.log.text()) >= 2 && count(&gateway.process.log.text()) >= 2;
         std::future::ready(are_read.then_some(()))
     })

@@ -55,7 +55,7 @@ async fn under_load_no_call_fails() {
     assert_eq!(shown(&client, &system).await, before);
     certs.replace("gateway.key", &next.read("gateway.key"));
     until("the new one is shown", PATIENCE, || async { (shown(&client, &system).await != before).then_some(()) }).await;
-    system.process.log.line(&["the TLS certificate", "was read again"]).await;
+    system.process.log.line(&["the TLS certificate", "was reloaded"]).await;
     let so_far = finished.load(Ordering::Relaxed);
     until_true("calls run", PATIENCE, || finished.load(Ordering::Relaxed) > so_far + 100).await;
     stop.store(true, Ordering::Relaxed);

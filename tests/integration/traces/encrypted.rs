@@ -84,5 +84,5 @@ async fn a_file_without_certificates_is_refused_at_the_start() {
     let setup = traced(Setup::up(), "https://localhost:1").with("OTEL_EXPORTER_OTLP_CERTIFICATE", nothing.display());
     let mut process = setup.spawn();
     assert_eq!(process.ended().await.code(), Some(4));
-    process.log.line(&["OTEL_EXPORTER_OTLP_CERTIFICATE", "has no certificates in PEM"]).await;
+    process.log.line(&["OTEL_EXPORTER_OTLP_CERTIFICATE", "contains no PEM certificates"]).await;
 }

@@ -14,7 +14,7 @@ const LIMIT: u64 = 1;
 const TIMEOUT_MS: u32 = 300_000;
 
 /// How an attack ends.
-const REASON: &str = "the skill used more than its cpu_seconds: 1 s of CPU time";
+const REASON: &str = "the skill exceeded its cpu_seconds limit: 1 s of CPU time";
 
 async fn stage(worker: Worker) -> Option<Stage> {
     let limits = format!("limits: {{cpu_seconds: {LIMIT}}}");

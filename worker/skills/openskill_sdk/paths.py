@@ -61,7 +61,7 @@ class Root:
         # The working directory is the root's parent; if it is not, the root goes by its own name.
         parts = [os.path.basename(place)] if shown.split("/")[0] == ".." else [part for part in shown.split("/") if part != "."]
         self._prefix = parts
-        what = f"the folder '{self.name}', beneath which this skill may work,"
+        what = f"the folder '{self.name}', in which this skill may work,"
         try:
             self._fd = _open_place(place)
         except OSError as error:
@@ -186,7 +186,7 @@ class Root:
         if not stat.S_ISREG(mode):
             raise self._forbidden(path, field, "only a regular file may be replaced")
         if not replace:
-            raise invalid(field, "exists already; choose another name")
+            raise invalid(field, "already exists; choose another name")
 
     def _open_file(self, path: str, field: str) -> int:
         parts = self.split(path, field)
@@ -278,7 +278,7 @@ class Root:
         if error.errno in (errno.EISDIR, errno.ENOTEMPTY):
             return invalid(field, "is a folder, not a file")
         if error.errno == errno.EEXIST:
-            return invalid(field, "exists already; choose another name")
+            return invalid(field, "already exists; choose another name")
         if error.errno == errno.ENAMETOOLONG:
             return invalid(field, "has a component that is too long for a file name")
         return error

@@ -42,7 +42,7 @@ def compile_pattern(text: str, field: str) -> re.Pattern[str]:
 def processor_limit(seconds: float, field: str) -> Iterator[None]:
     """Ends the block with INVALID_ARGUMENT for `field` once it has used so much processor time."""
     def over(*_: object) -> None:
-        raise invalid(field, f"needs more than {seconds} s on this input; make it more exact, "
+        raise invalid(field, f"needs more than {seconds} s on this input; make it more specific, "
                       r"e.g. \d{4} instead of \d+")
 
     try:

@@ -116,7 +116,7 @@ def ask_user(questions: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]
         options = fields.array("options", low=1, high=1000, default=None)
         kind = fields.string("type", default="text" if options is None else "choice", choices=(*_TYPES, *_CHOICES))
         if name in properties:
-            raise invalid(f"questions[{index}].id", "is the id of another question too")
+            raise invalid(f"questions[{index}].id", "is also the id of another question")
         if kind in _CHOICES and options is None:
             raise invalid(f"questions[{index}].options", f"is required for a question of type {kind}")
         if fields.boolean("required", default=False):
@@ -154,7 +154,7 @@ def _content(answer: dict[str, Any], capability: str) -> dict[str, Any]:
         return content
     if action in ("decline", "cancel"):
         raise Declined(action)
-    raise _unavailable(answer.get("reason") or "the caller takes no questions", capability)
+    raise _unavailable(answer.get("reason") or "the caller can't answer", capability)
 
 
 def _exchange(questions: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -185,7 +185,7 @@ def _read_answer(descriptor: int) -> dict[str, Any]:
     while b"\n" not in _unread:
         chunk = b"" if len(_unread) > MAX_LINE_BYTES else _receive(descriptor)
         if not chunk:
-            raise _unavailable("the host hung up", "elicitation")
+            raise _unavailable("the host closed the connection", "elicitation")
         _unread += chunk
     line, _unread = _unread.split(b"\n", 1)
     try:

@@ -79,7 +79,7 @@ def _read_input(raw: bytes) -> dict[str, Any]:
     except UnicodeDecodeError:
         raise SkillError("INVALID_JSON", "stdin is not UTF-8 text") from None
     except UnicodeEncodeError:
-        raise SkillError("INVALID_JSON", "a string on stdin holds half of a surrogate pair") from None
+        raise SkillError("INVALID_JSON", "a string on stdin contains half of a surrogate pair") from None
     except RecursionError:
         raise SkillError("INVALID_JSON", "the JSON on stdin is nested too deeply") from None
     except ValueError as error:

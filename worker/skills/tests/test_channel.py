@@ -54,7 +54,7 @@ class Questions(Channel):
             ({"action": "unavailable", "reason": "nobody is here"}, "nobody is here"),
             ({"action": "decline"}, "declined"),
             ({"action": "cancel"}, "dismissed"),
-            (None, "hung up"),
+            (None, "closed the connection"),
         ):
             with self.subTest(answer=answer):
                 shutil.rmtree(self.work / "openskill_sdk", ignore_errors=True)

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 HOST = pathlib.Path(__file__).resolve().parents[2] / "src/sessions/host"
@@ -166,6 +167,26 @@ class Cells(unittest.TestCase):
         os.kill(self.session.process.pid, signal.SIGINT)
         self.assertEqual(self.run_cell("kept")["result"], "1")
 
+    def test_a_signal_stops_an_exception_whose_text_never_ends(self):
+        with tempfile.TemporaryDirectory() as folder:
+            asked = os.path.join(folder, "asked")
+            self.session.begin(f"class Rude(Exception):\n    def __str__(self):\n        open({asked!r}, 'w').close()\n"
+                               "        while True: pass\nraise Rude()")
+            while not os.path.exists(asked):
+                time.sleep(0.01)
+            os.kill(self.session.process.pid, signal.SIGINT)
+            self.assertEqual(self.session.end()[0]["error"]["name"], "KeyboardInterrupt")
+
+    def test_a_cell_has_begun_once_the_streams_of_the_last_one_are_gone(self):
+        # Their finalizers would swallow the exception of a signal.
+        with tempfile.TemporaryDirectory() as folder:
+            dropped = os.path.join(folder, "dropped")
+            self.run_cell("import sys, time\nclass Stream:\n    def __del__(self):\n"
+                          f"        time.sleep(0.1)\n        open({dropped!r}, 'w').close()\nsys.stdout = Stream()")
+            self.session.begin("1")
+            self.assertTrue(os.path.exists(dropped))
+            self.session.end()
+
     def test_input_asks_and_takes_what_the_user_says(self):
         self.session.begin("name = input('Who? ')\nname * 2")
         question = self.session.read()["input_required"]
@@ -207,6 +228,8 @@ class Cells(unittest.TestCase):
         self.assertTrue(all(len(json.dumps(event)) < 64 * 1024 for event in events))
         self.assertEqual(self.run_cell("1")["artifacts"], [])
         self.assertEqual([it["name"] for it in self.run_cell("open('out/a.txt', 'w').write('new'); None")["artifacts"]], ["out-a.txt"])
+        ended = self.run_cell("for name in ('out/a.txt', 'out-a.txt', 'out/b', 'out-b'): open(name, 'w').write('newer')")
+        self.assertEqual([it["name"] for it in ended["artifacts"]], ["out-a.txt", "out-b", "out-a-2.txt", "out-b-2"])
         ended = self.run_cell("open('large', 'wb').truncate(11 * 1024 * 1024); None")
         self.assertEqual((ended["artifacts"], len(ended["notes"])), ([], 1))
         self.assertIn("larger", ended["notes"][0])
@@ -281,7 +304,7 @@ class Cells(unittest.TestCase):
         self.session.begin("open(b'caf\\xe9.csv', 'w').close()\nopen(b'l\\xe9', 'wb').truncate(11 * 1024 * 1024); None")
         ended, events = whole(self.session.end())
         self.assertEqual(([it["name"] for it in ended["artifacts"]], events[0]["artifact"]["name"]), (["caf?.csv"], "caf?.csv"))
-        self.assertIn("'l?' is no artifact", ended["notes"][0])
+        self.assertIn("'l?' is not an artifact", ended["notes"][0])
         self.session.begin("input('\\udc80')")
         question = whole(self.session.read())["input_required"]
         self.session.write({"answer": {"id": question["id"], "action": "decline"}})

@@ -1,8 +1,8 @@
-//! Assembles the artifacts of one call and enforces the bounds of a call.
+//! Assembles one call's artifacts and enforces their limits.
 //!
-//! An artifact over a bound is dropped with a warning in the result; it is never an error of the call.
+//! An artifact that exceeds a limit is dropped with a warning in the result. It never makes the call fail.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -12,6 +12,7 @@ use openskill_proto::limits::{
 };
 use openskill_proto::v1::Artifact;
 use openskill_proto::v1::artifact::Content;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::label::{file_name, media_type};
 use super::store::{Store, Stored};
@@ -26,27 +27,27 @@ pub(crate) struct Collector {
     state: Mutex<State>,
 }
 
-/// A piece of an artifact. Its first chunk names the artifact.
+/// A piece of an artifact. The first chunk sets the artifact's name.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Chunk {
-    /// The same in all chunks of one artifact.
+    /// The same in all chunks of an artifact.
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) media_type: String,
     pub(crate) data: Vec<u8>,
-    /// Another chunk follows.
+    /// Whether another chunk follows.
     pub(crate) more: bool,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// In the order in which they began.
+    /// The artifacts, in the order in which they began.
     entries: Vec<Entry>,
-    /// The content of all entries.
+    /// The total size of all entries, in bytes.
     bytes: usize,
-    /// The content that travels by value.
+    /// The size of the content that is passed by value, in bytes.
     inline_bytes: usize,
-    /// Artifacts past the last entry, and those whose id was taken.
+    /// The number of artifacts that were refused, because there were too many or their ids were in use.
     refused: usize,
     warnings: Vec<String>,
 }
@@ -60,7 +61,7 @@ struct Entry {
 
 #[derive(Debug)]
 enum Progress {
-    /// `share` covers `data`.
+    /// `share` is the reservation for `data`.
     Open {
         media_type: String,
         data: Vec<u8>,
@@ -71,24 +72,24 @@ enum Progress {
 }
 
 impl Collector {
-    /// Large artifacts of a call of `skill_id` go to `store`, for `principal` to read.
+    /// Creates the collector of one call. Large artifacts go to `store`, where `principal` may read them.
     pub(crate) fn new(store: Arc<Store>, principal: &str, skill_id: &str) -> Self {
         Self { store, principal: principal.to_owned(), skill_id: skill_id.to_owned(), state: Mutex::default() }
     }
 
-    /// Adds a chunk, and gives the artifact that it completes, if it does.
+    /// Adds a chunk. Returns the artifact if the chunk completes it.
     pub(crate) fn add(&self, chunk: Chunk) -> Option<Artifact> {
         self.add_to(&mut self.lock(), chunk)
     }
 
-    /// Adds a whole artifact, under an id of its own.
+    /// Adds a complete artifact, with a new id.
     pub(crate) fn add_whole(&self, name: &str, media_type: &str, data: Vec<u8>) -> Option<Artifact> {
         let mut state = self.lock();
         let (id, name, media_type) = (state.free_id(), name.to_owned(), media_type.to_owned());
         self.add_to(&mut state, Chunk { id, name, media_type, data, more: false })
     }
 
-    /// The complete ones, in the order in which they began.
+    /// Returns the complete artifacts, in the order in which they began.
     pub(crate) fn complete_ones(&self) -> Vec<Artifact> {
         let state = self.lock();
         let complete = |entry: &Entry| match &entry.progress {
@@ -98,20 +99,20 @@ impl Collector {
         state.entries.iter().filter_map(complete).collect()
     }
 
-    /// The end of the call: its artifacts, and what its caller should know of those that were dropped.
+    /// Ends the call. Returns its artifacts, and warnings about dropped ones.
     pub(crate) fn finish(&self) -> (Vec<Artifact>, Vec<String>) {
         let State { entries, refused, mut warnings, .. } = std::mem::take(&mut *self.lock());
         let mut complete = Vec::with_capacity(entries.len());
         for Entry { name, progress, .. } in entries {
             match progress {
                 Progress::Complete(artifact) if self.is_kept(&artifact) => complete.push(artifact),
-                Progress::Complete(_) => warnings.push(dropped(&name, "later ones took its place in memory")),
-                Progress::Open { .. } => warnings.push(dropped(&name, "its last part never came")),
+                Progress::Complete(_) => warnings.push(dropped_warning(&name, "later artifacts replaced it in memory")),
+                Progress::Open { .. } => warnings.push(dropped_warning(&name, "its last part did not arrive")),
                 Progress::Dropped => {}
             }
         }
         if refused > 0 {
-            let reason = format!("a call has at most {MAX_CALL_ARTIFACTS}, each with an id of its own");
+            let reason = format!("a call has at most {MAX_CALL_ARTIFACTS}, each with its own id");
             warnings.push(format!("{refused} artifacts of the skill were dropped: {reason}"));
         }
         (complete, warnings)
@@ -120,7 +121,7 @@ impl Collector {
     fn add_to(&self, state: &mut State, chunk: Chunk) -> Option<Artifact> {
         let index = state.entry(&chunk, &self.store.unfinished)?;
         let more = chunk.more;
-        let mut data = state.extended(index, chunk)?;
+        let mut data = state.append_chunk(index, chunk)?;
         if more {
             state.reopen(index, data);
             return None;
@@ -129,7 +130,7 @@ impl Collector {
         Some(self.complete(state, index, data.into()))
     }
 
-    /// Decides whether the content travels by value or as a handle.
+    /// Completes an artifact, whose content is passed by value if small and as a handle if large.
     fn complete(&self, state: &mut State, index: usize, data: Bytes) -> Artifact {
         let size = data.len();
         let entry = &mut state.entries[index];
@@ -152,7 +153,7 @@ impl Collector {
         artifact
     }
 
-    /// Whether its handle is of use.
+    /// Returns whether the artifact's handle is still valid.
     fn is_kept(&self, artifact: &Artifact) -> bool {
         match &artifact.content {
             Some(Content::Handle(handle)) => self.store.holds(handle),
@@ -161,12 +162,12 @@ impl Collector {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
 impl State {
-    /// The open entry of this chunk. None: the chunk is passed over.
+    /// Finds or creates the open entry of this chunk. Returns `None` if the chunk must be ignored.
     fn entry(&mut self, chunk: &Chunk, budget: &Arc<Unfinished>) -> Option<usize> {
         if let Some(index) = self.entries.iter().position(|it| it.id == chunk.id) {
             return match self.entries[index].progress {
@@ -179,19 +180,19 @@ impl State {
             return self.refuse(chunk);
         }
         let media_type = media_type(&chunk.media_type);
-        let progress = Progress::Open { media_type, data: Vec::new(), share: Share::of(budget) };
+        let progress = Progress::Open { media_type, data: Vec::new(), share: Share::new(budget) };
         self.entries.push(Entry { id: chunk.id.clone(), name: file_name(&chunk.name), progress });
         Some(self.entries.len() - 1)
     }
 
-    /// Counts the artifact, at its last chunk.
+    /// Counts a refused artifact when its last chunk arrives.
     fn refuse(&mut self, chunk: &Chunk) -> Option<usize> {
         self.refused += usize::from(!chunk.more);
         None
     }
 
-    /// The entry's content with this chunk at its end. None: that is over a bound, and the artifact is dropped.
-    fn extended(&mut self, index: usize, chunk: Chunk) -> Option<Vec<u8>> {
+    /// Appends a chunk to the entry's content. If this exceeds a limit, drops the artifact and returns `None`.
+    fn append_chunk(&mut self, index: usize, chunk: Chunk) -> Option<Vec<u8>> {
         let Chunk { data: more, more: is_unfinished, .. } = chunk;
         let entry = &mut self.entries[index];
         let Progress::Open { data, share, .. } = &mut entry.progress else { return None };
@@ -199,11 +200,11 @@ impl State {
         let reason = if data.len() + more.len() > MAX_ARTIFACT_BYTES {
             format!("it is larger than {MAX_ARTIFACT_BYTES} bytes")
         } else if self.bytes + more.len() > MAX_CALL_ARTIFACTS_BYTES {
-            format!("the artifacts of one call may have {MAX_CALL_ARTIFACTS_BYTES} bytes together")
+            format!("the artifacts of one call may have {MAX_CALL_ARTIFACTS_BYTES} bytes in total")
         } else if is_unfinished && !share.grow(more.len()) {
-            // The last chunk needs no share: it leaves nothing here.
+            // The last chunk needs no share, because it completes the artifact.
             format!(
-                "the unfinished artifacts of all calls of the worker may have {MAX_UNFINISHED_BYTES} bytes together"
+                "the unfinished artifacts of all calls of the worker may have {MAX_UNFINISHED_BYTES} bytes in total"
             )
         } else {
             self.bytes += more.len();
@@ -215,7 +216,7 @@ impl State {
         };
         self.bytes -= data.len();
         entry.progress = Progress::Dropped;
-        self.warnings.push(dropped(&entry.name, &reason));
+        self.warnings.push(dropped_warning(&entry.name, &reason));
         None
     }
 
@@ -231,7 +232,7 @@ impl State {
     }
 }
 
-fn dropped(name: &str, reason: &str) -> String {
+fn dropped_warning(name: &str, reason: &str) -> String {
     format!("the artifact '{name}' was dropped: {reason}")
 }
 
@@ -322,25 +323,25 @@ mod tests {
         let collector = Collector::default();
         collector.add(chunk("a", b"half", true));
         let (artifacts, warnings) = collector.finish();
-        assert!(artifacts.is_empty() && warnings[0].contains("its last part never came"), "{warnings:?}");
+        assert!(artifacts.is_empty() && warnings[0].contains("its last part did not arrive"), "{warnings:?}");
     }
 
     #[test]
     fn unfinished_artifacts_of_all_calls_share_a_budget() {
         let store = Arc::new(Store::new("w1"));
         let [one, two] = ["ada", "eve"].map(|principal| Collector::new(Arc::clone(&store), principal, "draws"));
-        let mut others = Share::of(&store.unfinished);
+        let mut others = Share::new(&store.unfinished);
         assert!(others.grow(MAX_UNFINISHED_BYTES - 4));
         assert_eq!(one.add(chunk("a", b"1234", true)), None);
         assert_eq!(two.add(chunk("b", b"5", true)), None);
         assert!(two.add(chunk("c", b"whole", false)).is_some());
-        // Complete, so its share is free.
+        // The artifact is complete, so its share is free.
         assert!(one.add(chunk("a", b"6", false)).is_some());
         assert_eq!(two.add(chunk("d", b"789", true)), None);
         let (artifacts, warnings) = two.finish();
         assert_eq!(artifacts.len(), 1);
         assert!(warnings[0].contains("'b.png' was dropped: the unfinished artifacts of all calls"), "{warnings:?}");
-        // A call that is dropped returns its share, as one that ends does.
+        // A call that is dropped frees its share, like one that ends.
         assert_eq!(two.add(chunk("e", b"1234", true)), None);
         drop(two);
         assert!(others.grow(4));

@@ -1,18 +1,18 @@
-//! File names and media types as skills write them, made safe to pass on. Pure.
+//! Makes file names and media types from skills safe to pass on. Pure.
 
-/// The longest file name that common file systems take, in bytes.
+/// The maximum length of a file name on common file systems, in bytes.
 const MAX_NAME_BYTES: usize = 255;
 
-/// The longest media type (RFC 6838), in bytes.
+/// The maximum length of a media type (RFC 6838), in bytes.
 const MAX_MEDIA_TYPE_BYTES: usize = 127;
 
-/// The name of an artifact whose own name is unusable.
+/// Replaces an unusable artifact name.
 const NAMELESS: &str = "artifact";
 
-/// The media type of an artifact that has none, or an invalid one.
+/// Replaces an invalid media type.
 const UNKNOWN: &str = "application/octet-stream";
 
-/// A plain file name: the last component of a path, without characters that file systems or terminals give a meaning.
+/// Returns the last component of a path, without characters that have a meaning for file systems or terminals.
 pub(super) fn file_name(given: &str) -> String {
     let last = given.rsplit(['/', '\\']).next().unwrap_or_default();
     let mut name: String = last.chars().filter(|it| !is_hidden(*it)).map(plain).collect();
@@ -23,7 +23,7 @@ pub(super) fn file_name(given: &str) -> String {
     }
 }
 
-/// `type/subtype` in lower case, without parameters.
+/// Normalizes a media type to `type/subtype` in lower case, without parameters.
 pub(super) fn media_type(given: &str) -> String {
     let essence = given.split(';').next().unwrap_or_default().trim();
     let is_token = |it: &str| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_alphanumeric() || is_mark(byte));
@@ -32,7 +32,8 @@ pub(super) fn media_type(given: &str) -> String {
     if is_valid { essence.to_ascii_lowercase() } else { UNKNOWN.to_owned() }
 }
 
-/// Characters that show nothing, or that change the direction of what follows: they can disguise an extension.
+/// Returns whether a character is invisible or changes the text direction. Such characters can disguise an
+/// extension.
 fn is_hidden(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -42,7 +43,7 @@ fn plain(character: char) -> char {
     if matches!(character, '<' | '>' | ':' | '"' | '|' | '?' | '*') { '_' } else { character }
 }
 
-/// What a token of a media type may hold beside letters and digits.
+/// Returns whether a media type's token may contain this character, in addition to letters and digits.
 fn is_mark(byte: u8) -> bool {
     b"!#$&-^_.+".contains(&byte)
 }

@@ -1,43 +1,45 @@
-//! Artifacts too large to travel by value: held in memory until they expire, and read in ranges.
+//! Keeps artifacts that are too large to pass by value in memory until they expire. Clients read them in ranges.
 //!
-//! The store is bounded. When a new artifact needs the memory, the oldest artifact of the principal that holds most goes, and
-//! never the new one: a principal cannot evict what others hold while they hold less, but for the memory of its newest artifact.
+//! The store is bounded. When a new artifact needs memory, the oldest artifact of the principal with the most
+//! memory is evicted, but never the new one. So a principal can't evict artifacts of principals with less memory,
+//! except to fit its newest artifact.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use openskill_proto::limits::MAX_RANGE_BYTES;
 use openskill_proto::trace::{hex, random_id};
 use openskill_proto::v1::{ReadArtifactRequest, ReadArtifactResponse};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::unfinished::Unfinished;
 
-/// The most memory that all artifacts of a worker take together.
+/// The maximum total size of a worker's artifacts, in bytes.
 const MAX_STORE_BYTES: usize = 256 * 1024 * 1024;
 
-/// How long an artifact is held.
+/// How long an artifact is kept.
 const LIFETIME: Duration = Duration::from_secs(600);
 
-/// What an artifact costs beside its content, so that empty ones are bounded too.
+/// Each artifact's cost in addition to its content, which limits the number of empty artifacts.
 const OVERHEAD_BYTES: usize = 1024;
 
-/// The store of one worker.
+/// The artifacts of one worker, by handle.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
     instance_id: String,
-    held: Mutex<Held>,
-    /// What calls hold of artifacts that are not complete yet.
+    held: Mutex<HeldArtifacts>,
+    /// The budget for calls' incomplete artifacts.
     pub(super) unfinished: Arc<Unfinished>,
 }
 
 /// An artifact's content and label.
 #[derive(Debug, Clone)]
 pub(super) struct Stored {
-    /// The only principal who may read it.
+    /// The only principal that may read the artifact.
     pub(super) principal: String,
-    /// The skill that produced it. The gateway asks the reader's policy for it.
+    /// The skill that produced the artifact. The gateway checks the reader's policy for this skill.
     pub(super) skill_id: String,
     pub(super) name: String,
     pub(super) media_type: String,
@@ -45,7 +47,7 @@ pub(super) struct Stored {
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct HeldArtifacts {
     by_handle: HashMap<String, Stored>,
     by_principal: HashMap<String, Holding>,
     bytes: usize,
@@ -54,18 +56,19 @@ struct Held {
 /// The artifacts of one principal.
 #[derive(Debug, Default)]
 struct Holding {
-    /// When each expires, the oldest first: all live equally long.
+    /// The artifacts' expiry times, oldest first, because all artifacts are kept equally long.
     expiries: VecDeque<(Instant, String)>,
     bytes: usize,
 }
 
 impl Store {
-    /// `instance_id` begins each handle, so that a gateway finds the worker that holds the artifact.
+    /// Creates a store. Each handle begins with `instance_id`, so that a gateway finds the worker that has the
+    /// artifact.
     pub(crate) fn new(instance_id: &str) -> Self {
         Self { instance_id: instance_id.to_owned(), held: Mutex::default(), unfinished: Arc::default() }
     }
 
-    /// Takes an artifact in, and gives its handle: `<instance_id>/<32 random hex digits>`.
+    /// Stores an artifact, and returns its handle: `<instance_id>/<32 random hex digits>`.
     pub(super) fn put(&self, artifact: Stored, now: Instant) -> String {
         let handle = format!("{}/{}", self.instance_id, hex(&random_id::<16>()));
         let mut held = self.lock();
@@ -75,13 +78,13 @@ impl Store {
         handle
     }
 
-    /// Whether an artifact is still there.
+    /// Returns whether an artifact is still available.
     pub(super) fn holds(&self, handle: &str) -> bool {
         self.lock().by_handle.contains_key(handle)
     }
 
-    /// A range of an artifact: at most [`MAX_RANGE_BYTES`], and empty past the end. None if there is no such artifact, it
-    /// has expired, or it belongs to another principal.
+    /// Reads a range of at most [`MAX_RANGE_BYTES`] of an artifact. The range is empty beyond the end. Returns
+    /// `None` if the artifact does not exist, has expired, or belongs to another principal.
     pub(crate) fn read(
         &self,
         range: &ReadArtifactRequest,
@@ -105,17 +108,17 @@ impl Store {
         })
     }
 
-    /// Frees the memory of what has expired.
+    /// Frees the memory of expired artifacts.
     pub(crate) fn expire(&self, now: Instant) {
         self.lock().expire(now);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HeldArtifacts> {
+        self.held.lock()
     }
 }
 
-impl Held {
+impl HeldArtifacts {
     fn insert(&mut self, handle: String, artifact: Stored, expires: Instant) {
         let cost = cost(&artifact);
         let holding = self.by_principal.entry(artifact.principal.clone()).or_default();
@@ -135,7 +138,8 @@ impl Held {
         }
     }
 
-    /// Removes the oldest artifact of the principal that holds most, but not `newest`. False if there is no other.
+    /// Evicts the oldest artifact of the principal with the most memory, but not `newest`. Returns false if no
+    /// other artifact exists.
     fn evict(&mut self, newest: &str) -> bool {
         let has_other =
             |holding: &Holding| holding.expiries.front().is_some_and(|(_, oldest)| oldest.as_str() != newest);

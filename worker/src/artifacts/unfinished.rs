@@ -1,18 +1,18 @@
-//! Bounds the memory of artifacts whose last chunk has not come, over all calls of a worker.
+//! Limits the memory of all calls' incomplete artifacts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The most bytes that the unfinished artifacts of a worker hold together.
+/// The maximum total size of a worker's incomplete artifacts, in bytes.
 pub(super) const MAX_UNFINISHED_BYTES: usize = 256 * 1024 * 1024;
 
-/// The budget of one worker.
+/// A worker's budget for incomplete artifacts.
 #[derive(Debug, Default)]
 pub(super) struct Unfinished {
     reserved_bytes: AtomicUsize,
 }
 
-/// A share of the budget, returned when it is dropped.
+/// A reserved part of the budget. Dropping it frees the reservation.
 #[derive(Debug)]
 pub(super) struct Share {
     budget: Arc<Unfinished>,
@@ -20,12 +20,12 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// An empty share.
-    pub(super) fn of(budget: &Arc<Unfinished>) -> Self {
+    /// Creates an empty share.
+    pub(super) fn new(budget: &Arc<Unfinished>) -> Self {
         Self { budget: Arc::clone(budget), bytes: 0 }
     }
 
-    /// Reserves this many bytes more. False, and nothing is reserved, if the budget does not have them.
+    /// Reserves this many more bytes. Returns false, and reserves nothing, if this exceeds the budget.
     pub(super) fn grow(&mut self, bytes: usize) -> bool {
         let larger = |reserved: usize| reserved.checked_add(bytes).filter(|total| *total <= MAX_UNFINISHED_BYTES);
         let grown = self.budget.reserved_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, larger).is_ok();
@@ -47,7 +47,7 @@ mod tests {
     #[test]
     fn a_share_never_exceeds_the_budget_and_returns_what_it_reserved() {
         let budget = Arc::default();
-        let (mut one, mut two) = (Share::of(&budget), Share::of(&budget));
+        let (mut one, mut two) = (Share::new(&budget), Share::new(&budget));
         assert!(one.grow(MAX_UNFINISHED_BYTES - 1) && two.grow(1));
         assert!(!one.grow(1) && !two.grow(usize::MAX));
         drop(one);

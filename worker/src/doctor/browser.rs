@@ -1,17 +1,18 @@
-//! Which browser the browser tools would use, and whether pages would have letters.
+//! Reports which browser the browser tools would use, and whether it would find fonts.
 
 use std::path::Path;
 
-use super::finding::{Finding, Status, finding};
-use crate::config::browser::Browser;
+use openskill_builtins::config::browser::Browser;
 
-/// Where systems keep fonts.
+use super::finding::{Finding, Status, finding};
+
+/// The folders in which systems install fonts.
 const FONTS: [&str; 2] = ["/usr/share/fonts", "/usr/local/share/fonts"];
 
-/// Folders within folders that are looked into.
+/// The maximum depth of the search for fonts.
 const MOST_LEVELS: usize = 5;
 
-/// Looks, and starts nothing.
+/// Checks the browser without starting it.
 pub(super) fn look(settings: &Browser) -> Finding {
     let program = match settings.found() {
         Ok(program) => program,
@@ -23,14 +24,14 @@ pub(super) fn look(settings: &Browser) -> Finding {
             "browser",
             Status::Part,
             format!(
-                "{program}; there are no fonts, so pictures of pages have no letters: install some (Debian: fonts-dejavu-core)"
+                "{program}; there are no fonts, so screenshots have no text: install some (Debian: fonts-dejavu-core)"
             ),
         ),
         count => finding("browser", Status::Ok, format!("{program}; {count} fonts")),
     }
 }
 
-/// How many files of fonts there are below a folder.
+/// Counts the font files below a folder.
 fn fonts(folder: &Path, levels: usize) -> usize {
     let is_font = |path: &Path| {
         let extension = path.extension().and_then(|it| it.to_str()).unwrap_or_default().to_ascii_lowercase();

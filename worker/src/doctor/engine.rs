@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use super::finding::{Finding, Status, finding};
 
-/// The timeout of each step: connecting, sending, receiving.
+/// The timeout of each step: connect, send, receive.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The most of an answer that is read.
+/// The maximum part of an answer that is read, in bytes.
 const MAX_ANSWER: u64 = 4096;
 
 /// Pings the engine at this address.
@@ -44,7 +44,7 @@ fn ping(mut stream: impl Read + Write) -> std::io::Result<String> {
     stream.write_all(b"GET /_ping HTTP/1.0\r\nHost: engine\r\n\r\n")?;
     let mut answer = Vec::new();
     let read = stream.take(MAX_ANSWER).read_to_end(&mut answer);
-    // An engine that answers and keeps the connection open has answered.
+    // An engine may answer and then keep the connection open.
     if answer.is_empty() {
         read?;
     }

@@ -1,18 +1,18 @@
-//! One finding of `openskill doctor`.
+//! A finding of `openskill doctor`.
 
 /// How much of a feature is available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// All of it.
+    /// All of it is available.
     Ok,
-    /// Part of it, or a substitute.
+    /// Only a part of it or a substitute is available.
     Part,
-    /// None.
+    /// It is unavailable.
     No,
 }
 
 impl Status {
-    /// `ok`, `part` or `no`.
+    /// Returns `ok`, `part` or `no`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -25,15 +25,14 @@ impl Status {
 /// The state of one feature, or of one skill.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// The feature in a word or two, or the id of the skill.
+    /// The feature in one or two words, or the skill's id.
     pub topic: String,
-    /// How much of it is available.
+    /// How much of the feature is available.
     pub status: Status,
     /// What was found, and what it means for skills.
     pub text: String,
 }
 
-/// A finding.
 pub(super) fn finding(topic: &str, status: Status, text: impl Into<String>) -> Finding {
     Finding { topic: topic.to_owned(), status, text: text.into() }
 }

@@ -1,4 +1,4 @@
-//! One line of a skill's event channel, read. Pure.
+//! Parses one line of a skill's event channel. Pure.
 //!
 //! A line is a JSON object with exactly one of these keys: `progress`, `log`, `partial`, `artifact`, `input_required`.
 
@@ -15,19 +15,19 @@ use serde_json::value::RawValue;
 use crate::artifacts::Chunk;
 use crate::questions::Ask;
 
-/// What a line says.
+/// The content of a line.
 #[derive(Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "a line is passed on as soon as it is read")]
 pub(super) enum Line {
     Event(Event),
     Artifact(Chunk),
     /// Questions that are asked together.
-    Questions(Vec<Question>),
+    Questions(Vec<SkillQuestion>),
 }
 
-/// A question of the skill. `id` is the skill's own name for it.
+/// A skill's question. `id`: the skill's name for it.
 #[derive(Debug, PartialEq)]
-pub(super) struct Question {
+pub(super) struct SkillQuestion {
     pub(super) id: String,
     pub(super) ask: Ask,
 }
@@ -64,14 +64,15 @@ enum Kind {
 }
 
 impl OneOrMany {
-    /// None: one of them has no usable name, or there are none or too many.
-    fn questions(self) -> Option<Vec<Question>> {
+    /// Converts the line to questions. Returns `None` if one has no usable name, or if there are no questions or
+    /// too many.
+    fn questions(self) -> Option<Vec<SkillQuestion>> {
         let lines = match self {
             Self::One(line) => vec![line],
             Self::Many(lines) => lines,
         };
         let fits = |it: &QuestionLine| {
-            // A person reads the message; models and roots need none.
+            // People read the message. Models and requests for roots need none.
             let is_said = it.message.is_some() || matches!(it.kind, Kind::Sampling | Kind::Roots);
             is_said && is_id(&it.id) && (it.key.is_empty() || is_id(&it.key))
         };
@@ -81,7 +82,7 @@ impl OneOrMany {
 }
 
 impl QuestionLine {
-    fn question(self) -> Question {
+    fn question(self) -> SkillQuestion {
         let kind = match self.kind {
             Kind::Form => InputKind::Form,
             Kind::Sampling => InputKind::Sampling,
@@ -89,7 +90,7 @@ impl QuestionLine {
             Kind::Url => InputKind::Url,
         };
         let Self { id, message, schema, params, key, .. } = self;
-        Question { id, ask: Ask { kind, message: message.unwrap_or_default(), schema, params, key } }
+        SkillQuestion { id, ask: Ask { kind, message: message.unwrap_or_default(), schema, params, key } }
     }
 }
 
@@ -132,14 +133,15 @@ struct ArtifactLine<'a> {
     more: bool,
 }
 
-/// Whether a line matters even if nobody listens: artifacts and log lines come with the result, and questions must be answered.
+/// Returns whether a line matters even without a listener. Artifacts and log lines are part of the result, and
+/// questions must be answered.
 pub(super) fn is_collected(line: &[u8]) -> bool {
     let Some(key) = line.trim_ascii_start().strip_prefix(b"{") else { return false };
     let key = key.trim_ascii_start();
     [&b"\"artifact\""[..], b"\"log\"", b"\"input_required\""].iter().any(|it| key.starts_with(it))
 }
 
-/// Reads a line. None: it is malformed.
+/// Parses a line. Returns `None` if it is malformed.
 pub(super) fn parse(line: &[u8]) -> Option<Line> {
     let text = std::str::from_utf8(line).ok()?;
     Some(match serde_json::from_str(text).ok()? {
@@ -190,10 +192,10 @@ mod tests {
         assert_eq!(parse(artifact), Some(Line::Artifact(chunk)));
         let question = br#"{"input_required": {"id": "q", "message": "Which?", "schema": {"type": "object"}}}"#;
         let ask = Ask::form("Which?", Some(json!({"type": "object"})));
-        assert_eq!(parse(question), Some(Line::Questions(vec![Question { id: "q".to_owned(), ask }])));
+        assert_eq!(parse(question), Some(Line::Questions(vec![SkillQuestion { id: "q".to_owned(), ask }])));
         let several = br#"{"input_required": [{"id": "q", "kind": "roots", "key": "k"}, {"id": "r", "message": "?"}]}"#;
         let asks = [("q", Ask { key: "k".to_owned(), ..Ask::roots() }), ("r", Ask::form("?", None))];
-        let asks = asks.map(|(id, ask)| Question { id: id.to_owned(), ask });
+        let asks = asks.map(|(id, ask)| SkillQuestion { id: id.to_owned(), ask });
         assert_eq!(parse(several), Some(Line::Questions(asks.into())));
     }
 

@@ -6,12 +6,12 @@ use serde_json::json;
 use super::*;
 use crate::questions::Questions;
 
-/// A call that somebody watches and can answer.
+/// Creates a call with a listener that can answer its questions.
 fn interactive() -> (EventSink, mpsc::Receiver<Event>, Arc<Questions>) {
     let questions = Arc::default();
     let (sender, receiver) = mpsc::channel(100);
-    let asker = Asker::new(Arc::clone(&questions), "ada", Instant::now() + Duration::from_secs(60));
-    (EventSink::of_call(Some(sender), Collector::default(), Some(asker)), receiver, questions)
+    let asker = CallQuestions::new(Arc::clone(&questions), "ada", Instant::now() + Duration::from_secs(60));
+    (EventSink::for_call(Some(sender), Collector::default(), Some(asker)), receiver, questions)
 }
 
 const QUESTION: &[u8] = br#"{"input_required": {"id": "q1", "message": "Which?", "schema": {"type": "object"}}}"#;
@@ -103,7 +103,7 @@ async fn nobody_is_asked_where_nobody_can_answer() {
         sink.line(QUESTION).await;
         let line = answers.recv().await.unwrap();
         assert!(line.starts_with(b"{\"answer\":{\"id\":\"q1\",\"action\":\"unavailable\",\"reason\":"));
-        assert!(matches!(sink.ask("Which?", None).await, Answer::Unavailable(_)));
+        assert!(matches!(sink.ask("Which?", None).await, QuestionAnswer::Unavailable(_)));
     }
     assert!(receiver.try_recv().is_err());
 }
@@ -113,7 +113,7 @@ async fn a_question_is_open_from_when_the_user_is_asked_until_it_is_over() {
     let (sink, mut receiver, questions) = interactive();
     let open = Arc::new(());
     let ask = async |line: &[u8]| sink.line_that_may_ask(line, || Arc::clone(&open)).await;
-    // Nothing is asked, whatever the line begins with.
+    // These lines ask no question, although some of them begin like one.
     for line in [&b"{\"input_required\""[..], b"{\"input_required\": {}}", b"{\"partial\": 1}"] {
         ask(line).await;
         assert_eq!(Arc::strong_count(&open), 1);
@@ -123,7 +123,7 @@ async fn a_question_is_open_from_when_the_user_is_asked_until_it_is_over() {
             tokio::task::yield_now().await;
         }
     };
-    // Nobody reads the answers: more than wait for a reader.
+    // Ask more questions than there is room for unread answers.
     for _ in 0..MAX_WAITING_ANSWERS + 2 {
         ask(QUESTION).await;
         assert_eq!(Arc::strong_count(&open), 2);
@@ -138,7 +138,7 @@ async fn a_question_is_open_from_when_the_user_is_asked_until_it_is_over() {
     ask(QUESTION).await;
     drop(sink.open_call());
     over().await;
-    // Nobody can be asked.
+    // Without a listener, no question can be asked.
     let unheard = EventSink::default();
     unheard.line_that_may_ask(QUESTION, || Arc::clone(&open)).await;
     assert_eq!(Arc::strong_count(&open), 1);
@@ -164,7 +164,7 @@ async fn the_end_of_the_call_ends_its_questions() {
     });
     let request_id = asked(&mut receiver).await.request_id;
     drop(call);
-    assert_eq!(waiting.await.unwrap(), Answer::Cancel);
+    assert_eq!(waiting.await.unwrap(), QuestionAnswer::Cancel);
     assert!(questions.deliver(accept(request_id), "ada").is_err());
-    assert!(matches!(sink.ask("Which?", None).await, Answer::Unavailable(_)));
+    assert!(matches!(sink.ask("Which?", None).await, QuestionAnswer::Unavailable(_)));
 }

@@ -1,4 +1,4 @@
-//! The settings of an `agent` skill: what it is told, which skills it may call, and within which limits. The gateway runs it.
+//! The settings of an `agent` skill: its instructions, its skills, and its limits. The gateway runs it.
 
 use std::collections::BTreeSet;
 
@@ -6,22 +6,22 @@ use openskill_proto::v1::{AgentDefinition, TurnLimits};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::error::Fault;
+use super::error::ManifestFault;
 use super::id::{ID_RULE, valid_id};
 
-/// How many skills an agent may call.
+/// The maximum number of skills that an agent may call.
 const MAX_TOOLS: usize = 64;
 
-/// The longest name of a model, in bytes.
+/// The maximum length of a model's name, in bytes.
 const MAX_MODEL_BYTES: usize = 256;
 
-/// The longest instructions, in bytes.
+/// The maximum length of the instructions, in bytes.
 const MAX_PROMPT_BYTES: usize = 16 * 1024;
 
-/// As written.
+/// The settings as the manifest contains them.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct Raw {
+pub(super) struct RawAgent {
     prompt: String,
     tools: Vec<String>,
     model: String,
@@ -39,23 +39,23 @@ struct RawLimits {
     max_validation_retries: Option<u32>,
 }
 
-/// An agent.
+/// An agent's validated settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agent {
-    /// Its instructions.
+    /// The instructions for the agent's model.
     pub prompt: String,
-    /// The skills that it may call.
+    /// The ids of the skills that the agent may call.
     pub tools: Vec<String>,
-    /// `provider:model`. Empty means the gateway's default model.
+    /// `provider:model`. Empty selects the gateway's default model.
     pub model: String,
-    /// Its limits. 0 means the gateway's own.
+    /// The agent's limits. 0 selects the gateway's limit.
     pub limits: TurnLimits,
-    /// Whether it goes on to change and send things after it read text of strangers.
+    /// Whether the agent may still change and send things after it has read untrusted text.
     pub acts_on_untrusted: bool,
 }
 
 impl Agent {
-    /// As the gateway learns of it.
+    /// Converts the settings to the definition that is sent to the gateway.
     pub(crate) fn definition(&self) -> AgentDefinition {
         AgentDefinition {
             prompt: self.prompt.clone(),
@@ -66,31 +66,33 @@ impl Agent {
         }
     }
 
-    /// The approximate size of its definition, in bytes.
+    /// Returns the definition's approximate size, in bytes.
     pub(crate) fn size(&self) -> usize {
         64 + self.prompt.len() + self.model.len() + self.tools.iter().map(|it| it.len() + 8).sum::<usize>()
     }
 }
 
-/// Checks the settings of the agent with this skill id.
-pub(super) fn resolve(raw: Raw, id: &str) -> Result<Agent, Fault> {
-    let fault = |reason: String| Fault::from(("agent", reason));
+/// Validates the settings of the agent with this skill id.
+pub(super) fn resolve(raw: RawAgent, id: &str) -> Result<Agent, ManifestFault> {
+    let fault = |reason: String| ManifestFault::from(("agent", reason));
     if raw.prompt.trim().is_empty() {
         return Err(fault("prompt must tell the agent what to do".to_owned()));
     }
     if raw.prompt.len() > MAX_PROMPT_BYTES || raw.prompt.chars().any(|it| it.is_control() && it != '\n' && it != '\t') {
-        return Err(fault(format!("prompt must be at most {MAX_PROMPT_BYTES} bytes without control characters")));
+        return Err(fault(format!(
+            "prompt must be at most {MAX_PROMPT_BYTES} bytes and must not contain control characters"
+        )));
     }
     if raw.model.len() > MAX_MODEL_BYTES || raw.model.chars().any(char::is_control) {
         return Err(fault(format!("model must be at most {MAX_MODEL_BYTES} bytes, such as 'provider:model'")));
     }
     check_tools(id, &raw.tools).map_err(fault)?;
     let limits = limits(&raw.limits).map_err(fault)?;
-    let Raw { prompt, tools, model, acts_on_untrusted, .. } = raw;
+    let RawAgent { prompt, tools, model, acts_on_untrusted, .. } = raw;
     Ok(Agent { prompt, tools, model, limits, acts_on_untrusted })
 }
 
-/// The arguments of an agent that declares none.
+/// Returns the argument schema of an agent that declares none.
 pub(super) fn task_schema() -> Value {
     let description = "What to do, with everything that the agent has to know: it sees nothing else.";
     json!({
@@ -101,7 +103,7 @@ pub(super) fn task_schema() -> Value {
     })
 }
 
-/// The data of every agent.
+/// Returns the data schema that all agents share.
 pub(super) fn answer_schema() -> Value {
     json!({
         "type": "object",
@@ -113,8 +115,8 @@ pub(super) fn answer_schema() -> Value {
     })
 }
 
-/// An agent's model reads its arguments, so none of them can be a secret.
-pub(super) fn check_schema(schema: Option<&Value>) -> Result<(), Fault> {
+/// Rejects secret arguments, because an agent's model reads all arguments.
+pub(super) fn check_schema(schema: Option<&Value>) -> Result<(), ManifestFault> {
     if schema.is_some_and(marks_a_secret) {
         let reason =
             "an agent's model reads its arguments, so none can be secret: let a tool of the agent take the secret";
@@ -158,14 +160,14 @@ fn limits(raw: &RawLimits) -> Result<TurnLimits, String> {
         limit => Ok(limit.unwrap_or_default()),
     };
     let large = |name: &str, given: Option<u64>| match given {
-        Some(0) => Err(format!("limits.{name} must be at least 1: leave it out for no limit of its own")),
+        Some(0) => Err(format!("limits.{name} must be at least 1: leave it out for no separate limit")),
         limit => Ok(limit.unwrap_or_default()),
     };
     Ok(TurnLimits {
         max_tool_calls: small("max_tool_calls", raw.max_tool_calls, 50)?,
         max_iterations: small("max_iterations", raw.max_iterations, 100)?,
         max_tokens: large("max_tokens", raw.max_tokens)?,
-        // The manifest's own deadline.
+        // The manifest's deadline applies instead.
         timeout_ms: 0,
         max_cost_micros: large("max_cost_micros", raw.max_cost_micros)?,
         max_validation_retries: small("max_validation_retries", raw.max_validation_retries, 10)?,

@@ -1,4 +1,4 @@
-//! The rules for arguments that do not fit: read, completed with defaults, checked against the skill's schema.
+//! The rules for arguments that do not match the schema.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,16 @@ use openskill_proto::v1::{ArgumentPolicy, ArgumentRules};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Other names that models write, each with the parameter it stands for.
+/// Alternative names that models use for parameters, each with the parameter's name.
 pub(super) type Aliases = BTreeMap<String, String>;
 
-/// How many aliases one skill may have.
+/// The maximum number of aliases per skill.
 const MAX_ALIASES: usize = 1000;
 
-/// The rules as written.
+/// The rules as the manifest contains them.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct Raw {
+pub(super) struct RawArguments {
     policy: Policy,
     aliases: BTreeMap<String, String>,
     drop_unknown: Option<bool>,
@@ -30,9 +30,10 @@ enum Policy {
     Strict,
 }
 
-/// A skill's rules. By default a destructive skill gets the careful ones: a key that is dropped may have narrowed a deletion.
+/// Resolves a skill's rules. They are strict by default for a destructive skill, because dropping an unknown key
+/// could widen a deletion that the key restricts.
 pub(super) fn resolve(
-    raw: Option<Raw>,
+    raw: Option<RawArguments>,
     short_form: Aliases,
     schema: Option<&Value>,
     destructive: bool,
@@ -59,19 +60,19 @@ pub(super) fn resolve(
 
 fn check(aliases: &Aliases, schema: Option<&Value>) -> Result<(), String> {
     if aliases.len() > MAX_ALIASES {
-        return Err(format!("there may be at most {MAX_ALIASES} aliases"));
+        return Err(format!("at most {MAX_ALIASES} aliases are allowed"));
     }
     let properties = schema.and_then(|schema| schema.get("properties")).and_then(Value::as_object);
     for (alias, name) in aliases {
         let is_parameter = |name: &str| properties.is_some_and(|it| it.contains_key(name));
         if alias.is_empty() || alias.len() > 128 || alias.chars().any(char::is_control) {
-            return Err("an alias is 1 to 128 bytes without control characters".to_owned());
+            return Err("an alias must be 1 to 128 bytes and must not contain control characters".to_owned());
         }
         if is_parameter(alias) {
             return Err(format!("the alias '{alias}' is a parameter itself"));
         }
         if !is_parameter(name) {
-            return Err(format!("the alias '{alias}' stands for '{name}', which is no parameter"));
+            return Err(format!("the alias '{alias}' stands for '{name}', which is not a parameter"));
         }
     }
     Ok(())

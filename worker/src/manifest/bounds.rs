@@ -1,19 +1,19 @@
-//! Bounds on the parts of a manifest.
+//! Limits the numbers and texts in a manifest.
 
 use openskill_proto::limits::MAX_TIMEOUT_MS;
 
-use super::error::Fault;
+use super::error::ManifestFault;
 use super::raw;
 
-/// The highest concurrency limit of a skill.
+/// The maximum concurrency limit of a skill.
 const MAX_CONCURRENCY: usize = 10_000;
 
-/// The largest free text of a manifest, and all its examples together. YAML aliases can expand a small file.
+/// The maximum size of a free text, and of all examples together, in bytes. YAML aliases can expand a small file.
 pub(super) const MAX_TEXT_BYTES: usize = 16 * 1024;
 const MAX_EXAMPLES_BYTES: usize = 128 * 1024;
 
-/// Checks numbers and sizes.
-pub(super) fn check(raw: &raw::Raw) -> Result<(), Fault> {
+/// Rejects numbers and texts that exceed the limits.
+pub(super) fn check(raw: &raw::RawManifest) -> Result<(), ManifestFault> {
     if raw.timeout_ms.is_some_and(|ms| ms == 0 || ms > MAX_TIMEOUT_MS) {
         return Err(("timeout_ms", format!("must be 1 to {MAX_TIMEOUT_MS}")).into());
     }
@@ -29,7 +29,11 @@ pub(super) fn check(raw: &raw::Raw) -> Result<(), Fault> {
     ];
     for (field, text) in texts {
         if text.len() > MAX_TEXT_BYTES || text.chars().any(|it| it.is_control() && it != '\n') {
-            return Err((field, format!("must be at most {MAX_TEXT_BYTES} bytes without control characters")).into());
+            return Err((
+                field,
+                format!("must be at most {MAX_TEXT_BYTES} bytes and must not contain control characters"),
+            )
+                .into());
         }
     }
     let examples: usize = raw
@@ -42,7 +46,7 @@ pub(super) fn check(raw: &raw::Raw) -> Result<(), Fault> {
         })
         .sum();
     if examples > MAX_EXAMPLES_BYTES {
-        return Err(("examples", format!("must be at most {MAX_EXAMPLES_BYTES} bytes together")).into());
+        return Err(("examples", format!("must be at most {MAX_EXAMPLES_BYTES} bytes in total")).into());
     }
     Ok(())
 }

@@ -1,9 +1,9 @@
-//! The circuit breaker rules of a manifest.
+//! The settings of a skill's circuit breakers.
 
 use openskill_proto::v1::CircuitRules;
 use serde::Deserialize;
 
-/// As written.
+/// The settings as the manifest contains them.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Circuit {
@@ -15,11 +15,11 @@ pub(super) struct Circuit {
     skill_recovery_timeout_s: Option<u32>,
 }
 
-/// The highest number of calls or failures, and of seconds: a day.
+/// The maximum number of calls or failures, and the maximum time in seconds (one day).
 const MOST_CALLS: u32 = 1_000_000;
 const MOST_SECONDS: u32 = 86_400;
 
-/// Checks the rules. 0 calls disable the circuit breaker; 0 seconds are invalid.
+/// Validates the rules. 0 calls disable the circuit breaker. 0 seconds are invalid.
 pub(super) fn resolve(raw: Circuit) -> Result<CircuitRules, (&'static str, String)> {
     let counts = [("failure_threshold", raw.failure_threshold), ("minimum_calls", raw.minimum_calls)];
     let times = [

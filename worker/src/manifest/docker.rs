@@ -1,34 +1,34 @@
-//! The settings of a `docker` skill: an image, its command, and what its container may use.
+//! The settings of a `docker` skill: an image, its command, and the limits of its container.
 //!
-//! No part of a call enters these settings: command lines are literal, paths and mounts come from the manifest.
+//! A call can't affect these settings: command lines are literal, and the manifest sets paths and mounts.
 
+use openskill_sandbox::Limits;
 use serde::Deserialize;
 
-use super::error::Fault;
-use super::limits::Limits;
+use super::error::ManifestFault;
 
 mod image;
 
 pub(crate) use image::Image;
 
-/// How many elements a command line may have, and how many bytes together.
+/// The maximum number of command-line elements, and their maximum total size in bytes.
 const MAX_ELEMENTS: usize = 64;
 const MAX_COMMAND_BYTES: usize = 16 * 1024;
 
-/// How many writable folders there may be, and the largest size of one, in MiB.
+/// The maximum number of writable folders, and the maximum size of each in MiB.
 const MAX_WRITABLE: usize = 16;
 const MAX_WRITABLE_MB: u64 = 4096;
 
-/// The least memory an engine gives a container, in MiB.
+/// The minimum memory that engines allow for a container, in MiB.
 const MIN_MEMORY_MB: u64 = 6;
 
-/// Where the skill's allowed root is mounted.
+/// The mount point of the skill's allowed root.
 pub(crate) const DATA_FOLDER: &str = "/data";
 
-/// As written.
+/// The settings as the manifest contains them.
 #[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct Raw {
+pub(super) struct RawDocker {
     entrypoint: Option<Vec<String>>,
     command: Option<Vec<String>>,
     network: Network,
@@ -42,7 +42,7 @@ pub(super) struct Raw {
     unpinned: bool,
 }
 
-impl Default for Raw {
+impl Default for RawDocker {
     fn default() -> Self {
         Self {
             entrypoint: None,
@@ -60,69 +60,68 @@ impl Default for Raw {
     }
 }
 
-/// A container for each call.
+/// The settings of the containers of a skill.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Docker {
-    /// The image.
+    /// The image from which containers are created.
     pub image: Image,
     /// Overrides the image's entry point.
     pub entrypoint: Option<Vec<String>>,
     /// Overrides the image's command.
     pub command: Option<Vec<String>>,
-    /// The container's network.
+    /// The network that the container may use.
     pub network: Network,
-    /// The user it runs as: two numbers, `user:group`.
+    /// The numeric user and group of the container's processes: `user:group`.
     pub user: String,
-    /// Writable folders in memory: absolute. Empty for each call.
+    /// The absolute paths of writable folders in memory. They are empty when a call starts.
     pub writable: Vec<String>,
-    /// The size of each, in MiB.
+    /// The size of each writable folder, in MiB.
     pub writable_mb: u64,
-    /// Whether the skill's allowed root is mounted at [`DATA_FOLDER`].
+    /// Whether and how the skill's allowed root is mounted at [`DATA_FOLDER`].
     pub mount_root: MountRoot,
-    /// How many CPUs it may use.
+    /// The number of CPUs that the container may use.
     pub cpus: f64,
-    /// Whether a missing image is pulled.
+    /// When the image is pulled.
     pub pull: Pull,
 }
 
-/// The network of a container.
+/// The network that a container may use.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Network {
-    /// Only its own loopback.
+    /// Only the container's loopback interface.
     #[default]
     None,
-    /// The engine's bridge: everything the host reaches.
+    /// The engine's bridge, which reaches everything that the host reaches.
     Bridge,
 }
 
-/// Whether the allowed root is mounted.
+/// Whether and how the allowed root is mounted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MountRoot {
-    /// No file of the host is visible.
+    /// Not mounted. No host files are visible.
     #[default]
     None,
-    /// Its files are readable.
+    /// Mounted read-only.
     Ro,
-    /// Its files are readable and writable.
+    /// Mounted with write access.
     Rw,
 }
 
-/// Whether a missing image is pulled.
+/// When an image is pulled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Pull {
-    /// Once, when the skill is loaded.
+    /// Pull a missing image once, when the skill is loaded.
     Missing,
-    /// Never: the image must be present.
+    /// Never pull. The engine must already have the image.
     Never,
 }
 
-/// Checks the settings.
-pub(super) fn resolve(raw: Raw, entry: &str, limits: &Limits) -> Result<Docker, Fault> {
-    let image = image::read(entry).map_err(|reason| Fault::from(("entry", reason)))?;
-    check(&raw, &image, limits).map_err(|reason| Fault::from(("docker", reason)))?;
+pub(super) fn resolve(raw: RawDocker, entry: &str, limits: &Limits) -> Result<Docker, ManifestFault> {
+    let image = image::read(entry).map_err(|reason| ManifestFault::from(("entry", reason)))?;
+    check(&raw, &image, limits).map_err(|reason| ManifestFault::from(("docker", reason)))?;
     let default = if matches!(image, Image::Digest(_)) { Pull::Missing } else { Pull::Never };
     Ok(Docker {
         image,
@@ -138,18 +137,18 @@ pub(super) fn resolve(raw: Raw, entry: &str, limits: &Limits) -> Result<Docker, 
     })
 }
 
-fn check(raw: &Raw, image: &Image, limits: &Limits) -> Result<(), String> {
+fn check(raw: &RawDocker, image: &Image, limits: &Limits) -> Result<(), String> {
     match (image, raw.unpinned, raw.pull) {
         (Image::Tag(_), true, Some(Pull::Never)) | (Image::Digest(_), false, _) => {}
         (Image::Id(_), false, None | Some(Pull::Never)) => {}
         (Image::Tag(name), ..) => {
             return Err(format!(
-                "'{name}' names no fixed image: write its digest, name@sha256:..., or its id, sha256:...; \
-                 'pull: never' with 'unpinned: true' takes whatever has the name here"
+                "'{name}' is not a fixed image: write its digest, name@sha256:..., or its id, sha256:...; \
+                 'pull: never' with 'unpinned: true' uses whatever local image has the name"
             ));
         }
         (Image::Id(_), false, Some(Pull::Missing)) => return Err("an image id cannot be pulled".to_owned()),
-        (_, true, _) => return Err("unpinned is for images without a digest".to_owned()),
+        (_, true, _) => return Err("unpinned applies only to images without a digest".to_owned()),
     }
     for (name, elements) in [("entrypoint", &raw.entrypoint), ("command", &raw.command)] {
         elements.as_deref().map_or(Ok(()), |it| check_command(name, it))?;
@@ -160,10 +159,10 @@ fn check(raw: &Raw, image: &Image, limits: &Limits) -> Result<(), String> {
         return Err("cpus must be 0.01 to 512".to_owned());
     }
     if limits.memory_mb < MIN_MEMORY_MB {
-        return Err(format!("a container needs limits.memory_mb of at least {MIN_MEMORY_MB}"));
+        return Err(format!("a container requires limits.memory_mb of at least {MIN_MEMORY_MB}"));
     }
     if limits.processes == 0 {
-        return Err("a container needs limits.processes of at least 1".to_owned());
+        return Err("a container requires limits.processes of at least 1".to_owned());
     }
     Ok(())
 }
@@ -171,7 +170,9 @@ fn check(raw: &Raw, image: &Image, limits: &Limits) -> Result<(), String> {
 fn check_command(name: &str, elements: &[String]) -> Result<(), String> {
     let bytes: usize = elements.iter().map(String::len).sum();
     if elements.is_empty() || elements[0].is_empty() || elements.len() > MAX_ELEMENTS || bytes > MAX_COMMAND_BYTES {
-        return Err(format!("{name} must be a list of 1 to {MAX_ELEMENTS} texts, {MAX_COMMAND_BYTES} bytes together"));
+        return Err(format!(
+            "{name} must be a list of 1 to {MAX_ELEMENTS} strings of at most {MAX_COMMAND_BYTES} bytes in total"
+        ));
     }
     if elements.iter().any(|it| it.contains('\0')) {
         return Err(format!("{name} cannot contain NUL"));
@@ -179,20 +180,22 @@ fn check_command(name: &str, elements: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Only numbers: a name would be looked up in the image, which may map it to any user.
+/// Accepts only numbers. The engine would look up names in the image, which may map a name to any user.
 fn check_user(user: &str, allow_root: bool) -> Result<(), String> {
     let number = |text: &str| text.parse::<u32>().ok().filter(|_| text.bytes().all(|it| it.is_ascii_digit()));
     let numbers = user.split_once(':').and_then(|(user, group)| Some((number(user)?, number(group)?)));
     match numbers {
-        None => Err(format!("user: '{user}' is not 'UID:GID' in numbers")),
+        None => Err(format!("user: '{user}' must be a numeric UID:GID")),
         Some((0, _) | (_, 0)) if !allow_root => Err("user: root is refused unless allow_root is true".to_owned()),
         Some(_) => Ok(()),
     }
 }
 
-fn check_writable(raw: &Raw) -> Result<(), String> {
+fn check_writable(raw: &RawDocker) -> Result<(), String> {
     if raw.writable.len() > MAX_WRITABLE || !(1..=MAX_WRITABLE_MB).contains(&raw.writable_mb) {
-        return Err(format!("at most {MAX_WRITABLE} writable folders, writable_mb 1 to {MAX_WRITABLE_MB}"));
+        return Err(format!(
+            "writable: at most {MAX_WRITABLE} folders; writable_mb must be between 1 and {MAX_WRITABLE_MB}"
+        ));
     }
     for (index, path) in raw.writable.iter().enumerate() {
         let below = path.strip_prefix('/').unwrap_or_default();

@@ -1,24 +1,24 @@
-//! The environment variables that a manifest gives its skill: passed on from the worker, or set.
+//! The environment variables of a skill: copied from the worker, or set by the manifest.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Variables that no manifest may give: openskill sets them itself, or they subvert programs.
+/// Variables that a manifest can't set, because openskill sets them itself or they affect how programs load.
 const RESERVED: [&str; 4] = ["PATH", "LANG", "TRACEPARENT", "LD_PRELOAD"];
 
-/// How many there may be, and how long a value is.
+/// The maximum number of variables, and the maximum length of a value in bytes.
 const MOST: usize = 128;
 const MAX_VALUE_BYTES: usize = 4096;
 
-/// The key `env`: `[NAME, NAME=value]`, or `{NAME: value}`, where a name without a value is passed on.
+/// The key `env`: `[NAME, NAME=value]`, or `{NAME: value}`. A name without a value is copied from the worker.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Value")]
 pub(super) struct Env {
-    /// Variables of the worker that the skill sees.
+    /// The variables that are copied from the worker.
     pub(super) names: Vec<String>,
-    /// Variables that the manifest sets.
+    /// The variables that the manifest sets.
     pub(super) values: BTreeMap<String, String>,
 }
 
@@ -35,7 +35,7 @@ impl TryFrom<Value> for Env {
             _ => return Err(WANTED.to_owned()),
         };
         if items.len() > MOST {
-            return Err(format!("env: at most {MOST} variables"));
+            return Err(format!("env: must have at most {MOST} variables"));
         }
         let mut env = Self::default();
         for (name, value) in items {
@@ -71,10 +71,12 @@ fn text(name: &str, value: &Value) -> Result<String, String> {
     let text = match value {
         Value::String(text) => text.clone(),
         Value::Number(_) | Value::Bool(_) => value.to_string(),
-        _ => return Err(format!("env: the value of '{name}' must be a text or a number")),
+        _ => return Err(format!("env: the value of '{name}' must be a string or a number")),
     };
     if text.len() > MAX_VALUE_BYTES || text.contains('\0') {
-        return Err(format!("env: the value of '{name}' must be at most {MAX_VALUE_BYTES} bytes without NUL"));
+        return Err(format!(
+            "env: the value of '{name}' must be at most {MAX_VALUE_BYTES} bytes and must not contain NUL"
+        ));
     }
     Ok(text)
 }
@@ -102,7 +104,7 @@ mod tests {
             (json!({"LD_PRELOAD": "x"}), "LD_PRELOAD"),
             (json!(["OPENSKILL_CALL_ID=1"]), "OPENSKILL_CALL_ID"),
             (json!(["a b"]), "a b"),
-            (json!({"A": []}), "text or a number"),
+            (json!({"A": []}), "string or a number"),
             (json!([1]), "list of NAME"),
             (json!("A"), "list of NAME"),
             (json!({"A": "x".repeat(5000)}), "4096 bytes"),

@@ -1,28 +1,29 @@
 //! The settings of a `cli:exec` skill: a program and its command line.
 //!
-//! Without `args` a program gets its arguments on stdin, like a script. Each of `args` is one element of the command line;
-//! `{name}` stands for an argument of the call. There is no shell, and no value can become an option. A program that does
-//! not know the contract of scripts says with `output` what it prints.
+//! Without `args`, a program gets its arguments on stdin, like a script. Each item of `args` is one command-line
+//! element, in which `{name}` is replaced by an argument of the call. No shell is involved, and no value can
+//! become an option. A program that does not follow the contract of scripts declares its output format with
+//! `output`.
 
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::error::Fault;
+use super::error::ManifestFault;
 use super::path::beside;
 
 mod printed;
 
 pub(crate) use printed::{Output, Printed};
 
-/// How many elements a command line may have.
+/// The maximum number of command-line elements.
 const MAX_ARGS: usize = 64;
 
-/// As written.
+/// The settings as the manifest contains them.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct Raw {
+pub(super) struct RawExec {
     args: Vec<String>,
     stdin: Option<Value>,
     output: Option<Output>,
@@ -31,49 +32,49 @@ pub(super) struct Raw {
     show_stderr: Option<bool>,
 }
 
-/// A program.
+/// A program, and how it is called.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exec {
-    /// The program: absolute.
+    /// The absolute path of the program.
     pub program: PathBuf,
-    /// The elements of its command line, in order.
+    /// The command-line elements, in order.
     pub args: Vec<Element>,
-    /// What comes on stdin.
+    /// The source of the program's stdin.
     pub stdin: Stdin,
-    /// How to read its output; none if it is that of a script.
+    /// How to parse the output. `None` if the program follows the contract of scripts.
     pub printed: Option<Printed>,
 }
 
-/// What a program reads on stdin.
+/// The source of a program's stdin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stdin {
-    /// Nothing: it is closed.
+    /// Stdin is closed.
     Nothing,
-    /// The arguments of the call: `{"input": {...}}`.
+    /// The call's arguments as `{"input": {...}}`.
     Input,
-    /// The argument with this name: a string as it is, another value as JSON.
+    /// The argument with this name: a string as it is, any other value as JSON.
     Argument(String),
 }
 
-/// One element of a command line.
+/// One element of the command line: a constant or an argument of the call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Element {
-    /// Literal text.
+    /// Text that is the same in each call.
     Literal(String),
-    /// `prefix{name}`: omitted without the argument; repeated for each item of a list.
+    /// `prefix{name}`. Omitted if the argument is missing, and repeated for each item of a list.
     Value {
-        /// The text before the value. If it begins with `-`, it contains a `=`.
+        /// The text before the value. Contains `=` if it begins with `-`.
         prefix: String,
-        /// The argument.
+        /// The name of the call's argument.
         name: String,
-        /// A literal `--` precedes it, after which nothing is an option.
+        /// Whether a literal `--` precedes it, so that no value is an option.
         after_dashes: bool,
     },
 }
 
 impl Exec {
-    /// Checks that each value of the command line is a declared parameter.
-    pub(super) fn check(&self, schema: Option<&Value>) -> Result<(), Fault> {
+    /// Checks that each value on the command line is a declared parameter.
+    pub(super) fn check(&self, schema: Option<&Value>) -> Result<(), ManifestFault> {
         let Some(properties) = schema.and_then(|it| it.get("properties")).and_then(Value::as_object) else {
             return Ok(());
         };
@@ -94,16 +95,15 @@ impl Exec {
     }
 }
 
-/// Checks the settings.
-pub(super) fn resolve(raw: Raw, entry: &str, file: &Path) -> Result<Exec, Fault> {
+pub(super) fn resolve(raw: RawExec, entry: &str, file: &Path) -> Result<Exec, ManifestFault> {
     let program = if entry.starts_with('/') { PathBuf::from(entry) } else { beside(entry, file)? };
     if raw.args.len() > MAX_ARGS {
-        return Err(("exec", format!("at most {MAX_ARGS} args")).into());
+        return Err(("exec", format!("must have at most {MAX_ARGS} args")).into());
     }
     let mut after_dashes = false;
     let mut args = Vec::with_capacity(raw.args.len());
     for text in raw.args {
-        let element = element(&text, after_dashes).map_err(|reason| Fault::from(("exec", reason)))?;
+        let element = element(&text, after_dashes).map_err(|reason| ManifestFault::from(("exec", reason)))?;
         after_dashes |= element == Element::Literal("--".to_owned());
         args.push(element);
     }
@@ -117,14 +117,15 @@ pub(super) fn resolve(raw: Raw, entry: &str, file: &Path) -> Result<Exec, Fault>
             }
         }
         Some(written) => stdin(written).ok_or_else(|| {
-            Fault::from((
+            ManifestFault::from((
                 "exec",
-                format!("stdin is true, false, or the name of a parameter as \"{{name}}\", not {written}"),
+                format!("stdin must be true, false, or the name of a parameter as \"{{name}}\", not {written}"),
             ))
         })?,
     };
     let (output, ok_exits, invalid_exits) = (raw.output, raw.ok_exits, raw.invalid_exits);
-    let printed = printed::resolve(printed::Raw { output, ok_exits, invalid_exits, show_stderr: raw.show_stderr })?;
+    let printed =
+        printed::resolve(printed::RawPrinted { output, ok_exits, invalid_exits, show_stderr: raw.show_stderr })?;
     Ok(Exec { program, args, stdin, printed })
 }
 
@@ -137,7 +138,7 @@ fn stdin(written: &Value) -> Option<Stdin> {
     }
 }
 
-/// The name in the rest of a `{name}`.
+/// Returns the name in a `{name}`, given the text after its `{`.
 fn name(rest: &str) -> Option<&str> {
     rest.strip_suffix('}').filter(|name| !name.is_empty() && !name.contains(['{', '}']))
 }
@@ -150,11 +151,11 @@ fn element(text: &str, after_dashes: bool) -> Result<Element, String> {
         return Ok(Element::Literal(text.to_owned()));
     };
     let Some(name) = name(rest) else {
-        return Err(format!("'{text}': a value is written {{name}}, once, at the end of its element"));
+        return Err(format!("'{text}': write a value as {{name}}, once, at the end of the element"));
     };
-    // `-o{x}` would let the value choose options, as `-ovx` is `-o -v -x` to many programs.
+    // `-o{x}` would let a value choose options, because many programs read `-ovx` as `-o -v -x`.
     if !after_dashes && prefix.starts_with('-') && !prefix.contains('=') {
-        return Err(format!("'{text}': an option takes its value after '=', or as the next element"));
+        return Err(format!("'{text}': write the value of an option after '=' or as the next element"));
     }
     Ok(Element::Value { prefix: prefix.to_owned(), name: name.to_owned(), after_dashes })
 }
@@ -182,7 +183,7 @@ mod tests {
             assert_eq!(read(raw.clone()).unwrap().stdin, stdin, "{raw}");
         }
         for bad in [json!("text"), json!("{}"), json!("{a}{b}"), json!("x{a}"), json!(1)] {
-            assert!(read(json!({ "stdin": bad })).unwrap_err().contains("stdin is true, false"), "{bad}");
+            assert!(read(json!({ "stdin": bad })).unwrap_err().contains("stdin must be true, false"), "{bad}");
         }
         let schema = json!({"properties": {"text": {}}});
         let fault = read(json!({"stdin": "{txt}"})).unwrap().check(Some(&schema)).unwrap_err();

@@ -1,20 +1,21 @@
-//! Skills that the gateway answers, and the settings that their manifests cannot have.
+//! Skills that the gateway runs itself. Their manifests can't contain settings for a worker.
 
-use super::error::Fault;
+use super::error::ManifestFault;
 use super::raw;
 
-/// The runners of skills that gateways of this version answer.
+/// The runners that gateways of this version implement themselves.
 pub(crate) const ANSWERED: [&str; 1] = ["gateway:tool_needs"];
 
-/// Such a skill does not run on a worker. Settings for a worker would be silently ignored.
-pub(super) fn check(raw: &raw::Raw) -> Result<(), Fault> {
+/// Rejects settings for a worker. They would be ignored silently, because such a skill does not run on a worker.
+pub(super) fn check(raw: &raw::RawManifest) -> Result<(), ManifestFault> {
     if !ANSWERED.iter().any(|key| key.strip_prefix("gateway:") == Some(&raw.runtime)) {
         let known: Vec<_> = ANSWERED.iter().filter_map(|key| key.strip_prefix("gateway:")).collect();
-        return Err(("runtime", format!("a gateway answers {}: write one of them", known.join(", "))).into());
+        return Err(("runtime", format!("must be one that a gateway answers: {}", known.join(", "))).into());
     }
     match raw.worker_settings().next() {
         Some(field) => {
-            let reason = format!("{field} is for what runs on a worker, and the gateway answers this skill");
+            let reason =
+                format!("{field} applies only to skills that run on a worker, and the gateway answers this skill");
             Err((field, reason).into())
         }
         None => Ok(()),
@@ -25,7 +26,7 @@ pub(super) fn check(raw: &raw::Raw) -> Result<(), Fault> {
 mod tests {
     use std::path::Path;
 
-    use crate::manifest::{How, Manifest, Rules};
+    use crate::manifest::{Manifest, Rules, RunnerSpec};
 
     fn parse(more: &str) -> Result<Manifest, String> {
         let text = format!("id: needs\ntype: gateway\n{more}\n");
@@ -36,14 +37,14 @@ mod tests {
     #[test]
     fn a_skill_of_the_gateway_has_nothing_that_runs_on_a_worker() {
         let manifest = parse("runtime: tool_needs").unwrap();
-        assert_eq!((manifest.how, manifest.runner.as_str()), (How::Gateway, "gateway:tool_needs"));
+        assert_eq!((manifest.how, manifest.runner.as_str()), (RunnerSpec::Gateway, "gateway:tool_needs"));
         for (more, word) in [
             ("runtime: weather", "tool_needs"),
             ("", "tool_needs"),
-            ("runtime: tool_needs\nentry: main.py", "entry is for what runs on a worker"),
+            ("runtime: tool_needs\nentry: main.py", "entry applies only to skills that run on a worker"),
             ("runtime: tool_needs\nlimits: {memory_mb: 1}", "answers this skill"),
             ("runtime: tool_needs\nenv: [TOKEN]", "answers this skill"),
-            ("runtime: tool_needs\nagent: {prompt: x}", "is for skills of agent"),
+            ("runtime: tool_needs\nagent: {prompt: x}", "applies only to agent skills"),
         ] {
             let error = parse(more).unwrap_err();
             assert!(error.contains(word), "{more}: {error}");

@@ -1,41 +1,42 @@
-//! The settings of an `http` skill: the request as a template, the place of the answer, and the egress rules.
+//! The settings of an `http` skill: the request as a template, the location of data in the response, and the egress
+//! rules.
 //!
-//! Every mistake is found when the file is read. No call can change the scheme, the host or the structure of the path.
+//! Validation when the file is read finds all mistakes. A call can't change the scheme, the host or the structure
+//! of the path.
 
 use std::collections::BTreeSet;
 
+use openskill_egress::allow::Allowed;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::error::Fault;
+use super::error::ManifestFault;
 
-mod allow;
 mod body;
 mod headers;
 mod method;
 mod target;
 mod template;
 
-pub(crate) use allow::{Allowed, Net};
 pub(crate) use body::{Body, Node};
 pub(crate) use headers::Header;
 pub(crate) use method::Method;
 pub(crate) use target::{Target, is_dots};
-pub(crate) use template::{Part, Text};
+pub(crate) use template::{Text, TextPart};
 
-/// The highest number of redirects, which is also the default.
+/// The maximum number of redirects, which is also the default.
 const MAX_REDIRECTS: u8 = 5;
 
-/// How many pairs the query may have.
+/// The maximum number of query pairs.
 const MAX_QUERY: usize = 64;
 
-/// The longest JSON pointer.
+/// The maximum length of a JSON pointer, in bytes.
 const MAX_POINTER_BYTES: usize = 256;
 
-/// As written.
+/// The settings as the manifest contains them.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct Raw {
+pub(super) struct RawHttp {
     method: Option<Method>,
     headers: Map<String, Value>,
     query: Map<String, Value>,
@@ -46,69 +47,69 @@ pub(super) struct Raw {
     redirects: Option<u8>,
 }
 
-/// The places of data and messages in the server's answer.
+/// The locations of data and messages in the server's response.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Response {
-    /// JSON pointer to the data of a success; the whole body if empty.
+    /// A JSON pointer to the data of a successful response. Empty selects the whole body.
     pub data: String,
-    /// JSON pointer to the message of a failure; common places if empty.
+    /// A JSON pointer to the message of a failed response. If empty, common places are tried.
     pub error: String,
-    /// Whether bodies that are neither JSON nor text become `{content_type, base64}`. They are refused otherwise.
+    /// Whether bodies that are neither JSON nor text become `{content_type, base64}`. Otherwise they are rejected.
     pub binary: bool,
 }
 
-/// How a body of events or lines is handled.
+/// How to treat a body of server-sent events or JSON lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stream {
-    /// Each event is a partial result; the result is the list of all.
+    /// Each event is a partial result. The result is a list of all events.
     #[default]
     Auto,
-    /// Each event is a partial result; the result is the last.
+    /// Each event is a partial result. The result is the last event.
     Last,
-    /// As plain text.
+    /// The body is treated as plain text, not as a stream.
     Off,
 }
 
-/// A request to a server.
+/// A template of the request that a skill sends.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Http {
-    /// The URL.
+    /// The URL without its query.
     pub target: Target,
-    /// The method.
+    /// The HTTP method of the request.
     pub method: Method,
-    /// Headers in addition to those that openskill sets.
+    /// The headers in addition to those that openskill sets.
     pub headers: Vec<Header>,
-    /// Pairs of the query, in order: those of `entry`, then those of `query`.
+    /// The query pairs in order: first those in `entry`, then those in `query`.
     pub query: Vec<(String, Text)>,
-    /// The template of the body.
+    /// The template of the request's body.
     pub body: Body,
-    /// The places of data and messages in the answer.
+    /// The locations of data and messages in the response.
     pub response: Response,
-    /// How a stream is handled.
+    /// How to treat a streamed body.
     pub stream: Stream,
-    /// Hosts that may be reached outside the public internet.
+    /// The hosts outside the public internet that the skill may reach.
     pub allow: Allowed,
-    /// How many redirects are followed.
+    /// The maximum number of redirects that are followed.
     pub redirects: u8,
-    /// The arguments that the templates name.
+    /// The arguments that the templates use.
     pub placed: BTreeSet<String>,
-    /// The worker's variables that the templates name: secrets.
+    /// The worker's variables that the templates use. Their values are secrets.
     pub variables: BTreeSet<String>,
 }
 
-/// Checks the settings. `env`: the variables that the manifest names.
-pub(super) fn resolve(raw: Raw, entry: &str, env: &[String]) -> Result<Http, Fault> {
-    let (target, mut query) = target::parse(entry).map_err(|reason| Fault::from(("entry", reason)))?;
-    let http = |reason: String| Fault::from(("http", reason));
+/// Validates the settings. `env`: the variables that the manifest lists.
+pub(super) fn resolve(raw: RawHttp, entry: &str, env: &[String]) -> Result<Http, ManifestFault> {
+    let (target, mut query) = target::parse(entry).map_err(|reason| ManifestFault::from(("entry", reason)))?;
+    let http = |reason: String| ManifestFault::from(("http", reason));
     let method = raw.method.unwrap_or_default();
     for (name, value) in &raw.query {
-        let text = template::of_scalar(value).map_err(|reason| http(format!("query: {name}: {reason}")))?;
+        let text = template::parse_scalar(value).map_err(|reason| http(format!("query: {name}: {reason}")))?;
         query.push((name.clone(), text));
     }
     if query.len() > MAX_QUERY {
-        return Err(http(format!("query: at most {MAX_QUERY} pairs")));
+        return Err(http(format!("query: must have at most {MAX_QUERY} pairs")));
     }
     let headers = headers::parse(&raw.headers).map_err(|reason| http(format!("headers: {reason}")))?;
     let body = body::parse(raw.body, method).map_err(|reason| http(format!("body: {reason}")))?;
@@ -118,7 +119,7 @@ pub(super) fn resolve(raw: Raw, entry: &str, env: &[String]) -> Result<Http, Fau
     let allow = Allowed::parse(&raw.allow).map_err(|reason| http(format!("allow: {reason}")))?;
     let redirects = raw.redirects.unwrap_or(MAX_REDIRECTS);
     if redirects > MAX_REDIRECTS {
-        return Err(http(format!("redirects: at most {MAX_REDIRECTS}")));
+        return Err(http(format!("redirects: must be at most {MAX_REDIRECTS}")));
     }
     let texts = target.texts().chain(query.iter().map(|it| &it.1)).chain(headers.iter().map(|it| &it.value));
     let texts: Vec<_> = texts.chain(body.texts()).collect();
@@ -127,14 +128,14 @@ pub(super) fn resolve(raw: Raw, entry: &str, env: &[String]) -> Result<Http, Fau
     if let Some(name) = variables.iter().find(|it| !env.contains(it)) {
         return Err(http(format!("'${{{name}}}' must be named in the manifest's env list: env: [{name}]")));
     }
-    let Raw { response, stream, .. } = raw;
+    let RawHttp { response, stream, .. } = raw;
     Ok(Http { target, method, headers, query, body, response, stream, allow, redirects, placed, variables })
 }
 
 fn check_pointer(pointer: &str) -> Result<(), String> {
     let escapes_are_whole = pointer.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
     if !(pointer.is_empty() || pointer.starts_with('/')) || !escapes_are_whole || pointer.len() > MAX_POINTER_BYTES {
-        return Err(format!("'{pointer}' is no JSON pointer: it looks like /current/items/0"));
+        return Err(format!("'{pointer}' is not a JSON pointer: a pointer looks like /current/items/0"));
     }
     Ok(())
 }

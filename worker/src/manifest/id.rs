@@ -1,9 +1,9 @@
-//! The ids of skills.
+//! Validates skill ids.
 
-/// The rule for a skill's id, for people.
+/// Describes valid skill ids, for people.
 pub const ID_RULE: &str = "a lower-case letter, then at most 63 of a-z 0-9 _ -";
 
-/// Whether this is a valid skill id.
+/// Returns whether this is a valid skill id.
 pub fn valid_id(id: &str) -> bool {
     id.len() <= 64
         && id.starts_with(|first: char| first.is_ascii_lowercase())

@@ -1,91 +1,40 @@
-//! The jail of a skill's process: what it may reach.
+//! The jail of a skill's process: what it may access.
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
+use openskill_sandbox::jail::{Level, Network};
 use serde_json::Value;
 
-use super::error::Fault;
+use super::error::ManifestFault;
 
-/// What a skill's process may reach. For runners that start processes.
+/// What a skill's process may access. Applies only to runners that start processes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Jail {
-    /// How much of it there must be.
+    /// The required isolation level.
     pub level: Level,
-    /// Which network it may use.
+    /// The network access that it has.
     pub network: Network,
-    /// Further files it may read and run: absolute paths.
+    /// Additional absolute paths that it may read and run.
     pub readable: Vec<PathBuf>,
 }
 
-/// How much of the jail a skill must have. Where the worker cannot give it, the skill is unavailable.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Level {
-    /// No jail: for a program that is trusted like the worker.
-    Off,
-    /// The process runs with what this machine gives.
-    #[default]
-    Auto,
-    /// Its files, system calls, network and signals are bounded.
-    #[serde(alias = "required")]
-    Standard,
-    /// The same, by namespaces of its own: other processes, mounts and users do not exist for it.
-    Strict,
-}
-
-impl Level {
-    /// As a manifest has it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::Auto => "auto",
-            Self::Standard => "standard",
-            Self::Strict => "strict",
-        }
-    }
-}
-
-/// A text that is no level.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not auto, standard or strict")]
-pub struct NoLevel;
-
-impl std::str::FromStr for Level {
-    type Err = NoLevel;
-
-    /// The least level of a worker: `off` is no demand, so it is none.
-    fn from_str(text: &str) -> Result<Self, NoLevel> {
-        [Self::Auto, Self::Standard, Self::Strict].into_iter().find(|it| it.as_str() == text).ok_or(NoLevel)
-    }
-}
-
-/// Which network a process may use.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Network {
-    /// No network at all.
-    #[default]
-    None,
-    /// TCP connections to these ports, and to port 53 for name resolution.
-    Connect(Vec<u16>),
-    /// The network of the worker.
-    Full,
-}
-
-/// How many paths a manifest may name.
+/// The maximum number of paths in a manifest.
 const MAX_READABLE: usize = 32;
 
-/// Checks the settings.
-pub(super) fn resolve(level: Option<Level>, network: Option<Value>, readable: Vec<PathBuf>) -> Result<Jail, Fault> {
+pub(super) fn resolve(
+    level: Option<Level>,
+    network: Option<Value>,
+    readable: Vec<PathBuf>,
+) -> Result<Jail, ManifestFault> {
     let network = network.map_or(Ok(Network::None), |written| read_network(&written))?;
     if readable.len() > MAX_READABLE || readable.iter().any(|path| !path.is_absolute() || path.parent().is_none()) {
-        return Err(("readable", format!("must be at most {MAX_READABLE} absolute paths, '/' not among them")).into());
+        return Err(("readable", format!("must be at most {MAX_READABLE} absolute paths other than '/'")).into());
     }
     Ok(Jail { level: level.unwrap_or_default(), network, readable })
 }
 
-/// `none`, `full`, or a list of ports.
-fn read_network(written: &Value) -> Result<Network, Fault> {
+/// Parses `none`, `full` or a list of ports.
+fn read_network(written: &Value) -> Result<Network, ManifestFault> {
     let ports = |list: &Vec<Value>| {
         list.iter()
             .map(|it| it.as_u64().and_then(|it| u16::try_from(it).ok()).filter(|it| *it > 0))

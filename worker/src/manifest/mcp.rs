@@ -1,34 +1,34 @@
-//! The settings of an MCP server: how it is reached, and which of its tools become skills.
+//! The settings of an MCP server: how to connect to it, and which tools become skills.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use openskill_egress::allow::Allowed;
 use openskill_skill::patterns;
 use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
 
-use super::conduct::Approval;
-use super::error::Fault;
-use super::http::Allowed;
+use super::error::ManifestFault;
 use super::path::beside;
 use super::python::Needs;
+use super::tool_hints::Approval;
 
-/// How many command line elements, headers, patterns or overrides a manifest may have.
+/// The maximum number of command-line elements, headers, patterns or overrides in a manifest.
 const MAX_ENTRIES: usize = 256;
 
-/// The largest pool, and the highest concurrency limit of a connection.
+/// The maximum pool size, and the maximum concurrency limit of a connection.
 const MAX_POOL: usize = 16;
 const MAX_CALLS: usize = 1024;
 
-/// The longest start timeout, in seconds.
+/// The maximum start timeout, in seconds.
 const MAX_START_S: u64 = 300;
 
-/// As written.
+/// The settings as the manifest contains them.
 #[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct Raw {
+pub(super) struct RawMcp {
     args: Vec<String>,
     headers: BTreeMap<String, String>,
     allow: Vec<String>,
@@ -41,7 +41,7 @@ pub(super) struct Raw {
     isolated: bool,
 }
 
-impl Default for Raw {
+impl Default for RawMcp {
     fn default() -> Self {
         Self {
             args: Vec::new(),
@@ -58,120 +58,121 @@ impl Default for Raw {
     }
 }
 
-/// A server.
+/// An MCP server whose tools become skills.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mcp {
-    /// How it is reached.
+    /// How to connect to the server.
     pub reach: Reach,
-    /// Which of its tools become skills.
+    /// The tools that become skills.
     pub tools: Filter,
-    /// The manifest's overrides, by the tool's name.
+    /// Overrides of the server's hints, by tool name.
     pub overrides: BTreeMap<String, Override>,
-    /// What happens when a tool changes.
+    /// What happens when a tool's definition changes.
     pub pin: Pinning,
-    /// Connections (and with `mcp:stdio`, processes) that share the calls.
+    /// The number of connections (with `mcp:stdio`: processes) that share the calls.
     pub pool: usize,
-    /// The concurrency limit of each.
+    /// The concurrency limit of each connection.
     pub calls: usize,
-    /// The timeout of the start and the handshake.
+    /// The timeout for the start and the handshake together.
     pub start: Duration,
-    /// Its process sees nothing of the worker: no library, and no allowed root unless the manifest names one.
+    /// Whether the process sees nothing of the worker. It gets no library, and an allowed root only if the
+    /// manifest sets one.
     pub isolated: bool,
-    /// The file of pins, if it exists.
+    /// The path of the lock file with the pins, which may not exist.
     pub lock: PathBuf,
-    /// The environment that its program is in, if it asks for one.
+    /// The Python environment that the program requires.
     pub needs: Needs,
 }
 
-/// How a server is reached.
+/// How to connect to a server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reach {
-    /// A process of the worker that speaks on its standard input and output.
+    /// A child process that communicates over stdin and stdout.
     Stdio {
-        /// The program.
+        /// The program to start.
         program: Program,
-        /// Its literal command line.
+        /// The literal command-line arguments.
         args: Vec<String>,
     },
-    /// Streamable HTTP.
+    /// A server that is reached over streamable HTTP.
     Http {
-        /// The URL.
+        /// The URL of the server's MCP endpoint.
         url: String,
-        /// Headers of every request: names, and values in which `${NAME}` stands for a variable of the worker.
+        /// The headers of each request: names and values. `${NAME}` in a value is a variable of the worker.
         headers: Vec<(String, String)>,
-        /// Hosts and networks outside the public internet.
+        /// The hosts and networks outside the public internet that it may reach.
         allowed: Allowed,
     },
 }
 
-/// The program of a server.
+/// The program that runs a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Program {
-    /// This file: absolute.
+    /// The file at this absolute path.
     File(PathBuf),
-    /// The first of this name on the worker's `PATH`.
+    /// The first program with this name on the worker's `PATH`.
     Name(String),
-    /// The one of this name in the server's Python environment.
+    /// The program with this name in the server's Python environment.
     Installed(String),
-    /// This script, by the interpreter of that environment: absolute.
+    /// The script at this absolute path, run by the interpreter of that environment.
     Script(PathBuf),
 }
 
-/// Tools by name; `*` stands for any text.
+/// Selects tools by name. `*` matches any text.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Filter {
-    /// Only these, unless empty.
+    /// Selects only tools that match one of these patterns. Empty selects all.
     pub include: Vec<String>,
-    /// Not these.
+    /// Excludes tools that match one of these patterns.
     pub exclude: Vec<String>,
 }
 
-/// A manifest's override of the server's hints about one tool.
+/// Overrides the server's hints about one tool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Override {
-    /// A second identical call does no harm.
+    /// Whether repeating an identical call has no additional effect.
     pub idempotent: Option<bool>,
-    /// It may delete or overwrite things.
+    /// Whether the tool may delete or overwrite things.
     pub destructive: Option<bool>,
-    /// It changes nothing, and sends nothing to others.
+    /// Whether the tool changes nothing and sends nothing to others.
     pub read_only: Option<bool>,
     /// Whether each call needs the user's approval.
     pub approval: Option<Approval>,
-    /// An identical call right after the first one is meant.
+    /// Whether an identical call right after the first one is intended.
     pub repeatable: Option<bool>,
-    /// Its results hold text of strangers.
+    /// Whether its results contain text from untrusted sources.
     pub untrusted: Option<bool>,
-    /// Its own deadline.
+    /// The deadline of its calls.
     pub timeout_ms: Option<u32>,
 }
 
-/// What happens when a tool changes.
+/// What happens when a tool's definition changes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Pinning {
-    /// It is logged, and the new definition is used.
+    /// Log the change, and use the new definition.
     #[default]
     Warn,
-    /// The tool is unavailable until it is pinned again.
+    /// Make the tool unavailable until it is pinned again.
     Strict,
 }
 
-/// One tool of a server.
+/// A tool that an MCP server offers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct McpTool {
     /// The id of the server's manifest.
     pub server: String,
-    /// The server's name of the tool.
+    /// The name that the server gives the tool.
     pub tool: String,
-    /// A digest of each part of its definition.
+    /// The digests of the parts of its definition, by part name.
     pub pin: BTreeMap<String, String>,
 }
 
 impl Mcp {
-    /// The files of a server's process: its program, and the scripts among its arguments. Relative ones are not in the folder
-    /// of the manifest.
+    /// Returns the files of a server's process: its program, and the scripts among its arguments. Excludes
+    /// relative paths, which are not relative to the manifest's folder.
     pub(crate) fn own_files(&self) -> Vec<PathBuf> {
         let Reach::Stdio { program, args } = &self.reach else { return Vec::new() };
         let program = match program {
@@ -184,14 +185,14 @@ impl Mcp {
 }
 
 impl Filter {
-    /// Whether a tool of this name becomes a skill.
+    /// Returns whether a tool with this name becomes a skill.
     pub(crate) fn takes(&self, name: &str) -> bool {
         let any = |patterns: &[String]| patterns.iter().any(|pattern| fits(pattern, name));
         (self.include.is_empty() || any(&self.include)) && !any(&self.exclude)
     }
 }
 
-/// Whether a name matches a pattern, in time proportional to the product of both lengths.
+/// Returns whether a name matches a pattern. Takes time proportional to the product of both lengths.
 fn fits(pattern: &str, name: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut name) = name.strip_prefix(start) else { return false };
@@ -206,41 +207,41 @@ fn fits(pattern: &str, name: &str) -> bool {
     name.ends_with(end)
 }
 
-/// Checks a schema from a server, by the rules for manifests. Regular expressions that can't be used are dropped: the server
-/// checks arguments itself.
+/// Checks a server's schema against the rules for manifests. Drops unusable regular expressions, because the
+/// server checks arguments itself.
 pub(crate) fn usable_schema(mut schema: Value, of_arguments: bool) -> Result<Value, String> {
     let field = if of_arguments { "input schema" } else { "output schema" };
-    super::schema::check(field, schema.clone(), of_arguments)
-        .or_else(|fault| match patterns::drop_unusable(&mut schema) {
-            true => super::schema::check(field, schema, of_arguments),
-            false => Err(fault),
-        })
-        .map_err(|(field, reason)| format!("its {field} can't be used: {reason}"))
+    let mut checked = super::schema::check(field, &schema, of_arguments);
+    if checked.is_err() && patterns::drop_unusable(&mut schema) {
+        checked = super::schema::check(field, &schema, of_arguments);
+    }
+    checked.map_err(|(field, reason)| format!("its {field} can't be used: {reason}"))
 }
 
-/// What the manifest says of a server outside its `mcp` block.
+/// The settings outside the `mcp` block that concern the server.
 pub(super) struct Declared<'a> {
     pub(super) id: &'a str,
     pub(super) entry: &'a str,
-    /// The variables that headers may name.
+    /// The variables that headers may contain.
     pub(super) env: &'a [String],
-    /// `mcp:http`, not `mcp:stdio`.
+    /// Whether the runner is `mcp:http` rather than `mcp:stdio`.
     pub(super) over_http: bool,
 }
 
-/// Checks the settings.
-pub(super) fn resolve(raw: Raw, needs: Needs, declared: &Declared<'_>, file: &Path) -> Result<Mcp, Fault> {
-    let fail = |reason: String| Fault::from(("mcp", reason));
+pub(super) fn resolve(raw: RawMcp, needs: Needs, declared: &Declared<'_>, file: &Path) -> Result<Mcp, ManifestFault> {
+    let fail = |reason: String| ManifestFault::from(("mcp", reason));
     let counts =
         [raw.args.len(), raw.headers.len(), raw.overrides.len(), raw.tools.include.len(), raw.tools.exclude.len()];
     if counts.into_iter().any(|count| count > MAX_ENTRIES) {
-        return Err(fail(format!("at most {MAX_ENTRIES} of args, headers, overrides, include and exclude each")));
+        return Err(fail(format!(
+            "args, headers, overrides, include and exclude must have at most {MAX_ENTRIES} entries each"
+        )));
     }
     if !(1..=MAX_START_S).contains(&raw.start_s) {
         return Err(fail(format!("start_s must be 1 to {MAX_START_S}")));
     }
     if !(1..=MAX_POOL).contains(&raw.pool) || !(1..=MAX_CALLS).contains(&raw.calls) {
-        return Err(fail(format!("pool must be 1 to {MAX_POOL}, calls 1 to {MAX_CALLS}")));
+        return Err(fail(format!("pool must be 1 to {MAX_POOL}; calls must be 1 to {MAX_CALLS}")));
     }
     let is_both = |it: &Override| it.read_only == Some(true) && it.destructive == Some(true);
     if let Some((tool, _)) = raw.overrides.iter().find(|(_, it)| is_both(it)) {
@@ -252,7 +253,9 @@ pub(super) fn resolve(raw: Raw, needs: Needs, declared: &Declared<'_>, file: &Pa
     let of_http = !(raw.headers.is_empty() && raw.allow.is_empty());
     let of_the_other = if over_http { of_stdio } else { of_http };
     if of_the_other {
-        return Err(fail("args and isolated are for mcp:stdio, headers and allow for mcp:http".to_owned()));
+        return Err(fail(
+            "args and isolated apply only to mcp:stdio; headers and allow apply only to mcp:http".to_owned(),
+        ));
     }
     let reach = if over_http {
         http(declared.entry, raw.headers, &raw.allow, declared.env)?
@@ -273,18 +276,17 @@ pub(super) fn resolve(raw: Raw, needs: Needs, declared: &Declared<'_>, file: &Pa
     })
 }
 
-/// The suffix of files of pins, which are not manifests but lie beside them.
+/// The suffix of lock files, which contain pins. They are next to manifests but are not manifests.
 pub(crate) const LOCK_SUFFIX: &str = ".mcp-lock.json";
 
-fn stdio(entry: &str, args: Vec<String>, has_environment: bool, file: &Path) -> Result<Reach, Fault> {
+fn stdio(entry: &str, args: Vec<String>, has_environment: bool, file: &Path) -> Result<Reach, ManifestFault> {
     if entry.contains('\0') || args.iter().any(|arg| arg.contains('\0')) {
         return Err(("mcp", "a command line cannot contain NUL".to_owned()).into());
     }
     let program = match entry {
         _ if has_environment && entry.ends_with(".py") => Program::Script(beside(entry, file)?),
         _ if has_environment && entry.contains('/') => {
-            let reason =
-                "a server with packages of its own is a program of theirs, such as mcp-server-time, or a .py script";
+            let reason = "a server with its own packages must be a program that they install, such as mcp-server-time, or a .py script";
             return Err(("entry", reason.to_owned()).into());
         }
         _ if has_environment => Program::Installed(entry.to_owned()),
@@ -295,8 +297,13 @@ fn stdio(entry: &str, args: Vec<String>, has_environment: bool, file: &Path) -> 
     Ok(Reach::Stdio { program, args })
 }
 
-fn http(entry: &str, headers: BTreeMap<String, String>, allow: &[String], env: &[String]) -> Result<Reach, Fault> {
-    let url = Url::parse(entry).map_err(|error| Fault::from(("entry", format!("must be a URL: {error}"))))?;
+fn http(
+    entry: &str,
+    headers: BTreeMap<String, String>,
+    allow: &[String],
+    env: &[String],
+) -> Result<Reach, ManifestFault> {
+    let url = Url::parse(entry).map_err(|error| ManifestFault::from(("entry", format!("must be a URL: {error}"))))?;
     if !["http", "https"].contains(&url.scheme())
         || !url.has_host()
         || !url.username().is_empty()
@@ -313,16 +320,16 @@ fn http(entry: &str, headers: BTreeMap<String, String>, allow: &[String], env: &
             return Err(("mcp", format!("the header {name} names ${{{missing}}}, which is not in env")).into());
         }
     }
-    let allowed = Allowed::parse(allow).map_err(|reason| Fault::from(("mcp", format!("allow: {reason}"))))?;
+    let allowed = Allowed::parse(allow).map_err(|reason| ManifestFault::from(("mcp", format!("allow: {reason}"))))?;
     Ok(Reach::Http { url: url.to_string(), headers: headers.into_iter().collect(), allowed })
 }
 
-/// The variables in a header's value.
+/// Returns the names of the variables in a header's value.
 pub(crate) fn variables(value: &str) -> impl Iterator<Item = &str> {
     value.split("${").skip(1).map(|rest| rest.split_once('}').map_or(rest, |(name, _)| name))
 }
 
-/// A header's value with its variables filled in; none if one is not set.
+/// Substitutes the variables in a header's value. Returns `None` if one of them is not set.
 pub(crate) fn fill(value: &str, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     let mut parts = value.split("${");
     let mut filled = parts.next()?.to_owned();
@@ -360,7 +367,7 @@ mod tests {
         let text = format!("id: s\ntype: mcp\nruntime: {runtime}\nentry: {entry}\n{more}");
         let rules = super::super::Rules { allowed_root: Path::new("/"), toolset: None };
         match super::super::Manifest::parse(Path::new("/skills/s.yaml"), &text, rules).map(|it| it.how) {
-            Ok(super::super::How::Mcp(mcp)) => Ok(*mcp),
+            Ok(super::super::RunnerSpec::Mcp(mcp)) => Ok(*mcp),
             Ok(other) => Err(format!("{other:?}")),
             Err(error) => Err(error.reason),
         }
@@ -393,7 +400,7 @@ mod tests {
             ("python3", "mcp: {args: [/skills/server.py, --port, '1']}", "/skills/server.py"),
             ("./bin/server", "", "/skills/bin/server"),
         ] {
-            let files = super::super::How::Mcp(Box::new(parsed("stdio", entry, more).unwrap())).files();
+            let files = super::super::RunnerSpec::Mcp(Box::new(parsed("stdio", entry, more).unwrap())).files();
             assert!(files.contains(&PathBuf::from(file)), "{entry} {more}: {files:?}");
         }
         assert!(parsed("stdio", "server", "").unwrap().own_files().is_empty());
@@ -404,24 +411,29 @@ mod tests {
     fn a_mistake_is_refused_with_what_to_do() {
         for (runtime, entry, more, reason) in [
             ("stdio", "../server", "", "without '..'"),
-            ("stdio", "server", "mcp: {headers: {A: b}}", "headers and allow for mcp:http"),
+            ("stdio", "server", "mcp: {headers: {A: b}}", "headers and allow apply only to mcp:http"),
             ("stdio", "server", "mcp: {pool: 0}", "pool must be"),
-            ("stdio", "server", "mcp: {calls: 100000}", "calls 1 to"),
+            ("stdio", "server", "mcp: {calls: 100000}", "calls must be 1 to"),
             ("stdio", "server", "examples: [{name: x}]", "no examples"),
-            ("stdio", "server", "read_only: true", "by tool in mcp.overrides"),
+            ("stdio", "server", "read_only: true", "for each tool in mcp.overrides"),
             ("stdio", "server", "mcp: {overrides: {t: {read_only: true, destructive: true}}}", "'t' cannot be both"),
             ("stdio", "server", "mcp: {overrides: {t: {approval: maybe}}}", "maybe"),
             ("stdio", "server", "mcp: {pins: strict}", "pins"),
-            ("stdio", "/bin/server", "python: {requirements: [server]}", "a program of theirs"),
-            ("stdio", "server", "python: {version: '3.12'}", "goes with requirements"),
-            ("stdio", "server", "python: {requirements: [server], preload: [x]}", "is for session:python"),
-            ("http", "http://host/mcp", "python: {requirements: [server]}", "or mcp:stdio; this one is mcp:http"),
+            ("stdio", "/bin/server", "python: {requirements: [server]}", "a program that they install"),
+            ("stdio", "server", "python: {version: '3.12'}", "needs requirements"),
+            ("stdio", "server", "python: {requirements: [server], preload: [x]}", "applies only to session:python"),
+            (
+                "http",
+                "http://host/mcp",
+                "python: {requirements: [server]}",
+                "or mcp:stdio skills; this skill is mcp:http",
+            ),
             ("http", "server", "", "must be a URL"),
             ("http", "http://me:pw@host/", "", "without user and password"),
             ("http", "file:///etc/passwd", "", "http or https"),
             ("http", "http://host/mcp", "mcp: {headers: {A: 'Bearer ${TOKEN}'}}", "not in env"),
             ("http", "http://host/mcp", "mcp: {headers: {'a b': c}}", "not a usable header"),
-            ("http", "http://host/mcp", "mcp: {args: [a]}", "args and isolated are for mcp:stdio"),
+            ("http", "http://host/mcp", "mcp: {args: [a]}", "args and isolated apply only to mcp:stdio"),
         ] {
             let error = parsed(runtime, entry, more).unwrap_err();
             assert!(error.contains(reason), "{entry} {more}: {error}");

@@ -1,13 +1,14 @@
-//! The short form of a schema: `parameters: {task: {type: string, required: true, description: ...}}`.
+//! The short form of an input schema: `parameters: {task: {type: string, required: true, description: ...}}`.
 
 use serde_json::{Map, Value, json};
 
 use super::arguments::Aliases;
 
-/// The parameters as written, in their order.
+/// The parameters as the manifest contains them, in order.
 pub(super) type Parameters = Map<String, Value>;
 
-/// The keywords of a parameter: `required`, `aliases`, `secret`, and common ones of JSON Schema. The long form allows all of them.
+/// The keywords that a parameter may have: `required`, `aliases`, `secret`, and common JSON Schema keywords. The
+/// long form, `input_schema`, allows all of JSON Schema.
 const WORDS: [&str; 28] = [
     "required",
     "aliases",
@@ -41,8 +42,8 @@ const WORDS: [&str; 28] = [
 
 const TYPES: [&str; 7] = ["string", "integer", "number", "boolean", "array", "object", "null"];
 
-/// The schema of an object with exactly these parameters, and their aliases. On failure: the parameter's name and the
-/// reason.
+/// Converts the parameters to the schema of an object with exactly these properties, and to aliases. An error
+/// contains the parameter's name and the reason.
 pub(super) fn to_schema(parameters: &Parameters) -> Result<(Value, Aliases), (String, String)> {
     let mut aliases = Aliases::new();
     let mut properties = Map::new();
@@ -53,26 +54,26 @@ pub(super) fn to_schema(parameters: &Parameters) -> Result<(Value, Aliases), (St
             return Err(fail("write {type: ..., description: ...}".to_owned()));
         };
         if let Some(word) = words.keys().find(|word| !WORDS.contains(&word.as_str())) {
-            return Err(fail(format!("'{word}' is none of {}", WORDS.join(", "))));
+            return Err(fail(format!("'{word}' is not one of {}", WORDS.join(", "))));
         }
         let known = |kind: &Value| kind.as_str().is_some_and(|kind| TYPES.contains(&kind));
         let kinds =
             words.get("type").map_or(&[][..], |kind| kind.as_array().map_or(std::slice::from_ref(kind), Vec::as_slice));
         if let Some(kind) = kinds.iter().find(|kind| !known(kind)) {
-            return Err(fail(format!("the type {kind} is none of {}", TYPES.join(", "))));
+            return Err(fail(format!("the type {kind} is not one of {}", TYPES.join(", "))));
         }
         match words.get("required") {
             Some(Value::Bool(true)) => required.push(name.clone()),
             Some(Value::Bool(false)) | None => {}
-            Some(_) => return Err(fail("required is true or false".to_owned())),
+            Some(_) => return Err(fail("required must be true or false".to_owned())),
         }
         let mut schema = words.clone();
         schema.shift_remove("required");
         match schema.shift_remove("secret") {
-            // What the gateway looks for, and validators and models know as an annotation.
+            // The gateway recognizes secrets by this keyword. To validators and models it is an annotation.
             Some(Value::Bool(true)) => drop(schema.insert("writeOnly".to_owned(), true.into())),
             Some(Value::Bool(false)) | None => {}
-            Some(_) => return Err(fail("secret is true or false".to_owned())),
+            Some(_) => return Err(fail("secret must be true or false".to_owned())),
         }
         for alias in other_names(schema.shift_remove("aliases")).map_err(fail)? {
             if let Some(other) = aliases.insert(alias.clone(), name.clone()) {
@@ -90,6 +91,6 @@ fn other_names(aliases: Option<Value>) -> Result<Vec<String>, String> {
     match aliases {
         None => Ok(Vec::new()),
         Some(Value::String(one)) => Ok(vec![one]),
-        Some(list) => serde_json::from_value(list).map_err(|_| "aliases is a list of names".to_owned()),
+        Some(list) => serde_json::from_value(list).map_err(|_| "aliases must be a list of names".to_owned()),
     }
 }

@@ -1,26 +1,27 @@
-//! A skill's name and pictures for people, as lists of tools show them.
+//! The display name and icons of a skill, for lists of tools.
 
 use openskill_proto::v1::Icon;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The longest title, in bytes.
+/// The maximum length of a title, in bytes.
 const MAX_TITLE_BYTES: usize = 256;
 
-/// How many icons a skill may have, and how long they may be together, in bytes. A `data:` URI holds a whole picture.
+/// The maximum number of a skill's icons, and their maximum total size in bytes. A `data:` URI contains a whole
+/// image.
 const MAX_ICONS: usize = 8;
 const MAX_ICON_BYTES: usize = 64 * 1024;
 
-/// How a skill is shown to people.
+/// How a skill is displayed in lists of tools.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Presentation {
-    /// Its name for people. Empty if it has none.
+    /// The display name. May be empty.
     pub title: String,
-    /// Its pictures.
+    /// The icons, from which a client chooses.
     pub icons: Vec<Icon>,
 }
 
-/// An icon in a manifest.
+/// An icon as the manifest contains it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawIcon {
@@ -34,10 +35,11 @@ pub(super) struct RawIcon {
 }
 
 impl Presentation {
-    /// What an MCP server says of a tool. What is unusable is left out: the tool works without it.
-    pub(crate) fn of_tool(title: &str, icons: Option<&Value>) -> Self {
+    /// Creates the presentation of an MCP server's tool. Omits unusable parts, because the tool works without
+    /// them.
+    pub(crate) fn from_tool(title: &str, icons: Option<&Value>) -> Self {
         let title = Some(title.trim()).filter(|it| is_title(it)).unwrap_or_default().to_owned();
-        let icons = icons.and_then(Value::as_array).into_iter().flatten().filter_map(of_server);
+        let icons = icons.and_then(Value::as_array).into_iter().flatten().filter_map(parse_icon);
         let mut icons: Vec<_> = icons.filter(|it| fault(it).is_none()).take(MAX_ICONS).collect();
         while size(&icons) > MAX_ICON_BYTES {
             icons.pop();
@@ -45,16 +47,17 @@ impl Presentation {
         Self { title, icons }
     }
 
-    /// Its size in a worker's state, in bytes.
+    /// Returns the size in a worker's state, in bytes.
     pub(super) fn size(&self) -> usize {
         self.title.len() + size(&self.icons)
     }
 }
 
-/// The presentation that a manifest asks for.
+/// Validates the title and icons in a manifest.
 pub(super) fn resolve(title: String, icons: Vec<RawIcon>) -> Result<Presentation, (&'static str, String)> {
     if !title.is_empty() && !is_title(&title) {
-        let reason = format!("must be at most {MAX_TITLE_BYTES} bytes on one line, without control characters");
+        let reason =
+            format!("must be at most {MAX_TITLE_BYTES} bytes on one line and must not contain control characters");
         return Err(("title", reason));
     }
     let icons: Vec<_> = icons.into_iter().map(RawIcon::into_wire).collect();
@@ -62,7 +65,7 @@ pub(super) fn resolve(title: String, icons: Vec<RawIcon>) -> Result<Presentation
         return Err(("icons", reason));
     }
     if icons.len() > MAX_ICONS || size(&icons) > MAX_ICON_BYTES {
-        return Err(("icons", format!("at most {MAX_ICONS} icons with {MAX_ICON_BYTES} bytes together")));
+        return Err(("icons", format!("must have at most {MAX_ICONS} icons with {MAX_ICON_BYTES} bytes in total")));
     }
     Ok(Presentation { title, icons })
 }
@@ -75,7 +78,8 @@ fn size(icons: &[Icon]) -> usize {
     icons.iter().map(|it| it.src.len() + it.media_type.len() + it.sizes.iter().map(String::len).sum::<usize>()).sum()
 }
 
-/// Why an icon can't be used, if it can't. A client loads what `src` names: no scheme but these two.
+/// Returns why an icon can't be used, or `None` if it can. Clients load the content of `src`, so only two schemes
+/// are allowed.
 fn fault(icon: &Icon) -> Option<String> {
     let is_ours = icon.src.starts_with("https://") || icon.src.starts_with("data:image/");
     if !is_ours || !icon.src.bytes().all(|it| it.is_ascii_graphic()) {
@@ -90,14 +94,14 @@ fn fault(icon: &Icon) -> Option<String> {
     }
     let is_type = icon.media_type.starts_with("image/") && icon.media_type.bytes().all(|it| it.is_ascii_graphic());
     if !icon.media_type.is_empty() && !is_type {
-        return Some("media_type must be one of an image, such as image/png".to_owned());
+        return Some("media_type must be the type of an image, such as image/png".to_owned());
     }
     let is_theme = matches!(icon.theme.as_str(), "" | "light" | "dark");
     (!is_theme).then(|| "theme must be light or dark".to_owned())
 }
 
-/// An icon as an MCP server writes it.
-fn of_server(icon: &Value) -> Option<Icon> {
+/// Parses an icon in MCP's format.
+fn parse_icon(icon: &Value) -> Option<Icon> {
     let text = |field: &str| icon.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     let sizes = icon.get("sizes").and_then(Value::as_array).into_iter().flatten();
     let sizes = sizes.filter_map(Value::as_str).map(str::to_owned).collect();
@@ -144,10 +148,10 @@ mod tests {
     #[test]
     fn of_a_server_only_what_is_usable_counts() {
         let icons = json!([{"src": "file:///a"}, 5, {"src": "https://example.com/a.png", "mimeType": "image/png"}]);
-        let shown = Presentation::of_tool(" Add ", Some(&icons));
+        let shown = Presentation::from_tool(" Add ", Some(&icons));
         assert_eq!((shown.title.as_str(), shown.icons.len()), ("Add", 1));
         assert_eq!(shown.icons[0].media_type, "image/png");
         let large = json!([{"src": format!("data:image/png;base64,{}", "A".repeat(70_000))}]);
-        assert_eq!(Presentation::of_tool("two\nlines", Some(&large)), Presentation::default());
+        assert_eq!(Presentation::from_tool("two\nlines", Some(&large)), Presentation::default());
     }
 }

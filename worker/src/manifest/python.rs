@@ -5,63 +5,63 @@ use std::path::{Component, Path, PathBuf};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::error::Fault;
+use super::error::ManifestFault;
 
-/// A Python script.
+/// A Python script, and how it is run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Python {
-    /// The script: absolute.
+    /// The absolute path of the script.
     pub script: PathBuf,
-    /// What isolates one call from the next.
+    /// How calls are isolated from each other.
     pub isolation: Isolation,
-    /// The interpreter and the packages that it needs.
+    /// The interpreter and packages that the script requires.
     pub needs: Needs,
 }
 
-/// What isolates one call of a script from the next.
+/// How a script's calls are isolated from each other.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Isolation {
-    /// A process per call, forked from one that has loaded the script's imports.
+    /// One process per call, forked from a process that has loaded the script's imports.
     #[default]
     Fork,
-    /// A process per call with a fresh interpreter.
+    /// One process per call, with a fresh interpreter.
     Process,
-    /// Fresh globals in an interpreter that many calls share. For trusted, pure code.
+    /// Fresh globals per call, in an interpreter that calls share. For trusted, pure code.
     Shared,
 }
 
-/// What a script needs of its interpreter. By default it runs with the worker's own.
+/// The interpreter and packages that a script requires. The default is the worker's interpreter without packages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// Major and minor version.
+    /// The major and minor version.
     pub version: Option<(u32, u32)>,
-    /// Its packages.
+    /// The packages that the script imports.
     pub packages: Packages,
-    /// Whether its packages may be built from source, which runs their code on the worker.
+    /// Whether packages may be built from source, which runs their code on the worker.
     pub source_builds: bool,
-    /// Whether every package must have the SHA-256 of its file, those that others need as well.
+    /// Whether each package, including dependencies, needs the SHA-256 hash of its file.
     pub require_hashes: bool,
 }
 
-/// Where the packages of a script come from.
+/// The source of a script's packages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Packages {
-    /// It has none of its own.
+    /// The script needs no packages.
     #[default]
     None,
-    /// Requirements, as `pip install` takes them.
+    /// Requirements in the format of `pip install`.
     Listed(Vec<String>),
-    /// A requirements file, a `pyproject.toml` or a `uv.lock`: absolute.
+    /// The absolute path of a requirements file, a `pyproject.toml` or a `uv.lock`.
     File(PathBuf),
-    /// A virtual environment that somebody else made: absolute.
+    /// The absolute path of a virtual environment that a user created.
     Venv(PathBuf),
 }
 
-/// The block `python` as written.
+/// The `python` block as the manifest contains it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Raw {
+pub(super) struct RawPython {
     version: Option<Value>,
     requirements: Option<Value>,
     venv: Option<PathBuf>,
@@ -73,29 +73,29 @@ pub(super) struct Raw {
     preload: Vec<String>,
 }
 
-/// The name of a project's lock file, and of the file it belongs to.
+/// The names of a project's lock file and of the project file that it belongs to.
 pub(crate) const UV_LOCK: &str = "uv.lock";
 pub(crate) const PYPROJECT: &str = "pyproject.toml";
 
-/// How many requirements a manifest may list.
+/// The maximum number of requirements in a manifest.
 const MAX_LISTED: usize = 256;
 
-/// How many modules sessions may preload, and the bytes of a module's name.
+/// The maximum number of modules that sessions preload, and the maximum length of a module's name in bytes.
 const MAX_PRELOADED: usize = 32;
 const MAX_MODULE_BYTES: usize = 128;
 
 impl Needs {
-    /// Whether the worker's own interpreter will do, as it is.
+    /// Returns whether the worker's interpreter suffices.
     pub fn is_nothing(&self) -> bool {
         self.version.is_none() && self.packages == Packages::None
     }
 
-    /// Whether the worker builds an environment for it.
+    /// Returns whether the worker builds an environment for these packages.
     pub fn is_built(&self) -> bool {
         matches!(self.packages, Packages::Listed(_) | Packages::File(_))
     }
 
-    /// The files that it depends on.
+    /// Returns the files that the environment depends on.
     pub(super) fn files(&self) -> Vec<PathBuf> {
         match &self.packages {
             Packages::File(file) if file.ends_with(UV_LOCK) => vec![file.clone(), file.with_file_name(PYPROJECT)],
@@ -106,34 +106,38 @@ impl Needs {
     }
 }
 
-/// Checks the block of a script. `file` is the manifest.
-pub(super) fn of_script(raw: Raw, file: &Path) -> Result<Needs, Fault> {
+/// Validates a script's block. `file`: the manifest's path.
+pub(super) fn resolve_for_script(raw: RawPython, file: &Path) -> Result<Needs, ManifestFault> {
     if !raw.preload.is_empty() {
-        return fault("preload", "is for session:python; the imports at the beginning of a script are preloaded");
+        return fault(
+            "preload",
+            "applies only to session:python; the imports at the beginning of a script are preloaded",
+        );
     }
     resolve(raw, file)
 }
 
-/// Checks the block of an MCP server. `file` is the manifest.
-pub(super) fn of_server(raw: Raw, file: &Path) -> Result<Needs, Fault> {
+/// Validates an MCP server's block. `file`: the manifest's path.
+pub(super) fn resolve_for_server(raw: RawPython, file: &Path) -> Result<Needs, ManifestFault> {
     if !raw.preload.is_empty() {
-        return fault("preload", "is for session:python; a server imports what it needs");
+        return fault("preload", "applies only to session:python; a server imports what it needs");
     }
     let needs = resolve(raw, file)?;
     if needs.version.is_some() && needs.packages == Packages::None {
-        return fault("version", "python.version of a server goes with requirements or venv: give one of them");
+        return fault("version", "python.version of a server needs requirements or venv: give one of them");
     }
     Ok(needs)
 }
 
-/// Checks the block of a skill with sessions: what they need, and the modules that they preload. `file` is the manifest.
-pub(super) fn of_session(mut raw: Raw, file: &Path) -> Result<(Needs, Vec<String>), Fault> {
+/// Validates the block of a skill with sessions. Returns the sessions' requirements and the modules that they
+/// preload. `file`: the manifest's path.
+pub(super) fn resolve_for_session(mut raw: RawPython, file: &Path) -> Result<(Needs, Vec<String>), ManifestFault> {
     let preload = std::mem::take(&mut raw.preload);
     if preload.len() > MAX_PRELOADED {
         return fault("preload", &format!("has more than {MAX_PRELOADED} modules"));
     }
     if let Some(name) = preload.iter().find(|it| !is_module(it)) {
-        return fault("preload", &format!("'{name}' is not the name of a module, such as numpy or matplotlib.pyplot"));
+        return fault("preload", &format!("'{name}' is not a valid module name such as numpy or matplotlib.pyplot"));
     }
     Ok((resolve(raw, file)?, preload))
 }
@@ -147,26 +151,29 @@ fn is_module(name: &str) -> bool {
     name.len() <= MAX_MODULE_BYTES && name.split('.').all(is_identifier)
 }
 
-fn resolve(raw: Raw, file: &Path) -> Result<Needs, Fault> {
+fn resolve(raw: RawPython, file: &Path) -> Result<Needs, ManifestFault> {
     let packages = match (raw.requirements, raw.venv) {
         (Some(_), Some(_)) => return fault("venv", "give requirements or venv, not both"),
         (None, None) => Packages::None,
         (Some(written), None) => requirements(written, file)?,
         (None, Some(venv)) => Packages::Venv(place(&venv, file).ok_or_else(|| {
-            Fault::from(("venv", "python.venv must be an absolute path, or one below the manifest's folder".to_owned()))
+            ManifestFault::from((
+                "venv",
+                "python.venv must be an absolute path, or one below the manifest's folder".to_owned(),
+            ))
         })?),
     };
     if raw.source_builds && !matches!(packages, Packages::Listed(_) | Packages::File(_)) {
-        return fault("source_builds", "is for requirements, and there are none");
+        return fault("source_builds", "applies only to requirements, but none are set");
     }
     if raw.require_hashes && !matches!(packages, Packages::Listed(_) | Packages::File(_)) {
-        return fault("require_hashes", "is for requirements, and there are none");
+        return fault("require_hashes", "applies only to requirements, but none are set");
     }
     let version = raw.version.as_ref().map(version).transpose()?;
     Ok(Needs { version, packages, source_builds: raw.source_builds, require_hashes: raw.require_hashes })
 }
 
-fn requirements(written: Value, file: &Path) -> Result<Packages, Fault> {
+fn requirements(written: Value, file: &Path) -> Result<Packages, ManifestFault> {
     const WANTED: &str = "must be a list of requirements, such as [pandas==2.2.3], or the path of a requirements file \
                           (.txt), a pyproject.toml or a uv.lock below the manifest's folder";
     match written {
@@ -193,14 +200,14 @@ fn requirements(written: Value, file: &Path) -> Result<Packages, Fault> {
     }
 }
 
-/// A path that is absolute, or below the manifest's folder.
+/// Returns a path that is absolute or below the manifest's folder.
 fn place(path: &Path, file: &Path) -> Option<PathBuf> {
     let below = path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
     let is_place = path.file_name().is_some() && (path.is_absolute() || below);
     is_place.then(|| file.parent().unwrap_or(Path::new(".")).join(path).components().collect())
 }
 
-fn version(written: &Value) -> Result<(u32, u32), Fault> {
+fn version(written: &Value) -> Result<(u32, u32), ManifestFault> {
     let parsed = written.as_str().and_then(|text| {
         let (major, minor) = text.split_once('.')?;
         Some((major.parse().ok()?, minor.parse().ok()?))
@@ -208,13 +215,13 @@ fn version(written: &Value) -> Result<(u32, u32), Fault> {
     match parsed {
         Some(version) if version >= (3, 9) => Ok(version),
         Some(_) => fault("version", "python.version must be 3.9 or newer"),
-        // YAML reads 3.10 as the number 3.1.
+        // YAML parses 3.10 as the number 3.1.
         None => fault("version", "python.version must be a major and a minor version in quotes, such as \"3.12\""),
     }
 }
 
-/// The line that an error names is that of the whole block: `version` is a key of the manifest, too.
-fn fault<T>(key: &str, reason: &str) -> Result<T, Fault> {
+/// Creates an error at the line of the whole block, because `version` is also a top-level key.
+fn fault<T>(key: &str, reason: &str) -> Result<T, ManifestFault> {
     let reason = if reason.starts_with("python.") { reason.to_owned() } else { format!("python.{key}: {reason}") };
     Err(("python", reason).into())
 }
@@ -224,13 +231,13 @@ mod tests {
     use super::*;
 
     fn resolved(yaml: &str) -> Result<Needs, String> {
-        let raw: Raw = super::super::raw::read(yaml).map_err(|(_, reason)| reason)?;
-        of_script(raw, Path::new("/skills/plot.yaml")).map_err(|it| it.reason)
+        let raw: RawPython = super::super::raw::read(yaml).map_err(|(_, reason)| reason)?;
+        resolve_for_script(raw, Path::new("/skills/plot.yaml")).map_err(|it| it.reason)
     }
 
     fn preloaded(yaml: &str) -> Result<Vec<String>, String> {
-        let raw: Raw = super::super::raw::read(yaml).map_err(|(_, reason)| reason)?;
-        of_session(raw, Path::new("/skills/run.yaml")).map(|(_, preload)| preload).map_err(|it| it.reason)
+        let raw: RawPython = super::super::raw::read(yaml).map_err(|(_, reason)| reason)?;
+        resolve_for_session(raw, Path::new("/skills/run.yaml")).map(|(_, preload)| preload).map_err(|it| it.reason)
     }
 
     #[test]
@@ -239,7 +246,7 @@ mod tests {
         assert!(preloaded("{}").unwrap().is_empty());
         for name in ["import numpy", "numpy.", "", "1st", "os; x", "a-b"] {
             let reason = preloaded(&format!("preload: ['{name}']")).unwrap_err();
-            assert!(reason.contains("not the name of a module"), "{name}: {reason}");
+            assert!(reason.contains("not a valid module name"), "{name}: {reason}");
         }
         let many = vec!["numpy"; MAX_PRELOADED + 1].join(", ");
         assert!(preloaded(&format!("preload: [{many}]")).unwrap_err().contains("more than 32"));
@@ -273,8 +280,8 @@ mod tests {
             ("requirements: plot.yaml", "requirements file"),
             ("requirements: [a]\nvenv: /opt/plot", "not both"),
             ("venv: ../venv", "absolute path"),
-            ("source_builds: true", "there are none"),
-            ("require_hashes: true", "there are none"),
+            ("source_builds: true", "none are set"),
+            ("require_hashes: true", "none are set"),
             ("wheels: true", "wheels"),
             ("preload: [numpy]", "session:python"),
         ] {

@@ -1,5 +1,7 @@
-//! A manifest file as written: only types and unknown keys are checked.
+//! A manifest file as written. Parsing checks only types and unknown keys.
 
+use openskill_sandbox::Limits;
+use openskill_sandbox::jail::Level;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -7,17 +9,15 @@ use serde_json::{Map, Value};
 use super::affinity::Affinity;
 use super::arguments;
 use super::circuit::Circuit;
-use super::conduct::Approval;
 use super::env::Env;
-use super::jail::Level;
-use super::limits::Limits;
 use super::parameters::Parameters;
+use super::tool_hints::Approval;
 
 pub(super) const DEFAULT_VERSION: &str = "0.0.0";
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Raw {
+pub(super) struct RawManifest {
     pub(super) id: String,
     #[serde(default = "default_version")]
     pub(super) version: String,
@@ -34,12 +34,12 @@ pub(super) struct Raw {
     #[serde(default)]
     pub(super) entry: String,
     pub(super) isolation: Option<super::python::Isolation>,
-    pub(super) python: Option<super::python::Raw>,
-    pub(super) exec: Option<super::exec::Raw>,
-    pub(super) http: Option<super::http::Raw>,
-    pub(super) docker: Option<super::docker::Raw>,
-    pub(super) mcp: Option<super::mcp::Raw>,
-    pub(super) agent: Option<super::agent::Raw>,
+    pub(super) python: Option<super::python::RawPython>,
+    pub(super) exec: Option<super::exec::RawExec>,
+    pub(super) http: Option<super::http::RawHttp>,
+    pub(super) docker: Option<super::docker::RawDocker>,
+    pub(super) mcp: Option<super::mcp::RawMcp>,
+    pub(super) agent: Option<super::agent::RawAgent>,
     #[serde(default)]
     pub(super) jail: Option<Level>,
     pub(super) network: Option<Value>,
@@ -50,7 +50,7 @@ pub(super) struct Raw {
     pub(super) allowed_root: Option<String>,
     pub(super) input_schema: Option<Value>,
     pub(super) parameters: Option<Parameters>,
-    pub(super) arguments: Option<arguments::Raw>,
+    pub(super) arguments: Option<arguments::RawArguments>,
     pub(super) output_schema: Option<Value>,
     #[serde(default)]
     pub(super) idempotent: bool,
@@ -64,11 +64,11 @@ pub(super) struct Raw {
     pub(super) read_only: bool,
     pub(super) affinity: Option<Affinity>,
     pub(super) circuit: Option<Circuit>,
-    pub(super) task: Option<super::task::Task>,
+    pub(super) task: Option<super::task::RawTask>,
     #[serde(default)]
-    pub(super) prompts: Vec<super::shelf::prompt::Raw>,
+    pub(super) prompts: Vec<super::offerings::prompt::RawPrompt>,
     #[serde(default)]
-    pub(super) resources: Vec<super::shelf::resource::Raw>,
+    pub(super) resources: Vec<super::offerings::resource::RawResource>,
     pub(super) concurrency: Option<usize>,
     #[serde(default)]
     pub(super) limits: Limits,
@@ -80,9 +80,9 @@ pub(super) struct Raw {
     pub(super) examples: Vec<Example>,
 }
 
-impl Raw {
-    /// The given settings that apply only to what runs on a worker. For a skill that runs in the gateway, they would be
-    /// silently ignored.
+impl RawManifest {
+    /// Returns the keys in this file that apply only to skills on a worker. For skills in the gateway, they would
+    /// be ignored silently.
     pub(super) fn worker_settings(&self) -> impl Iterator<Item = &'static str> {
         let settings = [
             ("entry", !self.entry.is_empty()),
@@ -114,15 +114,15 @@ fn default_version() -> String {
     DEFAULT_VERSION.to_owned()
 }
 
-/// Reads YAML, of which JSON is a part. On failure: the line, from 1, and the reason.
+/// Parses YAML, which includes JSON. An error contains the line (from 1) and the reason.
 pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, (usize, String)> {
-    // YAML 1.2: `on` and `no` are texts. An older reading would silently change a schema's values.
+    // In YAML 1.2, `on` and `no` are strings. YAML 1.1 would change values in schemas silently.
     let options = serde_saphyr::options! { strict_booleans: true };
     serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let line = error.location().map_or(1, |location| location.line() as usize);
         let shown = error.without_snippet().to_string();
         let reason = shown.lines().next().unwrap_or_default();
-        // The line is told beside the reason.
+        // The caller reports the line separately.
         let reason = reason.rsplit_once(" at line ").map_or(reason, |(reason, _)| reason);
         (line.max(1), reason.to_owned())
     })

@@ -1,15 +1,17 @@
-//! A manifest's `allowed_root`: a folder below the worker's.
+//! Resolves a manifest's `allowed_root`, which is a folder below the worker's allowed root.
 //!
-//! Links above the worker's root are followed, as the shell would. Below it none is: skills can put links there.
+//! Links above the worker's root are followed, as in a shell. Links below it are not, because skills can create
+//! them there.
 
 use std::path::{Path, PathBuf};
 
-use super::error::Fault;
-use crate::allowed_root::{below, open_folder, why};
+use openskill_sandbox::allowed_root::{below, open_folder, why};
 
-/// `written` is relative to the folder that holds the worker's root, as in `./data/docs`, or absolute. `worker`: the worker's
-/// root, absolute and without links.
-pub(super) fn resolve(written: &str, worker: &Path) -> Result<PathBuf, Fault> {
+use super::error::ManifestFault;
+
+/// Resolves `written`, which is absolute or relative to the folder that contains the worker's root, as in
+/// `./data/docs`. `worker`: the worker's root, absolute and without links.
+pub(super) fn resolve(written: &str, worker: &Path) -> Result<PathBuf, ManifestFault> {
     let base = worker.parent().unwrap_or(worker);
     let Some(folder) = below(worker, &base.join(written)) else {
         return Err(("allowed_root", format!("'{written}' is outside the worker's allowed root")).into());

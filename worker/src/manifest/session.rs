@@ -1,35 +1,35 @@
 //! The settings of a `session:python` skill: an operation on the sessions of its toolset.
 
-use super::error::Fault;
+use super::error::ManifestFault;
 use super::python::Needs;
 
-/// A skill that works with sessions: processes that are kept between calls.
+/// A skill that operates on sessions, which are processes that are kept between calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
-    /// What it does.
+    /// What the skill does with sessions.
     pub operation: Operation,
-    /// The interpreter and the packages of its sessions.
+    /// The interpreter and packages that the sessions require.
     pub needs: Needs,
-    /// Modules that are imported before a session begins.
+    /// The modules that are imported before a session starts.
     pub preload: Vec<String>,
 }
 
-/// What a skill does with the sessions of its caller.
+/// What a skill does with its caller's sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operation {
-    /// Runs code in one.
+    /// Runs code in a session.
     Execute,
-    /// Lists them.
+    /// Lists the caller's sessions.
     List,
-    /// Closes one.
+    /// Closes a session.
     Close,
-    /// Closes those that were idle for a while.
+    /// Closes sessions that were idle for a while.
     Cleanup,
-    /// Returns counters.
+    /// Returns counters of the caller's calls.
     Stats,
-    /// Returns whether sessions work.
+    /// Reports whether sessions work.
     Health,
-    /// Installs a package in one.
+    /// Installs a package in a session.
     Install,
 }
 
@@ -43,15 +43,15 @@ const OPERATIONS: [(&str, Operation); 7] = [
     ("install", Operation::Install),
 ];
 
-/// Reads the entry.
-pub(super) fn resolve(entry: &str, needs: Needs, preload: Vec<String>) -> Result<Session, Fault> {
+/// Parses the manifest's `entry`.
+pub(super) fn resolve(entry: &str, needs: Needs, preload: Vec<String>) -> Result<Session, ManifestFault> {
     let found = OPERATIONS.iter().find(|(name, _)| *name == entry);
     let Some((_, operation)) = found else {
         let names = OPERATIONS.map(|(name, _)| name).join(", ");
-        return Err(("entry", format!("'{entry}' is no operation on sessions: use one of {names}")).into());
+        return Err(("entry", format!("'{entry}' is not an operation on sessions: use one of {names}")).into());
     };
     if *operation != Operation::Execute && !preload.is_empty() {
-        return Err(("python", "python.preload: is for skills that execute code".to_owned()).into());
+        return Err(("python", "python.preload: applies only to skills that execute code".to_owned()).into());
     }
     Ok(Session { operation: *operation, needs, preload })
 }

@@ -1,3 +1,5 @@
+use openskill_sandbox::jail::{Level, Network};
+
 use super::*;
 
 const MINIMAL: &str = "id: echo\ntype: cli\nruntime: python\nentry: echo.py\n";
@@ -23,14 +25,14 @@ fn a_minimal_manifest_gets_safe_defaults() {
 #[test]
 fn a_manifest_says_how_agents_treat_its_skill() {
     let default = parse(MINIMAL).unwrap();
-    assert_eq!(default.conduct, Conduct::default());
-    assert!(!default.conduct.asks(default.destructive));
-    assert!(parse(&format!("{MINIMAL}destructive: true\n")).unwrap().conduct.asks(true));
+    assert_eq!(default.tool_hints, ToolHints::default());
+    assert!(!default.tool_hints.asks(default.destructive));
+    assert!(parse(&format!("{MINIMAL}destructive: true\n")).unwrap().tool_hints.asks(true));
     let said = format!("{MINIMAL}approval: ask\nrepeatable: true\nuntrusted: true\nread_only: true\n");
-    let expected = Conduct { approval: Some(Approval::Ask), repeatable: true, untrusted: true, read_only: true };
-    assert_eq!(parse(&said).unwrap().conduct, expected);
+    let expected = ToolHints { approval: Some(Approval::Ask), repeatable: true, untrusted: true, read_only: true };
+    assert_eq!(parse(&said).unwrap().tool_hints, expected);
     let web = parse("id: web\ntype: http\nentry: http://127.0.0.1:1/\n").unwrap();
-    assert!(web.conduct.untrusted, "who answers is a stranger");
+    assert!(web.tool_hints.untrusted, "who answers is a stranger");
 }
 
 #[test]
@@ -77,7 +79,7 @@ fn each_mistake_is_reported_with_its_line_and_a_reason() {
             "look-around",
         ),
         (format!("{MINIMAL}parameters:\n  a: {{aliases: [x]}}\n  b: {{aliases: [x]}}\n"), 7, "given twice"),
-        (format!("{MINIMAL}parameters:\n  a: {{}}\narguments: {{aliases: {{b: c}}}}\n"), 7, "no parameter"),
+        (format!("{MINIMAL}parameters:\n  a: {{}}\narguments: {{aliases: {{b: c}}}}\n"), 7, "not a parameter"),
         (format!("{MINIMAL}parameters:\n  a: {{}}\n  b: {{}}\narguments: {{aliases: {{b: a}}}}\n"), 8, "itself"),
         (format!("{MINIMAL}arguments: {{policy: lax}}\n"), 5, "lax"),
         (format!("{MINIMAL}approval: always\n"), 5, "always"),
@@ -139,7 +141,7 @@ fn a_jail_has_the_strictest_defaults_and_only_absolute_paths() {
     assert_eq!(parse(&format!("{MINIMAL}jail: off\n")).unwrap().jail.level, Level::Off);
     for kind in ["inproc\nentry: echo", "http\nentry: http://127.0.0.1:1/"] {
         let text = format!("id: x\ntype: {kind}\njail: strict\n");
-        assert!(parse(&text).unwrap_err().reason.contains("a jail is for processes"), "{text}");
+        assert!(parse(&text).unwrap_err().reason.contains("a jail applies only to processes"), "{text}");
     }
     for bad in ["readable: [data]", "readable: [/]", "network: []", "network: [0]", "network: some", "jail: none"] {
         assert_eq!(parse(&format!("{MINIMAL}{bad}\n")).unwrap_err().line, 5, "{bad}");

@@ -1,4 +1,4 @@
-//! The artifacts that a normalized result lists itself: `[{"name": "...", "media_type": "...", "data": "<base64>"}]`.
+//! Parses the artifacts in a normalized result: `[{"name": "...", "media_type": "...", "data": "<base64>"}]`.
 
 use std::borrow::Cow;
 
@@ -6,13 +6,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use openskill_proto::v1::Artifact;
 use openskill_proto::v1::artifact::Content;
+use openskill_sandbox::untrusted_json::parse;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::untrusted_json::parse;
-
 #[derive(Deserialize)]
-struct Listed<'a> {
+struct ListedArtifact<'a> {
     #[serde(default)]
     name: String,
     #[serde(default)]
@@ -21,7 +20,7 @@ struct Listed<'a> {
     data: Cow<'a, str>,
 }
 
-/// The artifacts, as the skill labels them, and a warning about those that can't be read.
+/// Returns the artifacts with the skill's labels, and a warning if some can't be parsed.
 pub(super) fn read(listed: &RawValue) -> (Vec<Artifact>, Option<String>) {
     let Ok(entries) = parse::<Vec<&RawValue>>(listed.get().as_bytes()) else {
         return (Vec::new(), Some("the result's artifacts were dropped: they are not a list, or too many".to_owned()));
@@ -33,7 +32,7 @@ pub(super) fn read(listed: &RawValue) -> (Vec<Artifact>, Option<String>) {
 }
 
 fn artifact(entry: &RawValue) -> Option<Artifact> {
-    let Listed { name, media_type, data } = serde_json::from_str(entry.get()).ok()?;
+    let ListedArtifact { name, media_type, data } = serde_json::from_str(entry.get()).ok()?;
     let content = STANDARD.decode(data.as_bytes()).ok()?;
     Some(Artifact { name, media_type, content: Some(Content::Data(content.into())), ..Artifact::default() })
 }

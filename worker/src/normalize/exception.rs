@@ -1,19 +1,19 @@
-//! The exception that ended a Python script, as its stderr has it.
+//! Finds the exception that ended a Python script, from its stderr.
 
 use std::sync::LazyLock;
 
 use openskill_redact::{Redactor, Rules};
 
-/// Takes secrets out of an exception: its text is whatever the script had in its hands.
+/// Redacts exceptions, because their text may contain any of the script's data.
 static REDACTOR: LazyLock<Option<Redactor>> = LazyLock::new(|| Redactor::new(Rules::default()).ok());
 
-/// The longest line that is passed on.
+/// The maximum length of a line in a result, in bytes.
 const MAX_BYTES: usize = 500;
 
-/// What begins a traceback.
+/// The start of a traceback.
 const TRACEBACK: &str = "Traceback (most recent call last):";
 
-/// What a program prints that has no network, or cannot resolve a name without one.
+/// Messages of programs that have no network, or can't resolve a name without one.
 const NO_NETWORK: [&str; 9] = [
     "Temporary failure in name resolution",
     "Name or service not known",
@@ -26,15 +26,15 @@ const NO_NETWORK: [&str; 9] = [
     "EAI_AGAIN",
 ];
 
-/// The line that names the last exception: bounded, without secrets, folders and control characters. None: there was no
-/// exception.
+/// Returns the line with the last exception, truncated and without secrets, folders and control characters.
+/// Returns `None` if there was no exception.
 pub(super) fn last_line(stderr: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(stderr);
     let traceback = text.rfind(TRACEBACK).map(|at| text[at..].lines().skip(1));
     let line = match traceback {
-        // Below the frames, which are indented.
+        // The exception follows the frames, which are indented.
         Some(mut lines) => lines.find(|line| !line.is_empty() && !line.starts_with([' ', '\t']))?,
-        // Of a syntax error there are no frames. Whatever else a program writes last is not for its caller.
+        // A syntax error has no frames. The caller must not see a program's other last lines.
         None => text.lines().rfind(|line| !line.trim().is_empty()).filter(|line| is_syntax_error(line))?,
     };
     let line = REDACTOR.as_ref()?.text(line);
@@ -43,7 +43,7 @@ pub(super) fn last_line(stderr: &[u8]) -> Option<String> {
     Some(if end < line.len() { format!("{}…", &line[..end]) } else { line })
 }
 
-/// The line with the names of files, but not of the folders they are in: those are the host's. A URL stays.
+/// Removes the folders from file names in a line, because folders belong to the host. URLs stay unchanged.
 pub(crate) fn without_folders(line: &str) -> String {
     let is_part = |it: char| !it.is_whitespace() && !"'\"`,;:()[]<>|".contains(it);
     let (mut kept, mut rest) = (String::new(), line);
@@ -63,9 +63,9 @@ fn is_syntax_error(line: &str) -> bool {
     ["SyntaxError: ", "IndentationError: ", "TabError: "].iter().any(|it| line.starts_with(it))
 }
 
-/// Whether a failure says that there was no network.
+/// Returns whether a failure's text suggests a missing network.
 pub(super) fn lacks_network(text: &str) -> bool {
-    // Where sockets are refused as such.
+    // This happens where the jail refuses sockets.
     let refused = text.contains("[Errno 13] Permission denied") && text.contains("socket");
     refused || NO_NETWORK.iter().any(|it| text.contains(it))
 }

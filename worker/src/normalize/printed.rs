@@ -1,28 +1,30 @@
-//! The output of a program that does not know the contract of scripts: text, lines, or one JSON value, as its manifest says.
+//! Normalizes the output of a program that does not follow the contract of scripts. The manifest selects text,
+//! lines, or one JSON value.
 
 use std::borrow::Cow;
 
 use openskill_proto::limits::MAX_OUTPUT_BYTES;
 use openskill_proto::v1::{ErrorCode, ExecuteResult, SkillError};
+use openskill_sandbox::protocol::Exit;
+use openskill_sandbox::untrusted_json::without_byte_order_mark;
 use serde_json::Value;
 
-use super::{As, broke, exit_code, failed, one_value, succeeded, with_reasons, without_mark};
+use super::{NormalizeOptions, broke, exit_code, failure_result, one_value, success_result, with_reasons};
 use crate::manifest::exec::{Output, Printed};
-use crate::process::protocol::Exit;
 use crate::runner::RawOutput;
 
-/// The longest end of stderr that an error shows, in bytes.
+/// The maximum part of stderr that an error contains, in bytes.
 const MAX_SAID_BYTES: usize = 1000;
 
-/// Judges a run like [`super::normalize`], but takes stdout and the exit code as the manifest says.
-pub(crate) fn normalize(raw: RawOutput, printed: &Printed, judged: As) -> ExecuteResult {
+/// Normalizes a run like [`super::normalize`], but interprets stdout and the exit code as the manifest specifies.
+pub(crate) fn normalize(raw: RawOutput, printed: &Printed, options: NormalizeOptions) -> ExecuteResult {
     let RawOutput::Process { stdout, stderr, exit, leftovers } = raw else {
-        return super::normalize(raw, judged);
+        return super::normalize(raw, options);
     };
-    with_reasons(of_program(&stdout, &stderr, (exit, leftovers), printed), &stderr, judged)
+    with_reasons(normalize_program(&stdout, &stderr, exit, leftovers, printed), &stderr, options)
 }
 
-fn of_program(stdout: &[u8], stderr: &[u8], (exit, leftovers): (Exit, u32), printed: &Printed) -> ExecuteResult {
+fn normalize_program(stdout: &[u8], stderr: &[u8], exit: Exit, leftovers: u32, printed: &Printed) -> ExecuteResult {
     let code = match exit_code(exit, leftovers) {
         Ok(code) => code,
         Err(reason) => return broke(reason),
@@ -32,20 +34,20 @@ fn of_program(stdout: &[u8], stderr: &[u8], (exit, leftovers): (Exit, u32), prin
         return data(stdout, code, printed.output);
     }
     let said = match (printed.show_stderr, stderr.is_empty()) {
-        (true, _) => said(stderr),
-        (false, false) => "; what it wrote to stderr is in its worker's log at level debug".to_owned(),
+        (true, _) => stderr_tail(stderr),
+        (false, false) => "; its stderr is in the worker's log at level debug".to_owned(),
         (false, true) => String::new(),
     };
     if is_one_of(&printed.invalid_exits) {
         let message = format!("the program refused its arguments with exit code {code}{said}");
-        return failed(SkillError::new(ErrorCode::InvalidArgument, message));
+        return failure_result(SkillError::new(ErrorCode::InvalidArgument, message));
     }
     broke(format!("the program ended with exit code {code}{said}"))
 }
 
-/// What stdout holds, as data.
+/// Converts stdout to data.
 fn data(stdout: &[u8], code: i32, output: Output) -> ExecuteResult {
-    let stdout = without_mark(stdout);
+    let stdout = without_byte_order_mark(stdout);
     let text = String::from_utf8_lossy(stdout);
     let data = match output {
         Output::Json if text.trim_ascii().is_empty() => {
@@ -53,7 +55,7 @@ fn data(stdout: &[u8], code: i32, output: Output) -> ExecuteResult {
         }
         Output::Json => match (&text, one_value(&text)) {
             (Cow::Owned(_), _) => return broke(format!("the program's output is not UTF-8 (exit code {code})")),
-            (_, Ok(value)) => return succeeded(value),
+            (_, Ok(value)) => return success_result(value),
             (_, Err(reason)) => return broke(format!("the program's output {reason} (exit code {code})")),
         },
         Output::Lines => list(&text),
@@ -61,7 +63,7 @@ fn data(stdout: &[u8], code: i32, output: Output) -> ExecuteResult {
     };
     let Some(data) = data.filter(|data| data.len() <= MAX_OUTPUT_BYTES) else {
         let message = format!("the skill printed more than {MAX_OUTPUT_BYTES} bytes, written as JSON");
-        return failed(SkillError::new(ErrorCode::OutputTooLarge, message));
+        return failure_result(SkillError::new(ErrorCode::OutputTooLarge, message));
     };
     let replaced =
         matches!(text, Cow::Owned(_)).then(|| "bytes in the output that are not UTF-8 were replaced".to_owned());
@@ -73,7 +75,7 @@ fn data(stdout: &[u8], code: i32, output: Output) -> ExecuteResult {
     }
 }
 
-/// The lines as a JSON list, unless it would be too large.
+/// Converts lines to a JSON list. Returns `None` if the list would be too large.
 fn list(text: &str) -> Option<String> {
     let mut list = String::from("[");
     for line in text.lines() {
@@ -89,8 +91,8 @@ fn list(text: &str) -> Option<String> {
     Some(list)
 }
 
-/// The end of stderr, on one line.
-fn said(stderr: &[u8]) -> String {
+/// Returns the end of stderr on one line.
+fn stderr_tail(stderr: &[u8]) -> String {
     let text = String::from_utf8_lossy(stderr);
     let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let text = lines.join("; ");
@@ -108,7 +110,11 @@ mod tests {
 
     fn judge(stdout: impl AsRef<[u8]>, code: i32, printed: &Printed) -> ExecuteResult {
         let (stdout, stderr) = (stdout.as_ref().to_vec(), b"prog: bad\n\n  line 2\n".to_vec());
-        normalize(RawOutput::Process { stdout, stderr, exit: Exit::Code(code), leftovers: 0 }, printed, As::default())
+        normalize(
+            RawOutput::Process { stdout, stderr, exit: Exit::Code(code), leftovers: 0 },
+            printed,
+            NormalizeOptions::default(),
+        )
     }
 
     fn data_of(stdout: impl AsRef<[u8]>, output: Output) -> Value {
@@ -158,7 +164,7 @@ mod tests {
         assert_eq!(error(&judge("a", 3, &printed(Output::Lines))), (ErrorCode::ExecutionError, said));
         let strict = Printed { ok_exits: vec![0], show_stderr: false, ..printed(Output::Lines) };
         let result = judge("a", 1, &strict);
-        assert!(error(&result).1.starts_with("the program ended with exit code 1; what"), "{result:?}");
+        assert!(error(&result).1.starts_with("the program ended with exit code 1; its stderr"), "{result:?}");
         assert!(!error(&result).1.contains("prog: bad"));
     }
 
@@ -166,7 +172,7 @@ mod tests {
     fn a_signal_and_leftovers_are_failures_whatever_the_manifest_says() {
         for (exit, leftovers, word) in [(Exit::Signal(9), 0, "SIGKILL"), (Exit::Code(0), 2, "left 2 process(es)")] {
             let raw = RawOutput::Process { stdout: b"a".to_vec(), stderr: Vec::new(), exit, leftovers };
-            let result = normalize(raw, &printed(Output::Text), As::default());
+            let result = normalize(raw, &printed(Output::Text), NormalizeOptions::default());
             assert!(error(&result).1.contains(word), "{result:?}");
         }
     }
@@ -188,8 +194,8 @@ mod tests {
 
     #[test]
     fn only_the_end_of_stderr_is_shown() {
-        let long = said(format!("{}é{}", "x".repeat(3000), "y".repeat(999)).as_bytes());
+        let long = stderr_tail(format!("{}é{}", "x".repeat(3000), "y".repeat(999)).as_bytes());
         assert_eq!(long, format!(": {}", "y".repeat(999)));
-        assert_eq!(said(b" \n"), "");
+        assert_eq!(stderr_tail(b" \n"), "");
     }
 }

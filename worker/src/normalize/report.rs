@@ -1,69 +1,69 @@
-//! A normalized result as a skill prints it. The fields that decide between success and failure are read strictly, the
-//! others leniently: a failure must never pass for a success because one of its fields is malformed.
+//! Parses a normalized result that a skill printed. Parses the fields that decide between success and failure
+//! strictly, and the others leniently. A malformed field must never turn a failure into a success.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use openskill_proto::v1::ErrorCode;
+use openskill_sandbox::untrusted_json::parse;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::untrusted_json::parse;
-
-/// What an answer is.
-pub(super) enum Answer<'a> {
-    /// No object with a boolean `success`: the value is the data.
+/// The kinds of value that a skill can print.
+pub(super) enum ParsedOutput<'a> {
+    /// Any value except an object with a boolean `success`. The value is the data.
     Bare,
-    /// A normalized result.
-    Report(Report<'a>),
-    /// Meant as a normalized result, but contradictory or unreadable.
+    /// An object that is a valid normalized result.
+    Report(SkillReport<'a>),
+    /// Looks like a normalized result, but is contradictory or malformed.
     Broken(&'static str),
 }
 
 const UNREADABLE: &str = "is an object whose keys can't be read";
 
-/// A normalized result. Its `skill_id` and `trace_id` are ignored: the worker knows them.
-pub(super) struct Report<'a> {
-    /// The data of a success, or the error of a failure.
+/// A normalized result. Its `skill_id` and `trace_id` are ignored, because the worker knows them.
+pub(super) struct SkillReport<'a> {
+    /// The data if the skill succeeded, or its error.
     pub(super) outcome: Result<Option<&'a RawValue>, ReportedError<'a>>,
     pub(super) text: String,
     pub(super) version: String,
     pub(super) truncated: bool,
-    /// Not read yet: see [`super::artifacts`].
+    /// Unparsed; see [`super::artifacts`].
     pub(super) artifacts: Option<&'a RawValue>,
 }
 
 pub(super) struct ReportedError<'a> {
     code: Value,
     pub(super) message: String,
-    /// An object.
+    /// A JSON object, if the skill sets details.
     pub(super) details: Option<&'a RawValue>,
 }
 
-impl<'a> Answer<'a> {
+impl<'a> ParsedOutput<'a> {
     pub(super) fn read(value: &'a RawValue) -> Self {
         if !value.get().starts_with('{') {
             return Self::Bare;
         }
         match serde_json::from_str(value.get()) {
-            Ok(fields) => Self::of(fields),
+            Ok(fields) => Self::from_fields(fields),
             Err(_) => Self::Broken(UNREADABLE),
         }
     }
 
-    /// As [`read`](Self::read), for a server that may not know this contract: many have a `success` field of their own.
-    /// Only an object that also has `data`, or an `error` with a reason, is a report.
-    pub(super) fn of_server(value: &'a RawValue) -> Self {
+    /// Parses an answer like [`read`](Self::read), for a server that may not know this contract. Many servers have
+    /// a `success` field with another meaning, so only an object that also contains `data`, or an `error` with a
+    /// reason, is a report.
+    pub(super) fn read_from_server(value: &'a RawValue) -> Self {
         if !value.get().starts_with('{') {
             return Self::Bare;
         }
-        let Ok(fields) = serde_json::from_str::<Fields<'a>>(value.get()) else { return Self::Broken(UNREADABLE) };
+        let Ok(fields) = serde_json::from_str::<ReportFields<'a>>(value.get()) else { return Self::Broken(UNREADABLE) };
         let says_why = fields.error.is_some_and(|error| error.get().starts_with(['{', '"']));
-        if fields.data.is_some() || says_why { Self::of(fields) } else { Self::Bare }
+        if fields.data.is_some() || says_why { Self::from_fields(fields) } else { Self::Bare }
     }
 
-    fn of(fields: Fields<'a>) -> Self {
+    fn from_fields(fields: ReportFields<'a>) -> Self {
         let success = match fields.success[..] {
             [] => return Self::Bare,
             [one] => match one.get() {
@@ -81,7 +81,7 @@ impl<'a> Answer<'a> {
             (false, Some(error)) => Err(ReportedError::read(error)),
         };
         let meta: Value = fields.meta.and_then(|meta| parse(meta.get().as_bytes()).ok()).unwrap_or_default();
-        Self::Report(Report {
+        Self::Report(SkillReport {
             outcome,
             text: fields.text.and_then(text).unwrap_or_default(),
             version: meta["version"].as_str().unwrap_or_default().to_owned(),
@@ -92,9 +92,9 @@ impl<'a> Answer<'a> {
 }
 
 impl<'a> ReportedError<'a> {
-    /// An object as the contract has it; a string is taken for the message.
+    /// Parses an error object. A string becomes the message.
     fn read(error: &'a RawValue) -> Self {
-        let fields = serde_json::from_str::<Fields<'a>>(error.get()).unwrap_or_default();
+        let fields = serde_json::from_str::<ReportFields<'a>>(error.get()).unwrap_or_default();
         let message = text(error).or_else(|| fields.message.and_then(text));
         Self {
             code: fields.code.and_then(|code| parse(code.get().as_bytes()).ok()).unwrap_or_default(),
@@ -103,7 +103,8 @@ impl<'a> ReportedError<'a> {
         }
     }
 
-    /// The code, and the name the skill gave if it is not one that a skill may use. A number means an exit code.
+    /// Returns the error code, and the skill's name for it if that is not an allowed code. Interprets a number as
+    /// an exit code.
     pub(super) fn code(&self) -> (ErrorCode, Option<String>) {
         match &self.code {
             Value::String(name) => match ErrorCode::from_skill(name) {
@@ -125,9 +126,9 @@ fn text(value: &RawValue) -> Option<String> {
     serde_json::from_str(value.get()).ok()
 }
 
-/// The fields of a result or an error that matter, each unread. Of a repeated field the last one counts.
+/// The unparsed fields of a result or an error. The last one of repeated fields counts.
 #[derive(Default)]
-struct Fields<'a> {
+struct ReportFields<'a> {
     success: Vec<&'a RawValue>,
     data: Option<&'a RawValue>,
     error: Option<&'a RawValue>,
@@ -139,19 +140,19 @@ struct Fields<'a> {
     details: Option<&'a RawValue>,
 }
 
-impl<'de> Deserialize<'de> for Fields<'de> {
+impl<'de> Deserialize<'de> for ReportFields<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Collect;
 
         impl<'de> Visitor<'de> for Collect {
-            type Value = Fields<'de>;
+            type Value = ReportFields<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
 
-            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Fields<'de>, M::Error> {
-                let mut fields = Fields::default();
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<ReportFields<'de>, M::Error> {
+                let mut fields = ReportFields::default();
                 while let Some(key) = map.next_key::<Cow<'de, str>>()? {
                     let value = map.next_value()?;
                     match key.as_ref() {

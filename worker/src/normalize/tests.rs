@@ -7,7 +7,7 @@ fn judge(stdout: impl AsRef<[u8]>, exit: i32) -> ExecuteResult {
         exit: Exit::Code(exit),
         leftovers: 0,
     };
-    normalize(raw, As::default())
+    normalize(raw, NormalizeOptions::default())
 }
 
 fn data(result: &ExecuteResult) -> &str {
@@ -46,7 +46,7 @@ fn a_report_gives_its_data_text_and_meta_but_not_its_ids() {
 fn a_value_with_a_text_keeps_both_within_bounds() {
     let report = |data: &str| {
         let (data, text) = (data.to_owned(), "é".repeat(4096));
-        normalize(RawOutput::Report { data, text, truncated: true }, As::default())
+        normalize(RawOutput::Report { data, text, truncated: true }, NormalizeOptions::default())
     };
     let result = report("[1]");
     assert_eq!((data(&result), result.text.len()), ("[1]", MAX_TEXT_BYTES));
@@ -122,7 +122,7 @@ fn a_traceback_blames_the_skill_and_stays_in_the_log() {
 #[test]
 fn a_leftover_process_makes_a_success_a_failure() {
     let raw = RawOutput::Process { stdout: b"{}".to_vec(), stderr: vec![], exit: Exit::Code(0), leftovers: 2 };
-    let result = normalize(raw, As { with_stderr: true, ..As::default() });
+    let result = normalize(raw, NormalizeOptions { with_stderr: true, ..NormalizeOptions::default() });
     assert!(error(&result).1.contains("2 process"));
 }
 
@@ -164,7 +164,10 @@ fn a_skill_cannot_blame_the_worker() {
 #[test]
 fn a_servers_own_success_field_is_data_unless_it_follows_the_contract() {
     let judge = |json: &str| {
-        normalize(RawOutput::Answer { json: json.to_owned(), otherwise: None, refused: false }, As::default())
+        normalize(
+            RawOutput::Answer { json: json.to_owned(), otherwise: None, refused: false },
+            NormalizeOptions::default(),
+        )
     };
     for bare in [
         r#"{"success":true,"errors":[],"result":{"id":1}}"#,
@@ -179,11 +182,11 @@ fn a_servers_own_success_field_is_data_unless_it_follows_the_contract() {
     assert_eq!(error(&judge(r#"{"success":false,"error":"no"}"#)).1, "no");
     let reported = judge(r#"{"success":false,"error":{"code":"NOT_FOUND","message":"gone"}}"#);
     assert_eq!(error(&reported), (ErrorCode::NotFound, "gone"));
-    // A failing status stays one.
+    // A failing status stays a failure.
     let otherwise = Some(SkillError::new(ErrorCode::NetworkError, "503"));
     let json = r#"{"success":true,"result":1}"#.to_owned();
     assert_eq!(
-        error(&normalize(RawOutput::Answer { json, otherwise, refused: false }, As::default())),
+        error(&normalize(RawOutput::Answer { json, otherwise, refused: false }, NormalizeOptions::default())),
         (ErrorCode::NetworkError, "503")
     );
 }
@@ -216,23 +219,24 @@ fn output_with_a_key_twice_is_refused_with_its_path() {
         assert_eq!(code, ErrorCode::ExecutionError, "{stdout}");
         assert!(message.contains("more than once") && message.contains(path), "{message}");
     }
-    let value = normalize(RawOutput::Value(r#"{"a":1,"a":2}"#.to_owned()), As::default());
+    let value = normalize(RawOutput::Value(r#"{"a":1,"a":2}"#.to_owned()), NormalizeOptions::default());
     assert!(error(&value).1.contains("'/a'"), "{value:?}");
 }
 
 #[test]
 fn only_a_runner_can_say_that_the_skill_did_not_start() {
     let failure = || SkillError::new(ErrorCode::NetworkError, "no");
-    assert!(normalize(RawOutput::NotStarted(failure()), As::default()).not_started);
-    assert!(!normalize(RawOutput::Failed(failure()), As::default()).not_started);
+    assert!(normalize(RawOutput::NotStarted(failure()), NormalizeOptions::default()).not_started);
+    assert!(!normalize(RawOutput::Failed(failure()), NormalizeOptions::default()).not_started);
     assert!(!judge(r#"{"success":false,"error":{"code":"TOOL_INVOCATION_ERROR","message":"no"}}"#, 1).not_started);
     let answer = |status: Option<SkillError>, refused| {
-        normalize(RawOutput::Answer { json: "{}".to_owned(), otherwise: status, refused }, As::default()).not_started
+        normalize(RawOutput::Answer { json: "{}".to_owned(), otherwise: status, refused }, NormalizeOptions::default())
+            .not_started
     };
     assert!(answer(Some(failure()), true) && !answer(Some(failure()), false) && !answer(None, true));
 }
 
-/// A script that ended with this exit code, printed nothing, and wrote this to stderr.
+/// Returns the error message of a script that exited with 1, printed nothing, and wrote this to stderr.
 fn failed_with(stderr: &str, networkless: bool) -> String {
     let raw = RawOutput::Process {
         stdout: Vec::new(),
@@ -240,7 +244,7 @@ fn failed_with(stderr: &str, networkless: bool) -> String {
         exit: Exit::Code(1),
         leftovers: 0,
     };
-    error(&normalize(raw, As { networkless, ..As::default() })).1.to_owned()
+    error(&normalize(raw, NormalizeOptions { networkless, ..NormalizeOptions::default() })).1.to_owned()
 }
 
 #[test]
@@ -261,6 +265,6 @@ fn a_network_that_the_jail_keeps_away_is_named_with_its_key() {
     assert!(!failed_with(stderr, false).contains("manifest"), "it has a network, which failed");
     let reported = r#"{"success": false, "error": {"code": "INTERNAL", "message": "Network is unreachable"}}"#;
     let raw = RawOutput::Process { stdout: reported.into(), stderr: vec![], exit: Exit::Code(3), leftovers: 0 };
-    let result = normalize(raw, As { networkless: true, ..As::default() });
+    let result = normalize(raw, NormalizeOptions { networkless: true, ..NormalizeOptions::default() });
     assert!(error(&result).1.contains("network: [443]"), "{result:?}");
 }

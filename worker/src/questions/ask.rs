@@ -1,45 +1,45 @@
-//! What a skill asks for: a form, or something else that callers who speak MCP can give.
+//! A skill's request for a form, or for another kind of input that MCP clients can provide.
 
 use openskill_proto::v1::InputKind;
 use serde_json::{Value, json};
 
-/// A question, as its skill asks it.
+/// A question, or another request for input, from a skill.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ask {
-    /// What is asked for.
+    /// The kind of input that the skill requests.
     pub kind: InputKind,
-    /// The question, for a person. May be empty unless it is asked for a form or a URL.
+    /// The text of the question for people. May be empty except for forms and URLs.
     pub message: String,
-    /// JSON Schema of a form's content, an object; without one any object is taken.
+    /// The JSON Schema of a form's content, which is an object. `None` accepts any object.
     pub schema: Option<Value>,
-    /// The parameters of a kind that has some: `sampling/createMessage` as MCP writes them, or the `url`.
+    /// The parameters of some kinds: those of MCP's `sampling/createMessage`, or the `url`.
     pub params: Option<Value>,
-    /// The skill's own name for the question. May be empty.
+    /// The skill's name for the question. May be empty.
     pub key: String,
 }
 
 impl Ask {
-    /// Asks the user to fill in a form.
+    /// Creates a request to the user to fill in a form.
     pub fn form(message: impl Into<String>, schema: Option<Value>) -> Self {
         Self { kind: InputKind::Form, message: message.into(), schema, params: None, key: String::new() }
     }
 
-    /// Asks the caller's model for a message.
+    /// Creates a request to the caller's model for a message.
     pub fn sampling(params: Value) -> Self {
         Self { kind: InputKind::Sampling, params: Some(params), ..Self::form("", None) }
     }
 
-    /// Asks for the folders that the user works in.
+    /// Creates a request for the folders that the user works in.
     pub fn roots() -> Self {
         Self { kind: InputKind::Roots, ..Self::form("", None) }
     }
 
-    /// Asks the user to open a URL.
+    /// Creates a request to the user to open a URL.
     pub fn url(message: impl Into<String>, url: &str) -> Self {
         Self { kind: InputKind::Url, params: Some(json!({ "url": url })), ..Self::form(message, None) }
     }
 
-    /// What the content of an answer has to be. None: any object.
+    /// Returns the schema of the answer's content, or `None` if it accepts any object.
     pub(crate) fn answer_schema(&self) -> Option<Value> {
         match self.kind {
             InputKind::Form => self.schema.clone(),
@@ -59,7 +59,7 @@ impl Ask {
         }
     }
 
-    /// Why the question can't be asked, for the skill.
+    /// Returns the reason, for the skill, if the question can't be asked.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         let param = |name: &str| self.params.as_ref().and_then(|it| it.get(name));
         let is_list = |name: &str| param(name).is_some_and(|it| it.as_array().is_some_and(|it| !it.is_empty()));
@@ -76,7 +76,7 @@ impl Ask {
     }
 }
 
-/// The capability of an MCP client that a kind of question needs, as it is named in errors.
+/// Returns the MCP client capability that a kind of question requires, as errors name it.
 pub(crate) fn capability(kind: InputKind) -> &'static str {
     match kind {
         InputKind::Form => "elicitation",
@@ -86,7 +86,7 @@ pub(crate) fn capability(kind: InputKind) -> &'static str {
     }
 }
 
-/// A client opens what `url` names: no scheme but these two.
+/// Returns whether a URL has one of the two schemes that clients may open.
 fn is_web(url: &str) -> bool {
     url::Url::parse(url).is_ok_and(|it| matches!(it.scheme(), "https" | "http") && it.has_host())
 }

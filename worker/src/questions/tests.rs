@@ -4,8 +4,8 @@ use serde_json::json;
 
 use super::*;
 
-fn asker(questions: &Arc<Questions>) -> Asker {
-    Asker::new(Arc::clone(questions), "ada", Instant::now() + Duration::from_secs(60))
+fn asker(questions: &Arc<Questions>) -> CallQuestions {
+    CallQuestions::new(Arc::clone(questions), "ada", Instant::now() + Duration::from_secs(60))
 }
 
 fn response(id: &str, action: InputAction, content: &str) -> InputResponse {
@@ -24,7 +24,7 @@ async fn an_answer_reaches_the_skill_once() {
     assert_eq!(id.len(), 32);
     questions.deliver(accept(&id, "{\"file\":\n1e400}"), "ada").unwrap_err();
     questions.deliver(accept(&id, "{\"file\":\n\"a\\nb\"}"), "ada").unwrap();
-    assert_eq!(answered.await, Ok(Answer::Accept("{\"file\": \"a\\nb\"}".to_owned())));
+    assert_eq!(answered.await, Ok(QuestionAnswer::Accept("{\"file\": \"a\\nb\"}".to_owned())));
     assert_eq!(questions.deliver(accept(&id, "{}"), "ada"), Err(Rejection::NotFound));
 }
 
@@ -33,9 +33,9 @@ async fn declining_and_dismissing_are_told_apart() {
     let questions = Arc::default();
     let asker = asker(&questions);
     for (action, expected) in [
-        (InputAction::Decline, Answer::Decline),
-        (InputAction::Cancel, Answer::Cancel),
-        (InputAction::Unspecified, Answer::Cancel),
+        (InputAction::Decline, QuestionAnswer::Decline),
+        (InputAction::Cancel, QuestionAnswer::Cancel),
+        (InputAction::Unspecified, QuestionAnswer::Cancel),
     ] {
         let (id, answered) = asker.open(None).unwrap();
         questions.deliver(response(&id, action, "ignored"), "ada").unwrap();
@@ -70,7 +70,7 @@ fn an_answer_that_does_not_fit_says_why_and_leaves_the_question_open() {
     }
     assert!(answered.try_recv().is_err());
     questions.deliver(accept(&id, r#"{"age": 7}"#), "ada").unwrap();
-    assert_eq!(answered.try_recv(), Ok(Answer::Accept(r#"{"age": 7}"#.to_owned())));
+    assert_eq!(answered.try_recv(), Ok(QuestionAnswer::Accept(r#"{"age": 7}"#.to_owned())));
 }
 
 #[test]

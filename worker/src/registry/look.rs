@@ -1,4 +1,4 @@
-//! Looks at skill folders: which files they hold, and when each was changed. Opens none of them.
+//! Lists the files in skill folders with their change stamps, without opening the files.
 
 use std::ffi::OsStr;
 use std::io;
@@ -6,15 +6,15 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use openskill_proto::limits::MAX_SKILLS;
+use openskill_sandbox::plain_file::{self, NotPlain, PlainFolder};
 use rustix::fs::{FileType, Stat, stat};
 
 use crate::manifest::mcp::LOCK_SUFFIX;
-use crate::plain_file::{self, Folder, NotPlain};
 
-/// The relevant files, by folder and name, each with its stamp; none for a missing file that a manifest names.
-pub(super) type Seen = Vec<(PathBuf, Option<Stamp>)>;
+/// The relevant files, by folder and name, each with its stamp. `None` for a missing file that a manifest names.
+pub(super) type FileStamps = Vec<(PathBuf, Option<Stamp>)>;
 
-/// Change time, size and inode: one of them differs after a file was written or replaced.
+/// A file's change time, size and inode. At least one changes when the file is written or replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stamp {
     changed_ns: i128,
@@ -23,25 +23,26 @@ pub(super) struct Stamp {
     kind: Result<(), NotPlain>,
 }
 
-/// The file that makes a folder a toolset.
+/// Marks a folder as a toolset.
 const TOOLSET: &str = "toolset.yaml";
 
-/// The skill folders, open: what is looked at is in the folder that is then read.
-pub(super) struct Folders(Vec<(PathBuf, io::Result<Folder>)>);
+/// The skill folders, opened once, so that files are read from the same folders that were listed.
+pub(super) struct Folders(Vec<(PathBuf, io::Result<PlainFolder>)>);
 
 impl Folders {
     pub(super) fn open(paths: &[PathBuf]) -> Self {
-        Self(paths.iter().map(|path| (path.clone(), Folder::open(path))).collect())
+        Self(paths.iter().map(|path| (path.clone(), PlainFolder::open(path))).collect())
     }
 
-    /// Reads one of their files.
+    /// Reads a file in one of the folders.
     ///
     /// # Errors
-    /// It is not a plain file in its skill folder, or cannot be read.
+    /// Fails if it is not a plain file in its skill folder, or can't be read.
     pub(super) fn read(&self, file: &Path, most: u64) -> Result<String, NotPlain> {
-        let holds_it =
-            |(path, folder): &'_ (PathBuf, io::Result<Folder>)| file.strip_prefix(path).is_ok_and(|_| folder.is_ok());
-        // Of folders within each other, the inner one.
+        let holds_it = |(path, folder): &'_ (PathBuf, io::Result<PlainFolder>)| {
+            file.strip_prefix(path).is_ok_and(|_| folder.is_ok())
+        };
+        // For nested folders, use the innermost one.
         let holder = self.0.iter().filter(|it| holds_it(it)).max_by_key(|(path, _)| path.components().count());
         match holder {
             Some((path, Ok(folder))) => folder.read(file.strip_prefix(path).unwrap_or(file), most),
@@ -49,15 +50,15 @@ impl Folders {
         }
     }
 
-    /// Whether another process keeps one of their files from being opened now.
+    /// Returns whether another process currently prevents a file from being opened.
     pub(super) fn is_held(&self, file: &Path) -> bool {
         self.read(file, 0) == Err(NotPlain::Held)
     }
 
-    /// The manifests and scripts of the folders, and the `named` other files that manifests name. A folder that exists and
-    /// cannot be read keeps what was seen in it `before`.
-    pub(super) fn look(&self, named: &[PathBuf], before: &Seen) -> Seen {
-        let mut seen = Seen::new();
+    /// Lists the manifests and scripts in the folders, and other files that manifests name (`named`). Keeps the
+    /// stamps of `before` for a folder that exists but can't be read.
+    pub(super) fn stamp_files(&self, named: &[PathBuf], before: &FileStamps) -> FileStamps {
+        let mut seen = FileStamps::new();
         for (path, folder) in &self.0 {
             match folder.as_ref().map_err(io::Error::kind).and_then(|it| look_at(it).map_err(|it| it.kind())) {
                 Ok(files) => seen.extend(files),
@@ -68,13 +69,13 @@ impl Folders {
                 }
             }
         }
-        seen.extend(named.iter().map(|path| (path.clone(), stat(path).ok().map(|it| Stamp::of(&it)))));
+        seen.extend(named.iter().map(|path| (path.clone(), stat(path).ok().map(|it| Stamp::from_stat(&it)))));
         seen
     }
 }
 
-fn look_at(folder: &Folder) -> io::Result<Seen> {
-    let (mut files, mut within) = (Seen::new(), Seen::new());
+fn look_at(folder: &PlainFolder) -> io::Result<FileStamps> {
+    let (mut files, mut within) = (FileStamps::new(), FileStamps::new());
     for name in folder.names(Path::new("."))?.iter().filter(|name| !is_hidden(name)) {
         let Some(described) = folder.describe(Path::new(name)) else { continue };
         let (path, kind) = (folder.path().join(name), plain_file::kind(&described));
@@ -96,19 +97,19 @@ fn look_at(folder: &Folder) -> io::Result<Seen> {
     Ok(files)
 }
 
-/// The manifests of a toolset, and its own file. Whether the folder of this name is one.
-fn look_at_toolset(folder: &Folder, name: &OsStr, kind: FileType, within: &mut Seen) -> bool {
+/// Lists a toolset's manifests and its `toolset.yaml`. Returns whether the folder with this name is a toolset.
+fn look_at_toolset(folder: &PlainFolder, name: &OsStr, kind: FileType, within: &mut FileStamps) -> bool {
     let toolset = Path::new(name);
     let Some(declared) = folder.describe(&toolset.join(TOOLSET)) else { return false };
     let path = folder.path().join(toolset);
-    within.push((path.join(TOOLSET), Some(Stamp::of(&declared))));
+    within.push((path.join(TOOLSET), Some(Stamp::from_stat(&declared))));
     if kind.is_symlink() {
-        // It leads out of the skill folder: reading that file says so.
+        // The link leads out of the skill folder. The read of the file reports this.
         return true;
     }
     let names = match folder.names(toolset) {
         Ok(names) => names,
-        // It was just removed, or cannot be read: other skills are not affected.
+        // The folder was just removed or can't be read. This must not affect other skills.
         Err(error) => {
             tracing::warn!(folder = %path.display(), %error, "a toolset cannot be read");
             return true;
@@ -118,52 +119,52 @@ fn look_at_toolset(folder: &Folder, name: &OsStr, kind: FileType, within: &mut S
         if let Some(described) = folder.describe(&toolset.join(name))
             && !plain_file::kind(&described).is_dir()
         {
-            within.push((path.join(name), Some(Stamp::of(&described))));
+            within.push((path.join(name), Some(Stamp::from_stat(&described))));
         }
     }
     true
 }
 
-/// A script may be a link to anywhere: the worker does not read it.
+/// Returns a file's stamp. A script may be a link to any place, because the worker does not read it.
 fn stamp(path: &Path, described: &Stat) -> Option<Stamp> {
     let leads_elsewhere = plain_file::kind(described).is_symlink();
     if leads_elsewhere && is_script(path) {
-        stat(path).ok().map(|it| Stamp::of(&it))
+        stat(path).ok().map(|it| Stamp::from_stat(&it))
     } else {
-        Some(Stamp::of(described))
+        Some(Stamp::from_stat(described))
     }
 }
 
-/// Whether a file is looked at for its own sake, not because a manifest names it: in a skill folder or a toolset's.
+/// Returns whether a file is listed even if no manifest names it, because it is in a skill folder or a toolset.
 pub(super) fn is_read(file: &Path, folders: &[PathBuf]) -> bool {
     let is_folder = |path: &Path| folders.iter().any(|folder| folder == path);
     file.parent().is_some_and(|parent| is_folder(parent) || parent.parent().is_some_and(is_folder))
 }
 
 impl Stamp {
-    fn of(described: &Stat) -> Self {
+    fn from_stat(described: &Stat) -> Self {
         let changed_ns = i128::from(described.st_ctime) * 1_000_000_000 + i128::from(described.st_ctime_nsec);
-        // A folder's stamp changes with its content; only its existence matters.
+        // A folder's times change with its content, but only its existence matters.
         let changed_ns = if plain_file::kind(described).is_file() { changed_ns } else { 0 };
         let kind = plain_file::plain(described);
         Self { changed_ns, size: described.st_size, inode: described.st_ino, kind }
     }
 
-    /// Whether it was of a plain file.
+    /// Checks that the stamp belongs to a plain file.
     ///
     /// # Errors
-    /// What it was of.
+    /// Returns the actual kind of the file.
     pub(super) fn plain(&self) -> Result<(), NotPlain> {
         self.kind
     }
 }
 
-/// Kubernetes keeps the files of a ConfigMap in hidden folders, and shows them by links.
+/// Returns whether a name is hidden. Kubernetes keeps a ConfigMap's files in hidden folders and links to them.
 fn is_hidden(name: &OsStr) -> bool {
     name.as_bytes().starts_with(b".")
 }
 
-/// Whether a file of this name is looked at wherever it lies in a skill folder.
+/// Returns whether a file with this name is relevant anywhere in a skill folder.
 pub(super) fn matters(path: &Path) -> bool {
     !path.file_name().is_none_or(is_hidden) && (is_manifest(path) || is_script(path) || is_lock(path))
 }
@@ -172,7 +173,7 @@ pub(super) fn is_manifest(path: &Path) -> bool {
     has_extension(path, &["yaml", "yml", "json"]) && !is_lock(path)
 }
 
-/// Whether this is the file of a server's pins, which lies beside its manifest.
+/// Returns whether this is a lock file, which contains a server's pins and is next to its manifest.
 pub(super) fn is_lock(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.as_encoded_bytes().ends_with(LOCK_SUFFIX.as_bytes()))
 }

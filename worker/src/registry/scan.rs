@@ -1,47 +1,47 @@
-//! Reads the files of skill folders: which skills they declare.
+//! Reads the files in skill folders and finds the skills that they declare.
 //!
-//! A subfolder with a `toolset.yaml` is a toolset: its manifests are the toolset's skills. Scripts without a manifest are
-//! served from the skill folders themselves only.
+//! A subfolder with a `toolset.yaml` is a toolset, and its manifests are the toolset's skills. Scripts without a
+//! manifest become skills only if they are directly in a skill folder.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use openskill_proto::limits::{MAX_SKILLS, MAX_STATE_BYTES};
+use openskill_sandbox::plain_file::NotPlain;
 
-use super::held::Held;
-use super::look::{Folders, Seen, Stamp, is_lock, is_manifest, is_script, is_toolset, matters};
+use super::look::{FileStamps, Folders, Stamp, is_lock, is_manifest, is_script, is_toolset, matters};
+use super::reread::RereadBackoff;
 use crate::manifest::{MAX_MANIFEST_BYTES, Manifest, ManifestError, Manifests, Rules, Toolset};
-use crate::plain_file::NotPlain;
 
-/// What the registry keeps from one scan to the next.
+/// What the registry remembers between scans.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    pub(super) seen: Seen,
-    /// Files and folders outside the top level that manifests name.
+    pub(super) seen: FileStamps,
+    /// Files that manifests name, and folders with them, outside the top level.
     pub(super) named: Vec<PathBuf>,
-    /// The last valid manifest of each file: a file that is being written is invalid for a moment.
+    /// Each file's last valid manifest, because a file is briefly invalid while it is written.
     good: HashMap<PathBuf, Manifest>,
-    /// The same for toolsets, by folder.
+    /// The last valid toolsets, by folder.
     toolsets: HashMap<PathBuf, Toolset>,
-    /// Files that another process held at the last read.
-    pub(super) held: Held,
+    /// Decides when to read again files that another process locked.
+    pub(super) reread: RereadBackoff,
 }
 
 /// Reads the scanned files: manifests first, then scripts that no manifest names.
 pub(super) fn read(
     folders: &Folders,
-    seen: &Seen,
+    seen: &FileStamps,
     allowed_root: &Path,
     memory: &mut Memory,
 ) -> (Manifests, Vec<ManifestError>) {
-    let mut reading = Reading::of(folders);
+    let mut reading = Reading::new(folders);
     let toolsets = reading.toolsets(seen, &memory.toolsets);
     let mut good = HashMap::new();
     let declared: HashSet<&Path> =
         seen.iter().filter(|(file, _)| is_toolset(file)).filter_map(|(file, _)| file.parent()).collect();
     let unread = |folder: &Path| declared.contains(folder) && !toolsets.contains_key(folder);
     for (file, _) in seen.iter().filter(|(file, _)| is_manifest(file) && !is_toolset(file)) {
-        // An unreadable toolset may say that its skills must not run.
+        // An unreadable toolset might disable its skills.
         if file.parent().is_some_and(unread) {
             continue;
         }
@@ -76,17 +76,17 @@ pub(super) fn read(
     }
     memory.good = good;
     memory.toolsets = toolsets;
-    // Runners read pins later.
+    // Runners read lock files later.
     let is_held = reading.held || seen.iter().any(|(file, _)| is_lock(file) && folders.is_held(file));
-    memory.held.note(is_held);
+    memory.reread.note(is_held);
     (reading.manifests, reading.errors)
 }
 
-/// The files that manifests name and that are not watched for their own sake: programs, and files outside the top level of a
-/// skill folder.
-pub(super) fn named(manifests: &Manifests, folders: &[PathBuf]) -> Vec<PathBuf> {
+/// Returns files that manifests name and that are not watched otherwise: programs, and files outside the top level
+/// of a skill folder.
+pub(super) fn named_files(manifests: &Manifests, folders: &[PathBuf]) -> Vec<PathBuf> {
     let elsewhere = |file: &PathBuf| !matters(file) || !folders.iter().any(|folder| file.parent() == Some(folder));
-    let files = manifests.values().flat_map(|it| [it.how.files(), it.shelf.files()].concat());
+    let files = manifests.values().flat_map(|it| [it.how.files(), it.offerings.files()].concat());
     files.filter(elsewhere).collect()
 }
 
@@ -94,15 +94,15 @@ struct Reading<'a> {
     folders: &'a Folders,
     manifests: BTreeMap<String, Manifest>,
     errors: Vec<ManifestError>,
-    /// Scripts of manifests, and folders with a manifest whose script is unknown.
+    /// Scripts that manifests name, and folders with a manifest whose script is unknown.
     claimed: HashSet<PathBuf>,
     size: usize,
-    /// Another process held one of the files.
+    /// Whether another process locked one of the files.
     held: bool,
 }
 
 impl<'a> Reading<'a> {
-    fn of(folders: &'a Folders) -> Self {
+    fn new(folders: &'a Folders) -> Self {
         let (manifests, errors, claimed) = (BTreeMap::new(), Vec::new(), HashSet::new());
         Self { folders, manifests, errors, claimed, size: 0, held: false }
     }
@@ -126,8 +126,9 @@ impl<'a> Reading<'a> {
         self.errors.push(fault(file, reason));
     }
 
-    /// The toolsets by folder. An invalid one keeps its last valid state, if it had one; the error is reported.
-    fn toolsets(&mut self, seen: &Seen, last: &HashMap<PathBuf, Toolset>) -> HashMap<PathBuf, Toolset> {
+    /// Reads all toolsets, by folder. Reports the error of an invalid one, and keeps its last valid state if there
+    /// is one.
+    fn toolsets(&mut self, seen: &FileStamps, last: &HashMap<PathBuf, Toolset>) -> HashMap<PathBuf, Toolset> {
         let mut toolsets = HashMap::new();
         for (file, _) in seen.iter().filter(|(file, _)| is_toolset(file)) {
             let read = self.text(file).and_then(|text| Toolset::parse(file, &text));
@@ -144,8 +145,8 @@ impl<'a> Reading<'a> {
         toolsets
     }
 
-    /// A script with an invalid manifest must not be served without its schema and limits. If the text does not name the
-    /// script, no script of the folder is served without a manifest.
+    /// Prevents the script of an invalid manifest from being served without its schema and limits. If the text
+    /// does not name the script, no script in the folder is served without a manifest.
     fn claim_scripts(&mut self, file: &Path, text: &str) {
         let folder = file.parent().unwrap_or(Path::new("."));
         self.claimed.insert(file.with_extension("py"));
@@ -159,7 +160,7 @@ impl<'a> Reading<'a> {
         };
     }
 
-    /// Reads one manifest. On failure it also gives the text, as far as it could be read.
+    /// Reads one manifest. The error includes the text, if it could be read.
     fn read_one(&mut self, file: &Path, rules: Rules<'_>) -> Result<Manifest, (ManifestError, String)> {
         let text = self.text(file).map_err(|error| (error, String::new()))?;
         Manifest::parse(file, &text, rules).map_err(|error| (error, text))
@@ -172,7 +173,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// What is wrong with a file as a whole.
+/// Creates an error about a whole file.
 fn fault(file: &Path, reason: String) -> ManifestError {
     ManifestError { file: file.to_owned(), line: 1, reason }
 }

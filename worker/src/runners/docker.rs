@@ -1,7 +1,7 @@
-//! `docker`: a container for each call, made and removed through the engine's socket.
+//! `docker`: runs each call in a container, which the worker creates and removes through the engine's socket.
 //!
-//! The contract is that of scripts: `{"input": {...}}` on stdin, one JSON value on stdout, the exit code, stderr for
-//! people; events are marked lines of stderr. What a container may do is in [`confinement`].
+//! The contract is that of scripts: `{"input": {...}}` on stdin, one JSON value on stdout, the exit code, and text for
+//! people on stderr. Events are marked lines of stderr. [`confinement`] defines what a container may do.
 //!
 //! ```text
 //! call ──> serve (a task of the main runtime) ──> create ─> attach ─> start ─> talk ─> inspect ─> answer
@@ -10,13 +10,13 @@
 //! worker killed ──> pipe closes ──> sentinel: removes all of its containers
 //! ```
 //!
-//! - [`engine`], [`lookout`]: whether the engine and the images are there
-//! - [`fleet`], [`owner`], [`sentinel`]: that no container is forgotten, whoever dies
-//! - [`call`], [`conversation`]: one run
+//! - [`engine`], [`lookout`]: check whether the engine and the images are available
+//! - [`fleet`], [`owner`], [`sentinel`]: make sure that no container is left behind, whichever process dies
+//! - [`call`], [`conversation`]: run one call
 //! - [`mounted`]: the allowed root in a container
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bollard::errors::Error;
@@ -24,18 +24,18 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use openskill_proto::metadata::{ENV_ALLOWED_ROOT, ENV_EVENTS_MARK};
 use openskill_proto::v1::{ErrorCode, SkillError};
+use openskill_sandbox::allowed_root::RootError;
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::allowed_root::RootError;
 use crate::config::Config;
-use crate::environment::{Surroundings, of_call};
+use crate::environment::{SkillEnvironment, call_variables};
 use crate::manifest::docker::{DATA_FOLDER, Docker as Settings, MountRoot, Pull};
-use crate::manifest::{How, Manifest};
-use crate::process::launch::Launcher;
+use crate::manifest::{Manifest, RunnerSpec};
 use crate::runner::{Invocation, RawOutput, Runner};
-use crate::runners::once::no_root;
+use crate::runners::services::Services;
 
 mod call;
 mod confinement;
@@ -48,41 +48,36 @@ mod mounted;
 mod owner;
 pub mod sentinel;
 
-use call::{Failure, Task};
+use call::{CallFailure, ContainerCall};
 use confinement::Purpose;
 use engine::Engine;
 use fleet::{Container, Fleet};
-use lookout::{Lookout, Sight};
-use mounted::Mounted;
-use owner::Owner;
+use lookout::{EngineMonitor, UsableImage};
+use mounted::RootMount;
+use owner::ContainerOwner;
 use sentinel::Sentinel;
 
-/// Between two sweeps for containers that nobody needs.
+/// The interval between sweeps for containers that no call needs.
 const SWEEP_EVERY: Duration = Duration::from_secs(15);
 
-/// The runner.
 pub(crate) struct Docker {
-    surroundings: Surroundings,
-    lookout: Arc<Lookout>,
+    surroundings: SkillEnvironment,
+    monitor: Arc<EngineMonitor>,
     fleet: Arc<Fleet>,
     swept: Mutex<Option<Instant>>,
 }
 
 impl Docker {
-    /// Must be called within the worker's main runtime. Asks the engine nothing.
-    pub(crate) fn new(
-        config: &Config,
-        launcher: Launcher,
-        surroundings: Surroundings,
-        offers: watch::Sender<u64>,
-    ) -> Self {
+    /// Must be called within the worker's main runtime. Sends no requests to the engine.
+    pub(crate) fn new(config: &Config, services: &Services) -> Self {
         let (engine, runtime) = (Engine::new(&config.docker_host), Handle::current());
-        let lookout = Lookout::new(engine.clone(), runtime.clone(), offers);
-        let fleet = Fleet::new(engine, Owner::this(&config.worker_id), Sentinel::new(launcher), runtime);
-        Self { surroundings, lookout, fleet, swept: Mutex::default() }
+        let monitor = EngineMonitor::new(engine.clone(), runtime.clone(), services.offers.clone());
+        let sentinel = Sentinel::new(services.launcher.clone());
+        let fleet = Fleet::new(engine, ContainerOwner::this(&config.worker_id), sentinel, runtime);
+        Self { surroundings: services.environment.clone(), monitor, fleet, swept: Mutex::default() }
     }
 
-    /// The environment of a container that serves any call of a skill.
+    /// Returns the environment of a skill's containers, without call-specific variables.
     fn env_of_skill(&self, manifest: &Manifest, settings: &Settings) -> Vec<String> {
         let named = manifest.env.iter().filter_map(|name| Some((name.as_str(), std::env::var(name).ok()?)));
         let root = (settings.mount_root != MountRoot::None).then(|| (ENV_ALLOWED_ROOT, DATA_FOLDER.to_owned()));
@@ -91,10 +86,10 @@ impl Docker {
         named.chain(set).chain(own).chain(root).map(|(name, value)| format!("{name}={value}")).collect()
     }
 
-    /// The allowed root of a call, if its container gets it.
-    fn mounted(&self, manifest: &Manifest, settings: &Settings) -> Result<Option<Mounted>, RootError> {
+    /// Opens a call's allowed root, if its container needs it.
+    fn open_root(&self, manifest: &Manifest, settings: &Settings) -> Result<Option<RootMount>, RootError> {
         (settings.mount_root != MountRoot::None)
-            .then(|| Mounted::open(self.surroundings.run_root(manifest)))
+            .then(|| RootMount::open(self.surroundings.run_root(manifest)))
             .transpose()
     }
 
@@ -102,22 +97,23 @@ impl Docker {
         &self,
         invocation: &Invocation,
         settings: &Settings,
-        sight: &Sight,
-        (mark, root): (&str, Option<&Mounted>),
+        usable: &UsableImage,
+        mark: &str,
+        root: Option<&RootMount>,
     ) -> Result<Container, Error> {
         let manifest = &invocation.manifest;
         let mut env = self.env_of_skill(manifest, settings);
-        env.extend(of_call(invocation).map(|(name, value)| format!("{name}={value}")));
+        env.extend(call_variables(invocation).map(|(name, value)| format!("{name}={value}")));
         env.push(format!("{ENV_EVENTS_MARK}={mark}"));
         let life = invocation.deadline.saturating_duration_since(Instant::now());
         let labels = self.fleet.owner.labels(&manifest.id, life);
-        let purpose = Purpose { argv: confinement::argv(settings, &sight.image), env, labels };
-        let root = root.map(Mounted::path);
-        self.fleet.create(confinement::body(manifest, settings, &sight.image, sight.facts, root, purpose)).await
+        let purpose = Purpose { argv: confinement::argv(settings, &usable.image), env, labels };
+        let root = root.map(RootMount::path);
+        self.fleet.create(confinement::body(manifest, settings, &usable.image, usable.facts, root, purpose)).await
     }
 
-    /// Serves a call to its end, and removes its container, whether or not anybody waits for the answer. Its slot is
-    /// free when this ends: then nothing of it is left.
+    /// Serves a call to its end and removes its container, even if the caller no longer waits. Frees the call's
+    /// slot when nothing of the call is left.
     async fn serve(
         self: Arc<Self>,
         invocation: Invocation,
@@ -125,8 +121,8 @@ impl Docker {
         answer: oneshot::Sender<RawOutput>,
     ) {
         let manifest = Arc::clone(&invocation.manifest);
-        let How::Docker(settings) = &manifest.how else { return };
-        let Ok(sight) = self.lookout.sight(settings) else {
+        let RunnerSpec::Docker(settings) = &manifest.how else { return };
+        let Ok(usable) = self.monitor.usable_image(settings) else {
             let message = "the container engine or the skill's image is not available";
             let _ = answer.send(RawOutput::NotStarted(SkillError::new(ErrorCode::Unavailable, message)));
             return;
@@ -134,31 +130,31 @@ impl Docker {
         if gone.is_cancelled() {
             return;
         }
-        let root = self.mounted(&manifest, settings);
+        let root = self.open_root(&manifest, settings);
         let root = match &root {
             Ok(root) => root.as_ref(),
             Err(error) => {
-                let _ = answer.send(RawOutput::NotStarted(no_root(error.clone())));
+                let _ = answer.send(RawOutput::NotStarted(error.clone().into_error()));
                 return;
             }
         };
         let mark = call::new_mark();
         let memory_mb = manifest.limits.memory_mb;
-        let task = Task { input: &invocation.input, mark: &mark, events: &invocation.events, memory_mb, root };
-        match self.create(&invocation, settings, &sight, (&mark, root)).await {
+        let task = ContainerCall { input: &invocation.input, mark: &mark, events: &invocation.events, memory_mb, root };
+        match self.create(&invocation, settings, &usable, &mark, root).await {
             Ok(container) => {
                 let ended = unless_cancelled(&gone, call::run(&container, &task)).await;
                 finish(container, ended, answer).await;
             }
             Err(error) => {
-                self.lookout.doubt();
-                let _ = answer.send(call::unfinished(&Failure::NotStarted(error)));
+                self.monitor.doubt();
+                let _ = answer.send(call::output_of_failure(&CallFailure::NotStarted(error)));
             }
         }
     }
 }
 
-/// None once the caller is gone.
+/// Runs the work. Returns `None` if the caller is gone.
 async fn unless_cancelled<T>(gone: &CancellationToken, work: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         biased;
@@ -167,32 +163,38 @@ async fn unless_cancelled<T>(gone: &CancellationToken, work: impl Future<Output 
     }
 }
 
-/// Answers first: the caller need not wait for the removal.
-async fn finish(container: Container, ended: Option<Result<RawOutput, Failure>>, answer: oneshot::Sender<RawOutput>) {
+/// Answers first and then removes the container, so that the caller need not wait for the removal.
+async fn finish(
+    container: Container,
+    ended: Option<Result<RawOutput, CallFailure>>,
+    answer: oneshot::Sender<RawOutput>,
+) {
     if let Some(ended) = ended {
-        let _ = answer.send(ended.unwrap_or_else(|failure| call::unfinished(&failure)));
+        let _ = answer.send(ended.unwrap_or_else(|failure| call::output_of_failure(&failure)));
     }
     container.remove().await;
 }
 
 impl Runner for Docker {
     fn admit(&self, manifest: &Manifest) -> Result<(), String> {
-        let How::Docker(settings) = &manifest.how else { return Err("it names no image".to_owned()) };
-        self.lookout.look_now(settings);
-        self.lookout.sight(settings).map(|_| ())
+        let RunnerSpec::Docker(settings) = &manifest.how else {
+            return Err("its manifest does not name an image".to_owned());
+        };
+        self.monitor.refresh_now(settings);
+        self.monitor.usable_image(settings).map(|_| ())
     }
 
-    fn tend(&self, manifests: &[Arc<Manifest>]) {
+    fn maintain(&self, manifests: &[Arc<Manifest>]) {
         let mut wanted = HashMap::new();
         for manifest in manifests {
-            if let How::Docker(settings) = &manifest.how {
+            if let RunnerSpec::Docker(settings) = &manifest.how {
                 let pull = wanted.entry(settings.image.clone()).or_insert(settings.pull);
                 *pull = if settings.pull == Pull::Missing { Pull::Missing } else { *pull };
             }
         }
         let idle = wanted.is_empty();
-        self.lookout.tend(wanted);
-        let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
+        self.monitor.maintain(wanted);
+        let mut swept = self.swept.lock();
         if (!idle || self.fleet.has_lost()) && swept.is_none_or(|it| it.elapsed() >= SWEEP_EVERY) {
             *swept = Some(Instant::now());
             let fleet = Arc::clone(&self.fleet);
@@ -209,8 +211,8 @@ impl Runner for Docker {
 
     fn run(self: Arc<Self>, invocation: Invocation) -> BoxFuture<'static, RawOutput> {
         async move {
-            // The engine is asked by a task of the worker's main runtime: this future lives on a shard, and is dropped
-            // at the deadline, when there is still a container to be removed.
+            // A task on the worker's main runtime talks to the engine. This future lives on a shard and is dropped
+            // at the deadline, when the container may still have to be removed.
             let gone = CancellationToken::new();
             let _cancels = gone.clone().drop_guard();
             let (answer, answered) = oneshot::channel();

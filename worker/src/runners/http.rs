@@ -1,32 +1,31 @@
-//! `http`: a request to an HTTP back end, as the manifest describes it.
+//! `http`: sends a request to an HTTP backend, as the manifest describes.
 //!
 //! ```text
 //! arguments -> request (templates) -> egress (may it go there?) -> client -> transport -> redirect? -> response -> normalize
 //! ```
 //!
-//! A request belongs to the call's future: dropping it closes the connection. Nothing is retried here; the gateway retries
-//! skills that are idempotent.
+//! A request belongs to its call's future, so dropping this closes the connection. The runner does not retry. The
+//! gateway retries idempotent skills.
 
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use openskill_egress::cause::cause;
+use openskill_egress::client::{Clients, IDLE};
+use openskill_egress::reach::Reach;
+use openskill_egress::transport::SendError;
 use openskill_proto::metadata::{PRINCIPAL, SESSION_ID, TRACE_ID, TRACEPARENT, TRACESTATE};
 use openskill_proto::v1::{ErrorCode, SkillError, skill_error::More};
+use openskill_sandbox::untrusted_json::{LIGHT_BYTES, off_shard};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, LOCATION};
 
 use crate::manifest::http::Http as Settings;
-use crate::manifest::{How, Manifest};
+use crate::manifest::{Manifest, RunnerSpec};
 use crate::runner::{Invocation, RawOutput, Runner};
-use crate::untrusted_json::{LIGHT_BYTES, off_shard};
 
 mod arguments;
-pub(crate) mod cause;
-pub(crate) mod client;
-pub(crate) mod egress;
-mod interim;
 mod messages;
-mod percent;
 mod pointer;
 mod redirect;
 mod request;
@@ -34,34 +33,30 @@ mod response;
 pub(crate) mod secrets;
 mod status;
 mod traced;
-pub(crate) mod transport;
 
-use client::Clients;
-use egress::Reach;
 use request::Request;
 use secrets::Secrets;
 
-/// The runner.
 pub(crate) struct Http {
     clients: Clients,
 }
 
-/// The final answer to a request.
+/// The response to the last request, after redirects.
 struct Answered {
     response: reqwest::Response,
     was_redirected: bool,
-    /// Open until the answer is read.
-    span: Option<openskill_trace::call::Request>,
+    /// The request's span, which ends when the response was read.
+    span: Option<openskill_trace::call::ClientSpan>,
 }
 
 impl Http {
     pub(crate) fn new() -> Self {
-        Self { clients: Clients::new() }
+        Self { clients: Clients::default() }
     }
 
     async fn call(&self, invocation: &Invocation) -> RawOutput {
-        let How::Http(settings) = &invocation.manifest.how else { return unavailable() };
-        let Ok(secrets) = Secrets::of(settings) else { return unavailable() };
+        let RunnerSpec::Http(settings) = &invocation.manifest.how else { return unavailable() };
+        let Ok(secrets) = Secrets::from_env(settings) else { return unavailable() };
         let answered = match request::fill(settings, &invocation.input, &secrets) {
             Ok(request) => {
                 let sent = self.send(request, settings, invocation);
@@ -81,13 +76,13 @@ impl Http {
             }
             Err(unanswered) => unanswered,
         };
-        off_shard(raw.bytes() > LIGHT_BYTES, move || response::bounded(without(&secrets, raw))).await
+        off_shard(raw.bytes() > LIGHT_BYTES, move || response::enforce_limit(without(&secrets, raw))).await
     }
 
-    /// Sends the request, and follows redirects.
+    /// Sends the request and follows redirects.
     ///
     /// # Errors
-    /// There is no response: the output of the run.
+    /// If there is no response, returns the run's output.
     async fn send(
         &self,
         mut request: Request,
@@ -97,10 +92,10 @@ impl Http {
         let mut context = context_headers(invocation);
         let mut left = settings.redirects;
         loop {
-            // A server that redirects may have acted on the request.
+            // A server that redirects may already have acted on the request.
             let unsent = if left == settings.redirects { RawOutput::NotStarted } else { RawOutput::Failed };
-            let reach =
-                Reach::of(&request.url, &settings.allow).map_err(|refused| unsent(status::of_refusal(&refused)))?;
+            let reach = Reach::for_url(&request.url, &settings.allow)
+                .map_err(|refused| unsent(status::error_from_refusal(&refused)))?;
             let client = self.clients.get(reach).await.map_err(|error| {
                 tracing::error!(error, "an HTTP client cannot be created");
                 unsent(SkillError::new(ErrorCode::Unavailable, "the skill is not available on this worker"))
@@ -109,12 +104,12 @@ impl Http {
             if let Some(traceparent) = traced::header(span.as_ref()) {
                 context.insert(TRACEPARENT, traceparent);
             }
-            let response = client.execute(prepared(&request, &context)).await.map_err(|error| {
-                let told = status::of_unanswered(&error);
-                log_unanswered(invocation, &error, &told);
-                traced::fail(span.take(), told.code());
+            let response = client.execute(build_request(&request, &context)).await.map_err(|error| {
+                let skill_error = status::error_from_send(&error);
+                log_unanswered(invocation, &error, &skill_error);
+                traced::fail(span.take(), skill_error.code());
                 let failed = if error.was_unsent() { unsent } else { RawOutput::Failed };
-                failed(told)
+                failed(skill_error)
             })?;
             let code = response.status().as_u16();
             let Some(location) = response.headers().get(LOCATION).filter(|_| redirect::is_redirect(code)) else {
@@ -135,7 +130,7 @@ impl Http {
             let followed = redirect::follow(request, code, &location);
             request = followed.map_err(|broken| RawOutput::Failed(broken.into_error()))?;
             if !redirect::same_origin(&settings.target.origin, &request.url) {
-                // Who calls is for the manifest's server, not for one that it names.
+                // Only the manifest's server may see the principal, not one to which it redirects.
                 context.remove(PRINCIPAL);
                 context.remove(SESSION_ID);
             }
@@ -145,14 +140,16 @@ impl Http {
 
 impl Runner for Http {
     fn admit(&self, manifest: &Manifest) -> Result<(), String> {
-        let How::Http(settings) = &manifest.how else { return Err("it names no server".to_owned()) };
-        Secrets::of(settings)?;
-        Reach::of(&settings.target.origin, &settings.allow).map_err(|refused| refused.to_string())?;
+        let RunnerSpec::Http(settings) = &manifest.how else {
+            return Err("its manifest does not name a server".to_owned());
+        };
+        Secrets::from_env(settings)?;
+        Reach::for_url(&settings.target.origin, &settings.allow).map_err(|refused| refused.to_string())?;
         known(settings, manifest)
     }
 
-    fn tend(&self, _: &[Arc<Manifest>]) {
-        self.clients.tidy(client::IDLE);
+    fn maintain(&self, _: &[Arc<Manifest>]) {
+        self.clients.tidy(IDLE);
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {
@@ -165,7 +162,7 @@ impl Runner for Http {
     }
 }
 
-/// Why an answer is no data, although its status is that of a success: it broke off, or is not what the manifest says.
+/// Returns why a successful response is not data: it is incomplete or does not match the manifest.
 fn unread(raw: &RawOutput) -> Option<ErrorCode> {
     match raw {
         RawOutput::Failed(error) => Some(error.code()),
@@ -173,7 +170,7 @@ fn unread(raw: &RawOutput) -> Option<ErrorCode> {
     }
 }
 
-/// A template must not name an argument that the schema excludes.
+/// Checks that templates use only arguments that the schema allows.
 fn known(settings: &Settings, manifest: &Manifest) -> Result<(), String> {
     let Some(schema) = &manifest.input_schema else { return Ok(()) };
     let closed = schema.get("additionalProperties") == Some(&serde_json::Value::Bool(false));
@@ -190,7 +187,7 @@ fn unavailable() -> RawOutput {
     RawOutput::NotStarted(SkillError::new(ErrorCode::Unavailable, "the skill is not available on this worker"))
 }
 
-/// What every request of a call carries: its trace, its session and its principal.
+/// Returns the headers that each request of a call contains: trace context, session and principal.
 fn context_headers(invocation: &Invocation) -> HeaderMap {
     let trace = [
         (TRACEPARENT, invocation.traceparent.as_str()),
@@ -200,26 +197,27 @@ fn context_headers(invocation: &Invocation) -> HeaderMap {
     trace.into_iter().chain(caller(&invocation.session_id, &invocation.principal)).filter_map(header).collect()
 }
 
-/// The headers of the session and of its principal. A session whose principal cannot be sent would pass for the session of
-/// an anonymous caller, and is omitted.
+/// Returns the headers of the session and its principal. Omits the session if the principal can't be sent, because
+/// it would look like an anonymous caller's session.
 fn caller<'a>(session_id: &'a str, principal: &'a str) -> impl Iterator<Item = (&'static str, &'a str)> {
     let can_be_sent = principal.is_empty() || header((PRINCIPAL, principal)).is_some();
     [(SESSION_ID, session_id), (PRINCIPAL, principal)].into_iter().filter(move |_| can_be_sent)
 }
 
-/// None: the value is empty, or has a control character. Other text travels as UTF-8.
+/// Creates a header. Returns `None` if the value is empty or contains control characters. Other text is sent as
+/// UTF-8.
 fn header((name, value): (&'static str, &str)) -> Option<(HeaderName, HeaderValue)> {
     let value = HeaderValue::from_bytes(value.as_bytes()).ok().filter(|it| !it.is_empty())?;
     Some((HeaderName::from_static(name), value))
 }
 
-fn prepared(request: &Request, context: &HeaderMap) -> reqwest::Request {
-    let mut prepared = reqwest::Request::new(request.method.clone(), request.url.clone());
-    let headers = prepared.headers_mut();
+fn build_request(request: &Request, context: &HeaderMap) -> reqwest::Request {
+    let mut built = reqwest::Request::new(request.method.clone(), request.url.clone());
+    let headers = built.headers_mut();
     headers.clone_from(&request.headers);
     headers.extend(context.clone());
-    *prepared.body_mut() = request.body.as_ref().map(|body| body.bytes.clone().into());
-    prepared
+    *built.body_mut() = request.body.as_ref().map(|body| body.bytes.clone().into());
+    built
 }
 
 /// Masks the worker's secrets in the output.
@@ -242,16 +240,17 @@ fn without(secrets: &Secrets, raw: RawOutput) -> RawOutput {
     }
 }
 
-/// The error itself may hold what the server sent, such as the debug data of a GOAWAY.
-fn log_unanswered(invocation: &Invocation, error: &transport::SendError, told: &SkillError) {
+/// Does not log the error itself, because it may contain the server's text, such as the debug data of a GOAWAY
+/// frame.
+fn log_unanswered(invocation: &Invocation, error: &SendError, skill_error: &SkillError) {
     if !openskill_log::admits("a skill's request failed") {
         return;
     }
     let (trace_id, skill_id) = (&invocation.trace_id, &invocation.manifest.id);
-    let io = cause::cause::<std::io::Error>(error).map(std::io::Error::kind);
-    tracing::info!(trace_id, skill_id, error.code = told.code().as_str_name(), ?io, "a skill's request failed");
+    let io = cause::<std::io::Error>(error).map(std::io::Error::kind);
+    tracing::info!(trace_id, skill_id, error.code = skill_error.code().as_str_name(), ?io, "a skill's request failed");
     if !invocation.has_secrets {
-        tracing::debug!(trace_id, skill_id, ?error, "why a skill's request failed");
+        tracing::debug!(trace_id, skill_id, ?error, "request of the skill failed");
     }
 }
 

@@ -1,5 +1,6 @@
-//! Skills that run in the gateway: `agent`, a model that calls skills, and `gateway:...`, which the gateway answers itself. A
-//! worker announces them. Only the gateway has models, and knows the skills of all workers and which of them can be called.
+//! Announces skills that run in the gateway: `agent`, a model that calls skills, and `gateway:...`, which the
+//! gateway answers itself. Only the gateway has models, and knows which skills all workers have and whether they
+//! can be called.
 
 use std::sync::Arc;
 
@@ -10,11 +11,11 @@ use openskill_proto::v1::{ErrorCode, SkillError};
 use crate::manifest::Manifest;
 use crate::runner::{Invocation, RawOutput, Runner};
 
-/// The runner. Its text is the error of a call that an older gateway sends here.
+/// A runner that fails all calls with this text. Only older gateways send such calls to a worker.
 pub(crate) struct InGateway(pub(crate) &'static str);
 
 impl Runner for InGateway {
-    /// Every worker can announce it. Whether it can run is for each gateway to say.
+    /// Any worker can announce the skill. Each gateway decides whether it can run it.
     fn admit(&self, _: &Manifest) -> Result<(), String> {
         Ok(())
     }

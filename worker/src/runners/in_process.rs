@@ -1,14 +1,10 @@
-//! `inproc`: a Rust function in the worker itself. The manifest's `entry` names it.
+//! `inproc`: runs a Rust function in the worker. The manifest's `entry` names it.
 //!
-//! A function runs as a task on the shard that accepted the call, so it must not block. Dropping the run aborts the task.
+//! A function runs as a task on the shard that accepted the call, so it must not block. Dropping the run aborts the
+//! task.
 //!
 //! - [`diagnostics`]: functions for tests
-//! - [`search`], [`definitions`]: built-in functions that read files below the allowed root
-//! - [`browser`]: built-in functions that drive a browser
-//! - [`research`]: built-in functions that search and read pages
-//! - [`tool_index`]: the built-in function that answers which tools could be installed, and installs them
-//! - [`host`]: what those use; [`place`], [`walk`]: how they open files; [`stop`]: when they end
-//! - [`list`], [`ordered`], [`left`]: how they answer
+//! - [`builtins`]: the functions of `openskill-builtins`
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,47 +16,26 @@ use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 use openskill_trace::embedded;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::config::browser::Browser as BrowserSettings;
-use crate::config::research::Research as Settings;
 use crate::events::EventSink;
-use crate::manifest::{How, Manifest};
+use crate::manifest::{Manifest, RunnerSpec};
 use crate::runner::{Invocation, Offer, RawOutput, Runner};
-use crate::tools::installer::Installer;
 
-pub mod browser;
-mod definitions;
+pub(crate) mod builtins;
 mod diagnostics;
-pub(crate) mod host;
-mod left;
-mod list;
-mod ordered;
-mod place;
-mod readers;
-mod research;
-mod search;
-mod stop;
-mod tool_index;
-mod walk;
 
-use browser::Browsers;
-use browser::tool::Tool as BrowserTool;
-use host::{Host, Report};
-use research::Research;
-use research::arguments::Tool;
-
-/// A function: takes the arguments, one JSON object as text, and returns one JSON value as text. Through the sink it reports
-/// progress, produces artifacts and asks the user.
+/// A function that takes its arguments (a JSON object) as text and returns a JSON value as text. It reports
+/// progress, produces artifacts and asks the user through the sink.
 pub type Function =
     Arc<dyn Fn(bytes::Bytes, EventSink) -> BoxFuture<'static, Result<String, SkillError>> + Send + Sync>;
 
-/// The functions a worker has, by name.
+/// A worker's functions, by name.
 #[derive(Clone)]
 pub struct Functions {
     by_name: HashMap<String, Function>,
 }
 
 impl Default for Functions {
-    /// The diagnostic functions of every worker: `echo`, `wait`, `fail`, `ask` and `artifact`.
+    /// Contains the diagnostic functions of every worker: `echo`, `wait`, `fail`, `ask` and `artifact`.
     fn default() -> Self {
         Self { by_name: HashMap::new() }
             .with("echo", diagnostics::echo)
@@ -72,7 +47,7 @@ impl Default for Functions {
 }
 
 impl Functions {
-    /// Adds a function. It replaces one of the same name.
+    /// Adds a function. Replaces a function with the same name.
     #[must_use]
     pub fn with<F, R>(mut self, name: &str, function: F) -> Self
     where
@@ -85,74 +60,60 @@ impl Functions {
     }
 }
 
-/// A built-in function.
-#[derive(Debug, Clone, Copy)]
-enum Own {
-    Search,
-    Definitions,
-    Research(Tool),
-    Browser(BrowserTool),
-    Install,
-}
+/// A set of functions that need more from the worker than their arguments. `entry` names one of them.
+pub(crate) trait FunctionSet: Send + Sync {
+    /// Returns whether the set contains this function.
+    fn has(&self, entry: &str) -> bool;
 
-impl Own {
-    fn of(entry: &str) -> Option<Self> {
-        match entry {
-            "search_file_content" => Some(Self::Search),
-            "list_code_definitions" => Some(Self::Definitions),
-            "search_and_install_tools" => Some(Self::Install),
-            _ => Tool::of(entry).map(Self::Research).or_else(|| BrowserTool::of(entry).map(Self::Browser)),
-        }
+    /// Checks whether a function can run here.
+    ///
+    /// # Errors
+    /// Returns the reason, for people, if it can't.
+    fn admit(&self, entry: &str, manifest: &Manifest) -> Result<(), String>;
+
+    /// Returns the skill as callers see it.
+    fn describe(&self, manifest: Manifest) -> Manifest {
+        manifest
+    }
+
+    /// Runs a function, and returns its output.
+    fn run(&self, entry: &str, invocation: Invocation) -> BoxFuture<'static, Result<RawOutput, SkillError>>;
+
+    /// Ends resources that were idle for too long.
+    fn maintain(&self) {}
+
+    /// Ends all resources that are kept between calls.
+    fn close(&self) -> BoxFuture<'static, ()> {
+        std::future::ready(()).boxed()
     }
 }
 
-/// The runner.
 pub(crate) struct InProcess {
     functions: Functions,
-    host: Host,
-    installer: Installer,
-    research: Arc<Research>,
-    browsers: Arc<Browsers>,
+    sets: Vec<Arc<dyn FunctionSet>>,
 }
 
 impl InProcess {
-    /// Must be called within the runtime that lives as long as the worker.
-    pub(crate) fn new(
-        functions: Functions,
-        host: Host,
-        installer: Installer,
-        (research, browser): (Settings, BrowserSettings),
-    ) -> Self {
-        let browsers = Arc::new(Browsers::new(host.clone(), browser));
-        Self { functions, host, installer, research: Arc::new(Research::new(research)), browsers }
+    pub(crate) fn new(functions: Functions, sets: Vec<Arc<dyn FunctionSet>>) -> Self {
+        Self { functions, sets }
     }
 
-    /// The work of a call. `None`: there is no function of this name.
+    fn set(&self, entry: &str) -> Option<&Arc<dyn FunctionSet>> {
+        self.sets.iter().find(|it| it.has(entry))
+    }
+
+    /// Returns the work of a call, or `None` if no function has this name.
     fn work(&self, invocation: Invocation) -> Option<BoxFuture<'static, Result<RawOutput, SkillError>>> {
-        let How::Function(name) = &invocation.manifest.how else { return None };
-        if let Some(function) = self.functions.by_name.get(name) {
-            let (work, slot) = (function(invocation.input, invocation.events), invocation.slot);
-            return Some(
-                async move {
-                    let _slot = slot;
-                    work.await.map(RawOutput::Value)
-                }
-                .boxed(),
-            );
-        }
-        let (own, host) = (Own::of(name)?, self.host.clone());
-        let (installer, research) = (self.installer.clone(), Arc::clone(&self.research));
-        let browsers = Arc::clone(&self.browsers);
+        let manifest = Arc::clone(&invocation.manifest);
+        let RunnerSpec::Function(name) = &manifest.how else { return None };
+        let Some(function) = self.functions.by_name.get(name) else {
+            return Some(self.set(name)?.run(name, invocation));
+        };
+        let (work, slot) = (function(invocation.input, invocation.events), invocation.slot);
         Some(
             async move {
-                let report = match own {
-                    Own::Search => search::run(host, invocation).await,
-                    Own::Definitions => definitions::run(host, invocation).await,
-                    Own::Research(tool) => research.run(tool, host, invocation).await,
-                    Own::Browser(tool) => browsers.run(tool, host, invocation).await,
-                    Own::Install => tool_index::run(installer, invocation).await,
-                };
-                report.map(|Report { data, text, truncated }| RawOutput::Report { data, text, truncated })
+                let _slot = slot;
+                work.await.map(RawOutput::Value)
             }
             .boxed(),
         )
@@ -161,33 +122,33 @@ impl InProcess {
 
 impl Runner for InProcess {
     fn admit(&self, manifest: &Manifest) -> Result<(), String> {
-        let none = || "this worker has no in-process function of this name".to_owned();
-        let How::Function(name) = &manifest.how else { return Err(none()) };
-        match Own::of(name) {
-            _ if self.functions.by_name.contains_key(name) => Ok(()),
-            Some(Own::Search | Own::Install) => Ok(()),
-            Some(Own::Definitions) => definitions::admit(&self.host, manifest),
-            Some(Own::Research(_)) => self.research.admit(),
-            Some(Own::Browser(_)) => self.browsers.admit(manifest),
-            None => Err(none()),
+        let none = || "this worker has no in-process function with this name".to_owned();
+        let RunnerSpec::Function(name) = &manifest.how else { return Err(none()) };
+        if self.functions.by_name.contains_key(name) {
+            return Ok(());
         }
+        self.set(name).ok_or_else(none)?.admit(name, manifest)
     }
 
-    fn tend(&self, _: &[Arc<Manifest>]) {
-        self.research.tidy();
-        self.browsers.tidy();
+    fn maintain(&self, _: &[Arc<Manifest>]) {
+        self.sets.iter().for_each(|it| it.maintain());
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {
-        self.research.close();
-        self.browsers.close().boxed()
+        let sets: Vec<_> = self.sets.iter().map(|it| it.close()).collect();
+        futures_util::future::join_all(sets).map(drop).boxed()
     }
 
     fn offer(&self, manifest: Manifest) -> Vec<Offer> {
         let runner = self.admit(&manifest);
-        let installs = matches!(&manifest.how, How::Function(name) if matches!(Own::of(name), Some(Own::Install)));
-        let policy = self.installer.policy();
-        let manifest = if installs { tool_index::conducted(manifest, policy) } else { manifest };
+        let set = match &manifest.how {
+            RunnerSpec::Function(name) => self.set(name),
+            _ => None,
+        };
+        let manifest = match set {
+            Some(set) => set.describe(manifest),
+            None => manifest,
+        };
         vec![Offer { manifest, runner }]
     }
 
@@ -197,16 +158,16 @@ impl Runner for InProcess {
             let error = SkillError::new(ErrorCode::Unavailable, "the skill is not available on this worker");
             return std::future::ready(RawOutput::NotStarted(error)).boxed();
         };
-        // Spans that the function makes are children of the run.
+        // Spans that the function creates are children of the run.
         let work = match parent {
             Some(parent) => embedded::within(parent, work).boxed(),
             None => work,
         };
         async move {
-            // A task of its own, so that a panic ends this run alone.
+            // Use a separate task, so that a panic ends only this run.
             match AbortOnDropHandle::new(tokio::spawn(work)).await {
                 Ok(Ok(output)) => output,
-                // It ran well enough to report the error: the worker is not at fault.
+                // The function itself reported the error, so the worker is not to blame.
                 Ok(Err(error)) => RawOutput::Failed(match error.blame() {
                     Blame::Worker | Blame::Gateway => error.with_blame(Blame::Skill),
                     _ => error,

@@ -7,18 +7,21 @@
 //!                └─ capacity for a call ──> call ────┘──> output, media, errors
 //! ```
 //!
-//! - [`server`]: one server: its connections, its tools, its capacity; [`lane`]: keeps one connection up; [`host`]: its parts
-//! - [`connection`], [`program`], [`lines`], [`http_client`], [`http_post`]: how a server is reached; [`why`]: why it can't be
-//! - [`said`]: what it writes beside its messages, for the log; [`last_lines`]: the end of it, for whoever checks it
-//! - [`message`]: reads and writes messages; [`surrogates`], [`broken`]: those that are not valid; [`tapped`], [`tap`]: tracking
-//!   requests
-//! - [`catalog`], [`known`], [`names`], [`pins`]: its tools, the ids of their skills, and whether they changed
-//! - [`shelf`], [`consult`], [`subscriptions`]: its prompts and resources, their content, and which of those changed
+//! - [`server`]: one server: its connections, its tools, its capacity; [`lane`]: keeps one connection up; [`host`]:
+//!   shared parts of the worker
+//! - [`connection`], [`program`], [`lines`], [`http_client`], [`http_post`]: connect to a server;
+//!   [`connect_error`]: why that failed
+//! - [`redacted_lines`]: its other output, for the log; [`last_lines`]: the end of that, for `doctor`
+//! - [`message`]: parses and writes messages; [`surrogates`], [`broken`]: handle invalid messages; [`tapped`], [`tap`]:
+//!   track requests
+//! - [`catalog`], [`known`], [`names`], [`pins`]: its tools, the ids of their skills, and changes to them
+//! - [`shelf`], [`consult`], [`subscriptions`]: its prompts and resources, their content, and changes to them
 //! - [`trial`]: the tools of a server that is not served yet
-//! - [`call`], [`tool_result`], [`output`], [`media`], [`errors`]: one call and its result; [`asks`]: relays elicitation to the caller
+//! - [`call`], [`tool_result`], [`output`], [`media`], [`errors`]: one call and its result; [`elicitation`]: relays
+//!   questions to the caller
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -26,25 +29,25 @@ use openskill_metrics::snapshot::Value;
 use openskill_metrics::{OTHER, Snapshot, table};
 use openskill_proto::v1::{ConsultRequest, ErrorCode, Offering, ResourceUpdate, SkillError};
 use openskill_redact::Redactor;
+use openskill_sandbox::allowed_root::RootError;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::environment::Surroundings;
-use crate::manifest::{How, Manifest};
-use crate::process::jail::jailer::Jailer;
-use crate::process::launch::Launcher;
-use crate::runner::{Invocation, Offer, RawOutput, Runner};
-use crate::runners::once::no_root;
+use crate::manifest::{Manifest, RunnerSpec};
+use crate::runner::{Invocation, Offer, RawOutput, Runner, Servers};
 use crate::runners::python::environments::Environments;
 use crate::runners::python::interpreter::Interpreter;
+use crate::runners::services::Services;
 
-mod asks;
 mod broken;
 mod call;
 mod catalog;
+mod connect_error;
 mod connection;
 mod consult;
+mod elicitation;
 mod errors;
 mod host;
 mod http_client;
@@ -59,7 +62,7 @@ mod names;
 mod output;
 pub(crate) mod pins;
 mod program;
-mod said;
+mod redacted_lines;
 mod server;
 mod shelf;
 mod subscriptions;
@@ -68,68 +71,60 @@ mod tap;
 mod tapped;
 mod tool_result;
 pub(crate) mod trial;
-mod why;
 mod words;
 
 use host::Host;
 use server::Server;
 
-/// How many servers have metrics of their own.
+/// The maximum number of servers with separate metrics.
 const MOST_MEASURED: usize = 100;
 
-/// The runner of one transport.
+/// Runs the servers of one transport.
 pub(crate) struct Mcp {
     host: Host,
-    /// Those of servers with packages of their own. None: it starts no processes.
-    environments: Option<Environments>,
-    servers: Mutex<HashMap<String, Arc<Server>>>,
+    /// The environments of servers that need packages. `None` if the runner starts no processes.
+    environments: Environments,
     offers: watch::Sender<u64>,
-    /// Servers that were replaced or removed, until they have ended.
+    servers: Mutex<HashMap<String, Arc<Server>>>,
+    /// Servers that were replaced or removed but have not ended yet.
     retiring: TaskTracker,
     closing: CancellationToken,
 }
 
 impl Mcp {
-    /// `offers` counts the changes to the tools of servers.
-    pub(crate) fn new(
-        (launcher, surroundings, jailer): (Launcher, Surroundings, Jailer),
-        environments: Option<Environments>,
-        redactor: Redactor,
-        offers: watch::Sender<u64>,
-    ) -> Self {
+    pub(crate) fn new(services: &Services, redactor: Redactor) -> Self {
         Self {
-            host: Host { launcher, surroundings, jailer, interpreter: None, redactor, last_lines: Arc::default() },
-            environments,
+            host: Host::new(services, redactor),
+            environments: services.environments.clone(),
+            offers: services.offers.clone(),
             servers: Mutex::default(),
-            offers,
             retiring: TaskTracker::new(),
             closing: CancellationToken::new(),
         }
     }
 
-    /// The interpreter of a server's environment; none if it needs none. Begins to build the environment if it is not there.
+    /// Returns the interpreter of a server's environment, or `None` if the server needs none. Starts building a
+    /// missing environment.
     ///
     /// # Errors
-    /// There is none, or not yet: the reason, for people.
+    /// Returns the reason, for people, if there is no interpreter or not yet.
     fn interpreter(&self, manifest: &Manifest) -> Result<Option<Arc<Interpreter>>, String> {
-        match (manifest.how.needs(), &self.environments) {
-            (Some(needs), Some(environments)) if !needs.is_nothing() => {
-                environments.admit(&manifest.id, needs).map(Some)
-            }
+        match manifest.how.needs() {
+            Some(needs) if !needs.is_nothing() => self.environments.admit(&manifest.id, needs).map(Some),
             _ => Ok(None),
         }
     }
 
     fn with<T>(&self, look: impl FnOnce(&mut HashMap<String, Arc<Server>>) -> T) -> T {
-        look(&mut self.servers.lock().unwrap_or_else(PoisonError::into_inner))
+        look(&mut self.servers.lock())
     }
 }
 
 impl Runner for Mcp {
     fn admit(&self, manifest: &Manifest) -> Result<(), String> {
         match manifest.how {
-            How::Mcp(_) => Err(self.interpreter(manifest).err().unwrap_or_else(|| server::STARTING.to_owned())),
-            _ => Err("it names no server".to_owned()),
+            RunnerSpec::Mcp(_) => Err(self.interpreter(manifest).err().unwrap_or_else(|| server::STARTING.to_owned())),
+            _ => Err("its manifest does not name a server".to_owned()),
         }
     }
 
@@ -140,11 +135,9 @@ impl Runner for Mcp {
         }
     }
 
-    fn tend(&self, manifests: &[Arc<Manifest>]) {
-        if let Some(environments) = &self.environments {
-            environments.tend(manifests);
-        }
-        // Those whose environments are there. One that runs goes on while a changed environment is built.
+    fn maintain(&self, manifests: &[Arc<Manifest>]) {
+        // Includes only servers whose environments exist. A running server continues while its changed environment
+        // is built.
         let ready: HashMap<&str, _> =
             manifests.iter().filter_map(|it| Some((it.id.as_str(), self.interpreter(it).ok()?))).collect();
         self.with(|servers| {
@@ -177,39 +170,16 @@ impl Runner for Mcp {
         measure(servers, metrics);
     }
 
-    fn last_lines(&self, id: &str) -> Vec<String> {
-        self.with(|servers| servers.get(id).map(|server| server.host.last_lines.read())).unwrap_or_default()
-    }
-
-    fn shelf(&self, id: &str) -> (Vec<Offering>, Vec<ResourceUpdate>) {
-        self.with(|servers| servers.get(id).map(|server| server.shelf())).unwrap_or_default()
-    }
-
-    fn consult(self: Arc<Self>, request: ConsultRequest) -> BoxFuture<'static, Result<String, SkillError>> {
-        let server = self.with(|servers| servers.get(&request.owner).cloned());
-        async move {
-            match server {
-                Some(server) => consult::consult(server, request).await,
-                None => Err(SkillError::new(ErrorCode::NotFound, "this worker has no such server")),
-            }
-        }
-        .boxed()
-    }
-
-    fn settled(&self) -> bool {
-        self.environments.as_ref().is_none_or(Environments::settled)
-            && self.with(|servers| servers.values().all(|server| server.settled()))
+    fn servers(&self) -> Option<&dyn Servers> {
+        Some(self)
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {
         let servers: Vec<_> = self.with(|servers| servers.drain().map(|(_, server)| server).collect());
         self.closing.cancel();
         self.retiring.close();
-        let (retiring, environments) = (self.retiring.clone(), self.environments.clone());
+        let retiring = self.retiring.clone();
         async move {
-            if let Some(environments) = environments {
-                environments.close().await;
-            }
             retiring.wait().await;
             futures_util::future::join_all(servers.iter().map(|server| server.end())).await;
         }
@@ -219,12 +189,12 @@ impl Runner for Mcp {
     fn run(self: Arc<Self>, invocation: Invocation) -> BoxFuture<'static, RawOutput> {
         async move {
             let manifest = Arc::clone(&invocation.manifest);
-            let How::McpTool(tool) = &manifest.how else { return unavailable() };
+            let RunnerSpec::McpTool(tool) = &manifest.how else { return unavailable() };
             match self.with(|servers| servers.get(&tool.server).cloned()) {
                 Some(server) => {
-                    // It runs already, but is asked for nothing in a root that was replaced.
+                    // The server is already running, but a replaced root must not get requests.
                     let root = self.host.surroundings.run_root(&manifest);
-                    match root.open().map_err(no_root) {
+                    match root.open().map_err(RootError::into_error) {
                         Err(error) if server.manifest.how.is_process() => RawOutput::NotStarted(error),
                         _ => call::run(server, &tool.tool, invocation).await,
                     }
@@ -236,7 +206,32 @@ impl Runner for Mcp {
     }
 }
 
-/// Adds the metrics of each server. Servers past the first [`MOST_MEASURED`] share theirs.
+impl Servers for Mcp {
+    fn are_settled(&self) -> bool {
+        self.with(|servers| servers.values().all(|server| server.is_settled()))
+    }
+
+    fn last_lines(&self, id: &str) -> Vec<String> {
+        self.with(|servers| servers.get(id).map(|server| server.host.last_lines.read())).unwrap_or_default()
+    }
+
+    fn offerings(&self, id: &str) -> (Vec<Offering>, Vec<ResourceUpdate>) {
+        self.with(|servers| servers.get(id).map(|server| server.offerings())).unwrap_or_default()
+    }
+
+    fn consult(&self, request: ConsultRequest) -> BoxFuture<'static, Result<String, SkillError>> {
+        let server = self.with(|servers| servers.get(&request.owner).cloned());
+        async move {
+            match server {
+                Some(server) => consult::consult(server, request).await,
+                None => Err(SkillError::new(ErrorCode::NotFound, "this worker has no such server")),
+            }
+        }
+        .boxed()
+    }
+}
+
+/// Adds each server's metrics. Combines servers beyond the first [`MOST_MEASURED`].
 fn measure(servers: BTreeMap<String, Arc<Server>>, metrics: &mut Snapshot) {
     let Some(runner) = servers.values().next().map(|server| server.manifest.runner.clone()) else { return };
     let mut others = None;

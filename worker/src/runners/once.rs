@@ -1,28 +1,28 @@
-//! One call of a script or a program: `{"input": {...}}` on stdin unless its manifest says otherwise, its output on stdout.
+//! Runs one call of a script or program: `{"input": {...}}` on stdin unless the manifest says otherwise, its
+//! output on stdout.
 
 use std::path::Path;
 
 use openskill_log::admits;
 use openskill_proto::v1::{Blame, ErrorCode, SkillError};
+use openskill_sandbox::launch::{LaunchError, Launcher};
+use openskill_sandbox::plain_file::{self, NotPlain};
+use openskill_sandbox::protocol::Command;
+use openskill_sandbox::run::{Finished, RunError, run};
 
-use crate::allowed_root::RootError;
-use crate::plain_file::{self, NotPlain};
-use crate::process::launch::{LaunchError, Launcher};
-use crate::process::protocol::Command;
-use crate::process::run::{Finished, RunError, run};
 use crate::runner::{Invocation, RawOutput};
 
-/// What a process reads on stdin.
+/// What a process reads from stdin.
 pub(crate) enum Given {
-    /// Nothing: it is closed.
+    /// Stdin is closed.
     Nothing,
-    /// The arguments of the call.
+    /// The call's arguments, in an object.
     Input,
-    /// This text.
+    /// A text that the manifest selects.
     Text(Vec<u8>),
 }
 
-/// Runs `command` for this call.
+/// Runs `command` for this call, and returns its output.
 pub(crate) async fn once(launcher: &Launcher, mut command: Command, invocation: Invocation, given: Given) -> RawOutput {
     let Invocation { input, events, slot, .. } = invocation;
     let input = input_parts(&input);
@@ -32,31 +32,23 @@ pub(crate) async fn once(launcher: &Launcher, mut command: Command, invocation: 
         Given::Text(text) => &[text.as_slice()],
     };
     command.nice = slot.nice();
-    run(launcher, &command, parts, &events, slot).await.map_or_else(|error| unfinished(&error), output)
+    run(launcher, &command, parts, &events, slot).await.map_or_else(|error| output_of_error(&error), output)
 }
 
-/// What a script reads.
+/// Returns a script's input in parts that are written one after the other.
 pub(crate) fn input_parts(input: &[u8]) -> [&[u8]; 3] {
     [b"{\"input\": ", input, b"}\n"]
 }
 
-/// The output of a process, not yet normalized.
+/// Returns a process's output, not yet normalized.
 pub(crate) fn output(it: Finished) -> RawOutput {
     RawOutput::Process { stdout: it.stdout, stderr: it.stderr, exit: it.exit, leftovers: it.leftovers }
 }
 
-/// What the caller is told if the skill has no allowed root now.
-pub(crate) fn no_root(error: RootError) -> SkillError {
-    if admits("a skill was not started") {
-        tracing::warn!(%error, "a skill was not started");
-    }
-    SkillError::new(ErrorCode::ToolInvocationError, error.to_string())
-}
-
-/// Checks that a process which starts a script or a program does not wait to open it. `what` it is to the skill.
+/// Checks that opening a script or program does not block. `what`: its role in the skill.
 ///
 /// # Errors
-/// It would wait, or never end to: the call may be tried later.
+/// Fails if opening it would block, perhaps forever. The call may be retried later.
 pub(crate) fn check_start(what: &str, file: &Path) -> Result<(), SkillError> {
     plain_file::check_start(file).map_err(|reason| {
         if admits("a skill was not started") {
@@ -66,14 +58,14 @@ pub(crate) fn check_start(what: &str, file: &Path) -> Result<(), SkillError> {
     })
 }
 
-/// Why a skill's script or program cannot be used, without its path.
+/// Explains why a skill's script or program can't be used, without its path.
 pub(crate) fn unusable(what: &str, file: &Path, reason: NotPlain) -> String {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     format!("its {what} '{name}' cannot be used: {reason}")
 }
 
-/// The output of a run that ended without any.
-pub(crate) fn unfinished(error: &RunError) -> RawOutput {
+/// Returns the output of a failed run.
+pub(crate) fn output_of_error(error: &RunError) -> RawOutput {
     let failure = failure(error);
     match error {
         RunError::NotStarted { .. } | RunError::Launch(LaunchError::Supervisor(_) | LaunchError::Root(_)) => {
@@ -86,14 +78,14 @@ pub(crate) fn unfinished(error: &RunError) -> RawOutput {
     }
 }
 
-/// What the caller is told about a run without output.
+/// Returns the error of a run without output.
 fn failure(error: &RunError) -> SkillError {
     match error {
         RunError::OutputTooLarge => SkillError::new(ErrorCode::OutputTooLarge, format!("the skill {error}")),
         RunError::StillOpen => SkillError::new(ErrorCode::ExecutionError, format!("the skill {error}")),
         RunError::Exceeded(reason) => SkillError::new(ErrorCode::ExecutionError, reason.clone()),
         RunError::NotStarted { .. } => SkillError::new(ErrorCode::ToolInvocationError, format!("the skill {error}")),
-        // Only the skill could have killed it.
+        // Only the skill could have killed the supervisor.
         RunError::Launch(LaunchError::Lost) => {
             if admits("a supervisor was killed") {
                 tracing::warn!("a skill's supervisor was killed");
@@ -103,7 +95,7 @@ fn failure(error: &RunError) -> SkillError {
                 "the skill's process could not be supervised to its end, so its exit status is unknown",
             )
         }
-        RunError::Launch(LaunchError::Root(error)) => no_root(error.clone()),
+        RunError::Launch(LaunchError::Root(error)) => error.clone().into_error(),
         RunError::Launch(reason) => {
             if admits("a process was not started") {
                 tracing::warn!(%reason, "a skill's process could not be started");

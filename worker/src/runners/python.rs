@@ -1,34 +1,35 @@
-//! `cli:python`: a Python script. It reads `{"input": {...}}` from stdin and prints one JSON value.
+//! `cli:python`: runs a Python script, which reads `{"input": {...}}` from stdin and prints one JSON value.
 //!
-//! The script is the same however it is run: `isolation` says what separates one call from the next.
+//! Scripts are the same for all kinds of isolation. `isolation` chooses what separates one call from the next.
 //!
-//! - `fork` ([`forking`]): a process of its own, forked from one that has the script's imports and its code
-//! - `process`: a process of its own, and a fresh interpreter in it
+//! - `fork` ([`forking`]): a separate process, forked from one that has loaded the script and its imports
+//! - `process`: a separate process with a fresh interpreter
 //! - `shared` ([`shared`]): fresh globals in one interpreter
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use openskill_metrics::{Snapshot, table};
 use openskill_proto::v1::{ErrorCode, SkillError};
-use tokio::sync::watch;
+use openskill_sandbox::allowed_root::RootError;
+use openskill_sandbox::jail::Level;
+use openskill_sandbox::jail::plan::Plan;
+use openskill_sandbox::plain_file;
+use openskill_sandbox::protocol::{Command, ProcessLimits};
+use parking_lot::Mutex;
 
 use crate::config::Config;
-use crate::environment::{Surroundings, path_text};
+use crate::environment::{SkillEnvironment, path_text};
 use crate::manifest::python::{Isolation, Python as Script};
-use crate::manifest::{How, Level, Manifest};
-use crate::plain_file;
-use crate::process::jail::jailer::Jailer;
-use crate::process::jail::plan::Plan;
-use crate::process::launch::Launcher;
-use crate::process::protocol::Command;
-use crate::process::protocol::ProcessLimits;
+use crate::manifest::{Manifest, RunnerSpec};
 use crate::runner::{Invocation, RawOutput, Runner};
-use crate::runners::once::{Given, check_start, no_root, once, unusable};
+use crate::runners::once::{Given, check_start, once, unusable};
+use crate::runners::services::Services;
+use crate::skill_jailer::SkillJailer;
 
 pub(crate) mod environments;
 pub(crate) mod fork;
@@ -43,50 +44,50 @@ mod warm;
 use environments::Environments;
 use forking::Forking;
 use interpreter::Interpreter;
-use settings::{Cold, Counts, FLAGS, FORK, SHARED, WarmSettings};
-use shared::Shared;
-use warm::{Kept, Warm};
+use settings::{Cold, FLAGS, FORK, SHARED, WarmCounters, WarmSettings};
+use shared::SharedPool;
+use warm::{Warm, WarmBackend};
 
-/// How long a worker that shuts down waits for fork servers to end.
+/// The maximum time that a worker waits for fork servers to exit when it shuts down.
 const CLOSING: Duration = Duration::from_secs(3);
 
-/// The runner.
 pub(crate) struct Python {
     environments: Environments,
-    surroundings: Surroundings,
-    jailer: Jailer,
+    surroundings: SkillEnvironment,
+    jailer: SkillJailer,
     settings: WarmSettings,
-    /// By skill.
+    /// The warm pools, by skill.
     warm: Mutex<HashMap<String, Arc<Warm>>>,
 }
 
 impl Python {
-    /// Must be called within the runtime that lives as long as the worker.
-    pub(crate) fn new(
-        config: &Config,
-        interpreter: Option<Interpreter>,
-        launcher: Launcher,
-        (surroundings, jailer): (Surroundings, Jailer),
-        offers: watch::Sender<u64>,
-    ) -> Self {
-        let environments = Environments::new(interpreter, config.packages.clone(), launcher.clone(), offers);
+    /// Must be called within a runtime that lives as long as the worker.
+    pub(crate) fn new(config: &Config, services: &Services) -> Self {
+        let Services { launcher, environment, jailer, environments, .. } = services;
         let idle = config.idle;
         let most = std::thread::available_parallelism().map_or(1, usize::from);
-        let (counts, runtime) = (Arc::new(Counts::new()), tokio::runtime::Handle::current());
-        let settings = WarmSettings { launcher, counts, runtime, idle, most };
-        Self { environments, surroundings, jailer, settings, warm: Mutex::default() }
+        let (counts, runtime) = (Arc::new(WarmCounters::new()), tokio::runtime::Handle::current());
+        let settings = WarmSettings { launcher: launcher.clone(), counts, runtime, idle, most };
+        Self {
+            environments: environments.clone(),
+            surroundings: environment.clone(),
+            jailer: jailer.clone(),
+            settings,
+            warm: Mutex::default(),
+        }
     }
 
-    /// What a script's process may reach.
-    fn jail(&self, interpreter: &Interpreter, script: &Path, manifest: &Manifest) -> Result<Option<Plan>, String> {
+    /// Plans the jail of a script's process. Returns `None` if it runs without one.
+    fn jail(&self, interpreter: &Interpreter, script: &Path, manifest: &Manifest) -> Result<Plan, String> {
         let mut readable = interpreter.prefixes.clone();
-        // The folder, for what the script imports; the file itself, in case it is a link to elsewhere.
+        // Includes the folder for the script's imports, and the file itself in case it is a link to another
+        // folder.
         readable.extend(script.parent().map(Path::to_owned));
         readable.extend([script.to_owned(), interpreter.path.clone()]);
         self.jailer.plan(manifest, &readable, &[])
     }
 
-    /// How a fresh interpreter runs the script.
+    /// Returns the command that runs the script in a fresh interpreter.
     fn command(
         &self,
         interpreter: &Interpreter,
@@ -102,55 +103,55 @@ impl Python {
             args: FLAGS.map(str::to_owned).into_iter().chain([path_text(script)]).collect(),
             env,
             cwd: self.surroundings.start_folder().to_owned(),
-            limits: ProcessLimits::of(&manifest.limits),
+            limits: ProcessLimits::from_limits(&manifest.limits),
             nice: 0,
             forks: false,
-            jail: jail.map_err(|reason| SkillError::new(ErrorCode::Unavailable, reason))?,
+            jail: Some(jail.map_err(|reason| SkillError::new(ErrorCode::Unavailable, reason))?),
             root: Some(self.surroundings.run_root(manifest)),
         })
     }
 
-    /// The skill's warm pool. One for an older manifest, or for a root that was replaced, takes no more calls. None: its jail
-    /// lets no fork server run it.
+    /// Returns the skill's warm pool. Retires a pool with an older manifest or a replaced root. Returns `None` if
+    /// the jail does not allow a fork server.
     fn warm(
         &self,
         manifest: &Arc<Manifest>,
         interpreter: &Arc<Interpreter>,
         script: &Script,
     ) -> Result<Option<Arc<Warm>>, SkillError> {
-        let mut all = self.lock();
+        let mut all = self.warm.lock();
         let root = self.surroundings.run_root(manifest);
         if let Some(warm) = all.get(&manifest.id) {
             let same = Arc::ptr_eq(&warm.manifest, manifest) || warm.manifest == *manifest;
             let same = same && warm.interpreter == *interpreter;
-            if same && !warm.needs_rebuild() && warm.knows(&root).map_err(no_root)? {
+            if same && !warm.needs_rebuild() && warm.knows(&root).map_err(RootError::into_error)? {
                 return Ok(Some(Arc::clone(warm)));
             }
             warm.retire();
         }
-        let root = Mutex::new(Some(root.open().map_err(no_root)?));
-        let env = self.surroundings.of_skill(manifest);
+        let root = Mutex::new(Some(root.open().map_err(RootError::into_error)?));
+        let env = self.surroundings.for_skill(manifest);
         let command = self.command(interpreter, &script.script, manifest, env)?;
-        if !may_warm(script.isolation, command.jail.as_ref()) {
+        if command.jail.as_ref().is_some_and(|jail| !may_warm(script.isolation, jail)) {
             all.remove(&manifest.id);
             return Ok(None);
         }
-        let kept = match script.isolation {
-            Isolation::Shared => Kept::Shared(Shared::new(&self.settings, &command, &script.script)),
+        let backend = match script.isolation {
+            Isolation::Shared => WarmBackend::Shared(SharedPool::new(&self.settings, &command, &script.script)),
             Isolation::Fork | Isolation::Process => {
                 let jailed = manifest.jail.level != Level::Off;
-                // An environment that the worker built does not change.
+                // The files of an environment that the worker built never change.
                 let fixed = interpreter.environment.as_deref().filter(|_| script.needs.is_built());
-                Kept::Forking(Box::new(Forking::new(&command, &script.script, fixed, jailed)))
+                WarmBackend::Forking(Box::new(Forking::new(&command, &script.script, fixed, jailed)))
             }
         };
         let (manifest, interpreter) = (Arc::clone(manifest), Arc::clone(interpreter));
-        let warm = Arc::new(Warm { manifest, interpreter, root, kept });
+        let warm = Arc::new(Warm { manifest, interpreter, root, backend });
         all.insert(warm.manifest.id.clone(), Arc::clone(&warm));
         Ok(Some(warm))
     }
 
-    /// Runs a call in the warm pool, or says why it was not started there.
+    /// Runs a call in the warm pool, or returns why the pool did not start it.
     async fn run_warm(
         &self,
         interpreter: &Arc<Interpreter>,
@@ -159,15 +160,16 @@ impl Python {
     ) -> Result<Result<RawOutput, Cold>, SkillError> {
         let manifest = &invocation.manifest;
         let Some(warm) = self.warm(manifest, interpreter, script)? else { return Ok(Err(Cold::Jail)) };
-        let ran = match &warm.kept {
-            Kept::Forking(forking) => {
-                invocation.trace.started("fork");
+        let ran = match &warm.backend {
+            WarmBackend::Forking(forking) => {
+                invocation.trace.record_start("fork");
                 let processes = self.jailer.most_processes(manifest);
-                // Boxed, as is a fresh interpreter below: they would be most of the size of each call's future.
+                // Boxed, like the fresh interpreter below, because they would otherwise dominate the size of each
+                // call's future.
                 Box::pin(forking.run(&self.settings, invocation, processes)).await
             }
-            Kept::Shared(shared) => {
-                invocation.trace.started("warm");
+            WarmBackend::Shared(shared) => {
+                invocation.trace.record_start("warm");
                 shared.run(invocation).await.ok_or(Cold::Failed)
             }
         };
@@ -176,20 +178,18 @@ impl Python {
         }
         Ok(ran)
     }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Warm>>> {
-        self.warm.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-/// Whether the jail leaves a process of several calls.
-fn may_warm(isolation: Isolation, jail: Option<&Plan>) -> bool {
-    isolation != Isolation::Fork || jail.is_none_or(Plan::may_fork)
+/// Returns whether the jail allows a process to serve several calls.
+fn may_warm(isolation: Isolation, jail: &Plan) -> bool {
+    isolation != Isolation::Fork || jail.may_fork()
 }
 
 impl Runner for Python {
     fn admit(&self, manifest: &Manifest) -> Result<(), String> {
-        let How::Python(settings) = &manifest.how else { return Err("it names no script".to_owned()) };
+        let RunnerSpec::Python(settings) = &manifest.how else {
+            return Err("its manifest does not name a script".to_owned());
+        };
         let script = &settings.script;
         let interpreter = self.environments.admit(&manifest.id, &settings.needs)?;
         plain_file::check(script).map_err(|reason| match reason {
@@ -200,11 +200,11 @@ impl Runner for Python {
         })?;
         let jail = self.jail(&interpreter, script, manifest)?;
         self.jailer.announce(manifest);
-        if !may_warm(settings.isolation, jail.as_ref()) {
+        if !may_warm(settings.isolation, &jail) {
             tracing::warn!(
                 skill_id = manifest.id,
                 "each call gets a fresh interpreter: the user of skills can't reach all that the script needs, and a fork \
-                 server must not pass file permissions. `openskill doctor` names a path"
+                 server must not bypass file permissions. `openskill doctor` names a path"
             );
         }
         Ok(())
@@ -217,7 +217,7 @@ impl Runner for Python {
                 let message = "the skill can't run on this worker";
                 RawOutput::NotStarted(SkillError::new(ErrorCode::Unavailable, message))
             };
-            let How::Python(script) = &manifest.how else { return unavailable() };
+            let RunnerSpec::Python(script) = &manifest.how else { return unavailable() };
             let Some(interpreter) = &self.environments.interpreter(&manifest.id, &script.needs) else {
                 return unavailable();
             };
@@ -230,8 +230,8 @@ impl Runner for Python {
                 Ok(Err(reason)) => self.settings.counts.cold_calls.inc(reason.name()),
                 Err(error) => return RawOutput::NotStarted(error),
             }
-            invocation.trace.started("cold");
-            let env = self.surroundings.of(&invocation);
+            invocation.trace.record_start("cold");
+            let env = self.surroundings.for_call(&invocation);
             match self.command(interpreter, &script.script, &manifest, env) {
                 Ok(command) => Box::pin(once(&self.settings.launcher, command, invocation, Given::Input)).await,
                 Err(error) => RawOutput::NotStarted(error),
@@ -242,13 +242,13 @@ impl Runner for Python {
 
     fn warm_up(self: Arc<Self>, manifest: Arc<Manifest>) -> BoxFuture<'static, ()> {
         async move {
-            let How::Python(script) = &manifest.how else { return };
+            let RunnerSpec::Python(script) = &manifest.how else { return };
             let Some(interpreter) = self.environments.interpreter(&manifest.id, &script.needs) else { return };
             if script.isolation != Isolation::Fork {
                 return;
             }
             if let Ok(Some(warm)) = self.warm(&manifest, &interpreter, script)
-                && let Kept::Forking(forking) = &warm.kept
+                && let WarmBackend::Forking(forking) = &warm.backend
             {
                 forking.warm_up(&self.settings).await;
             }
@@ -257,28 +257,22 @@ impl Runner for Python {
     }
 
     fn not_warm(&self, manifest: &Manifest) -> Vec<String> {
-        let How::Python(script) = &manifest.how else { return Vec::new() };
-        let Some(warm) = self.lock().get(&manifest.id).cloned() else {
+        let RunnerSpec::Python(script) = &manifest.how else { return Vec::new() };
+        let Some(warm) = self.warm.lock().get(&manifest.id).cloned() else {
             let interpreter = self.environments.interpreter(&manifest.id, &script.needs);
             let jail = interpreter.map(|it| self.jail(&it, &script.script, manifest));
-            let forks =
-                jail.is_none_or(|jail| jail.is_err() || jail.is_ok_and(|it| may_warm(script.isolation, it.as_ref())));
-            return if forks { Vec::new() } else { vec![warm::explained(Cold::Jail)] };
+            let forks = jail.is_none_or(|jail| jail.is_err() || jail.is_ok_and(|it| may_warm(script.isolation, &it)));
+            return if forks { Vec::new() } else { vec![warm::explain(Cold::Jail)] };
         };
         warm.explanations()
     }
 
-    fn settled(&self) -> bool {
-        self.environments.settled()
-    }
-
-    fn tend(&self, manifests: &[Arc<Manifest>]) {
-        self.environments.tend(manifests);
+    fn maintain(&self, manifests: &[Arc<Manifest>]) {
         let known: HashMap<&str, &Arc<Manifest>> = manifests.iter().map(|it| (it.id.as_str(), it)).collect();
-        self.lock().retain(|id, warm| {
+        self.warm.lock().retain(|id, warm| {
             let kept = known.get(id.as_str()).is_some_and(|manifest| warm.manifest.how == manifest.how);
             if kept {
-                warm.tend(&self.settings);
+                warm.maintain(&self.settings);
             } else {
                 warm.retire();
             }
@@ -287,7 +281,7 @@ impl Runner for Python {
     }
 
     fn measure(&self, metrics: &mut Snapshot) {
-        let all: Vec<_> = self.lock().values().cloned().collect();
+        let all: Vec<_> = self.warm.lock().values().cloned().collect();
         for isolation in [FORK, SHARED] {
             let sizes = all.iter().filter(|warm| warm.isolation() == isolation).map(|warm| warm.processes());
             let sizes: Vec<_> = sizes.filter(|processes| *processes > 0).collect();
@@ -300,14 +294,11 @@ impl Runner for Python {
         counts.warm_calls.read(metrics, &table::WARM_CALLS);
         counts.cold_calls.read(metrics, &table::COLD_CALLS);
         warm::measure_imports(&all, metrics);
-        self.environments.measure(metrics);
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {
-        let leaving: Vec<_> = self.lock().drain().flat_map(|(_, warm)| warm.retire()).collect();
-        let environments = self.environments.clone();
+        let leaving: Vec<_> = self.warm.lock().drain().flat_map(|(_, warm)| warm.retire()).collect();
         async move {
-            environments.close().await;
             let all = futures_util::future::join_all(leaving.iter().map(|it| it.wait_gone()));
             let _ = tokio::time::timeout(CLOSING, all).await;
         }

@@ -1,48 +1,48 @@
-//! Who runs next at a gate. Pure: it takes `now`, and neither locks nor sleeps.
+//! Decides which call runs next at a gate. Pure: the caller passes `now`, and nothing locks or sleeps.
 //!
-//! The gate has places. While one is free, whoever comes gets it. When none is free, calls wait in their flow, and a place
+//! The gate has places. A call that arrives while a place is free gets it. Otherwise it waits in its flow. A place
 //! that becomes free goes to the flow
 //!
-//! 1. whose principal has the fewest calls running,
-//! 2. then, whose principal has used the least place time,
-//! 3. then, that has the fewest calls running itself,
-//! 4. then, that has used the least place time.
+//! 1. whose principal has the fewest running calls,
+//! 2. then whose principal has used the least place time,
+//! 3. then which has the fewest running calls itself,
+//! 4. then which has used the least place time itself.
 //!
-//! So principals that want more than there is hold equally many places, and so do the flows of one principal, and nobody owns
-//! a place that others could use.
+//! So principals that want more than is available hold equally many places, as do the flows of one principal. No
+//! place stays free while others could use it.
 //!
-//! Place time is compared in virtual time, as in start-time fair queuing (Goyal, Vin and Cheng 1996). Virtual time advances
-//! to the least place time of those that wait. Whoever has no call waiting starts at the virtual time with its next one: time
-//! without calls gives no credit. When the first call waits, those that have calls running start even: what they used while
-//! nobody waited is no debt.
+//! Place time is compared in virtual time, as in start-time fair queuing (Goyal, Vin and Cheng 1996). Virtual time
+//! advances to the least place time among waiting principals or flows. A principal or flow without waiting calls
+//! starts its next call at the virtual time, so it gets no credit for time without calls. When the first call has
+//! to wait, those with running calls start even, because what they used while no call waited is not a debt.
 //!
-//! A place can't be taken back from a call, so fair turns alone would let a short call wait for a long one to end. Some
-//! places are reserved: beyond the others, for calls that are expected to be short, of flows that hold less than an even
-//! share. A call that proves to be longer gives its reserved place back and counts among the others. They are then
-//! one too many, and the next place that becomes free is not granted.
+//! A place can't be taken away from a running call, so fair turns alone would make a short call wait until a long
+//! one ends. So some extra places are reserved for calls that are expected to be short and whose flows hold less
+//! than an even share. A call that turns out to be long returns its reserved place and counts among the others.
+//! Then one call too many is running, so the next place that becomes free is not granted.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use slab::Slab;
 
-use super::flows::{Flow, Flows, Ticket, Waiting};
+use super::flows::{Flow, Flows, Ticket, WaitingCall};
 use super::pace::{SHORT, Skill};
 use super::place_time::{PlaceTime, Seconds};
 use super::stagger;
 
 mod estimate;
 
-/// The bounds of a gate.
+/// The capacity of a gate.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bounds {
+pub(super) struct GateBounds {
     pub(super) places: usize,
-    /// Places beyond those, for short calls.
+    /// The number of additional places for short calls.
     pub(super) reserved: usize,
     pub(super) most_waiting: usize,
 }
 
-/// A call that comes to a gate.
+/// A call that arrives at a gate.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arrival<'a> {
     pub(super) principal: &'a str,
@@ -51,50 +51,51 @@ pub(super) struct Arrival<'a> {
     pub(super) deadline: Instant,
 }
 
-/// What a call that got a place is told.
+/// Describes a call that gets a place.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Admission {
-    /// How many calls its caller has running, this one included.
+    /// The number of its caller's running calls, including this one.
     pub(super) running: usize,
-    /// How long it may run. None: no call of its skill has ended.
+    /// How long it is expected to run. `None` if no call of its skill has ended yet.
     pub(super) expected: Option<Duration>,
 }
 
-/// What becomes of it. `G` is what learns of the grant.
+/// The result of an arrival. `G` receives the permit when it is granted.
 #[derive(Debug)]
 pub(super) enum Arrived<W, G> {
     Runs(Ticket),
-    /// `evicted` made room for it.
+    /// The call waits. `evicted` is the call that it displaced from the queue, if any.
     Waits {
         ticket: Ticket,
         granted: G,
         evicted: Option<W>,
     },
-    Refused(Refusal),
+    Refused(GateRefusal),
 }
 
-/// What becomes of a call that waited.
+/// The end of a call's wait.
 #[derive(Debug)]
 pub(super) enum Next<W> {
     Runs(Ticket, W),
-    Refused(W, Refusal),
+    Refused(W, GateRefusal),
 }
 
-/// Why a call neither runs nor waits.
+/// The reasons why a call neither runs nor waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    /// The queue is full, and neither another principal nor another session of this one has at least two more calls in it.
+pub(crate) enum GateRefusal {
+    /// The queue is full, and no other principal, and no other session of this principal, has at least two more
+    /// calls in it.
     Full,
-    /// The call would not end before its deadline. After this time the same call may be accepted.
+    /// The call would not end before its deadline. A retry after this time may succeed.
     Late { retry_after: Duration },
 }
 
-/// How a call left its place.
+/// How a call freed its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// It ended by itself: what it took is its pace.
+    /// It ended on its own, so its duration is its pace.
     Whole,
-    /// It was cancelled, or its deadline passed: it would have taken at least as long.
+    /// It was cancelled or its deadline passed. It would have taken at least as long.
     CutShort,
 }
 
@@ -118,27 +119,28 @@ enum Kind {
     Reserved,
 }
 
-/// The calls of a gate. `W` is what waits for a place.
+/// All calls at a gate. `W` represents a waiting call.
 #[derive(Debug)]
-pub(super) struct Book<W> {
-    bounds: Bounds,
-    /// Calls that hold an open place; more than there are after reserved ones proved to be long.
+pub(super) struct GateCalls<W> {
+    bounds: GateBounds,
+    /// The number of calls that hold an open place. It exceeds the number of places after calls with reserved
+    /// places turned out to be long.
     open: usize,
-    /// Calls that hold a reserved place.
+    /// The calls that hold a reserved place.
     reserved: Vec<Ticket>,
     waiting: usize,
     flows: Flows<W>,
-    /// Flows that have a call.
+    /// The number of flows with at least one call.
     active: usize,
     calls: Slab<Call>,
     numbers: u64,
     began: Instant,
-    /// The latest time that it was told.
+    /// The latest time that a caller passed.
     now: Instant,
 }
 
-impl<W> Book<W> {
-    pub(super) fn new(bounds: Bounds, now: Instant) -> Self {
+impl<W> GateCalls<W> {
+    pub(super) fn new(bounds: GateBounds, now: Instant) -> Self {
         Self {
             bounds,
             open: 0,
@@ -157,30 +159,31 @@ impl<W> Book<W> {
         Seconds::between(self.began, self.now)
     }
 
-    /// Calls that run.
+    /// Returns the number of running calls.
     pub(super) fn running(&self) -> usize {
         self.open + self.reserved.len()
     }
 
-    /// How many calls the flow of this running call has running, itself included, and how long the call is expected to run.
+    /// Returns how many calls of the flow are running, including this one, and how long the call is expected to
+    /// run.
     pub(super) fn admission(&self, ticket: Ticket) -> Admission {
         let Some(call) = self.calls.get(ticket.index) else { return Admission { running: 1, expected: None } };
         let flow = self.flows.get(call.flow);
-        Admission { running: flow.used.running(), expected: flow.expected(&call.skill) }
+        Admission { running: flow.used.running(), expected: flow.expected_time(&call.skill) }
     }
 
-    /// Whether a reserved place that becomes free may go to this call, which waits.
+    /// Returns whether this waiting call may get a reserved place that becomes free.
     pub(super) fn may_become_reserved(&self, ticket: Ticket) -> bool {
         let is_short = |call: &Call| self.flows.get(call.flow).expects_short(&call.skill);
         self.bounds.reserved > 0 && self.calls.get(ticket.index).is_some_and(is_short)
     }
 
-    /// Calls that run or wait.
+    /// Returns the number of calls that run or wait.
     pub(super) fn len(&self) -> usize {
         self.running() + self.waiting
     }
 
-    /// A call comes. `waiter` is called if it has to wait: it makes what waits, and what learns of the grant.
+    /// Handles a call that arrives. If it has to wait, `waiter` creates its waiter and the receiver of the permit.
     pub(super) fn arrive<G>(
         &mut self,
         arrival: Arrival<'_>,
@@ -188,9 +191,9 @@ impl<W> Book<W> {
         now: Instant,
     ) -> Arrived<W, G> {
         self.advance(now);
-        let index = self.flows.of(arrival.principal, arrival.session, now);
+        let index = self.flows.flow_index(arrival.principal, arrival.session, now);
         let place = match () {
-            // A call that waits goes first.
+            // Waiting calls have priority.
             () if self.waiting == 0 && self.open < self.bounds.places => Some(Kind::Open),
             () if self.may_reserve(self.flows.get(index), arrival.skill) => Some(Kind::Reserved),
             () => None,
@@ -208,19 +211,19 @@ impl<W> Book<W> {
         }
         let evicted = if self.waiting < self.bounds.most_waiting { None } else { self.evict(index) };
         if self.waiting >= self.bounds.most_waiting {
-            return Arrived::Refused(Refusal::Full);
+            return Arrived::Refused(GateRefusal::Full);
         }
         self.compete(index);
         let ticket = self.note(index, arrival.skill);
         let (waiter, granted) = waiter();
         let (skill, deadline) = (Arc::clone(arrival.skill), arrival.deadline);
-        self.flows.push(index, Waiting { ticket, skill, deadline, waiter });
+        self.flows.push(index, WaitingCall { ticket, skill, deadline, waiter });
         self.waiting += 1;
         Arrived::Waits { ticket, granted, evicted }
     }
 
-    /// The call that runs next, if a place is free for one that waits. Calls of others may have gone before a call that came
-    /// in time: a long one that can't end before its deadline any more is refused, and leaves the place to the next.
+    /// Returns the call that runs next, if a place is free for a waiting call. Refuses a long call that can no
+    /// longer end before its deadline, because other calls went first, and offers the place to the next call.
     pub(super) fn next(&mut self, now: Instant) -> Option<Next<W>> {
         if self.waiting == 0 {
             return None;
@@ -232,10 +235,10 @@ impl<W> Book<W> {
         }
         let index = self.choose(is_open)?;
         self.flows.advance(index, self.seconds());
-        let Waiting { ticket, waiter, skill, deadline } = self.flows.pop_first(index)?;
+        let WaitingCall { ticket, waiter, skill, deadline } = self.flows.pop_first(index)?;
         self.waiting -= 1;
         let left = deadline.saturating_duration_since(now);
-        // With its place, a long call may wait a little more until it starts.
+        // A long call with a place may wait a little more before it starts.
         let pace = self.flows.get(index).average(&skill).filter(|pace| *pace > SHORT);
         match pace.map(|pace| pace + pace / stagger::PART).filter(|needs| *needs > left) {
             None => {
@@ -245,24 +248,24 @@ impl<W> Book<W> {
             Some(needs) => {
                 self.calls.remove(ticket.index);
                 self.settle(index);
-                Some(Next::Refused(waiter, Refusal::Late { retry_after: needs - left }))
+                Some(Next::Refused(waiter, GateRefusal::Late { retry_after: needs - left }))
             }
         }
     }
 
-    /// The flow whose turn it is, of those whose next call may run.
+    /// Chooses the flow whose turn it is, among flows whose next call may run.
     fn choose(&self, is_open: bool) -> Option<usize> {
         let now = self.seconds();
         let may_run = |flow: &Flow<W>| is_open || self.may_reserve(flow, &flow.waiting[0].skill);
         let candidates = || self.flows.waiting().filter(|(_, flow)| may_run(flow));
         let by_use = |one: &PlaceTime, other: &PlaceTime| {
-            one.running().cmp(&other.running()).then(one.used(now).total_cmp(&other.used(now)))
+            one.running().cmp(&other.running()).then(one.used_until(now).total_cmp(&other.used_until(now)))
         };
         let by_arrival = |one: &Flow<W>, other: &Flow<W>| {
             let number = |flow: &Flow<W>| flow.waiting[0].ticket.number;
             number(one).cmp(&number(other))
         };
-        // The principal first: its sessions compete with each other only.
+        // Compare principals first, because a principal's sessions compete only with each other.
         let (_, first) = candidates().min_by(|(_, one), (_, other)| {
             let used = |flow| &self.flows.principal(flow).used;
             by_use(used(one), used(other)).then(by_arrival(one, other))
@@ -272,14 +275,14 @@ impl<W> Book<W> {
         siblings.min_by(|(_, one), (_, other)| of_flows(one, other)).map(|(index, _)| index)
     }
 
-    /// A call of the flow has left.
+    /// Updates a flow after one of its calls left.
     fn settle(&mut self, flow: usize) {
         if !self.flows.get(flow).is_active() {
             self.active -= 1;
         }
     }
 
-    /// A call ended, or stopped waiting. Does nothing for a call that was evicted.
+    /// Removes a call that ended or stopped waiting. Ignores an evicted call.
     pub(super) fn leave(&mut self, ticket: Ticket, ending: Ending, now: Instant) {
         self.advance(now);
         if self.calls.get(ticket.index).is_some_and(|call| call.number == ticket.number) {
@@ -288,7 +291,7 @@ impl<W> Book<W> {
         }
     }
 
-    /// A call that still waits stops waiting. False if it runs, or was evicted.
+    /// Removes a waiting call. Returns false if it runs or was evicted.
     pub(super) fn give_up(&mut self, ticket: Ticket, now: Instant) -> bool {
         let is_waiting = |call: &Call| call.number == ticket.number && call.phase == Phase::Waiting;
         let gives_up = self.calls.get(ticket.index).is_some_and(is_waiting);
@@ -329,7 +332,7 @@ impl<W> Book<W> {
         self.settle(call.flow);
     }
 
-    /// A flow competes with others for places.
+    /// Lets a flow compete with others for places.
     fn compete(&mut self, flow: usize) {
         let now = self.seconds();
         let is_running = |call: &&Call| call.phase != Phase::Waiting;
@@ -337,7 +340,7 @@ impl<W> Book<W> {
         self.flows.arrive(flow, running, now);
     }
 
-    /// Notes a new call of a flow.
+    /// Records a flow's new call.
     fn note(&mut self, flow: usize, skill: &Arc<Skill>) -> Ticket {
         let number = self.numbers;
         self.numbers += 1;
@@ -358,22 +361,22 @@ impl<W> Book<W> {
         }
     }
 
-    /// Whether a reserved place is free.
+    /// Returns whether a reserved place is free.
     fn has_reserve(&self) -> bool {
-        let Bounds { places, reserved, .. } = self.bounds;
-        // What long calls took from the reserve has a bound too.
+        let GateBounds { places, reserved, .. } = self.bounds;
+        // This also limits how many calls with reserved places may turn out to be long.
         self.reserved.len() < reserved && self.running() < places + 2 * reserved
     }
 
-    /// Whether a call of this flow may have a reserved place.
+    /// Returns whether this flow's call may have a reserved place.
     fn may_reserve(&self, flow: &Flow<W>, skill: &Skill) -> bool {
         let running = flow.used.running();
         let is_modest = running == 0 || (running + 1) * self.active <= self.bounds.places;
         self.has_reserve() && is_modest && flow.expects_short(skill)
     }
 
-    /// Makes room in the queue for a call of a flow, if that leaves it even: by the newest call of the longest flow of the
-    /// principal that has most waiting, or else of the newcomer's own principal.
+    /// Makes room for a call in a full queue, if another principal, or another flow of its principal, has at least
+    /// two more calls in it. Evicts the newest call of the longest such flow, and returns it.
     fn evict(&mut self, newcomer: usize) -> Option<W> {
         let newcomer = self.flows.get(newcomer);
         let of_principal = |flow: &Flow<W>| self.flows.principal(flow).waiting;
@@ -388,13 +391,13 @@ impl<W> Book<W> {
             let (longest, flow) = siblings.max_by_key(|(_, flow)| length(flow))?;
             (flow.waiting.len() > newcomer.waiting.len() + 1).then_some(longest)?
         };
-        let Waiting { ticket, waiter, .. } = self.flows.pop_last(longest)?;
+        let WaitingCall { ticket, waiter, .. } = self.flows.pop_last(longest)?;
         let call = self.calls.remove(ticket.index);
         self.finish(&call, Ending::CutShort, self.now);
         Some(waiter)
     }
 
-    /// Takes reserved places back from calls that are not short.
+    /// Takes reserved places back from calls that turned out to be long.
     fn advance(&mut self, now: Instant) {
         self.now = self.now.max(now);
         let Self { reserved, calls, flows, open, .. } = self;

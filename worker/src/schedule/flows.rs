@@ -1,4 +1,4 @@
-//! The callers of a gate: a flow for each principal and session, with its calls that wait and what it has used.
+//! A gate's flows. Each principal and session has one, with its waiting calls and its usage.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -10,39 +10,39 @@ use slab::Slab;
 
 use super::pace::{CallerPaces, SHORT, Skill};
 use super::place_time::{PlaceTime, Seconds};
-use super::principals::{Principal, Principals};
+use super::principals::{PrincipalUsage, Principals};
 
-/// How many flows are remembered. Past that, flows without a call are forgotten, down to half of it.
+/// The maximum number of remembered flows. Beyond it, flows without calls are forgotten, down to half of it.
 const MAX_FLOWS: usize = 4096;
 
-/// Flows that had no call for this long are forgotten first.
+/// Flows that had no calls for this long are forgotten first.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// One caller: a session of a principal. Calls without a session are one flow for each principal.
+/// The calls of one session of a principal. A principal's calls without a session share one flow.
 #[derive(Debug)]
 pub(super) struct Flow<W> {
     name: String,
-    /// The number of its principal in [`Principals`].
+    /// The number of the flow's principal in [`Principals`].
     pub(super) principal: usize,
-    pub(super) waiting: VecDeque<Waiting<W>>,
-    /// What its calls used, in its principal's virtual time.
+    pub(super) waiting: VecDeque<WaitingCall<W>>,
+    /// The usage of the flow's calls, in its principal's virtual time.
     pub(super) used: PlaceTime,
     pub(super) paces: CallerPaces,
-    /// When a call of it last came or ended.
+    /// The last time at which one of its calls arrived or ended.
     pub(super) seen: Instant,
 }
 
-/// A call at a gate. Never used for another one.
+/// Identifies a call at a gate. Tickets are never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ticket {
     pub(super) index: usize,
-    /// The order of arrival over all flows.
+    /// The position in the order of arrival over all flows.
     pub(super) number: u64,
 }
 
 /// A call that waits for a place.
 #[derive(Debug)]
-pub(super) struct Waiting<W> {
+pub(super) struct WaitingCall<W> {
     pub(super) ticket: Ticket,
     pub(super) skill: Arc<Skill>,
     pub(super) deadline: Instant,
@@ -50,19 +50,19 @@ pub(super) struct Waiting<W> {
 }
 
 impl<W> Flow<W> {
-    /// How long a call of a skill is expected to run. None: no call of the skill has ended.
-    pub(super) fn expected(&self, skill: &Skill) -> Option<Duration> {
-        self.paces.of_skill(skill.number).or_else(|| skill.pace.read())
+    /// Returns how long a skill's call is expected to run. `None` if no call of the skill has ended yet.
+    pub(super) fn expected_time(&self, skill: &Skill) -> Option<Duration> {
+        self.paces.skill_pace(skill.number).or_else(|| skill.pace.read())
     }
 
-    /// How long calls of a skill run on average. None: no call of the skill has ended.
+    /// Returns how long a skill's calls run on average. `None` if no call of the skill has ended yet.
     pub(super) fn average(&self, skill: &Skill) -> Option<Duration> {
-        self.paces.of_skill(skill.number).or_else(|| skill.pace.mean())
+        self.paces.skill_pace(skill.number).or_else(|| skill.pace.mean())
     }
 
-    /// Whether a call of a skill is expected to be short: one of an unknown skill is.
+    /// Returns whether a skill's call is expected to be short. This is the assumption for an unknown skill.
     pub(super) fn expects_short(&self, skill: &Skill) -> bool {
-        self.expected(skill).unwrap_or_default() <= SHORT
+        self.expected_time(skill).unwrap_or_default() <= SHORT
     }
 
     pub(super) fn is_active(&self) -> bool {
@@ -76,9 +76,9 @@ pub(super) struct Flows<W> {
     by_name: HashMap<String, usize>,
     flows: Slab<Flow<W>>,
     principals: Principals,
-    /// Those with calls waiting.
+    /// The indexes of flows with waiting calls.
     queued: Vec<usize>,
-    /// Kept so that looking a flow up does not allocate.
+    /// A buffer that saves an allocation when a flow is looked up.
     scratch: String,
 }
 
@@ -88,10 +88,10 @@ impl<W> Flows<W> {
         Self { by_name, flows: Slab::new(), principals, queued: Vec::new(), scratch: String::new() }
     }
 
-    /// The flow of a caller, new if it is not known.
-    pub(super) fn of(&mut self, principal: &str, session: &str, now: Instant) -> usize {
+    /// Returns the index of a caller's flow, or creates one.
+    pub(super) fn flow_index(&mut self, principal: &str, session: &str, now: Instant) -> usize {
         self.scratch.clear();
-        // A session id has no control characters, so no two callers have the same name.
+        // Session ids contain no control characters, so callers' names are unique.
         self.scratch.extend([session, "\0", principal]);
         if let Some(index) = self.by_name.get(&self.scratch) {
             self.flows[*index].seen = now;
@@ -108,8 +108,9 @@ impl<W> Flows<W> {
         index
     }
 
-    /// Forgets the flows that had no call for a while. If that is not enough, each principal keeps an even share of the idle
-    /// ones, those it used last: one with many sessions does not push out those of others.
+    /// Forgets flows that had no calls for a while. If that is insufficient, each principal keeps an even share of
+    /// the idle flows, the most recently used ones. So a principal with many sessions does not displace others'
+    /// sessions.
     fn forget(&mut self, now: Instant) {
         let idle = self.flows.iter().filter(|(_, flow)| !flow.is_active());
         let is_old = |flow: &Flow<W>| now.saturating_duration_since(flow.seen) >= IDLE;
@@ -140,8 +141,8 @@ impl<W> Flows<W> {
         &mut self.flows[index]
     }
 
-    /// A call comes to a flow, while others wait or because it has to wait itself. A flow without waiting calls starts at the
-    /// virtual time. `running`: the flows of the calls that run.
+    /// Records that a call of the flow arrived while others wait, or that it has to wait itself. A flow without
+    /// waiting calls starts at the virtual time. `running`: the flows of the running calls.
     pub(super) fn arrive(&mut self, index: usize, running: impl Iterator<Item = usize> + Clone, now: Seconds) {
         let number = self.flows[index].principal;
         self.advance(index, now);
@@ -161,10 +162,10 @@ impl<W> Flows<W> {
         }
     }
 
-    /// Nobody waited until now, so what was used is no debt: the principals that have calls running start even.
+    /// Makes principals with running calls even. No call waited until now, so their usage is not a debt.
     fn level_principals(&mut self, running: impl Iterator<Item = usize> + Clone, now: Seconds) {
         for index in running.clone() {
-            let used = self.principal(&self.flows[index]).used.used(now);
+            let used = self.principal(&self.flows[index]).used.used_until(now);
             self.principals.advance(used);
         }
         let time = self.principals.time;
@@ -173,13 +174,13 @@ impl<W> Flows<W> {
         }
     }
 
-    /// The same for the flows of a principal that had no call waiting.
+    /// Makes the flows of a principal without waiting calls even, like [`Self::level_principals`].
     fn level_flows(&mut self, number: usize, running: impl Iterator<Item = usize> + Clone, now: Seconds) {
         let principal = self.principals.get_mut(number);
         for index in running.clone() {
             let flow = &self.flows[index];
             if flow.principal == number {
-                principal.advance(flow.used.used(now));
+                principal.advance(flow.used.used_until(now));
             }
         }
         for index in running {
@@ -190,52 +191,52 @@ impl<W> Flows<W> {
         }
     }
 
-    /// Advances virtual time to the least that any waiting one has used: that of the principals, and that of the flows of this
-    /// flow's principal.
+    /// Advances the virtual time of the principals, and of this flow's principal, to the least usage among waiting
+    /// ones.
     pub(super) fn advance(&mut self, index: usize, now: Seconds) {
         let number = self.flows[index].principal;
         let waiting = || self.queued.iter().map(|index| &self.flows[*index]);
-        let least = waiting().map(|flow| self.principal(flow).used.used(now)).reduce(f64::min);
+        let least = waiting().map(|flow| self.principal(flow).used.used_until(now)).reduce(f64::min);
         let siblings = waiting().filter(|flow| flow.principal == number);
-        let least_of_siblings = siblings.map(|flow| flow.used.used(now)).reduce(f64::min);
+        let least_of_siblings = siblings.map(|flow| flow.used.used_until(now)).reduce(f64::min);
         least.into_iter().for_each(|it| self.principals.advance(it));
         least_of_siblings.into_iter().for_each(|it| self.principals.get_mut(number).advance(it));
     }
 
-    /// A call of a flow starts.
+    /// Records that a flow's call starts.
     pub(super) fn start(&mut self, index: usize, now: Seconds) {
         let flow = &mut self.flows[index];
         flow.used.start(now);
         self.principals.get_mut(flow.principal).used.start(now);
     }
 
-    /// A call of a flow ends.
+    /// Records that a flow's call ends.
     pub(super) fn end(&mut self, index: usize, started: Seconds, now: Seconds) {
         let flow = &mut self.flows[index];
         let principal = self.principals.get_mut(flow.principal);
         flow.used.end(started, now);
         principal.used.end(started, now);
-        // What was used while nobody waited is no debt.
+        // Usage while no call waited is not a debt.
         if principal.waiting == 0 {
-            principal.advance(flow.used.used(now));
+            principal.advance(flow.used.used_until(now));
         }
-        let used = principal.used.used(now);
+        let used = principal.used.used_until(now);
         if self.queued.is_empty() {
             self.principals.advance(used);
         }
     }
 
-    pub(super) fn principal(&self, flow: &Flow<W>) -> &Principal {
+    pub(super) fn principal(&self, flow: &Flow<W>) -> &PrincipalUsage {
         self.principals.get(flow.principal)
     }
 
-    /// The flows that have calls waiting.
+    /// Iterates over the flows with waiting calls.
     pub(super) fn waiting(&self) -> impl Iterator<Item = (usize, &Flow<W>)> {
         self.queued.iter().map(|index| (*index, &self.flows[*index]))
     }
 
-    /// A call waits, as the last of its flow.
-    pub(super) fn push(&mut self, index: usize, call: Waiting<W>) {
+    /// Appends a waiting call to its flow.
+    pub(super) fn push(&mut self, index: usize, call: WaitingCall<W>) {
         let flow = &mut self.flows[index];
         if flow.waiting.is_empty() {
             self.queued.push(index);
@@ -244,17 +245,17 @@ impl<W> Flows<W> {
         self.principals.get_mut(flow.principal).waiting += 1;
     }
 
-    /// The call of a flow that has waited longest, which waits no more.
-    pub(super) fn pop_first(&mut self, index: usize) -> Option<Waiting<W>> {
+    /// Removes the flow's call that has waited longest.
+    pub(super) fn pop_first(&mut self, index: usize) -> Option<WaitingCall<W>> {
         self.take(index, VecDeque::pop_front)
     }
 
-    /// The call of a flow that came last, which waits no more.
-    pub(super) fn pop_last(&mut self, index: usize) -> Option<Waiting<W>> {
+    /// Removes the flow's call that arrived last.
+    pub(super) fn pop_last(&mut self, index: usize) -> Option<WaitingCall<W>> {
         self.take(index, VecDeque::pop_back)
     }
 
-    /// A call waits no more.
+    /// Removes the flow's waiting call with this number.
     pub(super) fn remove(&mut self, index: usize, number: u64) {
         self.take(index, |waiting| {
             let at = waiting.iter().position(|it| it.ticket.number == number)?;
@@ -265,8 +266,8 @@ impl<W> Flows<W> {
     fn take(
         &mut self,
         index: usize,
-        take: impl FnOnce(&mut VecDeque<Waiting<W>>) -> Option<Waiting<W>>,
-    ) -> Option<Waiting<W>> {
+        take: impl FnOnce(&mut VecDeque<WaitingCall<W>>) -> Option<WaitingCall<W>>,
+    ) -> Option<WaitingCall<W>> {
         let flow = &mut self.flows[index];
         let call = take(&mut flow.waiting)?;
         self.principals.get_mut(flow.principal).waiting -= 1;
@@ -285,26 +286,26 @@ mod tests {
     fn flows_without_calls_are_forgotten_and_those_with_calls_are_not() {
         let now = Instant::now();
         let mut flows = Flows::<()>::new();
-        let busy = flows.of("", "busy", now);
+        let busy = flows.flow_index("", "busy", now);
         flows.start(busy, Seconds::between(now, now));
         for number in 0..10 * MAX_FLOWS {
-            flows.of("", &number.to_string(), now);
+            flows.flow_index("", &number.to_string(), now);
         }
         assert!(flows.flows.len() <= MAX_FLOWS && flows.by_name.len() == flows.flows.len());
-        assert_eq!(flows.of("", "busy", now), busy);
-        assert_ne!(flows.of("other", "busy", now), busy);
+        assert_eq!(flows.flow_index("", "busy", now), busy);
+        assert_ne!(flows.flow_index("other", "busy", now), busy);
     }
 
     #[test]
     fn a_principal_with_many_sessions_does_not_push_out_those_of_others() {
         let now = Instant::now();
         let mut flows = Flows::<()>::new();
-        let quiet = flows.of("quiet", "", now);
+        let quiet = flows.flow_index("quiet", "", now);
         for number in 0..10 * MAX_FLOWS {
-            flows.of("many", &number.to_string(), now);
+            flows.flow_index("many", &number.to_string(), now);
         }
         assert!(flows.flows.len() <= MAX_FLOWS, "{}", flows.flows.len());
-        assert_eq!(flows.of("quiet", "", now), quiet);
+        assert_eq!(flows.flow_index("quiet", "", now), quiet);
     }
 
     #[test]
@@ -312,7 +313,7 @@ mod tests {
         let now = Instant::now();
         let mut flows = Flows::<()>::new();
         let [one, two, other] =
-            [("a", "1"), ("a", "2"), ("b", "1")].map(|(name, session)| flows.of(name, session, now));
+            [("a", "1"), ("a", "2"), ("b", "1")].map(|(name, session)| flows.flow_index(name, session, now));
         let (began, ended) = (Seconds::between(now, now), Seconds::between(now, now + IDLE));
         [one, one, two, other].into_iter().for_each(|it| flows.start(it, began));
         flows.end(one, began, ended);
@@ -321,12 +322,12 @@ mod tests {
         flows.end(other, began, ended);
         let later = now + IDLE * 2;
         for number in 0..MAX_FLOWS {
-            flows.of("c", &number.to_string(), later);
+            flows.flow_index("c", &number.to_string(), later);
         }
         assert_eq!(flows.principals.names(), ["a", "c"], "b has no call, and is forgotten");
         assert_eq!(running(&flows, one), 2);
-        let again = flows.of("b", "1", later);
+        let again = flows.flow_index("b", "1", later);
         let principal = flows.principal(flows.get(again));
-        assert_eq!((principal.used.running(), principal.used.used(ended), principal.waiting), (0, 0.0, 0));
+        assert_eq!((principal.used.running(), principal.used.used_until(ended), principal.waiting), (0, 0.0, 0));
     }
 }

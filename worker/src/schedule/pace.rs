@@ -1,22 +1,22 @@
-//! How long calls take: what tells a short call from a long one before it runs.
+//! Tracks how long calls take, to tell short calls from long ones before they run.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A call that is expected to run no longer than this is short.
+/// The maximum expected time of a short call.
 pub(super) const SHORT: Duration = Duration::from_millis(500);
 
-/// How much a shorter call lowers the pace of its skill: one sixteenth of the difference. A longer call raises it at once,
-/// because the calls of a skill differ in their arguments, and one long call shows what the next may do.
+/// How much a shorter call lowers its skill's pace: one sixteenth of the difference. A longer call raises it at
+/// once, because a skill's calls have different arguments, and one long call shows how long the next may take.
 const SKILL_WEIGHT: u32 = 16;
 
-/// How much a call changes the pace of its caller: a quarter of the difference, in both directions.
+/// How much a call changes its caller's pace: a quarter of the difference, in both directions.
 const CALLER_WEIGHT: u32 = 4;
 
-/// How many skills of one caller are remembered.
+/// The maximum number of remembered skills per caller.
 const MAX_SKILLS: usize = 8;
 
-/// What a gate knows of a skill.
+/// The scheduler's state for a skill.
 #[derive(Debug)]
 pub(crate) struct Skill {
     /// Unique among the skills of this process.
@@ -31,32 +31,33 @@ impl Default for Skill {
     }
 }
 
-/// How long the calls of a skill take, whoever makes them, in microseconds. Zero before the first.
+/// How long a skill's calls take, over all callers, in microseconds. Zero before the first call.
 #[derive(Debug, Default)]
 pub(super) struct SkillPace {
-    /// What the next call may take.
+    /// The time that the next call may take.
     pace: AtomicU64,
-    /// What a call takes on average: a moving average of calls that ended by themselves.
+    /// The moving average over calls that ended on their own.
     mean: AtomicU64,
 }
 
 impl SkillPace {
-    /// How long the next call may take. None before the first.
+    /// Returns how long the next call may take, or `None` before the first call.
     pub(super) fn read(&self) -> Option<Duration> {
         read(&self.pace)
     }
 
-    /// How long a call takes on average. None before the first has ended.
+    /// Returns the average duration of a call, or `None` before the first call has ended.
     pub(super) fn mean(&self) -> Option<Duration> {
         read(&self.mean)
     }
 
-    /// A call runs for this long and has not ended, or was cut short.
+    /// Records that a call has run for this long and has not ended, or was cut short.
     pub(super) fn raise(&self, running: Duration) {
         self.pace.fetch_max(micros(running), Ordering::Relaxed);
     }
 
-    /// A call ended by itself. Of two calls that end at once, one is not counted: these are estimates.
+    /// Records that a call ended on its own. If two calls end at once, one of them may not count, because these
+    /// are estimates.
     pub(super) fn observe(&self, ran: Duration) {
         let (ran, weight) = (micros(ran).max(1), u64::from(SKILL_WEIGHT));
         let before = self.pace.load(Ordering::Relaxed);
@@ -75,22 +76,22 @@ fn read(micros: &AtomicU64) -> Option<Duration> {
     Some(Duration::from_micros(micros.load(Ordering::Relaxed))).filter(|it| !it.is_zero())
 }
 
-/// How long the calls of one caller take, by skill.
+/// How long one caller's calls take, by skill.
 #[derive(Debug, Default)]
 pub(super) struct CallerPaces {
-    /// Skill and pace; the least recently used first.
+    /// Skills with their paces, least recently used first.
     of_skills: Vec<(u64, Duration)>,
-    /// Over all skills.
+    /// The caller's pace over all skills.
     typical: Option<Duration>,
 }
 
 impl CallerPaces {
-    /// None before the first call of the skill.
-    pub(super) fn of_skill(&self, skill: u64) -> Option<Duration> {
+    /// Returns a skill's pace, or `None` before its first call.
+    pub(super) fn skill_pace(&self, skill: u64) -> Option<Duration> {
         self.of_skills.iter().find(|(id, _)| *id == skill).map(|(_, pace)| *pace)
     }
 
-    /// None before the first call.
+    /// Returns the pace over all skills, or `None` before the first call.
     pub(super) fn typical(&self) -> Option<Duration> {
         self.typical
     }
@@ -98,13 +99,13 @@ impl CallerPaces {
     pub(super) fn observe(&mut self, skill: u64, ran: Duration) {
         let moved = |pace: Duration| (pace * (CALLER_WEIGHT - 1) + ran) / CALLER_WEIGHT;
         self.typical = Some(self.typical.map_or(ran, moved));
-        self.put(skill, self.of_skill(skill).map_or(ran, moved));
+        self.put(skill, self.skill_pace(skill).map_or(ran, moved));
     }
 
-    /// A call runs for this long and has not ended, or was cut short. As the first of its skill it shows something only if it
-    /// is long: else what the skill's calls take in general is the better guess.
+    /// Records that a call has run for this long and has not ended, or was cut short. A skill's first call counts
+    /// only if it is long. Otherwise the skill's general pace is the better estimate.
     pub(super) fn raise(&mut self, skill: u64, running: Duration) {
-        if self.of_skill(skill).map_or(running > SHORT, |pace| pace < running) {
+        if self.skill_pace(skill).map_or(running > SHORT, |pace| pace < running) {
             self.put(skill, running);
         }
     }
@@ -153,12 +154,12 @@ mod tests {
         let mut paces = CallerPaces::default();
         paces.raise(0, Duration::ZERO);
         paces.raise(0, SHORT);
-        assert_eq!(paces.of_skill(0), None);
+        assert_eq!(paces.skill_pace(0), None);
         paces.raise(0, SHORT * 2);
-        assert_eq!(paces.of_skill(0), Some(SHORT * 2));
+        assert_eq!(paces.skill_pace(0), Some(SHORT * 2));
         paces.observe(1, Duration::from_millis(1));
         paces.raise(1, Duration::from_millis(2));
-        assert_eq!(paces.of_skill(1), Some(Duration::from_millis(2)));
+        assert_eq!(paces.skill_pace(1), Some(Duration::from_millis(2)));
     }
 
     #[test]
@@ -167,8 +168,8 @@ mod tests {
         for skill in 0..20 {
             paces.observe(skill, Duration::from_millis(skill));
         }
-        assert_eq!(paces.of_skill(0), None);
-        assert_eq!(paces.of_skill(19), Some(Duration::from_millis(19)));
+        assert_eq!(paces.skill_pace(0), None);
+        assert_eq!(paces.skill_pace(19), Some(Duration::from_millis(19)));
         assert_eq!(paces.of_skills.len(), MAX_SKILLS);
     }
 }

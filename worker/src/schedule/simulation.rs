@@ -1,11 +1,11 @@
-//! Simulates callers at a gate: calls arrive and run in simulated time, and the gate's own book decides.
+//! Simulates callers at a gate. Calls arrive and run in simulated time, and the real book decides.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::book::{Arrival, Arrived, Book, Bounds, Ending, Next, Refusal};
+use super::book::{Arrival, Arrived, Ending, GateBounds, GateCalls, GateRefusal, Next};
 use super::flows::Ticket;
 use super::pace::{SHORT, Skill};
 
@@ -15,10 +15,10 @@ const fn ms(millis: u64) -> Duration {
 
 const LONG: Duration = Duration::from_secs(5);
 
-/// How long callers are patient, if nothing else is said.
+/// The default time that callers wait.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// One caller: makes the next call `pause` after one ended, with `at_once` of them under way.
+/// A simulated caller. It has `at_once` concurrent calls, and starts the next one `pause` after one ended.
 #[derive(Debug, Clone)]
 struct Caller {
     principal: &'static str,
@@ -27,15 +27,15 @@ struct Caller {
     runs: Duration,
     pause: Duration,
     at_once: usize,
-    /// How long its calls may take, with what they wait.
+    /// How long a call may take, including its wait.
     patience: Duration,
 }
 
-/// What a caller got.
+/// What a caller got in a simulation.
 #[derive(Debug, Default, Clone)]
 struct Got {
     waited: Vec<Duration>,
-    /// Place time of the calls that ended in time.
+    /// The total place time of calls that ended in time.
     ran: Duration,
     refused: usize,
 }
@@ -51,22 +51,22 @@ enum Happens {
     Ends {
         caller: usize,
         ticket: usize,
-        /// Before its deadline.
+        /// Whether the call ended before its deadline.
         in_time: bool,
     },
-    /// The deadline of a call passes, which may still wait.
+    /// A call's deadline passes. The call may still be waiting.
     Expires {
         number: usize,
     },
     Calls {
         caller: usize,
     },
-    /// Calls that wait ask again.
+    /// Waiting calls check the gate again.
     Review,
 }
 
 struct Simulation {
-    book: Book<usize>,
+    book: GateCalls<usize>,
     callers: Vec<Caller>,
     got: Vec<Got>,
     began: Instant,
@@ -74,19 +74,19 @@ struct Simulation {
     events: BinaryHeap<Reverse<(Instant, u64, Happens)>>,
     order: u64,
     calls: usize,
-    /// Tickets of running calls, and of waiting ones, with their callers and the time they came.
+    /// The tickets of running and waiting calls, with their callers and arrival times.
     running: Vec<Option<Ticket>>,
     arrived: BTreeMap<usize, (usize, Ticket, Instant)>,
-    /// The most calls that ran at once.
+    /// The maximum number of concurrent calls so far.
     peak: usize,
 }
 
 impl Simulation {
-    fn new(bounds: Bounds, callers: Vec<Caller>) -> Self {
+    fn new(bounds: GateBounds, callers: Vec<Caller>) -> Self {
         let began = Instant::now();
         let got = vec![Got::default(); callers.len()];
         let mut simulation = Self {
-            book: Book::new(bounds, began),
+            book: GateCalls::new(bounds, began),
             callers,
             got,
             began,
@@ -131,7 +131,7 @@ impl Simulation {
                 Happens::Expires { number } => {
                     if let Some((caller, ticket, _)) = self.arrived.remove(&number) {
                         self.book.give_up(ticket, self.now);
-                        self.refused(caller, ms(1000));
+                        self.record_refusal(caller, ms(1000));
                     }
                 }
             }
@@ -140,7 +140,7 @@ impl Simulation {
                 let (caller, _, came) = self.arrived.remove(waiter).unwrap();
                 match next {
                     Next::Runs(ticket, _) => self.start(caller, ticket, came),
-                    Next::Refused(..) => self.refused(caller, ms(1000)),
+                    Next::Refused(..) => self.record_refusal(caller, ms(1000)),
                 }
             }
             self.peak = self.peak.max(self.book.running());
@@ -160,15 +160,15 @@ impl Simulation {
                 self.arrived.insert(number, (caller, ticket, self.now));
                 self.at(deadline, Happens::Expires { number });
                 if let Some((caller, ..)) = evicted.and_then(|evicted| self.arrived.remove(&evicted)) {
-                    self.refused(caller, ms(1000));
+                    self.record_refusal(caller, ms(1000));
                 }
             }
-            Arrived::Refused(Refusal::Full) => self.refused(caller, ms(1000)),
-            Arrived::Refused(Refusal::Late { retry_after }) => self.refused(caller, retry_after),
+            Arrived::Refused(GateRefusal::Full) => self.record_refusal(caller, ms(1000)),
+            Arrived::Refused(GateRefusal::Late { retry_after }) => self.record_refusal(caller, retry_after),
         }
     }
 
-    fn refused(&mut self, caller: usize, retry_after: Duration) {
+    fn record_refusal(&mut self, caller: usize, retry_after: Duration) {
         self.got[caller].refused += 1;
         self.at(self.now + retry_after, Happens::Calls { caller });
     }
@@ -184,15 +184,15 @@ impl Simulation {
         self.at(self.now + runs.min(left), Happens::Ends { caller, ticket, in_time });
     }
 
-    /// Place time of all calls that ended in time, over what the open places have.
+    /// Returns the place time of all calls that ended in time, relative to the time of the open places.
     fn utilization(&self, places: usize, time: Duration) -> f64 {
         let ran: Duration = self.got.iter().map(|got| got.ran).sum();
         ran.as_secs_f64() / (time.as_secs_f64() * places as f64)
     }
 }
 
-fn bounds(places: usize) -> Bounds {
-    Bounds { places, reserved: places / 4, most_waiting: 1024 }
+fn bounds(places: usize) -> GateBounds {
+    GateBounds { places, reserved: places / 4, most_waiting: 1024 }
 }
 
 fn caller(session: impl ToString, skill: &Arc<Skill>, runs: Duration, pause: Duration, at_once: usize) -> Caller {
@@ -210,7 +210,8 @@ fn a_hundred_sessions_of_mixed_lengths_get_even_shares_and_short_calls_do_not_wa
     let mut callers = Vec::new();
     for number in 0..100 {
         callers.push(match number % 4 {
-            // Two that want all they can get, one of them with much more at once; one in the middle; one that is modest.
+            // Two callers that want all they can get, of which one has far more concurrent calls; one caller in
+            // between; and a modest one.
             0 => caller(number, &skills[0], LONG, ms(0), 4),
             1 => caller(number, &skills[0], ms(2500), ms(0), 40),
             2 => caller(number, &skills[1], ms(700), ms(100), 2),
@@ -249,8 +250,8 @@ fn slow_calls_of_one_or_many_sessions_leave_a_neighbour_alone_and_use_every_plac
     }
 }
 
-/// Calls of others go before a call that came in time, and calls that started together end together, later than their mean
-/// suggests.
+/// Other callers' calls may go before a call that arrived in time. Calls that started together end together, later
+/// than their mean suggests.
 #[test]
 fn a_call_that_can_no_longer_end_in_time_leaves_its_place_to_another() {
     for sessions in [1, 50] {
@@ -275,7 +276,7 @@ fn a_neighbour_that_calls_the_same_skill_is_known_by_its_own_calls() {
 
 #[test]
 fn long_calls_cannot_keep_the_reserve() {
-    // Each call is of another session, so nothing is known of it but its skill.
+    // Each call belongs to another session, so only its skill is known.
     let (skill, quick): (Arc<Skill>, Arc<Skill>) = Default::default();
     let mut callers: Vec<_> = (0..500).map(|it| caller(it, &skill, LONG, ms(0), 1)).collect();
     callers.push(neighbour(&quick));
@@ -290,7 +291,7 @@ fn long_calls_cannot_keep_the_reserve() {
 
 #[test]
 fn a_principal_with_many_sessions_gets_no_more_than_one_with_one() {
-    // Also where the places can't be divided evenly.
+    // This is also true if the places can't be divided evenly.
     for places in [1, 3, 5, 16] {
         let skill: Arc<Skill> = Arc::default();
         let mut callers: Vec<_> =
@@ -324,7 +325,7 @@ fn sessions_of_a_principal_get_even_shares_also_those_that_come_later() {
     assert!(ratios.iter().all(|it| (0.8..1.25).contains(it)), "{ratios:?}");
 }
 
-/// However long a principal used what another left, it is not starved for it.
+/// A principal that used what others left for a long time does not starve later.
 #[test]
 fn using_what_others_leave_costs_little_later() {
     let of = |principal, skill: &_, runs, pause, at_once| Caller {
@@ -339,7 +340,7 @@ fn using_what_others_leave_costs_little_later() {
             of("modest", &quick, ms(5), ms(45), 1),
             of("late", &slow, LONG, ms(0), 0),
         ];
-        let bounds = Bounds { places, reserved: 0, most_waiting: 1024 };
+        let bounds = GateBounds { places, reserved: 0, most_waiting: 1024 };
         let mut simulation = Simulation::new(bounds, callers);
         simulation.run(Duration::from_secs(3600));
         let before = simulation.got[0].ran;

@@ -1,26 +1,27 @@
-//! Keeps long calls from starting all at once. Pure: it takes `now`.
+//! Spreads the starts of long calls. Pure: the caller passes `now`.
 //!
-//! Long calls that start together tend to end together, and then the next ones start together again: each time the
-//! processors are busy with nothing but starting processes, and short calls of others wait for that. Apart once, they stay
-//! apart.
+//! Long calls that start together tend to end together, and then the next ones start together too. Each time, the
+//! processors are busy with starting processes, and other callers' short calls have to wait. Calls that were
+//! spread once stay spread.
 
 use std::time::{Duration, Instant};
 
 use super::pace::SHORT;
 
-/// How far apart long calls start, at most: a few times what it costs to start and end one process on one of two cores,
-/// since a machine may run several workers.
+/// The maximum time between starts of long calls. It is several times the cost of starting and ending one process
+/// on one of two cores, because a machine may run several workers.
 const APART: Duration = Duration::from_millis(40);
 
-/// As many starts as the gate has places take at most this part of the time that one call runs.
+/// Starting as many calls as the gate has places takes at most one call's time divided by this.
 pub(super) const PART: u32 = 8;
 
-/// When the next long call of a gate may start.
+/// The earliest start of a gate's next long call.
 #[derive(Debug, Default)]
 pub(super) struct Stagger(Option<Instant>);
 
 impl Stagger {
-    /// When a call that has a place now starts, if it is expected to take this long. A short one does not wait.
+    /// Returns when a call with a place starts, if it is expected to take this long. Returns `None` for a short
+    /// call, which does not wait.
     pub(super) fn start(&mut self, pace: Option<Duration>, places: usize, now: Instant) -> Option<Instant> {
         let pace = pace.filter(|pace| *pace > SHORT)?;
         // Calls that were cancelled before they started must not delay others for longer than a full gate would.

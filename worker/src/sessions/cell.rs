@@ -1,13 +1,14 @@
-//! One call of a session: a cell of code, from its first line to its end.
+//! One call of a session: a cell of code, from its start to its end.
 //!
 //! ```text
 //! running ──the process says so──────────────────────────> ended: the session's state is kept
-//!    ├──its time is over, nobody waits, too much printed──> interrupted ──ends within two seconds──> ended
+//!    ├──its time is over, call dropped, too much printed──> interrupted ──ends within two seconds──> ended
 //!    │                                                          └──does not──> lost
 //!    └──the process ended, hung up, or was closed──────────────────────────> lost: the process is to be dropped
 //! ```
 //!
-//! The time is kept here, whatever the process says. From the interrupt on, no listener is waited for either.
+//! The worker measures the time, whatever the process claims. After the interrupt, it does not wait for listeners
+//! either.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -15,82 +16,85 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use openskill_proto::limits::MAX_EVENT_BYTES;
+use openskill_sandbox::forkserver::{KeptProcess, KeptProcessEnd};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::Notify;
 use tokio::task::unconstrained;
 use tokio_util::sync::CancellationToken;
 
 use super::clock::Clock;
-use super::line::{self, Ended, Lines, MAX_LINE_BYTES, Read, Said};
+use super::line::{self, CellEnd, LineReader, MAX_LINE_BYTES, Read, SessionNotice};
 use super::output::{Output, Printed};
-use super::process::Process;
+use super::process::SessionProcess;
 use crate::events::EventSink;
-use crate::process::forkserver::{Kept, KeptEnd};
 
-/// How long code may take to stop after an interrupt, if the deadline of its call allows.
+/// How long code may take to stop after an interrupt, if its call's deadline allows this.
 pub(crate) const GRACE: Duration = Duration::from_secs(2);
 
-/// How long to wait for the exit status of a process that closed its stream. Without one, the code closed the stream.
+/// How long to wait for the exit status of a process that closed its stream. If none arrives, the code closed the
+/// stream.
 const REASON: Duration = Duration::from_millis(700);
 
-/// How much a process may write to its stream in one cell, in bytes plus a cost for each line. Artifacts and events need less.
+/// The maximum number of bytes that a process writes to its stream per cell, including a fixed cost per line.
+/// Artifacts and events need less.
 const MAX_SAID_BYTES: usize = 128 * 1024 * 1024;
 const LINE_COST: usize = 4096;
 const TOO_MUCH_SAID: &str = "the code wrote too much to its session's own connection";
 
-/// How long the last output may take to reach the listener.
+/// The timeout for delivering the last output to the listener.
 const LAST: Duration = Duration::from_millis(500);
 
-/// What is to run.
+/// A cell of code to run, with its limits.
 pub(crate) struct Cell {
     pub(crate) number: u64,
     pub(crate) code: String,
-    /// Its timeout, and the latest time at which its call needs an answer.
+    /// The cell's timeout, and the latest time at which its call needs an answer.
     pub(crate) time: Duration,
     pub(crate) latest: Instant,
-    /// How long it may take to stop after an interrupt.
+    /// How long the code may take to stop after an interrupt.
     pub(crate) grace: Duration,
     pub(crate) events: EventSink,
     /// Cancelled when the caller is gone.
     pub(crate) dropped: CancellationToken,
-    /// Cancelled when its session is closed.
+    /// Cancelled when the session is closed.
     pub(crate) closed: CancellationToken,
 }
 
-/// How it went.
+/// The result of a cell.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) stdout: Printed,
     pub(crate) stderr: Printed,
-    pub(crate) end: End,
-    /// Why it was interrupted.
+    pub(crate) end: CellOutcome,
+    /// Why the cell was interrupted, if it was.
     pub(crate) interrupted: Option<Interruption>,
     pub(crate) took: Duration,
 }
 
 impl Ran {
-    /// The session was closed before anything ran.
-    pub(super) fn closed(took: Duration) -> Self {
+    /// Creates the result for a session that was closed before any code ran.
+    pub(super) fn for_closed_session(took: Duration) -> Self {
         let nothing = Printed::default;
-        Self { stdout: nothing(), stderr: nothing(), end: End::Lost(Loss::Closed), interrupted: None, took }
+        Self { stdout: nothing(), stderr: nothing(), end: CellOutcome::Lost(Loss::Closed), interrupted: None, took }
     }
 }
 
 /// The state of the process after the cell.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    /// It can run further cells.
-    Ended(Ended),
-    /// It cannot, and must be dropped.
+pub(crate) enum CellOutcome {
+    /// It can run more cells.
+    Ended(CellEnd),
+    /// It can't run more cells and must be dropped.
     Lost(Loss),
 }
 
-/// Why the state of a session is gone.
+/// The reasons why a session's state is lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Loss {
-    /// The process ended.
-    Process(KeptEnd),
-    /// The code closed or replaced the stream between process and worker, or corrupted the end of the cell.
+    /// The process ended, as its supervisor reported.
+    Process(KeptProcessEnd),
+    /// The code closed or replaced the stream between process and worker, or corrupted the message that ends the
+    /// cell.
     HungUp,
     /// It did not stop after an interrupt, or may still receive the signal.
     Unresponsive,
@@ -98,7 +102,7 @@ pub(crate) enum Loss {
     Closed,
 }
 
-/// Why a cell was interrupted.
+/// The reasons for interrupting a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Interruption {
     Time,
@@ -106,18 +110,18 @@ pub(crate) enum Interruption {
     Output,
 }
 
-/// How reading the stream of the process ended.
+/// How reading the process's stream ended.
 enum Heard {
-    Ended(Ended),
+    Ended(CellEnd),
     HungUp,
-    /// The end of the cell cannot be parsed. No other end follows.
+    /// The message that ends the cell can't be parsed. No other one follows.
     Broken,
-    /// More than is read in one cell.
+    /// The process exceeded the limit on written bytes per cell.
     TooMuch,
 }
 
-/// Why waiting for the cell ended.
-enum Stop {
+/// The reasons why waiting for a cell ended.
+enum WaitEnd {
     Heard(Heard),
     Unresponsive,
     Closed,
@@ -126,13 +130,14 @@ enum Stop {
 /// Signals between the tasks of a running cell.
 struct Signals {
     clock: Arc<Clock>,
-    /// The code runs: from here on, a signal interrupts it.
+    /// Notified when the code starts. From then on, a signal interrupts it.
     began: Notify,
-    /// The process sent an event.
+    /// Notified when the process sent an event.
     spoken: Notify,
-    /// It printed more than the output limit.
+    /// Notified when the output limit is exceeded.
     flood: Notify,
-    /// Cancelled when the cell is interrupted. From then on, events that the listener does not take at once are dropped.
+    /// Cancelled when the cell is interrupted. From then on, events that the listener does not take immediately
+    /// are dropped.
     interrupted: CancellationToken,
 }
 
@@ -144,11 +149,11 @@ impl Signals {
     }
 }
 
-/// Runs a cell.
-pub(crate) async fn run(process: &mut Process, cell: &Cell) -> Ran {
+/// Runs a cell, and interrupts it at its limits.
+pub(crate) async fn run(process: &mut SessionProcess, cell: &Cell) -> Ran {
     let begun = Instant::now();
-    let Process { kept, control, lines, stdout, stderr, .. } = process;
-    // Output of threads between two calls belongs to no call.
+    let SessionProcess { kept, control, lines, stdout, stderr, .. } = process;
+    // Output that threads print between two calls belongs to no call.
     [&*stdout, &*stderr].into_iter().for_each(|pipe| Output::new("").take_rest(pipe));
     let (mut out, mut err) = (Output::new("stdout"), Output::new("stderr"));
     let signals = Signals::new(cell, begun);
@@ -173,33 +178,35 @@ pub(crate) async fn run(process: &mut Process, cell: &Cell) -> Ran {
     };
     let _ = tokio::time::timeout(LAST, last).await;
     let end = match stop {
-        Stop::Heard(Heard::Ended(ended)) => End::Ended(ended),
-        Stop::Heard(Heard::HungUp) => {
-            let reason = tokio::time::timeout(REASON, kept.ended()).await;
-            End::Lost(reason.map_or(Loss::HungUp, Loss::Process))
+        WaitEnd::Heard(Heard::Ended(ended)) => CellOutcome::Ended(ended),
+        WaitEnd::Heard(Heard::HungUp) => {
+            let reason = tokio::time::timeout(REASON, kept.wait()).await;
+            CellOutcome::Lost(reason.map_or(Loss::HungUp, Loss::Process))
         }
-        Stop::Heard(Heard::Broken) => End::Lost(Loss::HungUp),
-        Stop::Heard(Heard::TooMuch) => End::Lost(Loss::Process(KeptEnd::Exceeded(TOO_MUCH_SAID.to_owned()))),
-        Stop::Unresponsive => End::Lost(Loss::Unresponsive),
-        Stop::Closed => End::Lost(Loss::Closed),
+        WaitEnd::Heard(Heard::Broken) => CellOutcome::Lost(Loss::HungUp),
+        WaitEnd::Heard(Heard::TooMuch) => {
+            CellOutcome::Lost(Loss::Process(KeptProcessEnd::Exceeded(TOO_MUCH_SAID.to_owned())))
+        }
+        WaitEnd::Unresponsive => CellOutcome::Lost(Loss::Unresponsive),
+        WaitEnd::Closed => CellOutcome::Lost(Loss::Closed),
     };
     Ran { stdout: out.finish(), stderr: err.finish(), end, interrupted, took }
 }
 
-/// Waits for the end of a cell, and interrupts it when necessary. Deadline and cancellation are polled outside of the
-/// cooperative budget, which a process that writes a lot exhausts.
+/// Waits until a cell ends, and interrupts it if necessary. Polls the deadline and cancellation outside the
+/// cooperative budget, which a process that writes much exhausts.
 async fn attend(
     talk: impl Future<Output = Heard>,
-    kept: &Kept,
+    kept: &KeptProcess,
     cell: &Cell,
     signals: &Signals,
-) -> (Stop, Option<Interruption>) {
+) -> (WaitEnd, Option<Interruption>) {
     let mut talk = pin!(talk);
     let why = tokio::select! {
         biased;
-        () = unconstrained(cell.closed.cancelled()) => return (Stop::Closed, None),
+        () = unconstrained(cell.closed.cancelled()) => return (WaitEnd::Closed, None),
         () = unconstrained(cell.dropped.cancelled()) => Interruption::Dropped,
-        heard = &mut talk => return (Stop::Heard(heard), None),
+        heard = &mut talk => return (WaitEnd::Heard(heard), None),
         () = unconstrained(signals.flood.notified()) => Interruption::Output,
         () = unconstrained(signals.clock.over()) => Interruption::Time,
     };
@@ -208,24 +215,24 @@ async fn attend(
         signals.began.notified().await;
         kept.interrupt().await
     });
-    // Wait for both: a late signal would interrupt the next cell.
+    // Wait for both, because a late signal would interrupt the next cell.
     let stopped = async {
         match tokio::join!(&mut talk, interrupt) {
-            (Heard::Ended(_), false) => Stop::Unresponsive,
-            (heard, _) => Stop::Heard(heard),
+            (Heard::Ended(_), false) => WaitEnd::Unresponsive,
+            (heard, _) => WaitEnd::Heard(heard),
         }
     };
     let stop = tokio::select! {
         biased;
-        () = unconstrained(cell.closed.cancelled()) => Stop::Closed,
+        () = unconstrained(cell.closed.cancelled()) => WaitEnd::Closed,
         stop = stopped => stop,
-        () = unconstrained(tokio::time::sleep(cell.grace)) => Stop::Unresponsive,
+        () = unconstrained(tokio::time::sleep(cell.grace)) => WaitEnd::Unresponsive,
     };
     (stop, Some(why))
 }
 
-/// Reads what the process says, until the cell is over. What belongs to another cell is passed over.
-async fn hear(lines: &mut Lines, mut from: impl AsyncRead + Unpin, cell: &Cell, signals: &Signals) -> Heard {
+/// Reads the process's messages until the cell ends. Skips messages of other cells.
+async fn hear(lines: &mut LineReader, mut from: impl AsyncRead + Unpin, cell: &Cell, signals: &Signals) -> Heard {
     let mut left = MAX_SAID_BYTES;
     while left > 0 {
         let line = match lines.next(&mut from).await {
@@ -238,12 +245,12 @@ async fn hear(lines: &mut Lines, mut from: impl AsyncRead + Unpin, cell: &Cell, 
             Read::End => return Heard::HungUp,
         };
         left = left.saturating_sub(line.len() + LINE_COST);
-        match line::said(&line) {
-            Some(Said::Ended(ended)) if ended.cell == cell.number => return Heard::Ended(ended),
-            Some(Said::Began(number)) if number == cell.number => signals.began.notify_one(),
+        match line::parse_notice(&line) {
+            Some(SessionNotice::Ended(ended)) if ended.cell == cell.number => return Heard::Ended(ended),
+            Some(SessionNotice::Began(number)) if number == cell.number => signals.began.notify_one(),
             Some(_) => {}
             None if line::is_broken_end(&line, cell.number) => return Heard::Broken,
-            // It ends half a line.
+            // The host ends an incomplete line by writing an empty one.
             None if line.is_empty() => {}
             None if line.len() > MAX_EVENT_BYTES => cell.events.drop_one(),
             None => tell(&line, cell, signals).await,
@@ -252,19 +259,20 @@ async fn hear(lines: &mut Lines, mut from: impl AsyncRead + Unpin, cell: &Cell, 
     Heard::TooMuch
 }
 
-/// Passes an event on. Waits for the listener only until the cell is interrupted: the end of the cell comes after it.
+/// Forwards an event. Waits for the listener only until the cell is interrupted, because the message that ends the
+/// cell comes later.
 async fn tell(line: &[u8], cell: &Cell, signals: &Signals) {
     signals.spoken.notify_one();
     tokio::select! {
         biased;
-        () = cell.events.line_that_may_ask(line, || signals.clock.asked()) => {}
+        () = cell.events.line_that_may_ask(line, || signals.clock.pause()) => {}
         () = signals.interrupted.cancelled() => cell.events.drop_one(),
     }
 }
 
-/// Gives the process its cell, and the answers to its questions. Takes these only once it has said something.
+/// Sends the cell and then the answers to its questions. Takes answers only after the process has sent an event.
 async fn speak(mut to: impl AsyncWrite + Unpin, cell: &Cell, signals: &Signals) -> Infallible {
-    // That it does not read shows when it is to stop.
+    // If the process does not read, the interrupt handles this.
     let _ = to.write_all(&line::run(cell.number, &cell.code)).await;
     signals.spoken.notified().await;
     if let Some(mut answers) = cell.events.answers() {

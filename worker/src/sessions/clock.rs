@@ -1,32 +1,33 @@
-//! How long a cell may still run: its own time, which stands still while the user is asked, and the end of its call, which
+//! Tracks how long a cell may still run. The cell's own time stops while the user is asked. Its call's deadline
 //! does not.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// The remaining time of one cell.
 pub(super) struct Clock {
     state: Mutex<State>,
-    /// The latest time at which its call needs an answer.
+    /// The latest time at which the call needs an answer.
     latest: Instant,
     changed: Notify,
 }
 
 struct State {
     ends: Instant,
-    /// Open questions, and since when there are any.
+    /// The number of open questions, and the time since which any are open.
     questions: u32,
     since: Instant,
 }
 
-/// A question that is open.
-pub(super) struct Asked(Arc<Clock>);
+/// Pauses the clock for an open question until dropped.
+pub(super) struct ClockPause(Arc<Clock>);
 
-impl Drop for Asked {
+impl Drop for ClockPause {
     fn drop(&mut self) {
-        self.0.go_on(Instant::now());
+        self.0.resume(Instant::now());
     }
 }
 
@@ -36,7 +37,7 @@ impl Clock {
         Self { state: Mutex::new(state), latest, changed: Notify::new() }
     }
 
-    /// Waits until the time is up.
+    /// Waits until the cell's time is over.
     pub(super) async fn over(&self) {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
@@ -47,14 +48,14 @@ impl Clock {
         }
     }
 
-    /// Stops the clock until the returned guard is dropped.
-    pub(super) fn asked(self: &Arc<Self>) -> Asked {
+    /// Pauses the clock until the returned guard is dropped.
+    pub(super) fn pause(self: &Arc<Self>) -> ClockPause {
         self.stop(Instant::now());
-        Asked(Arc::clone(self))
+        ClockPause(Arc::clone(self))
     }
 
     fn stop(&self, now: Instant) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.questions == 0 {
             state.since = now;
         }
@@ -63,8 +64,8 @@ impl Clock {
         self.changed.notify_waiters();
     }
 
-    fn go_on(&self, now: Instant) {
-        let mut state = self.lock();
+    fn resume(&self, now: Instant) {
+        let mut state = self.state.lock();
         if state.questions == 1 {
             let asked_for = now.saturating_duration_since(state.since);
             state.ends += asked_for;
@@ -75,12 +76,8 @@ impl Clock {
     }
 
     fn end(&self) -> Instant {
-        let state = self.lock();
+        let state = self.state.lock();
         if state.questions > 0 { self.latest } else { state.ends.min(self.latest) }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -97,12 +94,12 @@ mod tests {
         clock.stop(at(1));
         clock.stop(at(2));
         assert_eq!(clock.end(), at(60));
-        clock.go_on(at(3));
+        clock.resume(at(3));
         assert_eq!(clock.end(), at(60), "one is open");
-        clock.go_on(at(11));
+        clock.resume(at(11));
         assert_eq!(clock.end(), at(15));
-        // An answer to nothing gives no time.
-        clock.go_on(at(12));
+        // An answer without a question adds no time.
+        clock.resume(at(12));
         assert_eq!(clock.end(), at(15));
         assert_eq!(Clock::new(Duration::from_secs(5), at(3), now).end(), at(3));
     }
@@ -112,7 +109,7 @@ mod tests {
         let now = Instant::now();
         let (ends, latest) = (now + Duration::from_secs(5), now + Duration::from_secs(60));
         let clock = Arc::new(Clock::new(Duration::from_secs(5), latest, now));
-        let (one, other) = (clock.asked(), clock.asked());
+        let (one, other) = (clock.pause(), clock.pause());
         drop(one);
         assert_eq!(clock.end(), latest);
         drop(other);

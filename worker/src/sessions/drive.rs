@@ -1,51 +1,51 @@
-//! From a lease to its end: starts the process of a new session, runs the cell, and gives the session back.
+//! Runs a leased session's call: starts the process of a new session, runs the cell, and returns the session.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use openskill_proto::v1::{ErrorCode, SkillError};
+use openskill_sandbox::sessions::book::Lease;
+use openskill_sandbox::sessions::key::SessionOwner;
 use tokio::sync::oneshot;
 
-use super::book::Lease;
-use super::cell::{self, Cell, End, Interruption, Ran};
-use super::key::Owner;
-use super::process::Process;
-use super::tally::{Counts, Tally};
+use super::cell::{self, Cell, CellOutcome, Interruption, Ran};
+use super::process::{NewSessionProcess, SessionProcess};
+use super::tally::{SessionCounts, SessionTally};
 use crate::schedule::Slot;
 
 /// One call of a session.
-pub(crate) struct Job {
-    pub(crate) lease: Lease<Process>,
+pub(crate) struct SessionCall {
+    pub(crate) lease: Lease<SessionProcess>,
     pub(crate) cell: Cell,
-    /// Starts a process, if the session has none yet.
-    pub(crate) start: BoxFuture<'static, Result<Process, SkillError>>,
-    /// Where its call is counted, and whose it is.
-    pub(crate) counted: (Arc<Tally>, Owner),
-    /// Held until nothing runs for the call.
+    /// Starts a process if the session has none.
+    pub(crate) start: BoxFuture<'static, NewSessionProcess>,
+    /// The counters, and the owner whose call is counted.
+    pub(crate) counted: (Arc<SessionTally>, SessionOwner),
+    /// Held until all processes of the call have ended.
     pub(crate) slot: Slot,
 }
 
-/// How the call went.
+/// The result of a session's call.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) ran: Ran,
     pub(crate) state: State,
 }
 
-/// What became of the session's state.
+/// The session's state after the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
-    /// It began with this call.
+    /// The state is new with this call.
     New,
-    /// It is that of earlier calls.
+    /// The state of earlier calls was kept.
     Kept,
-    /// It is gone.
+    /// The state is lost.
     Lost,
 }
 
 impl State {
-    /// As the result has it.
+    /// Returns the name in the result.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::New => "new",
@@ -55,15 +55,15 @@ impl State {
     }
 }
 
-/// Runs the job to its end, even when nobody waits for the answer.
-pub(crate) async fn drive(job: Job, answer: oneshot::Sender<Result<Outcome, SkillError>>) {
-    let Job { mut lease, cell, start, counted: (tally, owner), slot } = job;
+/// Runs a call to its end, even if its caller no longer waits.
+pub(crate) async fn drive(job: SessionCall, answer: oneshot::Sender<Result<Outcome, SkillError>>) {
+    let SessionCall { mut lease, cell, start, counted: (tally, owner), slot } = job;
     let begun = Instant::now();
     let (mut process, before) = match ready(&mut lease, start, &cell).await {
         Ok(ready) => ready,
         Err(none) => {
             if let Some(process) = lease.process.take() {
-                // Nothing ran: it keeps its state.
+                // No code ran, so the session keeps its state.
                 lease.give_back(process, Instant::now());
             }
             let _ = answer.send(none.answer(begun.elapsed()));
@@ -79,26 +79,26 @@ pub(crate) async fn drive(job: Job, answer: oneshot::Sender<Result<Outcome, Skil
     }
     let ran = cell::run(&mut process, &cell).await;
     tally.count(&owner, Instant::now(), |it| note(it, &ran));
-    let is_lost = matches!(ran.end, End::Lost(_));
+    let is_lost = matches!(ran.end, CellOutcome::Lost(_));
     if is_lost || lease.fleeting {
         let state = if is_lost { State::Lost } else { before };
         let _ = answer.send(Ok(Outcome { ran, state }));
-        // Only then does the session free its place.
+        // Only now does the session free its place.
         process.end().await;
         drop((lease, slot));
         return;
     }
-    // It may have been closed at this moment.
+    // The session may have been closed in this moment.
     let state = if lease.give_back(process, Instant::now()) { before } else { State::Lost };
     drop(slot);
     let _ = answer.send(Ok(Outcome { ran, state }));
 }
 
-/// Why nothing ran.
+/// The reasons why a cell did not run.
 enum Unstarted {
     /// The process of a new session could not be started.
     Failed(SkillError),
-    /// Nobody waits for the call any more.
+    /// The call was dropped.
     Dropped,
     /// The session was closed.
     Closed,
@@ -114,19 +114,19 @@ impl Unstarted {
             Self::Late => {
                 Err(SkillError::new(ErrorCode::Timeout, "the session did not begin before the call's deadline"))
             }
-            Self::Closed => Ok(Outcome { ran: Ran::closed(took), state: State::Lost }),
+            Self::Closed => Ok(Outcome { ran: Ran::for_closed_session(took), state: State::Lost }),
         }
     }
 }
 
-/// The process to run the code in, unless the call ends first. A new process that gets ready too late is dropped, which
-/// kills it; the process of earlier calls stays in the lease.
+/// Returns the process that runs the code, unless the call ends first. Drops and thereby kills a new process that
+/// is ready too late. An existing process stays in the lease.
 async fn ready(
-    lease: &mut Lease<Process>,
-    start: BoxFuture<'static, Result<Process, SkillError>>,
+    lease: &mut Lease<SessionProcess>,
+    start: BoxFuture<'static, NewSessionProcess>,
     cell: &Cell,
-) -> Result<(Process, State), Unstarted> {
-    // The timer below is a millisecond coarse.
+) -> Result<(SessionProcess, State), Unstarted> {
+    // The timer below has a resolution of one millisecond.
     if cell.latest <= Instant::now() {
         return Err(Unstarted::Late);
     }
@@ -138,26 +138,26 @@ async fn ready(
         found = found_or_started(lease, start) => found.map_err(Unstarted::Failed)?,
     };
     match found {
-        // The call was dropped while the process got ready.
+        // The call was dropped while the process was starting.
         (_, State::New) if cell.dropped.is_cancelled() => Err(Unstarted::Dropped),
         found => Ok(found),
     }
 }
 
 async fn found_or_started(
-    lease: &mut Lease<Process>,
-    start: BoxFuture<'static, Result<Process, SkillError>>,
-) -> Result<(Process, State), SkillError> {
+    lease: &mut Lease<SessionProcess>,
+    start: BoxFuture<'static, NewSessionProcess>,
+) -> Result<(SessionProcess, State), SkillError> {
     match lease.process.take() {
         Some(process) => Ok((process, State::Kept)),
         None => Ok((start.await?, State::New)),
     }
 }
 
-fn note(counts: &mut Counts, ran: &Ran) {
+fn note(counts: &mut SessionCounts, ran: &Ran) {
     let (failed, lost) = match &ran.end {
-        End::Ended(ended) => (ended.return_code != 0 || ran.interrupted.is_some(), false),
-        End::Lost(_) => (true, true),
+        CellOutcome::Ended(ended) => (ended.return_code != 0 || ran.interrupted.is_some(), false),
+        CellOutcome::Lost(_) => (true, true),
     };
     counts.cells += 1;
     counts.failed += u64::from(failed);

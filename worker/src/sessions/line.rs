@@ -1,73 +1,73 @@
-//! The lines that a session's process writes, and those it reads. As `host/session.py` has them.
+//! The lines that a session's process writes and reads. `host/session.py` implements the other side.
 //!
-//! What comes from there was written by anybody: it is bounded and parsed, and nothing in it is believed beyond that.
+//! Their content is untrusted, so it is limited and parsed.
 
 use bytes::BufMut as _;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// The longest line that is read.
+/// The maximum length of a line, in bytes.
 pub(super) const MAX_LINE_BYTES: usize = 512 * 1024;
 
-/// How much is read at a time: so many lines at most come without a look at the stream.
+/// The size of one read. This limits how many lines are parsed between two reads of the stream.
 const CHUNK: usize = 8192;
 
-/// The longest texts that are passed on, in bytes.
+/// The maximum sizes of the result and of other texts, in bytes.
 const MAX_RESULT_BYTES: usize = 64 * 1024;
 const MAX_TEXT_BYTES: usize = 8 * 1024;
 
-/// How many artifacts and notes are listed.
+/// The maximum number of artifacts, and of notes.
 const MAX_LISTED: usize = 64;
 
-/// Reads lines, and buffers what follows a line for the next call.
+/// Reads lines. Buffers the bytes that follow a line.
 #[derive(Default)]
-pub(crate) struct Lines {
+pub(crate) struct LineReader {
     waiting: Vec<u8>,
-    /// Everything before this was returned. The next read moves the rest.
+    /// Everything before this index was returned. The next read moves the rest.
     begin: usize,
-    /// There is no newline between `begin` and this.
+    /// No newline is between `begin` and this index.
     searched: usize,
-    /// Skips the rest of a line that is too long.
+    /// Whether to skip the rest of an overlong line.
     overlong: bool,
 }
 
-/// What was read.
+/// The result of a read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Read {
     /// A line, without its newline.
     Line(Vec<u8>),
-    /// A part of a line that is too long.
+    /// A part of an overlong line.
     TooLong,
-    /// The stream has ended.
+    /// The stream ended.
     End,
 }
 
-/// A line about the session itself. Other lines are events.
+/// A message about the session itself. Other lines are events.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Said {
-    /// The process takes cells.
+pub(super) enum SessionNotice {
+    /// Whether the process accepts cells.
     Ready(bool),
-    /// The code of this cell runs.
+    /// The code of the cell with this number started.
     Began(u64),
-    /// A cell is over.
-    Ended(Ended),
+    /// A cell ended.
+    Ended(CellEnd),
 }
 
-/// The end of a cell, as its process tells it.
+/// How a cell ended, as its process reports it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-pub(crate) struct Ended {
+pub(crate) struct CellEnd {
     pub(crate) cell: u64,
     #[serde(default)]
     pub(crate) return_code: i64,
-    /// How the value of its last expression shows itself.
+    /// The representation of its last expression's value.
     #[serde(default)]
     pub(crate) result: Option<String>,
     #[serde(default)]
     pub(crate) error: Option<Exception>,
     #[serde(default)]
     pub(crate) artifacts: Vec<Label>,
-    /// What did not become an artifact, and why.
+    /// Notes about values that did not become artifacts, with the reasons.
     #[serde(default)]
     pub(crate) notes: Vec<String>,
 }
@@ -79,12 +79,12 @@ pub(crate) struct Exception {
     pub(crate) name: String,
     #[serde(default)]
     pub(crate) message: String,
-    /// The cell's own lines. Empty if there are none.
+    /// Only the lines inside the cell. May be empty.
     #[serde(default)]
     pub(crate) traceback: String,
 }
 
-/// An artifact of the cell.
+/// The labels of a cell's artifact.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Label {
     #[serde(default)]
@@ -106,8 +106,8 @@ struct Run<'a> {
     code: &'a str,
 }
 
-impl Lines {
-    /// The next line. Cancel safe. Consumes cooperative budget even while lines are buffered.
+impl LineReader {
+    /// Returns the next line. Cancel safe. Consumes cooperative budget even if lines are buffered.
     pub(super) async fn next(&mut self, from: &mut (impl AsyncRead + Unpin)) -> Read {
         tokio::task::consume_budget().await;
         loop {
@@ -117,12 +117,12 @@ impl Lines {
                 (self.begin, self.searched) = (end + 1, end + 1);
                 match () {
                     () if std::mem::take(&mut self.overlong) => {}
-                    // By less than a chunk.
+                    // The line exceeds the limit by less than a chunk.
                     () if line.len() > MAX_LINE_BYTES => return Read::TooLong,
                     () => return Read::Line(self.waiting[line].to_vec()),
                 }
             }
-            // The rest of the last chunk, if it had a newline.
+            // What follows the newline in the last chunk.
             self.waiting.drain(..std::mem::take(&mut self.begin));
             self.searched = self.waiting.len();
             if self.waiting.len() > MAX_LINE_BYTES {
@@ -140,36 +140,38 @@ impl Lines {
     }
 }
 
-/// Parses a line about the session itself. `None` for other lines.
-pub(super) fn said(line: &[u8]) -> Option<Said> {
+/// Parses a message about the session itself. Returns `None` for other lines.
+pub(super) fn parse_notice(line: &[u8]) -> Option<SessionNotice> {
     #[derive(Deserialize)]
     struct Spoken {
-        session: Said,
+        session: SessionNotice,
     }
     if !line.starts_with(b"{\"session\"") {
         return None;
     }
     let Spoken { session } = serde_json::from_slice(line).ok()?;
     Some(match session {
-        Said::Ended(ended) => Said::Ended(ended.bounded()),
+        SessionNotice::Ended(ended) => SessionNotice::Ended(ended.truncate()),
         other => other,
     })
 }
 
-/// Whether a line is the end of this cell, as `host/session.py` writes it, and cannot be parsed. No other end follows.
+/// Returns whether a line ends this cell, as `host/session.py` writes it, but can't be parsed. No other end
+/// follows.
 pub(super) fn is_broken_end(line: &[u8], cell: u64) -> bool {
-    line.starts_with(format!("{{\"session\": {{\"ended\": {{\"cell\": {cell}, ").as_bytes()) && said(line).is_none()
+    line.starts_with(format!("{{\"session\": {{\"ended\": {{\"cell\": {cell}, ").as_bytes())
+        && parse_notice(line).is_none()
 }
 
-/// The line that runs a cell.
+/// Returns the line that makes the process run a cell.
 pub(super) fn run(cell: u64, code: &str) -> Vec<u8> {
     let mut line = serde_json::to_vec(&Order { run: Run { cell, code } }).unwrap_or_default();
     line.push(b'\n');
     line
 }
 
-impl Ended {
-    fn bounded(mut self) -> Self {
+impl CellEnd {
+    fn truncate(mut self) -> Self {
         if let Some(result) = &mut self.result {
             cut(result, MAX_RESULT_BYTES);
         }

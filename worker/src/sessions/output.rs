@@ -1,4 +1,4 @@
-//! What a cell prints on one of its pipes: told to the listener as it comes, and kept for the result, within bounds.
+//! A cell's output on one of its pipes. Streams it to the listener, and keeps a limited part for the result.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -17,34 +17,34 @@ use tokio::time::Instant;
 
 use crate::events::EventSink;
 
-/// How much of each pipe is kept. Further bytes are only counted.
+/// The maximum part of each pipe's output that is kept, in bytes. More bytes are only counted.
 const MAX_KEPT_BYTES: usize = 1024 * 1024;
 
-/// The interval between two events, so that the longest cell stays below the limit on the events of a call.
+/// The interval between two events. It keeps the longest cell below the limit on a call's events.
 const PACE: Duration = Duration::from_millis(100);
 
-/// The most text in one event.
+/// The maximum length of one event's text, in bytes.
 const MAX_EVENT_TEXT: usize = 16 * 1024;
 
-/// How much is read at a time, and how often at the end: as much as a pipe can hold.
+/// The size of one read, and the number of reads after a cell ended. Together they cover a pipe's buffer.
 const CHUNK: usize = 8192;
 const REST: usize = 128;
 
-/// What was printed.
+/// The output on one pipe.
 pub(super) struct Output {
     /// The name of the pipe.
     name: &'static str,
     kept: Vec<u8>,
-    /// How much of that was sent to the listener.
+    /// The number of kept bytes that were sent to the listener.
     told: usize,
     all: usize,
 }
 
-/// Printed text as the result has it.
+/// The printed text in the result.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Printed {
     pub(crate) text: String,
-    /// How many bytes were dropped.
+    /// The number of bytes that were dropped.
     pub(crate) dropped: usize,
 }
 
@@ -53,8 +53,8 @@ impl Output {
         Self { name, kept: Vec::new(), told: 0, all: 0 }
     }
 
-    /// Drains the pipe, whether or not the listener keeps up, so that the process never blocks on it. Notifies `flood` when the
-    /// output limit is exceeded.
+    /// Drains the pipe, whether or not the listener keeps up, so that the process never blocks on it. Notifies
+    /// `flood` when the output limit is exceeded.
     pub(super) async fn follow(&mut self, pipe: &mut pipe::Receiver, events: &EventSink, flood: &Notify) -> Infallible {
         let (mut chunk, mut next, mut open) = ([0; CHUNK], Instant::now(), true);
         let mut telling = pin!(Fuse::terminated());
@@ -62,7 +62,7 @@ impl Output {
             tokio::select! {
                 read = pipe.read(&mut chunk), if open => match read {
                     Ok(count @ 1..) => self.take(&chunk[..count], flood),
-                    // Closed: no more comes.
+                    // The pipe is closed, so nothing more arrives.
                     Ok(0) | Err(_) => open = false,
                 },
                 told = &mut telling => {
@@ -73,7 +73,7 @@ impl Output {
                 }
                 () = tokio::time::sleep_until(next), if telling.is_terminated() && self.told < self.kept.len() => {
                     match self.part() {
-                        Some((event, bytes)) => telling.set(told(events, event, bytes).fuse()),
+                        Some((event, bytes)) => telling.set(send_part(events, event, bytes).fuse()),
                         None => next = Instant::now() + PACE,
                     }
                 }
@@ -81,7 +81,7 @@ impl Output {
         }
     }
 
-    /// Reads what is left in the pipe at the end of a cell. Bypasses the runtime, which may not have seen it yet.
+    /// Reads the rest of the pipe after a cell ended. Bypasses the runtime, which may not have noticed it yet.
     pub(super) fn take_rest(&mut self, pipe: &pipe::Receiver) {
         let (mut chunk, unheard) = ([0; CHUNK], Notify::new());
         for _ in 0..REST {
@@ -93,14 +93,15 @@ impl Output {
         }
     }
 
-    /// Sends the listener the rest of the output.
+    /// Sends the rest of the output to the listener.
     pub(super) async fn tell(&mut self, events: &EventSink) {
         while let Some((event, bytes)) = self.part() {
-            self.told += told(events, event, bytes).await;
+            self.told += send_part(events, event, bytes).await;
         }
     }
 
-    /// The next event, and how many bytes it covers. `None`: everything was sent but an incomplete character.
+    /// Returns the next event and the number of bytes in it. Returns `None` if everything was sent except an
+    /// incomplete character.
     fn part(&self) -> Option<(Event, usize)> {
         let rest = &self.kept[self.told..];
         let whole = whole_characters(&rest[..rest.len().min(MAX_EVENT_TEXT)]);
@@ -124,18 +125,18 @@ impl Output {
     }
 }
 
-/// Sends an event, then returns how many bytes it covers.
-async fn told(events: &EventSink, event: Event, bytes: usize) -> usize {
+/// Sends an event, and returns the number of bytes in it.
+async fn send_part(events: &EventSink, event: Event, bytes: usize) -> usize {
     events.send(event).await;
     bytes
 }
 
-/// How many of these bytes precede a character that is still incomplete.
+/// Returns how many of these bytes precede an incomplete character at the end.
 fn whole_characters(bytes: &[u8]) -> usize {
     match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() => error.valid_up_to(),
         _ => {
-            // Something else is no UTF-8: only a character at the very end can be cut.
+            // The bytes are not UTF-8, but only a character at the very end can be incomplete.
             let tail = bytes.len().saturating_sub(4);
             let lead = bytes[tail..].iter().rposition(|it| *it >= 0xc0).map(|at| tail + at);
             match lead {
@@ -180,7 +181,7 @@ mod tests {
             () = tokio::time::sleep(Duration::from_secs(60)) => panic!("the process waits for the listener"),
         }
         output.take_rest(&pipe);
-        // Nothing is left out, or told twice, once somebody listens.
+        // A late listener gets everything exactly once.
         let listening = tokio::spawn(async move {
             let mut text = String::new();
             while let Some(event) = heard.recv().await {
@@ -208,7 +209,7 @@ mod tests {
             Event::Partial(Partial { data_json: "{\"stdout\":\"hello \u{fc}\"}".to_owned() })
         );
         output.take(&vec![b'x'; MAX_OUTPUT_BYTES], &flood);
-        // Told before, so this ends at once.
+        // The notification is already there, so this returns at once.
         flood.notified().await;
         output.tell(&events).await;
         let printed = output.finish();

@@ -1,12 +1,12 @@
-//! The packages of a session: a folder that its process reads, and that the worker fills while the process runs.
+//! A session's packages: a folder that its process reads, and that the worker fills while the process runs.
 //!
 //! ```text
 //! place/             of one fork server, and so of one owner: its sessions see it at this path, read-only
-//!   └── <session>/   a folder of sys.path: links to files of the store, which nobody changes
+//!   └── <session>/   a folder of sys.path: links to files of the store, which never change
 //! ```
 //!
-//! A link is the file itself: nothing is copied, and it stays when the store removes its own. Knows nothing of where packages
-//! come from.
+//! The links are hard links. Nothing is copied, and a file remains when the store removes its own link. This
+//! module does not know where packages come from.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
@@ -17,43 +17,43 @@ use std::time::SystemTime;
 
 use openskill_proto::trace::{hex, random_id};
 
-/// The most packages of a session, and the most that their files may have, in bytes.
+/// The maximum number of a session's packages, and the maximum total size of their files in bytes.
 pub(crate) const MOST_PACKAGES: usize = 64;
 pub(crate) const MOST_BYTES: u64 = 2 * 1024 * 1024 * 1024;
 
-/// A folder that the sessions of one fork server see. Dropping it removes it.
+/// A folder that one fork server's sessions see. Dropping it removes the folder.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct PackageRoot {
     path: PathBuf,
-    /// Keeps other workers from removing the folder above.
+    /// Prevents other workers from removing the parent folder.
     _lock: Arc<File>,
 }
 
-/// The packages of one session. Dropping it removes the folder.
+/// One session's packages. Dropping it removes the folder.
 #[derive(Debug)]
-pub(crate) struct Shelf {
+pub(crate) struct PackageDir {
     path: PathBuf,
     all: Vec<Package>,
-    _place: Arc<Place>,
+    _place: Arc<PackageRoot>,
 }
 
 /// A package in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Package {
-    /// Normalized.
+    /// The normalized package name.
     pub(crate) name: String,
     pub(crate) version: String,
-    /// Of its wheel.
+    /// The SHA-256 of the wheel.
     pub(crate) sha256: String,
-    /// The size of its files together, in bytes.
+    /// The total size of the files, in bytes.
     pub(crate) bytes: u64,
-    /// What it consists of: plain files and folders, which nobody changes.
+    /// The folder with the package's content: plain files and folders that never change.
     pub(crate) files: PathBuf,
 }
 
-/// Why packages are not added. The session has what it had before.
+/// The reasons why packages are not added. The session keeps its earlier packages.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Refusal {
+pub(crate) enum PackageRefusal {
     #[error("the session already has {name} {version}, and can't change its version: use another session")]
     OtherVersion { name: String, version: String },
     #[error("a session has at most {MOST_PACKAGES} packages: use another session")]
@@ -64,11 +64,11 @@ pub(crate) enum Refusal {
     Disk(#[from] io::Error),
 }
 
-impl Place {
-    /// Makes one in a folder of which `lock` says that it is in use.
+impl PackageRoot {
+    /// Creates a folder inside one that `lock` marks as used.
     ///
     /// # Errors
-    /// It can't be made.
+    /// Fails if the folder can't be created.
     pub(crate) fn make(within: &Path, lock: Arc<File>) -> io::Result<Arc<Self>> {
         let path = within.join(unguessable());
         make_folder(&path)?;
@@ -79,27 +79,27 @@ impl Place {
         &self.path
     }
 
-    /// Makes the folder of a new session.
+    /// Creates a new session's folder.
     ///
     /// # Errors
-    /// It can't be made.
-    pub(crate) fn shelf(self: &Arc<Self>) -> io::Result<Shelf> {
+    /// Fails if the folder can't be created.
+    pub(crate) fn make_dir(self: &Arc<Self>) -> io::Result<PackageDir> {
         let path = self.path.join(unguessable());
         make_folder(&path)?;
-        Ok(Shelf { path, all: Vec::new(), _place: Arc::clone(self) })
+        Ok(PackageDir { path, all: Vec::new(), _place: Arc::clone(self) })
     }
 }
 
-impl Shelf {
+impl PackageDir {
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Adds what is not there yet, all of it or nothing. How many were added. Blocks on the disk.
+    /// Adds missing packages, either all or none. Returns the number of added packages. Blocks on the disk.
     ///
     /// # Errors
-    /// Nothing was added.
-    pub(crate) fn add(&mut self, wanted: &[Package]) -> Result<usize, Refusal> {
+    /// If it fails, no package was added.
+    pub(crate) fn add(&mut self, wanted: &[Package]) -> Result<usize, PackageRefusal> {
         let mut new = Vec::new();
         for package in wanted {
             match self.all.iter().find(|it| it.name == package.name) {
@@ -107,55 +107,56 @@ impl Shelf {
                 Some(own) if own.sha256 == package.sha256 => {}
                 Some(own) => {
                     let (name, version) = (own.name.clone(), own.version.clone());
-                    return Err(Refusal::OtherVersion { name, version });
+                    return Err(PackageRefusal::OtherVersion { name, version });
                 }
             }
         }
         if self.all.len() + new.len() > MOST_PACKAGES {
-            return Err(Refusal::TooMany);
+            return Err(PackageRefusal::TooMany);
         }
         if self.all.iter().chain(&new).map(|it| it.bytes).sum::<u64>() > MOST_BYTES {
-            return Err(Refusal::TooLarge);
+            return Err(PackageRefusal::TooLarge);
         }
-        let mut made = Made::default();
+        let mut made = NewPaths::default();
         for package in &new {
             link(&package.files, &self.path, &mut made)?;
         }
-        // The interpreter looks again only if the time differs from what it last saw, whatever the clock's steps are.
+        // The interpreter scans again only if the time differs from the last one that it saw, however coarse the
+        // clock is.
         File::open(&self.path)?.set_modified(SystemTime::now())?;
-        made.stays();
+        made.keep();
         let count = new.len();
         self.all.extend(new);
         Ok(count)
     }
 }
 
-impl Drop for Shelf {
+impl Drop for PackageDir {
     fn drop(&mut self) {
         remove_aside(std::mem::take(&mut self.path));
     }
 }
 
-impl Drop for Place {
+impl Drop for PackageRoot {
     fn drop(&mut self) {
         remove_aside(std::mem::take(&mut self.path));
     }
 }
 
-/// What was made for a package. Dropped before it stays, it is removed.
+/// The paths that were created for a package. Dropping it removes them, unless they are kept.
 #[derive(Default)]
-struct Made {
-    /// Folders before what is in them.
+struct NewPaths {
+    /// The paths, with folders before their content.
     paths: Vec<PathBuf>,
 }
 
-impl Made {
-    fn stays(mut self) {
+impl NewPaths {
+    fn keep(mut self) {
         self.paths.clear();
     }
 }
 
-impl Drop for Made {
+impl Drop for NewPaths {
     fn drop(&mut self) {
         for path in self.paths.drain(..).rev() {
             let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir(&path));
@@ -163,8 +164,9 @@ impl Drop for Made {
     }
 }
 
-/// Links all files of a folder into another. Where two packages have a file of the same path, that of the first stays.
-fn link(from: &Path, to: &Path, made: &mut Made) -> io::Result<()> {
+/// Hard-links all files of a folder into another folder. If two packages have the same path, the first one's file
+/// stays.
+fn link(from: &Path, to: &Path, made: &mut NewPaths) -> io::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let (source, target) = (entry.path(), to.join(entry.file_name()));
@@ -186,13 +188,13 @@ fn link(from: &Path, to: &Path, made: &mut Made) -> io::Result<()> {
     Ok(())
 }
 
-/// A folder that all users may read, whatever the worker's mask is.
+/// Creates a folder that all users may read, whatever the worker's umask is.
 fn make_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().create(path)?;
     fs::set_permissions(path, Permissions::from_mode(0o755))
 }
 
-/// Removes a folder without keeping a thread that serves.
+/// Removes a folder without blocking a thread that serves requests.
 fn remove_aside(path: PathBuf) {
     let remove = move || {
         if let Err(error) = fs::remove_dir_all(&path)
@@ -208,7 +210,7 @@ fn remove_aside(path: PathBuf) {
     }
 }
 
-/// An unguessable name.
+/// Generates a random, unguessable name.
 pub(crate) fn unguessable() -> String {
     hex(&random_id::<16>())
 }

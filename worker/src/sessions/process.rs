@@ -1,65 +1,70 @@
-//! The process of a session.
+//! Starts and ends a session's process.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
+use openskill_proto::v1::SkillError;
+use openskill_sandbox::forkserver::{ForkRequest, ForkServer, KeptProcess};
+use openskill_sandbox::launch::{LaunchError, Pipes};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
-use super::line::{Lines, Read, Said, said};
-use super::packages::Shelf;
-use crate::process::forkserver::{ForkServer, Kept};
-use crate::process::launch::{LaunchError, Pipes};
+use super::line::{LineReader, Read, SessionNotice, parse_notice};
+use super::packages::PackageDir;
 
-/// How long a process may take to get ready. A fork takes a millisecond, a fork server that must start first takes longer.
+/// The timeout for a process to become ready. A fork takes a millisecond, but the fork server may have to start
+/// first.
 const START: Duration = Duration::from_secs(10);
 
-/// Dropping it kills the process tree.
-pub(crate) struct Process {
-    pub(super) kept: Kept,
+/// A session's process. Dropping it kills the process tree.
+pub(crate) struct SessionProcess {
+    pub(super) kept: KeptProcess,
     pub(super) control: UnixStream,
-    pub(super) lines: Lines,
+    pub(super) lines: LineReader,
     pub(super) stdout: pipe::Receiver,
     pub(super) stderr: pipe::Receiver,
-    /// Its packages; none if this worker installs none.
-    pub(crate) packages: Option<Shelf>,
+    /// The session's packages. `None` if this worker installs none.
+    pub(crate) packages: Option<PackageDir>,
 }
 
-/// Why there is no process.
+/// A new session's process, or the error for its call.
+pub(crate) type NewSessionProcess = Result<SessionProcess, SkillError>;
+
+/// The reasons why a process could not start.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartError {
-    /// The system has no descriptors left.
-    #[error("its descriptors could not be made: {0}")]
+    /// No descriptors are left.
+    #[error("its descriptors could not be created: {0}")]
     Descriptors(#[from] std::io::Error),
-    /// Its fork server could not be started.
+    /// The fork server could not be started.
     #[error(transparent)]
     Launch(#[from] LaunchError),
     /// The fork server ended, or accepts no more processes.
-    #[error("its fork server took no more processes")]
+    #[error("its fork server accepted no more processes")]
     NotTaken,
-    /// It did not report that it is ready.
+    /// The process did not become ready in time.
     #[error("it was not ready in time")]
     Silent,
 }
 
-impl Process {
-    /// Starts one, and waits until it takes cells. Must be called within a runtime that lives as long as the process.
+impl SessionProcess {
+    /// Starts a process, and waits until it accepts cells. Must be called within a runtime that lives as long as
+    /// the process.
     ///
     /// # Errors
-    /// It is not ready.
+    /// Fails if the process does not become ready.
     pub(crate) async fn start(
         server: &ForkServer,
-        request: (&BTreeMap<&'static str, String>, u64, u8),
-        packages: Option<Shelf>,
+        request: ForkRequest<'_>,
+        packages: Option<PackageDir>,
     ) -> Result<Self, StartError> {
         let Some((kept, pipes)) = server.keep(request)? else { return Err(StartError::NotTaken) };
-        // Its stdin is empty: `stdin` is closed here. It asks by other means.
+        // Closing `stdin` here makes it empty. The process asks questions over the control stream.
         let Pipes { stdin: _, stdout, stderr, events: control } = pipes;
-        let mut process = Self { kept, control, lines: Lines::default(), stdout, stderr, packages };
+        let mut process = Self { kept, control, lines: LineReader::default(), stdout, stderr, packages };
         let ready = async {
             loop {
                 match process.lines.next(&mut process.control).await {
-                    Read::Line(line) if said(&line) == Some(Said::Ready(true)) => return Ok(()),
+                    Read::Line(line) if parse_notice(&line) == Some(SessionNotice::Ready(true)) => return Ok(()),
                     Read::Line(_) | Read::TooLong => {}
                     Read::End => return Err(StartError::NotTaken),
                 }
@@ -70,34 +75,35 @@ impl Process {
         Ok(process)
     }
 
-    /// Whether it is alive, as far as the worker knows.
+    /// Returns whether the process is alive, as far as the worker knows.
     pub(crate) fn is_alive(&self) -> bool {
         self.kept.is_alive()
     }
 
-    /// Kills its process tree and waits until it is gone.
+    /// Kills the process tree, and waits until it has ended.
     pub(crate) async fn end(self) {
         self.kept.end().await;
     }
 }
 
-/// The other ends of a process that no supervisor has, for tests of what talks with it.
+/// The process's ends of its streams, for tests without a supervisor.
 #[cfg(test)]
 pub(super) struct Host {
     pub(super) control: UnixStream,
     pub(super) stdout: pipe::Sender,
-    /// Kept open, and what stands in for its supervisor.
+    /// Kept open, together with the supervisor's replacement.
     _stderr: pipe::Sender,
-    pub(super) supervisor: crate::process::forkserver::Unattended,
+    pub(super) supervisor: openskill_sandbox::forkserver::Unattended,
 }
 
 #[cfg(test)]
 impl Host {
-    pub(super) fn start() -> (Process, Self) {
-        let (kept, supervisor) = crate::process::forkserver::Unattended::start();
+    pub(super) fn start() -> (SessionProcess, Self) {
+        let (kept, supervisor) = openskill_sandbox::forkserver::Unattended::start();
         let (ours, theirs) = UnixStream::pair().expect("descriptors");
         let ((out, stdout), (err, stderr)) = (pipe::pipe().expect("a pipe"), pipe::pipe().expect("a pipe"));
-        let process = Process { kept, control: ours, lines: Lines::default(), stdout, stderr, packages: None };
+        let process =
+            SessionProcess { kept, control: ours, lines: LineReader::default(), stdout, stderr, packages: None };
         (process, Self { control: theirs, stdout: out, _stderr: err, supervisor })
     }
 }

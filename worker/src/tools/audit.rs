@@ -1,54 +1,56 @@
-//! The audit log of installations, under the target `openskill::audit`: who did what with which server, and how it ended.
+//! Logs installations for audits, with the target `openskill::audit`: who did what with which server, and the
+//! result.
 //!
-//! Callers can cause refusals at will, so there are only so many lines of them in a second.
+//! Callers can cause refusals at will, so the number of their log lines per second is limited.
 
-use super::refusal::Refusal;
+use super::refusal::InstallRefusal;
 
-/// The longest text of a caller that a line quotes, in bytes.
+/// The maximum length of a caller's text in a line, in bytes.
 const MAX_TEXT_BYTES: usize = 128;
 
-/// Who installs or removes.
+/// The principal or operator who installs or removes a server.
 #[derive(Debug, Clone)]
-pub(crate) struct Who {
+pub(crate) struct Actor {
     /// A principal, `anonymous`, or `operator`.
     pub(crate) name: String,
-    /// The trace of the call; empty for the operator.
+    /// The call's trace id. Empty for the operator.
     pub(crate) trace_id: String,
-    /// Why, in the caller's words; may be empty.
+    /// The reason in the caller's own words. May be empty.
     pub(crate) reason: String,
 }
 
-impl Who {
-    /// Somebody who may use the files of the host.
+impl Actor {
+    /// Represents a person with access to the host's files.
     pub(crate) fn operator() -> Self {
         Self { name: "operator".to_owned(), trace_id: String::new(), reason: String::new() }
     }
 }
 
-/// An installation begins. If no other line follows, its call was cancelled or its worker was killed: nothing was published.
-pub(super) fn begun(who: &Who, server: &str, version: &str) {
-    line("installing", who, server, version, "");
+/// Logs the start of an installation. If no other line follows, the call was cancelled or its worker was killed,
+/// and nothing was published.
+pub(super) fn log_begin(actor: &Actor, server: &str, version: &str) {
+    line("installing", actor, server, version, "");
 }
 
-/// A server was installed.
-pub(super) fn installed(who: &Who, server: &str, version: &str) {
-    line("installed", who, server, version, "");
+/// Logs that a server was installed.
+pub(super) fn log_install(actor: &Actor, server: &str, version: &str) {
+    line("installed", actor, server, version, "");
 }
 
-/// A server was not installed.
-pub(super) fn refused(who: &Who, server: &str, version: &str, refusal: &Refusal) {
+/// Logs that an installation was refused.
+pub(super) fn log_refusal(actor: &Actor, server: &str, version: &str, refusal: &InstallRefusal) {
     if openskill_log::admits("installations that were refused") {
-        line("installation refused", who, server, version, refusal.word());
+        line("installation refused", actor, server, version, refusal.word());
     }
 }
 
-/// A server was removed.
-pub(super) fn removed(who: &Who, server: &str, version: &str) {
-    line("removed", who, server, version, "");
+/// Logs that a server was removed.
+pub(super) fn log_removal(actor: &Actor, server: &str, version: &str) {
+    line("removed", actor, server, version, "");
 }
 
-fn line(decision: &str, who: &Who, server: &str, version: &str, outcome: &str) {
-    let Who { name: principal, trace_id, reason } = who;
+fn line(decision: &str, actor: &Actor, server: &str, version: &str, outcome: &str) {
+    let Actor { name: principal, trace_id, reason } = actor;
     let reason = &reason[..reason.floor_char_boundary(MAX_TEXT_BYTES)];
     tracing::warn!(target: "openskill::audit", decision, principal, server, version, outcome, reason, trace_id);
 }

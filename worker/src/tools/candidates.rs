@@ -1,45 +1,44 @@
-//! Which servers of an index fit a task. Pure.
+//! Finds the servers in an index that match a task. Pure.
 
-use openskill_rank::Task;
-use openskill_rank::rank::{Document, rank};
-use openskill_rank::terms::Term;
+use openskill_text::task::{ParsedTask, Term};
+use openskill_text::tools::{ToolDocument, rank};
 
 use super::entry::Entry;
 use super::index::Index;
 
-/// The most servers of an answer.
+/// The maximum number of servers in an answer.
 const MOST: usize = 5;
 
-/// A server fits if it fits at least this part as well as the best one.
+/// The minimum score of a matching server, relative to the best score.
 const LEAST_SHARE: f64 = 0.4;
 
-/// The best server is meant if every other one that is about the task fits at most this part as well.
+/// The best server is the clear choice if every other server that is about the task scores at most this fraction.
 const CLEARLY: f64 = 0.6;
 
-/// A server that fits.
+/// A server that matches a task.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Candidate<'a> {
     pub(crate) entry: &'a Entry,
-    /// Which words of the task it has, for people.
+    /// The words of the task that match, for people.
     pub(crate) why: String,
-    /// How well it fits, compared with the best one.
+    /// Its score relative to the best one.
     pub(crate) score: f64,
-    /// Its name, title or keywords have a word of the task.
+    /// Whether its name, title or keywords contain one of the task's words.
     is_about_it: bool,
 }
 
-/// The servers that fit a task, the best first.
+/// Returns the servers that match a task, best first.
 pub(crate) fn candidates<'a>(task: &str, index: &'a Index) -> Vec<Candidate<'a>> {
-    let task = Task::read(task);
-    let documents: Vec<Document> = index.servers.iter().map(document).collect();
+    let task = ParsedTask::parse(task);
+    let documents: Vec<ToolDocument> = index.servers.iter().map(document).collect();
     let ranked = rank(&task.query, &documents.iter().collect::<Vec<_>>());
     let best = ranked.first().map_or(0.0, |(_, score)| *score);
     let fitting = ranked.into_iter().filter(|(_, score)| *score >= LEAST_SHARE * best).take(MOST);
     let candidate = |(place, score): (usize, f64)| {
         let (entry, document) = (index.servers.get(place)?, documents.get(place)?);
-        // Keywords may be in the language of the task.
+        // Keywords may be in the task's language.
         let has = |term: &&Term| document.has(&term.meant) || document.has(&term.written);
-        let shared: Vec<String> = task.terms.iter().filter(has).map(Term::shown).collect();
+        let shared: Vec<String> = task.terms.iter().filter(has).map(Term::describe).collect();
         let why = match shared.as_slice() {
             [] => "its keywords or description have words of the task".to_owned(),
             words => format!("its name, description, keywords or tools have: {}", words.join(", ")),
@@ -50,22 +49,22 @@ pub(crate) fn candidates<'a>(task: &str, index: &'a Index) -> Vec<Candidate<'a>>
     fitting.filter_map(candidate).collect()
 }
 
-/// The one candidate that is meant, if that is clear: its name or keywords are about the task, and those of no other that fits
-/// nearly as well.
+/// Returns the best candidate if it is a clear choice: its name or keywords are about the task, and no other such
+/// candidate matches nearly as well.
 pub(crate) fn meant<'a, 'b>(candidates: &'b [Candidate<'a>]) -> Option<&'b Candidate<'a>> {
     let best = candidates.first().filter(|it| it.is_about_it)?;
     let rivals = |it: &&Candidate<'_>| it.is_about_it && it.score > CLEARLY;
     (candidates.iter().skip(1).filter(rivals).count() == 0).then_some(best)
 }
 
-fn document(entry: &Entry) -> Document {
+fn document(entry: &Entry) -> ToolDocument {
     let tools: Vec<&str> = entry.tools.keys().map(String::as_str).collect();
     let text = format!("{} {} {}", entry.description, entry.keywords.join(" "), tools.join(" "));
-    Document::new(&entry.id, &entry.title, &text, None)
+    ToolDocument::new(&entry.id, &entry.title, &text, None)
 }
 
-fn names(entry: &Entry) -> Document {
-    Document::new(&entry.id, &entry.title, &entry.keywords.join(" "), None)
+fn names(entry: &Entry) -> ToolDocument {
+    ToolDocument::new(&entry.id, &entry.title, &entry.keywords.join(" "), None)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! One server of an index: validated, and what the folder of an installed server has of it.
+//! A server in an index: validates it, and creates the files of its folder for an installation.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use crate::manifest::mcp::LOCK_SUFFIX;
 use crate::manifest::{ID_RULE, valid_id};
 use crate::runners::mcp::pins::{PARTS, Pin, Pins};
 
-/// The longest id: the ids of its tools begin with it.
+/// The maximum length of an id, in bytes. The ids of the server's tools begin with it.
 const MAX_ID_BYTES: usize = 32;
 
-/// The longest texts in bytes, and the most items of each list.
+/// The maximum lengths of texts in bytes, and the maximum number of items in each list.
 const MAX_TITLE_BYTES: usize = 100;
 const MAX_DESCRIPTION_BYTES: usize = 1000;
 const MAX_WORD_BYTES: usize = 64;
@@ -23,43 +23,43 @@ const MOST_WORDS: usize = 64;
 const MOST_REQUIREMENTS: usize = 256;
 const MOST_TOOLS: usize = 200;
 
-/// How long a server may take to start unless its entry says otherwise, in seconds.
+/// The default timeout for the start, in seconds.
 const START_S: u64 = 30;
 
-/// A server that can be installed.
+/// A server that an index lists.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
-    /// The id of the server's manifest. Its tools become `<id>__<tool>`.
+    /// The id of the server's manifest. Its tools' ids are `<id>__<tool>`.
     pub id: String,
-    /// A few words for people.
+    /// A short title for people.
     pub title: String,
-    /// The version of the server.
+    /// The version of the server in the index.
     pub version: String,
-    /// What it does, for people and models.
+    /// A description for people and models.
     pub description: String,
-    /// Words of tasks that it fits, in any language.
+    /// Words that match tasks, in any language.
     #[serde(default)]
     pub keywords: Vec<String>,
-    /// The program that its packages install.
+    /// The program that one of its packages contains.
     pub entry: String,
-    /// The arguments of the program.
+    /// The arguments with which the program is started.
     #[serde(default)]
     pub args: Vec<String>,
-    /// The version of Python that it needs, such as `3.12`; none if the worker's own will do.
+    /// The required Python version, such as `3.12`. `None` if the worker's interpreter suffices.
     pub python: Option<String>,
-    /// All packages, each with its version and the SHA-256 of its wheels, as in a requirements file.
+    /// All packages in the format of a requirements file, each with its version and its wheels' SHA-256.
     pub requirements: Vec<String>,
-    /// As `network` in a manifest: `none`, `full` or a list of ports.
+    /// The manifest's `network`: `none`, `full` or a list of ports.
     #[serde(default = "no_network")]
     pub network: Value,
-    /// Variables of the worker that it needs.
+    /// The worker's variables that the server needs.
     #[serde(default)]
     pub env: Vec<String>,
-    /// How long it may take to start, in seconds.
+    /// The timeout for the start, in seconds.
     #[serde(default = "start_s")]
     pub start_s: u64,
-    /// Its tools, each with the SHA-256 of the parts of its definition. A server without any can't be installed.
+    /// The tools, each with the SHA-256 of its definition's parts. A server without tools can't be installed.
     #[serde(default)]
     pub tools: BTreeMap<String, BTreeMap<String, String>>,
 }
@@ -73,10 +73,10 @@ fn start_s() -> u64 {
 }
 
 impl Entry {
-    /// Checks every part. What is left to the manifest's own rules is checked when it is installed.
+    /// Checks everything except what the installation checks by the rules for manifests.
     ///
     /// # Errors
-    /// What is wrong, for people.
+    /// Returns the reason, for people, if the entry is invalid.
     pub(super) fn check(&self) -> Result<(), String> {
         if !valid_id(&self.id) || self.id.len() > MAX_ID_BYTES || self.id.contains("__") {
             return Err(format!("its id must be {ID_RULE}, at most {MAX_ID_BYTES} in all, and without '__'"));
@@ -105,17 +105,17 @@ impl Entry {
         self.tools.iter().try_for_each(|(tool, pin)| check_pin(tool, pin))
     }
 
-    /// The id that a tool is announced with in a server's list, with the SHA-256 of its parts.
+    /// Returns the pins of its tools, by the names that the server uses.
     pub(super) fn pins(&self) -> &BTreeMap<String, Pin> {
         &self.tools
     }
 
-    /// The variables that it needs and this process does not have.
+    /// Returns the variables that it needs and this process does not have.
     pub(super) fn missing_variables(&self) -> Vec<&str> {
         self.env.iter().map(String::as_str).filter(|name| std::env::var_os(name).is_none()).collect()
     }
 
-    /// The text of its manifest.
+    /// Returns the text of its manifest.
     pub(super) fn manifest(&self) -> String {
         let mut python = json!({"requirements": self.requirements, "require_hashes": true});
         if let Some(version) = &self.python {
@@ -137,7 +137,7 @@ impl Entry {
         pretty(&manifest)
     }
 
-    /// The files of its folder, by name.
+    /// Returns the files of its folder, by name.
     pub(super) fn files(&self) -> Vec<(String, String)> {
         let toolset = json!({"toolset": self.id, "description": self.title});
         let pins = Pins { server: self.id.clone(), tools: self.tools.clone() };
@@ -148,13 +148,13 @@ impl Entry {
         ]
     }
 
-    /// The name of its manifest.
+    /// Returns the file name of its manifest.
     pub(super) fn manifest_name(&self) -> String {
         format!("{}.json", self.id)
     }
 }
 
-/// JSON, which is YAML too.
+/// Formats JSON, which is also valid YAML.
 pub(super) fn pretty(value: &Value) -> String {
     format!("{value:#}\n")
 }
@@ -173,7 +173,7 @@ fn check_list(field: &str, items: &[String], most: usize) -> Result<(), String> 
     items.iter().try_for_each(|it| check_text(field, it, most))
 }
 
-/// Whether a requirement has an exact version, and the SHA-256 of at least one file.
+/// Returns whether a requirement has an exact version and the SHA-256 of at least one file.
 fn is_pinned(requirement: &str) -> bool {
     let is_hash = |word: &str| word.strip_prefix("--hash=sha256:").is_some_and(is_sha256);
     let (hashes, rest): (Vec<&str>, Vec<&str>) = requirement.split_whitespace().partition(|it| is_hash(it));
@@ -193,7 +193,7 @@ fn check_pin(tool: &str, pin: &Pin) -> Result<(), String> {
     check_text("the name of a tool", tool, 256)?;
     let unknown = pin.keys().find(|part| !PARTS.contains(&part.as_str()));
     if let Some(part) = unknown {
-        return Err(format!("tools: '{tool}' has '{part}', which is none of {}", PARTS.join(", ")));
+        return Err(format!("tools: '{tool}' has the unknown part '{part}': expected one of {}", PARTS.join(", ")));
     }
     if !pin.contains_key("inputSchema") || !pin.values().all(|it| is_sha256(it)) {
         return Err(format!(
@@ -207,7 +207,7 @@ fn check_pin(tool: &str, pin: &Pin) -> Result<(), String> {
 pub(crate) mod tests {
     use super::*;
 
-    /// An entry whose checks pass.
+    /// Creates a valid entry.
     pub(crate) fn entry(id: &str, description: &str) -> Entry {
         let hash = "0".repeat(64);
         Entry {
@@ -250,7 +250,7 @@ pub(crate) mod tests {
             (|it| it.requirements = vec![it.requirements[0].replace("sha256:0", "md5:0")], "no hash"),
             (|it| it.requirements.clear(), "1 to 256"),
             (|it| drop(it.tools.insert("x".to_owned(), Pin::new())), "SHA-256 of inputSchema"),
-            (|it| drop(it.tools.get_mut("now").unwrap().insert("icon".to_owned(), "0".repeat(64))), "none of"),
+            (|it| drop(it.tools.get_mut("now").unwrap().insert("icon".to_owned(), "0".repeat(64))), "unknown part"),
         ] {
             let reason = with(change);
             assert!(reason.contains(word), "{word}: {reason}");
@@ -263,8 +263,8 @@ pub(crate) mod tests {
         let rules = crate::manifest::Rules { allowed_root: std::path::Path::new("/"), toolset: None };
         let manifest =
             crate::manifest::Manifest::parse(std::path::Path::new("/tools/clock/clock.json"), &text, rules).unwrap();
-        assert_eq!(manifest.jail.level, crate::manifest::Level::Strict);
-        let crate::manifest::How::Mcp(mcp) = manifest.how else { panic!("no server") };
+        assert_eq!(manifest.jail.level, openskill_sandbox::jail::Level::Strict);
+        let crate::manifest::RunnerSpec::Mcp(mcp) = manifest.how else { panic!("no server") };
         assert_eq!(mcp.pin, crate::manifest::mcp::Pinning::Strict);
         assert!(mcp.isolated && mcp.needs.require_hashes && !mcp.needs.source_builds);
     }

@@ -1,15 +1,16 @@
-//! The folder of installed servers, which several workers and the operator share. It is a skill folder: each server is a
-//! toolset in it.
+//! The folder of installed servers, which workers and the operator share. It is a skill folder in which each
+//! server is a toolset.
 //!
 //! | path | content |
 //! |---|---|
-//! | `<id>/` | an installed server: it came here in one step |
+//! | `<id>/` | an installed server, which was moved here atomically |
 //! | `<id>/.installed.json` | who installed it, when, and which version |
-//! | `.lock` | locked (flock(2)) by whoever installs or removes |
+//! | `.lock` | locked (flock(2)) by the process that installs or removes |
 //! | `.<id>.partial/` | a server that is being written, or was when its worker was killed |
-//! | `.<id>.removed/` | one that is being removed |
+//! | `.<id>.removed/` | a server that is being removed |
 //!
-//! What begins with a dot is no skill. Whoever has the lock removes what others left.
+//! Names that begin with a dot are not skills. The process that gets the lock removes the remains of killed
+//! processes.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, TryLockError};
@@ -17,90 +18,91 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
+use openskill_sandbox::plain_file;
 use rustix::fs::{RenameFlags, renameat_with};
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::entry::{Entry, pretty};
-use crate::plain_file;
 
-/// The file that makes a folder an installed server.
+/// Marks a folder as an installed server.
 const RECORD: &str = ".installed.json";
 
-/// The largest record that is read.
+/// The maximum size of a record, in bytes.
 const MAX_RECORD_BYTES: u64 = 64 * 1024;
 
-/// The most servers that are looked at together.
+/// The maximum number of servers that are listed.
 const MOST_SERVERS: usize = 1000;
 
 const PARTIAL: &str = ".partial";
 const REMOVED: &str = ".removed";
 
-/// The folder.
+/// The folder of installed servers.
 #[derive(Debug, Clone)]
-pub struct Folder(PathBuf);
+pub struct ToolsFolder(PathBuf);
 
-/// The right to install and remove.
+/// The right to install and remove servers, while it is held.
 #[derive(Debug)]
 pub(crate) struct Lock(File);
 
-/// What is known of an installed server.
+/// The record of an installation, in the server's folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// The server.
+    /// The server's id.
     pub id: String,
-    /// Its version.
+    /// The version that was installed.
     pub version: String,
     /// The ids of its tools.
     pub tools: Vec<String>,
-    /// Who installed it: a principal, or the operator.
+    /// The principal who installed it, or the operator.
     pub by: String,
-    /// When, in RFC 3339.
+    /// The time of the installation, in RFC 3339.
     pub at: String,
-    /// The trace of the call that installed it; empty for the operator.
+    /// The trace id of the call that installed it. Empty for the operator.
     #[serde(default)]
     pub trace_id: String,
 }
 
-/// Why a server is not in the folder afterwards, or not gone.
+/// The reasons why a server could not be published or removed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FolderError {
-    /// Something of this name is there.
-    #[error("'{0}' is there already")]
+    /// A server or another file with this name exists.
+    #[error("'{0}' already exists")]
     Taken(String),
-    /// Nothing of this name was installed.
+    /// No server with this name is installed.
     #[error("no server '{0}' is installed")]
     NotInstalled(String),
-    /// The disk.
+    /// The system failed to change the folder.
     #[error("the folder of installed tools (OPENSKILL_TOOLS_DIR) can't be used: {0}")]
     System(#[from] io::Error),
 }
 
-impl Folder {
-    /// The folder at a path, which need not exist.
+impl ToolsFolder {
+    /// Represents the folder at a path, which need not exist.
     pub fn at(path: &Path) -> Self {
         Self(path.to_owned())
     }
 
-    /// Makes the folder, if there is none.
+    /// Creates the folder if it does not exist.
     ///
     /// # Errors
-    /// It can't be made, or others may write to it: what it has is run.
+    /// Fails if it can't be created, or if other users may write to it, because its content is executed.
     pub(crate) fn make(&self) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o755).create(&self.0)?;
         let found = fs::metadata(&self.0)?;
         let is_own = found.uid() == geteuid().as_raw() || found.uid() == 0;
         if !is_own || found.mode() & 0o022 != 0 {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "others may write to it"));
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "other users can write to it"));
         }
         Ok(())
     }
 
-    /// The right to change the folder, if nobody else has it. Removes what killed processes left.
+    /// Locks the folder for changes, unless another process has locked it. Removes the remains of killed
+    /// processes.
     ///
     /// # Errors
-    /// The lock file can't be made, or what was left can't be removed.
+    /// Fails if the lock file can't be created or the remains can't be removed.
     pub(crate) fn lock(&self) -> io::Result<Option<Lock>> {
         let file = File::options().create(true).truncate(false).write(true).open(self.0.join(".lock"))?;
         match file.try_lock() {
@@ -117,33 +119,33 @@ impl Folder {
         Ok(Some(Lock(file)))
     }
 
-    /// Whether something has the name of this server.
+    /// Returns whether this server's name exists.
     pub(crate) fn has(&self, id: &str) -> bool {
         fs::symlink_metadata(self.0.join(id)).is_ok()
     }
 
-    /// What is known of a server, if it was installed here.
+    /// Reads the record of a server that was installed here.
     pub(crate) fn record(&self, id: &str) -> Option<Record> {
         let text = plain_file::read_in_folder(&self.0.join(id).join(RECORD), MAX_RECORD_BYTES).ok()?;
         serde_json::from_str::<Record>(&text).ok().filter(|it| it.id == id)
     }
 
-    /// What is known of all servers that were installed here, by id.
+    /// Reads the records of all servers that were installed here, by id.
     pub(crate) fn records(&self) -> BTreeMap<String, Record> {
         let names = fs::read_dir(&self.0).into_iter().flatten().flatten().map(|it| it.file_name());
         let ids = names.filter_map(|it| it.into_string().ok()).filter(|it| !it.starts_with('.'));
         ids.take(MOST_SERVERS).filter_map(|id| Some((id.clone(), self.record(&id)?))).collect()
     }
 
-    /// Where the manifest of a server is, or will be.
+    /// Returns the path of a server's manifest, whether or not it exists.
     pub(super) fn manifest(&self, entry: &Entry) -> PathBuf {
         self.0.join(&entry.id).join(entry.manifest_name())
     }
 
-    /// Publishes a server in one step: until then nothing of it is served, and afterwards all of it.
+    /// Publishes a server atomically. Before this, nothing of it is served. Afterwards, all of it is.
     ///
     /// # Errors
-    /// Something has its name, or the disk. Nothing is published then.
+    /// Fails if the name is taken or the disk fails. Then nothing is published.
     pub(super) fn publish(&self, _lock: &Lock, entry: &Entry, record: &Record) -> Result<PathBuf, FolderError> {
         let partial = self.0.join(format!(".{}{PARTIAL}", entry.id));
         let written = self.write(&partial, entry, record);
@@ -162,7 +164,7 @@ impl Folder {
         }
         File::open(partial)?.sync_all()?;
         let (folder, path) = (File::open(&self.0)?, self.0.join(&entry.id));
-        // Never over anything: not even over an empty folder.
+        // Never replace anything, not even an empty folder.
         let moved = renameat_with(&folder, partial, &folder, &path, RenameFlags::NOREPLACE);
         match moved {
             Err(rustix::io::Errno::EXIST) => return Err(FolderError::Taken(entry.id.clone())),
@@ -172,16 +174,16 @@ impl Folder {
         Ok(path)
     }
 
-    /// Removes a server that was installed here. It is gone in one step.
+    /// Removes a server that was installed here, atomically.
     ///
     /// # Errors
-    /// It was not installed here, or the disk.
+    /// Fails if it was not installed here or the disk fails.
     pub(crate) fn remove(&self, _lock: &Lock, id: &str) -> Result<Record, FolderError> {
         let record = self.record(id).ok_or_else(|| FolderError::NotInstalled(id.to_owned()))?;
         let removed = self.0.join(format!(".{id}{REMOVED}"));
         fs::rename(self.0.join(id), &removed)?;
         File::open(&self.0)?.sync_all()?;
-        // What this leaves, the next one removes.
+        // The next process that gets the lock removes the rest.
         let _ = fs::remove_dir_all(removed);
         Ok(record)
     }
@@ -198,13 +200,13 @@ mod tests {
     use super::super::entry::tests::entry;
     use super::*;
 
-    struct Place(Folder);
+    struct Place(ToolsFolder);
 
     impl Place {
         fn new(name: &str) -> Self {
             let path = std::env::temp_dir().join(format!("openskill-tools-{}-{name}", std::process::id()));
             let _ = fs::remove_dir_all(&path);
-            let folder = Folder::at(&path);
+            let folder = ToolsFolder::at(&path);
             folder.make().unwrap();
             Self(folder)
         }

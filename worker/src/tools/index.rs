@@ -1,19 +1,19 @@
-//! An index of servers: TOML, of bounded size.
+//! Reads an index of servers, which is a TOML file of limited size.
 //!
-//! The one that ships is part of the program. Another is read at each use, so that a change needs no restart.
+//! The built-in index is part of the program. Any other is read on each use, so that changes need no restart.
 
 use std::collections::HashSet;
 use std::path::Path;
 
+use openskill_sandbox::plain_file;
 use serde::Deserialize;
 
 use super::entry::Entry;
-use crate::plain_file;
 
-/// The index that ships.
+/// The built-in index.
 const SHIPPED: &str = include_str!("../../tool-index.toml");
 
-/// The largest index in bytes, and the most servers of one.
+/// The maximum size of an index in bytes, and the maximum number of its servers.
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
 const MOST_SERVERS: usize = 500;
 
@@ -21,55 +21,55 @@ const MOST_SERVERS: usize = 500;
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Index {
-    /// In the order of the file.
+    /// The servers, in the file's order.
     #[serde(default, rename = "server")]
     pub servers: Vec<Entry>,
 }
 
-/// Why an index can't be used.
+/// The reasons why an index can't be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IndexError {
-    /// It can't be read.
+    /// The file can't be read.
     #[error("the tool index can't be read: {0}")]
     Unreadable(String),
-    /// It is no TOML, or has unknown keys.
+    /// The file is not TOML or contains unknown keys.
     #[error("the tool index is invalid in line {line}: {reason}")]
     Invalid {
-        /// From 1.
+        /// The line of the error, from 1.
         line: usize,
-        /// What is wrong there.
+        /// What is wrong in this line.
         reason: String,
     },
     /// A server breaks a rule.
     #[error("the tool index is invalid: server {number} ('{id}'): {reason}")]
     Server {
-        /// From 1.
+        /// The server's position in the file, from 1.
         number: usize,
-        /// The server's id, or the beginning of what stands there.
+        /// The server's id, or the beginning of an invalid one.
         id: String,
-        /// What is wrong with it.
+        /// What is wrong with the server.
         reason: String,
     },
-    /// There are too many.
+    /// The index lists too many servers.
     #[error("the tool index has more than {MOST_SERVERS} servers")]
     TooMany,
 }
 
 impl Index {
-    /// Reads an index; the one that ships if there is no file. Blocks on the disk.
+    /// Reads an index from a file. Without a file, uses the built-in one. Blocks on the disk.
     ///
     /// # Errors
-    /// It can't be read, or is invalid.
+    /// Fails if the index can't be read or is invalid.
     pub fn read(file: Option<&Path>) -> Result<Self, IndexError> {
         let Some(file) = file else { return Self::parse(SHIPPED) };
         let text = plain_file::read_in_folder(file, MAX_BYTES);
         Self::parse(&text.map_err(|error| IndexError::Unreadable(error.to_string()))?)
     }
 
-    /// Reads the text of an index.
+    /// Parses an index from text.
     ///
     /// # Errors
-    /// It is invalid: the first fault.
+    /// Returns the first error in the text.
     pub(super) fn parse(text: &str) -> Result<Self, IndexError> {
         let mut index: Self = toml_edit::de::from_str(text).map_err(|error| {
             let line =
@@ -81,21 +81,21 @@ impl Index {
         }
         let mut ids = HashSet::new();
         for (number, entry) in index.servers.iter().enumerate() {
-            let twice = || "its id is that of an earlier one".to_owned();
+            let twice = || "an earlier entry has the same id".to_owned();
             let checked = entry.check().and_then(|()| ids.insert(&entry.id).then_some(()).ok_or_else(twice));
             checked.map_err(|reason| {
                 let id = entry.id.chars().filter(|it| it.is_ascii_graphic()).take(40).collect();
                 IndexError::Server { number: number + 1, id, reason }
             })?;
         }
-        // A requirement with many hashes is easier to read on several lines.
+        // A requirement with many hashes may span several lines.
         for requirement in index.servers.iter_mut().flat_map(|it| &mut it.requirements) {
             *requirement = requirement.split_whitespace().collect::<Vec<_>>().join(" ");
         }
         Ok(index)
     }
 
-    /// The server of this id.
+    /// Returns the server with this id.
     pub fn get(&self, id: &str) -> Option<&Entry> {
         self.servers.iter().find(|it| it.id == id)
     }
@@ -128,7 +128,7 @@ mod tests {
             )
         };
         assert_eq!(Index::parse(&server("a")).unwrap().servers[0].tools.len(), 1);
-        assert!(invalid(&(server("a") + &server("a"))).contains("server 2 ('a'): its id is that of an earlier one"));
+        assert!(invalid(&(server("a") + &server("a"))).contains("server 2 ('a'): an earlier entry has the same id"));
         assert!(invalid(&server("A b")).contains("server 1 ('Ab')"));
         assert_eq!(Index::parse("").unwrap(), Index::default());
         assert!(Index::read(Some(Path::new("/nonexistent/index.toml"))).is_err());

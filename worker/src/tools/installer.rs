@@ -1,4 +1,4 @@
-//! Installs a server of the index: all checks first, then one step that publishes it.
+//! Installs a server from the index. First runs all checks, then publishes the server atomically.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,79 +9,79 @@ use openskill_proto::timestamp::Timestamp;
 use openskill_proto::v1::{Progress, execute_event::Event};
 use tokio::time::{sleep, timeout};
 
-use super::audit::{self, Who};
+use super::audit::{self, Actor};
 use super::check;
 use super::entry::Entry;
-use super::folder::{Folder, Lock, Record};
+use super::folder::{Lock, Record, ToolsFolder};
 use super::index::{Index, IndexError};
-use super::refusal::Refusal;
-use crate::config::{Config, InstallPolicy, Tools};
+use super::refusal::InstallRefusal;
+use crate::config::{Config, InstallPolicy, ToolsConfig};
 use crate::events::EventSink;
 use crate::manifest::{Manifest, Rules, Toolset};
-use crate::roster::Roster;
-use crate::runners::mcp::trial::{Listed, Trial, ids};
+use crate::runners::mcp::trial::{ServerTools, Trial, ids};
 use crate::runners::python::environments::Environments;
 use crate::runners::python::interpreter::Interpreter;
+use crate::skill_names::SkillNames;
 
-/// How long an installation waits for another one, and how often it looks.
+/// The maximum wait for another installation, and the interval between checks.
 const PATIENCE: Duration = Duration::from_secs(60);
 const STEP: Duration = Duration::from_millis(200);
 
-/// How long published tools may take to be callable.
+/// The maximum time until published tools are callable.
 const CALLABLE_WITHIN: Duration = Duration::from_secs(2);
 
-/// How often the skill folders are looked at meanwhile.
+/// The interval between scans of the skill folders during this time.
 const LOOK: Duration = Duration::from_millis(25);
 
-/// What installs servers on a worker. Cheap to clone.
+/// Installs servers on a worker. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Installer(Arc<Parts>);
 
 struct Parts {
-    tools: Tools,
+    tools: ToolsConfig,
     allowed_root: PathBuf,
     trial: Trial,
     environments: Environments,
-    roster: Arc<Roster>,
+    skill_names: Arc<SkillNames>,
 }
 
-/// A server that is installed.
+/// The result of an installation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Installed {
     pub(crate) record: Record,
-    /// It was there before.
+    /// Whether the server was already installed.
     pub(crate) before: bool,
 }
 
 impl Installer {
-    pub(crate) fn new(config: &Config, trial: Trial, environments: Environments, roster: Arc<Roster>) -> Self {
+    pub(crate) fn new(config: &Config, trial: Trial, environments: Environments, skill_names: Arc<SkillNames>) -> Self {
         let (tools, allowed_root) = (config.tools.clone(), config.allowed_root.clone());
-        Self(Arc::new(Parts { tools, allowed_root, trial, environments, roster }))
+        Self(Arc::new(Parts { tools, allowed_root, trial, environments, skill_names }))
     }
 
-    /// Who may install.
+    /// Returns whether calls may install.
     pub(crate) fn policy(&self) -> InstallPolicy {
         self.0.tools.policy
     }
 
-    /// The index as it is now.
+    /// Reads the current index.
     ///
     /// # Errors
-    /// It can't be used.
+    /// Fails if the index can't be used.
     pub(crate) async fn index(&self) -> Result<Index, IndexError> {
         let file = self.0.tools.index.clone();
         let read = tokio::task::spawn_blocking(move || Index::read(file.as_deref())).await;
         read.unwrap_or_else(|error| Err(IndexError::Unreadable(error.to_string())))
     }
 
-    /// What is known of a server, if it is installed.
+    /// Returns a server's record, if it is installed.
     pub(crate) fn record(&self, id: &str) -> Option<Record> {
-        Folder::at(&self.0.tools.folder).record(id)
+        ToolsFolder::at(&self.0.tools.folder).record(id)
     }
 
-    /// Removes what killed processes left, unless somebody installs right now. Blocks on the disk.
+    /// Removes the remains of killed processes, unless an installation is running. Blocks on the disk.
     pub(crate) fn sweep(&self) {
-        let folder = Folder::at(&self.0.tools.folder);
+        let folder = ToolsFolder::at(&self.0.tools.folder);
         if self.0.tools.folder.is_dir()
             && let Err(error) = folder.make().and_then(|()| folder.lock())
         {
@@ -89,125 +89,139 @@ impl Installer {
         }
     }
 
-    /// Installs a server, or finds that it is installed. Tells of each step. Dropping the future ends the installation: then
-    /// the server is published as a whole, or nothing of it.
+    /// Installs a server, unless it is already installed. Reports each step. Dropping the future stops the
+    /// installation, which publishes either the whole server or nothing.
     ///
     /// # Errors
-    /// It is refused: nothing of it is published. Both are audited.
-    pub(crate) async fn install(&self, entry: &Entry, who: &Who, events: &EventSink) -> Result<Installed, Refusal> {
-        let ended = self.checked(entry, who, events).await;
+    /// Fails if the installation is refused. Then nothing is published. Both outcomes are logged for audits.
+    pub(crate) async fn install(
+        &self,
+        entry: &Entry,
+        actor: &Actor,
+        events: &EventSink,
+    ) -> Result<Installed, InstallRefusal> {
+        let ended = self.check_and_publish(entry, actor, events).await;
         if let Err(refusal) = &ended {
-            audit::refused(who, &entry.id, &entry.version, refusal);
+            audit::log_refusal(actor, &entry.id, &entry.version, refusal);
         }
         ended
     }
 
-    async fn checked(&self, entry: &Entry, who: &Who, events: &EventSink) -> Result<Installed, Refusal> {
+    async fn check_and_publish(
+        &self,
+        entry: &Entry,
+        actor: &Actor,
+        events: &EventSink,
+    ) -> Result<Installed, InstallRefusal> {
         let Parts { tools, trial, .. } = self.0.as_ref();
-        let folder = Folder::at(&tools.folder);
-        folder.make().map_err(|error| Refusal::from(super::folder::FolderError::System(error)))?;
+        let folder = ToolsFolder::at(&tools.folder);
+        folder.make().map_err(|error| InstallRefusal::from(super::folder::FolderError::System(error)))?;
         let lock = lock(&folder).await?;
         if let Some(record) = folder.record(&entry.id) {
             let same = record.version == entry.version;
-            let other = || Refusal::OtherVersion { id: entry.id.clone(), installed: record.version.clone() };
+            let other = || InstallRefusal::OtherVersion { id: entry.id.clone(), installed: record.version.clone() };
             return same.then_some(Installed { record: record.clone(), before: true }).ok_or_else(other);
         }
         if folder.has(&entry.id) {
-            let by = "something in the folder of installed tools";
-            return Err(Refusal::NameTaken { name: entry.id.clone(), by });
+            let by = "an entry in the folder of installed tools";
+            return Err(InstallRefusal::NameTaken { name: entry.id.clone(), by });
         }
         if entry.pins().is_empty() {
-            return Err(Refusal::NotPinned(entry.id.clone()));
+            return Err(InstallRefusal::NotPinned(entry.id.clone()));
         }
         let missing: Vec<_> = entry.missing_variables().into_iter().map(str::to_owned).collect();
         if !missing.is_empty() {
-            return Err(Refusal::NoVariables(missing));
+            return Err(InstallRefusal::NoVariables(missing));
         }
         let ids = ids(&entry.id, entry.pins().keys());
-        check::names(&entry.id, ids.values(), &self.0.roster.names())?;
+        check::names(&entry.id, ids.values(), &self.0.skill_names.names())?;
         let manifest = self.manifest(entry)?;
-        trial.admits(&manifest).map_err(Refusal::NoJail)?;
-        audit::begun(who, &entry.id, &entry.version);
-        let listed = self.tried(&manifest, events).await?;
+        trial.admits(&manifest).map_err(InstallRefusal::NoJail)?;
+        audit::log_begin(actor, &entry.id, &entry.version);
+        let listed = self.try_out(&manifest, events).await?;
         check::tools(entry, &listed)?;
         tell(events, 0.9, "publishing the server").await;
-        // Others may have come meanwhile.
-        check::names(&entry.id, ids.values(), &self.0.roster.names())?;
+        // Other names may have been added meanwhile.
+        check::names(&entry.id, ids.values(), &self.0.skill_names.names())?;
         let record = Record {
             id: entry.id.clone(),
             version: entry.version.clone(),
             tools: ids.into_values().collect(),
-            by: who.name.clone(),
+            by: actor.name.clone(),
             at: Timestamp::now().to_string(),
-            trace_id: who.trace_id.clone(),
+            trace_id: actor.trace_id.clone(),
         };
-        self.publish(folder, lock, (entry, who), record).await
+        self.publish(folder, lock, entry, actor, record).await
     }
 
-    /// Publishes on a thread that ends it whether or not anybody waits: and so the line of the audit log is there.
+    /// Publishes the server on a thread that finishes even if the caller is gone, so that the audit log is
+    /// complete.
     async fn publish(
         &self,
-        folder: Folder,
+        folder: ToolsFolder,
         lock: Lock,
-        (entry, who): (&Entry, &Who),
+        entry: &Entry,
+        actor: &Actor,
         record: Record,
-    ) -> Result<Installed, Refusal> {
-        let (entry, who) = (entry.clone(), who.clone());
+    ) -> Result<Installed, InstallRefusal> {
+        let (entry, actor) = (entry.clone(), actor.clone());
         let published = tokio::task::spawn_blocking(move || {
             folder.publish(&lock, &entry, &record)?;
-            audit::installed(&who, &entry.id, &entry.version);
+            audit::log_install(&actor, &entry.id, &entry.version);
             Ok(Installed { record, before: false })
         });
-        published.await.unwrap_or(Err(Refusal::Closing))
+        published.await.unwrap_or(Err(InstallRefusal::Closing))
     }
 
-    /// The manifest that the server will have.
-    fn manifest(&self, entry: &Entry) -> Result<Manifest, Refusal> {
+    /// Creates the manifest that the server will have.
+    fn manifest(&self, entry: &Entry) -> Result<Manifest, InstallRefusal> {
         let toolset = Toolset { toolset: entry.id.clone(), description: entry.title.clone(), unavailable: None };
         let rules = Rules { allowed_root: &self.0.allowed_root, toolset: Some(&toolset) };
-        let file = Folder::at(&self.0.tools.folder).manifest(entry);
-        Manifest::parse(&file, &entry.manifest(), rules).map_err(|error| Refusal::Invalid(error.reason))
+        let file = ToolsFolder::at(&self.0.tools.folder).manifest(entry);
+        Manifest::parse(&file, &entry.manifest(), rules).map_err(|error| InstallRefusal::Invalid(error.reason))
     }
 
-    /// Installs the packages of a server and sees which tools it has.
+    /// Installs a server's packages and lists its tools.
     ///
     /// # Errors
-    /// They can't be installed, or it does not start in its jail.
-    async fn tried(&self, manifest: &Manifest, events: &EventSink) -> Result<Listed, Refusal> {
+    /// Fails if the packages can't be installed or the server does not start in its jail.
+    async fn try_out(&self, manifest: &Manifest, events: &EventSink) -> Result<ServerTools, InstallRefusal> {
         tell(events, 0.1, "installing its packages").await;
         let interpreter = self.packages(manifest).await?;
         tell(events, 0.7, "checking its tools in the jail").await;
-        self.0.trial.list(manifest, interpreter).await.map_err(Refusal::NotUsable)
+        self.0.trial.list(manifest, interpreter).await.map_err(InstallRefusal::NotUsable)
     }
 
-    async fn packages(&self, manifest: &Manifest) -> Result<Arc<Interpreter>, Refusal> {
-        let Some(needs) = manifest.how.needs() else { return Err(Refusal::Invalid("it has no packages".to_owned())) };
+    async fn packages(&self, manifest: &Manifest) -> Result<Arc<Interpreter>, InstallRefusal> {
+        let Some(needs) = manifest.how.needs() else {
+            return Err(InstallRefusal::Invalid("it has no packages".to_owned()));
+        };
         self.0.environments.provide(&manifest.id, needs).await.map_err(|reason| {
-            // As pip says it, and uv: "DO NOT MATCH THE HASHES", "Hash mismatch".
+            // pip prints "DO NOT MATCH THE HASHES", uv prints "Hash mismatch".
             let lower = reason.to_lowercase();
             let differs = lower.contains("do not match the hashes") || lower.contains("hash mismatch");
-            if differs { Refusal::WrongHash(reason) } else { Refusal::Packages(reason) }
+            if differs { InstallRefusal::WrongHash(reason) } else { InstallRefusal::Packages(reason) }
         })
     }
 
-    /// What the tools of a server are now, for its entry in an index.
+    /// Lists a server's current tools, for its entry in an index.
     ///
     /// # Errors
-    /// As an installation, up to the check of the tools.
-    pub(crate) async fn look(&self, entry: &Entry) -> Result<Listed, Refusal> {
+    /// Returns the errors of an installation up to its check of the tools.
+    pub(crate) async fn list_tools(&self, entry: &Entry) -> Result<ServerTools, InstallRefusal> {
         let manifest = self.manifest(entry)?;
-        self.0.trial.admits(&manifest).map_err(Refusal::NoJail)?;
-        self.tried(&manifest, &EventSink::default()).await
+        self.0.trial.admits(&manifest).map_err(InstallRefusal::NoJail)?;
+        self.try_out(&manifest, &EventSink::default()).await
     }
 
-    /// Waits until the tools of an installed server can be called on this worker: for how long it took, at most two seconds.
-    /// None: they can't be called yet.
+    /// Waits at most two seconds until an installed server's tools are callable on this worker. Returns how long
+    /// this took, or `None` if they are not callable yet.
     pub(crate) async fn callable(&self, record: &Record) -> Option<Duration> {
         let ids: BTreeMap<String, String> = record.tools.iter().map(|it| (it.clone(), it.clone())).collect();
-        let (mut names, begun) = (self.0.roster.watch(), Instant::now());
+        let (mut names, begun) = (self.0.skill_names.watch(), Instant::now());
         let wait = async {
             while !check::callable(&ids, &names.borrow_and_update()) {
-                self.0.roster.hurry();
+                self.0.skill_names.request_reload();
                 let _ = timeout(LOOK, names.changed()).await;
             }
         };
@@ -215,14 +229,14 @@ impl Installer {
     }
 }
 
-/// Waits until nobody else installs or removes.
-pub(super) async fn lock(folder: &Folder) -> Result<Lock, Refusal> {
+/// Locks the folder, after waiting for other processes that install or remove.
+pub(crate) async fn lock(folder: &ToolsFolder) -> Result<Lock, InstallRefusal> {
     let begun = Instant::now();
     loop {
-        let tried = folder.lock().map_err(|error| Refusal::from(super::folder::FolderError::System(error)))?;
+        let tried = folder.lock().map_err(|error| InstallRefusal::from(super::folder::FolderError::System(error)))?;
         match tried {
             Some(lock) => return Ok(lock),
-            None if begun.elapsed() > PATIENCE => return Err(Refusal::Busy),
+            None if begun.elapsed() > PATIENCE => return Err(InstallRefusal::Busy),
             None => sleep(STEP).await,
         }
     }

@@ -1,4 +1,4 @@
-//! Why a server is not installed: for the caller by a word that programs can test, for people by a sentence.
+//! The reasons why a server was not installed, as a word for programs and a sentence for people.
 
 use openskill_proto::v1::{ErrorCode, SkillError};
 use serde_json::{Value, json};
@@ -6,86 +6,86 @@ use serde_json::{Value, json};
 use super::folder::FolderError;
 use super::index::IndexError;
 
-/// Why a server is not installed. Nothing of it is served.
+/// The reasons why a server was not installed. Nothing of it is served.
 #[derive(Debug, thiserror::Error)]
-pub enum Refusal {
+pub enum InstallRefusal {
     /// The index can't be used.
     #[error("{0}")]
     Index(#[from] IndexError),
-    /// The index has no such server.
+    /// The index does not contain the server.
     #[error("the tool index has no server '{0}'")]
     Unknown(String),
-    /// Its entry does not say which tools it has.
+    /// The entry contains no pins of its tools.
     #[error(
         "the index has no pins of its tools: an operator reviews and adds those that `openskill tools pins {0}` prints"
     )]
     NotPinned(String),
-    /// It needs variables that the worker does not have.
+    /// The worker does not have the variables that the server needs.
     #[error("it needs environment variables that this worker does not have: {}", .0.join(", "))]
     NoVariables(Vec<String>),
-    /// Another version of it is installed.
+    /// Another version of the server is installed.
     #[error(
         "version {installed} of it is installed, and nothing is overwritten: run `openskill tools remove {id}` first"
     )]
     OtherVersion {
-        /// The server.
+        /// The server's id.
         id: String,
-        /// Its version.
+        /// The installed version.
         installed: String,
     },
-    /// A name that it needs belongs to something else.
+    /// A name that the server needs is in use.
     #[error("the name '{name}' is taken by {by}")]
     NameTaken {
-        /// The name.
+        /// The name that is in use.
         name: String,
-        /// What has it.
+        /// The kind of object that uses the name.
         by: &'static str,
     },
-    /// There is no strict jail.
-    #[error("a server of the index runs in a strict jail only: {0}")]
+    /// A strict jail is unavailable.
+    #[error("servers of the index run only in a strict jail: {0}")]
     NoJail(String),
-    /// Its entry makes no valid manifest.
+    /// The entry does not produce a valid manifest.
     #[error("its entry in the tool index is invalid: {0}")]
     Invalid(String),
-    /// Its packages are not installed.
+    /// The server's packages could not be installed.
     #[error("{0}")]
     Packages(String),
-    /// A file of its packages is another one than the index says.
-    #[error("a package is another one than the index says: {0}")]
+    /// The hash of a package's file differs from the index.
+    #[error("a package differs from the one in the index: {0}")]
     WrongHash(String),
-    /// It does not start, or lists no tools.
+    /// The server does not start or lists no tools.
     #[error("it was started in its jail and can't be used: {0}")]
     NotUsable(String),
-    /// A tool differs from its pins.
-    #[error("its tool '{tool}' is not what the index says: {} changed", fields.join(", "))]
+    /// A tool does not match its pins.
+    #[error("its tool '{tool}' differs from the index: {} changed", fields.join(", "))]
     ChangedTool {
-        /// The server's name of the tool.
+        /// The name that the server gives the tool.
         tool: String,
-        /// The parts of its definition that differ.
+        /// The parts of the definition that differ.
         fields: Vec<&'static str>,
     },
-    /// It has a tool that the index does not name.
+    /// The server has a tool that the index does not list.
     #[error("it has a tool '{0}' that the index does not name")]
     ExtraTool(String),
-    /// A tool of the index is not there.
+    /// The server does not have a tool that the index lists.
     #[error("it has no tool '{0}', which the index names")]
     MissingTool(String),
-    /// A definition has characters that people don't see and models read.
+    /// A definition contains characters that people can't see but models read.
     #[error("the definition of its tool '{0}' has invisible characters")]
     HiddenText(String),
-    /// Somebody else installs or removes, for too long.
+    /// Another process was installing or removing for too long.
     #[error("another installation or removal is running: try again")]
     Busy,
-    /// The folder of installed tools.
+    /// The folder of installed tools can't be used.
     #[error("{0}")]
     Folder(String),
-    /// The worker ends.
+    /// The worker is shutting down.
     #[error("the worker is shutting down")]
     Closing,
 }
 
-impl Refusal {
-    /// The reason in a word.
+impl InstallRefusal {
+    /// Returns the reason as one word.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Index(_) => "invalid_index",
@@ -109,7 +109,8 @@ impl Refusal {
         }
     }
 
-    /// The error of a call. It was refused, not failed: the skill's circuit breakers do not count it.
+    /// Returns the error of the call. It was refused and did not fail, so the skill's circuit breakers do not
+    /// count it.
     pub(crate) fn error(&self, server: &str) -> SkillError {
         let code = match self {
             Self::Unknown(_) => ErrorCode::NotFound,
@@ -132,10 +133,10 @@ impl Refusal {
     }
 }
 
-impl From<FolderError> for Refusal {
+impl From<FolderError> for InstallRefusal {
     fn from(error: FolderError) -> Self {
         match error {
-            FolderError::Taken(name) => Self::NameTaken { name, by: "something in the folder of installed tools" },
+            FolderError::Taken(name) => Self::NameTaken { name, by: "an entry in the folder of installed tools" },
             other => Self::Folder(other.to_string()),
         }
     }
@@ -147,12 +148,12 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_tool_and_the_fields() {
-        let refusal = Refusal::ChangedTool { tool: "now".to_owned(), fields: vec!["description"] };
+        let refusal = InstallRefusal::ChangedTool { tool: "now".to_owned(), fields: vec!["description"] };
         let error = refusal.error("clock");
         assert_eq!(error.code(), ErrorCode::PermissionDenied);
         assert_eq!(
             error.message,
-            "'clock' was not installed: its tool 'now' is not what the index says: description changed"
+            "'clock' was not installed: its tool 'now' differs from the index: description changed"
         );
         let Some(openskill_proto::v1::skill_error::More::DetailsJson(details)) = error.more else {
             panic!("no details")

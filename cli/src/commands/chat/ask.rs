@@ -1,105 +1,106 @@
-//! Questions and approvals, in place.
+//! Asks the user for answers and approvals in the terminal.
 
 use openskill_proto::v1::{
     ApprovalRequested, Decision, InputRequested, Question, QuestionType, UserAnswer, UserAnswers, UserDecision,
 };
 
-use super::prompt::{Editor, Entered};
+use super::prompt::{Editor, PromptInput};
 use super::secret;
 use crate::exit::Failure;
 use crate::pretty::pretty;
-use crate::terminal::complain;
+use crate::terminal::print_err;
 
-/// What the user gave.
-pub(super) enum Given {
+/// The user's response to a question or an approval.
+pub(super) enum UserResponse {
     Decision(UserDecision),
     Answers(UserAnswers),
-    /// Ctrl-C.
+    /// The user pressed Ctrl-C.
     Interrupted,
 }
 
-/// Asks whether a call may run.
-pub(super) async fn decision(asked: &ApprovalRequested) -> Result<Given, Failure> {
-    complain(&format!(
+/// Asks whether to run a call.
+pub(super) async fn ask_decision(asked: &ApprovalRequested) -> Result<UserResponse, Failure> {
+    print_err(&format!(
         "\nMay {} {} run? {}\n{}\n",
         asked.skill_id,
         asked.version,
         asked.reason,
         pretty(&asked.arguments_json).trim_end()
     ));
-    let decided = |decision: Decision| UserDecision {
+    let user_decision = |decision: Decision| UserDecision {
         request_id: asked.request_id.clone(),
         decision: decision.into(),
         ..UserDecision::default()
     };
     loop {
-        let choice = match line("[a]llow, allow for the [c]onversation, [e]dit, [d]eny: ").await? {
-            Entered::Line(line) => line.trim().to_lowercase(),
-            Entered::Interrupted | Entered::End => return Ok(Given::Interrupted),
+        let choice = match read_line("[a]llow, allow for the [c]onversation, [e]dit, [d]eny: ").await? {
+            PromptInput::Line(line) => line.trim().to_lowercase(),
+            PromptInput::Interrupted | PromptInput::End => return Ok(UserResponse::Interrupted),
         };
         let decision = match choice.as_str() {
-            "a" | "allow" | "y" | "yes" => decided(Decision::Allow),
-            "c" | "conversation" => decided(Decision::AllowConversation),
+            "a" | "allow" | "y" | "yes" => user_decision(Decision::Allow),
+            "c" | "conversation" => user_decision(Decision::AllowConversation),
             "d" | "deny" | "n" | "no" => {
-                let Entered::Line(reason) = line("Why? (the model reads it; may be empty) ").await? else {
-                    return Ok(Given::Interrupted);
+                let PromptInput::Line(reason) = read_line("Why? (the model reads it; may be empty) ").await? else {
+                    return Ok(UserResponse::Interrupted);
                 };
-                UserDecision { reason: reason.trim().to_owned(), ..decided(Decision::Deny) }
+                UserDecision { reason: reason.trim().to_owned(), ..user_decision(Decision::Deny) }
             }
             "e" | "edit" => {
-                let Entered::Line(arguments_json) = line("Arguments as JSON: ").await? else {
-                    return Ok(Given::Interrupted);
+                let PromptInput::Line(arguments_json) = read_line("Arguments as JSON: ").await? else {
+                    return Ok(UserResponse::Interrupted);
                 };
                 if serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&arguments_json).is_err() {
-                    complain("That is no JSON object.\n");
+                    print_err("That is not a JSON object.\n");
                     continue;
                 }
-                UserDecision { arguments_json, ..decided(Decision::Edit) }
+                UserDecision { arguments_json, ..user_decision(Decision::Edit) }
             }
             _ => continue,
         };
-        return Ok(Given::Decision(decision));
+        return Ok(UserResponse::Decision(decision));
     }
 }
 
 /// Asks the questions of a call.
-pub(super) async fn answers(asked: &InputRequested) -> Result<Given, Failure> {
+pub(super) async fn ask_questions(asked: &InputRequested) -> Result<UserResponse, Failure> {
     if !asked.message.is_empty() {
-        complain(&format!("\n{}\n", asked.message));
+        print_err(&format!("\n{}\n", asked.message));
     }
     let mut answers = Vec::new();
     for question in &asked.questions {
-        match answer(question).await? {
-            None => return Ok(Given::Interrupted),
+        match ask_question(question).await? {
+            None => return Ok(UserResponse::Interrupted),
             Some(answer) if answer.is_empty() => {}
             Some(answer) => answers.push(UserAnswer { id: question.id.clone(), answer }),
         }
     }
-    Ok(Given::Answers(UserAnswers { request_id: asked.request_id.clone(), answers, declined: false }))
+    Ok(UserResponse::Answers(UserAnswers { request_id: asked.request_id.clone(), answers, declined: false }))
 }
 
-/// The answer to one question. None: Ctrl-C. Empty: there is none, and none is required.
-async fn answer(question: &Question) -> Result<Option<String>, Failure> {
+/// Asks one question. Returns `None` after Ctrl-C or at the end of the input, and empty text if the user skips an
+/// optional question.
+async fn ask_question(question: &Question) -> Result<Option<String>, Failure> {
     let kind = question.r#type();
     let hint = match kind {
         QuestionType::Confirm => " (yes or no)".to_owned(),
-        QuestionType::Choice => format!(" ({})", numbered(&question.options)),
+        QuestionType::Choice => format!(" ({})", number_options(&question.options)),
         QuestionType::Secret => " (not shown)".to_owned(),
         QuestionType::Text | QuestionType::Unspecified => String::new(),
     };
     let prompt = format!("{}{hint}{}: ", question.text, if question.required { "" } else { ", optional" });
     loop {
-        let entered = if kind == QuestionType::Secret { secret::read(&prompt).await } else { line(&prompt).await? };
-        let Entered::Line(text) = entered else { return Ok(None) };
-        match fitting(question, &text) {
+        let input = if kind == QuestionType::Secret { secret::read(&prompt).await } else { read_line(&prompt).await? };
+        let PromptInput::Line(text) = input else { return Ok(None) };
+        match parse_answer(question, &text) {
             Some(answer) => return Ok(Some(answer)),
-            None => complain("That does not fit.\n"),
+            None => print_err("That is not a valid answer.\n"),
         }
     }
 }
 
-/// What is sent for a text. None if it does not fit.
-fn fitting(question: &Question, text: &str) -> Option<String> {
+/// Converts the user's text into the answer to send. Returns `None` if the text does not fit the question.
+fn parse_answer(question: &Question, text: &str) -> Option<String> {
     let trimmed = text.trim();
     if trimmed.is_empty() {
         return (!question.required).then(String::new);
@@ -119,13 +120,13 @@ fn fitting(question: &Question, text: &str) -> Option<String> {
     }
 }
 
-fn numbered(options: &[String]) -> String {
+fn number_options(options: &[String]) -> String {
     let all: Vec<_> = options.iter().zip(1..).map(|(option, number)| format!("{number}: {option}")).collect();
     all.join(", ")
 }
 
-async fn line(prompt: &str) -> Result<Entered, Failure> {
-    // The editor draws its prompt itself: what models wrote must not reach the terminal as it is.
+async fn read_line(prompt: &str) -> Result<PromptInput, Failure> {
+    // The editor draws its prompt itself, and text from models must not reach the terminal unescaped.
     let prompt = openskill_log::text::one_line(prompt).into_owned();
     Ok(Editor::new()?.read(&prompt).await?.1)
 }
@@ -142,11 +143,14 @@ mod tests {
     #[test]
     fn answers_fit_their_questions() {
         let choice = question(QuestionType::Choice, true);
-        assert_eq!(fitting(&choice, "2").as_deref(), Some("green"));
-        assert_eq!(fitting(&choice, "red ").as_deref(), Some("red"));
-        assert_eq!((fitting(&choice, "3"), fitting(&choice, "0"), fitting(&choice, "")), (None, None, None));
-        assert_eq!(fitting(&question(QuestionType::Confirm, true), "No").as_deref(), Some("false"));
-        assert_eq!(fitting(&question(QuestionType::Text, false), " ").as_deref(), Some(""));
-        assert_eq!(fitting(&question(QuestionType::Secret, true), " s ").as_deref(), Some(" s "));
+        assert_eq!(parse_answer(&choice, "2").as_deref(), Some("green"));
+        assert_eq!(parse_answer(&choice, "red ").as_deref(), Some("red"));
+        assert_eq!(
+            (parse_answer(&choice, "3"), parse_answer(&choice, "0"), parse_answer(&choice, "")),
+            (None, None, None)
+        );
+        assert_eq!(parse_answer(&question(QuestionType::Confirm, true), "No").as_deref(), Some("false"));
+        assert_eq!(parse_answer(&question(QuestionType::Text, false), " ").as_deref(), Some(""));
+        assert_eq!(parse_answer(&question(QuestionType::Secret, true), " s ").as_deref(), Some(" s "));
     }
 }

@@ -1,4 +1,4 @@
-//! The events of one turn, and what the user sends meanwhile.
+//! The events of one turn, and the user's requests during it.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use tonic::{Code, Status, Streaming};
 
 use crate::channel::Channel;
 
-/// How often a lost connection is made again, and the first pause before that.
+/// The maximum number of reconnection attempts, and the first pause. Each pause is twice as long as the previous
+/// one.
 const ATTEMPTS: u32 = 6;
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// A turn at the agent.
 pub(super) struct Exchange {
     client: AgentServiceClient<Channel>,
     conversation: String,
-    /// None: the stream was lost, or only watched.
+    /// `None` after the stream was lost, and if this client only watches the turn.
     requests: Option<mpsc::Sender<ChatRequest>>,
     events: Streaming<ChatEvent>,
 }
@@ -28,13 +28,13 @@ impl Exchange {
     pub(super) async fn begin(mut client: AgentServiceClient<Channel>, first: ChatRequest) -> Result<Self, Status> {
         let (requests, sent) = mpsc::channel(8);
         let conversation = first.conversation_id.clone();
-        // The channel is new: there is room.
+        // Cannot fail: the channel is new and has room.
         let _ = requests.try_send(first);
         let events = client.chat(ReceiverStream::new(sent)).await?.into_inner();
         Ok(Self { client, conversation, requests: Some(requests), events })
     }
 
-    /// Follows a turn that goes on.
+    /// Watches a running turn.
     pub(super) async fn watch(
         mut client: AgentServiceClient<Channel>,
         conversation: String,
@@ -45,7 +45,7 @@ impl Exchange {
         Ok(Self { client, conversation, requests: None, events })
     }
 
-    /// The next event. A lost connection is made again, from `seen` on.
+    /// Waits for the next event. After a lost connection, reconnects and continues after the event `seen`.
     pub(super) async fn next(&mut self, seen: u64) -> Result<Option<ChatEvent>, Status> {
         let mut lost = match self.events.message().await {
             Ok(event) => {
@@ -80,7 +80,7 @@ impl Exchange {
         {
             return Ok(());
         }
-        // A stream of its own takes it; its events come by the other one.
+        // A new stream carries the request. Its events arrive on the stream that is being watched.
         let taken = self.client.chat(tokio_stream::once(request)).await?;
         drop(taken);
         Ok(())

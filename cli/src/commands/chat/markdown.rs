@@ -1,18 +1,18 @@
-//! Markdown by lines, as far as a terminal gains by it. Pure.
+//! Renders the Markdown that is useful in a terminal, line by line. Pure.
 
 use crate::terminal::Style;
 
-/// Renders lines one after the other. It knows only whether a code block is open.
+/// Renders successive lines. Its only state is whether a code block is open.
 #[derive(Debug, Default)]
 pub(super) struct Markdown {
     is_code: bool,
 }
 
-/// A line in pieces.
+/// A line as styled pieces.
 pub(super) type Line = Vec<(Style, String)>;
 
 impl Markdown {
-    /// One line without its end.
+    /// Renders one line, without its line break.
     pub(super) fn line(&mut self, text: &str) -> Line {
         let start = text.trim_start();
         if start.starts_with("```") || start.starts_with("~~~") {
@@ -43,7 +43,7 @@ fn heading(text: &str) -> Option<&str> {
     ((1..=6).contains(&level) && rest.starts_with(' ')).then(|| rest.trim())
 }
 
-/// Bold text and code within a line.
+/// Splits a line into plain text, bold text and code.
 fn inline(text: &str) -> Line {
     let mut line = Line::new();
     let mut rest = text;

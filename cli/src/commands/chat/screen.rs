@@ -1,7 +1,7 @@
-//! What a person sees of a turn.
+//! Shows a turn to a person.
 //!
-//! The model's text goes to stdout, line by line as it is complete; everything about the turn to stderr, with one line for the
-//! calls that run.
+//! The model's text goes to stdout, one complete line at a time. Everything else about the turn goes to stderr,
+//! including one line with the running calls.
 
 use std::time::Instant;
 
@@ -10,31 +10,31 @@ use openskill_proto::v1::chat_event::Event;
 use openskill_proto::v1::{ChatEvent, ModelReply, Repair, ToolCall, ToolResult, TurnDone, TurnEnd};
 
 use super::markdown::Markdown;
-use crate::terminal::{complain, overwrite, say_json, say_styled};
+use crate::terminal::{overwrite, print_err, print_json, print_styled};
 
-/// The longest arguments or error in a line, in characters.
+/// The maximum length of arguments or an error message within a line, in characters.
 const MAX_SHOWN: usize = 100;
 
 const SPINNER: [&str; 4] = ["|", "/", "-", "\\"];
 
-/// The terminal of a conversation.
+/// Prints one conversation's turns to the terminal.
 pub(super) struct Screen {
     is_json: bool,
     has_styles: bool,
     has_spinner: bool,
     markdown: Markdown,
-    /// Text of the model that has no line end yet.
+    /// The model's text after its last line break.
     pending: String,
-    /// Whether the current reply's text was shown as it came.
+    /// Whether the text of the current reply was shown as it arrived.
     is_streamed: bool,
-    /// Whether rules answer this turn.
+    /// Whether routing rules answer this turn instead of a model.
     is_routed: bool,
-    running: Vec<Running>,
+    running: Vec<RunningCall>,
     frame: usize,
     is_drawn: bool,
 }
 
-struct Running {
+struct RunningCall {
     call_id: String,
     name: String,
     begun: Instant,
@@ -57,28 +57,27 @@ impl Screen {
         }
     }
 
-    /// Shows an event.
     pub(super) fn show(&mut self, event: &ChatEvent) {
         if self.is_json {
-            return say_json(&format!("{}\n", chat_event_line(event).trim_end()));
+            return print_json(&format!("{}\n", chat_event_line(event).trim_end()));
         }
         match &event.event {
             Some(Event::Text(piece)) if piece.restart && !self.is_streamed => {}
             Some(Event::Text(piece)) if piece.restart => {
                 self.flush();
-                self.note("(the answer begins anew)");
+                self.note("(the answer starts again)");
             }
-            Some(Event::Text(piece)) => self.text(&piece.text),
-            Some(Event::Reply(reply)) => self.reply(reply),
-            Some(Event::ToolCall(call)) => self.call(call),
+            Some(Event::Text(piece)) => self.show_text(&piece.text),
+            Some(Event::Reply(reply)) => self.show_reply(reply),
+            Some(Event::ToolCall(call)) => self.show_call(call),
             Some(Event::Progress(progress)) => {
                 if let Some(running) = self.running.iter_mut().find(|it| it.call_id == progress.call_id) {
                     running.progress.clone_from(&progress.message);
                 }
             }
-            Some(Event::ToolResult(result)) => self.result(result),
+            Some(Event::ToolResult(result)) => self.show_result(result),
             Some(Event::Summarized(_)) => self.note("(earlier messages were summarized)"),
-            Some(Event::Done(done)) => self.done(done),
+            Some(Event::Done(done)) => self.show_done(done),
             Some(Event::Waiting(_)) => self.clear(),
             _ => {}
         }
@@ -90,7 +89,7 @@ impl Screen {
             return;
         }
         self.frame = (self.frame + 1) % SPINNER.len();
-        let calls: Vec<_> = self.running.iter().map(Running::line).collect();
+        let calls: Vec<_> = self.running.iter().map(RunningCall::line).collect();
         overwrite(&format!("{} {}", SPINNER[self.frame], calls.join(", ")));
         self.is_drawn = true;
     }
@@ -102,35 +101,35 @@ impl Screen {
         }
     }
 
-    fn text(&mut self, text: &str) {
+    fn show_text(&mut self, text: &str) {
         self.is_streamed = true;
         self.pending.push_str(text);
         while let Some(end) = self.pending.find('\n') {
             let line: String = self.pending.drain(..=end).collect();
-            self.line(line.trim_end_matches(['\r', '\n']));
+            self.show_line(line.trim_end_matches(['\r', '\n']));
         }
     }
 
-    fn line(&mut self, text: &str) {
+    fn show_line(&mut self, text: &str) {
         self.clear();
         let line = self.markdown.line(text);
-        say_styled(&line, self.has_styles);
+        print_styled(&line, self.has_styles);
     }
 
     fn flush(&mut self) {
         let rest = std::mem::take(&mut self.pending);
         if !rest.is_empty() {
-            self.line(&rest);
+            self.show_line(&rest);
         }
         self.markdown = Markdown::default();
     }
 
-    fn reply(&mut self, reply: &ModelReply) {
+    fn show_reply(&mut self, reply: &ModelReply) {
         self.flush();
-        // A reply that was not streamed: a turn that is watched later.
+        // The reply was not streamed, because this client joined the turn later.
         if !std::mem::take(&mut self.is_streamed) && reply.routing.is_none() {
             let text = reply.text.clone();
-            text.lines().for_each(|it| self.line(it));
+            text.lines().for_each(|it| self.show_line(it));
             self.markdown = Markdown::default();
         }
         if let Some(routing) = &reply.routing {
@@ -139,20 +138,20 @@ impl Screen {
         }
     }
 
-    fn call(&mut self, call: &ToolCall) {
-        let repairs: Vec<_> = call.repairs.iter().map(repaired).collect();
+    fn show_call(&mut self, call: &ToolCall) {
+        let repairs: Vec<_> = call.repairs.iter().map(describe_repair).collect();
         if !repairs.is_empty() {
             self.note(&format!("{}: repaired {}", call.name, repairs.join("; ")));
         }
-        self.running.push(Running {
+        self.running.push(RunningCall {
             call_id: call.call_id.clone(),
-            name: format!("{} {}", call.name, shortened(&call.arguments_json)),
+            name: format!("{} {}", call.name, shorten(&call.arguments_json)),
             begun: Instant::now(),
             progress: String::new(),
         });
     }
 
-    fn result(&mut self, result: &ToolResult) {
+    fn show_result(&mut self, result: &ToolResult) {
         self.clear();
         let at = self.running.iter().position(|it| it.call_id == result.call_id);
         let name = at.map(|at| self.running.remove(at).name).unwrap_or_else(|| result.call_id.clone());
@@ -163,26 +162,26 @@ impl Screen {
         };
         let error = if result.success { String::new() } else { format!("  {}", result.code().as_str_name()) };
         let again = if result.replayed { "  (its earlier result)" } else { "" };
-        complain(&format!("{outcome}{name}  {:.0} ms{error}{again}\n", result.latency_ms));
+        print_err(&format!("{outcome}{name}  {:.0} ms{error}{again}\n", result.latency_ms));
     }
 
-    fn done(&mut self, done: &TurnDone) {
+    fn show_done(&mut self, done: &TurnDone) {
         self.flush();
         self.clear();
         self.running.clear();
         match done.end() {
-            TurnEnd::Failed => complain(&format!("The turn failed: {}\n", done.error)),
-            TurnEnd::Limit => complain(&format!("The turn reached its limit {}.\n", done.limit)),
-            TurnEnd::Cancelled => complain("Cancelled.\n"),
+            TurnEnd::Failed => print_err(&format!("The turn failed: {}\n", done.error)),
+            TurnEnd::Limit => print_err(&format!("The turn reached its limit {}.\n", done.limit)),
+            TurnEnd::Cancelled => print_err("Cancelled.\n"),
             _ => {}
         }
         let usage = done.usage.unwrap_or_default();
         if std::mem::take(&mut self.is_routed) {
-            // The answer was in no reply.
-            done.text.lines().for_each(|it| self.line(it));
+            // With routing, no reply contains the answer.
+            done.text.lines().for_each(|it| self.show_line(it));
             return;
         }
-        complain(&format!(
+        print_err(&format!(
             "({} tokens read, {} written, {} calls)\n",
             usage.input_tokens, usage.output_tokens, usage.tool_calls
         ));
@@ -190,23 +189,23 @@ impl Screen {
 
     fn note(&mut self, text: &str) {
         self.clear();
-        complain(&format!("{text}\n"));
+        print_err(&format!("{text}\n"));
     }
 }
 
-impl Running {
+impl RunningCall {
     fn line(&self) -> String {
         let progress = if self.progress.is_empty() { String::new() } else { format!(": {}", self.progress) };
         format!("{}{progress} {:.1} s", self.name, self.begun.elapsed().as_secs_f64())
     }
 }
 
-fn repaired(it: &Repair) -> String {
+fn describe_repair(it: &Repair) -> String {
     let place = if it.path.is_empty() { "the arguments" } else { &it.path };
     format!("{place} ({})", it.kind)
 }
 
-fn shortened(text: &str) -> String {
+fn shorten(text: &str) -> String {
     let mut short: String = text.chars().take(MAX_SHOWN).collect();
     if short.len() < text.len() {
         short.push('…');
@@ -220,7 +219,7 @@ mod tests {
 
     #[test]
     fn long_arguments_are_shortened() {
-        assert_eq!(shortened("{}"), "{}");
-        assert_eq!(shortened(&"é".repeat(500)).chars().count(), MAX_SHOWN + 1);
+        assert_eq!(shorten("{}"), "{}");
+        assert_eq!(shorten(&"é".repeat(500)).chars().count(), MAX_SHOWN + 1);
     }
 }

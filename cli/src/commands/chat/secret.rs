@@ -4,13 +4,13 @@ use std::io::BufRead as _;
 
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
-use super::prompt::Entered;
-use crate::terminal::complain;
+use super::prompt::PromptInput;
+use crate::terminal::print_err;
 
-/// Shows typing again, however reading ends.
-struct Hidden(Option<rustix::termios::Termios>);
+/// Turns off the terminal's echo until it is dropped.
+struct EchoOff(Option<rustix::termios::Termios>);
 
-impl Hidden {
+impl EchoOff {
     fn begin() -> Self {
         let before = tcgetattr(std::io::stdin()).ok();
         if let Some(before) = &before {
@@ -22,7 +22,7 @@ impl Hidden {
     }
 }
 
-impl Drop for Hidden {
+impl Drop for EchoOff {
     fn drop(&mut self) {
         if let Some(before) = &self.0 {
             let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, before);
@@ -30,22 +30,22 @@ impl Drop for Hidden {
     }
 }
 
-/// Reads a line that the terminal does not show. Ctrl-C ends it as at any prompt.
-pub(super) async fn read(prompt: &str) -> Entered {
-    complain(prompt);
-    let hidden = Hidden::begin();
+/// Reads a line without echo. Ctrl-C ends it as at any prompt.
+pub(super) async fn read(prompt: &str) -> PromptInput {
+    print_err(prompt);
+    let echo_off = EchoOff::begin();
     let read = tokio::task::spawn_blocking(|| {
         let mut line = String::new();
         std::io::stdin().lock().read_line(&mut line).map(|count| (count, line))
     });
-    let entered = tokio::select! {
+    let input = tokio::select! {
         read = read => match read {
-            Ok(Ok((count, line))) if count > 0 => Entered::Line(line.trim_end_matches(['\r', '\n']).to_owned()),
-            _ => Entered::End,
+            Ok(Ok((count, line))) if count > 0 => PromptInput::Line(line.trim_end_matches(['\r', '\n']).to_owned()),
+            _ => PromptInput::End,
         },
-        _ = tokio::signal::ctrl_c() => Entered::Interrupted,
+        _ = tokio::signal::ctrl_c() => PromptInput::Interrupted,
     };
-    drop(hidden);
-    complain("\n");
-    entered
+    drop(echo_off);
+    print_err("\n");
+    input
 }

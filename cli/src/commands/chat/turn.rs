@@ -1,4 +1,4 @@
-//! One turn, from its first event to `done`.
+//! Runs one turn, from its first event to `done`.
 
 use std::time::Duration;
 
@@ -6,27 +6,27 @@ use openskill_proto::v1::chat_event::Event;
 use openskill_proto::v1::{CancelTurn, TurnEnd, chat_request::Request};
 use tonic::Code;
 
-use super::Talk;
-use super::ask::{self, Given};
+use super::ChatSession;
+use super::ask::{self, UserResponse};
 use super::exchange::Exchange;
 use crate::commands::client;
 use crate::exit::Failure;
-use crate::terminal::complain;
+use crate::terminal::print_err;
 
-/// How often the line of running calls is drawn.
+/// The interval at which the line of running calls is redrawn.
 const TICK: Duration = Duration::from_millis(120);
 
-impl Talk<'_> {
-    /// Shows the events of a turn, and brings the user's answers to it.
+impl ChatSession<'_> {
+    /// Shows the events of a turn and sends the user's answers.
     pub(super) async fn follow(&mut self, mut exchange: Exchange) -> Result<TurnEnd, Failure> {
-        let refused = client::refused(self.settings);
+        let into_failure = client::into_failure(self.settings);
         let mut ticks = tokio::time::interval(TICK);
         let mut is_cancelled = false;
-        // What only the user can continue, in the order it was asked.
+        // Questions and approvals that wait for the user, oldest first.
         let mut open: Vec<Event> = Vec::new();
         loop {
             let event = tokio::select! {
-                event = exchange.next(self.seen) => event.map_err(&refused)?,
+                event = exchange.next(self.seen) => event.map_err(&into_failure)?,
                 _ = ticks.tick() => {
                     self.screen.tick();
                     continue;
@@ -37,8 +37,8 @@ impl Talk<'_> {
                         return Ok(TurnEnd::Cancelled);
                     }
                     is_cancelled = true;
-                    complain("cancelling; Ctrl-C again leaves the turn\n");
-                    exchange.send(Request::Cancel(CancelTurn {})).await.map_err(&refused)?;
+                    print_err("cancelling; press Ctrl-C again to leave the turn\n");
+                    exchange.send(Request::Cancel(CancelTurn {})).await.map_err(&into_failure)?;
                     continue;
                 }
             };
@@ -64,7 +64,7 @@ impl Talk<'_> {
                         return Ok(self.leave());
                     }
                     for asked in open.clone() {
-                        self.settle(&mut exchange, &asked).await?;
+                        self.ask_user(&mut exchange, &asked).await?;
                     }
                 }
                 _ => {}
@@ -72,31 +72,34 @@ impl Talk<'_> {
         }
     }
 
-    /// Nobody is there to answer: the turn waits, and can be resumed.
+    /// Leaves a turn that needs an answer when there is no user to answer. The turn can be resumed.
     fn leave(&self) -> TurnEnd {
-        complain(&format!("The turn waits for an answer: openskill chat --resume {}\n", self.conversation));
+        print_err(&format!(
+            "The turn is waiting for an answer. Continue with: openskill chat --resume {}\n",
+            self.conversation
+        ));
         TurnEnd::Waiting
     }
 
-    /// Asks until the agent takes what the user gives.
-    async fn settle(&mut self, exchange: &mut Exchange, asked: &Event) -> Result<(), Failure> {
-        let given = match asked {
-            Event::ApprovalRequired(asked) => ask::decision(asked).await?,
-            Event::InputRequired(asked) => ask::answers(asked).await?,
+    /// Asks the user and sends the response. If the agent rejects it, the question stays open.
+    async fn ask_user(&mut self, exchange: &mut Exchange, asked: &Event) -> Result<(), Failure> {
+        let response = match asked {
+            Event::ApprovalRequired(asked) => ask::ask_decision(asked).await?,
+            Event::InputRequired(asked) => ask::ask_questions(asked).await?,
             _ => return Ok(()),
         };
-        let request = match given {
-            Given::Decision(decision) => Request::Decision(decision),
-            Given::Answers(answers) => Request::Answers(answers),
-            Given::Interrupted => Request::Cancel(CancelTurn {}),
+        let request = match response {
+            UserResponse::Decision(decision) => Request::Decision(decision),
+            UserResponse::Answers(answers) => Request::Answers(answers),
+            UserResponse::Interrupted => Request::Cancel(CancelTurn {}),
         };
         match exchange.send(request).await {
             Ok(()) => Ok(()),
             Err(status) if matches!(status.code(), Code::InvalidArgument | Code::FailedPrecondition) => {
-                complain(&format!("{}\n", status.message()));
+                print_err(&format!("{}\n", status.message()));
                 Ok(())
             }
-            Err(status) => Err(client::refused(self.settings)(status)),
+            Err(status) => Err(client::into_failure(self.settings)(status)),
         }
     }
 }

@@ -1,20 +1,21 @@
-//! The properties of a schema, as a table. Pure.
+//! Renders the properties of a schema as a table. Pure.
 
 use serde_json::Value;
 
 use crate::table::Table;
 
-/// How far nested objects are followed.
+/// The maximum depth to which nested objects are listed.
 const DEPTH: usize = 4;
 
-/// One row for each property. Empty if the schema has none. `room`: the width of the terminal.
+/// Renders one row for each property. Returns an empty string if the schema has no properties. `room` is the width
+/// of the terminal.
 pub(super) fn parameters(schema: &Value, room: Option<usize>) -> String {
     let mut rows = Vec::new();
     properties(schema, "", DEPTH, &mut rows);
     if rows.is_empty() {
         return String::new();
     }
-    // They are indented by two.
+    // The table is indented by two.
     let room = room.map(|it| it.saturating_sub(2));
     Table::new(vec!["NAME", "TYPE", "REQUIRED", "DESCRIPTION"], Some(3), room).rows(rows)
 }
@@ -24,7 +25,7 @@ fn properties(schema: &Value, prefix: &str, depth: usize, rows: &mut Vec<Vec<Str
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {
         let path = format!("{prefix}{name}");
         let is_required = if required.iter().any(|it| it == name) { "yes" } else { "no" };
-        rows.push(vec![path.clone(), kind(property), is_required.to_owned(), about(property)]);
+        rows.push(vec![path.clone(), type_name(property), is_required.to_owned(), describe_property(property)]);
         if depth > 0 {
             properties(property, &format!("{path}."), depth - 1, rows);
             properties(&property["items"], &format!("{path}[]."), depth - 1, rows);
@@ -32,8 +33,8 @@ fn properties(schema: &Value, prefix: &str, depth: usize, rows: &mut Vec<Vec<Str
     }
 }
 
-/// The type, such as `string` or `array of number`.
-fn kind(schema: &Value) -> String {
+/// Formats the type, such as `string` or `array of number`.
+fn type_name(schema: &Value) -> String {
     let own = match &schema["type"] {
         Value::String(one) => one.clone(),
         Value::Array(several) => several.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" or "),
@@ -46,8 +47,8 @@ fn kind(schema: &Value) -> String {
     }
 }
 
-/// The description, the accepted values and the default.
-fn about(schema: &Value) -> String {
+/// Formats the description, the accepted values and the default.
+fn describe_property(schema: &Value) -> String {
     let text = schema["description"].as_str().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
     let list = |values: &[Value]| values.iter().map(Value::to_string).collect::<Vec<_>>().join(", ");
     let choices = schema["enum"].as_array().map(|values| format!("one of {}", list(values)));

@@ -8,7 +8,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tonic::Code;
 
-use crate::args::Invoke;
+use crate::args::InvokeArgs;
 use crate::channel::Channel;
 use crate::commands::client;
 use crate::exit::Failure;
@@ -16,7 +16,7 @@ use crate::settings::Settings;
 
 /// Builds the arguments from `key=value` pairs, typed by the skill's schema.
 pub(super) async fn arguments(
-    args: &Invoke,
+    args: &InvokeArgs,
     settings: &Settings,
     client: &mut SkillServiceClient<Channel>,
 ) -> Result<String, Failure> {
@@ -27,7 +27,7 @@ pub(super) async fn arguments(
         Ok(skill) => serde_json::from_str(&skill.into_inner().input_schema_json).unwrap_or_default(),
         // The call itself will fail with a better message.
         Err(status) if status.code() == Code::NotFound => Value::Null,
-        Err(status) => return Err(client::refused(settings)(status)),
+        Err(status) => return Err(client::into_failure(settings)(status)),
     };
     let mut object = BTreeMap::new();
     for pair in &args.arguments {
@@ -39,7 +39,7 @@ pub(super) async fn arguments(
     serde_json::to_string(&object).map_err(|error| Failure::Usage(error.to_string()))
 }
 
-/// Parses a pair into its key and its value as JSON text, so that numbers stay as typed.
+/// Splits a pair into its key and its value. The value is JSON text, so that numbers stay as typed.
 fn argument<'a>(pair: &'a str, schema: &Value) -> Result<(&'a str, Box<RawValue>), Failure> {
     let Some((key, value)) = pair.split_once('=') else {
         return Err(Failure::Usage(format!("'{pair}' is not an argument: write key=value or key:=json")));

@@ -1,6 +1,6 @@
 //! Lists a call's artifacts, and writes them to a directory.
 //!
-//! Their names come from the skill: they are reduced to plain file names, and no existing file is overwritten.
+//! Artifact names come from the skill, so they are reduced to plain file names. Existing files are never overwritten.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
@@ -16,12 +16,13 @@ use crate::channel::Channel;
 use crate::commands::client;
 use crate::exit::Failure;
 use crate::settings::Settings;
-use crate::terminal::{complain, counted};
+use crate::terminal::{pluralize, print_err};
 
-/// The longest file name, in bytes: room for a numeric suffix within the limit of file systems.
+/// The maximum length of a file name, in bytes. It leaves room for a numeric suffix within the limit of file
+/// systems.
 const MAX_NAME_BYTES: usize = 200;
 
-/// How many numeric suffixes are tried for a name that exists.
+/// The maximum numeric suffix that is tried for an existing name.
 const MAX_SUFFIX: u32 = 9999;
 
 /// Prints a line for each artifact to stderr. With `directory`, writes them there.
@@ -37,23 +38,23 @@ pub(super) async fn list(
             None => String::new(),
         };
         let (name, media_type) = (file_name(&artifact.name), short(&artifact.media_type));
-        let size = counted(artifact.size_bytes, "byte");
-        complain(&format!("artifact: {name} ({media_type}, {size}){written}\n"));
+        let size = pluralize(artifact.size_bytes, "byte");
+        print_err(&format!("artifact: {name} ({media_type}, {size}){written}\n"));
     }
     Ok(())
 }
 
-/// Writes one artifact to a new file, and removes the file if that fails.
+/// Writes one artifact to a new file. Removes the file on failure.
 async fn save(
     artifact: &Artifact,
     directory: &Path,
     settings: &Settings,
     client: &mut SkillServiceClient<Channel>,
 ) -> Result<PathBuf, Failure> {
-    std::fs::create_dir_all(directory).map_err(failed(directory))?;
+    std::fs::create_dir_all(directory).map_err(write_failure(directory))?;
     let (mut file, path) = create(directory, &file_name(&artifact.name))?;
     let written = match &artifact.content {
-        Some(Content::Data(data)) => file.write_all(data).map_err(failed(&path)),
+        Some(Content::Data(data)) => file.write_all(data).map_err(write_failure(&path)),
         Some(Content::Handle(handle)) => download(handle, &mut file, &path, settings, client).await,
         None => Err(Failure::Gateway {
             url: settings.base_url.clone(),
@@ -66,7 +67,7 @@ async fn save(
     written.map(|()| path)
 }
 
-/// Reads an artifact range by range.
+/// Downloads an artifact in ranges.
 async fn download(
     handle: &str,
     file: &mut File,
@@ -77,8 +78,8 @@ async fn download(
     let mut offset = 0;
     loop {
         let request = ReadArtifactRequest { handle: handle.to_owned(), offset, length: 0 };
-        let range = client.read_artifact(request).await.map_err(client::refused(settings))?.into_inner();
-        file.write_all(&range.data).map_err(failed(path))?;
+        let range = client.read_artifact(request).await.map_err(client::into_failure(settings))?.into_inner();
+        file.write_all(&range.data).map_err(write_failure(path))?;
         offset += range.data.len() as u64;
         if offset >= range.size_bytes {
             return Ok(());
@@ -103,13 +104,13 @@ fn create(directory: &Path, name: &str) -> Result<(File, PathBuf), Failure> {
         match OpenOptions::new().write(true).create_new(true).open(&path) {
             Ok(file) => return Ok((file, path)),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(failed(&path)(error)),
+            Err(error) => return Err(write_failure(&path)(error)),
         }
     }
-    Err(failed(&directory.join(name))(ErrorKind::AlreadyExists.into()))
+    Err(write_failure(&directory.join(name))(ErrorKind::AlreadyExists.into()))
 }
 
-/// The last component of a name, without hidden characters and leading dots.
+/// Returns the last component of a name, without hidden characters and leading dots.
 fn file_name(name: &str) -> String {
     let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let mut plain: String = last.chars().filter(|it| !is_hidden(*it)).collect();
@@ -118,7 +119,7 @@ fn file_name(name: &str) -> String {
     if plain.is_empty() { "artifact".to_owned() } else { plain }
 }
 
-fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> Failure {
+fn write_failure(path: &Path) -> impl FnOnce(std::io::Error) -> Failure {
     Failure::system(format!("writing {}", path.display()))
 }
 

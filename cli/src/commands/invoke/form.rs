@@ -1,31 +1,31 @@
-//! What a question asks for: one field for each property of its schema. Pure.
+//! The fields of a question, one for each property of its schema. All functions are pure.
 
 use serde_json::{Number, Value};
 
-/// One value that is asked for.
+/// A value that the question asks for.
 #[derive(Debug, PartialEq)]
 pub(super) struct Field {
     pub(super) name: String,
     label: String,
-    kind: Kind,
-    /// The only values that are accepted. Empty means any.
+    kind: FieldType,
+    /// The accepted values. An empty list accepts any value.
     choices: Vec<Value>,
     is_required: bool,
     default: Option<Value>,
 }
 
-/// The JSON type of a field.
+/// The JSON type that the user's text is converted to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum FieldType {
     Text,
     Number,
     Integer,
     Boolean,
-    /// Anything else is entered as JSON.
+    /// Any other type: the user enters JSON.
     Json,
 }
 
-/// The fields of an object schema, in its order.
+/// Returns the fields of an object schema, in the schema's order.
 pub(super) fn fields(schema: &Value) -> Vec<Field> {
     let required = schema["required"].as_array().map(Vec::as_slice).unwrap_or_default();
     let properties = schema["properties"].as_object().into_iter().flatten();
@@ -33,11 +33,11 @@ pub(super) fn fields(schema: &Value) -> Vec<Field> {
         name: name.clone(),
         label: ["title", "description"].iter().find_map(|key| property[key].as_str()).unwrap_or(name).to_owned(),
         kind: match property["type"].as_str() {
-            Some("string") => Kind::Text,
-            Some("number") => Kind::Number,
-            Some("integer") => Kind::Integer,
-            Some("boolean") => Kind::Boolean,
-            _ => Kind::Json,
+            Some("string") => FieldType::Text,
+            Some("number") => FieldType::Number,
+            Some("integer") => FieldType::Integer,
+            Some("boolean") => FieldType::Boolean,
+            _ => FieldType::Json,
         },
         choices: property["enum"].as_array().cloned().unwrap_or_default(),
         is_required: required.iter().any(|it| it == name),
@@ -47,60 +47,60 @@ pub(super) fn fields(schema: &Value) -> Vec<Field> {
 }
 
 impl Field {
-    /// The prompt, such as `Colour (red, green; optional): `.
+    /// Formats the prompt, such as `Colour (red, green; optional): `.
     pub(super) fn prompt(&self) -> String {
         let mut hints = vec![match self.kind {
-            _ if !self.choices.is_empty() => self.choices.iter().map(shown).collect::<Vec<_>>().join(", "),
-            Kind::Text => "text".to_owned(),
-            Kind::Number => "number".to_owned(),
-            Kind::Integer => "whole number".to_owned(),
-            Kind::Boolean => "yes or no".to_owned(),
-            Kind::Json => "JSON".to_owned(),
+            _ if !self.choices.is_empty() => self.choices.iter().map(display_value).collect::<Vec<_>>().join(", "),
+            FieldType::Text => "text".to_owned(),
+            FieldType::Number => "number".to_owned(),
+            FieldType::Integer => "whole number".to_owned(),
+            FieldType::Boolean => "yes or no".to_owned(),
+            FieldType::Json => "JSON".to_owned(),
         }];
         match &self.default {
-            Some(default) => hints.push(format!("default: {}", shown(default))),
+            Some(default) => hints.push(format!("default: {}", display_value(default))),
             None if !self.is_required => hints.push("optional".to_owned()),
             None => {}
         }
         format!("{} ({}): ", self.label, hints.join("; "))
     }
 
-    /// Reads an entered line. None leaves the field out.
+    /// Parses the user's line. Returns `None` to leave the field out.
     ///
     /// # Errors
-    /// What is wrong with the line, for the user.
+    /// The problem with the line, worded for the user.
     pub(super) fn parse(&self, line: &str) -> Result<Option<Value>, String> {
         let text = line.trim();
         if text.is_empty() {
             return match &self.default {
                 Some(default) => Ok(Some(default.clone())),
-                None if self.is_required => Err("a value is required; Ctrl-D declines to answer".to_owned()),
+                None if self.is_required => Err("a value is required; press Ctrl-D to decline".to_owned()),
                 None => Ok(None),
             };
         }
         if !self.choices.is_empty() {
-            let choice = self.choices.iter().find(|it| shown(it) == text);
+            let choice = self.choices.iter().find(|it| display_value(it) == text);
             return choice.cloned().map(Some).ok_or_else(|| "choose one of the listed values".to_owned());
         }
         let number = || text.parse::<Number>().ok();
         let value = match self.kind {
-            Kind::Text => Some(Value::from(text)),
-            Kind::Number => number().map(Value::Number),
-            Kind::Integer => number().filter(|it| it.is_i64() || it.is_u64()).map(Value::Number),
-            Kind::Boolean => yes_or_no(text).map(Value::Bool),
-            Kind::Json => serde_json::from_str(text).ok(),
+            FieldType::Text => Some(Value::from(text)),
+            FieldType::Number => number().map(Value::Number),
+            FieldType::Integer => number().filter(|it| it.is_i64() || it.is_u64()).map(Value::Number),
+            FieldType::Boolean => yes_or_no(text).map(Value::Bool),
+            FieldType::Json => serde_json::from_str(text).ok(),
         };
         let wanted = match self.kind {
-            Kind::Text | Kind::Json => "JSON",
-            Kind::Number => "a number",
-            Kind::Integer => "a whole number",
-            Kind::Boolean => "yes or no",
+            FieldType::Text | FieldType::Json => "JSON",
+            FieldType::Number => "a number",
+            FieldType::Integer => "a whole number",
+            FieldType::Boolean => "yes or no",
         };
         value.map(Some).ok_or_else(|| format!("enter {wanted}"))
     }
 }
 
-/// Reads `yes`, `no` and their short forms.
+/// Parses `yes`, `no` and their short forms.
 pub(super) fn yes_or_no(text: &str) -> Option<bool> {
     match text.trim().to_ascii_lowercase().as_str() {
         "y" | "yes" | "true" => Some(true),
@@ -109,8 +109,8 @@ pub(super) fn yes_or_no(text: &str) -> Option<bool> {
     }
 }
 
-/// A value as it is entered: strings without quotes.
-fn shown(value: &Value) -> String {
+/// Formats a value as the user enters it: strings without quotes.
+fn display_value(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 

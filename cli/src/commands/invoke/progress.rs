@@ -1,4 +1,4 @@
-//! A call's progress on a terminal.
+//! Shows a call's progress on a terminal.
 
 use openskill_proto::v1::InvokeEvent;
 use openskill_proto::v1::invoke_event::Event;
@@ -17,7 +17,7 @@ pub(super) fn show(event: &InvokeEvent) {
     }
 }
 
-/// A message in one line, short enough to be overwritten.
+/// Shortens a message to one line that can be overwritten.
 pub(super) fn short(text: &str) -> String {
     text.replace('\n', " ").chars().take(100).collect()
 }

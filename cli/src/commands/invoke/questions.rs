@@ -1,4 +1,4 @@
-//! Asks the user what a skill requires in the middle of a call.
+//! Asks the user for the input that a skill requires during a call.
 
 use openskill_proto::v1::skill_service_client::SkillServiceClient;
 use openskill_proto::v1::{InputAction, InputRequired, InputResponse};
@@ -9,57 +9,58 @@ use tonic::Code;
 
 use super::form::{Field, fields, yes_or_no};
 use crate::channel::Channel;
-use crate::terminal::complain;
+use crate::terminal::print_err;
 
-/// Questions that may wait for the user. A skill that asks more gets no answer, and its call ends at its deadline.
+/// The maximum number of questions that wait for the user. If a skill asks more, its call ends at its deadline
+/// without an answer.
 const MAX_QUESTIONS: usize = 16;
 
-/// Asks one question after the other, beside the events of the call. Dropping it ends it, even in the middle of a question.
-pub(super) struct Asking {
+/// Asks questions one at a time while the events of the call arrive. Dropping it stops it, even during a question.
+pub(super) struct QuestionPrompter {
     questions: mpsc::Sender<InputRequired>,
     _task: AbortOnDropHandle<()>,
 }
 
-impl Asking {
-    /// Sends answers with `client`. They go over the connection of the call, and so to the gateway that waits for them.
+impl QuestionPrompter {
+    /// Starts the prompter. Answers go through `client`, over the connection of the call, so that they reach the
+    /// gateway that waits for them.
     pub(super) fn start(mut client: SkillServiceClient<Channel>) -> Self {
         let (questions, mut asked) = mpsc::channel(MAX_QUESTIONS);
         let task = tokio::spawn(async move {
             while let Some(question) = asked.recv().await {
-                settle(&question, &mut client).await;
+                ask_until_accepted(&question, &mut client).await;
             }
         });
         Self { questions, _task: AbortOnDropHandle::new(task) }
     }
 
-    /// Asks the user, after the questions before.
     pub(super) fn ask(&self, question: InputRequired) {
         let _ = self.questions.try_send(question);
     }
 }
 
-/// Asks until the skill accepts the answer.
-async fn settle(question: &InputRequired, client: &mut SkillServiceClient<Channel>) {
-    complain(&format!("\n{}\n", question.message));
+/// Repeats the question until the skill accepts the answer.
+async fn ask_until_accepted(question: &InputRequired, client: &mut SkillServiceClient<Channel>) {
+    print_err(&format!("\n{}\n", question.message));
     loop {
         let (action, content_json) = answer(question).await;
         let request_id = question.request_id.clone();
         let response = InputResponse { request_id, action: action.into(), content_json };
         match client.answer_input(response).await {
-            // The content does not match the schema, and the question stays open.
+            // The answer does not match the schema, so the question stays open.
             Err(status) if status.code() == Code::InvalidArgument && action == InputAction::Accept => {
-                complain(&format!("{}\n", status.message()));
+                print_err(&format!("{}\n", status.message()));
             }
-            Err(status) => return complain(&format!("the answer was rejected: {}\n", status.message())),
+            Err(status) => return print_err(&format!("the answer was rejected: {}\n", status.message())),
             Ok(_) => return,
         }
     }
 }
 
-/// Reads a line of stdin, or None at its end.
+/// Reads a line of stdin. Returns `None` at its end.
 async fn line() -> Option<String> {
     let (sender, receiver) = oneshot::channel();
-    // A thread of its own, which nobody joins: a call that ends does not wait for the user.
+    // This thread is never joined, so that the end of a call does not wait for the user.
     let read = move || {
         let mut line = String::new();
         let count = std::io::stdin().read_line(&mut line);
@@ -69,7 +70,7 @@ async fn line() -> Option<String> {
     receiver.await.ok().flatten()
 }
 
-/// Prompts for the fields of a question. The end of the input declines.
+/// Prompts for the fields of a question. Declines at the end of the input.
 async fn answer(question: &InputRequired) -> (InputAction, String) {
     let schema: Value = serde_json::from_str(&question.schema_json).unwrap_or_default();
     let answered = match fields(&schema) {
@@ -92,7 +93,7 @@ async fn fill(fields: &[Field]) -> Option<Map<String, Value>> {
                 Ok(Some(value)) => drop(content.insert(field.name.clone(), value)),
                 Ok(None) => {}
                 Err(reason) => {
-                    complain(&format!("{reason}\n"));
+                    print_err(&format!("{reason}\n"));
                     continue;
                 }
             }
@@ -102,7 +103,7 @@ async fn fill(fields: &[Field]) -> Option<Map<String, Value>> {
     Some(content)
 }
 
-/// A question without fields only needs consent.
+/// Asks whether to proceed, for a question without fields.
 async fn confirm() -> Option<Map<String, Value>> {
     loop {
         if let Some(accepted) = yes_or_no(&ask("Continue? (yes or no): ").await?) {
@@ -111,18 +112,18 @@ async fn confirm() -> Option<Map<String, Value>> {
     }
 }
 
-/// A question without a schema accepts any object.
+/// Asks for any object, for a question without a schema.
 async fn object() -> Option<Map<String, Value>> {
     loop {
         match serde_json::from_str(&ask("Answer (JSON object): ").await?) {
             Ok(content) => return Some(content),
-            Err(error) => complain(&format!("not a JSON object: {error}\n")),
+            Err(error) => print_err(&format!("not a JSON object: {error}\n")),
         }
     }
 }
 
 /// Prompts for one line.
 async fn ask(prompt: &str) -> Option<String> {
-    complain(prompt);
+    print_err(prompt);
     line().await
 }

@@ -1,20 +1,20 @@
-//! `openskill check`.
+//! `openskill check`: validates skills and runs their examples.
 
 use std::process::ExitCode;
 
 use openskill_worker::check::{CheckError, Findings};
-use openskill_worker::manifest::How;
+use openskill_worker::manifest::RunnerSpec;
 
-use crate::args::Check;
+use crate::args::CheckArgs;
 use crate::commands::runtime::block_on;
 use crate::exit::{FAILED, Failure};
 use crate::serve;
-use crate::settings::{Raw, Settings};
-use crate::terminal::{complain, say};
+use crate::settings::{RawSettings, Settings};
+use crate::terminal::{print_err, print_out};
 
-pub(super) fn run(args: &Check, settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
+pub(super) fn run(args: &CheckArgs, settings: &Settings, raw: &RawSettings) -> Result<ExitCode, Failure> {
     let mut config = serve::worker::config(settings, raw)?;
-    config.packages.progress = |step| complain(&format!("{step}\n"));
+    config.packages.progress = |step| print_err(&format!("{step}\n"));
     block_on(async {
         let findings = match openskill_worker::check::check(config, args.skill_id.as_deref()).await {
             Ok(findings) => findings,
@@ -23,13 +23,13 @@ pub(super) fn run(args: &Check, settings: &Settings, raw: &Raw) -> Result<ExitCo
                 return Err(Failure::System { what: "setting up the sandbox".to_owned(), source });
             }
             Err(error @ CheckError::BadManifest(_)) => {
-                complain(&format!("{error}\n"));
+                print_err(&format!("{error}\n"));
                 return Ok(ExitCode::from(FAILED));
             }
         };
         if findings.is_empty() {
             let folders: Vec<_> = settings.worker.skill_dirs.iter().map(|it| it.display().to_string()).collect();
-            complain(&format!("no skills in {}: `openskill new ID` creates one\n", folders.join(", ")));
+            print_err(&format!("no skills in {}: `openskill new ID` creates one\n", folders.join(", ")));
             return Ok(ExitCode::from(FAILED));
         }
         let failed = findings.iter().filter(|it| !show(it)).count();
@@ -37,33 +37,35 @@ pub(super) fn run(args: &Check, settings: &Settings, raw: &Raw) -> Result<ExitCo
     })
 }
 
-/// Prints the findings of one skill, and returns whether it passed.
+/// Prints the findings of one skill. Returns whether the skill passed.
 fn show(findings: &Findings) -> bool {
     let manifest = &findings.manifest;
     let runner = if manifest.runner.is_empty() { "no runner" } else { &manifest.runner };
-    say(&format!("{} {} ({runner})\n  ok    manifest\n", manifest.id, manifest.version));
+    print_out(&format!("{} {} ({runner})\n  ok    manifest\n", manifest.id, manifest.version));
     if let Some(reason) = findings.switched_off() {
-        say(&format!("  note  unavailable: {reason}\n"));
+        print_out(&format!("  note  unavailable: {reason}\n"));
         return true;
     }
     if let Err(reason) = &findings.runner {
-        say(&format!("  FAIL  cannot run here: {}\n", reason.replace('\n', "\n        ")));
+        print_out(&format!("  FAIL  cannot run on this machine: {}\n", reason.replace('\n', "\n        ")));
         return false;
     }
-    if matches!(&manifest.how, How::Python(python) if !python.needs.is_nothing()) {
-        say("  ok    environment\n");
+    if matches!(&manifest.how, RunnerSpec::Python(python) if !python.needs.is_nothing()) {
+        print_out("  ok    environment\n");
     }
     for (name, outcome) in &findings.examples {
         match outcome {
-            Ok(()) => say(&format!("  ok    example: {name}\n")),
-            Err(reason) => say(&format!("  FAIL  example: {name}\n        {}\n", reason.replace('\n', "\n        "))),
+            Ok(()) => print_out(&format!("  ok    example: {name}\n")),
+            Err(reason) => {
+                print_out(&format!("  FAIL  example: {name}\n        {}\n", reason.replace('\n', "\n        ")))
+            }
         }
     }
     if findings.examples.is_empty() {
-        say("  note  no examples: the skill was not run\n");
+        print_out("  note  no examples: the skill was not run\n");
     }
     for reason in &findings.not_warm {
-        say(&format!("  note  not warm: {reason}\n"));
+        print_out(&format!("  note  not warm: {reason}\n"));
     }
     findings.examples.iter().all(|(_, outcome)| outcome.is_ok())
 }

@@ -1,4 +1,4 @@
-//! `openskill doctor`.
+//! `openskill doctor`: reports what this machine supports and what skills require.
 
 use std::process::ExitCode;
 
@@ -7,20 +7,20 @@ use serde_json::{Value, json};
 
 mod gateway;
 
-use crate::args::Doctor;
+use crate::args::DoctorArgs;
 use crate::commands::runtime::block_on;
 use crate::exit::{FAILED, Failure};
 use crate::serve;
-use crate::settings::{Raw, Settings};
-use crate::terminal::{say, say_value};
+use crate::settings::{RawSettings, Settings};
+use crate::terminal::{print_out, print_value};
 
-pub(super) fn run(args: &Doctor, settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
+pub(super) fn run(args: &DoctorArgs, settings: &Settings, raw: &RawSettings) -> Result<ExitCode, Failure> {
     let config = serve::worker::config(settings, raw)?;
     block_on(async {
         let mut found = examine(config).await.map_err(Failure::system("setting up the sandbox"))?;
         found.machine.extend(gateway::certificate(settings).await);
         if args.json {
-            say_value(&to_json(&found));
+            print_value(&to_json(&found));
         } else {
             show(&found);
         }
@@ -30,13 +30,13 @@ pub(super) fn run(args: &Doctor, settings: &Settings, raw: &Raw) -> Result<ExitC
 
 fn show(found: &Examination) {
     let line = |it: &Finding| {
-        say(&format!("{:<5} {:<13} {}\n", it.status.word(), it.topic, it.text.replace('\n', " ")));
+        print_out(&format!("{:<5} {:<13} {}\n", it.status.word(), it.topic, it.text.replace('\n', " ")));
     };
     found.machine.iter().for_each(line);
     let (good, rest): (Vec<_>, Vec<_>) = found.skills.iter().partition(|it| it.status == Status::Ok);
     let (available, unavailable, good) = (found.available, found.unavailable, good.len());
-    say(&format!(
-        "{:<5} {:<13} {available} can be called, {unavailable} cannot; {good} have all that their manifests require\n",
+    print_out(&format!(
+        "{:<5} {:<13} {available} available, {unavailable} unavailable; {good} meet all requirements of their manifests\n",
         "ok", "skills"
     ));
     rest.into_iter().for_each(line);

@@ -1,6 +1,6 @@
-//! `openskill init`: creates a project of one's own in a directory: settings, skills and the data that they may use.
+//! `openskill init`: creates a project in a directory: settings, skills and their data.
 //!
-//! What is there stays as it is. A directory that has an `openskill.toml` is a project already.
+//! Existing files are left unchanged. A directory with an `openskill.toml` already is a project.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -8,27 +8,27 @@ use std::process::ExitCode;
 
 use super::new;
 use super::scaffold::{File, write_all};
-use crate::args::{Init, SkillType};
+use crate::args::{InitArgs, SkillType};
 use crate::exit::Failure;
-use crate::terminal::{program, say};
+use crate::terminal::{print_out, program};
 
-/// Written last: until then, a command that was interrupted can be repeated.
+/// Written last, so that an interrupted command can be repeated.
 const SETTINGS: &str = "openskill.toml";
 
-/// The id of the example.
+/// The id of the example skill.
 const EXAMPLE: &str = "shout";
 
-pub(in crate::commands) fn run(args: &Init) -> Result<ExitCode, Failure> {
+pub(in crate::commands) fn run(args: &InitArgs) -> Result<ExitCode, Failure> {
     let folder = args.folder.as_path();
     if folder.join(SETTINGS).symlink_metadata().is_ok() {
         let shown = folder.join(SETTINGS).display().to_string();
-        let hint = "this is a project already; `openskill new ID` adds a skill to it";
+        let hint = "this directory is already a project; `openskill new ID` adds a skill to it";
         return Err(Failure::Usage(format!("{shown} already exists: {hint}")));
     }
     let has_skills = has_own_skills(&folder.join("skills"));
     let mut files = vec![
         plain(".gitignore", include_str!("init/gitignore")),
-        // Git keeps no empty directory.
+        // Git does not keep empty directories.
         plain("data/.gitkeep", ""),
     ];
     if !has_skills {
@@ -39,12 +39,13 @@ pub(in crate::commands) fn run(args: &Init) -> Result<ExitCode, Failure> {
     let (kept, missing): (Vec<_>, Vec<_>) =
         files.into_iter().partition(|it| folder.join(&it.path).symlink_metadata().is_ok());
     write_all(folder, &missing)?;
-    kept.iter().for_each(|it| say(&format!("kept  {}\n", folder.join(&it.path).display())));
-    say(&next(folder, has_skills));
+    kept.iter().for_each(|it| print_out(&format!("kept  {}\n", folder.join(&it.path).display())));
+    print_out(&next(folder, has_skills));
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether there are skills beside the example, which an `init` that was interrupted may have left in part.
+/// Whether the directory contains skills other than the example. An interrupted `init` may have left part of the
+/// example.
 fn has_own_skills(skills: &Path) -> bool {
     let is_own = |name: &OsStr| !name.to_string_lossy().starts_with(EXAMPLE);
     skills.read_dir().is_ok_and(|mut it| it.any(|entry| entry.is_ok_and(|it| is_own(&it.file_name()))))

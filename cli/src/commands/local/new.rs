@@ -1,17 +1,17 @@
 //! `openskill new`: creates a skill from a template: manifest, program and test.
 //!
-//! Where possible, the result passes `openskill check` as it is. Existing files are never overwritten.
+//! Where possible, the new skill passes `openskill check` without edits. Existing files are never overwritten.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::scaffold::{File, write_all};
-use crate::args::{New, SkillType};
+use crate::args::{NewArgs, SkillType};
 use crate::exit::Failure;
 use crate::settings::Settings;
-use crate::terminal::say;
+use crate::terminal::print_out;
 
-pub(super) fn run(args: &New, settings: &Settings) -> Result<ExitCode, Failure> {
+pub(super) fn run(args: &NewArgs, settings: &Settings) -> Result<ExitCode, Failure> {
     let id = &args.id;
     if !openskill_worker::manifest::valid_id(id) {
         let rule = openskill_worker::manifest::ID_RULE;
@@ -20,23 +20,23 @@ pub(super) fn run(args: &New, settings: &Settings) -> Result<ExitCode, Failure> 
     let folder = settings.worker.skill_dirs.first().map_or_else(|| PathBuf::from("."), Clone::clone);
     if args.skills.skills_dir.is_none() && !folder.is_dir() {
         let shown = folder.display();
-        let hint = "change to the project's directory, make a project here with `openskill init`, or set another one with \
+        let hint = "change to the project's directory, make a project here with `openskill init`, or set another directory with \
                     --skills-dir";
         return Err(Failure::Usage(format!("the skill directory '{shown}' does not exist: {hint}")));
     }
     write_all(&folder, &files(args.kind, id))?;
     let flag =
         args.skills.skills_dir.as_ref().map_or_else(String::new, |_| format!(" --skills-dir {}", folder.display()));
-    say(&next(args.kind, id, &folder, &flag));
+    print_out(&next(args.kind, id, &folder, &flag));
     Ok(ExitCode::SUCCESS)
 }
 
-/// The files of a new skill, relative to the skill directory.
+/// Returns the files of a new skill, relative to the skill directory.
 pub(super) fn files(kind: SkillType, id: &str) -> Vec<File> {
     let fill = |template: &str| template.replace("@ID@", id);
     let file = |path: String, template: &str, executable| File { path, text: fill(template), executable };
     let manifest = |template| file(format!("{id}.yaml"), template, false);
-    // In a directory of its own: a script beside manifests would be loaded as a skill.
+    // Tests go to a separate directory: a script next to manifests would be loaded as a skill.
     let test = |template| file(format!("tests/test_{id}.py"), template, false);
     match kind {
         SkillType::Python => vec![
@@ -57,7 +57,7 @@ pub(super) fn files(kind: SkillType, id: &str) -> Vec<File> {
     }
 }
 
-/// What to do next. `flag`: what makes other commands read the same directory.
+/// Suggests the next steps. `flag` is the flag that makes other commands read the same directory.
 fn next(kind: SkillType, id: &str, folder: &Path, flag: &str) -> String {
     let shown = folder.display();
     let edit = |what: &str| format!("  edit {shown}/{id}.yaml: {what}\n");
@@ -65,12 +65,12 @@ fn next(kind: SkillType, id: &str, folder: &Path, flag: &str) -> String {
         SkillType::Python | SkillType::Exec => (format!("  python3 {shown}/tests/test_{id}.py\n"), "text=hello"),
         SkillType::Inproc => (String::new(), "text=hello"),
         SkillType::Http => {
-            let what = "set its URL; it needs EXAMPLE_TOKEN in the environment; its example is its test";
+            let what = "set the URL and export EXAMPLE_TOKEN; the example is also the test";
             (edit(what), "city=Paris")
         }
-        SkillType::Docker => (edit("set its image; its example is its test"), "text=hello"),
-        SkillType::McpStdio => (edit("set the program of your server"), ""),
-        SkillType::McpHttp => (edit("set the URL of your server; it needs EXAMPLE_TOKEN in the environment"), ""),
+        SkillType::Docker => (edit("set the image; the example is also the test"), "text=hello"),
+        SkillType::McpStdio => (edit("set your server's program"), ""),
+        SkillType::McpHttp => (edit("set your server's URL and export EXAMPLE_TOKEN"), ""),
     };
     let call = match call {
         "" => format!("  openskill pin {id}{flag}\n  openskill skills --toolset {id}\n"),

@@ -1,4 +1,4 @@
-//! Files that commands write for people to go on with. Existing ones are never overwritten.
+//! Writes files that users then edit. Existing files are never overwritten.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write as _};
@@ -6,16 +6,16 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use crate::exit::Failure;
-use crate::terminal::say;
+use crate::terminal::print_out;
 
-/// A file to write. `path` is relative to the directory that is written to.
+/// A file to write. `path` is relative to the target directory.
 pub(super) struct File {
     pub(super) path: String,
     pub(super) text: String,
     pub(super) executable: bool,
 }
 
-/// Writes files below `folder` and names each. One that exists is an error, before anything is written.
+/// Writes files below `folder` and prints their names. If any of them exists, fails before writing anything.
 pub(super) fn write_all(folder: &Path, files: &[File]) -> Result<(), Failure> {
     for file in files {
         let path = folder.join(&file.path);
@@ -25,7 +25,7 @@ pub(super) fn write_all(folder: &Path, files: &[File]) -> Result<(), Failure> {
     }
     for file in files {
         write(&folder.join(&file.path), file)?;
-        say(&format!("wrote {}\n", folder.join(&file.path).display()));
+        print_out(&format!("wrote {}\n", folder.join(&file.path).display()));
     }
     Ok(())
 }
@@ -37,7 +37,7 @@ fn write(path: &Path, file: &File) -> Result<(), Failure> {
     }
     let mode = if file.executable { 0o755 } else { 0o644 };
     let mut options = OpenOptions::new();
-    // A file created since the check above is not overwritten either.
+    // `create_new`: a file created since the check above is not overwritten.
     let opened = options.write(true).create_new(true).mode(mode).open(path);
     let mut opened = opened.map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => Failure::Usage(format!("{} already exists", path.display())),

@@ -1,62 +1,66 @@
-//! `openskill tools add`, `remove`, `index` and `pins`. No gateway has to run.
+//! `openskill tools add`, `remove`, `index` and `pins`. They need no gateway.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use openskill_log::text::{lines, one_line};
-use openskill_worker::config::{Config, Tools};
-use openskill_worker::tools::operator::{self, Listed, Pinned, ToolsError};
+use openskill_worker::config::{Config, ToolsConfig};
+use openskill_worker::operator::{self, IndexedServer, Pinned, ToolsError};
 use serde_json::{Value, json};
 
 use crate::args::{AddTools, ListIndex, RemoveTools, ToolsCommand};
 use crate::commands::runtime::block_on;
 use crate::exit::{FAILED, Failure};
-use crate::listing::{Column, Item, list, or_dash};
+use crate::listing::{Column, ListItem, or_dash, print_list};
 use crate::serve;
-use crate::settings::{Raw, Settings};
-use crate::terminal::{complain, counted, program, say};
+use crate::settings::{RawSettings, Settings};
+use crate::terminal::{pluralize, print_err, print_out, program};
 
-pub(in crate::commands) fn run(command: &ToolsCommand, settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
+pub(in crate::commands) fn run(
+    command: &ToolsCommand,
+    settings: &Settings,
+    raw: &RawSettings,
+) -> Result<ExitCode, Failure> {
     match command {
         ToolsCommand::Add(args) => {
             let config = worker_config(settings, raw)?;
-            block_on(async { ended(add(args, config).await) })
+            block_on(async { exit_code(add(args, config).await) })
         }
         ToolsCommand::Remove(args) => {
             let tools = tools(settings, raw)?;
-            block_on(async { ended(remove(args, &tools).await) })
+            block_on(async { exit_code(remove(args, &tools).await) })
         }
-        ToolsCommand::Index(args) => ended(index(args, &tools(settings, raw)?)),
+        ToolsCommand::Index(args) => exit_code(index(args, &tools(settings, raw)?)),
         ToolsCommand::Pins(args) => {
             let config = worker_config(settings, raw)?;
-            block_on(async { ended(pins(args, config).await) })
+            block_on(async { exit_code(pins(args, config).await) })
         }
     }
 }
 
-fn ended(ended: Result<(), ToolsError>) -> Result<ExitCode, Failure> {
-    match ended {
+fn exit_code(result: Result<(), ToolsError>) -> Result<ExitCode, Failure> {
+    match result {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(error @ (ToolsError::Unknown(_) | ToolsError::NotInstalled { .. })) => {
             Err(Failure::Usage(error.to_string()))
         }
         Err(ToolsError::System(source)) => Err(Failure::System { what: "setting up the sandbox".to_owned(), source }),
         Err(error) => {
-            complain(&format!("{error}\n"));
+            print_err(&format!("{error}\n"));
             Ok(ExitCode::from(FAILED))
         }
     }
 }
 
-fn worker_config(settings: &Settings, raw: &Raw) -> Result<Config, Failure> {
+fn worker_config(settings: &Settings, raw: &RawSettings) -> Result<Config, Failure> {
     let mut config = serve::worker::config(settings, raw)?;
-    config.packages.progress = |step| complain(&format!("{step}\n"));
+    config.packages.progress = |step| print_err(&format!("{step}\n"));
     Ok(config)
 }
 
-fn tools(settings: &Settings, raw: &Raw) -> Result<Tools, Failure> {
+fn tools(settings: &Settings, raw: &RawSettings) -> Result<ToolsConfig, Failure> {
     let here = std::env::current_dir().map_err(Failure::system("finding the current directory"))?;
-    // A root that does not exist holds nothing.
+    // A root that does not exist yet cannot be canonicalized, and is empty.
     let root = settings.worker.allowed_root.canonicalize().unwrap_or_else(|_| here.join(&settings.worker.allowed_root));
     Ok(settings.worker.tools(&here, &root, raw)?)
 }
@@ -64,38 +68,39 @@ fn tools(settings: &Settings, raw: &Raw) -> Result<Tools, Failure> {
 async fn add(args: &AddTools, config: Config) -> Result<(), ToolsError> {
     let folder = config.tools.folder.clone();
     let (record, before) = operator::add(config, &args.id).await?;
-    let (tools, place) = (counted(record.tools.len(), "tool"), folder.join(&record.id));
-    let how = if before { "was installed already" } else { "installed" };
-    say(&format!("{} {} {how} in {}, with {tools}:\n", record.id, record.version, place.display()));
-    record.tools.iter().for_each(|it| say(&format!("  {it}\n")));
-    complain(&format!("workers that serve {} offer them within seconds\n", folder.display()));
+    let (tools, place) = (pluralize(record.tools.len(), "tool"), folder.join(&record.id));
+    let how = if before { "was already installed" } else { "installed" };
+    print_out(&format!("{} {} {how} in {}, with {tools}:\n", record.id, record.version, place.display()));
+    record.tools.iter().for_each(|it| print_out(&format!("  {it}\n")));
+    print_err(&format!("workers that serve {} offer these tools within seconds\n", folder.display()));
     Ok(())
 }
 
-async fn remove(args: &RemoveTools, tools: &Tools) -> Result<(), ToolsError> {
+async fn remove(args: &RemoveTools, tools: &ToolsConfig) -> Result<(), ToolsError> {
     let record = operator::remove(tools, &args.id).await?;
-    say(&format!("removed {} {} with {}\n", record.id, record.version, counted(record.tools.len(), "tool")));
+    print_out(&format!("removed {} {} with {}\n", record.id, record.version, pluralize(record.tools.len(), "tool")));
     Ok(())
 }
 
-fn index(args: &ListIndex, tools: &Tools) -> Result<(), ToolsError> {
-    list(&operator::index(tools)?, args.output.format());
+fn index(args: &ListIndex, tools: &ToolsConfig) -> Result<(), ToolsError> {
+    print_list(&operator::index(tools)?, args.output.format());
     Ok(())
 }
 
 async fn pins(args: &AddTools, config: Config) -> Result<(), ToolsError> {
     let pinned = operator::pins(config, &args.id).await?;
-    say(&block(&pinned));
+    print_out(&block(&pinned));
     for Pinned { tool, description, has_hidden_text, .. } in &pinned {
-        let hidden = if *has_hidden_text { "\nIt has invisible characters: it would be refused." } else { "" };
-        complain(&format!("\n{}: {}{hidden}\n", one_line(tool), lines(description)));
+        let hidden = if *has_hidden_text { "\nIt contains invisible characters, so it would be refused." } else { "" };
+        print_err(&format!("\n{}: {}{hidden}\n", one_line(tool), lines(description)));
     }
     let check = "models read these descriptions: review them before you add the pins to your index";
-    complain(&format!("\n{check}; then `{} tools index` checks it\n", program()));
+    print_err(&format!("\n{check}; then run `{} tools index` to check it\n", program()));
     Ok(())
 }
 
-/// The part of an entry that pins its tools: TOML, whose strings are those of JSON.
+/// Formats the part of an index entry that pins its tools, as TOML. Strings are written as JSON strings, which
+/// TOML accepts.
 fn block(pinned: &[Pinned]) -> String {
     let mut text = String::new();
     for Pinned { tool, pin, .. } in pinned {
@@ -110,7 +115,7 @@ fn block(pinned: &[Pinned]) -> String {
     text
 }
 
-impl Item for Listed {
+impl ListItem for IndexedServer {
     const KIND: &'static str = "server";
     const COLUMNS: &'static [Column<Self>] = &[
         Column::new("ID", |it| it.entry.id.clone()),

@@ -1,29 +1,28 @@
-//! The log lines of a recorded call. Pure.
+//! The log lines of a recorded call. All functions are pure.
 
 use openskill_log::text::one_line;
 use openskill_proto::timestamp::Timestamp;
 use serde_json::json;
 
-use crate::commands::trace::recorded::{Call, Event, millis};
+use crate::commands::trace::recorded::{RecordedCall, RecordedEvent, millis};
 
-/// One line of a log.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct LogLine {
     time_us: u64,
-    /// `debug`, `info`, `warning` or `error`; `stderr` for what a failed skill wrote there.
+    /// `debug`, `info`, `warning` or `error`. `stderr` marks the stderr output of a failed skill.
     level: String,
     skill: String,
     trace: String,
     message: String,
 }
 
-/// What the skill logged, then what it wrote to stderr if that is recorded, then how the call ended.
-pub(super) fn lines(call: &Call, received_us: u64) -> Vec<Line> {
-    let line = |event: &Event, level: &str, message: String| Line {
+/// Returns the lines that the skill logged, then its stderr output if recorded, then the outcome of the call.
+pub(super) fn lines(call: &RecordedCall, received_us: u64) -> Vec<LogLine> {
+    let line = |event: &RecordedEvent, level: &str, message: String| LogLine {
         time_us: received_us + event.number("at_us"),
         level: level.to_owned(),
-        skill: call.of_call("skill").to_owned(),
-        trace: call.of_call("trace").to_owned(),
+        skill: call.field("skill").to_owned(),
+        trace: call.field("trace").to_owned(),
         message,
     };
     let mut lines = Vec::new();
@@ -42,7 +41,7 @@ pub(super) fn lines(call: &Call, received_us: u64) -> Vec<Line> {
     lines
 }
 
-fn end(result: &Event) -> String {
+fn end(result: &RecordedEvent) -> String {
     let outcome = format!("{} in {}", result.text("code"), millis(result.number("at_us")));
     match result.fields["error"]["message"].as_str() {
         Some(message) => format!("{outcome}: {message}"),
@@ -50,7 +49,7 @@ fn end(result: &Event) -> String {
     }
 }
 
-impl Line {
+impl LogLine {
     pub(super) fn text(&self) -> String {
         let time = Timestamp(self.time_us).to_string()[..23].replace('T', " ");
         let Self { level, skill, trace, message, .. } = self;
@@ -73,7 +72,7 @@ mod tests {
 
     fn shown(events: &[&str]) -> Vec<String> {
         let events: Vec<_> = events.iter().map(|it| (*it).to_owned()).collect();
-        lines(&calls(&events)[0], 1_769_860_800_000_000).iter().map(Line::text).collect()
+        lines(&calls(&events)[0], 1_769_860_800_000_000).iter().map(LogLine::text).collect()
     }
 
     #[test]

@@ -1,15 +1,16 @@
-//! The configuration of clients: which program they start. Their files are JSON, and hold more than this.
+//! The configuration of MCP clients: the program that they start. The files are JSON and also contain other
+//! settings.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde_json::{Map, Value, json};
 
-use crate::args::{McpClient, McpConfig, Served};
+use crate::args::{McpClient, McpConfig, McpTargetArgs};
 use crate::exit::Failure;
-use crate::terminal::{say, say_value};
+use crate::terminal::{print_out, print_value};
 
-/// The largest file that is read, in bytes.
+/// The maximum size of a configuration file, in bytes.
 const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
 
 pub(super) fn run(args: &McpConfig) -> Result<ExitCode, Failure> {
@@ -17,27 +18,28 @@ pub(super) fn run(args: &McpConfig) -> Result<ExitCode, Failure> {
     let here = std::env::current_dir().map_err(Failure::system("finding the current directory"))?;
     let server = server(args.client, &program, &arguments(&args.served, &here));
     if !args.write {
-        say_value(&json!({ key(args.client): { args.name.as_str(): server } }));
+        print_value(&json!({ servers_key(args.client): { args.name.as_str(): server } }));
         return Ok(ExitCode::SUCCESS);
     }
     let file = match &args.file {
         Some(file) => file.clone(),
-        None => file_of(args.client)?,
+        None => default_file(args.client)?,
     };
-    merge(&file, key(args.client), &args.name, server)?;
-    say(&format!("{} starts openskill: restart the client\n", file.display()));
+    merge_into_file(&file, servers_key(args.client), &args.name, server)?;
+    print_out(&format!("{} now starts openskill: restart the client\n", file.display()));
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where a client keeps its servers.
-fn key(client: McpClient) -> &'static str {
+/// Returns the key of the server list in a client's file.
+fn servers_key(client: McpClient) -> &'static str {
     if client == McpClient::Vscode { "servers" } else { "mcpServers" }
 }
 
-/// The arguments of `openskill`. Paths are absolute: a client starts it anywhere. A key is never among them.
-fn arguments(served: &Served, here: &Path) -> Vec<String> {
+/// Returns the arguments of `openskill`. Paths are absolute, since a client may start it in any directory. Keys
+/// are never included.
+fn arguments(served: &McpTargetArgs, here: &Path) -> Vec<String> {
     let mut arguments = vec!["mcp".to_owned()];
-    // Without `.`: people read it.
+    // Without `.` components, for readability.
     let absolute = |path: &str| here.join(path).components().collect::<PathBuf>().to_string_lossy().into_owned();
     let mut add = |flag: &str, value: String| arguments.extend([flag.to_owned(), value]);
     if let Some(view) = &served.view {
@@ -71,8 +73,8 @@ fn server(client: McpClient, program: &Path, arguments: &[String]) -> Value {
     server
 }
 
-/// The file that a client reads.
-fn file_of(client: McpClient) -> Result<PathBuf, Failure> {
+/// Returns the configuration file that a client reads by default.
+fn default_file(client: McpClient) -> Result<PathBuf, Failure> {
     Ok(match client {
         McpClient::Claude => PathBuf::from(".mcp.json"),
         McpClient::Cursor => PathBuf::from(".cursor/mcp.json"),
@@ -81,48 +83,48 @@ fn file_of(client: McpClient) -> Result<PathBuf, Failure> {
             let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|it| it.is_absolute());
             let config = folder("XDG_CONFIG_HOME").or_else(|| Some(folder("HOME")?.join(".config")));
             let config =
-                config.ok_or_else(|| Failure::Usage("HOME is not set: name the file with --file".to_owned()))?;
+                config.ok_or_else(|| Failure::Usage("HOME is not set: set the file with --file".to_owned()))?;
             config.join("Claude/claude_desktop_config.json")
         }
     })
 }
 
-/// Puts the server into the file. Everything else in it stays.
-fn merge(file: &Path, key: &str, name: &str, server: Value) -> Result<(), Failure> {
+/// Adds the server to the file, and leaves everything else in the file unchanged.
+fn merge_into_file(file: &Path, key: &str, name: &str, server: Value) -> Result<(), Failure> {
     let failed = |what: &str| Failure::system(format!("{what} {}", file.display()));
     let text = match std::fs::metadata(file) {
-        Ok(about) if about.len() > MAX_FILE_BYTES => {
-            return Err(Failure::Usage(format!("{} is too large to be a configuration", file.display())));
+        Ok(metadata) if metadata.len() > MAX_FILE_BYTES => {
+            return Err(Failure::Usage(format!("{} is too large for a configuration file", file.display())));
         }
         Ok(_) => std::fs::read_to_string(file).map_err(failed("reading"))?,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => "{}".to_owned(),
         Err(error) => return Err(failed("reading")(error)),
     };
-    let text = merged(&text, key, name, server).map_err(|reason| {
-        Failure::Usage(format!("{} {reason}: add the server by hand, or name another file with --file", file.display()))
+    let text = merge_into_text(&text, key, name, server).map_err(|reason| {
+        Failure::Usage(format!("{} {reason}: add the server by hand, or set another file with --file", file.display()))
     })?;
     if let Some(folder) = file.parent().filter(|it| !it.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder).map_err(failed("creating the directory of"))?;
     }
-    // Written beside it and renamed: a client never reads half of it.
-    let mut beside = file.as_os_str().to_owned();
-    beside.push(format!(".{}.new", std::process::id()));
-    let beside = PathBuf::from(beside);
-    std::fs::write(&beside, text).map_err(failed("writing"))?;
-    if let Ok(about) = std::fs::metadata(file) {
-        // Others may read it no more than before.
-        let _ = std::fs::set_permissions(&beside, about.permissions());
+    // Write a temporary file and rename it, so that a client never reads a half-written file.
+    let mut temporary = file.as_os_str().to_owned();
+    temporary.push(format!(".{}.new", std::process::id()));
+    let temporary = PathBuf::from(temporary);
+    std::fs::write(&temporary, text).map_err(failed("writing"))?;
+    if let Ok(metadata) = std::fs::metadata(file) {
+        // Keep the permissions of the old file.
+        let _ = std::fs::set_permissions(&temporary, metadata.permissions());
     }
-    std::fs::rename(&beside, file).map_err(failed("writing"))
+    std::fs::rename(&temporary, file).map_err(failed("writing"))
 }
 
-/// The text of a file with the server in it.
-fn merged(text: &str, key: &str, name: &str, server: Value) -> Result<String, String> {
+/// Adds the server to the text of a file.
+fn merge_into_text(text: &str, key: &str, name: &str, server: Value) -> Result<String, String> {
     let text = if text.trim().is_empty() { "{}" } else { text };
     let mut whole: Value = serde_json::from_str(text).map_err(|error| format!("is not JSON ({error})"))?;
     let object = whole.as_object_mut().ok_or_else(|| "is not a JSON object".to_owned())?;
     let servers = object.entry(key).or_insert_with(|| Value::Object(Map::new()));
-    let servers = servers.as_object_mut().ok_or_else(|| format!("has no object in \"{key}\""))?;
+    let servers = servers.as_object_mut().ok_or_else(|| format!("has no object named \"{key}\""))?;
     servers.insert(name.to_owned(), server);
     serde_json::to_string_pretty(&whole).map(|it| it + "\n").map_err(|error| error.to_string())
 }
@@ -134,24 +136,24 @@ mod tests {
     #[test]
     fn everything_else_in_a_file_stays() {
         let before = r#"{"theme": "dark", "mcpServers": {"other": {"command": "x"}, "openskill": {"command": "old"}}}"#;
-        let after = merged(before, "mcpServers", "openskill", json!({"command": "new"})).unwrap();
+        let after = merge_into_text(before, "mcpServers", "openskill", json!({"command": "new"})).unwrap();
         let after: Value = serde_json::from_str(&after).unwrap();
         let expected =
             json!({"theme": "dark", "mcpServers": {"other": {"command": "x"}, "openskill": {"command": "new"}}});
         assert_eq!(after, expected);
-        assert!(merged("", "servers", "a", json!({})).unwrap().contains("servers"));
+        assert!(merge_into_text("", "servers", "a", json!({})).unwrap().contains("servers"));
     }
 
     #[test]
     fn a_file_that_is_no_configuration_is_left_alone() {
         for text in ["{", "[]", r#"{"mcpServers": []}"#, "// comment\n{}"] {
-            assert!(merged(text, "mcpServers", "a", json!({})).is_err(), "{text}");
+            assert!(merge_into_text(text, "mcpServers", "a", json!({})).is_err(), "{text}");
         }
     }
 
     #[test]
     fn paths_are_absolute_and_a_key_is_never_written() {
-        let served = |gateway: Option<&str>| Served {
+        let served = |gateway: Option<&str>| McpTargetArgs {
             gateway: gateway.map(str::to_owned),
             token: Some("osk_s3cret".to_owned()),
             token_file: Some("key".to_owned()),
@@ -164,7 +166,7 @@ mod tests {
         let arguments = |gateway| super::arguments(&served(gateway), Path::new("/home/me"));
         let at_gateway = arguments(Some("https://a:1")).join(" ");
         assert_eq!(at_gateway, "mcp --gateway https://a:1 --token-file /home/me/key --ca /home/me/ca.pem");
-        let in_view = Served { view: Some("research".to_owned()), ..served(Some("http://a:1")) };
+        let in_view = McpTargetArgs { view: Some("research".to_owned()), ..served(Some("http://a:1")) };
         let in_view = super::arguments(&in_view, Path::new("/home/me"));
         assert_eq!(in_view[1..3], ["--view", "research"]);
         let own = arguments(None);

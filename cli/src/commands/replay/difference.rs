@@ -1,24 +1,24 @@
-//! How two JSON values differ.
+//! Compares two JSON values.
 
 use openskill_redact::Redactor;
 use serde_json::Value;
 
 use crate::commands::trace::recorded::is_redacted;
 
-/// How many differences are listed.
+/// The maximum number of differences that are listed.
 const MAX: usize = 100;
 
-/// How a result differs from a recorded one.
+/// The differences between a result and the recorded one.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Differences {
-    /// Each as the lines of a diff: JSON pointer and value.
+    /// The differences as lines of a diff: JSON pointer and value.
     pub(super) lines: Vec<String>,
-    /// Values that were redacted in the recording. Only the text around a mask is compared.
+    /// The number of values that were redacted in the recording. Only the text around a mask is compared.
     pub(super) redacted: usize,
 }
 
 impl Differences {
-    pub(super) fn of(before: &Value, after: &Value) -> Self {
+    pub(super) fn between(before: &Value, after: &Value) -> Self {
         let mut found = Self::default();
         found.compare(Some(before), Some(after), "");
         found
@@ -54,8 +54,8 @@ impl Differences {
     }
 }
 
-/// Whether a value may be the one that was redacted: the text around each mask is the same. A mask that stands alone, and the
-/// hash of an id, may have been any value but a list or an object.
+/// Whether `value` may be the value that was redacted: the text around each mask must match. A value that was
+/// masked as a whole, or replaced by the hash of an id, matches anything except a list or an object.
 fn may_be(redacted: &str, value: &Value) -> bool {
     let Value::String(text) = value else {
         let is_whole = redacted == Redactor::MASK || !redacted.contains(Redactor::MASK);
@@ -80,11 +80,11 @@ mod tests {
         let expected =
             ["- /changed/1: 2\n+ /changed/1: 3\n", "+ /changed/2: 4\n", "- /gone: true\n", "+ /new~1key: null\n"];
         assert_eq!(
-            Differences::of(&before, &after),
+            Differences::between(&before, &after),
             Differences { lines: expected.map(str::to_owned).into(), redacted: 1 }
         );
-        assert_eq!(Differences::of(&json!(1), &json!("1")).lines, ["- data: 1\n+ data: \"1\"\n"]);
-        assert_eq!(Differences::of(&before, &before), Differences::default());
+        assert_eq!(Differences::between(&json!(1), &json!("1")).lines, ["- data: 1\n+ data: \"1\"\n"]);
+        assert_eq!(Differences::between(&before, &before), Differences::default());
     }
 
     #[test]
@@ -102,7 +102,7 @@ mod tests {
             (&hash, json!("abc"), true),
             (&hash, json!(5), true),
         ] {
-            assert_eq!(Differences::of(&json!(before), &after).lines.is_empty(), is_same, "{before} {after}");
+            assert_eq!(Differences::between(&json!(before), &after).lines.is_empty(), is_same, "{before} {after}");
         }
     }
 }

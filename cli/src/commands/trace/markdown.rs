@@ -1,22 +1,22 @@
-//! A trace as Markdown, for an issue or a chat. Arguments, results and messages are left out unless a setting asks for them:
-//! redaction can't know what a reader of an issue may know.
+//! A trace as Markdown, for an issue or a chat. Omits arguments, results and messages unless a setting includes
+//! them, since redaction cannot know what the readers of an issue may see.
 
 use openskill_log::text::one_line;
 use serde_json::Value;
 
-use super::recorded::{Call, Event, millis};
+use super::recorded::{RecordedCall, RecordedEvent, millis};
 
-/// Documents, and messages, which often quote them.
+/// Event fields that contain documents from callers and skills.
 const DOCUMENTS: [&str; 3] = ["arguments", "data", "details"];
 
-/// Renders the calls of a trace. `is_raw`: with arguments, results and messages.
-pub(super) fn render(gateway: &str, calls: &[Call], is_raw: bool) -> String {
-    let trace = calls.first().map_or("", |call| call.of_call("trace"));
+/// Renders the calls of a trace. `is_raw` includes arguments, results and messages.
+pub(super) fn render(gateway: &str, calls: &[RecordedCall], is_raw: bool) -> String {
+    let trace = calls.first().map_or("", |call| call.field("trace"));
     let mut text = format!("# Trace {}\n\nGateway {}\n", code(trace), code(gateway));
     for call in calls {
-        let (skill, end) = (code(call.of_call("skill")), code(call.code()));
+        let (skill, end) = (code(call.field("skill")), code(call.code()));
         text += &format!("\n## {skill}: {end} in {}\n\n", millis(call.duration_us()));
-        text += &format!("Received {}, {}\n\n", code(call.of_call("time")), code(call.of_call("call")));
+        text += &format!("Received {}, {}\n\n", code(call.field("time")), code(call.field("call")));
         text += "| at | event | |\n|---:|---|---|\n";
         for event in &call.0 {
             text += &format!("| {} | {} | {} |\n", millis(event.number("at_us")), cell(event.name()), facts(event));
@@ -28,8 +28,8 @@ pub(super) fn render(gateway: &str, calls: &[Call], is_raw: bool) -> String {
     text
 }
 
-/// What is known of an event without what callers and skills wrote.
-fn facts(event: &Event) -> String {
+/// Describes an event, without text from callers and skills.
+fn facts(event: &RecordedEvent) -> String {
     let mut facts = Vec::new();
     for key in ["code", "worker_id", "scope", "state", "action", "level", "media_type", "version"] {
         if !event.text(key).is_empty() {
@@ -53,14 +53,14 @@ fn facts(event: &Event) -> String {
     facts.join(", ")
 }
 
-fn repairs(event: &Event) -> impl Iterator<Item = String> {
+fn repairs(event: &RecordedEvent) -> impl Iterator<Item = String> {
     let repairs = event.fields["repairs"].as_array().map(Vec::as_slice).unwrap_or_default();
     let text = |it: &Value, key: &str| code(it[key].as_str().unwrap_or_default());
     repairs.iter().map(move |it| format!("repair {} at {}", text(it, "kind"), text(it, "path")))
 }
 
-/// Whose fault it is, and which arguments are invalid, without their values.
-fn error(event: &Event) -> Vec<String> {
+/// Describes who caused the error and which arguments are invalid, without their values.
+fn error(event: &RecordedEvent) -> Vec<String> {
     let error = &event.fields["error"];
     let blame = error["blame"].as_str().map(|blame| format!("blame {}", code(blame)));
     let violations = error["details"]["violations"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -68,7 +68,7 @@ fn error(event: &Event) -> Vec<String> {
     blame.into_iter().chain(paths).collect()
 }
 
-fn raw(event: &Event) -> String {
+fn raw(event: &RecordedEvent) -> String {
     let mut text = String::new();
     for key in DOCUMENTS {
         if let Some(document) = event.document(key) {
@@ -83,18 +83,18 @@ fn raw(event: &Event) -> String {
     text
 }
 
-/// A fenced block that its content can't end.
+/// Formats a fenced block. The fence is longer than any run of backticks in the content.
 fn block(event: &str, key: &str, content: &str) -> String {
     let fence = "`".repeat(longest_run(content).max(2) + 1);
     format!("\n{} {key}:\n\n{fence}\n{content}\n{fence}\n", cell(event))
 }
 
-/// Text as inline code, on one line of a table.
+/// Formats text as inline code for a table cell.
 fn code(text: &str) -> String {
-    // A backslash before it would undo the escape.
+    // A backslash before the pipe would undo the escape.
     let text = one_line(text).replace("\\|", "\\ |").replace('|', "\\|");
     let fence = "`".repeat(longest_run(&text) + 1);
-    // Spaces keep its own backticks apart, and are not shown.
+    // The spaces separate backticks in the text from the fence. Markdown does not render them.
     match text.as_str() {
         "" => "-".to_owned(),
         text if text.starts_with('`') || text.ends_with('`') => format!("{fence} {text} {fence}"),
@@ -102,12 +102,13 @@ fn code(text: &str) -> String {
     }
 }
 
-/// How many backticks stand together at most.
+/// Returns the length of the longest run of backticks.
 fn longest_run(text: &str) -> usize {
     text.split(|it| it != '`').map(str::len).max().unwrap_or_default()
 }
 
-/// A word of the program's own. Another version may have others.
+/// Sanitizes a name that openskill defines. A gateway of another version may define other names, so all unsafe
+/// characters are removed.
 fn cell(text: &str) -> String {
     text.chars().filter(|it| it.is_ascii_alphanumeric() || *it == '_').collect()
 }

@@ -1,31 +1,30 @@
-//! Recorded calls, as `docs/recorder.md` describes them.
+//! Recorded calls, in the format that `docs/recorder.md` describes.
 
 use openskill_redact::Redactor;
 use serde_json::Value;
 
-/// An event of a call.
 #[derive(Debug)]
-pub(crate) struct Event {
-    /// The line as it came.
+pub(crate) struct RecordedEvent {
+    /// The recorded line, unchanged.
     pub(crate) line: String,
     pub(crate) fields: Value,
 }
 
 /// The events of one call.
 #[derive(Debug)]
-pub(crate) struct Call(pub(crate) Vec<Event>);
+pub(crate) struct RecordedCall(pub(crate) Vec<RecordedEvent>);
 
-impl Event {
+impl RecordedEvent {
     pub(crate) fn name(&self) -> &str {
         self.text("event")
     }
 
-    /// A field that is text; empty if it is not there.
+    /// Returns a text field. Empty if it is missing.
     pub(crate) fn text(&self, key: &str) -> &str {
         self.fields[key].as_str().unwrap_or_default()
     }
 
-    /// A field that is a number; 0 if it is not there.
+    /// Returns a numeric field. 0 if it is missing.
     pub(crate) fn number(&self, key: &str) -> u64 {
         self.fields[key].as_u64().unwrap_or_default()
     }
@@ -34,7 +33,8 @@ impl Event {
         self.fields[key] == true
     }
 
-    /// A document of the event as text, whether it is JSON or was cut: `arguments`, `data` or `details`.
+    /// Returns a document of the event as text: `arguments`, `data` or `details`. The recording has it as JSON, or
+    /// as text if it was truncated.
     pub(crate) fn document(&self, key: &str) -> Option<String> {
         match &self.fields[key] {
             Value::Null if self.fields.get(key).is_none() => {
@@ -46,18 +46,18 @@ impl Event {
     }
 }
 
-impl Call {
-    /// The event with this name.
-    pub(crate) fn event(&self, name: &str) -> Option<&Event> {
+impl RecordedCall {
+    /// Returns the event with this name.
+    pub(crate) fn event(&self, name: &str) -> Option<&RecordedEvent> {
         self.0.iter().find(|it| it.name() == name)
     }
 
-    /// A field of the call's first event.
-    pub(crate) fn of_call(&self, key: &str) -> &str {
+    /// Returns a field of the call's first event.
+    pub(crate) fn field(&self, key: &str) -> &str {
         self.0.first().map_or("", |it| it.text(key))
     }
 
-    /// `OK`, or the error code.
+    /// Returns `OK` or the error code.
     pub(crate) fn code(&self) -> &str {
         self.event("result").map_or("", |it| it.text("code"))
     }
@@ -67,14 +67,14 @@ impl Call {
     }
 }
 
-/// The calls of a trace. Lines that are no events, or of no call, are left out.
-pub(crate) fn calls(lines: &[String]) -> Vec<Call> {
-    let mut calls: Vec<Call> = Vec::new();
+/// Groups the lines of a trace by call. Skips lines that are not events or have no call.
+pub(crate) fn calls(lines: &[String]) -> Vec<RecordedCall> {
+    let mut calls: Vec<RecordedCall> = Vec::new();
     for line in lines {
         let Ok(fields) = serde_json::from_str::<Value>(line) else { continue };
-        let event = Event { line: line.clone(), fields };
+        let event = RecordedEvent { line: line.clone(), fields };
         match calls.last_mut() {
-            _ if event.name() == "call" => calls.push(Call(vec![event])),
+            _ if event.name() == "call" => calls.push(RecordedCall(vec![event])),
             Some(call) => call.0.push(event),
             None => {}
         }
@@ -82,7 +82,7 @@ pub(crate) fn calls(lines: &[String]) -> Vec<Call> {
     calls
 }
 
-/// Where a document has what redaction put there, as JSON pointers.
+/// Returns JSON pointers to the redacted values of a document.
 pub(crate) fn redacted_at(value: &Value) -> Vec<String> {
     let mut found = Vec::new();
     collect(value, &mut String::new(), &mut found);
@@ -114,7 +114,7 @@ fn collect(value: &Value, path: &mut String, found: &mut Vec<String>) {
     }
 }
 
-/// Whether a text has a mask, or is the hash of an id.
+/// Whether a text contains a mask or is the hash of an id.
 pub(crate) fn is_redacted(text: &str) -> bool {
     let is_hash = || {
         text.rsplit_once('_').is_some_and(|(kind, hash)| {
@@ -125,7 +125,7 @@ pub(crate) fn is_redacted(text: &str) -> bool {
     text.contains(Redactor::MASK) || is_hash()
 }
 
-/// Microseconds, as people read them.
+/// Formats microseconds as milliseconds.
 pub(crate) fn millis(micros: u64) -> String {
     match micros {
         0..1000 => format!("{micros} µs"),
@@ -150,7 +150,7 @@ mod tests {
         ];
         let calls = calls(&lines.map(str::to_owned));
         assert_eq!((calls.len(), calls[0].0.len()), (1, 2));
-        assert_eq!((calls[0].of_call("skill"), calls[0].code()), ("a", "OK"));
+        assert_eq!((calls[0].field("skill"), calls[0].code()), ("a", "OK"));
     }
 
     #[test]

@@ -1,19 +1,19 @@
-//! A trace on a terminal: one line an event, with a bar for its time.
+//! A trace on a terminal: one line per event, with a bar for its time.
 
 use openskill_log::text::one_line;
 use serde_json::Value;
 
-use super::recorded::{Call, Event, millis};
+use super::recorded::{RecordedCall, RecordedEvent, millis};
 
-/// How wide the bars are.
+/// The width of the bars, in characters.
 const WIDTH: usize = 32;
 
-/// How long a line's details are.
+/// The maximum length of the details on a line, in characters.
 const DETAIL: usize = 100;
 
-/// Renders the calls of a trace.
-pub(super) fn render(gateway: &str, calls: &[Call]) -> String {
-    let trace = calls.first().map_or("", |call| call.of_call("trace"));
+/// Renders the calls of a trace, one line per event.
+pub(super) fn render(gateway: &str, calls: &[RecordedCall]) -> String {
+    let trace = calls.first().map_or("", |call| call.field("trace"));
     let mut text = format!("trace {} on gateway {}\n", one_line(trace), one_line(gateway));
     for call in calls {
         text += &format!("\n{}\n", title(call));
@@ -29,30 +29,30 @@ pub(super) fn render(gateway: &str, calls: &[Call]) -> String {
     text
 }
 
-fn title(call: &Call) -> String {
-    let principal = Some(call.of_call("principal")).filter(|it| !it.is_empty()).unwrap_or("anonymous");
-    let session =
-        Some(call.of_call("session")).filter(|it| !it.is_empty()).map_or(String::new(), |it| format!("  {it}"));
+fn title(call: &RecordedCall) -> String {
+    let principal = Some(call.field("principal")).filter(|it| !it.is_empty()).unwrap_or("anonymous");
+    let session = Some(call.field("session")).filter(|it| !it.is_empty()).map_or(String::new(), |it| format!("  {it}"));
     let parts = format!(
         "{}  {}  {}  {}  {principal}  {}{session}",
-        call.of_call("skill"),
+        call.field("skill"),
         call.code(),
         millis(call.duration_us()),
-        call.of_call("time"),
-        call.of_call("call"),
+        call.field("time"),
+        call.field("call"),
     );
     one_line(&parts).into_owned()
 }
 
-fn label(event: &Event) -> String {
+fn label(event: &RecordedEvent) -> String {
     match event.name() {
         "attempt" => format!("attempt {}", event.number("number")),
         name => one_line(name).into_owned(),
     }
 }
 
-/// When the event was, within its call. An attempt's bar shows its time in the worker's queue lighter.
-fn bar(event: &Event, whole: u64) -> String {
+/// Draws the time span of the event within its call. In the bar of an attempt, the time in the worker's queue has
+/// a lighter shade.
+fn bar(event: &RecordedEvent, whole: u64) -> String {
     let place = |micros: u64| (micros.min(whole) as f64 / whole as f64 * WIDTH as f64) as usize;
     let begin = place(event.number("at_us")).min(WIDTH - 1);
     let mut cells = vec![' '; WIDTH];
@@ -68,7 +68,7 @@ fn bar(event: &Event, whole: u64) -> String {
     format!("│{}│", cells.into_iter().collect::<String>())
 }
 
-fn detail(event: &Event) -> String {
+fn detail(event: &RecordedEvent) -> String {
     let parts: Vec<String> = match event.name() {
         "call" => vec![document(event, "arguments")],
         "prepared" => vec![repairs(event), document(event, "arguments"), warnings(event)],
@@ -91,14 +91,14 @@ fn detail(event: &Event) -> String {
     parts.into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join("  ")
 }
 
-fn attempt(event: &Event) -> Vec<String> {
+fn attempt(event: &RecordedEvent) -> Vec<String> {
     let worker = Some(event.text("worker_id")).filter(|it| !it.is_empty()).unwrap_or(event.text("worker"));
     let (took, queued) = (event.number("took_us"), event.number("queued_us"));
     let times = format!("queued {}, ran {}", millis(queued), millis(took.saturating_sub(queued)));
     vec![format!("{worker} {}", event.text("code")), times, short(event.text("reason"))]
 }
 
-fn result(event: &Event) -> Vec<String> {
+fn result(event: &RecordedEvent) -> Vec<String> {
     let error = &event.fields["error"];
     let outcome = match error["message"].as_str() {
         Some(message) => short(&format!("{}: {message}", event.text("code"))),
@@ -115,20 +115,20 @@ fn artifact(it: &Value) -> String {
     format!("{} ({}, {} bytes)", text("name"), text("media_type"), it["size_bytes"].as_u64().unwrap_or_default())
 }
 
-fn repairs(event: &Event) -> String {
+fn repairs(event: &RecordedEvent) -> String {
     let repairs = event.fields["repairs"].as_array().map(Vec::as_slice).unwrap_or_default();
     let text = |it: &Value, key: &str| it[key].as_str().unwrap_or_default().to_owned();
     let repairs: Vec<_> = repairs.iter().map(|it| format!("{} {}", text(it, "kind"), text(it, "path"))).collect();
     short(&repairs.join(", "))
 }
 
-fn warnings(event: &Event) -> String {
+fn warnings(event: &RecordedEvent) -> String {
     let warnings = event.fields["warnings"].as_array().map(Vec::as_slice).unwrap_or_default();
     let warnings: Vec<_> = warnings.iter().filter_map(Value::as_str).collect();
     if warnings.is_empty() { String::new() } else { short(&format!("warning: {}", warnings.join("; "))) }
 }
 
-fn document(event: &Event, key: &str) -> String {
+fn document(event: &RecordedEvent, key: &str) -> String {
     short(&event.document(key).unwrap_or_default())
 }
 

@@ -1,29 +1,29 @@
-//! What `openskill up` suggests once it is ready: calls of skills that are there. Pure.
+//! The commands that `openskill up` suggests once it is ready, for a skill that is available. Pure.
 
 use openskill_gateway::{Ready, Suggestion};
 
-/// How a gateway is reached.
-pub(super) struct Reach {
+/// The facts that clients need to reach the gateway.
+pub(super) struct ConnectionInfo {
     pub(super) url: String,
-    /// Where the other commands look for a gateway.
+    /// The URL that other commands use by default.
     pub(super) base_url: String,
-    /// Whether it asks its callers for a key, and for a certificate.
+    /// Whether callers need a key, and whether they need a certificate.
     pub(super) asks_keys: bool,
     pub(super) asks_certificates: bool,
-    /// The authorities that clients of this machine trust. Empty: it is not known here who trusts which.
+    /// The file with the authorities that clients on this machine trust. Empty if the settings name none.
     pub(super) ca: String,
 }
 
-/// What the commands say to reach it.
+/// The flags that each command needs to reach the gateway.
 struct Flags {
     openskill: String,
     curl: String,
     grpcurl: String,
-    /// What the reader has to put in.
+    /// What the user has to supply.
     own: Vec<&'static str>,
 }
 
-impl Reach {
+impl ConnectionInfo {
     fn is_tls(&self) -> bool {
         self.url.starts_with("https://")
     }
@@ -32,14 +32,14 @@ impl Reach {
         let mut openskill = if self.url == self.base_url { String::new() } else { format!(" --url {}", self.url) };
         let (mut curl, mut grpcurl, mut own) = (String::new(), String::new(), Vec::new());
         if self.asks_keys {
-            // The commands of openskill read the variable by themselves.
+            // The openskill commands read this variable themselves.
             let header = " -H \"authorization: Bearer $OPENSKILL_TOKEN\"";
             curl.push_str(header);
             grpcurl.push_str(header);
             own.push("your key in OPENSKILL_TOKEN");
         }
         if self.is_tls() {
-            let ca = if self.ca.is_empty() { "CA.pem".to_owned() } else { quoted(&self.ca) };
+            let ca = if self.ca.is_empty() { "CA.pem".to_owned() } else { shell_quote(&self.ca) };
             openskill.push_str(&format!(" --ca {ca}"));
             curl.push_str(&format!(" --cacert {ca}"));
             grpcurl.push_str(&format!(" -cacert {ca}"));
@@ -59,12 +59,12 @@ impl Reach {
     }
 }
 
-/// What to try, and what is missing.
-pub(super) fn advice(reach: &Reach, ready: &Ready, program: &str) -> String {
-    let Flags { openskill, curl, grpcurl, own } = reach.flags();
-    let missing = missing(ready, program, reach, &openskill);
+/// Formats commands to try, and a note about unavailable skills.
+pub(super) fn advice(info: &ConnectionInfo, ready: &Ready, program: &str) -> String {
+    let Flags { openskill, curl, grpcurl, own } = info.flags();
+    let missing = missing(ready, program, info, &openskill);
     let Some(Suggestion { skill_id, input_json }) = &ready.suggestion else { return missing };
-    let url = &reach.url;
+    let url = &info.url;
     let address = url.split_once("://").map_or(url.as_str(), |(_, address)| address);
     let with = if own.is_empty() { String::new() } else { format!(", with {}", own.join(", ")) };
     format!(
@@ -74,14 +74,14 @@ pub(super) fn advice(reach: &Reach, ready: &Ready, program: &str) -> String {
          \x20 {program} skills{openskill}\n\
          \x20 {program} invoke {skill_id} --json {}{openskill}\n\
          \x20 grpcurl{grpcurl} {address} list\n",
-        quoted(&format!("{{\"input\": {input_json}}}")),
-        quoted(input_json),
+        shell_quote(&format!("{{\"input\": {input_json}}}")),
+        shell_quote(input_json),
     )
 }
 
-fn missing(ready: &Ready, program: &str, reach: &Reach, flags: &str) -> String {
-    // Other keys may not see all of them.
-    let with = if reach.asks_keys { " with the key of an administrator" } else { "" };
+fn missing(ready: &Ready, program: &str, info: &ConnectionInfo, flags: &str) -> String {
+    // Other keys may not see all skills.
+    let with = if info.asks_keys { " with an administrator's key" } else { "" };
     match (ready.skills, ready.unavailable) {
         (0, 0) => {
             format!("\nThere are no skills yet: `{program} new ID` creates one, and it is loaded within a second.\n")
@@ -94,8 +94,8 @@ fn missing(ready: &Ready, program: &str, reach: &Reach, flags: &str) -> String {
     }
 }
 
-/// A word of a shell's command line.
-fn quoted(text: &str) -> String {
+/// Quotes a word for a shell.
+fn shell_quote(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
@@ -103,14 +103,14 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn reach(url: &str) -> Reach {
+    fn info(url: &str) -> ConnectionInfo {
         let base_url = "http://127.0.0.1:8000".to_owned();
         let ca = String::new();
-        Reach { url: url.to_owned(), base_url, asks_keys: false, asks_certificates: false, ca }
+        ConnectionInfo { url: url.to_owned(), base_url, asks_keys: false, asks_certificates: false, ca }
     }
 
     fn shown(ready: &Ready) -> String {
-        advice(&reach("http://127.0.0.1:8123"), ready, "openskill")
+        advice(&info("http://127.0.0.1:8123"), ready, "openskill")
     }
 
     fn suggested(unavailable: usize) -> Ready {
@@ -130,12 +130,12 @@ mod tests {
 
     #[test]
     fn each_command_has_what_the_gateway_asks_for() {
-        let strict = Reach { asks_keys: true, asks_certificates: true, ..reach("https://127.0.0.1:8123") };
+        let strict = ConnectionInfo { asks_keys: true, asks_certificates: true, ..info("https://127.0.0.1:8123") };
         let text = advice(&strict, &suggested(2), "openskill");
         let key = r#" -H "authorization: Bearer $OPENSKILL_TOKEN""#;
         let own =
             "your key in OPENSKILL_TOKEN, your authority in CA.pem, your certificate in CLIENT.pem and CLIENT.key:";
-        assert!(text.contains(own) && text.contains("` with the key of an administrator shows the reasons"), "{text}");
+        assert!(text.contains(own) && text.contains("` with an administrator's key shows the reasons"), "{text}");
         let curl = "--cacert CA.pem --cert CLIENT.pem --key CLIENT.key https://127.0.0.1:8123/skills/";
         assert!(text.contains(&format!("curl -sS{key} {curl}")), "{text}");
         let flags = " --url https://127.0.0.1:8123 --ca CA.pem --cert CLIENT.pem --key CLIENT.key\n";
@@ -143,7 +143,7 @@ mod tests {
         assert!(text.contains(&format!(r#"invoke shout --json '{{"text":"it'\''s"}}'{flags}"#)), "{text}");
         let grpcurl = "-cacert CA.pem -cert CLIENT.pem -key CLIENT.key 127.0.0.1:8123 list";
         assert!(text.contains(&format!("grpcurl{key} {grpcurl}")), "{text}");
-        let known = Reach { ca: "/home/me/my ca.pem".to_owned(), ..reach("https://127.0.0.1:8123") };
+        let known = ConnectionInfo { ca: "/home/me/my ca.pem".to_owned(), ..info("https://127.0.0.1:8123") };
         let text = advice(&known, &suggested(0), "openskill");
         assert!(text.contains("terminal:\n") && text.contains("grpcurl -cacert '/home/me/my ca.pem' 127"), "{text}");
     }

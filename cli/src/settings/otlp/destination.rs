@@ -1,4 +1,4 @@
-//! The collector of one signal: by the variables for it alone, and otherwise by those for all signals.
+//! The collector for one signal. Variables for one signal take precedence over variables for all signals.
 
 use std::time::Duration;
 
@@ -11,28 +11,28 @@ use super::super::problem::mask;
 use super::super::reader::Reader;
 use crate::settings::names;
 
-/// How messages travel.
+/// The transport of OTLP messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Grpc,
     HttpProtobuf,
 }
 
-/// A collector, and how messages of one signal get there.
+/// A collector and the transport of one signal's messages.
 #[derive(Clone)]
 pub(crate) struct Destination {
-    /// The setting that names it.
+    /// The setting that contains the endpoint.
     pub(crate) setting: &'static str,
     pub(crate) protocol: Protocol,
-    /// Over HTTP, the whole URL.
+    /// The endpoint. With HTTP, the whole URL.
     pub(crate) endpoint: String,
-    /// The values are secrets.
+    /// Request headers. Their values are secrets.
     pub(crate) headers: HeaderMap,
-    /// The most that one export may take.
+    /// The timeout of one export.
     pub(crate) timeout: Duration,
-    /// The only certificates that are trusted. None: those of the system are.
+    /// The only trusted certificates. `None` trusts the system's certificates.
     pub(crate) trusted: Option<Vec<Certificate>>,
-    /// Who this process is to the collector.
+    /// The client certificate that this process presents to the collector, with its key.
     pub(crate) identity: Option<Identity>,
 }
 
@@ -42,20 +42,20 @@ impl std::fmt::Debug for Destination {
     }
 }
 
-/// A setting of one signal, and the same for all signals.
-type Names = [&'static str; 2];
+/// The setting for one signal, and the corresponding setting for all signals.
+type SettingPair = [&'static str; 2];
 
-/// The settings of one signal.
+/// The setting names of one signal: spans or metrics.
 pub(super) struct Signal {
-    /// Follows the endpoint of all signals over HTTP.
+    /// The path that is appended to the endpoint for all signals with HTTP.
     path: &'static str,
-    endpoint: Names,
-    protocol: Names,
-    headers: Names,
-    timeout: Names,
-    certificate: Names,
-    client_certificate: Names,
-    client_key: Names,
+    endpoint: SettingPair,
+    protocol: SettingPair,
+    headers: SettingPair,
+    timeout: SettingPair,
+    certificate: SettingPair,
+    client_certificate: SettingPair,
+    client_key: SettingPair,
 }
 
 pub(super) const TRACES: Signal = Signal {
@@ -81,14 +81,14 @@ pub(super) const METRICS: Signal = Signal {
 };
 
 impl Reader<'_> {
-    /// The collector of a signal. None: no endpoint is set, or it is not one.
+    /// Reads the collector for a signal. Returns `None` if no endpoint is set.
     pub(super) fn destination(&mut self, signal: &Signal) -> Option<Destination> {
         let destination = self.destination_or_default(signal);
         let is_set = !self.raw.value(destination.setting).is_empty();
         is_set.then_some(destination)
     }
 
-    /// The same, where OpenTelemetry says that collectors listen if no endpoint is set.
+    /// Like [`Self::destination`], with OpenTelemetry's default endpoint if none is set.
     pub(super) fn destination_or_default(&mut self, signal: &Signal) -> Destination {
         let protocol = self.protocol(signal);
         let timeout = self.either(signal.timeout);
@@ -99,13 +99,13 @@ impl Reader<'_> {
             endpoint: self.endpoint(signal, protocol, setting),
             headers: self.headers(signal),
             timeout: self.millis(timeout, 1, 600_000),
-            trusted: self.trusted(signal),
+            trusted: self.trusted_certificates(signal),
             identity: self.identity(signal),
         }
     }
 
-    /// The setting of the signal if it is set, else the one for every signal.
-    fn either(&self, [of_signal, of_all]: Names) -> &'static str {
+    /// Returns the setting for this signal if it is set, otherwise the setting for all signals.
+    fn either(&self, [of_signal, of_all]: SettingPair) -> &'static str {
         if self.raw.value(of_signal).is_empty() { of_all } else { of_signal }
     }
 
@@ -125,7 +125,7 @@ impl Reader<'_> {
             self.problem(setting, format!("'{}' is not an http:// or https:// URL", mask(value)));
         }
         match protocol {
-            // The variable of one signal is the whole URL.
+            // The variable for one signal already contains the whole URL.
             Protocol::HttpProtobuf if setting == names::OTLP_ENDPOINT => {
                 format!("{}{}", value.trim_end_matches('/'), signal.path)
             }
@@ -137,23 +137,23 @@ impl Reader<'_> {
         self.header_list(self.either(signal.headers))
     }
 
-    /// Headers as `name=value`, separated by commas.
+    /// Parses headers written as `name=value`, separated by commas.
     pub(in crate::settings) fn header_list(&mut self, name: &str) -> HeaderMap {
         let pairs = self.raw.value(name).split(',').map(str::trim).filter(|pair| !pair.is_empty());
         let headers: Vec<_> = pairs.map(header).collect();
         if headers.iter().any(Option::is_none) {
-            // Without the value, which may be a secret.
+            // The message omits the value, which may be a secret.
             self.problem(name, "must be name=value pairs, separated by commas".to_owned());
         }
         headers.into_iter().flatten().collect()
     }
 
-    fn trusted(&mut self, signal: &Signal) -> Option<Vec<Certificate>> {
+    fn trusted_certificates(&mut self, signal: &Signal) -> Option<Vec<Certificate>> {
         let name = self.either(signal.certificate);
         let pem = self.file(name)?;
         let trusted = Certificate::from_pem_bundle(&pem).ok().filter(|it| !it.is_empty());
         if trusted.is_none() {
-            self.problem(name, format!("'{}' has no certificates in PEM", self.raw.value(name)));
+            self.problem(name, format!("'{}' contains no PEM certificates", self.raw.value(name)));
         }
         trusted
     }
@@ -170,23 +170,24 @@ impl Reader<'_> {
         pem.extend(more);
         let identity = Identity::from_pem(&pem).ok();
         if identity.is_none() {
-            self.problem(key, format!("{certificate} and {key} are not a certificate and its key in PEM"));
+            self.problem(key, format!("{certificate} and {key} must be a PEM certificate and its private key"));
         }
         identity
     }
 }
 
-/// One `name=value`. The value is percent-encoded.
+/// Parses one `name=value` pair. The value is percent-encoded.
 fn header(pair: &str) -> Option<(HeaderName, HeaderValue)> {
     let (name, value) = pair.split_once('=')?;
-    // As strict as gRPC: some names are for binary values.
+    // As strict as gRPC, which reserves some names for binary values.
     let name = name.trim().parse::<AsciiMetadataKey>().ok()?.as_str().parse().ok()?;
-    let mut value = HeaderValue::from_str(&decoded(value.trim())?).ok()?;
+    let mut value = HeaderValue::from_str(&percent_decode(value.trim())?).ok()?;
     value.set_sensitive(true);
     Some((name, value))
 }
 
-fn decoded(value: &str) -> Option<String> {
+/// Decodes `%XX`. Returns `None` if an escape is malformed, or if the result is not UTF-8.
+fn percent_decode(value: &str) -> Option<String> {
     let mut parts = value.split('%');
     let mut bytes = parts.next()?.as_bytes().to_vec();
     for part in parts {

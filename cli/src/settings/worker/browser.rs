@@ -1,14 +1,20 @@
 //! The settings of the browser tools.
 
-use openskill_worker::config::browser::{Browser, QUERY};
-use openskill_worker::config::research::Allow;
+use openskill_builtins::config::browser::{Browser, QUERY};
+use openskill_builtins::config::research::Allow;
 use url::Url;
 
-use super::research::model_of;
+use super::research::{ModelSettings, read_model};
 use crate::settings::names;
 use crate::settings::reader::Reader;
 
-/// Reads the settings.
+const MODEL: ModelSettings = ModelSettings {
+    url: names::BROWSER_MODEL_URL,
+    model: names::BROWSER_MODEL,
+    key: names::BROWSER_MODEL_API_KEY,
+    key_file: names::BROWSER_MODEL_API_KEY_FILE,
+};
+
 pub(super) fn read(reader: &mut Reader<'_>) -> Browser {
     let program = reader.raw.value(names::BROWSER);
     let program = if program.is_empty() { None } else { std::path::absolute(program).ok() };
@@ -23,11 +29,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Browser {
         idle: reader.seconds(names::BROWSER_IDLE, 1, 86_400),
         age: reader.seconds(names::BROWSER_MAX_AGE, 1, 7 * 86_400),
         download_bytes: (reader.number(names::BROWSER_DOWNLOAD_MB, 0, 64) as u64) << 20,
-        model: model_of(
-            reader,
-            (names::BROWSER_MODEL_URL, names::BROWSER_MODEL),
-            (names::BROWSER_MODEL_API_KEY, names::BROWSER_MODEL_API_KEY_FILE),
-        ),
+        model: read_model(reader, &MODEL),
     }
 }
 
@@ -56,11 +58,11 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::settings::raw::Raw;
+    use crate::settings::raw::RawSettings;
 
     fn problems(values: &[(&'static str, &str)]) -> String {
         let flags = values.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-        let raw = Raw::read(&flags, |_| None, Path::new("/nonexistent"));
+        let raw = RawSettings::read(&flags, |_| None, Path::new("/nonexistent"));
         let mut reader = Reader::new(&raw);
         read(&mut reader);
         reader.problems.iter().map(|it| format!("{}: {}\n", it.name, it.reason)).collect()
@@ -69,7 +71,7 @@ mod tests {
     #[test]
     fn the_defaults_are_valid_and_those_of_the_worker() {
         assert_eq!(problems(&[]), "");
-        let raw = Raw::read(&Default::default(), |_| None, Path::new("/nonexistent"));
+        let raw = RawSettings::read(&Default::default(), |_| None, Path::new("/nonexistent"));
         let read = read(&mut Reader::new(&raw));
         assert_eq!(format!("{read:?}"), format!("{:?}", Browser::default()));
     }
@@ -78,7 +80,7 @@ mod tests {
     fn a_search_needs_its_query_and_a_web_address() {
         for url in ["https://a.example/?q=", "file:///{query}", "{query}", ""] {
             let found = problems(&[(names::BROWSER_SEARCH_URL, url)]);
-            // An empty value is an unset one.
+            // An empty value counts as unset.
             assert_eq!(found.is_empty(), url.is_empty(), "{url}: {found}");
         }
         assert_eq!(problems(&[(names::BROWSER_SEARCH_URL, "http://127.0.0.1:8080/find/{query}?a=b")]), "");

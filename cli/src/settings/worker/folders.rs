@@ -1,27 +1,27 @@
-//! The directories that commands need which run skills.
+//! The directories that skills need to run.
 
 use std::path::PathBuf;
 
 use super::WorkerSettings;
 use crate::settings::names;
-use crate::settings::problem::{Problem, Problems};
-use crate::settings::raw::{Origin, Raw};
+use crate::settings::problem::{SettingProblem, SettingProblems};
+use crate::settings::raw::{Origin, RawSettings};
 
 impl WorkerSettings {
-    /// The allowed root, absolute and without symbolic links, if the directories of a project are there. Says all that is
-    /// missing.
-    pub(crate) fn project_root(&self, raw: &Raw) -> Result<PathBuf, Problems> {
+    /// Returns the allowed root, absolute and without symbolic links. Fails and reports each missing directory of
+    /// the project.
+    pub(crate) fn project_root(&self, raw: &RawSettings) -> Result<PathBuf, SettingProblems> {
         let root = self.real_root(raw);
         let Some(missing) = self.missing_skills(raw) else { return root };
         let others = root.err().map(|it| it.0).unwrap_or_default();
-        Err(Problems([vec![missing], others].concat()))
+        Err(SettingProblems([vec![missing], others].concat()))
     }
 
-    /// The allowed root, absolute and without symbolic links.
-    fn real_root(&self, raw: &Raw) -> Result<PathBuf, Problems> {
+    /// Resolves the allowed root to an absolute path without symbolic links.
+    fn real_root(&self, raw: &RawSettings) -> Result<PathBuf, SettingProblems> {
         let fail = |reason: String| {
             let (name, origin) = (names::ALLOWED_ROOT.to_owned(), raw.origin(names::ALLOWED_ROOT).to_string());
-            Problems(vec![Problem { name, origin, reason }])
+            SettingProblems(vec![SettingProblem { name, origin, reason }])
         };
         let shown = self.allowed_root.display();
         let root = self.allowed_root.canonicalize();
@@ -33,8 +33,8 @@ impl WorkerSettings {
         }
     }
 
-    /// None of the skill directories exists: nothing could be served or checked.
-    fn missing_skills(&self, raw: &Raw) -> Option<Problem> {
+    /// Returns a problem if no skill directory exists, since then nothing can be served or checked.
+    fn missing_skills(&self, raw: &RawSettings) -> Option<SettingProblem> {
         if self.skill_dirs.iter().any(|it| it.is_dir()) {
             return None;
         }
@@ -42,12 +42,12 @@ impl WorkerSettings {
         let shown = raw.value(name);
         let hint = match origin {
             Origin::Default => {
-                "`openskill init` makes a project in this directory; or change to your project, or set another one with \
+                "run `openskill init` to make a project in this directory, change to your project, or set another directory with \
                  --skills-dir"
             }
-            _ => "create it, or set another one",
+            _ => "create it, or set another directory",
         };
         let reason = format!("there is no skill directory '{shown}': {hint}");
-        Some(Problem { name: name.to_owned(), origin: origin.to_string(), reason })
+        Some(SettingProblem { name: name.to_owned(), origin: origin.to_string(), reason })
     }
 }

@@ -1,4 +1,4 @@
-//! The settings of the packages of Python skills.
+//! The package settings of Python skills.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,7 +12,6 @@ use crate::settings::reader::Reader;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// Reads the settings.
 pub(super) fn read(reader: &mut Reader<'_>) -> PythonPackages {
     let installers = [("auto", Installer::Auto), ("uv", Installer::Uv), ("pip", Installer::Pip)];
     let days = reader.number(names::PYTHON_KEEP_DAYS, 0, 10_000) as u32;
@@ -30,7 +29,8 @@ pub(super) fn read(reader: &mut Reader<'_>) -> PythonPackages {
     }
 }
 
-/// The folder of environments: absolute. Root's own caches are out of reach for the users of skills.
+/// Returns the absolute path of the directory for environments. For root it is outside root's home, which the
+/// skills' users cannot read.
 fn store(value: &str, root: bool, variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
     if !value.is_empty() {
         return std::path::absolute(value).ok();
@@ -49,14 +49,14 @@ fn index(reader: &mut Reader<'_>) -> Index {
         "none" => Index::None,
         url if url.starts_with("https://") || url.starts_with("http://") => Index::Url(url.to_owned()),
         other => {
-            let reason = format!("'{}' is neither an http:// or https:// URL nor none", mask(other));
+            let reason = format!("'{}' is neither an http:// or https:// URL nor 'none'", mask(other));
             reader.problem(names::PYTHON_INDEX_URL, reason);
             Index::Configured
         }
     }
 }
 
-/// The packages that sessions may have.
+/// Reads the packages that sessions may request.
 fn for_sessions(reader: &mut Reader<'_>) -> AllowList {
     reader.raw.value(names::SESSION_PACKAGES).parse().unwrap_or_else(|error: NoList| {
         reader.problem(names::SESSION_PACKAGES, error.to_string());
@@ -64,7 +64,7 @@ fn for_sessions(reader: &mut Reader<'_>) -> AllowList {
     })
 }
 
-/// A URL as it is, a folder as an absolute path.
+/// Returns a URL unchanged, and a directory as an absolute path.
 fn find_links(value: &str) -> Option<String> {
     if value.is_empty() || value.contains("://") {
         return Some(value.to_owned()).filter(|it| !it.is_empty());

@@ -1,33 +1,32 @@
-//! Cutting JSON along its structure: what remains is JSON, and what is missing is told apart from it.
+//! Truncates JSON along its structure. The result is still valid JSON, and notes say what is missing.
 
-use super::raw::{Raw, quoted};
+use super::raw::{RawJson, quote};
 
-/// How deep a value is looked into. What lies deeper is left out.
+/// The maximum depth at which values are shortened. Deeper values are replaced with `null`.
 const MAX_DEPTH: usize = 64;
 
-/// Notes of one cut value.
+/// The maximum number of notes about one value.
 const MAX_NOTES: usize = 8;
 
-/// The least bytes that are worth cutting into.
+/// The minimum number of bytes for a value to be shortened rather than omitted.
 const MIN_BYTES: usize = 48;
 
-/// A value that was cut.
+/// A shortened value and what is missing from it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Cut {
-    /// JSON text.
     pub(super) json: String,
-    /// What is missing, such as `12 of 4000 elements of /rows are shown`.
+    /// Notes about missing parts, such as `12 of 4000 elements of /rows are shown`.
     pub(super) notes: Vec<String>,
 }
 
-/// A value within about so many bytes.
+/// Shortens a value to roughly `bytes` bytes.
 pub(super) fn cut(json: &str, bytes: usize) -> Cut {
     let mut notes = Vec::new();
     let json = shorten(json, bytes, "", 0, &mut notes);
     if notes.len() > MAX_NOTES {
         let more = notes.len() - MAX_NOTES;
         notes.truncate(MAX_NOTES);
-        notes.push(format!("{more} other parts are cut too"));
+        notes.push(format!("{more} other parts are also cut"));
     }
     Cut { json, notes }
 }
@@ -40,15 +39,15 @@ fn shorten(json: &str, bytes: usize, pointer: &str, depth: usize, notes: &mut Ve
         notes.push(format!("{} is left out", place(pointer)));
         return "null".to_owned();
     }
-    match Raw::of(json) {
-        Some(Raw::Array(elements)) => {
+    match RawJson::parse(json) {
+        Some(RawJson::Array(elements)) => {
             let texts: Vec<_> = elements.iter().map(|it| it.get()).collect();
             array(&texts, bytes, pointer, depth, notes)
         }
-        Some(Raw::Object(fields)) => object(&fields, bytes, pointer, depth, notes),
-        Some(Raw::String(text)) => string(&text, bytes, pointer, notes),
-        // A number of thousands of digits, or no JSON at all.
-        Some(Raw::Other) | None => string(json, bytes, pointer, notes),
+        Some(RawJson::Object(fields)) => object(&fields, bytes, pointer, depth, notes),
+        Some(RawJson::String(text)) => string(&text, bytes, pointer, notes),
+        // A number with thousands of digits, or invalid JSON.
+        Some(RawJson::Other) | None => string(json, bytes, pointer, notes),
     }
 }
 
@@ -56,7 +55,7 @@ fn array(elements: &[&str], bytes: usize, pointer: &str, depth: usize, notes: &m
     let (mut shown, mut kept) = (String::from("["), 0);
     for (i, element) in elements.iter().enumerate() {
         let left = bytes.saturating_sub(shown.len() + 2);
-        // The first element is cut rather than left out: it shows what the others look like.
+        // The first element is shortened rather than omitted, because it shows what the others look like.
         let fits = element.len() <= left || (i == 0 && left >= MIN_BYTES);
         if !fits {
             break;
@@ -83,7 +82,7 @@ fn object(
 ) -> String {
     let names: usize = fields.iter().map(|(name, _)| name.len() + 4).sum();
     let mut left = bytes.saturating_sub(names + 2);
-    // Small fields are whole, and large ones share what they leave.
+    // Keep small fields whole and split the remaining bytes among large ones.
     let mut sizes: Vec<_> = fields.iter().map(|(_, value)| value.get().len()).collect();
     sizes.sort_unstable();
     let mut share = 0;
@@ -104,7 +103,7 @@ fn object(
             shown.push(',');
         }
         let below = format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
-        shown.push_str(&quoted(name));
+        shown.push_str(&quote(name));
         shown.push(':');
         shown.push_str(&shorten(value.get(), share, &below, depth + 1, notes));
         kept += 1;
@@ -119,7 +118,8 @@ fn object(
 fn string(text: &str, bytes: usize, pointer: &str, notes: &mut Vec<String>) -> String {
     let (mut size, mut end) = (8, 0);
     for (at, c) in text.char_indices() {
-        // Escapes take up to six bytes, and a text full of them is cut earlier.
+        // An escape takes up to six bytes. Shorter escapes count as six too, so text with many of them is cut
+        // early.
         size += if c.is_control() || c == '"' || c == '\\' { 6 } else { c.len_utf8() };
         if size > bytes {
             break;
@@ -128,7 +128,7 @@ fn string(text: &str, bytes: usize, pointer: &str, notes: &mut Vec<String>) -> S
     }
     let (shown, all) = (text[..end].chars().count(), text.chars().count());
     notes.push(format!("{shown} of {all} characters of {} are shown", place(pointer)));
-    quoted(&format!("{}…", &text[..end]))
+    quote(&format!("{}…", &text[..end]))
 }
 
 fn place(pointer: &str) -> &str {
@@ -154,14 +154,14 @@ mod tests {
         assert!(cut.json.ends_with(r#"],"total":1000}"#), "{}", cut.json);
         assert!(cut.notes[0].ends_with("of 1000 elements of /rows are shown"), "{:?}", cut.notes);
         serde_json::from_str::<serde_json::Value>(&cut.json).unwrap_or_else(|error| panic!("{error}: {}", cut.json));
-        let text = quoted(&"é\n".repeat(10_000));
+        let text = quote(&"é\n".repeat(10_000));
         let short = super::cut(&text, 500);
         assert!(short.json.len() <= 520 && serde_json::from_str::<String>(&short.json).is_ok());
     }
 
     #[test]
     fn deep_and_wide_values_stay_bounded() {
-        let deep = format!("{}1{}", "[".repeat(100), "]".repeat(100)).replace('1', &quoted(&"x".repeat(9000)));
+        let deep = format!("{}1{}", "[".repeat(100), "]".repeat(100)).replace('1', &quote(&"x".repeat(9000)));
         assert!(cut(&deep, 1000).json.len() <= 1100);
         let wide: Vec<_> = (0..5000).map(|n| format!("\"key{n}\":{n}")).collect();
         let cut = cut(&format!("{{{}}}", wide.join(",")), 1000);

@@ -1,23 +1,25 @@
-//! A skill's question, which is a JSON Schema, as questions to a user, and the user's answers as what the schema wants.
+//! Converts a skill's question, which is a JSON Schema, into questions for the user, and the answers into content
+//! that fits the schema.
 
 use serde_json::{Map, Value};
 
-use crate::entry::{Question, QuestionKind};
+use crate::entry::{QuestionKind, UserQuestion};
 
-/// Questions of one request.
+/// The maximum number of questions in one request.
 const MAX_QUESTIONS: usize = 32;
 
-/// The question that stands for a schema that says nothing.
+/// The id of the only question for a schema without properties.
 const ANSWER: &str = "answer";
 
-/// The questions of a schema: an object with one property for each value. A schema that says nothing asks for one text.
-pub fn from_schema(schema_json: &str) -> Vec<Question> {
+/// Returns one question for each property of an object schema. A schema without properties yields a single
+/// free-text question.
+pub fn from_schema(schema_json: &str) -> Vec<UserQuestion> {
     let schema: Value = serde_json::from_str(schema_json).unwrap_or_default();
     let Some(properties) = properties(&schema) else {
-        return vec![Question { id: ANSWER.to_owned(), text: "Answer".to_owned(), ..Question::default() }];
+        return vec![UserQuestion { id: ANSWER.to_owned(), text: "Answer".to_owned(), ..UserQuestion::default() }];
     };
     let required = |name: &str| schema["required"].as_array().is_some_and(|all| all.iter().any(|it| it == name));
-    let question = |(name, property): (&String, &Value)| Question {
+    let question = |(name, property): (&String, &Value)| UserQuestion {
         id: name.clone(),
         text: text(name, property),
         kind: kind(property),
@@ -27,10 +29,10 @@ pub fn from_schema(schema_json: &str) -> Vec<Question> {
     properties.iter().take(MAX_QUESTIONS).map(question).collect()
 }
 
-/// The content that a schema wants, from answers by id.
+/// Builds content that fits a schema from answers by id.
 ///
 /// # Errors
-/// An answer is no number where one is wanted. For the user.
+/// The schema requires a number and the answer is not a number. The message is for the user.
 pub fn to_content(schema_json: &str, answers: &[(String, String)]) -> Result<String, String> {
     let schema: Value = serde_json::from_str(schema_json).unwrap_or_default();
     let properties = properties(&schema);

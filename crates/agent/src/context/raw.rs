@@ -1,36 +1,36 @@
-//! JSON text, looked at without changing a byte of what is kept: integers keep all their digits.
+//! Parses JSON one level at a time and keeps the raw text of each value, so that numbers keep all their digits.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// A JSON value, one level deep.
-pub(super) enum Raw<'a> {
-    /// Elements.
+/// A JSON value whose nested values are not parsed.
+pub(super) enum RawJson<'a> {
+    /// The raw elements, in order.
     Array(Vec<&'a RawValue>),
-    /// Fields, in order.
+    /// The fields in order.
     Object(Vec<(String, &'a RawValue)>),
-    /// A string, decoded.
+    /// A decoded string.
     String(String),
     /// A number, `true`, `false` or `null`.
     Other,
 }
 
-impl<'a> Raw<'a> {
-    /// The value that a JSON text is. None if it is no JSON.
-    pub(super) fn of(json: &'a str) -> Option<Self> {
+impl<'a> RawJson<'a> {
+    /// Parses JSON text. Returns `None` if it is invalid.
+    pub(super) fn parse(json: &'a str) -> Option<Self> {
         let json = json.trim_ascii();
         match json.as_bytes().first()? {
             b'[' => serde_json::from_str(json).ok().map(Self::Array),
-            b'{' => serde_json::from_str::<Fields<'a>>(json).ok().map(|it| Self::Object(it.0)),
+            b'{' => serde_json::from_str::<RawObject<'a>>(json).ok().map(|it| Self::Object(it.0)),
             b'"' => serde_json::from_str(json).ok().map(Self::String),
             _ => serde_json::from_str::<&RawValue>(json).ok().map(|_| Self::Other),
         }
     }
 }
 
-/// The part of a JSON text that a pointer (RFC 6901) names.
+/// Returns the raw text of the value that a JSON Pointer (RFC 6901) refers to.
 pub(super) fn at<'a>(json: &'a str, pointer: &str) -> Option<&'a str> {
     if pointer.is_empty() {
         return Some(json);
@@ -38,24 +38,25 @@ pub(super) fn at<'a>(json: &'a str, pointer: &str) -> Option<&'a str> {
     let (mut value, rest) = (json, pointer.strip_prefix('/')?);
     for token in rest.split('/') {
         let token = token.replace("~1", "/").replace("~0", "~");
-        value = match Raw::of(value)? {
-            Raw::Array(elements) => elements.get(token.parse::<usize>().ok()?)?.get(),
-            // As for readers of JSON, the last one of equal keys counts.
-            Raw::Object(fields) => fields.into_iter().rev().find(|(name, _)| *name == token)?.1.get(),
-            Raw::String(_) | Raw::Other => return None,
+        value = match RawJson::parse(value)? {
+            RawJson::Array(elements) => elements.get(token.parse::<usize>().ok()?)?.get(),
+            // The last of several duplicate keys counts, as in other JSON parsers.
+            RawJson::Object(fields) => fields.into_iter().rev().find(|(name, _)| *name == token)?.1.get(),
+            RawJson::String(_) | RawJson::Other => return None,
         };
     }
     Some(value)
 }
 
-/// A string as JSON text.
-pub(super) fn quoted(text: &str) -> String {
+/// Encodes a string as JSON.
+pub(super) fn quote(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-struct Fields<'a>(Vec<(String, &'a RawValue)>);
+/// The fields of a JSON object in their order, with values that are not parsed.
+struct RawObject<'a>(Vec<(String, &'a RawValue)>);
 
-impl<'de> Deserialize<'de> for Fields<'de> {
+impl<'de> Deserialize<'de> for RawObject<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(FieldsVisitor)
     }
@@ -64,7 +65,7 @@ impl<'de> Deserialize<'de> for Fields<'de> {
 struct FieldsVisitor;
 
 impl<'de> Visitor<'de> for FieldsVisitor {
-    type Value = Fields<'de>;
+    type Value = RawObject<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
@@ -75,6 +76,6 @@ impl<'de> Visitor<'de> for FieldsVisitor {
         while let Some((name, value)) = map.next_entry::<String, &RawValue>()? {
             fields.push((name, value));
         }
-        Ok(Fields(fields))
+        Ok(RawObject(fields))
     }
 }

@@ -1,13 +1,13 @@
-//! `AgentService`.
+//! Serves `AgentService` over gRPC.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use futures_util::stream::{BoxStream, StreamExt as _};
+use futures_util::stream::{BoxStream, StreamExt as _, TryStreamExt as _};
 use openskill_proto::limits::MAX_REQUEST_BYTES;
 use openskill_proto::metadata::ERROR_DOMAIN;
 use openskill_proto::v1::agent_service_server::{AgentService, AgentServiceServer};
-use openskill_proto::v1::chat_request::Request as Sent;
+use openskill_proto::v1::chat_request::Request as ChatInput;
 use openskill_proto::v1::{
     ChatEvent, ChatRequest, Conversation, DeleteConversationRequest, DeleteConversationResponse,
     GetConversationRequest, ListConversationsRequest, ListConversationsResponse, SkillError, WatchConversationRequest,
@@ -15,19 +15,19 @@ use openskill_proto::v1::{
 use tonic::{Request, Response, Status, Streaming};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
-use super::stream::{Broken, Inputs, exchange};
+use super::stream::{Inputs, exchange};
 use super::{Served, refusal};
 use crate::agent::Input;
 use crate::error::AgentError;
 
-/// The name of the service, for health and reflection.
+/// The service name, for health checks and reflection.
 pub use openskill_proto::v1::agent_service_server::SERVICE_NAME;
 
-/// The service.
+/// The gRPC service implementation.
 #[derive(Debug, Clone)]
 pub struct Service(Served);
 
-/// The service, ready to be added to routes.
+/// Returns the service, ready to be mounted on a server.
 pub fn service(served: Served) -> AgentServiceServer<Service> {
     AgentServiceServer::new(Service(served)).max_decoding_message_size(MAX_REQUEST_BYTES)
 }
@@ -38,17 +38,16 @@ impl AgentService for Service {
     type WatchConversationStream = BoxStream<'static, Result<ChatEvent, Status>>;
 
     async fn chat(&self, request: Request<Streaming<ChatRequest>>) -> Result<Response<Self::ChatStream>, Status> {
-        let owner = self.0.owner(request.extensions());
+        let caller = self.0.caller(request.extensions());
         let mut requests = request.into_inner();
         let Some(first) = requests.message().await? else {
             return Err(status(&refusal::invalid("the stream has no request: send a message first")));
         };
         let conversation = first.conversation_id.clone();
         let agent = self.0.agent.clone();
-        let accepted = agent.send(&owner, &conversation, input(first)?).await.map_err(|error| of(&error))?;
+        let accepted = agent.send(&caller, &conversation, input(first)?).await?;
         let inputs: Inputs<Status> = requests.map(|request| request.and_then(input)).boxed();
-        let events = exchange(agent, owner, accepted, Some(inputs));
-        Ok(Response::new(events.map(|event| event.map_err(of_broken)).boxed()))
+        Ok(Response::new(exchange(agent, caller, accepted, Some(inputs)).boxed()))
     }
 
     async fn watch_conversation(
@@ -57,9 +56,8 @@ impl AgentService for Service {
     ) -> Result<Response<Self::WatchConversationStream>, Status> {
         let principal = self.0.principal(request.extensions());
         let WatchConversationRequest { conversation_id, after, no_follow } = request.into_inner();
-        let events = self.0.agent.events(&principal, &conversation_id, after, !no_follow).await;
-        let events = events.map_err(|error| of(&error))?;
-        Ok(Response::new(events.map(|event| event.map_err(|error| of(&error))).boxed()))
+        let events = self.0.agent.events(&principal, &conversation_id, after, !no_follow).await?;
+        Ok(Response::new(events.map_err(Status::from).boxed()))
     }
 
     async fn list_conversations(
@@ -67,8 +65,7 @@ impl AgentService for Service {
         request: Request<ListConversationsRequest>,
     ) -> Result<Response<ListConversationsResponse>, Status> {
         let principal = self.0.principal(request.extensions());
-        let listed = self.0.agent.list(&principal, request.into_inner()).await;
-        listed.map(Response::new).map_err(|error| of(&error))
+        Ok(Response::new(self.0.agent.list(&principal, request.into_inner()).await?))
     }
 
     async fn get_conversation(
@@ -76,8 +73,7 @@ impl AgentService for Service {
         request: Request<GetConversationRequest>,
     ) -> Result<Response<Conversation>, Status> {
         let principal = self.0.principal(request.extensions());
-        let found = self.0.agent.get(&principal, &request.into_inner().conversation_id).await;
-        found.map(Response::new).map_err(|error| of(&error))
+        Ok(Response::new(self.0.agent.get(&principal, &request.into_inner().conversation_id).await?))
     }
 
     async fn delete_conversation(
@@ -85,33 +81,28 @@ impl AgentService for Service {
         request: Request<DeleteConversationRequest>,
     ) -> Result<Response<DeleteConversationResponse>, Status> {
         let principal = self.0.principal(request.extensions());
-        let deleted = self.0.agent.delete(&principal, &request.into_inner().conversation_id).await;
-        deleted.map(|()| Response::new(DeleteConversationResponse {})).map_err(|error| of(&error))
+        self.0.agent.delete(&principal, &request.into_inner().conversation_id).await?;
+        Ok(Response::new(DeleteConversationResponse {}))
     }
 }
 
 fn input(request: ChatRequest) -> Result<Input, Status> {
     match request.request {
-        Some(Sent::Message(it)) => Ok(Input::Message(it)),
-        Some(Sent::Answers(it)) => Ok(Input::Answers(it)),
-        Some(Sent::Decision(it)) => Ok(Input::Decision(it)),
-        Some(Sent::Cancel(_)) => Ok(Input::Cancel),
-        None => Err(status(&refusal::invalid("set message, answers, decision or cancel"))),
+        Some(ChatInput::Message(it)) => Ok(Input::Message(it)),
+        Some(ChatInput::Answers(it)) => Ok(Input::Answers(it)),
+        Some(ChatInput::Decision(it)) => Ok(Input::Decision(it)),
+        Some(ChatInput::Cancel(_)) => Ok(Input::Cancel),
+        None => Err(status(&refusal::invalid("set one of message, answers, decision and cancel"))),
     }
 }
 
-fn of(error: &AgentError) -> Status {
-    status(&refusal::of(error))
-}
-
-fn of_broken(broken: Broken<Status>) -> Status {
-    match broken {
-        Broken::Client(status) => status,
-        Broken::Agent(error) => of(&error),
+impl From<AgentError> for Status {
+    fn from(error: AgentError) -> Self {
+        status(&error.into())
     }
 }
 
-/// The status of an error, with google.rpc details.
+/// Converts an error into a gRPC status with `google.rpc` details.
 fn status(error: &SkillError) -> Status {
     let code = error.code();
     let mut details = ErrorDetails::new();
@@ -130,12 +121,12 @@ mod tests {
 
     #[test]
     fn a_status_says_which_code_and_when_to_retry() {
-        let full = of(&AgentError::TooManyTurns(7));
+        let full = Status::from(AgentError::TooManyTurns(7));
         assert_eq!(full.code(), Code::ResourceExhausted);
         let details = full.get_error_details();
         assert_eq!(details.error_info().unwrap().reason, "OVERLOADED");
         assert!(details.retry_info().is_some());
-        let missing = of(&AgentError::NoConversation);
+        let missing = Status::from(AgentError::NoConversation);
         assert_eq!(missing.code(), Code::NotFound);
         assert!(missing.get_error_details().retry_info().is_none());
     }

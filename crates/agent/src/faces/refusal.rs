@@ -1,26 +1,29 @@
-//! What clients learn of a refusal. The error table of the contract gives each code its statuses.
+//! Converts agent errors into errors for clients. The contract's error table maps each code to HTTP and gRPC
+//! statuses.
 
 use openskill_proto::v1::{ErrorCode, SkillError};
 
 use crate::error::AgentError;
 
-/// The error that clients get.
-pub(super) fn of(error: &AgentError) -> SkillError {
-    match error {
-        AgentError::TooManyTurns(_) => SkillError::overloaded(error.to_string()),
-        AgentError::Full(bound) if bound.is_transient() => SkillError::overloaded(error.to_string()),
-        AgentError::Full(_) => SkillError { retryable: false, ..SkillError::new(error.code(), error.to_string()) },
-        AgentError::Shutdown => SkillError::unavailable(error.to_string()),
-        // The reason may name files of the host.
-        AgentError::Store(_) => {
-            tracing::error!(%error, "a request failed");
-            SkillError::unavailable("conversations can't be read or written: the log of the agent says why")
+/// Converts an agent error into the error that clients receive.
+impl From<AgentError> for SkillError {
+    fn from(error: AgentError) -> Self {
+        match error {
+            AgentError::TooManyTurns(_) => Self::overloaded(error.to_string()),
+            AgentError::Full(bound) if bound.is_transient() => Self::overloaded(error.to_string()),
+            AgentError::Full(_) => Self { retryable: false, ..Self::new(error.code(), error.to_string()) },
+            AgentError::Shutdown => Self::unavailable(error.to_string()),
+            // The reason may contain file names of this host, so it is hidden from clients.
+            AgentError::Store(_) => {
+                tracing::error!(%error, "a request failed");
+                Self::unavailable("conversations can't be read or written: see the agent's log")
+            }
+            _ => Self::new(error.code(), error.to_string()),
         }
-        _ => SkillError::new(error.code(), error.to_string()),
     }
 }
 
-/// A request that can't be read.
+/// Returns the error for a malformed request.
 pub(super) fn invalid(message: impl Into<String>) -> SkillError {
     SkillError::new(ErrorCode::InvalidArgument, message)
 }
@@ -32,7 +35,7 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_reported_without_paths() {
-        let error = of(&AgentError::Store("/home/me/agent.redb: no space left".to_owned()));
+        let error = SkillError::from(AgentError::Store("/home/me/agent.redb: no space left".to_owned()));
         assert_eq!(error.code(), ErrorCode::Unavailable);
         assert!(error.retryable && !error.message.contains("/home"), "{}", error.message);
     }
@@ -49,7 +52,7 @@ mod tests {
             (AgentError::NoConversation, false),
             (AgentError::Invalid(String::new()), false),
         ] {
-            assert_eq!(of(&error).retryable, retryable, "{error}");
+            assert_eq!(SkillError::from(error.clone()).retryable, retryable, "{error}");
         }
     }
 }

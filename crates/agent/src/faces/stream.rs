@@ -1,10 +1,11 @@
-//! The events of one exchange: from what a client sent to `done`.
+//! The events of one exchange: from a client's input to `done`.
 //!
-//! A client that can send no more gets a `done` of its own once only the user can continue the turn. The turn itself still
-//! waits.
+//! A client that can't send more input gets a `done` event as soon as only the user can continue the turn. The
+//! turn itself keeps waiting.
 
 use std::collections::{BTreeSet, VecDeque};
 
+use futures_util::future::OptionFuture;
 use futures_util::stream::{self, BoxStream, Stream, StreamExt as _};
 use openskill_proto::v1::chat_event::Event;
 use openskill_proto::v1::{self, ChatEvent, TurnEnd};
@@ -12,157 +13,115 @@ use openskill_proto::v1::{self, ChatEvent, TurnEnd};
 use crate::agent::{Accepted, Events, Input};
 use crate::error::AgentError;
 use crate::hosted::Hosted;
-use crate::skills::Owner;
+use crate::skills::Caller;
 
-/// What a client still sends. An error of the client's half ends the exchange.
+/// The client's later inputs. An error ends the exchange.
 pub(super) type Inputs<E> = BoxStream<'static, Result<Input, E>>;
-
-/// Why an exchange ends early.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Broken<E> {
-    /// The client's half broke, or can't be read.
-    Client(E),
-    /// The agent refuses an input, or shuts down.
-    Agent(AgentError),
-}
 
 struct Exchange<E> {
     agent: Hosted,
-    owner: Owner,
+    caller: Caller,
     conversation: String,
     events: Events,
-    /// None: the client can send no more.
+    /// `None` means that the client can't send more input.
     inputs: Option<Inputs<E>>,
-    course: Course,
+    state: ExchangeState,
     ended: bool,
 }
 
-/// The events from the input on, `done` last. What comes from `inputs` goes to the same conversation.
-pub(super) fn exchange<E: Send + 'static>(
+/// Returns the events after the first input, ending with `done`. Sends `inputs` to the same conversation. The
+/// exchange ends with an error if the client's stream fails, the agent rejects an input, or the agent shuts down.
+pub(super) fn exchange<E: From<AgentError> + Send + 'static>(
     agent: Hosted,
-    owner: Owner,
+    caller: Caller,
     accepted: Accepted,
     inputs: Option<Inputs<E>>,
-) -> impl Stream<Item = Result<ChatEvent, Broken<E>>> + Send + 'static {
-    let course = Course::default();
+) -> impl Stream<Item = Result<ChatEvent, E>> + Send + 'static {
+    let state = ExchangeState::default();
     let (conversation, events) = (accepted.conversation_id, accepted.events);
-    let exchange = Exchange { agent, owner, conversation, events, inputs, course, ended: false };
+    let exchange = Exchange { agent, caller, conversation, events, inputs, state, ended: false };
     stream::unfold(exchange, Exchange::step)
 }
 
-impl<E> Exchange<E> {
-    async fn step(mut self) -> Option<(Result<ChatEvent, Broken<E>>, Self)> {
+impl<E: From<AgentError>> Exchange<E> {
+    async fn step(mut self) -> Option<(Result<ChatEvent, E>, Self)> {
         if self.ended {
             return None;
         }
-        loop {
-            if self.inputs.is_none() && self.course.is_waiting() {
+        let item = loop {
+            if self.inputs.is_none() && self.state.is_waiting() {
                 self.ended = true;
-                return Some((Ok(self.course.left(&self.conversation)), self));
+                break Ok(self.state.done_event(&self.conversation));
             }
             tokio::select! {
                 event = self.events.next() => {
-                    let item = match event {
-                        Some(Ok(event)) => {
-                            self.ended = self.course.see(&event);
-                            Ok(event)
-                        }
-                        Some(Err(error)) => {
-                            self.ended = true;
-                            Err(Broken::Agent(error))
-                        }
-                        // Deleted.
-                        None => {
-                            self.ended = true;
-                            Err(Broken::Agent(AgentError::NoConversation))
-                        }
-                    };
-                    return Some((item, self));
+                    // The stream ends only when the conversation is deleted.
+                    let event = event.unwrap_or(Err(AgentError::NoConversation));
+                    self.ended = event.as_ref().map_or(true, |it| self.state.see(it));
+                    break event.map_err(E::from);
                 }
-                input = next(&mut self.inputs), if self.inputs.is_some() => {
-                    if let Err(broken) = self.take(input).await {
+                Some(input) = OptionFuture::from(self.inputs.as_mut().map(|it| it.next())) => {
+                    if let Err(error) = self.take(input).await {
                         self.ended = true;
-                        return Some((Err(broken), self));
+                        break Err(error);
                     }
                 }
             }
-        }
+        };
+        Some((item, self))
     }
 
-    /// Hands an input on. The events go on where they are.
-    async fn take(&mut self, input: Option<Result<Input, E>>) -> Result<(), Broken<E>> {
-        let Some(input) = input else {
+    /// Passes an input to the agent.
+    async fn take(&mut self, input: Option<Result<Input, E>>) -> Result<(), E> {
+        let Some(input) = input.transpose()? else {
             self.inputs = None;
             return Ok(());
         };
-        let input = input.map_err(Broken::Client)?;
-        let (answered, cancels) = (Answered::of(&input), input == Input::Cancel);
-        match self.agent.send(&self.owner, &self.conversation, input).await {
-            // The turn ended by itself: its `done` is among the events.
+        let (request_id, cancels) = (input.request_id().map(str::to_owned), input == Input::Cancel);
+        match self.agent.send(&self.caller, &self.conversation, input).await {
+            // The turn has already ended, and its `done` event follows.
             Err(AgentError::NotWaiting) if cancels => {}
-            sent => drop(sent.map_err(Broken::Agent)?),
+            sent => drop(sent?),
         }
-        self.course.sent(answered);
+        self.state.record_input(request_id);
         Ok(())
     }
 }
 
-async fn next<E>(inputs: &mut Option<Inputs<E>>) -> Option<Result<Input, E>> {
-    match inputs {
-        Some(inputs) => inputs.next().await,
-        None => None,
-    }
-}
-
-/// What an input settles.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Answered {
-    Request(String),
-    All,
-}
-
-impl Answered {
-    fn of(input: &Input) -> Self {
-        match input {
-            Input::Answers(it) => Self::Request(it.request_id.clone()),
-            Input::Decision(it) => Self::Request(it.request_id.clone()),
-            Input::Message(_) | Input::Cancel => Self::All,
-        }
-    }
-}
-
-/// How many answers are remembered. Only those count that overtake an event.
+/// The maximum number of remembered answers. An answer only matters until the events written before it have
+/// arrived.
 const MAX_ANSWERED: usize = 64;
 
-/// Where a turn is, as its events and the client's inputs tell.
+/// The state of a turn, derived from its events and the client's inputs.
 #[derive(Debug, Default)]
-struct Course {
-    /// The requests that wait for the user, if nothing else goes on.
+struct ExchangeState {
+    /// The requests that wait for the user. `None` means that the turn can continue without the user.
     waiting: Option<BTreeSet<String>>,
-    /// Requests that this client answered: an event that was written before may still call them open.
+    /// Requests answered by this client. Events written before the answer may still list them as open.
     answered: VecDeque<String>,
     is_cancelled: bool,
     usage: Option<v1::Usage>,
 }
 
-impl Course {
-    /// Whether it is the last event.
+impl ExchangeState {
+    /// Updates the state with an event. Returns whether it is the last event.
     fn see(&mut self, event: &ChatEvent) -> bool {
         match &event.event {
             Some(Event::Done(_)) => return true,
             Some(Event::Usage(usage)) => self.usage = Some(*usage),
             Some(Event::Waiting(it)) => self.waiting = Some(it.request_ids.iter().cloned().collect()),
-            // Not kept: they may come late.
+            // Ephemeral events may arrive late, so they don't affect the state.
             Some(Event::Text(_) | Event::Progress(_)) => {}
             _ => self.waiting = None,
         }
         false
     }
 
-    fn sent(&mut self, answered: Answered) {
-        match answered {
-            Answered::All => self.is_cancelled = true,
-            Answered::Request(id) => {
+    /// Records that an input was passed to the agent. `request_id` is the request that it answers.
+    fn record_input(&mut self, request_id: Option<String>) {
+        match request_id {
+            None => self.is_cancelled = true,
+            Some(id) => {
                 self.answered.push_back(id);
                 if self.answered.len() > MAX_ANSWERED {
                     self.answered.pop_front();
@@ -171,16 +130,16 @@ impl Course {
         }
     }
 
-    /// Whether only the user can continue the turn.
+    /// Returns whether only the user can continue the turn.
     fn is_waiting(&self) -> bool {
         let is_open = |waiting: &BTreeSet<String>| !self.answered.iter().any(|id| waiting.contains(id));
         !self.is_cancelled && self.waiting.as_ref().is_some_and(is_open)
     }
 
-    /// The end of the exchange, while the turn waits.
-    fn left(&self, conversation: &str) -> ChatEvent {
+    /// Returns the event that ends the exchange while the turn waits.
+    fn done_event(&self, conversation: &str) -> ChatEvent {
         let done = v1::TurnDone { end: TurnEnd::Waiting.into(), usage: self.usage, ..v1::TurnDone::default() };
-        crate::entry::event::ephemeral(conversation, crate::clock::now_us(), Event::Done(done))
+        crate::event::ephemeral(conversation, crate::clock::now_us(), Event::Done(done))
     }
 }
 
@@ -188,8 +147,8 @@ impl Course {
 mod tests {
     use super::*;
 
-    fn seen(course: &mut Course, event: Event) -> bool {
-        course.see(&ChatEvent { event: Some(event), ..ChatEvent::default() })
+    fn seen(state: &mut ExchangeState, event: Event) -> bool {
+        state.see(&ChatEvent { event: Some(event), ..ChatEvent::default() })
     }
 
     fn waiting(ids: &[&str]) -> Event {
@@ -198,42 +157,42 @@ mod tests {
 
     #[test]
     fn a_turn_waits_until_something_else_happens() {
-        let mut course = Course::default();
-        assert!(!course.is_waiting());
-        assert!(!seen(&mut course, waiting(&["a"])));
-        assert!(course.is_waiting());
-        seen(&mut course, Event::Text(v1::TextPiece::default()));
-        assert!(course.is_waiting());
-        seen(&mut course, Event::Answered(v1::InputAnswered::default()));
-        assert!(!course.is_waiting());
-        assert!(seen(&mut course, Event::Done(v1::TurnDone::default())));
+        let mut state = ExchangeState::default();
+        assert!(!state.is_waiting());
+        assert!(!seen(&mut state, waiting(&["a"])));
+        assert!(state.is_waiting());
+        seen(&mut state, Event::Text(v1::TextPiece::default()));
+        assert!(state.is_waiting());
+        seen(&mut state, Event::Answered(v1::InputAnswered::default()));
+        assert!(!state.is_waiting());
+        assert!(seen(&mut state, Event::Done(v1::TurnDone::default())));
     }
 
     #[test]
     fn an_answer_overtakes_the_event_that_says_it_is_missing() {
-        let mut course = Course::default();
-        course.sent(Answered::Request("a".to_owned()));
-        seen(&mut course, waiting(&["a", "b"]));
-        assert!(!course.is_waiting(), "the answer to a is on its way");
-        seen(&mut course, Event::Answered(v1::InputAnswered::default()));
-        seen(&mut course, waiting(&["b"]));
-        assert!(course.is_waiting());
+        let mut state = ExchangeState::default();
+        state.record_input(Some("a".to_owned()));
+        seen(&mut state, waiting(&["a", "b"]));
+        assert!(!state.is_waiting(), "the answer to a is on its way");
+        seen(&mut state, Event::Answered(v1::InputAnswered::default()));
+        seen(&mut state, waiting(&["b"]));
+        assert!(state.is_waiting());
     }
 
     #[test]
     fn a_cancelled_turn_ends_instead_of_waiting() {
-        let mut course = Course::default();
-        seen(&mut course, waiting(&["a"]));
-        course.sent(Answered::of(&Input::Cancel));
-        assert!(!course.is_waiting());
+        let mut state = ExchangeState::default();
+        seen(&mut state, waiting(&["a"]));
+        state.record_input(Input::Cancel.request_id().map(str::to_owned));
+        assert!(!state.is_waiting());
     }
 
     #[test]
     fn who_leaves_a_waiting_turn_learns_what_it_used() {
-        let mut course = Course::default();
+        let mut state = ExchangeState::default();
         let usage = v1::Usage { iterations: 2, ..v1::Usage::default() };
-        seen(&mut course, Event::Usage(usage));
-        let left = course.left("c");
+        seen(&mut state, Event::Usage(usage));
+        let left = state.done_event("c");
         let Some(Event::Done(done)) = left.event else { panic!("{left:?}") };
         assert_eq!((left.number, done.end(), done.usage), (0, TurnEnd::Waiting, Some(usage)));
     }

@@ -1,19 +1,19 @@
-//! What is known of a conversation without reading it.
+//! Metadata of conversations, which is available without reading their entries.
 
 use openskill_proto::v1;
 use serde::{Deserialize, Serialize};
 
 use crate::entry::{Entry, Stamped};
 
-/// The longest title, in characters.
+/// The maximum length of a title, in characters.
 const MAX_TITLE: usize = 80;
 
-/// What a turn holds for its end from its beginning on, and more for each call of a reply: the end can be written even if
-/// nothing else can.
+/// The space reserved for the end of a turn: this base amount when the turn begins, and more for each call in a
+/// reply. Thus the end can be written even if the store is full.
 const RESERVE_BYTES: usize = 4 << 10;
 const RESERVE_BYTES_OF_CALL: usize = 4 << 10;
 
-/// A conversation without its entries.
+/// The metadata of a conversation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Meta {
@@ -21,37 +21,36 @@ pub(super) struct Meta {
     pub(super) title: String,
     pub(super) created_us: u64,
     pub(super) used_us: u64,
-    /// The number of its last entry.
+    /// The number of the last entry.
     pub(super) last: u64,
-    /// The bytes of its entries.
+    /// The size of all entries, in bytes.
     pub(super) bytes: u64,
-    /// What is reserved for the end of its turn.
+    /// The space reserved for the end of the turn, in bytes.
     pub(super) reserve: usize,
     pub(super) state: State,
 }
 
-/// What the last turn does.
+/// The state of a conversation's last turn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum State {
-    /// There was none.
+    /// No turn has begun yet.
     #[default]
     New,
-    /// It ended.
+    /// The last turn has ended.
     Idle,
-    /// It runs, or ran when the process ended.
+    /// A turn is running, or was running when the process ended.
     Running,
-    /// It waits for its user.
+    /// The turn is waiting for its user.
     Waiting,
 }
 
 impl Meta {
-    /// A new conversation.
     pub(super) fn new(principal: String, now: u64) -> Self {
         Self { principal, created_us: now, used_us: now, ..Self::default() }
     }
 
-    /// After one entry more.
+    /// Updates the metadata with a new entry.
     pub(super) fn apply(&mut self, stamped: &Stamped) {
         (self.last, self.used_us) = (stamped.number, stamped.time_us.max(self.used_us));
         self.bytes += stamped.bytes as u64;
@@ -74,29 +73,29 @@ impl Meta {
         }
     }
 
-    /// The bytes of its entries.
+    /// Returns the size of all entries, in bytes.
     pub(super) fn bytes(&self) -> usize {
         usize::try_from(self.bytes).unwrap_or(usize::MAX / 2)
     }
 
-    /// What is reserved for the end of its turn.
+    /// Returns the space reserved for the end of the turn, in bytes.
     pub(super) fn reserve(&self) -> usize {
-        // An earlier release did not write it down.
+        // Earlier releases did not record the reserve.
         if self.is_over() { 0 } else { self.reserve.max(RESERVE_BYTES) }
     }
 
-    /// What it takes of the room for conversations.
+    /// Returns the space used by the conversation in bytes: its entries and its reserve.
     pub(super) fn room(&self) -> usize {
         self.bytes() + self.reserve()
     }
 
-    /// Whether no turn runs or waits.
+    /// Returns whether no turn is running or waiting.
     pub(super) fn is_over(&self) -> bool {
         matches!(self.state, State::New | State::Idle)
     }
 
-    /// As clients see it.
-    pub(super) fn shown(&self, id: &str) -> v1::Conversation {
+    /// Converts the metadata to its form for clients.
+    pub(super) fn to_conversation(&self, id: &str) -> v1::Conversation {
         let state = match self.state {
             State::New => v1::ConversationState::Unspecified,
             State::Idle => v1::ConversationState::Idle,

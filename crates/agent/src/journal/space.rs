@@ -1,4 +1,5 @@
-//! The room that conversations take, shared fairly among principals. It is counted before anything is written.
+//! Accounts for the space of conversations, which principals share fairly. Changes are counted before they are
+//! written.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
@@ -6,77 +7,79 @@ use std::collections::{BinaryHeap, HashMap, HashSet};
 use openskill_identity::shares::{Pool, Share};
 
 use super::meta::Meta;
-use crate::config::Place;
+use crate::config::StoreLocation;
 use crate::entry::Stamped;
 use crate::error::{AgentError, Bound};
 
-/// Bytes of all conversations, in memory and in a file.
+/// The maximum total size of all conversations in bytes, for a store in memory and in a file.
 const MEMORY_BYTES: usize = 32 << 20;
 const FILE_BYTES: usize = 1 << 30;
 
-/// Conversations.
+/// The maximum number of conversations.
 const MAX_CONVERSATIONS: usize = 10_000;
 
-/// Bytes of one conversation.
+/// The maximum size of one conversation, in bytes.
 const MAX_CONVERSATION_BYTES: usize = 16 << 20;
 
-/// Entries of one conversation. A turn that ends may exceed them by those of its open calls.
+/// The maximum number of entries in a conversation. The end of a turn may exceed it with entries that close open
+/// calls.
 const MAX_ENTRIES: u64 = 100_000;
 
-/// The largest entry, in bytes of JSON.
+/// The maximum size of an entry as JSON, in bytes.
 const MAX_ENTRY_BYTES: usize = 8 << 20;
 
-/// The room of all conversations of a journal.
+/// The used space of all conversations in a journal.
 #[derive(Debug)]
 pub(super) struct Space {
     bytes: Pool,
-    places: Pool,
-    rooms: HashMap<String, Room>,
+    slots: Pool,
+    rooms: HashMap<String, ConversationSpace>,
 }
 
-/// The room of one conversation.
+/// The used space of a conversation.
 #[derive(Debug)]
-struct Room {
+struct ConversationSpace {
     bytes: Share,
-    _place: Share,
+    _slot: Share,
 }
 
 impl Space {
-    pub(super) fn new(place: &Place) -> Self {
-        let bytes = if *place == Place::Memory { MEMORY_BYTES } else { FILE_BYTES };
-        Self::with(bytes, MAX_CONVERSATIONS)
+    pub(super) fn new(location: &StoreLocation) -> Self {
+        let bytes = if *location == StoreLocation::Memory { MEMORY_BYTES } else { FILE_BYTES };
+        Self::with_limits(bytes, MAX_CONVERSATIONS)
     }
 
-    pub(super) fn with(bytes: usize, conversations: usize) -> Self {
-        Self { bytes: Pool::new(bytes), places: Pool::new(conversations), rooms: HashMap::new() }
+    pub(super) fn with_limits(bytes: usize, conversations: usize) -> Self {
+        Self { bytes: Pool::new(bytes), slots: Pool::new(conversations), rooms: HashMap::new() }
     }
 
-    /// Takes out of all conversations those that have to go so that the others fit, and returns their ids.
+    /// Removes conversations from `all` until the rest fits the limits. Returns the ids of the removed
+    /// conversations, which must be deleted.
     pub(super) fn trim(&self, all: &mut Vec<(String, Meta)>) -> Vec<String> {
         let mut surplus = take_surplus(all, self.bytes.limit(), Meta::room);
-        surplus.extend(take_surplus(all, self.places.limit(), |_| 1));
+        surplus.extend(take_surplus(all, self.slots.limit(), |_| 1));
         surplus
     }
 
-    /// Counts a conversation that is there already, as many bytes as it has.
+    /// Counts an existing conversation, even if this exceeds the limits.
     pub(super) fn count(&mut self, id: &str, meta: &Meta) {
-        let (mut bytes, mut place) =
-            (self.bytes.share(meta.principal.as_str()), self.places.share(meta.principal.as_str()));
+        let (mut bytes, mut slot) =
+            (self.bytes.share(meta.principal.as_str()), self.slots.share(meta.principal.as_str()));
         bytes.count(meta.room());
-        place.count(1);
-        self.rooms.insert(id.to_owned(), Room { bytes, _place: place });
+        slot.count(1);
+        self.rooms.insert(id.to_owned(), ConversationSpace { bytes, _slot: slot });
     }
 
-    /// Takes the place of a new conversation.
+    /// Reserves space for a new conversation.
     pub(super) fn begin(&mut self, id: &str, principal: &str) -> Result<(), AgentError> {
-        let place = self.places.take(principal, 1).ok_or(AgentError::Full(Bound::Conversations))?;
+        let slot = self.slots.take(principal, 1).ok_or(AgentError::Full(Bound::Conversations))?;
         let bytes = self.bytes.share(principal);
-        self.rooms.insert(id.to_owned(), Room { bytes, _place: place });
+        self.rooms.insert(id.to_owned(), ConversationSpace { bytes, _slot: slot });
         Ok(())
     }
 
-    /// Takes room for entries. Nothing is changed if that is refused. `before`, `after`: the conversation without and with
-    /// them.
+    /// Reserves space for new entries. Changes nothing on failure. `before` and `after` are the metadata without
+    /// and with the entries.
     pub(super) fn take(
         &mut self,
         id: &str,
@@ -89,7 +92,7 @@ impl Space {
             return Err(AgentError::Full(Bound::Event));
         }
         let is_long = after.bytes() > MAX_CONVERSATION_BYTES || after.last > MAX_ENTRIES;
-        // The end of a turn has room in what its beginning reserved.
+        // The end of a turn uses the space that was reserved for it.
         let is_reserved = after.is_over() && after.bytes() - before.bytes() <= before.reserve();
         if is_long && !is_reserved {
             return Err(AgentError::Full(Bound::Conversation));
@@ -97,7 +100,7 @@ impl Space {
         if room.bytes.resize(after.room()) { Ok(()) } else { Err(AgentError::Full(Bound::Bytes)) }
     }
 
-    /// Counts what a conversation takes if its change could not be written. None: there is none.
+    /// Restores a conversation's count after a failed write. `meta` is `None` if the conversation does not exist.
     pub(super) fn restore(&mut self, id: &str, meta: Option<&Meta>) {
         match (meta, self.rooms.get_mut(id)) {
             (Some(meta), Some(room)) => {
@@ -110,14 +113,15 @@ impl Space {
         }
     }
 
-    /// Gives back all that a conversation takes.
+    /// Releases the space of a deleted conversation.
     pub(super) fn remove(&mut self, id: &str) {
         self.rooms.remove(id);
     }
 }
 
-/// Takes out the conversations that exceed a limit, and returns their ids: the oldest that ended, each time of the principal
-/// that holds most. If there are some, a fifth is left free: when everything is taken, no principal can write anything.
+/// Removes conversations that exceed a limit from `all`, and returns their ids. Repeatedly picks the principal
+/// with the highest usage, and removes its oldest conversation without an open turn. Once the limit is exceeded,
+/// frees a fifth of it, because without free space no principal could write.
 fn take_surplus(all: &mut Vec<(String, Meta)>, limit: usize, amount: impl Fn(&Meta) -> usize) -> Vec<String> {
     let mut total: usize = all.iter().map(|(_, meta)| amount(meta)).sum();
     if total <= limit {
@@ -136,7 +140,7 @@ fn take_surplus(all: &mut Vec<(String, Meta)>, limit: usize, amount: impl Fn(&Me
     let mut surplus = HashSet::new();
     while total > limit - limit / 5 {
         let Some((held, mut ended)) = holders.pop() else { break };
-        // A principal whose turns all run stays out of the heap.
+        // A principal that only has open turns is not pushed back onto the heap.
         if let Some((_, id, freed)) = ended.pop() {
             surplus.insert(id.clone());
             total -= freed;

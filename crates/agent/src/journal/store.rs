@@ -1,51 +1,51 @@
-//! The tables of the conversations, and transactions on them.
+//! The database tables and transactions for conversations.
 
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
-use std::sync::{PoisonError, RwLock};
 
+use parking_lot::RwLock;
 use redb::backends::InMemoryBackend;
 use redb::{Database, ReadableDatabase as _, ReadableTable as _, StorageError, TableDefinition, WriteTransaction};
 
 use super::meta::{Meta, State};
 use super::space::Space;
-use crate::config::Place;
+use crate::config::StoreLocation;
 use crate::entry::{Entry, Stamped};
 use crate::error::AgentError;
 
-/// About how many bytes of entries are read at once. One entry may be larger.
+/// The approximate number of bytes per read. A single entry may be larger.
 const PAGE_BYTES: usize = 256 << 10;
 
-/// How much of the store stays in memory.
+/// The size of the database cache in memory, in bytes.
 const CACHE_BYTES: usize = 16 << 20;
 
-/// Entries as JSON, by conversation and number.
+/// Entries as JSON, by conversation id and number.
 const ENTRIES: TableDefinition<'_, (&str, u64), &[u8]> = TableDefinition::new("entries");
 
-/// [`Meta`] as JSON, by conversation.
+/// Conversation metadata ([`Meta`]) as JSON, by conversation id.
 const CONVERSATIONS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("conversations");
 
-/// Conversations by principal and last use.
+/// Index of conversations by principal and last use.
 const BY_USE: TableDefinition<'_, (&str, u64, &str), ()> = TableDefinition::new("by_use");
 
-/// The conversations, on disk or in memory.
+/// The database of conversations, on disk or in memory.
 #[derive(Debug)]
 pub(super) struct Store {
-    place: Place,
-    /// None: it failed, and could not be opened again yet.
+    location: StoreLocation,
+    /// `None` after a failure, until the database is reopened.
     database: RwLock<Option<Database>>,
 }
 
-/// A transaction that changes conversations.
 pub(super) struct Transaction(WriteTransaction);
 
 impl Store {
-    /// Opens the store, or makes a new one: the file for its owner only, and the folders above it too.
-    pub(super) fn open(place: &Place) -> Result<Self, AgentError> {
-        let store = Self { place: place.clone(), database: RwLock::new(Some(database(place)?)) };
-        // Readers need the tables to exist.
+    /// Opens the store. Creates the file and its parent directories if they do not exist, accessible only to their
+    /// owner.
+    pub(super) fn open(location: &StoreLocation) -> Result<Self, AgentError> {
+        let store = Self { location: location.clone(), database: RwLock::new(Some(database(location)?)) };
+        // Readers require that all tables exist.
         let transaction = store.begin()?;
         transaction.tables()?;
         transaction.commit()?;
@@ -53,7 +53,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Writes down the bytes of conversations of earlier releases, which did not count them.
+    /// Stores the sizes of conversations from earlier releases, which did not record them.
     fn measure(&self) -> Result<(), AgentError> {
         let uncounted = self.all(|meta| meta.bytes == 0 && meta.last > 0)?;
         let transaction = self.begin()?;
@@ -61,12 +61,12 @@ impl Store {
             let counted = Meta { bytes: self.bytes(id)?, ..meta.clone() };
             transaction.put(id, Some(meta), &counted)?;
         }
-        transaction.commit()
+        Ok(transaction.commit()?)
     }
 
-    /// The bytes of all entries.
+    /// Returns the size of a conversation's entries, in bytes.
     fn bytes(&self, id: &str) -> Result<u64, AgentError> {
-        self.with(|database| {
+        self.with_database(|database| {
             let table = database.begin_read()?.open_table(ENTRIES)?;
             let mut bytes = 0;
             for found in table.range((id, 0)..=(id, u64::MAX))? {
@@ -76,51 +76,51 @@ impl Store {
         })
     }
 
-    /// Opens the store again after a failure: redb refuses everything after an error of the disk.
+    /// Reopens the database after a failure, because redb rejects all operations after a disk error.
     pub(super) fn reopen(&self) -> Result<(), AgentError> {
-        // What is in memory has no disk to fail.
-        if self.place == Place::Memory {
+        // A store in memory can't have a disk error.
+        if self.location == StoreLocation::Memory {
             return Ok(());
         }
-        let mut current = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.database.write();
         drop(current.take());
-        *current = Some(database(&self.place)?);
+        *current = Some(database(&self.location)?);
         Ok(())
     }
 
-    /// Begins a transaction. There is one at a time.
+    /// Begins a transaction. Only one can be open at a time.
     pub(super) fn begin(&self) -> Result<Transaction, AgentError> {
-        self.with(|database| Ok(Transaction(database.begin_write()?)))
+        self.with_database(|database| Ok(Transaction(database.begin_write()?)))
     }
 
-    /// What is known of a conversation.
+    /// Returns the metadata of a conversation.
     pub(super) fn meta(&self, id: &str) -> Result<Option<Meta>, AgentError> {
-        self.with(|database| {
+        self.with_database(|database| {
             let table = database.begin_read()?.open_table(CONVERSATIONS)?;
             let found = table.get(id)?;
-            found.map(|it| parsed(it.value())).transpose()
+            found.map(|it| parse(it.value())).transpose()
         })
     }
 
-    /// All entries.
+    /// Returns all entries of a conversation.
     pub(super) fn entries(&self, id: &str) -> Result<Vec<Stamped>, AgentError> {
         self.read(id, 0, usize::MAX)
     }
 
-    /// Some entries after a number. None: there are no more.
+    /// Returns a page of entries after the number `after`, or an empty page at the end.
     pub(super) fn page(&self, id: &str, after: u64) -> Result<Vec<Stamped>, AgentError> {
         self.read(id, after, PAGE_BYTES)
     }
 
-    /// Entries after a number, until they have this many bytes.
+    /// Returns entries after the number `after`, until their total size reaches `most` bytes.
     fn read(&self, id: &str, after: u64, most: usize) -> Result<Vec<Stamped>, AgentError> {
-        self.with(|database| {
+        self.with_database(|database| {
             let table = database.begin_read()?.open_table(ENTRIES)?;
             let from = after.saturating_add(1);
             let (mut entries, mut bytes) = (Vec::new(), 0);
             for found in table.range((id, from)..=(id, u64::MAX))? {
                 let found = found?.1;
-                let stamped: Stamped = parsed(found.value())?;
+                let stamped: Stamped = parse(found.value())?;
                 bytes += found.value().len();
                 entries.push(Stamped { bytes: found.value().len(), ..stamped });
                 if bytes >= most {
@@ -131,14 +131,14 @@ impl Store {
         })
     }
 
-    /// Conversations of a principal that were used before a point in time, the one used last first.
+    /// Returns conversations of a principal that were last used before a given time, most recently used first.
     pub(super) fn conversations(
         &self,
         principal: &str,
         before: Option<(u64, String)>,
         limit: usize,
     ) -> Result<Vec<(String, Meta)>, AgentError> {
-        self.with(|database| {
+        self.with_database(|database| {
             let transaction = database.begin_read()?;
             let (by_use, conversations) = (transaction.open_table(BY_USE)?, transaction.open_table(CONVERSATIONS)?);
             let (used, id) = before.as_ref().map_or((u64::MAX, "\u{10ffff}"), |(used, id)| (*used, id.as_str()));
@@ -147,32 +147,33 @@ impl Store {
                 let key = found?.0;
                 let id = key.value().2;
                 if let Some(meta) = conversations.get(id)? {
-                    page.push((id.to_owned(), parsed(meta.value())?));
+                    page.push((id.to_owned(), parse(meta.value())?));
                 }
             }
             Ok(page)
         })
     }
 
-    /// Conversations whose turn runs.
+    /// Returns all conversations with a running turn.
     pub(super) fn running(&self) -> Result<Vec<(String, Meta)>, AgentError> {
         self.all(|meta| meta.state == State::Running)
     }
 
-    /// The ids of conversations that were not used since. None that runs.
+    /// Returns the ids of conversations that were not used since the given time. Skips conversations with a
+    /// running turn.
     pub(super) fn unused_since(&self, time_us: u64) -> Result<Vec<String>, AgentError> {
         let unused = self.all(|meta| meta.used_us < time_us && meta.state != State::Running)?;
         Ok(unused.into_iter().map(|(id, _)| id).collect())
     }
 
-    /// All conversations that are wanted.
+    /// Returns all conversations for which `wanted` returns true.
     pub(super) fn all(&self, wanted: impl Fn(&Meta) -> bool) -> Result<Vec<(String, Meta)>, AgentError> {
-        self.with(|database| {
+        self.with_database(|database| {
             let table = database.begin_read()?.open_table(CONVERSATIONS)?;
             let mut all = Vec::new();
             for found in table.iter()? {
                 let (id, meta) = found?;
-                let meta: Meta = parsed(meta.value())?;
+                let meta: Meta = parse(meta.value())?;
                 if wanted(&meta) {
                     all.push((id.value().to_owned(), meta));
                 }
@@ -181,32 +182,28 @@ impl Store {
         })
     }
 
-    fn with<T>(&self, act: impl FnOnce(&Database) -> Result<T, Failure>) -> Result<T, AgentError> {
-        let current = self.database.read().unwrap_or_else(PoisonError::into_inner);
-        let database =
-            current.as_ref().ok_or_else(|| AgentError::Store("the store is being opened again".to_owned()))?;
-        act(database).map_err(AgentError::from)
+    fn with_database<T>(&self, act: impl FnOnce(&Database) -> Result<T, Failure>) -> Result<T, AgentError> {
+        let current = self.database.read();
+        let database = current.as_ref().ok_or_else(|| AgentError::Store("the store is being reopened".to_owned()))?;
+        Ok(act(database)?)
     }
 }
 
 impl Transaction {
-    /// Opens, and so makes, all tables.
-    fn tables(&self) -> Result<(), AgentError> {
-        let open = || -> Result<(), Failure> {
-            self.0.open_table(ENTRIES)?;
-            self.0.open_table(CONVERSATIONS)?;
-            self.0.open_table(BY_USE)?;
-            Ok(())
-        };
-        open().map_err(AgentError::from)
+    /// Opens all tables. Creates missing tables.
+    fn tables(&self) -> Result<(), Failure> {
+        self.0.open_table(ENTRIES)?;
+        self.0.open_table(CONVERSATIONS)?;
+        self.0.open_table(BY_USE)?;
+        Ok(())
     }
 
-    /// Begins a conversation.
-    pub(super) fn create(&self, id: &str, principal: String, now: u64) -> Result<(), AgentError> {
-        self.put(id, None, &Meta::new(principal, now)).map_err(AgentError::from)
+    /// Creates a conversation.
+    pub(super) fn create(&self, id: &str, principal: String, now: u64) -> Result<(), Failure> {
+        self.put(id, None, &Meta::new(principal, now))
     }
 
-    /// Appends entries to a conversation, if there is room. Nothing is changed if that is refused.
+    /// Appends entries to a conversation if there is enough space. Changes nothing on failure.
     pub(super) fn append(
         &self,
         id: &str,
@@ -228,36 +225,29 @@ impl Transaction {
         let mut meta = before.clone();
         written.iter().for_each(|it| meta.apply(it));
         space.take(id, &before, &meta, &written)?;
-        self.put_entries(id, &written, &json)
-            .and_then(|()| self.put(id, Some(&before), &meta))
-            .map_err(AgentError::from)?;
+        self.put_entries(id, &written, &json)?;
+        self.put(id, Some(&before), &meta)?;
         Ok(written)
     }
 
-    /// Deletes a conversation, if there is one.
-    pub(super) fn delete(&self, id: &str) -> Result<(), AgentError> {
+    /// Deletes a conversation if it exists.
+    pub(super) fn delete(&self, id: &str) -> Result<(), Failure> {
         let Some(meta) = self.meta(id)? else { return Ok(()) };
-        let remove = || -> Result<(), Failure> {
-            self.0.open_table(ENTRIES)?.retain_in((id, 0)..=(id, u64::MAX), |_, _| false)?;
-            self.0.open_table(CONVERSATIONS)?.remove(id)?;
-            self.0.open_table(BY_USE)?.remove((meta.principal.as_str(), meta.used_us, id))?;
-            Ok(())
-        };
-        remove().map_err(AgentError::from)
+        self.0.open_table(ENTRIES)?.retain_in((id, 0)..=(id, u64::MAX), |_, _| false)?;
+        self.0.open_table(CONVERSATIONS)?.remove(id)?;
+        self.0.open_table(BY_USE)?.remove((meta.principal.as_str(), meta.used_us, id))?;
+        Ok(())
     }
 
-    /// Makes all changes durable, or none.
-    pub(super) fn commit(self) -> Result<(), AgentError> {
-        self.0.commit().map_err(|error| Failure::from(error).into())
+    /// Commits all changes atomically and durably.
+    pub(super) fn commit(self) -> Result<(), Failure> {
+        Ok(self.0.commit()?)
     }
 
-    fn meta(&self, id: &str) -> Result<Option<Meta>, AgentError> {
-        let read = || -> Result<Option<Meta>, Failure> {
-            let table = self.0.open_table(CONVERSATIONS)?;
-            let found = table.get(id)?;
-            found.map(|it| parsed(it.value())).transpose()
-        };
-        read().map_err(AgentError::from)
+    fn meta(&self, id: &str) -> Result<Option<Meta>, Failure> {
+        let table = self.0.open_table(CONVERSATIONS)?;
+        let found = table.get(id)?;
+        found.map(|it| parse(it.value())).transpose()
     }
 
     fn put_entries(&self, id: &str, written: &[Stamped], json: &[Vec<u8>]) -> Result<(), Failure> {
@@ -280,11 +270,11 @@ impl Transaction {
     }
 }
 
-/// Why the store failed.
+/// Why a transaction failed.
 #[derive(Debug)]
-enum Failure {
+pub(super) enum Failure {
     Store(redb::Error),
-    /// What is written is not what this program wrote.
+    /// The stored data is not in the format of this program.
     Content(String),
 }
 
@@ -298,34 +288,34 @@ impl From<Failure> for AgentError {
     fn from(failure: Failure) -> Self {
         Self::Store(match failure {
             Failure::Store(redb::Error::Io(error)) if error.kind() == ErrorKind::StorageFull => {
-                "the disk is full: make space, then go on".to_owned()
+                "the disk is full: free some space, then continue".to_owned()
             }
             Failure::Store(error) => error.to_string(),
-            Failure::Content(reason) => format!("what is stored can't be read: {reason}"),
+            Failure::Content(reason) => format!("the stored data can't be read: {reason}"),
         })
     }
 }
 
-fn parsed<T: serde::de::DeserializeOwned>(json: &[u8]) -> Result<T, Failure> {
+fn parse<T: serde::de::DeserializeOwned>(json: &[u8]) -> Result<T, Failure> {
     serde_json::from_slice(json).map_err(|error| Failure::Content(error.to_string()))
 }
 
-fn database(place: &Place) -> Result<Database, AgentError> {
+fn database(location: &StoreLocation) -> Result<Database, AgentError> {
     let mut builder = Database::builder();
     builder.set_cache_size(CACHE_BYTES);
-    match place {
-        Place::Memory => {
+    match location {
+        StoreLocation::Memory => {
             let made = builder.create_with_backend(InMemoryBackend::new());
             made.map_err(|error| AgentError::Store(error.to_string()))
         }
-        Place::File(path) => {
+        StoreLocation::File(path) => {
             private(path).map_err(|error| AgentError::Store(format!("{}: {error}", path.display())))?;
             builder.create(path).map_err(|error| AgentError::Store(format!("{}: {}", path.display(), advice(&error))))
         }
     }
 }
 
-/// Makes the file and its folder, for their owner only, if they do not exist.
+/// Creates the file and its directory if they do not exist, accessible only to their owner.
 fn private(path: &Path) -> std::io::Result<()> {
     if let Some(folder) = path.parent().filter(|it| !it.as_os_str().is_empty()) {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -337,13 +327,13 @@ fn advice(error: &redb::DatabaseError) -> String {
     use redb::DatabaseError::{DatabaseAlreadyOpen, LockProtocolMismatch, Storage};
     match error {
         DatabaseAlreadyOpen | LockProtocolMismatch => {
-            "another process has it open: stop that one, or set another file".to_owned()
+            "another process has it open: stop that process, or set another file".to_owned()
         }
         Storage(StorageError::Corrupted(_)) => {
-            "it is damaged, or no store of conversations: move it away to begin with a new one".to_owned()
+            "it is damaged, or not a store of conversations: move it away to begin with a new one".to_owned()
         }
         Storage(StorageError::Io(error)) if error.kind() == ErrorKind::InvalidData => {
-            "it is no store of conversations: move it away, or set another file".to_owned()
+            "it is not a store of conversations: move it away, or set another file".to_owned()
         }
         other => other.to_string(),
     }

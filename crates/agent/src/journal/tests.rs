@@ -8,14 +8,14 @@ use openskill_proto::v1::{ConversationState, ErrorCode};
 use redb::ReadableTable as _;
 
 use super::space::Space;
-use super::{Journal, Seen};
-use crate::config::Place;
-use crate::entry::{Called, Ended, Entry, Outcome, Replied, ReplyCall, Started};
+use super::{Journal, WatchEvent};
+use crate::config::StoreLocation;
+use crate::entry::{Called, Entry, Outcome, Replied, ReplyCall, Started, TurnEnded};
 use crate::error::{AgentError, Bound};
 
 const LONG: Duration = Duration::from_secs(3600);
 
-/// A folder that is removed afterwards.
+/// A temporary folder, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -23,8 +23,8 @@ impl Folder {
         Self(std::env::temp_dir().join(format!("openskill-journal-{:x}", rand::random::<u64>())))
     }
 
-    fn place(&self) -> Place {
-        Place::File(self.0.join("conversations.redb"))
+    fn location(&self) -> StoreLocation {
+        StoreLocation::File(self.0.join("conversations.redb"))
     }
 }
 
@@ -35,7 +35,7 @@ impl Drop for Folder {
 }
 
 fn memory() -> Journal {
-    Journal::open(&Place::Memory, LONG).unwrap()
+    Journal::open(&StoreLocation::Memory, LONG).unwrap()
 }
 
 fn started(text: &str) -> Entry {
@@ -66,7 +66,7 @@ async fn entries_are_numbered_read_and_shown_in_order() {
     assert!(entries.iter().map(|it| it.number).eq(1..=240));
     assert!(entries.chunks(2).all(|pair| pair[1].entry == replied("pair")));
     for number in 1..=240 {
-        let Seen::Event(event) = shown.recv().await.unwrap() else { panic!("it is small") };
+        let WatchEvent::Event(event) = shown.recv().await.unwrap() else { panic!("it is small") };
         assert_eq!(event.number, number);
     }
     let page = journal.read(&id, 10, 5).await.unwrap();
@@ -76,13 +76,13 @@ async fn entries_are_numbered_read_and_shown_in_order() {
 #[tokio::test]
 async fn conversations_survive_a_restart_and_are_private() {
     let folder = Folder::new();
-    let journal = Journal::open(&folder.place(), LONG).unwrap();
+    let journal = Journal::open(&folder.location(), LONG).unwrap();
     let id = journal.create("ada").await.unwrap();
     journal.append(&id, vec![started("\n  Hello there\nmore")]).await.unwrap();
-    let busy = Journal::open(&folder.place(), LONG).unwrap_err();
+    let busy = Journal::open(&folder.location(), LONG).unwrap_err();
     assert!(busy.to_string().contains("another process has it open"), "{busy}");
     drop(journal);
-    let journal = Journal::open(&folder.place(), LONG).unwrap();
+    let journal = Journal::open(&folder.location(), LONG).unwrap();
     assert_eq!(journal.read(&id, 0, 10).await.unwrap()[0].entry, started("\n  Hello there\nmore"));
     assert_eq!(journal.running().await.unwrap(), [("ada".to_owned(), id.clone())]);
     let conversation = journal.get("ada", &id).await.unwrap();
@@ -97,7 +97,7 @@ async fn a_file_that_is_no_store_is_refused_and_left_alone() {
     std::fs::create_dir_all(&folder.0).unwrap();
     let file = folder.0.join("conversations.redb");
     std::fs::write(&file, "my diary, which is no store\n".repeat(500)).unwrap();
-    let error = Journal::open(&folder.place(), LONG).unwrap_err().to_string();
+    let error = Journal::open(&folder.location(), LONG).unwrap_err().to_string();
     assert!(error.contains("move it away") && error.contains("conversations.redb"), "{error}");
     assert!(std::fs::read_to_string(&file).unwrap().starts_with("my diary"));
 }
@@ -112,7 +112,7 @@ async fn a_principal_sees_its_own_conversations_the_one_used_last_first() {
         ids.push(id);
     }
     let other = journal.create("bob").await.unwrap();
-    journal.append(&ids[0], vec![Entry::Ended(Ended::default())]).await.unwrap();
+    journal.append(&ids[0], vec![Entry::Ended(TurnEnded::default())]).await.unwrap();
     let (mut titles, mut cursor) = (Vec::new(), String::new());
     loop {
         let page = journal.list("ada", 2, &cursor).await.unwrap();
@@ -144,12 +144,12 @@ async fn a_deleted_conversation_is_gone_and_its_watchers_end() {
 #[tokio::test]
 async fn what_nobody_used_for_its_lifetime_expires_unless_it_runs() {
     let folder = Folder::new();
-    let journal = Journal::open(&folder.place(), LONG).unwrap();
+    let journal = Journal::open(&folder.location(), LONG).unwrap();
     let (running, ended) = (journal.create("").await.unwrap(), journal.create("").await.unwrap());
     journal.append(&running, vec![started("goes on")]).await.unwrap();
-    journal.append(&ended, vec![started("ends"), Entry::Ended(Ended::default())]).await.unwrap();
+    journal.append(&ended, vec![started("ends"), Entry::Ended(TurnEnded::default())]).await.unwrap();
     drop(journal);
-    let journal = Journal::open(&folder.place(), Duration::ZERO).unwrap();
+    let journal = Journal::open(&folder.location(), Duration::ZERO).unwrap();
     assert!(journal.get("", &running).await.is_ok());
     assert_eq!(journal.get("", &ended).await.unwrap_err(), AgentError::NoConversation);
 }
@@ -165,10 +165,10 @@ async fn an_entry_that_is_too_large_is_refused_and_leaves_nothing() {
 }
 
 fn ended() -> Entry {
-    Entry::Ended(Ended::default())
+    Entry::Ended(TurnEnded::default())
 }
 
-/// Fills conversations of a principal until there is no room.
+/// Fills the store with conversations of a principal until an append is rejected.
 async fn fill(journal: &Journal, principal: &str) -> (Vec<String>, AgentError) {
     let mut ids = Vec::new();
     loop {
@@ -188,7 +188,8 @@ async fn fill(journal: &Journal, principal: &str) -> (Vec<String>, AgentError) {
 #[tokio::test]
 async fn one_principal_leaves_room_to_others_and_what_is_deleted_can_be_used_again() {
     for (bytes, conversations, bound) in [(200_000, 1000, Bound::Bytes), (10_000_000, 20, Bound::Conversations)] {
-        let journal = Journal::open_within(&Place::Memory, LONG, Space::with(bytes, conversations)).unwrap();
+        let journal =
+            Journal::open_within(&StoreLocation::Memory, LONG, Space::with_limits(bytes, conversations)).unwrap();
         let (ids, error) = fill(&journal, "greedy").await;
         assert_eq!(error, AgentError::Full(bound));
         let other = journal.create("modest").await.unwrap();
@@ -203,7 +204,7 @@ async fn one_principal_leaves_room_to_others_and_what_is_deleted_can_be_used_aga
 #[tokio::test]
 async fn a_turn_can_end_though_nothing_else_has_room_and_a_restart_counts_what_is_there() {
     let folder = Folder::new();
-    let open = || Journal::open_within(&folder.place(), LONG, Space::with(100_000, 1000)).unwrap();
+    let open = || Journal::open_within(&folder.location(), LONG, Space::with_limits(100_000, 1000)).unwrap();
     let journal = open();
     let turn = journal.create("greedy").await.unwrap();
     journal.append(&turn, vec![started("begins")]).await.unwrap();
@@ -220,7 +221,7 @@ async fn a_turn_can_end_though_nothing_else_has_room_and_a_restart_counts_what_i
 async fn what_exceeds_the_room_at_the_start_is_deleted_the_oldest_of_whoever_holds_most_first() {
     for (bytes, conversations) in [(60_000, 1000), (10_000_000, 20)] {
         let folder = Folder::new();
-        let journal = Journal::open(&folder.place(), LONG).unwrap();
+        let journal = Journal::open(&folder.location(), LONG).unwrap();
         let (running, modest) = (journal.create("greedy").await.unwrap(), journal.create("modest").await.unwrap());
         journal.append(&running, vec![started("goes on")]).await.unwrap();
         journal.append(&modest, vec![started("ends"), ended()]).await.unwrap();
@@ -231,7 +232,7 @@ async fn what_exceeds_the_room_at_the_start_is_deleted_the_oldest_of_whoever_hol
             ids.push(id);
         }
         drop(journal);
-        let journal = Journal::open_within(&folder.place(), LONG, Space::with(bytes, conversations)).unwrap();
+        let journal = Journal::open_within(&folder.location(), LONG, Space::with_limits(bytes, conversations)).unwrap();
         assert!(journal.get("greedy", &running).await.is_ok() && journal.get("modest", &modest).await.is_ok());
         let mut are_kept = Vec::new();
         for id in &ids {
@@ -243,7 +244,7 @@ async fn what_exceeds_the_room_at_the_start_is_deleted_the_oldest_of_whoever_hol
     }
 }
 
-/// Takes the bytes out of what is written of conversations: an earlier release did not count them.
+/// Removes the recorded sizes of conversations, because earlier releases did not record them.
 fn uncount(folder: &Folder) {
     const CONVERSATIONS: redb::TableDefinition<'_, &str, &[u8]> = redb::TableDefinition::new("conversations");
     let database = redb::Database::open(folder.0.join("conversations.redb")).unwrap();
@@ -265,7 +266,7 @@ fn uncount(folder: &Folder) {
 #[tokio::test]
 async fn the_bytes_of_an_earlier_releases_conversations_are_counted_and_no_refusal_gives_them_back() {
     let folder = Folder::new();
-    let open = || Journal::open_within(&folder.place(), LONG, Space::with(60_000, 1000)).unwrap();
+    let open = || Journal::open_within(&folder.location(), LONG, Space::with_limits(60_000, 1000)).unwrap();
     let journal = open();
     let id = journal.create("ada").await.unwrap();
     journal.append(&id, vec![started(&"x".repeat(30_000)), ended()]).await.unwrap();
@@ -284,7 +285,7 @@ async fn the_bytes_of_an_earlier_releases_conversations_are_counted_and_no_refus
 #[tokio::test]
 async fn the_room_for_the_end_of_a_turn_with_many_calls_outlasts_a_restart() {
     let folder = Folder::new();
-    let open = || Journal::open_within(&folder.place(), LONG, Space::with(150_000, 1000)).unwrap();
+    let open = || Journal::open_within(&folder.location(), LONG, Space::with_limits(150_000, 1000)).unwrap();
     let journal = open();
     let turn = journal.create("greedy").await.unwrap();
     let calls = vec![ReplyCall::default(); 20];

@@ -1,63 +1,59 @@
-//! Who sees what happens in conversations.
+//! Delivers the events of conversations to watchers as they happen.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use openskill_proto::v1::ChatEvent;
+use parking_lot::Mutex;
 use prost::Message as _;
 use tokio::sync::broadcast;
 
-/// How many events a slow reader may be behind before it reads the log again.
+/// How many events a slow watcher may lag behind before it must read the log again.
 const BEHIND: usize = 256;
 
-/// The largest event that is kept for slow readers, in bytes. So a conversation holds no more than 1 MiB for all of them.
-const MAX_SEEN_BYTES: usize = 4 << 10;
+/// The maximum size of an event buffered for slow watchers, in bytes. This limits a conversation's buffer to 1
+/// MiB.
+const MAX_WATCH_EVENT_BYTES: usize = 4 << 10;
 
-/// What a watcher sees.
+/// An event, or a hint to read it from the log.
 #[derive(Debug, Clone)]
-pub(crate) enum Seen {
-    /// An event.
+pub(crate) enum WatchEvent {
     Event(Box<ChatEvent>),
-    /// An event that the log has: it is too large to be held for those who are slow.
+    /// An event that is too large for the buffer. The watcher must read it from the log.
     InLog,
 }
 
-/// The watchers, by conversation.
+/// Event senders by conversation id.
 #[derive(Debug, Default)]
-pub(super) struct Watchers(Mutex<HashMap<String, broadcast::Sender<Seen>>>);
+pub(super) struct Watchers(Mutex<HashMap<String, broadcast::Sender<WatchEvent>>>);
 
 impl Watchers {
-    /// What happens from now on.
-    pub(super) fn watch(&self, id: &str) -> broadcast::Receiver<Seen> {
-        let mut all = self.all();
-        // Those whose readers are gone make room now.
+    /// Subscribes to a conversation's future events.
+    pub(super) fn watch(&self, id: &str) -> broadcast::Receiver<WatchEvent> {
+        let mut all = self.0.lock();
+        // Remove senders without receivers each time the map has doubled.
         if !all.contains_key(id) && all.len().is_power_of_two() {
             all.retain(|_, it| it.receiver_count() > 0);
         }
         all.entry(id.to_owned()).or_insert_with(|| broadcast::channel(BEHIND).0).subscribe()
     }
 
-    /// Shows an event, if anybody watches. One that is not kept and is too large to be held is not shown.
+    /// Sends an event if there are watchers. Drops ephemeral events that are too large for the buffer.
     pub(super) fn show(&self, id: &str, event: impl FnOnce() -> ChatEvent) {
-        let mut all = self.all();
+        let mut all = self.0.lock();
         let Some(watched) = all.get(id) else { return };
         if watched.receiver_count() == 0 {
             all.remove(id);
             return;
         }
         let event = event();
-        let is_small = event.encoded_len() <= MAX_SEEN_BYTES;
+        let is_small = event.encoded_len() <= MAX_WATCH_EVENT_BYTES;
         if is_small || event.number > 0 {
-            let _ = watched.send(if is_small { Seen::Event(Box::new(event)) } else { Seen::InLog });
+            let _ = watched.send(if is_small { WatchEvent::Event(Box::new(event)) } else { WatchEvent::InLog });
         }
     }
 
-    /// Ends the streams of a conversation that is gone.
+    /// Ends the event streams of a deleted conversation.
     pub(super) fn end(&self, id: &str) {
-        self.all().remove(id);
-    }
-
-    fn all(&self) -> MutexGuard<'_, HashMap<String, broadcast::Sender<Seen>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().remove(id);
     }
 }

@@ -1,4 +1,4 @@
-//! The thread that writes.
+//! The thread that writes conversations to the store.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -11,51 +11,50 @@ use super::space::Space;
 use super::store::{Store, Transaction};
 use super::watchers::Watchers;
 use crate::clock::now_us;
-use crate::entry::event::event;
 use crate::entry::{Entry, Stamped};
 use crate::error::AgentError;
+use crate::event::event;
 
-/// Changes that wait to be written.
+/// The maximum number of changes waiting to be written.
 const WAITING: usize = 1024;
 
-/// Changes of one transaction.
+/// The maximum number of changes in one transaction.
 const BATCH: usize = 256;
 
-/// How often conversations that nobody uses any more are looked for.
+/// How often expired conversations are deleted.
 const SWEEP: Duration = Duration::from_secs(600);
 
-/// A change of a conversation.
-pub(super) enum Change {
+pub(super) enum JournalChange {
     Create { principal: String },
     Append(Vec<Entry>),
     Delete,
 }
 
-/// What came of it.
-pub(super) enum Changed {
+/// The result of a change.
+pub(super) enum ChangeOutcome {
     Written(Vec<Stamped>),
     Deleted,
     Done,
 }
 
-struct Job {
+struct WriteJob {
     id: String,
-    change: Change,
-    done: oneshot::Sender<Result<Changed, AgentError>>,
-    /// Its place among those that wait.
-    _place: OwnedSemaphorePermit,
+    change: JournalChange,
+    done: oneshot::Sender<Result<ChangeOutcome, AgentError>>,
+    /// The permit that limits the number of waiting changes.
+    _permit: OwnedSemaphorePermit,
 }
 
-/// A way to the thread. Dropping it waits until everything is written.
+/// A handle to the writer thread. Dropping it waits until all changes are written.
 #[derive(Debug)]
 pub(super) struct Writer {
-    jobs: Option<SyncSender<Job>>,
-    places: Arc<Semaphore>,
+    jobs: Option<SyncSender<WriteJob>>,
+    permits: Arc<Semaphore>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Writer {
-    /// Starts the thread.
+    /// Deletes expired and surplus conversations, and starts the thread.
     pub(super) fn start(
         store: Arc<Store>,
         watchers: Arc<Watchers>,
@@ -67,17 +66,18 @@ impl Writer {
         thread.sweep();
         thread.count()?;
         let thread = std::thread::Builder::new().name("conversations".to_owned()).spawn(move || thread.run(&received));
-        let thread = thread.map_err(|error| AgentError::Store(format!("no thread to write them: {error}")))?;
-        Ok(Self { jobs: Some(jobs), places: Arc::new(Semaphore::new(WAITING)), thread: Some(thread) })
+        let thread = thread
+            .map_err(|error| AgentError::Store(format!("the thread that writes them can't be started: {error}")))?;
+        Ok(Self { jobs: Some(jobs), permits: Arc::new(Semaphore::new(WAITING)), thread: Some(thread) })
     }
 
-    /// Makes a change, and waits until it is durable. A caller that goes away meanwhile does not stop it.
-    pub(super) async fn change(&self, id: &str, change: Change) -> Result<Changed, AgentError> {
+    /// Makes a change and waits until it is durable. The change is made even if the caller stops waiting.
+    pub(super) async fn change(&self, id: &str, change: JournalChange) -> Result<ChangeOutcome, AgentError> {
         let ended = || AgentError::Store("the thread that writes them ended".to_owned());
-        let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| ended())?;
+        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| ended())?;
         let (done, changed) = oneshot::channel();
-        // With a place there is room in the channel.
-        let job = Job { id: id.to_owned(), change, done, _place: place };
+        // Each permit stands for a free slot in the channel.
+        let job = WriteJob { id: id.to_owned(), change, done, _permit: permit };
         self.jobs.as_ref().ok_or_else(ended)?.try_send(job).map_err(|_| ended())?;
         changed.await.map_err(|_| ended())?
     }
@@ -85,7 +85,7 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // Without senders, the thread ends after what waits.
+        // Once all senders are dropped, the thread writes the waiting changes and ends.
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -101,7 +101,7 @@ struct Thread {
 }
 
 impl Thread {
-    fn run(mut self, jobs: &Receiver<Job>) {
+    fn run(mut self, jobs: &Receiver<WriteJob>) {
         let mut swept = Instant::now();
         loop {
             match jobs.recv_timeout(SWEEP) {
@@ -119,20 +119,20 @@ impl Thread {
         }
     }
 
-    /// Writes a batch in one transaction, shows it, and answers.
-    fn write(&mut self, jobs: Vec<Job>) {
+    /// Writes a batch in a single transaction, notifies watchers, and replies to the callers.
+    fn write(&mut self, jobs: Vec<WriteJob>) {
         let mut answers = Vec::with_capacity(jobs.len());
         let committed = self.store.begin().and_then(|transaction| {
             for job in jobs {
                 let changed = apply(&transaction, &mut self.space, &job.id, job.change);
                 answers.push((job.id, job.done, changed));
             }
-            transaction.commit()
+            Ok(transaction.commit()?)
         });
         if let Err(error) = &committed {
             tracing::error!(%error, "conversations could not be written");
             if let Err(error) = self.store.reopen() {
-                tracing::error!(%error, "the store of conversations could not be opened again");
+                tracing::error!(%error, "the store of conversations could not be reopened");
             }
         }
         for (id, done, changed) in answers {
@@ -143,21 +143,22 @@ impl Thread {
                 self.space.restore(&id, meta.as_ref());
             }
             match &answer {
-                Ok(Changed::Written(written)) => {
+                Ok(ChangeOutcome::Written(written)) => {
                     written.iter().for_each(|it| self.watchers.show(&id, || event(&id, it)));
                 }
-                Ok(Changed::Deleted) => {
+                Ok(ChangeOutcome::Deleted) => {
                     self.space.remove(&id);
                     self.watchers.end(&id);
                 }
-                Ok(Changed::Done) | Err(_) => {}
+                Ok(ChangeOutcome::Done) | Err(_) => {}
             }
-            // Whoever asked may be gone: it is written nevertheless.
+            // Fails if the caller has stopped waiting, although the change is written.
             let _ = done.send(answer);
         }
     }
 
-    /// Counts what is there. If it exceeds the room, as that of an earlier release may, the oldest conversations are deleted.
+    /// Counts the existing conversations. Deletes the oldest ones if they exceed the limits, which can happen with
+    /// conversations of an earlier release.
     fn count(&mut self) -> Result<(), AgentError> {
         let mut all = self.store.all(|_| true)?;
         let surplus = self.space.trim(&mut all);
@@ -167,14 +168,14 @@ impl Thread {
         if !surplus.is_empty() {
             tracing::warn!(
                 count = surplus.len(),
-                "the oldest conversations were deleted: together they exceeded their room"
+                "the oldest conversations were deleted: all conversations together exceeded the size limit"
             );
         }
         all.iter().for_each(|(id, meta)| self.space.count(id, meta));
         Ok(())
     }
 
-    /// Deletes what was not used for the lifetime.
+    /// Deletes conversations that were not used during their lifetime.
     fn sweep(&mut self) {
         let lifetime = u64::try_from(self.lifetime.as_micros()).unwrap_or(u64::MAX);
         let unused = self.store.unused_since(now_us().saturating_sub(lifetime));
@@ -185,7 +186,7 @@ impl Thread {
         }
     }
 
-    /// Deletes conversations, all or none, and returns how many.
+    /// Deletes either all of these conversations or none. Returns the number of deleted conversations.
     fn delete(&mut self, ids: &[String]) -> Result<usize, AgentError> {
         if ids.is_empty() {
             return Ok(0);
@@ -203,13 +204,18 @@ impl Thread {
     }
 }
 
-fn apply(transaction: &Transaction, space: &mut Space, id: &str, change: Change) -> Result<Changed, AgentError> {
-    match change {
-        Change::Create { principal } => {
+fn apply(
+    transaction: &Transaction,
+    space: &mut Space,
+    id: &str,
+    change: JournalChange,
+) -> Result<ChangeOutcome, AgentError> {
+    Ok(match change {
+        JournalChange::Create { principal } => {
             space.begin(id, &principal)?;
-            transaction.create(id, principal, now_us()).map(|()| Changed::Done)
+            transaction.create(id, principal, now_us()).map(|()| ChangeOutcome::Done)?
         }
-        Change::Append(entries) => transaction.append(id, entries, now_us(), space).map(Changed::Written),
-        Change::Delete => transaction.delete(id).map(|()| Changed::Deleted),
-    }
+        JournalChange::Append(entries) => ChangeOutcome::Written(transaction.append(id, entries, now_us(), space)?),
+        JournalChange::Delete => transaction.delete(id).map(|()| ChangeOutcome::Deleted)?,
+    })
 }

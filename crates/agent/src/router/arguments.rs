@@ -1,17 +1,17 @@
-//! Arguments from a text, by rules.
+//! Extracts arguments from a text with fixed rules.
 
 use serde_json::json;
 
 use super::words::Words;
 
-/// Numbers that are taken from one text.
+/// The maximum number of numbers extracted from a text.
 const MAX_NUMBERS: usize = 10_000;
 
-/// The longest query, in characters.
+/// The maximum length of a query, in characters.
 const MAX_QUERY: usize = 200;
 
-/// The arguments of a shipped skill. None if the text does not have what it requires.
-pub(super) fn of(skill: &str, text: &str, words: &Words<'_>) -> Option<String> {
+/// Extracts the arguments for a built-in skill. Returns `None` if the text lacks a required argument.
+pub(super) fn extract(skill: &str, text: &str, words: &Words<'_>) -> Option<String> {
     match skill {
         "echo" => Some(echo(text.get("echo:".len()..).unwrap_or_default().trim_start())),
         "file_search" => search(text, words),
@@ -21,12 +21,13 @@ pub(super) fn of(skill: &str, text: &str, words: &Words<'_>) -> Option<String> {
     }
 }
 
-/// The text itself.
+/// Returns the arguments of `echo`: the text itself.
 pub(super) fn echo(text: &str) -> String {
     json!({ "text": text }).to_string()
 }
 
-/// What is quoted, or stands behind the word that asks for it.
+/// Extracts the arguments of `file_search`. The query is the quoted text, or else the text after the word that
+/// requests a search.
 fn search(text: &str, words: &Words<'_>) -> Option<String> {
     let quoted = between(text, '"', '"').or_else(|| between(text, '“', '”')).or_else(|| between(text, '「', '」'));
     let behind = || {
@@ -35,7 +36,7 @@ fn search(text: &str, words: &Words<'_>) -> Option<String> {
         let from = latin.chain(chinese).min()?;
         let rest = text[from..].trim_start_matches([' ', ':', '：']).trim();
         let rest = rest.strip_prefix("for ").unwrap_or(rest);
-        // What follows names files, not what to look for.
+        // These words introduce file names.
         let end = [" in ", " under "].into_iter().filter_map(|it| rest.find(it)).min().unwrap_or(rest.len());
         Some(&rest[..end])
     };
@@ -56,7 +57,7 @@ fn search(text: &str, words: &Words<'_>) -> Option<String> {
     Some(arguments.to_string())
 }
 
-/// The numbers of the text, and what it asks of them.
+/// Extracts the arguments of `calculator`: the numbers in the text, and the requested operations.
 fn calculate(text: &str, words: &Words<'_>) -> Option<String> {
     let numbers = numbers(text);
     if numbers.is_empty() {
@@ -83,12 +84,12 @@ fn calculate(text: &str, words: &Words<'_>) -> Option<String> {
     Some(format!(r#"{{"numbers":[{list}],"ops":{}{compare}}}"#, json!(ops)))
 }
 
-/// The numbers of a text, as they are written.
+/// Returns the numbers in a text, unchanged.
 fn numbers(text: &str) -> Vec<String> {
     let mut numbers = Vec::new();
     for word in text.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'))) {
         let word = word.trim_end_matches(['.', '-']);
-        // JSON knows no leading zeros and no bare points.
+        // JSON allows neither leading zeros nor numbers that begin or end with a decimal point.
         if word.len() <= 64 && word.bytes().any(|it| it.is_ascii_digit()) && serde_json::from_str::<f64>(word).is_ok() {
             numbers.push(word.to_owned());
         }
@@ -99,7 +100,7 @@ fn numbers(text: &str) -> Vec<String> {
     numbers
 }
 
-/// The file that the text names.
+/// Extracts the arguments of `log_transform`: the file named in the text.
 fn log(text: &str) -> Option<String> {
     let is_file = |it: &&str| it.ends_with(".log") || it.ends_with(".jsonl") || (is_below_data(it) && it.contains('.'));
     let file =

@@ -1,6 +1,6 @@
-//! The words of a text.
+//! Splits a text into words.
 
-/// Words of letters, digits and underscores, in lower case.
+/// The words of a text in lower case, consisting of ASCII letters, digits and underscores.
 #[derive(Debug)]
 pub(super) struct Words<'a> {
     text: &'a str,
@@ -8,7 +8,7 @@ pub(super) struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    pub(super) fn of(text: &'a str) -> Self {
+    pub(super) fn new(text: &'a str) -> Self {
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let mut words: Vec<(usize, String)> = Vec::new();
         let mut is_within = false;
@@ -26,12 +26,12 @@ impl<'a> Words<'a> {
         Self { text, words }
     }
 
-    /// Whether a word is one of them. A part of a path or a file name is none.
+    /// Returns whether the text contains this word. Parts of paths and file names don't count.
     pub(super) fn has(&self, word: &str) -> bool {
         self.at(word).is_some()
     }
 
-    /// Where a word ends.
+    /// Returns the offset of the end of a word's first occurrence.
     pub(super) fn end_of(&self, word: &str) -> Option<usize> {
         self.at(word).map(|at| at + word.len())
     }

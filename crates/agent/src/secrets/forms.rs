@@ -1,94 +1,101 @@
-//! How secrets may be written, and text without them. Pure.
+//! Finds and replaces secrets in text, in all their encodings. Does no I/O.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
+use openskill_proto::trace::hex;
+use openskill_proto::uri_template::{RESERVED, percent_encode};
+use percent_encoding::utf8_percent_encode;
 use serde_json::Value;
 
 use super::json;
 use super::reference::{MIN_SOUGHT_BYTES, mark, reference};
 
-/// The shortest part of a secret that is looked for. A secret of several lines is often written line by line.
+/// The minimum length of a part of a secret to search for, in bytes. Secrets with several lines are often written
+/// line by line.
 const MIN_PART_BYTES: usize = 8;
 
-/// What stands for a secret without a name.
+/// The replacement for secrets without a name.
 const MASK: &str = "***";
 
-/// How deep text is looked for in text, such as JSON in a JSON string.
+/// The maximum depth of nested text to search, such as JSON in a JSON string.
 const MAX_DEPTH: usize = 4;
 
-/// The forms of some secrets.
+/// The encodings of a set of secrets.
 #[derive(Default)]
 pub(super) struct Forms {
-    secrets: Vec<Secret>,
-    /// Longest first, each with what is written instead.
+    secrets: Vec<NamedSecret>,
+    /// All encodings, longest first, each with its replacement.
     all: Vec<(String, String)>,
 }
 
-struct Secret {
+struct NamedSecret {
     mark: String,
     name: String,
     text: String,
 }
 
 impl Forms {
-    /// Of secrets with their names.
+    /// Collects the encodings of named secrets.
     pub(super) fn new<'a>(secrets: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
         let mut forms = Self::default();
         for (name, text) in secrets {
             let mark = mark(name);
-            forms.all.extend(written(text).into_iter().map(|form| (form, mark.clone())));
-            // What was concealed before stays as it is.
+            forms.all.extend(encodings(text).into_iter().map(|form| (form, mark.clone())));
+            // Leave existing marks and references unchanged.
             forms.all.extend([mark.clone(), reference(name)].map(|form| (form.clone(), form)));
-            forms.secrets.push(Secret { mark, name: name.to_owned(), text: text.to_owned() });
+            forms.secrets.push(NamedSecret { mark, name: name.to_owned(), text: text.to_owned() });
         }
         forms.all.sort_by_key(|(form, _)| std::cmp::Reverse(form.len()));
         forms
     }
 
-    /// Of secrets without names: `***` stands for each.
-    pub(super) fn masked<'a>(secrets: impl Iterator<Item = &'a str>) -> Self {
+    /// Collects the encodings of secrets without names, which are replaced with `***`.
+    pub(super) fn for_masking<'a>(secrets: impl Iterator<Item = &'a str>) -> Self {
         let mut forms = Self::default();
         for text in secrets.filter(|it| !it.is_empty()) {
             if text.len() >= MIN_SOUGHT_BYTES {
-                forms.all.extend(written(text).into_iter().map(|form| (form, MASK.to_owned())));
+                forms.all.extend(encodings(text).into_iter().map(|form| (form, MASK.to_owned())));
             }
-            forms.secrets.push(Secret { mark: MASK.to_owned(), name: String::new(), text: text.to_owned() });
+            forms.secrets.push(NamedSecret { mark: MASK.to_owned(), name: String::new(), text: text.to_owned() });
         }
         forms.all.sort_by_key(|(form, _)| std::cmp::Reverse(form.len()));
         forms
     }
 
-    /// Text without the secrets.
+    /// Replaces secrets with marks.
     pub(super) fn conceal(&self, text: &str) -> String {
-        self.concealed(text, 0, &|it| Value::from(it.mark.as_str()).to_string())
+        self.replace_secrets(text, 0, &|it| Value::from(it.mark.as_str()).to_string())
     }
 
-    /// JSON text without the secrets: where one is a whole string, its reference.
+    /// Replaces secrets in JSON text: strings that are secrets with references, and all other occurrences with
+    /// marks.
     pub(super) fn refer(&self, json: &str) -> String {
-        self.concealed(json, 0, &|it| reference(&it.name))
+        self.replace_secrets(json, 0, &|it| reference(&it.name))
     }
 
-    fn concealed(&self, text: &str, depth: usize, whole: &dyn Fn(&Secret) -> String) -> String {
+    fn replace_secrets(&self, text: &str, depth: usize, whole: &dyn Fn(&NamedSecret) -> String) -> String {
         if self.secrets.is_empty() {
             return text.to_owned();
         }
-        let nested = |inner: &str| self.concealed(inner, depth + 1, &|it| Value::from(it.mark.as_str()).to_string());
+        let nested =
+            |inner: &str| self.replace_secrets(inner, depth + 1, &|it| Value::from(it.mark.as_str()).to_string());
         let whole = |value: &str| self.secret(value).map(whole);
         let is_name = |name: &str| self.secrets.iter().any(|it| it.name == name);
         let in_json = if depth < MAX_DEPTH { json::replace(text, &is_name, &whole, &nested) } else { None };
-        in_json.unwrap_or_else(|| self.without(text))
+        in_json.unwrap_or_else(|| self.conceal_plain_text(text))
     }
 
-    /// The secret that a whole string or number is. A number has no leading zeros.
-    fn secret(&self, value: &str) -> Option<&Secret> {
+    /// Returns the secret that equals a whole string or number. The number may lack the secret's leading zeros.
+    fn secret(&self, value: &str) -> Option<&NamedSecret> {
         let number = value.strip_suffix(".0").unwrap_or(value);
         let is_number = number.len() >= MIN_SOUGHT_BYTES && number.bytes().all(|it| it.is_ascii_digit());
-        let is = |it: &&Secret| it.text == value || is_number && it.text.trim_start_matches('0') == number;
+        let is = |it: &&NamedSecret| it.text == value || is_number && it.text.trim_start_matches('0') == number;
         self.secrets.iter().find(is)
     }
 
-    /// Text that is no JSON, with each form replaced, the first and longest first.
-    fn without(&self, text: &str) -> String {
+    /// Replaces encodings in text that is not JSON. If several encodings match at the same position, the longest
+    /// is replaced.
+    fn conceal_plain_text(&self, text: &str) -> String {
         let mut next: Vec<_> = self.all.iter().map(|(form, _)| text.find(form.as_str())).collect();
         let (mut out, mut at) = (String::with_capacity(text.len()), 0);
         loop {
@@ -105,16 +112,16 @@ impl Forms {
             at = place + form.len();
         }
         out.push_str(&text[at..]);
-        // One that is escaped in a way of its own: nothing of the text is shown.
-        let Some(unescaped) = unescaped(&out) else { return out };
+        // If the unescaped text contains a secret, its encoding is unknown, so a mark replaces the whole text.
+        let Some(unescaped) = unescape(&out) else { return out };
         let unmarked = self.secrets.iter().fold(unescaped, |text, it| text.replace(&it.mark, ""));
         let spaced = unmarked.replace('+', " ");
-        let is_in = |it: &&Secret| unmarked.contains(&it.text) || spaced.contains(&it.text);
+        let is_in = |it: &&NamedSecret| unmarked.contains(&it.text) || spaced.contains(&it.text);
         let hidden = self.secrets.iter().filter(|it| it.text.len() >= MIN_SOUGHT_BYTES).find(is_in);
         hidden.map_or(out, |it| it.mark.clone())
     }
 
-    /// How many bytes at the end of a text may be the beginning of a form.
+    /// Returns the number of bytes at the end of a text that may be the beginning of an encoding.
     pub(super) fn begun_at_end(&self, text: &str) -> usize {
         let begun = |form: &str| {
             (1..form.len().min(text.len() + 1)).rev().find(|n| text.as_bytes().ends_with(&form.as_bytes()[..*n]))
@@ -123,8 +130,9 @@ impl Forms {
     }
 }
 
-/// The ways in which a secret is written: as it is, escaped, encoded for URLs, as base64 and hexadecimal, and its lines.
-fn written(secret: &str) -> Vec<String> {
+/// Returns the encodings of a secret: plain, JSON-escaped, percent-encoded, base64, hexadecimal, and the words of
+/// a longer secret.
+fn encodings(secret: &str) -> Vec<String> {
     let mut forms = vec![secret.to_owned()];
     let parts = secret.split_whitespace().filter(|part| part.len() >= MIN_PART_BYTES && part.len() < secret.len());
     forms.extend(parts.map(str::to_owned));
@@ -132,11 +140,12 @@ fn written(secret: &str) -> Vec<String> {
     forms.extend([json_escaped(&escaped), escaped.replace('/', "\\/"), escaped]);
     let ascii = ascii_escaped(secret);
     forms.extend([json_escaped(&ascii), ascii]);
-    for url in [percent_encoded(secret, true), percent_encoded(secret, false)] {
+    let lower = utf8_percent_encode(secret, RESERVED).map(lower_escape).collect();
+    for url in [percent_encode(secret), lower] {
         forms.extend([url.replace("%20", "+"), url]);
     }
     forms.extend(base64(secret.as_bytes()));
-    let hex: String = secret.bytes().map(|it| format!("{it:02x}")).collect();
+    let hex = hex(secret.as_bytes());
     forms.extend([hex.to_uppercase(), hex]);
     forms.retain(|it| it.len() >= MIN_SOUGHT_BYTES);
     forms.sort();
@@ -149,7 +158,7 @@ fn json_escaped(text: &str) -> String {
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-/// As JSON in ASCII has it.
+/// Escapes a text as ASCII-only JSON.
 fn ascii_escaped(text: &str) -> String {
     let mut out = String::new();
     for c in json_escaped(text).chars() {
@@ -161,16 +170,14 @@ fn ascii_escaped(text: &str) -> String {
     out
 }
 
-fn percent_encoded(text: &str, is_upper: bool) -> String {
-    let byte = |it: u8| match it {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(it).to_string(),
-        _ if is_upper => format!("%{it:02X}"),
-        _ => format!("%{it:02x}"),
-    };
-    text.bytes().map(byte).collect()
+/// Converts the hexadecimal digits of an escape to lower case. `piece` is a single escape, or text without
+/// escapes.
+fn lower_escape(piece: &str) -> String {
+    if piece.starts_with('%') { piece.to_ascii_lowercase() } else { piece.to_owned() }
 }
 
-/// Base64 of the secret within a longer text, wherever it begins there: the characters that depend on it alone.
+/// Returns the base64 encodings of the secret within a longer text, one for each alignment. Omits characters that
+/// also depend on the surrounding text.
 fn base64(secret: &[u8]) -> Vec<String> {
     let mut forms = vec![STANDARD_NO_PAD.encode(secret)];
     for before in 0..3 {
@@ -184,8 +191,8 @@ fn base64(secret: &[u8]) -> Vec<String> {
     forms
 }
 
-/// Text with its escapes read: `\u0068`, `\x68`, `\/` and `%68`. None if it has none.
-fn unescaped(text: &str) -> Option<String> {
+/// Decodes the escapes `\u0068`, `\x68`, `\/` and `%68`. Returns `None` if the text has no escapes.
+fn unescape(text: &str) -> Option<String> {
     if !text.contains(['\\', '%']) {
         return None;
     }

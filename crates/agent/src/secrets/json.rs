@@ -1,12 +1,13 @@
-//! Values of JSON text replaced where they stand: everything else keeps its bytes. Pure.
+//! Replaces values in JSON text and keeps everything else byte for byte. Does no I/O.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::reference::KEY;
 
-/// JSON text with values replaced. `whole`: what stands for a string or a number as a whole, as JSON text; `part`: a string
-/// without what must not be in it; `is_name`: the name in a reference, which stays. None if the text is no JSON object or array.
+/// Replaces values in JSON text. `whole` returns the replacement for a complete string or number, as JSON text.
+/// `part` removes secrets within a string. `is_name` tells whether a string is the name in a reference, which
+/// stays unchanged. Returns `None` if the text is not a JSON object or array.
 pub(super) fn replace(
     text: &str,
     is_name: &dyn Fn(&str) -> bool,
@@ -27,8 +28,8 @@ pub(super) fn replace(
         let instead = match string {
             _ if is_reference => None,
             Some(name) if was_reference && is_name(&name) => None,
-            Some(string) if is_key => quoted(&string, part),
-            Some(string) => whole(&string).or_else(|| quoted(&string, part)),
+            Some(string) if is_key => quote_changed(&string, part),
+            Some(string) => whole(&string).or_else(|| quote_changed(&string, part)),
             None => whole(written),
         };
         out.push_str(instead.as_deref().unwrap_or(written));
@@ -37,12 +38,12 @@ pub(super) fn replace(
     Some(out)
 }
 
-fn quoted(string: &str, part: &dyn Fn(&str) -> String) -> Option<String> {
+fn quote_changed(string: &str, part: &dyn Fn(&str) -> String) -> Option<String> {
     let left = part(string);
     (left != string).then(|| Value::from(left).to_string())
 }
 
-/// The strings and numbers in JSON values.
+/// Returns the strings and numbers in these JSON values.
 pub(super) fn scalars(values: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     for value in values {
@@ -58,7 +59,7 @@ pub(super) fn scalars(values: &[String]) -> Vec<String> {
     found
 }
 
-/// The next string or scalar, in JSON that is known to be valid.
+/// Returns the range of the next string or scalar. The JSON must be valid.
 fn next(text: &str, at: usize) -> Option<std::ops::Range<usize>> {
     let bytes = text.as_bytes();
     let is_structure = |it: &u8| it.is_ascii_whitespace() || b"{}[],:".contains(it);

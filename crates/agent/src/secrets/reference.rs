@@ -1,4 +1,4 @@
-//! What stands for a secret: a reference in JSON, and a mark in text.
+//! The placeholders for a secret: references in JSON, and marks in text.
 
 use std::ops::Range;
 
@@ -7,29 +7,30 @@ use serde_json::Value;
 /// The key of a reference, as in `{"$secret": "q1/token"}`.
 pub(super) const KEY: &str = "$secret";
 
-/// The longest reference, as it is written.
+/// The maximum length of a reference in JSON text, in bytes.
 const MAX_REFERENCE_BYTES: usize = 1 << 10;
 
-/// The shortest secret that is looked for in other texts. Shorter ones are everywhere.
+/// The minimum length of a secret to search for in other texts, in bytes. Shorter secrets would match by accident.
 pub(super) const MIN_SOUGHT_BYTES: usize = 4;
 
-/// A reference to a secret, as JSON text.
+/// Formats a reference to a secret as JSON text.
 pub(crate) fn reference(name: &str) -> String {
     serde_json::json!({ KEY: name }).to_string()
 }
 
-/// What is written in place of a secret within other text.
+/// Returns the mark that replaces a secret within other text.
 pub(super) fn mark(name: &str) -> String {
     format!("[secret {name}]")
 }
 
-/// The references in JSON text, in order: where each stands, and its name. Takes time in proportion to the text, however many
-/// braces that has.
+/// Finds the references in JSON text, in order. Returns their ranges and names. Takes linear time even if the text
+/// has many braces.
 pub(super) fn references(json: &str) -> Vec<(Range<usize>, String)> {
     let (mut found, mut open) = (Vec::new(), None);
     for (at, brace) in json.match_indices(['{', '}']) {
         if brace == "{" {
-            // A name has no brace: only the last one before the end can begin a reference.
+            // Names contain no braces, so only the last opening brace before a closing brace can begin a
+            // reference.
             open = Some(at);
         } else if let Some(start) = open.take()
             && let Some(name) = name(&json[start..=at])
@@ -40,7 +41,7 @@ pub(super) fn references(json: &str) -> Vec<(Range<usize>, String)> {
     found
 }
 
-/// The name in a JSON object, if that is a reference.
+/// Returns the name in a JSON object if the object is a reference.
 fn name(written: &str) -> Option<String> {
     if written.len() > MAX_REFERENCE_BYTES {
         return None;

@@ -1,46 +1,47 @@
-//! Whether a call needs the user's approval. Decided here and never by the model. Pure.
+//! Decides whether a call needs the user's approval. The model has no influence on this. Does no I/O.
 
 use openskill_proto::v1::{Approval, Skill};
 
 use crate::entry::Mode;
 
-/// What a call needs before it runs.
+/// What a call requires before it may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// Nothing.
+    /// The call may run right away.
     Nothing,
-    /// The user's approval, for this reason.
+    /// The call requires the user's approval, for this reason.
     Approval(&'static str),
-    /// It can't run in this mode.
+    /// The call can't run in the current mode.
     OtherMode,
 }
 
-/// What the conversation allows so far.
+/// The inputs of the decision, apart from the skill.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Standing {
-    /// The mode of the turn.
+pub(crate) struct ApprovalContext {
     pub(crate) mode: Mode,
-    /// The model read text of strangers, which may have told it what to do.
+    /// Whether the model has read untrusted text, which may contain instructions.
     pub(crate) is_tainted: bool,
-    /// The user allowed the skill in this version for the conversation.
+    /// Whether the user allowed this revision of the skill for the conversation.
     pub(crate) is_granted: bool,
 }
 
-/// What a call of this skill needs.
-pub(crate) fn need(skill: &Skill, standing: Standing) -> Need {
-    if standing.mode == Mode::ReadOnly {
+/// Returns what a call of this skill requires.
+pub(crate) fn need(skill: &Skill, context: ApprovalContext) -> Need {
+    if context.mode == Mode::ReadOnly {
         return if skill.read_only { Need::Nothing } else { Need::OtherMode };
     }
-    // A skill that isn't marked may write or send.
-    if standing.is_tainted && !skill.read_only {
-        return Need::Approval("the conversation holds text of strangers, and this call may change or send something");
+    // A skill that is not marked as read-only may write or send.
+    if context.is_tainted && !skill.read_only {
+        return Need::Approval(
+            "the conversation contains text from strangers, and this call may change or send something",
+        );
     }
     let asks = match skill.approval() {
         Approval::Never => false,
         Approval::Ask => true,
         Approval::Unspecified => skill.destructive,
     };
-    if !asks || standing.is_granted || standing.mode == Mode::Auto {
+    if !asks || context.is_granted || context.mode == Mode::Auto {
         return Need::Nothing;
     }
     Need::Approval(if skill.destructive {
@@ -54,8 +55,8 @@ pub(crate) fn need(skill: &Skill, standing: Standing) -> Need {
 mod tests {
     use super::*;
 
-    fn standing(mode: Mode) -> Standing {
-        Standing { mode, is_tainted: false, is_granted: false }
+    fn context(mode: Mode) -> ApprovalContext {
+        ApprovalContext { mode, is_tainted: false, is_granted: false }
     }
 
     fn destructive() -> Skill {
@@ -64,17 +65,17 @@ mod tests {
 
     #[test]
     fn a_destructive_skill_asks_until_it_is_granted() {
-        assert!(matches!(need(&destructive(), standing(Mode::Ask)), Need::Approval(_)));
-        assert_eq!(need(&destructive(), Standing { is_granted: true, ..standing(Mode::Ask) }), Need::Nothing);
-        assert_eq!(need(&destructive(), standing(Mode::Auto)), Need::Nothing);
-        assert_eq!(need(&Skill::default(), standing(Mode::Ask)), Need::Nothing);
+        assert!(matches!(need(&destructive(), context(Mode::Ask)), Need::Approval(_)));
+        assert_eq!(need(&destructive(), ApprovalContext { is_granted: true, ..context(Mode::Ask) }), Need::Nothing);
+        assert_eq!(need(&destructive(), context(Mode::Auto)), Need::Nothing);
+        assert_eq!(need(&Skill::default(), context(Mode::Ask)), Need::Nothing);
     }
 
     #[test]
     fn taint_asks_in_every_mode_and_whatever_was_granted() {
         let never = Skill { approval: Approval::Never.into(), ..Skill::default() };
         for mode in [Mode::Ask, Mode::Auto] {
-            let tainted = Standing { is_tainted: true, is_granted: true, mode };
+            let tainted = ApprovalContext { is_tainted: true, is_granted: true, mode };
             assert!(matches!(need(&destructive(), tainted), Need::Approval(_)));
             assert!(matches!(need(&never, tainted), Need::Approval(_)));
             let read_only = Skill { read_only: true, ..Skill::default() };
@@ -85,7 +86,7 @@ mod tests {
     #[test]
     fn read_only_mode_runs_what_is_marked_and_nothing_else() {
         let read_only = Skill { read_only: true, ..Skill::default() };
-        assert_eq!(need(&read_only, standing(Mode::ReadOnly)), Need::Nothing);
-        assert_eq!(need(&Skill::default(), standing(Mode::ReadOnly)), Need::OtherMode);
+        assert_eq!(need(&read_only, context(Mode::ReadOnly)), Need::Nothing);
+        assert_eq!(need(&Skill::default(), context(Mode::ReadOnly)), Need::OtherMode);
     }
 }

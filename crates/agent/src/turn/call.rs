@@ -1,4 +1,5 @@
-//! One call of a skill: arguments made ready, the user's approval, the call, its questions, its result.
+//! A skill call: prepares its arguments, gets the user's approval, runs it, relays its questions, and returns its
+//! result.
 
 use std::time::Instant;
 
@@ -10,37 +11,39 @@ use openskill_proto::v1::{
 use tokio::sync::mpsc;
 
 use super::approval::{Need, need};
-use super::own::request_id;
-use super::ready::{Ready, Wanted};
-use super::settle::{failed, forbidden, lost, over_limit};
-use super::user::denied;
-use super::{Course, Turn};
+use super::builtin::request_id;
+use super::ready::{ProposedCall, Ready};
+use super::settle::{call_result, forbidden, lost_result, over_limit};
+use super::user::denial_entry;
+use super::{CallStage, LeaveOnDrop, Turn};
 use crate::clock::now_us;
 use crate::context::elicitation::{from_schema, to_content};
-use crate::entry::{ApprovalAsked, Called, Calling, Decided, Definition, Entry, Outcome, Question, ReplyCall, Used};
+use crate::entry::{
+    ApprovalAsked, Called, Calling, Decided, Entry, Outcome, ReplyCall, SkillRevision, TurnUsage, UserQuestion,
+};
 use crate::error::AgentError;
 
-/// Questions of one call that may wait. The gateway lets a call ask no more at once.
+/// The maximum number of pending questions per call. The gateway's limit is not higher.
 const MAX_QUESTIONS: usize = 16;
 
-/// The longest message of progress that is shown, in bytes.
+/// The maximum length of a displayed progress message, in bytes.
 const MAX_PROGRESS_BYTES: usize = 1 << 10;
 
-/// How often a call is decided on again because its skill changes just before it runs.
+/// The maximum number of attempts for a call whose skill changes just before it runs.
 const DECISIONS: u32 = 3;
 
 impl Turn {
-    /// Brings a call of a skill to its result.
+    /// Runs a skill call and returns its result.
     pub(super) async fn call_skill(&self, call: &ReplyCall, skill: &v1::Skill) -> Result<Called, AgentError> {
-        let (is_resumed, is_lost) = match self.state().course(&call.id) {
-            Course::Began(it) => (true, !it.is_idempotent || it.skill_id != skill.id),
+        let (is_resumed, is_lost) = match self.state.lock().stage(&call.id) {
+            CallStage::Began(it) => (true, !it.is_idempotent || it.skill_id != skill.id),
             _ => (false, false),
         };
         if is_lost {
-            return Ok(self.lost(call, skill));
+            return Ok(self.lost_skill_result(call, skill));
         }
         for _ in 0..DECISIONS {
-            let ready = match self.decided(call, skill, is_resumed).await? {
+            let ready = match self.prepare_with_permission(call, skill, is_resumed).await? {
                 Ok(ready) => ready,
                 Err(called) => return Ok(called),
             };
@@ -48,39 +51,39 @@ impl Turn {
                 return Ok(called);
             }
         }
-        let message = "not called: the skill changes all the time. Try again later";
-        Ok(failed(call, &skill.id, Outcome::failure(ErrorCode::Unavailable, message)))
+        let message = "not called: the skill keeps changing. Try again later";
+        Ok(call_result(call, &skill.id, Outcome::failure(ErrorCode::Unavailable, message)))
     }
 
-    /// Makes a call ready, once it is decided that it may run; or ends it. What was decided holds for the arguments and the
-    /// definition that it was decided about: whatever changed since is decided again. `is_resumed`: it began, in a process
-    /// that ended.
-    async fn decided(
+    /// Prepares a call and waits for permission to run it. The inner error is the result of a call that may not
+    /// run. A decision applies to specific arguments and one revision of the skill, so it is repeated if they
+    /// changed. `is_resumed` tells whether the call began in a previous process.
+    async fn prepare_with_permission(
         &self,
         call: &ReplyCall,
         skill: &v1::Skill,
         is_resumed: bool,
     ) -> Result<Result<Ready, Called>, AgentError> {
-        let end = |outcome: Outcome| Ok(Err(failed(call, &skill.id, outcome)));
+        let end = |outcome: Outcome| Ok(Err(call_result(call, &skill.id, outcome)));
         loop {
-            let wanted = match self.wanted(call) {
-                Ok(wanted) => wanted,
+            let proposed = match self.propose(call) {
+                Ok(proposed) => proposed,
                 Err(denied) => return end(forbidden(&denied)),
             };
-            let ready = match self.ready(call, skill, &wanted).await? {
+            let ready = match self.ready(call, skill, &proposed).await? {
                 Ok(ready) => ready,
                 Err(outcome) => return end(outcome),
             };
             if is_resumed && !ready.skill.idempotent {
-                return Ok(Err(self.lost(call, skill)));
+                return Ok(Err(self.lost_skill_result(call, skill)));
             }
-            if wanted.approved.as_ref() == Some(&ready.definition()) {
+            if proposed.approved.as_ref() == Some(&ready.revision()) {
                 return Ok(Ok(ready));
             }
             if let Some(called) = self.replay(call, &ready) {
                 return Ok(Err(called));
             }
-            match need(&ready.skill, self.standing(&ready.definition())) {
+            match need(&ready.skill, self.approval_context(&ready.revision())) {
                 Need::Nothing => return Ok(Ok(ready)),
                 Need::OtherMode => {
                     return end(forbidden("the turn is read-only, and this tool is not marked read-only"));
@@ -91,19 +94,22 @@ impl Turn {
         }
     }
 
-    /// What a call is to run with, and for which definition that is approved; or why the user denied it.
-    fn wanted(&self, call: &ReplyCall) -> Result<Wanted, String> {
-        let state = self.state();
-        let approved = |arguments: &String, definition: Definition| {
-            Ok(Wanted { arguments: arguments.clone(), is_final: true, approved: Some(definition) })
+    /// Returns the arguments of a call, and the revision of its skill that was approved.
+    ///
+    /// # Errors
+    /// The user denied the call. The message says why.
+    fn propose(&self, call: &ReplyCall) -> Result<ProposedCall, String> {
+        let state = self.state.lock();
+        let approved = |arguments: &String, revision: SkillRevision| {
+            Ok(ProposedCall { arguments: arguments.clone(), is_final: true, approved: Some(revision) })
         };
-        match state.course(&call.id) {
-            Course::New => Ok(Wanted { arguments: call.arguments.clone(), is_final: false, approved: None }),
-            Course::Began(it) => approved(&it.arguments, it.into()),
-            Course::Asked(asked, None) => {
-                Ok(Wanted { arguments: asked.arguments.clone(), is_final: true, approved: None })
+        match state.stage(&call.id) {
+            CallStage::New => Ok(ProposedCall { arguments: call.arguments.clone(), is_final: false, approved: None }),
+            CallStage::Began(it) => approved(&it.arguments, it.into()),
+            CallStage::Asked(asked, None) => {
+                Ok(ProposedCall { arguments: asked.arguments.clone(), is_final: true, approved: None })
             }
-            Course::Asked(asked, Some(decided)) => match decided.decision {
+            CallStage::Asked(asked, Some(decided)) => match decided.decision {
                 Decided::Allow | Decided::AllowConversation => approved(&asked.arguments, asked.into()),
                 Decided::Edit => approved(&decided.arguments, asked.into()),
                 Decided::Deny => Err(denial(&decided.reason)),
@@ -111,35 +117,36 @@ impl Turn {
         }
     }
 
-    /// The end of a call that may have run before, and must not run again.
-    fn lost(&self, call: &ReplyCall, skill: &v1::Skill) -> Called {
-        let used = skill.agent.is_some().then(|| Used::whole(self.state().delegation()));
-        Called { skill_id: skill.id.clone(), used, ..lost(call) }
+    /// Returns the result of a call that may have run before and must not run again.
+    fn lost_skill_result(&self, call: &ReplyCall, skill: &v1::Skill) -> Called {
+        let used = skill.agent.is_some().then(|| TurnUsage::from_granted(self.state.lock().delegation()));
+        Called { skill_id: skill.id.clone(), used, ..lost_result(call) }
     }
 
-    /// The first result again, if this call is identical to the last one.
+    /// Returns the earlier result if this call is identical to the last one.
     fn replay(&self, call: &ReplyCall, ready: &Ready) -> Option<Called> {
         if ready.skill.repeatable {
             return None;
         }
-        let state = self.state();
+        let state = self.state.lock();
         let first = state.same_as_last(&ready.skill.id, &ready.shown)?;
         let mut outcome = first.outcome.clone();
         outcome.warnings.push(format!(
-            "not called again: this call is identical to {}, and this is its result. Another identical call ends the calls.",
+            "not called again: this call is identical to {}, and this is its result. Another identical call ends the turn's calls.",
             first.call_id
         ));
         Some(Called {
             replays: first.call_id.clone(),
             untrusted: first.untrusted,
-            ..failed(call, &ready.skill.id, outcome)
+            ..call_result(call, &ready.skill.id, outcome)
         })
     }
 
-    /// Asks for approval, unless the user is asked about this very call, and waits for the decision.
+    /// Requests approval and waits for the decision. If a request for exactly this call is already open, waits for
+    /// that one.
     async fn approval(&self, call: &ReplyCall, ready: Ready, reason: &str) -> Result<(), AgentError> {
-        let standing = match self.state().course(&call.id) {
-            Course::Asked(asked, None) if Definition::from(asked) == ready.definition() => {
+        let standing = match self.state.lock().stage(&call.id) {
+            CallStage::Asked(asked, None) if SkillRevision::from(asked) == ready.revision() => {
                 (asked.arguments == ready.shown).then(|| (asked.request_id.clone(), asked.expires_us))
             }
             _ => None,
@@ -159,21 +166,21 @@ impl Turn {
                     repairs: ready.repairs,
                     reason: reason.to_owned(),
                     expires_us,
-                    tainted: self.state().is_tainted(),
+                    tainted: self.state.lock().is_tainted(),
                 };
-                // A request about what the call was before asks for nothing any more.
-                let stale = self.state().open_approval_of(&call.id);
-                let stale = stale.map(|id| denied(id, "the call changed: the user is asked again"));
+                // An open request for an earlier version of the call is obsolete.
+                let stale = self.state.lock().open_approval_of(&call.id);
+                let stale = stale.map(|id| denial_entry(id, "the call changed: the user is asked again"));
                 self.write(stale.into_iter().chain([Entry::ApprovalAsked(asked)]).collect()).await?;
                 (request_id, expires_us)
             }
         };
-        let expired = || denied(request_id.clone(), "nobody decided in time");
+        let expired = || denial_entry(request_id.clone(), "no decision was made in time");
         self.wait_for(expires_us, expired, |state| state.decision(&request_id).map(drop)).await
     }
 
-    /// Writes that the call begins, runs it, and relays its questions to the user.
-    /// None: nothing ran, because the skill changed meanwhile.
+    /// Writes the beginning of a call to the log, runs the call, and relays its questions to the user. Returns
+    /// `None` if the call did not run, because the skill changed in the meantime.
     async fn run_skill(&self, call: &ReplyCall, ready: Ready) -> Result<Option<Called>, AgentError> {
         let skill = ready.skill;
         let calling = Calling {
@@ -187,7 +194,7 @@ impl Turn {
             repairs: ready.repairs,
             is_idempotent: skill.idempotent,
         };
-        if skill.agent.is_some() && self.state().delegation().max_iterations == Some(0) {
+        if skill.agent.is_some() && self.state.lock().delegation().max_iterations == Some(0) {
             return Ok(Some(over_limit(call, &skill.id, "max_iterations")));
         }
         if let Err(limit) = self.begin(calling).await? {
@@ -196,10 +203,10 @@ impl Turn {
         let mut request = self.request(&skill.id, &call.id, ready.arguments, ArgumentPolicy::Unspecified);
         request.definition_hash.clone_from(&skill.definition_hash);
         request.interactive = self.delegated.is_none();
-        // Nothing else runs meanwhile: what is left is left when it ends.
-        let granted = skill.agent.is_some().then(|| self.state().delegation());
+        // No other call runs at the same time, so the turn's remaining limits don't change.
+        let granted = skill.agent.is_some().then(|| self.state.lock().delegation());
         request.delegation = granted;
-        let left = self.state().time_left().as_millis().max(1);
+        let left = self.state.lock().time_left().as_millis().max(1);
         request.timeout_ms = u32::try_from(left).unwrap_or(u32::MAX);
         let begun = Instant::now();
         let again = request.clone();
@@ -214,13 +221,14 @@ impl Turn {
             error.is_some_and(|it| it.may_have_run && it.code() == ErrorCode::Unavailable && !skill.idempotent);
         let said = result.meta.as_ref().and_then(|meta| meta.agent);
         let untrusted = skill.untrusted || said.is_some_and(|it| it.untrusted);
-        // A sub-agent that was lost may have used all that it was granted: only then does the budget hold for certain.
-        let lost = granted.filter(|_| error.is_some_and(|it| it.may_have_run)).map(Used::whole);
+        // A sub-agent without a result may have used its whole grant. Counting all of it makes sure that the
+        // limits are not exceeded.
+        let lost = granted.filter(|_| error.is_some_and(|it| it.may_have_run)).map(TurnUsage::from_granted);
         let used = said.map(Into::into).or(lost);
-        Ok(Some(Called { latency_ms, untrusted, unknown, used, ..failed(call, &skill.id, result.into()) }))
+        Ok(Some(Called { latency_ms, untrusted, unknown, used, ..call_result(call, &skill.id, result.into()) }))
     }
 
-    /// Whether a call was refused, and so did not run, because its skill has another definition now.
+    /// Returns whether a call was rejected before it ran because its skill has a new revision.
     async fn has_changed(&self, skill: &v1::Skill, request: InvokeRequest, error: Option<&v1::SkillError>) -> bool {
         if error.is_none_or(|it| it.code() != ErrorCode::Unavailable || it.may_have_run) {
             return false;
@@ -240,8 +248,8 @@ impl Turn {
         };
         let invoked = self.shared.skills.invoke(&self.caller, request, &mut on_event);
         tokio::pin!(invoked);
-        self.hands().running += 1;
-        let _running = Running(self);
+        self.pending_calls().running += 1;
+        let _running = LeaveOnDrop { turn: self, leave: |pending| pending.running -= 1 };
         loop {
             tokio::select! {
                 result = &mut invoked => return Ok(result),
@@ -251,11 +259,11 @@ impl Turn {
         }
     }
 
-    /// Asks the user what a running call asks, and answers the call.
+    /// Relays a question from a running call to the user, and the answer back to the call.
     async fn relay(&self, call_id: &str, required: InputRequired) -> Result<(), AgentError> {
         let questions = from_schema(&required.schema_json);
         let answers = self.question(call_id, &required.message, questions.clone()).await?;
-        let answers = answers.map(|it| it.into_iter().map(|it| self.chosen(&questions, it)).collect());
+        let answers = answers.map(|it| it.into_iter().map(|it| self.restore_option(&questions, it)).collect());
         let response = |action: InputAction, content_json: String| v1::InputResponse {
             request_id: required.request_id.clone(),
             action: action.into(),
@@ -266,21 +274,21 @@ impl Turn {
             Some(Ok(content)) => response(InputAction::Accept, content),
             Some(Err(_)) => response(InputAction::Cancel, String::new()),
         };
-        // A call that ended meanwhile does not wait any more.
+        // A call that has ended in the meantime no longer waits for an answer.
         if let Err(error) = self.shared.skills.answer(&self.caller, response).await {
             tracing::warn!(conversation = self.conversation, %error, "an answer did not reach its call");
         }
         Ok(())
     }
 
-    /// An answer that is an option as the skill wrote it, if that holds a secret.
-    fn chosen(&self, questions: &[Question], (id, answer): (String, String)) -> (String, String) {
+    /// If the chosen option contains a secret, restores the option's text as the skill wrote it.
+    fn restore_option(&self, questions: &[UserQuestion], (id, answer): (String, String)) -> (String, String) {
         let asked = questions.iter().find(|it| it.id == id);
         let option = asked.and_then(|it| it.options.iter().find(|option| self.secrets.conceal(option) == answer));
         (id, option.cloned().unwrap_or(answer))
     }
 
-    /// Answers as the content that a skill expects, with secrets.
+    /// Converts answers into the content that a skill expects, with secrets filled in.
     fn content(&self, schema: &str, answers: Vec<(String, String)>) -> Result<String, String> {
         let revealed = answers.into_iter().map(|(id, answer)| {
             let name = serde_json::from_str::<serde_json::Value>(&answer).ok();
@@ -303,7 +311,7 @@ impl Turn {
         }));
     }
 
-    /// A request for a call of this conversation.
+    /// Builds a request for a call in this conversation.
     pub(super) fn request(
         &self,
         skill_id: &str,
@@ -321,15 +329,6 @@ impl Turn {
             secret_values,
             ..InvokeRequest::default()
         }
-    }
-}
-
-/// A call at the gateway.
-struct Running<'a>(&'a Turn);
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        self.0.hands().running -= 1;
     }
 }
 

@@ -1,24 +1,23 @@
-//! Shows the model of a turn the pictures that its calls returned, if it is to see any.
-
-use std::sync::{MutexGuard, PoisonError};
+//! Fetches the pictures that calls return, if the turn's model may see them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use openskill_model::Picture;
 use openskill_proto::v1::artifact::Content;
 use openskill_proto::v1::{Artifact, ReadArtifactRequest};
+use parking_lot::MutexGuard;
 
 use super::Turn;
 use super::pictures::{MAX_BYTES, MOST, Pictures, is_picture};
-use crate::message::{Message, Picture};
 use crate::skills::Unreachable;
 
 impl Turn {
-    /// Whether the model sees pictures.
+    /// Returns whether the model sees pictures.
     pub(super) fn sees_pictures(&self) -> bool {
         self.delegated.as_ref().is_some_and(|it| it.sees_pictures)
     }
 
-    /// Keeps the pictures among what a call returned, if the model sees any.
+    /// Fetches and keeps the pictures among a call's artifacts, if the model sees pictures.
     pub(super) async fn keep_pictures(&self, call_id: &str, artifacts: &[Artifact]) {
         if !self.sees_pictures() {
             return;
@@ -31,13 +30,13 @@ impl Turn {
                     self.pictures().keep(call_id, Picture { media_type, base64: STANDARD.encode(data).into() });
                 }
                 Err(error) => {
-                    tracing::warn!(conversation = self.conversation, %error, "the model does not see a picture");
+                    tracing::warn!(conversation = self.conversation, %error, "a picture could not be shown to the model");
                 }
             }
         }
     }
 
-    /// The content of a picture, which the artifact has or names.
+    /// Returns the content of a picture, either from the artifact itself or from the gateway.
     async fn content_of(&self, artifact: &Artifact) -> Result<Vec<u8>, Unreachable> {
         let handle = match &artifact.content {
             Some(Content::Data(data)) => return Ok(data.to_vec()),
@@ -50,7 +49,7 @@ impl Turn {
             let read = self.shared.skills.read_artifact(&self.caller, range).await?;
             data.extend_from_slice(&read.data);
             if data.len() as u64 > MAX_BYTES {
-                return Err(Unreachable("it is larger than it was said to be".to_owned()));
+                return Err(Unreachable("it is larger than its declared size".to_owned()));
             }
             if data.len() as u64 >= read.size_bytes {
                 return Ok(data);
@@ -61,12 +60,7 @@ impl Turn {
         }
     }
 
-    /// Adds the pictures to the results that they came with.
-    pub(super) fn show_pictures(&self, messages: &mut [Message]) {
-        self.pictures().add_to(messages);
-    }
-
-    fn pictures(&self) -> MutexGuard<'_, Pictures> {
-        self.pictures.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn pictures(&self) -> MutexGuard<'_, Pictures> {
+        self.pictures.lock()
     }
 }

@@ -1,57 +1,58 @@
-//! Arguments made ready: references resolved, secrets put in, checked against the skill.
+//! Prepares arguments: resolves references, inserts secrets, and validates the result against the skill.
 
 use openskill_proto::v1::{self, ArgumentPolicy, ErrorCode};
 
 use super::Turn;
 use super::settle::forbidden;
 use crate::context::result::resolve;
-use crate::entry::{Definition, Outcome, Question, QuestionKind, Repaired, ReplyCall};
+use crate::entry::{Outcome, QuestionKind, Repaired, ReplyCall, SkillRevision, UserQuestion};
 use crate::error::AgentError;
 use crate::secrets::{Missing, Secrets};
 
-/// What a call is to run with.
-pub(super) struct Wanted {
-    /// Secrets are references.
+/// A call's arguments before preparation.
+pub(super) struct ProposedCall {
+    /// The arguments, with references in place of secrets.
     pub(super) arguments: String,
-    /// They were prepared, or the user wrote them: nothing is repaired in them, and they refer to no result.
+    /// Whether the arguments were already prepared, or written by the user. Final arguments are not repaired and
+    /// contain no references to results.
     pub(super) is_final: bool,
-    /// The definition that they are approved for.
-    pub(super) approved: Option<Definition>,
+    /// The revision of the skill that was approved for these arguments.
+    pub(super) approved: Option<SkillRevision>,
 }
 
-/// A call that could run now.
+/// A prepared call that may run.
 pub(super) struct Ready {
-    /// The skill, as the arguments were prepared for it.
+    /// The revision of the skill for which the arguments were prepared.
     pub(super) skill: v1::Skill,
-    /// With secrets.
+    /// The arguments with secrets filled in.
     pub(super) arguments: String,
-    /// With references to them.
+    /// The arguments for the log and for display, with references in place of secrets.
     pub(super) shown: String,
-    /// As [`crate::entry::Calling::masked`].
+    /// See [`crate::entry::Calling::masked`].
     pub(super) masked: String,
     pub(super) repairs: Vec<Repaired>,
 }
 
 impl Ready {
-    pub(super) fn definition(&self) -> Definition {
+    pub(super) fn revision(&self) -> SkillRevision {
         (&self.skill).into()
     }
 }
 
 impl Turn {
-    /// Makes arguments ready, or says why the call is refused.
+    /// Prepares the arguments. The inner error is the outcome of a rejected call.
     pub(super) async fn ready(
         &self,
         call: &ReplyCall,
         skill: &v1::Skill,
-        wanted: &Wanted,
+        proposed: &ProposedCall,
     ) -> Result<Result<Ready, Outcome>, AgentError> {
-        let resolved = match wanted.arguments.trim() {
+        let resolved = match proposed.arguments.trim() {
             "" => Ok("{}".to_owned()),
-            _ if wanted.is_final => Ok(wanted.arguments.clone()),
+            _ if proposed.is_final => Ok(proposed.arguments.clone()),
             _ => {
-                let state = self.state();
-                resolve(&wanted.arguments, &|id| state.result(id))
+                let state = self.state.lock();
+                resolve(&proposed.arguments, &|id| state.result(id))
             }
         };
         let resolved = match resolved {
@@ -70,7 +71,7 @@ impl Turn {
                 None => return Ok(Err(forbidden("the user did not give the secret again"))),
             },
         };
-        let policy = if wanted.is_final { ArgumentPolicy::Strict } else { ArgumentPolicy::Unspecified };
+        let policy = if proposed.is_final { ArgumentPolicy::Strict } else { ArgumentPolicy::Unspecified };
         let request = self.request(&skill.id, &call.id, revealed, policy);
         let prepared = match self.shared.skills.prepare(&self.caller, request).await {
             Ok(prepared) => prepared,
@@ -79,7 +80,7 @@ impl Turn {
         if let Some(error) = prepared.error {
             return Ok(Err(error.into()));
         }
-        let marked = Secrets::marked(&prepared.secret_values_json);
+        let marked = Secrets::from_marked_values(&prepared.secret_values_json);
         let masked = if prepared.secret_values_json.is_empty() {
             String::new()
         } else {
@@ -94,21 +95,22 @@ impl Turn {
         Ok(Ok(Ready {
             masked: self.secrets.refer(&masked),
             repairs: prepared.repairs.into_iter().map(hide).collect(),
-            // A gateway of an earlier release tells the version alone.
+            // Gateways of earlier releases only return the version.
             skill: prepared.skill.unwrap_or_else(|| v1::Skill { version: prepared.version, ..skill.clone() }),
             shown: self.secrets.refer(&prepared.arguments_json),
             arguments: prepared.arguments_json,
         }))
     }
 
-    /// Asks the user for secrets that were lost with the process.
+    /// Asks the user for secrets that were lost in a restart. Returns the arguments with all secrets, or `None` if
+    /// some are still missing.
     async fn ask_again(&self, call: &ReplyCall, missing: Missing, json: &str) -> Result<Option<String>, AgentError> {
-        let questions = missing.0.into_iter().map(|name| Question {
-            text: format!("the secret {name}, again: the agent restarted, and keeps secrets in memory only"),
+        let questions = missing.0.into_iter().map(|name| UserQuestion {
+            text: format!("enter the secret {name} again: the agent restarted, and keeps secrets in memory only"),
             id: name,
             kind: QuestionKind::Secret,
             required: true,
-            ..Question::default()
+            ..UserQuestion::default()
         });
         let questions: Vec<_> = questions.filter(|it| it.id.contains('/')).collect();
         if questions.is_empty() {

@@ -1,24 +1,24 @@
-//! The calls of a reply, each brought to exactly one result.
+//! Settles the calls of a reply, so that each gets exactly one result.
 
 use std::time::{Duration, Instant};
 
 use futures_util::stream::{FuturesUnordered, TryStreamExt as _};
 use openskill_proto::v1::ErrorCode;
 
-use super::Turn;
-use super::approval::{Need, Standing, need};
+use super::approval::{ApprovalContext, Need, need};
 use super::toolbox::{Target, Toolbox};
-use crate::entry::{Called, Calling, Definition, Entry, Outcome, ReplyCall};
+use super::{LeaveOnDrop, Turn};
+use crate::entry::{Called, Calling, Entry, Outcome, ReplyCall, SkillRevision};
 use crate::error::{AgentError, Bound};
 
-/// How often skills that may still come are asked for.
+/// How often a turn checks for skills that may not have appeared yet.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
-/// How many calls of a reply run at once.
+/// The maximum number of a reply's calls that run in parallel.
 const MAX_PARALLEL: usize = 8;
 
 impl Turn {
-    /// Brings these calls to their results: harmless ones in parallel, all others one by one, in order.
+    /// Runs these calls: harmless calls in parallel, all others sequentially in order.
     pub(super) async fn settle(&self, calls: Vec<ReplyCall>) -> Result<(), AgentError> {
         let toolbox = self.toolbox_with(&calls).await?;
         let mut rest = calls.as_slice();
@@ -39,7 +39,8 @@ impl Turn {
         Ok(())
     }
 
-    /// The tools, once there are some and they have what these calls name, or nothing more will come.
+    /// Returns the tools of this step. After a restart, waits until skills are available that include those of the
+    /// calls, or until the time limit.
     pub(super) async fn toolbox_with(&self, calls: &[ReplyCall]) -> Result<Toolbox, AgentError> {
         loop {
             let toolbox = self.toolbox().await?;
@@ -53,9 +54,11 @@ impl Turn {
     }
 
     async fn settle_together(&self, calls: &[ReplyCall], toolbox: &Toolbox) -> Result<(), AgentError> {
-        self.hands().calls = calls.len();
-        let _batch = Batch(self);
-        // Nothing is awaited beside the calls: one that is not polled might hold what the others wait for.
+        self.pending_calls().calls = calls.len();
+        // Reset the count even if settling fails or is cancelled.
+        let _batch = LeaveOnDrop { turn: self, leave: |pending| pending.calls = 0 };
+        // Poll only the calls until all are done. Awaiting anything else here would leave calls unpolled that may
+        // hold a lock others wait for.
         let settling: FuturesUnordered<_> = calls.iter().map(|call| self.settle_one(call, toolbox)).collect();
         settling.try_collect().await
     }
@@ -63,10 +66,10 @@ impl Turn {
     async fn settle_one(&self, call: &ReplyCall, toolbox: &Toolbox) -> Result<(), AgentError> {
         let begun = Instant::now();
         let called = match toolbox.target(&call.name) {
-            Target::Own(tool) => self.call_own(call, tool).await?,
+            Target::Builtin(tool) => self.call_builtin(call, tool).await?,
             Target::Skill(skill) => self.call_skill(call, skill).await?,
-            Target::Unknown(_) if self.state().is_lost(&call.id) => lost(call),
-            Target::Unknown(message) => failed(call, "", Outcome::failure(ErrorCode::NotFound, message)),
+            Target::Unknown(_) if self.state.lock().is_lost(&call.id) => lost_result(call),
+            Target::Unknown(message) => call_result(call, "", Outcome::failure(ErrorCode::NotFound, message)),
         };
         let latency_ms = if called.latency_ms > 0.0 { called.latency_ms } else { begun.elapsed().as_secs_f64() * 1e3 };
         let (skill_id, called) = (called.skill_id.clone(), Called { latency_ms, ..called });
@@ -74,46 +77,48 @@ impl Turn {
         if written == Err(AgentError::Full(Bound::Event)) {
             let message = "the call ran, but its result is too large for a conversation: ask for less";
             let outcome = Outcome::failure(ErrorCode::OutputTooLarge, message);
-            self.write(vec![Entry::Called(Called { latency_ms, ..failed(call, &skill_id, outcome) })]).await?;
+            self.write(vec![Entry::Called(Called { latency_ms, ..call_result(call, &skill_id, outcome) })]).await?;
         } else {
             written?;
         }
-        self.hands().calls -= 1;
-        // Those that are left may all wait for the user.
+        self.pending_calls().calls -= 1;
+        // All remaining calls may be waiting for the user.
         self.note_waiting().await
     }
 
-    /// Whether a call runs beside others: nobody is asked, and nothing is destroyed.
+    /// Returns whether a call may run in parallel with others: it needs no approval, is not destructive, and uses
+    /// no shared budget or session.
     fn is_harmless(&self, call: &ReplyCall, toolbox: &Toolbox) -> bool {
         let Target::Skill(skill) = toolbox.target(&call.name) else { return false };
-        // A sub-agent uses what is left of the turn: two at once could use it twice.
+        // A sub-agent may use all that remains of the turn's limits. Two sub-agents at once could use it twice.
         skill.agent.is_none()
             && !skill.destructive
-            // What a session keeps, such as a page, is changed in the order of the calls.
+            // Changes to a session, such as to a page, must happen in the order of the calls.
             && (skill.read_only || !skill.session_affinity)
-            && need(skill, self.standing(&skill.into())) == Need::Nothing
+            && need(skill, self.approval_context(&skill.into())) == Need::Nothing
     }
 
-    /// What the conversation allows for a skill.
-    pub(super) fn standing(&self, definition: &Definition) -> Standing {
-        let state = self.state();
-        Standing {
-            mode: state.started().map(|it| it.mode).unwrap_or_default(),
+    /// Returns the inputs of the decision whether a skill needs approval.
+    pub(super) fn approval_context(&self, revision: &SkillRevision) -> ApprovalContext {
+        let state = self.state.lock();
+        ApprovalContext {
+            mode: state.turn_start().map(|it| it.mode).unwrap_or_default(),
             is_tainted: state.is_tainted() && !self.delegated.as_ref().is_some_and(|it| it.acts_on_untrusted),
-            is_granted: state.is_granted(definition),
+            is_granted: state.is_granted(revision),
         }
     }
 
-    /// Writes that a call begins, unless a limit forbids it. A call that began before, as it is, is not written again.
+    /// Writes the beginning of a call to the log, unless a limit forbids the call. Does not write it again if the
+    /// call has already begun with the same arguments and revision. The inner error is the name of the limit.
     ///
     /// # Errors
-    /// The limit, or the log can't be written.
+    /// The log can't be written.
     pub(super) async fn begin(&self, calling: Calling) -> Result<Result<(), &'static str>, AgentError> {
-        // The check and the entry are one step: calls that run in parallel share the turn's bounds.
+        // Check the limit and write the entry in one step, because parallel calls share the turn's limits.
         let writing = self.lock().await;
         let limit = {
-            let state = self.state();
-            match state.begun(&calling.call_id) {
+            let state = self.state.lock();
+            match state.begun_call(&calling.call_id) {
                 Some(begun) if begun.arguments == calling.arguments && is_same(begun, &calling) => return Ok(Ok(())),
                 Some(_) => None,
                 None if calling.version.is_empty() => None,
@@ -128,16 +133,16 @@ impl Turn {
 }
 
 fn is_same(one: &Calling, other: &Calling) -> bool {
-    Definition::from(one) == other.into()
+    SkillRevision::from(one) == other.into()
 }
 
-/// The outcome of a call that may not run.
+/// Returns the outcome of a call that is not permitted.
 pub(super) fn forbidden(message: &str) -> Outcome {
     Outcome::failure(ErrorCode::PermissionDenied, message)
 }
 
-/// A call that has its result without running.
-pub(super) fn failed(call: &ReplyCall, skill_id: &str, outcome: Outcome) -> Called {
+/// Returns the result of a call with this outcome.
+pub(super) fn call_result(call: &ReplyCall, skill_id: &str, outcome: Outcome) -> Called {
     Called {
         call_id: call.id.clone(),
         skill_id: skill_id.to_owned(),
@@ -147,30 +152,22 @@ pub(super) fn failed(call: &ReplyCall, skill_id: &str, outcome: Outcome) -> Call
     }
 }
 
-/// The result of a call that ran when the agent stopped.
-pub(super) fn lost(call: &ReplyCall) -> Called {
+/// Returns the result of a call that was running when the agent stopped.
+pub(super) fn lost_result(call: &ReplyCall) -> Called {
     let message = "the agent restarted while this call ran: it may have had its effect, or not. \
                    Do not call it again before you know; tell the user.";
     let outcome = Outcome::failure(ErrorCode::Unavailable, message);
-    Called { unknown: true, ..failed(call, "", outcome) }
+    Called { unknown: true, ..call_result(call, "", outcome) }
 }
 
-/// A call that a limit forbids.
+/// Returns the result of a call that a limit forbids.
 pub(super) fn over_limit(call: &ReplyCall, skill_id: &str, limit: &str) -> Called {
     let message = format!("not called: the turn reached its limit {limit}. Answer with what you know.");
-    failed(call, skill_id, Outcome::failure(ErrorCode::Overloaded, message))
+    call_result(call, skill_id, Outcome::failure(ErrorCode::Overloaded, message))
 }
 
-/// Whether a call repeats one before it: then it waits for that one's result.
+/// Returns whether a call repeats one of the calls before it. Such a call runs after them, so that it can get the
+/// same result.
 fn repeats(call: &ReplyCall, before: &[ReplyCall]) -> bool {
     before.iter().any(|it| it.name == call.name && it.arguments.trim() == call.arguments.trim())
-}
-
-/// The calls that are settled together. However that ends, nobody works on them afterwards.
-struct Batch<'a>(&'a Turn);
-
-impl Drop for Batch<'_> {
-    fn drop(&mut self) {
-        self.0.hands().calls = 0;
-    }
 }

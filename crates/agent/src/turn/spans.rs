@@ -1,63 +1,70 @@
-//! The spans of a turn, by OpenTelemetry's conventions for generative AI. They hold names, numbers and ids, and no text of
-//! users, models or skills.
+//! The spans of a turn, following OpenTelemetry's conventions for generative AI. They contain names, numbers and ids,
+//! but no text from users, models or skills.
 //!
 //! ```text
-//! 0  internal  invoke_agent {agent}    from the turn's begin, or from where it goes on, until it ends or leaves the memory
-//! 2… client    chat {model}            one for each request to the model
+//! 0  internal  invoke_agent {agent}    from when the turn begins or resumes, until it ends or is unloaded
+//! 2… client    chat {model}            one for each model request; Gemini: generate_content {model}
 //! ```
 //!
-//! The calls of the turn are children of `invoke_agent`: the gateway that runs them makes their spans.
+//! The calls of the turn are children of `invoke_agent`. The gateway that runs them creates their spans.
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use openskill_model::{Model, ModelError, ModelRequest, ModelResponse, StopReason};
 use openskill_proto::trace::{Trace, TraceContext};
-use openskill_trace::call::{CallSpans, Request as Open, Span};
+use openskill_trace::call::{CallSpans, ClientSpan, Span};
 use openskill_trace::{KeyValue, Tracer};
+use parking_lot::Mutex;
 
 use super::state::State;
-use crate::entry::{End, Entry};
-use crate::provider::{Model, ModelError, Reply, Request, Stop};
+use crate::entry::{EndReason, Entry};
 
-/// The span of the turn itself.
+/// The number of the turn's own span.
 const TURN: u32 = 0;
 
-/// The agent's name where it is not a sub-agent.
+/// The name of an agent that is not a sub-agent.
 const AGENT: &str = "openskill";
 
-/// The spans of one turn, while it is in memory. Nothing is made if turns are not traced.
+/// The spans of a turn while it is in memory. `None` if turns are not traced.
 #[derive(Debug)]
 pub(super) struct TurnSpans(Option<Arc<CallSpans>>);
 
 impl TurnSpans {
-    /// Those of the turn with this trace id, under the span that called it, if one did.
+    /// Creates the spans of a turn with this trace id, as children of the calling span, if any.
     pub(super) fn new(tracer: Option<&Tracer>, trace_id: &str, parent: Option<TraceContext>) -> Self {
         let now = Instant::now();
-        Self(tracer.map(|tracer| {
-            Arc::new(match parent {
-                Some(parent) => tracer.follow(parent, now),
-                None => tracer.enter(&Trace::from_headers(Some(trace_id.as_bytes()), None, None), now),
-            })
-        }))
+        let mut trace = Trace::from_headers(Some(trace_id.as_bytes()), None, None);
+        if let Some(parent) = parent {
+            (trace.context, trace.has_parent) = (parent, true);
+        }
+        // The parent may be a span of any client, so the sampler decides.
+        Self(tracer.map(|tracer| Arc::new(tracer.enter(&trace, now))))
     }
 
-    /// What the turn's calls are told.
+    /// Returns the trace context for the turn's calls.
     pub(super) fn context(&self) -> Option<TraceContext> {
         self.0.as_ref().map(|spans| spans.context(TURN))
     }
 
-    /// The turn begins to work, or goes on.
-    pub(super) fn working<'a>(&'a self, conversation: &'a str, state: &'a Mutex<State>) -> Working<'a> {
-        Working { spans: self, conversation, state, begun: Instant::now() }
+    /// Starts the turn's span when the turn begins or resumes.
+    pub(super) fn start_turn<'a>(&'a self, conversation: &'a str, state: &'a Mutex<State>) -> TurnSpanGuard<'a> {
+        TurnSpanGuard { spans: self, conversation, state, begun: Instant::now() }
     }
 
-    /// A request to a model begins.
-    pub(super) fn asks(&self, conversation: &str, model: &dyn Model, request: &Request, time: Duration) -> Asking {
+    /// Starts the span of a model request.
+    pub(super) fn start_request(
+        &self,
+        conversation: &str,
+        model: &dyn Model,
+        request: &ModelRequest,
+        time: Duration,
+    ) -> RequestSpan {
         let open = self.0.as_ref().map(|spans| {
             let (provider, name) = model.name().split_once(':').unwrap_or(("", model.name()));
             let operation = if provider == "gemini" { "generate_content" } else { "chat" };
-            let mut attributes = of_model(operation, provider, name);
+            let mut attributes = model_attributes(operation, provider, name);
             attributes.push(KeyValue::new("gen_ai.conversation.id", conversation.to_owned()));
             if request.max_tokens > 0 {
                 attributes.push(KeyValue::new("gen_ai.request.max_tokens", i64::from(request.max_tokens)));
@@ -66,44 +73,45 @@ impl TurnSpans {
                 attributes.push(KeyValue::new("server.address", host));
                 attributes.push(KeyValue::new("server.port", i64::from(port)));
             }
-            Open::begin(spans, format!("{operation} {name}"), attributes, Instant::now() + time)
+            ClientSpan::begin(spans, format!("{operation} {name}"), attributes, Instant::now() + time)
         });
-        Asking(open)
+        RequestSpan(open)
     }
 }
 
-/// A request to a model. Dropped, it was cancelled, or its time was up.
-pub(super) struct Asking(Option<Open>);
+/// The span of a model request. Dropping it without calling `end` means that the request was cancelled or timed
+/// out.
+pub(super) struct RequestSpan(Option<ClientSpan>);
 
-impl Asking {
-    /// The model answered, or failed.
-    pub(super) fn end(self, answer: &Result<Reply, ModelError>) {
+impl RequestSpan {
+    /// Ends the span and records the answer or the failure.
+    pub(super) fn end(self, answer: &Result<ModelResponse, ModelError>) {
         let Some(open) = self.0 else { return };
         match answer {
-            Ok(reply) => open.end(of_reply(reply), None),
+            Ok(reply) => open.end(reply_attributes(reply), None),
             Err(error) => open.end([], Some(kind(error))),
         }
     }
 }
 
-/// The turn's own span, from its begin until this is dropped: the turn ended, waits for its user, or was cancelled.
-pub(super) struct Working<'a> {
+/// Ends the turn's span on drop: the turn ended, was unloaded, or was cancelled.
+pub(super) struct TurnSpanGuard<'a> {
     spans: &'a TurnSpans,
     conversation: &'a str,
     state: &'a Mutex<State>,
     begun: Instant,
 }
 
-impl Drop for Working<'_> {
+impl Drop for TurnSpanGuard<'_> {
     fn drop(&mut self) {
         let Some(spans) = &self.spans.0 else { return };
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.lock();
         let end = end(&state);
         let failed = end == "failed";
         if !spans.is_sampled() && !failed {
             return spans.discard();
         }
-        let attributes = of_turn(self.conversation, &state, end);
+        let attributes = turn_attributes(self.conversation, &state, end);
         spans.add(Span {
             attributes,
             failed,
@@ -114,31 +122,31 @@ impl Drop for Working<'_> {
 }
 
 fn agent(state: &State) -> &str {
-    state.started().and_then(|it| it.delegated.as_ref()).map_or(AGENT, |it| &it.agent)
+    state.turn_start().and_then(|it| it.delegated.as_ref()).map_or(AGENT, |it| &it.agent)
 }
 
-/// How the turn ended, or why it left the memory.
+/// Returns how the turn ended, or why it was unloaded.
 fn end(state: &State) -> &'static str {
     match state.entries().last().map(|it| &it.entry) {
         Some(Entry::Ended(ended)) => match ended.end {
-            End::Completed => "completed",
-            End::Limit => "limit",
-            End::Cancelled => "cancelled",
-            End::Failed => "failed",
+            EndReason::Completed => "completed",
+            EndReason::Limit => "limit",
+            EndReason::Cancelled => "cancelled",
+            EndReason::Failed => "failed",
         },
         Some(Entry::Waiting { .. }) => "waiting",
         _ => "stopped",
     }
 }
 
-fn of_turn(conversation: &str, state: &State, end: &'static str) -> Vec<KeyValue> {
-    let model = state.started().map(|it| it.model.as_str()).unwrap_or_default();
+fn turn_attributes(conversation: &str, state: &State, end: &'static str) -> Vec<KeyValue> {
+    let model = state.turn_start().map(|it| it.model.as_str()).unwrap_or_default();
     let mut attributes = match model.split_once(':') {
-        Some((provider, name)) => of_model("invoke_agent", provider, name),
-        // The router answers.
+        Some((provider, name)) => model_attributes("invoke_agent", provider, name),
+        // The router answers this turn.
         None => vec![KeyValue::new("gen_ai.operation.name", "invoke_agent")],
     };
-    let used = state.used();
+    let used = state.usage();
     attributes.extend([
         KeyValue::new("gen_ai.agent.name", agent(state).to_owned()),
         KeyValue::new("gen_ai.conversation.id", conversation.to_owned()),
@@ -154,8 +162,8 @@ fn of_turn(conversation: &str, state: &State, end: &'static str) -> Vec<KeyValue
     attributes
 }
 
-/// The provider's name in the conventions, where it has one.
-fn of_model(operation: &'static str, provider: &str, name: &str) -> Vec<KeyValue> {
+/// Returns attributes that identify the model. The provider's name follows the OpenTelemetry conventions.
+fn model_attributes(operation: &'static str, provider: &str, name: &str) -> Vec<KeyValue> {
     let provider = if provider == "gemini" { "gcp.gemini" } else { provider };
     vec![
         KeyValue::new("gen_ai.operation.name", operation),
@@ -164,16 +172,16 @@ fn of_model(operation: &'static str, provider: &str, name: &str) -> Vec<KeyValue
     ]
 }
 
-fn of_reply(reply: &Reply) -> Vec<KeyValue> {
+fn reply_attributes(reply: &ModelResponse) -> Vec<KeyValue> {
     let reason = match reply.stop {
-        Stop::Done if reply.calls.is_empty() => "stop",
-        Stop::Done => "tool_calls",
-        Stop::Length => "length",
-        Stop::Refused => "content_filter",
+        StopReason::Done if reply.calls.is_empty() => "stop",
+        StopReason::Done => "tool_calls",
+        StopReason::Length => "length",
+        StopReason::Refused => "content_filter",
     };
     let reasons = openskill_trace::Value::Array(vec![openskill_trace::StringValue::from(reason)].into());
     let mut attributes = vec![KeyValue::new("gen_ai.response.finish_reasons", reasons)];
-    // 0 if the provider did not say.
+    // Both are 0 if the provider did not report the usage.
     if reply.tokens.input > 0 || reply.tokens.output > 0 {
         attributes.push(KeyValue::new("gen_ai.usage.input_tokens", number(reply.tokens.input)));
         attributes.push(KeyValue::new("gen_ai.usage.output_tokens", number(reply.tokens.output)));
@@ -181,7 +189,7 @@ fn of_reply(reply: &Reply) -> Vec<KeyValue> {
     attributes
 }
 
-/// The class of a failure: an HTTP status, or what happened to the answer.
+/// Returns the error type: an HTTP status, or a word for the failure.
 fn kind(error: &ModelError) -> Cow<'static, str> {
     match error {
         ModelError::Refused { status, .. } => status.to_string().into(),
@@ -195,4 +203,21 @@ fn kind(error: &ModelError) -> Cow<'static, str> {
 
 fn number(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use openskill_trace::queue::Queue;
+    use openskill_trace::sampler::SamplerName;
+
+    use super::*;
+
+    #[test]
+    fn a_turn_follows_the_trace_of_a_client_and_the_sampler_decides() {
+        let sampler = SamplerName::Ratio { parent_based: false }.sampler(0.0).unwrap();
+        let tracer = Tracer::new(sampler, None, Arc::new(Queue::new(1, 1)));
+        let parent = TraceContext { trace_id: [1; 16], span_id: [2; 8], flags: 1 };
+        let context = TurnSpans::new(Some(&tracer), "one", Some(parent)).context().unwrap();
+        assert!(context.trace_id == parent.trace_id && !context.is_sampled(), "{context:?}");
+    }
 }

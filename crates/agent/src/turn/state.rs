@@ -1,6 +1,6 @@
-//! What a turn knows: a fold over the conversation's entries. Pure.
+//! The state of a turn: a fold over the conversation's entries. Does no I/O.
 //!
-//! A turn that goes on after a crash folds the same entries, and so knows the same.
+//! A turn that resumes after a crash folds the same entries and thus reaches the same state.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -8,86 +8,86 @@ use std::time::Duration;
 use openskill_proto::v1::{self, ErrorCode};
 
 use crate::entry::{
-    ApprovalAsked, ApprovalDecided, Called, Calling, Decided, Definition, Entry, Mode, Replied, ReplyCall, Stamped,
-    Used,
+    ApprovalAsked, ApprovalDecided, Called, Calling, Decided, Entry, Mode, Replied, ReplyCall, SkillRevision, Stamped,
+    TurnUsage,
 };
 
 mod lookup;
 
-/// How often in a row a skill may fail with the same error before the turn calls nothing more.
+/// How many times in a row a skill may fail with the same error before the turn stops making calls.
 const EQUAL_ERRORS: u32 = 3;
 
-/// How often in a row the same call may be made before the turn calls nothing more.
+/// How many times in a row the same call may be made before the turn stops making calls.
 const EQUAL_CALLS: u32 = 3;
 
-/// A conversation as its turn sees it.
+/// The state of a conversation during a turn, derived from its entries.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     entries: Vec<Stamped>,
-    /// The index of the last `Started`.
+    /// The index of the last `Started` entry.
     turn: usize,
-    /// The indexes of all entries of a kind, by the id of their call or request.
+    /// The indexes of entries of one kind, by call id or request id.
     called: HashMap<String, usize>,
     calling: HashMap<String, usize>,
     asked: HashMap<String, usize>,
     answered: HashMap<String, usize>,
     approvals: HashMap<String, usize>,
     decided: HashMap<String, usize>,
-    /// The last request for approval of each call.
+    /// The id of the last approval request, by call id.
     approval_of: HashMap<String, String>,
     ids: HashSet<String>,
-    grants: HashSet<Definition>,
+    grants: HashSet<SkillRevision>,
     is_tainted: bool,
-    used: Used,
+    used: TurnUsage,
     active_us: u64,
     refusals: u32,
     errors: (String, u32),
-    calls: Row,
+    calls: CallStreak,
 }
 
-/// Identical calls in a row.
+/// A series of identical calls.
 #[derive(Debug, Default)]
-struct Row {
+struct CallStreak {
     skill_id: String,
     arguments: String,
-    /// The call that ran.
+    /// The id of the call in the series that actually ran.
     first: String,
     count: u32,
 }
 
-/// How far a call has come.
+/// The stage that a call has reached.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Course<'a> {
-    /// Nothing is decided: the model's arguments count.
+pub(crate) enum CallStage<'a> {
+    /// Nothing has been decided. The call still has the model's arguments.
     New,
-    /// The user was asked about it, and decided if there is a decision.
+    /// Approval was requested, and the user may have decided.
     Asked(&'a ApprovalAsked, Option<&'a ApprovalDecided>),
-    /// It began, with arguments that were decided on.
+    /// The call began with its final arguments.
     Began(&'a Calling),
 }
 
-/// What the turn does next.
+/// What a turn does next.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Next {
-    /// It ended, or never began.
+    /// Nothing to do: the turn has ended, or none has begun.
     Nothing,
-    /// Ask the model.
+    /// Call the model.
     Ask,
-    /// Bring these calls of a reply to their results.
+    /// Run these calls of a reply.
     Settle(Vec<ReplyCall>),
-    /// The reply is the answer.
+    /// End the turn. The last reply is the answer.
     End,
 }
 
 impl State {
-    /// The state after these entries.
-    pub(crate) fn of(entries: Vec<Stamped>) -> Self {
+    /// Builds the state from entries.
+    pub(crate) fn from_entries(entries: Vec<Stamped>) -> Self {
         let mut state = Self::default();
         entries.into_iter().for_each(|it| state.apply(it));
         state
     }
 
-    /// The state after one entry more.
+    /// Applies another entry.
     pub(crate) fn apply(&mut self, stamped: Stamped) {
         let index = self.entries.len();
         self.pass_time(stamped.time_us);
@@ -114,15 +114,15 @@ impl State {
 
     fn begin(&mut self, index: usize, is_tainted: bool) {
         self.turn = index;
-        self.used = Used::default();
+        self.used = TurnUsage::default();
         self.is_tainted |= is_tainted;
         (self.active_us, self.refusals) = (0, 0);
-        (self.errors, self.calls) = ((String::new(), 0), Row::default());
+        (self.errors, self.calls) = ((String::new(), 0), CallStreak::default());
     }
 
     fn reply(&mut self, it: &Replied) {
         self.ids.extend(it.calls.iter().map(|call| call.id.clone()));
-        self.used.add(Used {
+        self.used.add(TurnUsage {
             input_tokens: it.input_tokens,
             output_tokens: it.output_tokens,
             iterations: u32::from(!it.is_last),
@@ -143,10 +143,10 @@ impl State {
 
     fn call(&mut self, it: &Calling, index: usize) {
         let is_new = self.calling.insert(it.call_id.clone(), index).is_none();
-        // The agent's own tools have no version, and do not count. A call that runs again after a crash counts once.
+        // Built-in tools have no version and don't count. A call that runs again after a crash counts once.
         if !it.version.is_empty() && is_new {
             self.used.tool_calls += 1;
-            self.calls = Row {
+            self.calls = CallStreak {
                 skill_id: it.skill_id.clone(),
                 arguments: compact(&it.arguments),
                 first: it.call_id.clone(),
@@ -178,7 +178,7 @@ impl State {
         }
     }
 
-    /// Time counts while the turn works, not while it waits for its user.
+    /// Adds the time during which the turn worked, without the time that it spent waiting for its user.
     fn pass_time(&mut self, now: u64) {
         if let Some(last) = self.entries.last()
             && !matches!(last.entry, Entry::Waiting { .. } | Entry::Ended(_))
@@ -187,17 +187,12 @@ impl State {
         }
     }
 
-    /// What comes next.
+    /// Returns the next step.
     pub(crate) fn next(&self) -> Next {
-        let Some(turn) = self.entries.get(self.turn..) else { return Next::Nothing };
         if self.is_over() {
             return Next::Nothing;
         }
-        let replied = turn.iter().rev().find_map(|it| match &it.entry {
-            Entry::Replied(replied) => Some(replied),
-            _ => None,
-        });
-        let Some(replied) = replied else { return Next::Ask };
+        let Some(replied) = self.last_reply() else { return Next::Ask };
         if replied.calls.is_empty() {
             return Next::End;
         }
@@ -210,14 +205,14 @@ impl State {
         }
     }
 
-    /// Whether no turn runs or waits.
+    /// Returns whether no turn is running or waiting.
     pub(crate) fn is_over(&self) -> bool {
         self.entries.last().is_none_or(|it| matches!(it.entry, Entry::Ended(_)))
     }
 
-    /// The limit that forbids another step of the model with tools, if one is reached.
+    /// Returns the reached limit that forbids another model request with tools, if any.
     pub(crate) fn limit(&self) -> Option<&'static str> {
-        let limits = self.started()?.limits;
+        let limits = self.turn_start()?.limits;
         let reached = |used: u64, most: u64| most > 0 && used >= most;
         let tokens = self.used.input_tokens.saturating_add(self.used.output_tokens);
         if self.used.tool_calls >= limits.max_tool_calls {
@@ -235,35 +230,35 @@ impl State {
         } else if self.calls.count >= EQUAL_CALLS {
             Some("repeated_call")
         } else if self.used.iterations >= limits.max_iterations {
-            // The last one: see `call_limit`.
+            // Must be checked last: see `call_limit`.
             Some("max_iterations")
         } else {
             None
         }
     }
 
-    /// The limit that forbids another call, if one is reached.
+    /// Returns the reached limit that forbids another call, if any.
     pub(crate) fn call_limit(&self) -> Option<&'static str> {
-        // The last permitted answer may still call: only the next one may not.
+        // The calls in the last permitted reply may still run. Only another request is forbidden.
         self.limit().filter(|limit| *limit != "max_iterations")
     }
 
-    /// What is left of the turn's time.
+    /// Returns the turn's remaining time.
     pub(crate) fn time_left(&self) -> Duration {
-        let all = self.started().map_or(0, |it| it.limits.timeout_ms.saturating_mul(1000));
+        let all = self.turn_start().map_or(0, |it| it.limits.timeout_ms.saturating_mul(1000));
         Duration::from_micros(all.saturating_sub(self.active_us))
     }
 
-    /// What is left of the turn's tokens. None if there is no bound.
+    /// Returns the turn's remaining tokens. `None` if there is no limit.
     pub(crate) fn tokens_left(&self) -> Option<u64> {
-        let most = self.started()?.limits.max_tokens;
+        let most = self.turn_start()?.limits.max_tokens;
         let used = self.used.input_tokens.saturating_add(self.used.output_tokens);
         (most > 0).then(|| most.saturating_sub(used))
     }
 
-    /// What is left of the turn for a sub-agent.
+    /// Returns the turn's remaining limits, as the grant for a sub-agent.
     pub(crate) fn delegation(&self) -> v1::Delegation {
-        let Some(started) = self.started() else { return v1::Delegation::default() };
+        let Some(started) = self.turn_start() else { return v1::Delegation::default() };
         let (limits, used) = (started.limits, self.used);
         v1::Delegation {
             depth: started.delegated.as_ref().map_or(0, |it| it.depth) + 1,
@@ -277,15 +272,15 @@ impl State {
         }
     }
 
-    /// The call that ran, if this one is identical to the last one.
+    /// Returns the result of the last call, if this call is identical and would have the same result.
     pub(crate) fn same_as_last(&self, skill_id: &str, arguments: &str) -> Option<&Called> {
-        let row = &self.calls;
-        let is_same = row.skill_id == skill_id && row.count > 0 && row.arguments == compact(arguments);
-        self.result(&row.first).filter(|it| is_same && !may_change(it.outcome.code))
+        let streak = &self.calls;
+        let is_same = streak.skill_id == skill_id && streak.count > 0 && streak.arguments == compact(arguments);
+        self.result(&streak.first).filter(|it| is_same && !may_change(it.outcome.code))
     }
 }
 
-/// Whether the same call may end differently right afterwards.
+/// Returns whether a repeated call may have a different result right after this error.
 fn may_change(code: i32) -> bool {
     use ErrorCode::{
         CircuitOpen, McpNetworkError, McpTimeout, NetworkError, Overloaded, RateLimited, Timeout, Unavailable,
@@ -294,7 +289,7 @@ fn may_change(code: i32) -> bool {
     codes.into_iter().any(|it| i32::from(it) == code)
 }
 
-/// JSON text without white space outside its strings: two calls with the same arguments, however written.
+/// Removes whitespace outside strings from JSON text, to compare arguments regardless of their formatting.
 fn compact(json: &str) -> String {
     let (mut is_string, mut is_escaped) = (false, false);
     let mut kept = String::with_capacity(json.len());

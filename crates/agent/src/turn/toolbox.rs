@@ -1,4 +1,4 @@
-//! The tools that the model sees in one step.
+//! The tools available in one step of a turn.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -6,70 +6,66 @@ use openskill_proto::v1::{self, Dialect};
 use serde::Deserialize;
 
 use super::{State, Turn};
-use crate::context::own_tools::OwnTool;
+use crate::context::builtin_tools::BuiltinTool;
 use crate::delegation::MAX_DEPTH;
 use crate::entry::{Delegated, Entry, Mode};
 use crate::error::AgentError;
 
-/// How many tools found by searching stay visible.
+/// The maximum number of tools found by searching that stay visible to the model.
 const MAX_FOUND: usize = 40;
 
-/// The longest list of names in a message.
+/// The maximum number of tool names in an error message.
 const MAX_NAMES: usize = 20;
 
-/// The tools of one step.
+/// The tools available in one step.
 #[derive(Debug, Default)]
 pub(super) struct Toolbox {
-    /// Definitions in the model's dialect.
+    /// Tool definitions in the model's dialect.
     pub(super) definitions: Vec<String>,
-    /// Tools that can't be called now.
+    /// Tools that can't be called at the moment.
     pub(super) disabled: Vec<v1::DisabledTool>,
-    /// The agent's own tools among the definitions.
-    pub(super) own: Vec<OwnTool>,
-    /// Exported names, with their skills' ids.
+    /// The built-in tools in `definitions`.
+    pub(super) builtin: Vec<BuiltinTool>,
+    /// Skill ids by the exported names of their tools.
     names: HashMap<String, String>,
     skills: HashMap<String, v1::Skill>,
 }
 
-/// What a name means.
+/// What a tool name refers to.
 #[derive(Debug)]
 pub(super) enum Target<'a> {
-    /// A tool of the agent.
-    Own(OwnTool),
-    /// A skill.
+    Builtin(BuiltinTool),
     Skill(&'a v1::Skill),
-    /// Nothing: why, and what there is.
+    /// No tool has this name. The message lists existing tools.
     Unknown(String),
 }
 
-/// What `tool_search` found, as its result holds it.
+/// The data of a `tool_search` result.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Found {
-    /// The tools.
+pub(super) struct ToolSearchResult {
     pub(super) tools: Vec<FoundTool>,
 }
 
-/// A tool that was found.
+/// A tool found by the search.
 #[derive(Debug, Default, Deserialize, serde::Serialize)]
 pub(super) struct FoundTool {
-    /// The skill's id.
     pub(super) skill_id: String,
-    /// The name to call it by.
+    /// The name that the model must use in calls.
     pub(super) name: String,
-    /// What it does.
+    /// A short description of the tool.
     pub(super) description: String,
 }
 
 impl Toolbox {
-    /// Whether there are no skills.
+    /// Returns whether there are no skills.
     pub(super) fn is_empty(&self) -> bool {
         self.skills.is_empty()
     }
 
-    /// What a name that the model wrote means.
+    /// Returns what a tool name written by the model refers to.
     pub(super) fn target(&self, name: &str) -> Target<'_> {
-        if let Some(own) = OwnTool::of_name(name) {
-            return Target::Own(own);
+        if let Some(tool) = BuiltinTool::from_name(name) {
+            return Target::Builtin(tool);
         }
         let id = self.names.get(name).map_or(name, String::as_str);
         match self.skills.get(id) {
@@ -82,7 +78,7 @@ impl Toolbox {
         let name: String = name.chars().filter(|c| !c.is_control()).take(64).collect();
         let names: BTreeSet<_> = self.names.keys().map(String::as_str).collect();
         if names.is_empty() {
-            return format!("there is no tool '{name}', and no other one either");
+            return format!("there is no tool '{name}': no tools are available");
         }
         let shown: Vec<_> = names.iter().take(MAX_NAMES).copied().collect();
         let more = if names.len() > shown.len() { ", ..." } else { "" };
@@ -91,11 +87,11 @@ impl Toolbox {
 }
 
 impl Turn {
-    /// The tools of this step.
+    /// Collects the tools of this step.
     pub(super) async fn toolbox(&self) -> Result<Toolbox, AgentError> {
         let (model, toolset, mode, found) = {
-            let state = self.state();
-            let started = state.started().cloned().unwrap_or_default();
+            let state = self.state.lock();
+            let started = state.turn_start().cloned().unwrap_or_default();
             (started.model, started.toolset, started.mode, found(&state))
         };
         let dialect = match self.shared.models.pick(&model) {
@@ -103,12 +99,13 @@ impl Turn {
             _ => Dialect::Mcp,
         };
         let skills = self.shared.skills.list(&self.caller).await.unwrap_or_else(|error| {
-            tracing::warn!(conversation = self.conversation, %error, "the turn goes on without skills");
+            tracing::warn!(conversation = self.conversation, %error, "skills could not be listed: the turn continues without skills");
             Vec::new()
         });
         let allowed = skills.into_iter().filter(|it| mode != Mode::ReadOnly || it.read_only);
-        // Two tools of one name would be an error of the provider's: the agent's own one knows its user.
-        let allowed = allowed.filter(|it| OwnTool::of_name(&it.id).is_none());
+        // Providers reject two tools with the same name. The built-in tool takes precedence, because only it can
+        // reach the user.
+        let allowed = allowed.filter(|it| BuiltinTool::from_name(&it.id).is_none());
         let allowed = allowed.filter(|it| toolset.is_empty() || it.toolset == toolset);
         let allowed = allowed.filter(|it| self.delegated.as_ref().is_none_or(|by| may_call(by, it)));
         let skills: HashMap<_, _> = allowed.map(|it| (it.id.clone(), it)).collect();
@@ -122,7 +119,7 @@ impl Turn {
         };
         let mut toolbox = Toolbox { skills, ..Toolbox::default() };
         if has_search {
-            // Only to know what is disabled.
+            // This export is only needed for the list of disabled tools.
             self.export(&mut toolbox, dialect, all, 1).await;
             toolbox.definitions.clear();
         }
@@ -133,14 +130,14 @@ impl Turn {
                 toolbox.disabled = disabled;
             }
         }
-        toolbox.own = match self.delegated {
-            None => [OwnTool::AskUser, OwnTool::ReadResult].into(),
-            Some(_) => [OwnTool::ReadResult].into(),
+        toolbox.builtin = match self.delegated {
+            None => [BuiltinTool::AskUser, BuiltinTool::ReadResult].into(),
+            Some(_) => [BuiltinTool::ReadResult].into(),
         };
         if has_search {
-            toolbox.own.push(OwnTool::ToolSearch);
+            toolbox.builtin.push(BuiltinTool::ToolSearch);
         }
-        toolbox.definitions.extend(toolbox.own.iter().map(|it| it.definition(dialect)));
+        toolbox.definitions.extend(toolbox.builtin.iter().map(|it| it.definition(dialect)));
         Ok(toolbox)
     }
 
@@ -159,13 +156,12 @@ impl Turn {
                 toolbox.disabled = exported.disabled;
             }
             Err(error) => {
-                tracing::warn!(conversation = self.conversation, %error, "the turn goes on without skills");
+                tracing::warn!(conversation = self.conversation, %error, "skills could not be listed: the turn continues without skills");
                 toolbox.skills.clear();
             }
         }
     }
 
-    /// Searches the skills of this step.
     pub(super) async fn search(&self, query: &str) -> Result<Vec<FoundTool>, String> {
         let toolbox = self.toolbox().await.map_err(|error| error.to_string())?;
         let request = v1::ExportToolsRequest {
@@ -185,12 +181,13 @@ impl Turn {
     }
 }
 
-/// Whether a sub-agent may call a skill: one that its definition names, and another agent only while it is not nested too deep.
+/// Returns whether a sub-agent may call a skill. Its definition must list the skill, and it may call another
+/// sub-agent only if the maximum nesting depth is not reached.
 fn may_call(by: &Delegated, skill: &v1::Skill) -> bool {
     by.tools.contains(&skill.id) && (skill.agent.is_none() || by.depth < MAX_DEPTH)
 }
 
-/// A tool in MCP's form.
+/// A tool in MCP format.
 #[derive(Deserialize)]
 struct Exported {
     name: String,
@@ -198,12 +195,12 @@ struct Exported {
     description: String,
 }
 
-/// The skills that the conversation searched for and found, the last ones if there are many.
+/// Returns the skills that the conversation found by searching, limited to the most recent ones.
 fn found(state: &State) -> BTreeSet<String> {
     let results = state.entries().iter().rev().filter_map(|it| match &it.entry {
-        Entry::Called(called) if called.name == OwnTool::ToolSearch.name() => Some(&called.outcome.data),
+        Entry::Called(called) if called.name == BuiltinTool::ToolSearch.name() => Some(&called.outcome.data),
         _ => None,
     });
-    let tools = results.filter_map(|data| serde_json::from_str::<Found>(data).ok()).flat_map(|it| it.tools);
+    let tools = results.filter_map(|data| serde_json::from_str::<ToolSearchResult>(data).ok()).flat_map(|it| it.tools);
     tools.map(|it| it.skill_id).take(MAX_FOUND).collect()
 }

@@ -1,29 +1,33 @@
-//! What the user sends to a running turn, and how a call waits for it.
+//! User inputs to a running turn, and how calls wait for them.
 
 use std::time::Duration;
 
 use openskill_proto::v1::{self, ArgumentPolicy, ErrorCode};
 
-use super::{Next, State, Turn};
+use super::{LeaveOnDrop, Next, State, Turn};
 use crate::clock::now_us;
-use crate::context::own_tools;
-use crate::entry::{Answer, Answered, ApprovalDecided, Asked, Called, Decided, End, Ended, Entry, Outcome, ReplyCall};
+use crate::context::builtin_tools;
+use crate::entry::{
+    Answered, ApprovalDecided, Called, Decided, EndReason, Entry, Outcome, QuestionAnswer, QuestionsAsked, ReplyCall,
+    TurnEnded,
+};
 use crate::error::{AgentError, Bound};
-use crate::skills::{Caller, Owner, Validity};
+use crate::skills::{Caller, UserIdentity, Validity};
 
 impl Turn {
-    /// Whether an input of this sender is taken. `permits`: the request of a call that it lets go on. The turn must not call, on
-    /// the word of a credential, what that one may not. An answer to the agent's own question can make it call anything: it
-    /// takes the credential that began the turn.
+    /// Checks whether this sender may send an input. `permits` is the request whose call may continue after the
+    /// input. A credential must not let the turn make a call that the credential itself does not permit. An answer
+    /// to a question that the agent itself asks can lead to any call, so it requires the credential that began the
+    /// turn.
     ///
     /// # Errors
     /// [`AgentError::Revoked`]; [`AgentError::Forbidden`]; [`AgentError::NotWaiting`]; [`AgentError::Invalid`]: the gateway
     /// can't be reached.
-    pub(crate) async fn check_sender(&self, sender: &Owner, permits: Option<&str>) -> Result<(), AgentError> {
+    pub(crate) async fn check_sender(&self, sender: &UserIdentity, permits: Option<&str>) -> Result<(), AgentError> {
         let skills = &self.shared.skills;
         if let Some(request_id) = permits.filter(|_| *sender != self.caller.owner) {
             let skill_id = {
-                let state = self.state();
+                let state = self.state.lock();
                 match state.skill_of_request(request_id) {
                     Some(skill_id) => skill_id.to_owned(),
                     None if state.question(request_id).is_none() => return Err(AgentError::NotWaiting),
@@ -39,46 +43,53 @@ impl Turn {
         if skills.validity(sender) == Validity::Valid { Ok(()) } else { Err(AgentError::Revoked) }
     }
 
-    /// Answers a question.
+    /// Accepts answers to questions.
     ///
     /// # Errors
-    /// [`AgentError::NotWaiting`]; [`AgentError::Invalid`]: an answer is missing or does not fit, and the question stands.
+    /// [`AgentError::NotWaiting`]; [`AgentError::Invalid`]: an answer is missing or does not fit. The questions
+    /// stay open.
     pub(crate) async fn answer(&self, given: v1::UserAnswers) -> Result<(), AgentError> {
         let writing = self.lock().await;
         let asked = {
-            let state = self.state();
+            let state = self.state.lock();
             let open = state.question(&given.request_id).filter(|it| state.answer(&it.request_id).is_none());
             open.cloned().ok_or(AgentError::NotWaiting)?
         };
         let answers = if given.declined {
             Vec::new()
         } else {
-            let fitting = own_tools::answers(&asked.questions, &given).map_err(AgentError::Invalid)?;
-            fitting.into_iter().map(|it| self.kept(&asked, it)).collect::<Result<_, _>>()?
+            let fitting = builtin_tools::answers(&asked.questions, &given).map_err(AgentError::Invalid)?;
+            fitting.into_iter().map(|it| self.conceal_answer(&asked, it)).collect::<Result<_, _>>()?
         };
         let answered = Answered { request_id: asked.request_id, answers, declined: given.declined };
         self.append(writing, vec![Entry::Answered(answered)]).await
     }
 
-    /// An answer as it may be written: a secret stays in memory.
-    fn kept(&self, asked: &Asked, (id, answer, is_secret): (String, String, bool)) -> Result<Answer, AgentError> {
-        // A text that repeats a secret is one.
+    /// Converts an answer to its form for the log. Keeps a secret in memory and replaces it with a reference.
+    fn conceal_answer(
+        &self,
+        asked: &QuestionsAsked,
+        (id, answer, is_secret): (String, String, bool),
+    ) -> Result<QuestionAnswer, AgentError> {
+        // A text that contains a known secret is a secret too.
         if !is_secret && self.secrets.conceal(&answer) == answer {
-            return Ok(Answer { id, answer });
+            return Ok(QuestionAnswer { id, answer });
         }
-        // A question for a secret that was lost is named by its reference. A skill's question may have a slash, too.
-        let is_again = self.state().is_secret_name(&id);
+        // A question that asks for a lost secret again uses the name of its reference as id. Ids of skills'
+        // questions may contain slashes too.
+        let is_again = self.state.lock().is_secret_name(&id);
         let name = if is_again { id.clone() } else { format!("{}/{id}", asked.request_id) };
-        Ok(Answer { answer: self.secrets.keep(&name, answer).ok_or(AgentError::Full(Bound::Secrets))?, id })
+        Ok(QuestionAnswer { answer: self.secrets.keep(&name, answer).ok_or(AgentError::Full(Bound::Secrets))?, id })
     }
 
-    /// Decides about a call.
+    /// Records the user's decision about a call.
     ///
     /// # Errors
-    /// [`AgentError::NotWaiting`]; [`AgentError::Invalid`]: edited arguments do not fit the skill, and the request stands.
+    /// [`AgentError::NotWaiting`]; [`AgentError::Invalid`]: the edited arguments do not fit the skill. The request
+    /// stays open.
     pub(crate) async fn decide(&self, given: v1::UserDecision) -> Result<(), AgentError> {
         let asked = {
-            let state = self.state();
+            let state = self.state.lock();
             let open = state.approval(&given.request_id).filter(|it| state.decision(&it.request_id).is_none());
             open.cloned().ok_or(AgentError::NotWaiting)?
         };
@@ -95,7 +106,7 @@ impl Turn {
             self.check_edit(&asked.skill_id, &given.arguments_json).await?;
         }
         let writing = self.lock().await;
-        if self.state().decision(&given.request_id).is_some() {
+        if self.state.lock().decision(&given.request_id).is_some() {
             return Err(AgentError::NotWaiting);
         }
         let arguments = if decision == Decided::Edit { given.arguments_json } else { String::new() };
@@ -104,34 +115,34 @@ impl Turn {
         self.append(writing, vec![Entry::ApprovalDecided(decided)]).await
     }
 
-    /// Ends the turn before it is done: every call gets its result, every request its end, and nothing starts. `error`: why, if
-    /// the user did not cancel it.
-    pub(super) async fn stop(&self, end: End, error: &str) -> Result<(), AgentError> {
+    /// Ends the turn early. Every open call gets a result, every open request is closed, and nothing new starts.
+    /// `error` is the reason, or empty if the user cancelled.
+    pub(super) async fn stop(&self, end: EndReason, error: &str) -> Result<(), AgentError> {
         let stopped = self.write_end(end, error, true).await;
-        // There may be no room to repeat what the model said.
+        // There may not be enough space for the last reply's text.
         if matches!(stopped, Err(AgentError::Full(_))) { self.write_end(end, error, false).await } else { stopped }
     }
 
-    async fn write_end(&self, end: End, error: &str, with_text: bool) -> Result<(), AgentError> {
+    async fn write_end(&self, end: EndReason, error: &str, with_text: bool) -> Result<(), AgentError> {
         let writing = self.lock().await;
         let mut entries = Vec::new();
         {
-            let state = self.state();
+            let state = self.state.lock();
             if state.is_over() {
                 return Ok(());
             }
             let why = if error.is_empty() { "the user cancelled" } else { "the turn failed" };
             entries.extend(withdrawn(&state, why));
             if let Next::Settle(calls) = state.next() {
-                entries.extend(calls.iter().map(|call| Entry::Called(stopped(&state, call, why))));
+                entries.extend(calls.iter().map(|call| Entry::Called(stopped_result(&state, call, why))));
             }
             let text = if with_text { state.reply_text().to_owned() } else { String::new() };
-            entries.push(Entry::Ended(Ended {
+            entries.push(Entry::Ended(TurnEnded {
                 end,
                 error: error.to_owned(),
                 text,
-                used: state.used(),
-                ..Ended::default()
+                used: state.usage(),
+                ..TurnEnded::default()
             }));
         }
         self.append(writing, entries).await
@@ -152,7 +163,8 @@ impl Turn {
         }
     }
 
-    /// Waits until `found` finds in the state what the user sent. At `expires_us`, writes `expired` and waits for that.
+    /// Waits until `found` finds the user's input in the state. At `expires_us`, writes `expired` and waits until
+    /// `found` finds that.
     pub(super) async fn wait_for<T>(
         &self,
         expires_us: u64,
@@ -160,14 +172,14 @@ impl Turn {
         found: impl Fn(&State) -> Option<T> + Send,
     ) -> Result<T, AgentError> {
         let mut changed = self.changed.subscribe();
-        if let Some(found) = found(&self.state()) {
+        if let Some(found) = found(&self.state.lock()) {
             return Ok(found);
         }
-        self.hands().waiting += 1;
-        let waiting = Waiting(self);
+        self.pending_calls().waiting += 1;
+        let waiting = LeaveOnDrop { turn: self, leave: |pending| pending.waiting -= 1 };
         self.note_waiting().await?;
         loop {
-            if let Some(found) = found(&self.state()) {
+            if let Some(found) = found(&self.state.lock()) {
                 drop(waiting);
                 return Ok(found);
             }
@@ -176,8 +188,8 @@ impl Turn {
                 _ = changed.changed() => {}
                 () = tokio::time::sleep(left) => {
                     let writing = self.lock().await;
-                    // The user may have been faster.
-                    let is_open = found(&self.state()).is_none();
+                    // The user's input may have been written just before.
+                    let is_open = found(&self.state.lock()).is_none();
                     if is_open {
                         self.append(writing, vec![expired()]).await?;
                     }
@@ -186,53 +198,49 @@ impl Turn {
         }
     }
 
-    /// Writes that only the user can continue, if that is so and is not written yet.
+    /// Writes an entry if only the user can continue the turn, unless the last entry already says so.
     pub(super) async fn note_waiting(&self) -> Result<(), AgentError> {
         let writing = self.lock().await;
-        let hands = *self.hands();
+        let pending = *self.pending_calls();
         let request_ids = {
-            let state = self.state();
+            let state = self.state.lock();
             let is_noted = state.entries().last().is_some_and(|it| matches!(it.entry, Entry::Waiting { .. }));
-            if is_noted || hands.calls == 0 || hands.waiting < hands.calls { Vec::new() } else { state.open_requests() }
+            if is_noted || pending.calls == 0 || pending.waiting < pending.calls {
+                Vec::new()
+            } else {
+                state.open_requests()
+            }
         };
         if request_ids.is_empty() { Ok(()) } else { self.append(writing, vec![Entry::Waiting { request_ids }]).await }
     }
 }
 
-/// A call that waits for the user.
-struct Waiting<'a>(&'a Turn);
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.hands().waiting -= 1;
-    }
-}
-
-/// The ends of all open requests of a turn that is stopped.
+/// Returns entries that close all open requests of a stopped turn.
 fn withdrawn(state: &State, why: &str) -> Vec<Entry> {
     let end = |request_id: String| match state.approval(&request_id) {
-        Some(_) => denied(request_id, why),
-        None => declined(request_id),
+        Some(_) => denial_entry(request_id, why),
+        None => decline_entry(request_id),
     };
     state.open_requests().into_iter().map(end).collect()
 }
 
-/// A denial.
-pub(super) fn denied(request_id: String, reason: &str) -> Entry {
+/// Returns the entry that denies an approval request.
+pub(super) fn denial_entry(request_id: String, reason: &str) -> Entry {
     Entry::ApprovalDecided(ApprovalDecided { request_id, reason: reason.to_owned(), ..ApprovalDecided::default() })
 }
 
-/// A question that nobody answers.
-pub(super) fn declined(request_id: String) -> Entry {
+/// Returns the entry that closes questions without answers.
+pub(super) fn decline_entry(request_id: String) -> Entry {
     Entry::Answered(Answered { request_id, answers: Vec::new(), declined: true })
 }
 
-/// The longest name of a tool in the end of a turn, in characters: the model wrote it, and the end has little room.
+/// The maximum length of a tool name in the end of a turn, in characters. The model wrote the name, and space for
+/// the end is limited.
 const MAX_NAME: usize = 64;
 
-/// The result of a call of a turn that is stopped.
-fn stopped(state: &State, call: &ReplyCall, why: &str) -> Called {
-    let begun = state.begun(&call.id);
+/// Returns the result for an open call of a stopped turn.
+fn stopped_result(state: &State, call: &ReplyCall, why: &str) -> Called {
+    let begun = state.begun_call(&call.id);
     let unknown = begun.is_some_and(|it| !it.is_idempotent && !it.version.is_empty());
     let message = match (begun, unknown) {
         (None, _) => format!("{why}: the call did not start"),

@@ -1,8 +1,8 @@
-//! The algorithms of signatures with public keys (RFC 7518, RFC 8037).
+//! The public-key signature algorithms (RFC 7518, RFC 8037).
 
 use std::str::FromStr;
 
-/// An algorithm.
+/// A signature algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are those of the standards")]
 pub enum Algorithm {
@@ -17,7 +17,7 @@ pub enum Algorithm {
     EdDsa,
 }
 
-/// All of them by name.
+/// All algorithms by name.
 const NAMES: [(&str, Algorithm); 9] = [
     ("RS256", Algorithm::Rs256),
     ("RS384", Algorithm::Rs384),
@@ -31,7 +31,7 @@ const NAMES: [(&str, Algorithm); 9] = [
 ];
 
 impl Algorithm {
-    /// What an issuer may use unless the file says otherwise.
+    /// The algorithms that an issuer may use if the file lists none.
     pub const DEFAULT: [Self; 3] = [Self::Rs256, Self::Es256, Self::EdDsa];
 }
 

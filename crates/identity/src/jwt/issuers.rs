@@ -1,5 +1,5 @@
-//! The file of issuers: who signs tokens, with which keys, and which policies their claims lead to. Strict, as the file of
-//! keys is.
+//! The issuer file: who signs tokens, with which keys, and which policies their claims select. As in the key file,
+//! unknown fields are errors.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,47 +11,47 @@ use serde::Deserialize;
 use super::algorithm::Algorithm;
 use super::rules::Rule;
 use crate::file::{self, FileError};
-use crate::key_file::{RawPrincipal, check_name, explained, policy};
+use crate::key_file::{RawPrincipal, check_name, describe_error, policy};
 use crate::policy::Policy;
 
-/// Issuers in a file, and rules of one.
+/// The maximum number of issuers in a file, and of rules per issuer.
 const MAX_ISSUERS: usize = 16;
 const MAX_RULES: usize = 1000;
 
-/// Clocks of computers that keep time differ by less, in seconds.
+/// The maximum clock skew that the file may allow, in seconds. Synchronized clocks differ by less.
 const MAX_SKEW_S: u64 = 300;
 
-/// Where the keys of an issuer are.
+/// The source of an issuer's keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeySource {
-    /// An `https` URL.
+    /// The `https` URL of a key set.
     Url(String),
-    /// A file.
+    /// The path of a key set.
     File(PathBuf),
 }
 
-/// Who signs tokens.
+/// A token issuer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Issuer {
-    /// Its name here: what principals begin with.
+    /// Its name at the gateway, the prefix of its principals' names.
     pub name: String,
-    /// The claim `iss` of its tokens.
+    /// The `iss` claim of its tokens.
     pub issuer: String,
-    /// What the claim `aud` must have one of.
+    /// The accepted values of the `aud` claim. A token must have at least one of them.
     pub audiences: Vec<String>,
-    /// Its public keys.
+    /// The source of its public keys.
     pub keys: KeySource,
-    /// The authorities that may sign the certificate of the keys' server. None: those of the system.
+    /// The trusted authorities for the key server. `None` trusts the system's authorities.
     pub ca: Option<PathBuf>,
-    /// How its tokens may be signed.
+    /// The signature algorithms that its tokens may use.
     pub algorithms: Vec<Algorithm>,
-    /// By how much its clock may differ from this one.
+    /// The maximum difference between its clock and the gateway's.
     pub clock_skew: Duration,
-    /// How long keys are used after they were read last.
+    /// The time that keys stay in use after the last successful read.
     pub keep_keys: Duration,
     /// The claim that names the principal.
     pub principal: String,
-    /// What its tokens allow: the first that matches counts.
+    /// The policies of its tokens. The first matching rule applies.
     pub rules: Vec<Rule>,
 }
 
@@ -87,20 +87,20 @@ struct RawRule {
     policy: String,
 }
 
-/// The issuers in a file.
+/// Reads the issuers in a file.
 ///
 /// # Errors
-/// It can't be read, others may read or change it, or its content is wrong.
+/// The file is unreadable, readable or writable by other users, or invalid.
 pub fn read(path: &Path) -> Result<Vec<Issuer>, FileError> {
     parse(&file::text(path)?, path.parent().unwrap_or(Path::new("."))).map_err(FileError::Invalid)
 }
 
-/// Reads the text of a file. Paths in it begin at `folder`.
+/// Parses the text of a file. Relative paths in it start at `folder`.
 ///
 /// # Errors
-/// What is wrong, and where.
+/// The problem and its place.
 pub fn parse(text: &str, folder: &Path) -> Result<Vec<Issuer>, String> {
-    let raw: RawFile = toml_edit::de::from_str(text).map_err(|error| explained(text, &error))?;
+    let raw: RawFile = toml_edit::de::from_str(text).map_err(|error| describe_error(text, &error))?;
     if raw.issuers.len() > MAX_ISSUERS {
         return Err(format!("there are more than {MAX_ISSUERS} issuers"));
     }
@@ -114,7 +114,7 @@ pub fn parse(text: &str, folder: &Path) -> Result<Vec<Issuer>, String> {
         check_name(&name)?;
         let found = issuer(&name, raw, &policies, folder).map_err(|reason| format!("issuer '{name}': {reason}"))?;
         if issuers.iter().any(|it| it.issuer == found.issuer) {
-            return Err(format!("issuer '{name}': another one signs as '{}' too", found.issuer));
+            return Err(format!("issuer '{name}': another issuer has the same name in its tokens, '{}'", found.issuer));
         }
         issuers.push(found);
     }
@@ -131,13 +131,11 @@ fn issuer(
         return Err("issuer is empty".to_owned());
     }
     if raw.audience.is_empty() || raw.audience.iter().any(String::is_empty) {
-        return Err(
-            "audience names whom its tokens are for: without it, tokens for other services would count".to_owned()
-        );
+        return Err("audience is missing: without it, tokens for other services would be accepted".to_owned());
     }
     let keys = match raw.jwks.split_once("://") {
         Some(("https", host)) if !host.is_empty() => KeySource::Url(raw.jwks),
-        Some(_) => return Err("jwks is an https URL, or a file".to_owned()),
+        Some(_) => return Err("jwks must be an https URL, or a file".to_owned()),
         None if raw.jwks.is_empty() => return Err("jwks is empty".to_owned()),
         None => KeySource::File(folder.join(raw.jwks)),
     };
@@ -150,11 +148,11 @@ fn issuer(
     }
     let clock_skew = Duration::from_secs(raw.clock_skew_s.unwrap_or(30));
     if clock_skew.as_secs() > MAX_SKEW_S {
-        return Err(format!("clock_skew_s is at most {MAX_SKEW_S}"));
+        return Err(format!("clock_skew_s must be at most {MAX_SKEW_S}"));
     }
     let keep_keys = Duration::from_secs(raw.keep_keys_s.unwrap_or(86_400));
     if !(60..=30 * 86_400).contains(&keep_keys.as_secs()) {
-        return Err("keep_keys_s is from 60 to 2592000".to_owned());
+        return Err("keep_keys_s must be from 60 to 2592000".to_owned());
     }
     if raw.rules.len() > MAX_RULES {
         return Err(format!("it has more than {MAX_RULES} rules"));
@@ -178,7 +176,7 @@ fn rule(raw: RawRule, policies: &BTreeMap<String, Arc<Policy>>) -> Result<Rule, 
     let when = match (raw.claim, raw.value) {
         (Some(claim), Some(value)) => Some((claim, value)),
         (None, None) => None,
-        _ => return Err("a rule has a claim and its value, or neither".to_owned()),
+        _ => return Err("a rule must have both a claim and its value, or neither".to_owned()),
     };
     let policy = policies.get(&raw.policy).ok_or_else(|| format!("there is no [policies.{}]", raw.policy))?;
     Ok(Rule { when, policy: Arc::clone(policy) })
@@ -217,9 +215,9 @@ mod tests {
             (GOOD.replace("jwks", "algorithms = ['HS256']\njwks"), "HS256"),
             (GOOD.replace("jwks", "clock_skew_s = 301\njwks"), "at most 300"),
             (GOOD.replace("jwks", "jwkss = 'x'\njwks"), "unknown field"),
-            (GOOD.replace("login", "Login"), "name of a principal"),
+            (GOOD.replace("login", "Login"), "principal name"),
             (format!("{GOOD}[[policies.p.keys]]\nid = 'a'\nsha256 = 'b'\n"), "no keys"),
-            (twice, "another one signs"),
+            (twice, "another issuer has the same name"),
         ] {
             let reason = parsed(&text).unwrap_err();
             assert!(reason.contains(word), "{word}: {reason}");

@@ -7,21 +7,21 @@ use serde::Deserialize;
 
 use super::algorithm::Algorithm;
 
-/// The largest document of keys, in bytes.
+/// The maximum size of a key set document, in bytes.
 pub const MAX_BYTES: usize = 256 * 1024;
 
-/// Keys in it.
+/// The maximum number of keys in a document.
 const MAX_KEYS: usize = 100;
 
-/// The shortest modulus of RSA, in bytes: 2048 bits.
+/// The minimum length of an RSA modulus, in bytes: 2048 bits.
 const MIN_RSA_BYTES: usize = 256;
 
 /// A public key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Key {
-    /// What tokens name it by.
+pub struct PublicKey {
+    /// The key id that tokens contain.
     pub id: Option<String>,
-    /// The one algorithm that it is for, if it says so.
+    /// The only algorithm that may use the key, if the document names one.
     algorithm: Option<Algorithm>,
     material: Material,
 }
@@ -32,7 +32,7 @@ enum Material {
         modulus: Vec<u8>,
         exponent: Vec<u8>,
     },
-    /// Points, uncompressed.
+    /// An uncompressed curve point.
     P256(Vec<u8>),
     P384(Vec<u8>),
     Ed25519(Vec<u8>),
@@ -58,12 +58,12 @@ struct RawKey {
     y: Option<String>,
 }
 
-/// Reads a document of keys. Those that are for something else, such as encryption, or of a kind that is not known here, are
-/// left out. A document that leaves no key says that none is valid.
+/// Parses a key set. Skips keys for other uses, such as encryption, and keys of unknown types. An empty result
+/// means that no key is usable.
 ///
 /// # Errors
-/// It is malformed or too large.
-pub fn parse(document: &[u8]) -> Result<Vec<Key>, String> {
+/// The document is malformed or too large.
+pub fn parse(document: &[u8]) -> Result<Vec<PublicKey>, String> {
     if document.len() > MAX_BYTES {
         return Err(format!("it has more than {MAX_BYTES} bytes"));
     }
@@ -75,7 +75,7 @@ pub fn parse(document: &[u8]) -> Result<Vec<Key>, String> {
     Ok(set.keys.into_iter().filter_map(|raw| key(serde_json::from_value(raw).ok()?)).collect())
 }
 
-fn key(raw: RawKey) -> Option<Key> {
+fn key(raw: RawKey) -> Option<PublicKey> {
     let is_for_signatures = raw.purpose.as_deref().is_none_or(|it| it == "sig");
     let verifies = raw.key_ops.as_ref().is_none_or(|it| it.iter().any(|it| it == "verify"));
     if !is_for_signatures || !verifies {
@@ -89,7 +89,7 @@ fn key(raw: RawKey) -> Option<Key> {
     let material = match (raw.kty.as_str(), raw.crv.as_deref()) {
         ("RSA", _) => {
             let (modulus, exponent) = (bytes(&raw.n)?, bytes(&raw.e)?);
-            // Some issuers write a leading zero, which is none of the number.
+            // Some issuers write a leading zero, which is not part of the number.
             let modulus = modulus.into_iter().skip_while(|it| *it == 0).collect::<Vec<_>>();
             (modulus.len() >= MIN_RSA_BYTES).then_some(Material::Rsa { modulus, exponent })?
         }
@@ -98,13 +98,13 @@ fn key(raw: RawKey) -> Option<Key> {
         ("OKP", Some("Ed25519")) => Material::Ed25519(bytes(&raw.x).filter(|it| it.len() == 32)?),
         _ => return None,
     };
-    // One that says it is for an algorithm that is not known here is for none.
+    // A key for an unknown algorithm is unusable.
     let algorithm = raw.alg.map(|name| name.parse()).transpose().ok()?;
-    Some(Key { id: raw.kid, algorithm, material })
+    Some(PublicKey { id: raw.kid, algorithm, material })
 }
 
-impl Key {
-    /// Whether it can verify signatures of an algorithm.
+impl PublicKey {
+    /// Whether the key can verify signatures of this algorithm.
     pub fn is_for(&self, algorithm: Algorithm) -> bool {
         use Algorithm::{EdDsa, Es256, Es384, Ps256, Ps384, Ps512, Rs256, Rs384, Rs512};
         let fits = match &self.material {
@@ -116,7 +116,7 @@ impl Key {
         fits && self.algorithm.is_none_or(|own| own == algorithm)
     }
 
-    /// Whether it signed the message.
+    /// Whether `signed` is this key's signature of the message.
     pub fn verifies(&self, algorithm: Algorithm, message: &[u8], signed: &[u8]) -> bool {
         if !self.is_for(algorithm) {
             return false;

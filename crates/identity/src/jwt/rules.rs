@@ -1,4 +1,4 @@
-//! From the claims of a token to a policy. What no rule allows is refused.
+//! Selects a policy by the claims of a token. A token without a matching rule is rejected.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,24 +7,24 @@ use serde_json::{Map, Value};
 
 use crate::policy::Policy;
 
-/// Gives a policy to tokens whose claim has a value.
+/// Assigns a policy to the tokens with a certain claim.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
-    /// The claim and the value that it must have. None: all tokens.
+    /// The claim and its required value. `None` matches all tokens.
     pub when: Option<(String, String)>,
-    /// The policy.
+    /// The assigned policy.
     pub policy: Arc<Policy>,
 }
 
 impl Rule {
-    /// Whether it is about a token with these claims.
+    /// Whether the rule matches a token with these claims.
     pub fn matches(&self, claims: &Map<String, Value>) -> bool {
         let Some((name, wanted)) = &self.when else { return true };
         claim(claims, name).is_some_and(|found| has(name, found, wanted))
     }
 }
 
-/// A claim by its name; by a path with dots if no claim has that name.
+/// Finds a claim by its name, or by a dotted path if no claim has that name.
 pub(super) fn claim<'a>(claims: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     if let Some(found) = claims.get(name) {
         return Some(found);
@@ -34,7 +34,7 @@ pub(super) fn claim<'a>(claims: &'a Map<String, Value>, name: &str) -> Option<&'
     parts.try_fold(first, |value, part| value.as_object()?.get(part))
 }
 
-/// The scopes of a token: a list in one text, or a list.
+/// Returns the scopes of a token, given as a space-separated string or as a list.
 pub(super) fn scopes(claims: &Map<String, Value>) -> BTreeSet<String> {
     let claims = ["scope", "scp"].into_iter().filter_map(|name| claims.get(name));
     let texts = claims.flat_map(|it| match it {
@@ -44,7 +44,7 @@ pub(super) fn scopes(claims: &Map<String, Value>) -> BTreeSet<String> {
     texts.flat_map(|it| it.split(' ')).filter(|it| !it.is_empty()).map(str::to_owned).collect()
 }
 
-/// Whether a claim is a value, or a list that has it. Scopes are a list in one text.
+/// Whether a claim equals a value or is a list that contains it. Scopes may also be a space-separated string.
 fn has(name: &str, found: &Value, wanted: &str) -> bool {
     match found {
         Value::String(text) if name == "scope" || name == "scp" => text.split(' ').any(|it| it == wanted),

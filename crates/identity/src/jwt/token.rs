@@ -1,4 +1,4 @@
-//! The three parts of a token, decoded and not yet believed.
+//! The three parts of a token, decoded but not yet verified.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -6,22 +6,22 @@ use openskill_proto::json;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// The largest token, in bytes.
+/// The maximum size of a token, in bytes.
 pub const MAX_BYTES: usize = 8 * 1024;
 
-/// What a token may say that it is. Others, such as logout tokens, are for other purposes.
+/// The accepted values of `typ`. Tokens of other types, such as logout tokens, serve other purposes.
 const TYPES: [&str; 3] = ["jwt", "at+jwt", "application/at+jwt"];
 
-/// A token.
+/// A decoded token, not yet verified.
 #[derive(Debug)]
 pub struct Token<'a> {
-    /// The name of its algorithm.
+    /// The name of the signature algorithm.
     pub algorithm: String,
-    /// Which key signed it.
+    /// The id of the key that signed it.
     pub key_id: Option<String>,
-    /// What it says.
+    /// The claims, not yet verified.
     pub claims: Map<String, Value>,
-    /// What is signed.
+    /// The signed bytes.
     pub(super) message: &'a [u8],
     pub(super) signature: Vec<u8>,
 }
@@ -35,7 +35,7 @@ struct Header {
 }
 
 impl<'a> Token<'a> {
-    /// Reads a token. None if it is malformed, or demands what is not known here.
+    /// Parses a token. Returns `None` if it is malformed, has another type, or has a `crit` header.
     pub fn read(text: &'a [u8]) -> Option<Self> {
         if text.len() > MAX_BYTES {
             return None;
@@ -55,7 +55,7 @@ impl<'a> Token<'a> {
         Some(Self { algorithm: header.alg, key_id: header.kid, claims, message, signature })
     }
 
-    /// Who says that it signed the token. Nobody has checked it.
+    /// Returns the issuer that the token claims, unverified.
     pub fn issuer(&self) -> Option<&str> {
         self.claims.get("iss")?.as_str()
     }

@@ -1,4 +1,4 @@
-//! Whether a token is valid, and whose it is.
+//! Verifies tokens and determines their principals.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,18 +8,18 @@ use serde_json::Value;
 
 use super::algorithm::Algorithm;
 use super::issuers::Issuer;
-use super::jwk::Key;
+use super::jwk::PublicKey;
 use super::rules::{claim, scopes};
 use super::token::Token;
 use crate::policy::Policy;
 
-/// The name of a principal within its issuer, in bytes.
+/// The maximum length of a principal's name within its issuer, in bytes.
 const MAX_SUBJECT_BYTES: usize = 128;
 
-/// Why a token is refused. For the log: who sent it learns only that it is.
+/// Why a token is rejected. Only the log gets the reason, never the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
-pub enum Refusal {
+pub enum TokenRefusal {
     #[error("malformed")]
     Malformed,
     #[error("unknown issuer")]
@@ -42,56 +42,58 @@ pub enum Refusal {
     Rule,
 }
 
-/// A token that is valid.
+/// A valid token.
 #[derive(Debug, Clone)]
 pub struct Verified {
-    /// Whose it is: the issuer's name and the subject. No name of a principal in a file of keys has a colon.
+    /// The principal: `issuer:subject`. Principal names in a key file never contain a colon.
     pub principal: String,
     /// What the principal may do.
     pub policy: Arc<Policy>,
-    /// When it ends, with the tolerance for clocks.
+    /// The expiry, including the tolerated clock skew.
     pub expires: Timestamp,
-    /// What its holder may use it for, by the names of the issuer.
+    /// The scopes, with the issuer's names.
     pub scopes: BTreeSet<String>,
 }
 
-/// The key that a token says it is signed with, by its position. A token that names none fits if only one key does.
+/// Returns the index of the key that a token refers to, and the algorithm. A token without a key id is accepted if
+/// exactly one key fits.
 ///
 /// # Errors
-/// The algorithm is not allowed, or there is no such key.
+/// The algorithm is not allowed, or no key matches.
 pub fn choose<'a>(
     issuer: &Issuer,
     token: &Token<'_>,
-    keys: impl Iterator<Item = &'a Key>,
-) -> Result<(usize, Algorithm), Refusal> {
-    let algorithm: Algorithm = token.algorithm.parse().map_err(|_| Refusal::Algorithm)?;
+    keys: impl Iterator<Item = &'a PublicKey>,
+) -> Result<(usize, Algorithm), TokenRefusal> {
+    let algorithm: Algorithm = token.algorithm.parse().map_err(|_| TokenRefusal::Algorithm)?;
     if !issuer.algorithms.contains(&algorithm) {
-        return Err(Refusal::Algorithm);
+        return Err(TokenRefusal::Algorithm);
     }
-    let is_named = |key: &Key| token.key_id.is_none() || token.key_id == key.id;
+    let is_named = |key: &PublicKey| token.key_id.is_none() || token.key_id == key.id;
     let mut fitting = keys.enumerate().filter(|(_, key)| key.is_for(algorithm) && is_named(key));
     match (fitting.next(), fitting.next()) {
         (Some((at, _)), None) => Ok((at, algorithm)),
-        _ => Err(Refusal::Key),
+        _ => Err(TokenRefusal::Key),
     }
 }
 
-/// Checks everything about a token but its issuer, which the caller found by [`Token::issuer`].
+/// Verifies a token. The caller has found the issuer and its key with [`Token::issuer`] and [`choose`].
 ///
 /// # Errors
-/// Why it is refused.
+/// The reason why the token is rejected.
 pub fn verify(
     issuer: &Issuer,
     token: &Token<'_>,
-    (key, algorithm): (&Key, Algorithm),
+    key: &PublicKey,
+    algorithm: Algorithm,
     now: Timestamp,
-) -> Result<Verified, Refusal> {
+) -> Result<Verified, TokenRefusal> {
     if token.issuer() != Some(issuer.issuer.as_str()) {
-        return Err(Refusal::Issuer);
+        return Err(TokenRefusal::Issuer);
     }
-    // First: what nobody signed is not looked at.
+    // Check the signature first: unverified claims are meaningless.
     if !key.verifies(algorithm, token.message, &token.signature) {
-        return Err(Refusal::Signature);
+        return Err(TokenRefusal::Signature);
     }
     let claims = &token.claims;
     let is_ours = |value: &Value| value.as_str().is_some_and(|it| issuer.audiences.iter().any(|own| own == it));
@@ -101,26 +103,26 @@ pub fn verify(
         None => false,
     };
     if !has_audience {
-        return Err(Refusal::Audience);
+        return Err(TokenRefusal::Audience);
     }
     let skew = u64::try_from(issuer.clock_skew.as_micros()).unwrap_or(u64::MAX);
-    let expires = time(claims.get("exp")).ok_or(Refusal::Expired)?.0.saturating_add(skew);
+    let expires = time(claims.get("exp")).ok_or(TokenRefusal::Expired)?.0.saturating_add(skew);
     if expires <= now.0 {
-        return Err(Refusal::Expired);
+        return Err(TokenRefusal::Expired);
     }
     for name in ["nbf", "iat"] {
         let Some(value) = claims.get(name) else { continue };
-        let begins = time(Some(value)).ok_or(Refusal::NotYet)?;
+        let begins = time(Some(value)).ok_or(TokenRefusal::NotYet)?;
         if begins.0 > now.0.saturating_add(skew) {
-            return Err(Refusal::NotYet);
+            return Err(TokenRefusal::NotYet);
         }
     }
-    let subject = claim(claims, &issuer.principal).and_then(Value::as_str).ok_or(Refusal::Subject)?;
+    let subject = claim(claims, &issuer.principal).and_then(Value::as_str).ok_or(TokenRefusal::Subject)?;
     let is_visible = subject.bytes().all(|it| it.is_ascii_graphic());
     if subject.is_empty() || subject.len() > MAX_SUBJECT_BYTES || !is_visible {
-        return Err(Refusal::Subject);
+        return Err(TokenRefusal::Subject);
     }
-    let rule = issuer.rules.iter().find(|rule| rule.matches(claims)).ok_or(Refusal::Rule)?;
+    let rule = issuer.rules.iter().find(|rule| rule.matches(claims)).ok_or(TokenRefusal::Rule)?;
     Ok(Verified {
         principal: format!("{}:{subject}", issuer.name),
         policy: Arc::clone(&rule.policy),
@@ -129,7 +131,7 @@ pub fn verify(
     })
 }
 
-/// Seconds since 1970, maybe with a fraction.
+/// Parses seconds since 1970, possibly with a fraction.
 fn time(value: Option<&Value>) -> Option<Timestamp> {
     let seconds = value?.as_f64().filter(|it| (0.0..1e12).contains(it))?;
     Some(Timestamp((seconds * 1e6) as u64))

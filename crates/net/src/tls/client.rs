@@ -1,4 +1,4 @@
-//! Opening TLS connections.
+//! Opens TLS connections.
 
 use std::io::{Error, ErrorKind};
 use std::path::PathBuf;
@@ -14,55 +14,57 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use super::certificate_info::{chain_validity, describe_chain, validities};
+use super::client_cert::ClientCertResolver;
 use super::expiry::Time;
-use super::facts::{chain_validity, described, validities};
 use super::named::NamedServers;
-use super::reload::{Contents, FileError, Made, Reloaded, Term};
-use super::shown::Shown;
+use super::reload::{Contents, FileError, Loaded, Reloadable, Term};
 use super::{pem, provider};
 
-/// The files of a client, in PEM.
+/// The paths of a client's PEM files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientFiles {
-    /// The authorities that it trusts. None: those of the system.
+    /// The trusted authorities. `None` trusts the system's authorities.
     pub authorities: Option<PathBuf>,
-    /// Its own certificate, followed by those that sign it, and its private key. None: it shows none.
+    /// The certificate chain and the private key. `None`: the client presents no certificate.
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
-/// How long a server that asked for a certificate gets to refuse it. One that speaks HTTP/2 says something at once.
+/// The time that a server which requested a certificate has to reject it. An HTTP/2 server that accepts it sends a
+/// frame at once.
 const REFUSAL: Duration = Duration::from_millis(500);
 
-/// What the files were made into.
+/// The configuration loaded from the files.
 #[derive(Debug)]
-struct Used {
+struct LoadedClientConfig {
     config: Arc<ClientConfig>,
-    shown: Arc<Shown>,
+    client_cert: Arc<ClientCertResolver>,
     expiry: Option<Time>,
 }
 
-/// Makes TLS connections of connected sockets, for HTTP/2. Cheap to clone.
+/// Turns connected sockets into TLS connections for HTTP/2. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Connector {
-    config: Arc<Reloaded<Used>>,
-    /// The name that each server must have. None: that of its address.
+    config: Arc<Reloadable<LoadedClientConfig>>,
+    /// The name that each server certificate must have. `None` means the name in the server's address.
     name: Option<ServerName<'static>>,
 }
 
 impl Connector {
-    /// For servers that have the name of their address.
+    /// Creates a connector for servers whose certificates have the name in their address. The log calls the files
+    /// `name`.
     ///
     /// # Errors
-    /// A file can't be read or used, or the key is not that of the certificate.
+    /// A file is unreadable or invalid, or the key does not match the certificate.
     pub fn load(name: &'static str, files: ClientFiles) -> Result<Self, FileError> {
         Ok(Self { config: load(name, files, false)?, name: None })
     }
 
-    /// For the workers of a mesh: wherever they are, each must have this name among the alternative names of its certificate.
-    /// TLS 1.3 alone, and no session is resumed.
+    /// Creates a connector for the workers of a mesh. Whatever its address, each worker must have this name among
+    /// the alternative names of its certificate. The connector uses only TLS 1.3, and never resumes a session.
     ///
     /// # Errors
-    /// As [`load`](Self::load).
+    /// The same as for [`load`](Self::load).
     pub fn for_mesh(
         name: &'static str,
         files: ClientFiles,
@@ -71,30 +73,32 @@ impl Connector {
         Ok(Self { config: load(name, files, true)?, name: Some(server_name) })
     }
 
-    /// Takes changes of the files, until it is dropped. Connections that are open stay as they are.
+    /// Reloads the files when they change, until the future is dropped. Open connections are not affected.
     pub async fn follow(self) {
         self.config.follow().await;
     }
 
-    /// Whether the files have something else now that cannot be used: what was read before stays in use.
+    /// Whether the files have changed but are unusable, so that the previous content stays in use.
     pub fn is_stale(&self) -> bool {
         self.config.is_stale()
     }
 
-    /// When its own certificate ends, or the first one of its chain that does. None if it shows none.
+    /// Returns the earliest expiry in the client's certificate chain. `None` if the client presents no
+    /// certificate.
     pub fn expiry(&self) -> Option<Time> {
         self.config.current().expiry
     }
 
-    /// For an HTTP client that does its own handshakes. Later changes of the files do not reach it.
+    /// Returns the configuration for an HTTP client that performs its own handshakes. It does not follow later
+    /// changes of the files.
     pub fn client_config(&self) -> ClientConfig {
         (*self.config.current().config).clone()
     }
 
-    /// Shakes hands. The caller bounds the time. `host`: a name or an IP address, without brackets.
+    /// Performs the handshake. The caller sets a timeout. `host` is a name or an IP address, without brackets.
     ///
     /// # Errors
-    /// The server can't be trusted, or refuses this client. The message says why.
+    /// The server is untrusted, or rejects this client. The message contains the reason.
     pub async fn connect<S>(&self, stream: S, host: &str) -> Result<TlsStream<S>, Error>
     where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -104,10 +108,11 @@ impl Connector {
             None => ServerName::try_from(host.to_owned())
                 .map_err(|_| Error::new(ErrorKind::InvalidInput, format!("'{host}' is not a valid server name")))?,
         };
-        let used = self.config.current();
-        let mut stream = TlsConnector::from(Arc::clone(&used.config)).connect(name, stream).await?;
-        if used.shown.was_asked() {
-            // Over TLS 1.3, the server looks at the certificate after this side has finished. Its refusal may be on the way.
+        let loaded = self.config.current();
+        let mut stream = TlsConnector::from(Arc::clone(&loaded.config)).connect(name, stream).await?;
+        if loaded.client_cert.was_asked() {
+            // In TLS 1.3, the server checks the client certificate after the client has finished the handshake. A
+            // rejection may still be on the way.
             if let Ok(Err(error)) = tokio::time::timeout(REFUSAL, stream.fill_buf()).await {
                 return Err(error);
             }
@@ -116,14 +121,18 @@ impl Connector {
     }
 }
 
-fn load(name: &'static str, files: ClientFiles, is_mesh: bool) -> Result<Arc<Reloaded<Used>>, FileError> {
+fn load(
+    name: &'static str,
+    files: ClientFiles,
+    is_mesh: bool,
+) -> Result<Arc<Reloadable<LoadedClientConfig>>, FileError> {
     let ClientFiles { authorities, identity } = &files;
     let own = identity.iter().flat_map(|(certificate, key)| [certificate, key]);
     let paths = authorities.iter().chain(own).cloned().collect();
-    Reloaded::load(name, paths, move |contents| config(&files, is_mesh, contents))
+    Reloadable::load(name, paths, move |contents| config(&files, is_mesh, contents))
 }
 
-fn config(files: &ClientFiles, is_mesh: bool, contents: &Contents) -> Result<Made<Used>, FileError> {
+fn config(files: &ClientFiles, is_mesh: bool, contents: &Contents) -> Result<Loaded<LoadedClientConfig>, FileError> {
     let mut contents = contents.iter();
     let mut next = || contents.next().map(Vec::as_slice).unwrap_or_default();
     let versions = if is_mesh { &[&rustls::version::TLS13][..] } else { rustls::DEFAULT_VERSIONS };
@@ -146,13 +155,13 @@ fn config(files: &ClientFiles, is_mesh: bool, contents: &Contents) -> Result<Mad
         }
         None => builder.with_platform_verifier().map_err(of_system)?,
     };
-    let (mut about, mut ends) = (String::new(), None);
+    let (mut description, mut ends) = (String::new(), None);
     let own = match &files.identity {
         None => None,
         Some((certificate, key)) => {
             let chain = pem::chain(next()).map_err(|reason| FileError::new(certificate, reason))?;
             let validity = chain_validity(&chain);
-            (about, ends) = (described(&chain), validity.map(|it| it.ends));
+            (description, ends) = (describe_chain(&chain), validity.map(|it| it.ends));
             terms.push(Term { file: certificate.clone(), any_of: validity.into_iter().collect() });
             let private = pem::key(next()).map_err(|reason| FileError::new(key, reason))?;
             let unusable = |error: rustls::Error| {
@@ -161,11 +170,11 @@ fn config(files: &ClientFiles, is_mesh: bool, contents: &Contents) -> Result<Mad
             Some(CertifiedKey::from_der(chain, private, &provider()).map_err(unusable)?)
         }
     };
-    let shown = Arc::new(Shown::new(own));
-    let mut config = builder.with_client_cert_resolver(Arc::clone(&shown) as Arc<dyn ResolvesClientCert>);
+    let client_cert = Arc::new(ClientCertResolver::new(own));
+    let mut config = builder.with_client_cert_resolver(Arc::clone(&client_cert) as Arc<dyn ResolvesClientCert>);
     config.alpn_protocols = vec![b"h2".to_vec()];
     if is_mesh {
         config.resumption = Resumption::disabled();
     }
-    Ok(Made { value: Used { config: Arc::new(config), shown, expiry: ends }, about, terms })
+    Ok(Loaded { value: LoadedClientConfig { config: Arc::new(config), client_cert, expiry: ends }, description, terms })
 }

@@ -2,38 +2,38 @@
 
 use std::fmt;
 
-/// A time in a certificate, in seconds since 1970 began.
+use time::{Date, Month, OffsetDateTime, PrimitiveDateTime};
+
+/// A time in a certificate, in seconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time(pub i64);
 
-/// From when to when something is valid, both included.
+/// A period of validity, including both ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validity {
-    /// When it begins.
+    /// The start of the period.
     pub begins: Time,
-    /// When it ends.
+    /// The end of the period.
     pub ends: Time,
 }
 
 impl Validity {
-    /// Whether it is valid at a time.
+    /// Whether the period contains a time.
     pub fn contains(self, time: Time) -> bool {
         (self.begins..=self.ends).contains(&time)
     }
 }
 
-const DAY: i64 = 86_400;
-
 impl Time {
-    /// Reads the digits of a UTCTime (`YYMMDDHHMMSSZ`) or GeneralizedTime (`YYYYMMDDHHMMSSZ`).
+    /// Parses the digits of a UTCTime (`YYMMDDHHMMSSZ`) or GeneralizedTime (`YYYYMMDDHHMMSSZ`).
     pub(super) fn read(text: &[u8], is_utc_time: bool) -> Option<Self> {
         let text = std::str::from_utf8(text).ok()?.strip_suffix('Z')?;
         if !text.bytes().all(|it| it.is_ascii_digit()) {
             return None;
         }
         let (year, rest) = text.split_at_checked(if is_utc_time { 2 } else { 4 })?;
-        let year: i64 = year.parse().ok()?;
-        // RFC 5280: two digits from 50 on are of the century before.
+        let year: i32 = year.parse().ok()?;
+        // RFC 5280: two-digit years from 50 on are in the 20th century.
         let year = match is_utc_time {
             true if year >= 50 => year + 1900,
             true => year + 2000,
@@ -42,41 +42,20 @@ impl Time {
         if rest.len() != 10 {
             return None;
         }
-        let part = |at: usize| rest.get(2 * at..2 * at + 2)?.parse::<i64>().ok();
-        let (month, day, hour, minute, second) = (part(0)?, part(1)?, part(2)?, part(3)?, part(4)?);
-        let is_valid = (1..=12).contains(&month) && (1..=31).contains(&day) && hour < 24 && minute < 60 && second < 61;
-        is_valid.then(|| Self(days(year, month, day) * DAY + hour * 3600 + minute * 60 + second))
+        let part = |at: usize| rest.get(2 * at..2 * at + 2)?.parse::<u8>().ok();
+        let date = Date::from_calendar_date(year, Month::try_from(part(0)?).ok()?, part(1)?).ok()?;
+        let time = date.with_hms(part(2)?, part(3)?, part(4)?).ok()?;
+        Some(Self(time.assume_utc().unix_timestamp()))
     }
 }
 
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (year, month, day) = date(self.0.div_euclid(DAY));
-        let seconds = self.0.rem_euclid(DAY);
-        let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+        let time = OffsetDateTime::from_unix_timestamp(self.0).unwrap_or(PrimitiveDateTime::MAX.assume_utc());
+        let (year, month, day) = (time.year(), u8::from(time.month()), time.day());
+        let (hour, minute, second) = time.to_hms();
         write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
     }
-}
-
-/// Days since 1970-01-01 of a date of the Gregorian calendar. The year begins in March here, so that leap days come last.
-fn days(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let (era, month) = (year.div_euclid(400), (month + 9) % 12);
-    let of_era = year.rem_euclid(400);
-    let of_year = (153 * month + 2) / 5 + day - 1;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
-}
-
-/// The inverse of [`days`].
-fn date(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (era * 400 + year + i64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]

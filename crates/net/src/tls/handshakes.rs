@@ -1,4 +1,4 @@
-//! Accepts connections, with many handshakes in progress at a time.
+//! Accepts connections and performs many handshakes concurrently.
 
 use std::collections::VecDeque;
 use std::io::Error;
@@ -11,34 +11,35 @@ use tokio_rustls::server::TlsStream;
 
 use super::server::Acceptor;
 
-/// How many connections may be shaking hands. A newcomer beyond them takes the place of the oldest, so that those that never
-/// finish keep nobody out.
+/// The maximum number of concurrent handshakes. One more replaces the oldest, so that handshakes that never finish
+/// do not block new connections.
 const MAX_HANDSHAKES: usize = 256;
 
-/// A listener of TLS connections.
+/// A listener for TLS connections.
 pub struct Handshakes {
     listener: TcpListener,
     acceptor: Acceptor,
-    /// Told of each client that did not get through.
+    /// Called for each client whose handshake failed.
     refused: fn(SocketAddr, &Error),
     under_way: JoinSet<Result<TlsStream<TcpStream>, (SocketAddr, Error)>>,
-    /// The oldest first.
+    /// The running handshakes, oldest first.
     order: VecDeque<AbortHandle>,
 }
 
 impl Handshakes {
-    /// Connections of this listener. `refused` is told of each client that does not get through.
+    /// Creates a listener that accepts TLS connections. `refused` is called for each client whose handshake
+    /// failed.
     pub fn new(listener: TcpListener, acceptor: Acceptor, refused: fn(SocketAddr, &Error)) -> Self {
         Self { listener, acceptor, refused, under_way: JoinSet::new(), order: VecDeque::new() }
     }
 
-    /// The next connection that got through. Dropping the future loses nothing.
+    /// Waits for the next connection with a completed handshake. Cancel-safe.
     pub async fn next(&mut self) -> TlsStream<TcpStream> {
         loop {
             tokio::select! {
                 accepted = self.listener.accept() => match accepted {
                     Ok((stream, peer)) => self.begin(stream, peer),
-                    // Out of descriptors, say: accepting again at once would spin.
+                    // Out of descriptors, for example: an immediate retry would spin.
                     Err(error) => {
                         tracing::debug!(%error, "accepting a connection failed");
                         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -49,7 +50,7 @@ impl Handshakes {
                     match ended {
                         Ok(Ok(stream)) => return stream,
                         Ok(Err((peer, error))) => (self.refused)(peer, &error),
-                        // It gave up its place.
+                        // Aborted to make room for a newer handshake.
                         Err(_) => {}
                     }
                 }

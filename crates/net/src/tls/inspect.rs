@@ -1,8 +1,9 @@
-//! Looks at the certificate of a server, whether it can be trusted or not.
+//! Inspects a server's certificate, even an untrusted one.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -11,25 +12,26 @@ use rustls_platform_verifier::Verifier;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::facts::Facts;
+use super::certificate_info::CertificateInfo;
 use super::{pem, provider};
 
-/// How long it may take.
+/// The timeout for connecting and the handshake together.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What was found.
+/// What an inspection found.
 #[derive(Debug, Clone)]
 pub struct Inspection {
-    /// What the server's certificate says. None: it showed none, or a malformed one.
-    pub facts: Option<Facts>,
-    /// Why there is no connection. None: there is one.
+    /// The server's certificate. `None` if the server presented none, or a malformed one.
+    pub certificate: Option<CertificateInfo>,
+    /// The reason why the connection failed. `None` if it succeeded.
     pub failure: Option<String>,
 }
 
-/// Connects, and says what the server shows. `authorities`: those in PEM that are trusted; none means those of the system.
+/// Connects to a server and reports its certificate. `authorities` are the trusted ones, in PEM. `None` trusts the
+/// system's authorities.
 ///
 /// # Errors
-/// The authorities can't be used.
+/// The authorities cannot be parsed.
 pub async fn inspect(host: &str, port: u16, authorities: Option<&[u8]>) -> Result<Inspection, String> {
     let trusted: Arc<dyn ServerCertVerifier> = match authorities {
         Some(pem) => {
@@ -38,10 +40,10 @@ pub async fn inspect(host: &str, port: u16, authorities: Option<&[u8]>) -> Resul
         }
         None => Arc::new(Verifier::new(provider()).map_err(|error| error.to_string())?),
     };
-    let seen = Arc::new(Seen { trusted, certificate: Mutex::default() });
+    let recorder = Arc::new(CertificateRecorder { trusted, certificate: Mutex::default() });
     let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
     let builder = builder.map_err(|error| error.to_string())?;
-    let verifier = Arc::clone(&seen) as Arc<dyn ServerCertVerifier>;
+    let verifier = Arc::clone(&recorder) as Arc<dyn ServerCertVerifier>;
     let mut config = builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
     config.alpn_protocols = vec![b"h2".to_vec()];
     config.resumption = Resumption::disabled();
@@ -55,18 +57,18 @@ pub async fn inspect(host: &str, port: u16, authorities: Option<&[u8]>) -> Resul
         Ok(Err(error)) => Some(error.to_string()),
         Err(_) => Some(format!("it did not answer within {} s", TIMEOUT.as_secs())),
     };
-    let certificate = seen.certificate.lock().unwrap_or_else(PoisonError::into_inner).take();
-    Ok(Inspection { facts: certificate.and_then(|it| Facts::read(&it)), failure })
+    let certificate = recorder.certificate.lock().take();
+    Ok(Inspection { certificate: certificate.and_then(|it| CertificateInfo::parse(&it)), failure })
 }
 
-/// Decides as `trusted` does, and keeps the certificate.
+/// Verifies like `trusted`, and records the certificate.
 #[derive(Debug)]
-struct Seen {
+struct CertificateRecorder {
     trusted: Arc<dyn ServerCertVerifier>,
     certificate: Mutex<Option<Vec<u8>>>,
 }
 
-impl ServerCertVerifier for Seen {
+impl ServerCertVerifier for CertificateRecorder {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,
@@ -75,7 +77,7 @@ impl ServerCertVerifier for Seen {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        *self.certificate.lock().unwrap_or_else(PoisonError::into_inner) = Some(certificate.to_vec());
+        *self.certificate.lock() = Some(certificate.to_vec());
         self.trusted.verify_server_cert(certificate, intermediates, name, ocsp_response, now)
     }
 

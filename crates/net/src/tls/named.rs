@@ -1,7 +1,8 @@
-//! Trusts only peers whose certificate has a certain name, and is signed by an authority.
+//! Trusts only peers whose certificate has a certain name and is signed by an authority.
 //!
-//! The authority of a mesh signs the certificates of gateways and of workers. Without the name, each worker could call every
-//! other one. The name is a role: a wildcard, which stands for hosts, has none.
+//! The authority of a mesh signs the certificates of both gateways and workers. Without the name check, each
+//! worker could call every other worker. The name is a role, so a wildcard, which stands for hosts, does not match
+//! it.
 
 use std::sync::Arc;
 
@@ -12,9 +13,9 @@ use rustls::server::ParsedCertificate;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 
-use super::facts::{Facts, has_dns_name};
+use super::certificate_info::{CertificateInfo, has_dns_name};
 
-/// Checks what `inner` checks, and the name.
+/// Verifies clients like `inner`, and requires the name.
 #[derive(Debug)]
 pub struct NamedClients {
     inner: Arc<dyn ClientCertVerifier>,
@@ -22,7 +23,8 @@ pub struct NamedClients {
 }
 
 impl NamedClients {
-    /// Only clients with this name among the alternative names of their certificate.
+    /// Creates a verifier that accepts only clients with this name among the alternative names of their
+    /// certificate.
     pub fn new(inner: Arc<dyn ClientCertVerifier>, name: ServerName<'static>) -> Self {
         Self { inner, name }
     }
@@ -68,7 +70,8 @@ impl ClientCertVerifier for NamedClients {
     }
 }
 
-/// Checks what `inner` checks, among it the name of the server, and that no wildcard stands for the name.
+/// Verifies servers like `inner`, including the host name, and requires that the certificate contains the role
+/// name itself, not a wildcard.
 #[derive(Debug)]
 pub(super) struct NamedServers {
     pub(super) inner: Arc<WebPkiServerVerifier>,
@@ -111,14 +114,13 @@ impl ServerCertVerifier for NamedServers {
     }
 }
 
-/// Whether the name itself is among the DNS names of a certificate. A full stop at its end, which makes it absolute, is no part
-/// of it.
+/// Checks that the DNS names of a certificate include exactly this name. Ignores a trailing dot, which makes a name absolute.
 fn check_role(certificate: &CertificateDer<'_>, name: &ServerName<'_>) -> Result<(), Error> {
     let role = name.to_str();
     if has_dns_name(certificate, role.strip_suffix('.').unwrap_or(&role)) {
         return Ok(());
     }
-    let presented = Facts::read(certificate).map(|it| it.names).unwrap_or_default();
+    let presented = CertificateInfo::parse(certificate).map(|it| it.names).unwrap_or_default();
     Err(Error::InvalidCertificate(CertificateError::NotValidForNameContext { expected: name.to_owned(), presented }))
 }
 
@@ -126,13 +128,13 @@ fn check_role(certificate: &CertificateDer<'_>, name: &ServerName<'_>) -> Result
 mod tests {
     use super::*;
 
-    /// Of `tests/fixtures/tls`.
+    /// Reads a certificate from `tests/fixtures/tls`.
     fn fixture(name: &str) -> CertificateDer<'static> {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/tls/");
         super::super::pem::chain(&std::fs::read(format!("{path}{name}")).unwrap()).unwrap().remove(0)
     }
 
-    /// Whether a certificate counts for a role: as that of a server, and as that of a client.
+    /// Whether a certificate is accepted for a role: as a server certificate, and as a client certificate.
     fn counts(certificate: &str, role: &str) -> [bool; 2] {
         let (certificate, role) = (fixture(certificate), ServerName::try_from(role.to_owned()).unwrap());
         let mut roots = rustls::RootCertStore::empty();
@@ -151,7 +153,7 @@ mod tests {
         assert_eq!(counts("server.pem", "localhost"), [true; 2]);
         assert_eq!(counts("server.pem", "LocalHost."), [true; 2]);
         for role in ["worker.openskill.internal", "gateway.openskill.internal"] {
-            // It has `*.openskill.internal`, and the role as its common name and as a URI.
+            // The certificate has `*.openskill.internal`, and the role as its common name and as a URI.
             assert_eq!(counts("wildcard.pem", role), [false; 2], "{role}");
         }
         assert_eq!(counts("wildcard.pem", "other.openskill.internal"), [false; 2]);

@@ -1,16 +1,16 @@
-//! Certificates and keys in PEM. Pure: the bytes are read elsewhere.
+//! Parses certificates and keys in PEM. Pure: other modules read the files.
 
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// Certificates in one file.
+/// The maximum number of certificates in one file.
 const MAX_CERTIFICATES: usize = 1000;
 
-/// A certificate, followed by those that sign it.
+/// Parses a certificate chain, leaf first.
 ///
 /// # Errors
-/// There is none, one is malformed, or there are too many.
+/// The file contains no certificate, a malformed certificate, or too many.
 pub fn chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let mut found = Vec::new();
     for certificate in CertificateDer::pem_slice_iter(pem) {
@@ -25,19 +25,19 @@ pub fn chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     Ok(found)
 }
 
-/// A private key: PKCS #8, PKCS #1 or SEC1. The error has nothing of the file's content.
+/// Parses a private key: PKCS #8, PKCS #1 or SEC1. The error never contains content of the file.
 ///
 /// # Errors
-/// There is none.
+/// The file contains no private key.
 pub fn key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
     PrivateKeyDer::from_pem_slice(pem)
         .map_err(|_| "it has no private key in PEM ('-----BEGIN PRIVATE KEY-----')".to_owned())
 }
 
-/// Whom the authorities of a file let trust, and their certificates.
+/// Parses the authorities of a file: as a store for verification, and as certificates.
 ///
 /// # Errors
-/// There are none, or one is malformed.
+/// The file contains no certificates, or a malformed one.
 pub fn authorities(pem: &[u8]) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), String> {
     let (mut roots, certificates) = (RootCertStore::empty(), chain(pem)?);
     for certificate in &certificates {

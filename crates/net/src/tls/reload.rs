@@ -1,62 +1,59 @@
-//! Something that is made of files, and made again when they change.
+//! A value that is loaded from files, and reloaded when they change.
 //!
-//! All files are read, compared and taken together. A change counts once it was read twice: whoever replaces a certificate
-//! and its key one after the other, or writes in place, leaves something for a moment that is neither the old nor the new.
-//! What is not valid now, such as an expired certificate, replaces nothing that is.
+//! All files are read, compared and used together. Files that are invalid now, such as an expired certificate, do
+//! not replace valid ones.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::expiry::{Time, Validity};
+use crate::file_watcher::{FileWatcher, INTERVAL, read_file};
 
-/// How often the files are read. A change is taken after the second read that finds it.
-const INTERVAL: Duration = Duration::from_millis(250);
-
-/// The largest file.
+/// The maximum file size, in bytes.
 pub const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
-/// Why files can't be used.
+/// Why files are unusable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{}': {reason}", path.display())]
 pub struct FileError {
-    /// The file that is to blame.
+    /// The unusable file.
     pub path: PathBuf,
-    /// What is wrong with it. Nothing of its content.
+    /// The problem, without content of the file.
     pub reason: String,
 }
 
 impl FileError {
-    /// An error of this file.
+    /// Creates an error for this file.
     pub fn new(path: &Path, reason: impl Into<String>) -> Self {
         Self { path: path.to_owned(), reason: reason.into() }
     }
 }
 
-/// What was read, in the order of the files.
+/// The file contents, in the order of their paths.
 pub type Contents = Vec<Vec<u8>>;
 
-/// What was made of files.
-pub struct Made<T> {
-    /// The value.
+/// A value loaded from files.
+pub struct Loaded<T> {
+    /// The parsed content of the files.
     pub value: T,
-    /// A line about it for the log. No secrets.
-    pub about: String,
-    /// When it is valid: each of these must be. Empty: always.
+    /// A line for the log, without secrets.
+    pub description: String,
+    /// Its periods of validity. The value is valid while all terms are valid. An empty list never expires.
     pub terms: Vec<Term>,
 }
 
-/// When the content of a file is valid: whenever one of its parts is.
+/// The validity of a file: it is valid while at least one of its parts is valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Term {
-    /// The file.
+    /// The path of the file.
     pub file: PathBuf,
-    /// Its parts, such as the authorities in it. Empty: nothing is known, and it counts as valid.
+    /// The validity of the file's parts, such as its authorities. An empty list means that the validity is unknown
+    /// and the file counts as valid.
     pub any_of: Vec<Validity>,
 }
 
@@ -79,137 +76,122 @@ pub(super) fn now() -> Time {
     Time(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() as i64)
 }
 
-type Make<T> = Box<dyn Fn(&Contents) -> Result<Made<T>, FileError> + Send + Sync>;
+type Make<T> = Box<dyn Fn(&Contents) -> Result<Loaded<T>, FileError> + Send + Sync>;
 
-/// A value that is made of files.
-pub struct Reloaded<T> {
-    /// What it is, for the log.
+/// A value that reloads when its files change.
+pub struct Reloadable<T> {
+    /// The name of the value, for the log.
     name: &'static str,
     files: Vec<PathBuf>,
     make: Make<T>,
     current: ArcSwap<T>,
-    taken: Mutex<Taken>,
+    active: Mutex<ActiveFiles>,
     is_stale: AtomicBool,
 }
 
-/// What the value was made of, what it is, and when it is valid.
-struct Taken {
+/// The files of the current value, its description, and its validity.
+struct ActiveFiles {
     contents: Contents,
-    about: String,
+    description: String,
     terms: Vec<Term>,
 }
 
-/// Why files were not taken.
+/// Why the changed files are not used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Rejection {
     error: FileError,
-    /// Whether the same files may be taken later.
-    is_for_now: bool,
+    /// Whether the same files may become usable later.
+    is_temporary: bool,
 }
 
-impl<T> std::fmt::Debug for Reloaded<T> {
+impl<T> std::fmt::Debug for Reloadable<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Reloaded").field("name", &self.name).field("files", &self.files).finish_non_exhaustive()
+        f.debug_struct("Reloadable").field("name", &self.name).field("files", &self.files).finish_non_exhaustive()
     }
 }
 
-impl<T: Send + Sync + 'static> Reloaded<T> {
-    /// Reads the files, and makes the value of them. `name` is what the log calls it.
+impl<T: Send + Sync + 'static> Reloadable<T> {
+    /// Loads a value from the files. The log calls it `name`.
     ///
     /// # Errors
-    /// A file can't be read, or they make no valid value.
+    /// A file is unreadable, or the files form no valid value.
     pub fn load(
         name: &'static str,
         files: Vec<PathBuf>,
-        make: impl Fn(&Contents) -> Result<Made<T>, FileError> + Send + Sync + 'static,
+        make: impl Fn(&Contents) -> Result<Loaded<T>, FileError> + Send + Sync + 'static,
     ) -> Result<Arc<Self>, FileError> {
         let contents = read_all(&files)?;
-        let Made { value, about, terms } = make(&contents)?;
+        let Loaded { value, description, terms } = make(&contents)?;
         let (current, make) = (ArcSwap::from_pointee(value), Box::new(make));
-        let taken = Mutex::new(Taken { contents, about, terms });
-        Ok(Arc::new(Self { name, files, make, current, taken, is_stale: AtomicBool::new(false) }))
+        let active = Mutex::new(ActiveFiles { contents, description, terms });
+        Ok(Arc::new(Self { name, files, make, current, active, is_stale: AtomicBool::new(false) }))
     }
 
-    /// The value as it is now.
+    /// Returns the current value.
     pub fn current(&self) -> Arc<T> {
         self.current.load_full()
     }
 
-    /// Whether the files have something else now that was not taken.
+    /// Whether the files have changed since they were loaded, but are unusable.
     pub fn is_stale(&self) -> bool {
         self.is_stale.load(Ordering::Relaxed)
     }
 
-    /// Reads the files again and again, until it is dropped. Files that can't be used change nothing, and are logged once.
+    /// Polls the files until the future is dropped. Ignores unusable files and logs each problem once.
     pub async fn follow(self: Arc<Self>) {
-        tracing::info!(about = self.taken().about, "{}", self.name);
-        if let Err(error) = check(&self.taken().terms, now()) {
+        tracing::info!(about = self.lock_active().description, "{} was loaded", self.name);
+        if let Err(error) = check(&self.lock_active().terms, now()) {
             tracing::error!(%error, "{} is not valid now", self.name);
         }
-        let mut last = Ok(self.taken().contents.clone());
-        let (mut before, mut rejection) = (None, None::<Rejection>);
+        let (files, mut latest) = (self.files.clone(), Ok(self.lock_active().contents.clone()));
+        let mut watcher = FileWatcher::new(Some(latest.clone()), move || read_all(&files));
+        let mut rejection = None::<Rejection>;
         loop {
             tokio::time::sleep(INTERVAL).await;
-            let files = self.files.clone();
-            // A file system that hangs must not keep a thread that serves.
-            let Ok(read) = tokio::task::spawn_blocking(move || read_all(&files)).await else { continue };
-            let is_settled = before.as_ref() == Some(&read);
-            before = Some(read.clone());
-            let may_be_taken = last != read || rejection.as_ref().is_some_and(|it| it.is_for_now);
-            if !is_settled || !may_be_taken {
+            let change = watcher.poll_change().await;
+            let has_changed = change.is_some();
+            // Files that are not valid yet are retried.
+            if !has_changed && !rejection.as_ref().is_some_and(|it| it.is_temporary) {
                 continue;
             }
-            let permanent = |error| Rejection { error, is_for_now: false };
-            let rejected = read.clone().map_err(permanent).and_then(|contents| self.take(contents)).err();
+            latest = change.unwrap_or(latest);
+            let permanent = |error| Rejection { error, is_temporary: false };
+            let rejected = latest.clone().map_err(permanent).and_then(|contents| self.take(contents)).err();
             self.is_stale.store(rejected.is_some(), Ordering::Relaxed);
             match &rejected {
-                None => tracing::info!(about = self.taken().about, "{} was read again", self.name),
-                Some(Rejection { error, .. }) if last != read || rejection != rejected => {
-                    tracing::error!(%error, "{} cannot be used: the one before it stays in use", self.name);
+                None => tracing::info!(about = self.lock_active().description, "{} was reloaded", self.name),
+                Some(Rejection { error, .. }) if has_changed || rejection != rejected => {
+                    tracing::error!(%error, "{} cannot be used: the previous one stays in use", self.name);
                 }
                 Some(_) => {}
             }
-            (last, rejection) = (read, rejected);
+            rejection = rejected;
         }
     }
 
     fn take(&self, contents: Contents) -> Result<(), Rejection> {
-        let made = (self.make)(&contents).map_err(|error| Rejection { error, is_for_now: false })?;
-        let Made { value, about, terms } = made;
-        let (now, mut taken) = (now(), self.taken());
+        let made = (self.make)(&contents).map_err(|error| Rejection { error, is_temporary: false })?;
+        let Loaded { value, description, terms } = made;
+        let (now, mut active) = (now(), self.lock_active());
         match check(&terms, now) {
-            Err(error) if check(&taken.terms, now).is_ok() => return Err(Rejection { error, is_for_now: true }),
+            Err(error) if check(&active.terms, now).is_ok() => return Err(Rejection { error, is_temporary: true }),
             _ => {}
         }
         self.current.store(Arc::new(value));
-        *taken = Taken { contents, about, terms };
+        *active = ActiveFiles { contents, description, terms };
         Ok(())
     }
 
-    fn taken(&self) -> MutexGuard<'_, Taken> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_active(&self) -> MutexGuard<'_, ActiveFiles> {
+        self.active.lock()
     }
 }
 
 fn read_all(files: &[PathBuf]) -> Result<Contents, FileError> {
-    files.iter().map(|path| read(path).map_err(|reason| FileError::new(path, reason))).collect()
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, String> {
-    let unreadable = |error: std::io::Error| format!("it cannot be read: {error}");
-    // Not to block on a pipe.
-    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::CLOEXEC;
-    let file = rustix::fs::open(path, flags, rustix::fs::Mode::empty()).map_err(|error| unreadable(error.into()))?;
-    let file = File::from(file);
-    if !file.metadata().map_err(unreadable)?.is_file() {
-        return Err("it is not a file".to_owned());
-    }
-    let mut content = Vec::new();
-    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut content).map_err(unreadable)?;
-    if content.len() as u64 > MAX_FILE_BYTES {
-        return Err(format!("it has more than {MAX_FILE_BYTES} bytes"));
-    }
-    Ok(content)
+    let read = |path: &PathBuf| {
+        read_file(path, MAX_FILE_BYTES).map_err(|error| FileError::new(path, format!("it cannot be read: {error}")))
+    };
+    files.iter().map(read).collect()
 }
 
 #[cfg(test)]
@@ -238,15 +220,15 @@ mod tests {
         }
     }
 
-    fn made<T>(value: T) -> Made<T> {
-        Made { value, about: String::new(), terms: Vec::new() }
+    fn made<T>(value: T) -> Loaded<T> {
+        Loaded { value, description: String::new(), terms: Vec::new() }
     }
 
-    /// Two files that must be equal.
-    fn pair(folder: &Folder) -> Result<Arc<Reloaded<String>>, FileError> {
+    /// Loads two files that must be equal.
+    fn pair(folder: &Folder) -> Result<Arc<Reloadable<String>>, FileError> {
         let files = vec![folder.write("a", "1"), folder.write("b", "1")];
         let second = files[1].clone();
-        Reloaded::load("the pair", files, move |contents| match contents[0] == contents[1] {
+        Reloadable::load("the pair", files, move |contents| match contents[0] == contents[1] {
             true => Ok(made(String::from_utf8_lossy(&contents[0]).into_owned())),
             false => Err(FileError::new(&second, "it does not match")),
         })
@@ -277,31 +259,31 @@ mod tests {
         let folder = Folder::new("unreadable");
         pair(&folder).unwrap();
         for path in [folder.0.join("missing"), folder.0.clone()] {
-            let error = Reloaded::load("it", vec![path.clone()], |_| Ok(made(()))).unwrap_err();
+            let error = Reloadable::load("it", vec![path.clone()], |_| Ok(made(()))).unwrap_err();
             assert_eq!(error.path, path);
         }
     }
 
-    /// A file with the times in which its parts are valid: one that is not valid now replaces none that is.
+    /// Tests a file whose parts have limited validity: an invalid file must not replace a valid one.
     #[test]
     fn what_is_not_valid_now_replaces_nothing_that_is() {
         let folder = Folder::new("terms");
         let (path, now) = (folder.write("a", "-9 9"), now());
         let file = path.clone();
-        let it = Reloaded::load("it", vec![path], move |contents| {
+        let it = Reloadable::load("it", vec![path], move |contents| {
             let text = String::from_utf8_lossy(&contents[0]).into_owned();
             let times: Vec<_> = text.split(' ').map(|it| Time(now.0 + 60 * it.parse::<i64>().unwrap())).collect();
             let any_of = times.chunks(2).map(|it| Validity { begins: it[0], ends: it[1] }).collect();
-            Ok(Made { value: text, about: String::new(), terms: vec![Term { file: file.clone(), any_of }] })
+            Ok(Loaded { value: text, description: String::new(), terms: vec![Term { file: file.clone(), any_of }] })
         })
         .unwrap();
         for (text, reason) in [("-9 -5", "expired"), ("5 9", "not valid yet"), ("-9 -5 5 9", "not valid yet")] {
             let rejected = it.take(vec![text.into()]).unwrap_err();
-            assert!(rejected.is_for_now && rejected.error.reason.contains(reason), "{text}: {rejected:?}");
+            assert!(rejected.is_temporary && rejected.error.reason.contains(reason), "{text}: {rejected:?}");
             assert_eq!(*it.current(), "-9 9");
         }
         assert_eq!(it.take(vec!["-9 -5 -9 9".into()]), Ok(()), "one part is valid");
-        it.taken().terms[0].any_of.truncate(1);
+        it.lock_active().terms[0].any_of.truncate(1);
         assert_eq!(it.take(vec!["5 9".into()]), Ok(()), "the one before is expired too");
     }
 
@@ -309,10 +291,10 @@ mod tests {
     async fn what_is_not_valid_yet_is_taken_when_it_is() {
         let folder = Folder::new("begins");
         let path = folder.write("a", "0");
-        let it = Reloaded::load("it", vec![path.clone()], move |contents| {
+        let it = Reloadable::load("it", vec![path.clone()], move |contents| {
             let begins = Time(String::from_utf8_lossy(&contents[0]).parse().unwrap());
             let any_of = vec![Validity { begins, ends: Time(i64::MAX) }];
-            Ok(Made { value: begins, about: String::new(), terms: vec![Term { file: path.clone(), any_of }] })
+            Ok(Loaded { value: begins, description: String::new(), terms: vec![Term { file: path.clone(), any_of }] })
         })
         .unwrap();
         let following = tokio::spawn(Arc::clone(&it).follow());

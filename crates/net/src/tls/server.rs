@@ -1,4 +1,4 @@
-//! Accepting TLS connections with a certificate that may change while the server runs.
+//! Accepts TLS connections with a certificate that may change while the server runs.
 
 use std::io::{Error, ErrorKind};
 use std::path::PathBuf;
@@ -13,28 +13,28 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use super::certificate_info::{chain_validity, describe_chain, validities};
 use super::expiry::Time;
-use super::facts::{chain_validity, described, validities};
 use super::named::NamedClients;
-use super::reload::{Contents, FileError, Made, Reloaded, Term};
+use super::reload::{Contents, FileError, Loaded, Reloadable, Term};
 use super::{pem, provider};
 
-/// How long a handshake may take, from the first byte on.
+/// The timeout of a handshake, from its first byte.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// HTTP/2 and HTTP/1.1, as ALPN names them.
+/// The ALPN names of HTTP/2 and HTTP/1.1.
 const H2: &[u8] = b"h2";
 const HTTP_1_1: &[u8] = b"http/1.1";
 
-/// Who may connect.
+/// The clients that may connect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Clients {
-    /// Everybody: the server asks for no certificate.
+    /// All clients. The server requests no certificate.
     Any,
-    /// Those with a certificate that an authority of this file signed.
+    /// Clients with a certificate signed by an authority in this file.
     SignedBy(PathBuf),
-    /// Gateways of a mesh: the same, with this name among the alternative names of the certificate. They speak TLS 1.3 and
-    /// HTTP/2 alone.
+    /// Gateways of a mesh: like [`Clients::SignedBy`], but the certificate must also have this name among its
+    /// alternative names. Only TLS 1.3 and HTTP/2.
     Mesh(PathBuf, ServerName<'static>),
 }
 
@@ -47,58 +47,59 @@ impl Clients {
     }
 }
 
-/// The files of a server, in PEM.
+/// The paths of a server's PEM files, and the clients that may connect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerFiles {
-    /// The server's certificate, followed by those that sign it.
+    /// The server's certificate, followed by the certificates that sign it.
     pub certificate: PathBuf,
-    /// Its private key.
+    /// The private key of the certificate.
     pub key: PathBuf,
-    /// Who may connect.
+    /// The clients that may connect.
     pub clients: Clients,
 }
 
-/// What the files were made into.
+/// The configuration loaded from the files.
 #[derive(Debug)]
-struct Served {
+struct LoadedServerConfig {
     config: Arc<ServerConfig>,
     expiry: Option<Time>,
 }
 
-/// Makes TLS connections of accepted ones. Cheap to clone.
+/// Turns accepted sockets into TLS connections. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Acceptor(Arc<Reloaded<Served>>);
+pub struct Acceptor(Arc<Reloadable<LoadedServerConfig>>);
 
 impl Acceptor {
-    /// Reads the files. `name` is what the log calls them.
+    /// Loads the files. The log calls them `name`.
     ///
     /// # Errors
-    /// A file can't be read or used, or the key is not that of the certificate.
+    /// A file is unreadable or invalid, or the key does not match the certificate.
     pub fn load(name: &'static str, files: ServerFiles) -> Result<Self, FileError> {
         let ServerFiles { certificate, key, clients } = &files;
         let paths = [certificate, key].into_iter().chain(clients.authorities()).cloned().collect();
-        Reloaded::load(name, paths, move |contents| config(&files, contents)).map(Self)
+        Reloadable::load(name, paths, move |contents| config(&files, contents)).map(Self)
     }
 
-    /// Takes changes of the files, until it is dropped. Connections that are open stay as they are.
+    /// Reloads the files when they change, until the future is dropped. Open connections are not affected.
     pub async fn follow(self) {
         self.0.follow().await;
     }
 
-    /// Whether the files have something else now that cannot be used: what was read before stays in use.
+    /// Whether the files have changed but are unusable, so that the previous content stays in use.
     pub fn is_stale(&self) -> bool {
         self.0.is_stale()
     }
 
-    /// When the certificate in use ends, or the first one of its chain that does.
+    /// Returns the earliest expiry in the certificate chain in use.
     pub fn expiry(&self) -> Option<Time> {
         self.0.current().expiry
     }
 
-    /// Shakes hands.
+    /// Performs the handshake.
     ///
     /// # Errors
-    /// The client gives up, speaks no TLS, may not connect, or takes longer than [`HANDSHAKE_TIMEOUT`].
+    /// The client disconnects, does not speak TLS, is not permitted to connect, or takes longer than
+    /// [`HANDSHAKE_TIMEOUT`].
     pub async fn accept<S>(&self, stream: S) -> Result<TlsStream<S>, Error>
     where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -113,7 +114,7 @@ pub fn is_http2<S>(stream: &TlsStream<S>) -> bool {
     stream.get_ref().1.alpn_protocol() == Some(H2)
 }
 
-fn config(files: &ServerFiles, contents: &Contents) -> Result<Made<Served>, FileError> {
+fn config(files: &ServerFiles, contents: &Contents) -> Result<Loaded<LoadedServerConfig>, FileError> {
     let content = |at: usize| contents.get(at).map(Vec::as_slice).unwrap_or_default();
     let ServerFiles { certificate, key, clients } = files;
     let chain = pem::chain(content(0)).map_err(|reason| FileError::new(certificate, reason))?;
@@ -122,7 +123,7 @@ fn config(files: &ServerFiles, contents: &Contents) -> Result<Made<Served>, File
     let versions = if is_mesh { &[&rustls::version::TLS13][..] } else { rustls::DEFAULT_VERSIONS };
     let builder = ServerConfig::builder_with_provider(provider());
     let builder = builder.with_protocol_versions(versions).map_err(|error| FileError::new(key, error.to_string()))?;
-    let (about, validity) = (described(&chain), chain_validity(&chain));
+    let (description, validity) = (describe_chain(&chain), chain_validity(&chain));
     let mut terms = vec![Term { file: certificate.clone(), any_of: validity.into_iter().collect() }];
     let builder = match clients.authorities() {
         None => builder.with_no_client_auth(),
@@ -137,13 +138,13 @@ fn config(files: &ServerFiles, contents: &Contents) -> Result<Made<Served>, File
     let mut config = builder.with_single_cert(chain, private).map_err(|error| {
         let reason = match error {
             rustls::Error::InconsistentKeys(_) => format!("it is not the key of '{}'", certificate.display()),
-            // Nothing of the key.
+            // The message must not reveal any part of the key.
             error => format!("it cannot be used with '{}': {error}", certificate.display()),
         };
         FileError::new(key, reason)
     })?;
     if is_mesh {
-        // A session that is resumed is not checked again.
+        // Resumption would skip the check of the client certificate.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         config.alpn_protocols = vec![H2.to_vec()];
@@ -151,7 +152,7 @@ fn config(files: &ServerFiles, contents: &Contents) -> Result<Made<Served>, File
         config.alpn_protocols = vec![H2.to_vec(), HTTP_1_1.to_vec()];
     }
     let expiry = validity.map(|it| it.ends);
-    Ok(Made { value: Served { config: Arc::new(config), expiry }, about, terms })
+    Ok(Loaded { value: LoadedServerConfig { config: Arc::new(config), expiry }, description, terms })
 }
 
 fn verifier(clients: &Clients, authorities: RootCertStore) -> Result<Arc<dyn ClientCertVerifier>, String> {
@@ -168,7 +169,7 @@ mod tests {
     use super::super::reload::{check, now};
     use super::*;
 
-    /// Files of `tests/fixtures/tls`, one after the other.
+    /// Concatenates files of `tests/fixtures/tls`.
     fn fixture(names: &[&str]) -> Vec<u8> {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/tls/");
         names.iter().flat_map(|name| std::fs::read(format!("{path}{name}")).unwrap()).collect()

@@ -1,4 +1,4 @@
-//! A connection, encrypted or not: one type, so that what uses it exists once.
+//! A connection, encrypted or not, as one type, so that callers need only one implementation.
 
 use std::io::{IoSlice, Result};
 use std::pin::Pin;
@@ -7,12 +7,12 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::server::TlsStream;
 
-/// A connection; by default a server's.
+/// A connection. By default, the TLS side is a server's.
 #[derive(Debug)]
 pub enum MaybeTls<S, T = TlsStream<S>> {
-    /// In plain text.
+    /// A plain-text connection.
     Plain(S),
-    /// Encrypted.
+    /// An encrypted connection.
     Tls(Box<T>),
 }
 

@@ -1,35 +1,32 @@
-//! The definitions of one source file, by one pass over its tree: without recursion, however deep the tree is.
+//! Finds the definitions of one source file in one pass over its tree. It does not recurse, because the tree may be deep.
 
 use tree_sitter::{Node, Tree};
 
 use super::names::{name_of, value_of};
-use super::rules::{Place, Rule, Rules};
+use super::rules::{Condition, Rule, Rules};
 use openskill_definitions::protocol::{Definition, Kind, MAX_DEFINITIONS, MAX_TEXT_BYTES, Reply};
 
-/// How many names a qualified name has at most.
+/// The maximum number of names in a qualified name.
 const MOST_SCOPES: usize = 16;
 
-/// A node that is being looked into, and that names what is in it.
+/// An enclosing node whose name qualifies the definitions in it.
 struct Scope {
     depth: usize,
     names: Vec<String>,
     kind: Option<Kind>,
 }
 
-/// Finds the definitions of a tree.
+/// Walks a syntax tree and collects its definitions.
 pub(super) fn find(tree: &Tree, source: &[u8], rules: &Rules) -> Reply {
     let root = tree.root_node();
     let mut reply = Reply { syntax_errors: root.has_error(), ..Reply::default() };
     let (mut cursor, mut depth, mut scopes) = (tree.walk(), 0, Vec::<Scope>::new());
     loop {
         let node = cursor.node();
-        if let Some(rule) = rules.get(node.kind_id()) {
-            while scopes.last().is_some_and(|it| it.depth >= depth) {
-                scopes.pop();
-            }
-            if let Some(scope) = take(node, source, (rules, rule), &scopes, &mut reply) {
-                scopes.push(Scope { depth, ..scope });
-            }
+        if let Some(rule) = rules.get(node.kind_id())
+            && let Some(scope) = add_definition(node, source, rules, rule, &scopes, &mut reply)
+        {
+            scopes.push(Scope { depth, ..scope });
         }
         if cursor.goto_first_child() {
             depth += 1;
@@ -41,46 +38,45 @@ pub(super) fn find(tree: &Tree, source: &[u8], rules: &Rules) -> Reply {
             }
             depth -= 1;
         }
-        while scopes.last().is_some_and(|it| it.depth >= depth) {
-            scopes.pop();
-        }
+        scopes.truncate(scopes.partition_point(|it| it.depth < depth));
     }
 }
 
-/// Adds the definition that a node is, if it is one, and gives what it names.
-fn take(
+/// Adds a node to the definitions if it is one. Returns the scope that a named node opens.
+fn add_definition(
     node: Node<'_>,
     source: &[u8],
-    (rules, rule): (&Rules, &Rule),
+    rules: &Rules,
+    rule: &Rule,
     scopes: &[Scope],
     reply: &mut Reply,
 ) -> Option<Scope> {
     let is_in_function = scopes.iter().any(|it| matches!(it.kind, Some(Kind::Function | Kind::Method)));
-    let counts = match rule.place {
-        Place::Any => true,
-        Place::NotInFunction => !is_in_function,
-        Place::WithBody => node.child_by_field_name("body").is_some(),
-        Place::InClass => {
+    let counts = match rule.condition {
+        Condition::Any => true,
+        Condition::NotInFunction => !is_in_function,
+        Condition::WithBody => node.child_by_field_name("body").is_some(),
+        Condition::InClass => {
             let is_friend = source[..node.start_byte()].trim_ascii_end().ends_with(b"friend");
             let scope = scopes.last().and_then(|it| it.kind);
             !is_friend && matches!(scope, Some(Kind::Class | Kind::Struct | Kind::Union))
         }
     };
     let (owners, own) = counts.then(|| name_of(node, source, rule.name)).flatten()?;
-    let mut names: Vec<String> = owners.into_iter().map(bounded).collect();
-    let name = bounded(own);
+    let mut names: Vec<String> = owners.into_iter().map(bounded_string).collect();
+    let name = bounded_string(own);
     names.push(name.clone());
-    let kind = rule.kind.map(|kind| refined(kind, node, names.len() > 1, scopes));
+    let kind = rule.kind.map(|kind| refine_kind(kind, node, names.len() > 1, scopes));
     if let Some(kind) = kind {
         if reply.definitions.len() >= MAX_DEFINITIONS {
             reply.truncated = true;
         } else {
             let (start, end) = (node.start_position(), node.end_position());
-            // A node that takes the end of its last line with it ends on the next one.
+            // If a node includes the line break of its last line, it ends at column 0 of the next line.
             let last = if end.column == 0 && end.row > start.row { end.row } else { end.row + 1 };
             reply.definitions.push(Definition {
                 kind,
-                qualified_name: qualified(scopes, &names, rules.separator),
+                qualified_name: qualify(scopes, &names, rules.separator),
                 name,
                 signature: signature(node, source),
                 start_line: line(start.row + 1),
@@ -91,8 +87,8 @@ fn take(
     Some(Scope { depth: 0, names, kind })
 }
 
-/// A function in a class is a method; a type is what it is made of.
-fn refined(kind: Kind, node: Node<'_>, has_owner: bool, scopes: &[Scope]) -> Kind {
+/// Refines a kind: a function in a class is a method, and a Go type declared as a struct or an interface is one.
+fn refine_kind(kind: Kind, node: Node<'_>, has_owner: bool, scopes: &[Scope]) -> Kind {
     match (kind, node.kind()) {
         (
             Kind::Function,
@@ -110,7 +106,7 @@ fn refined(kind: Kind, node: Node<'_>, has_owner: bool, scopes: &[Scope]) -> Kin
             Some("interface_type") => Kind::Interface,
             _ => Kind::Type,
         },
-        // Kotlin has one node for all of them.
+        // The Kotlin grammar uses the same node for classes and interfaces.
         (Kind::Class, "class_declaration") => {
             let mut cursor = node.walk();
             let words: Vec<_> = node.children(&mut cursor).take(8).map(|it| it.kind()).collect();
@@ -120,28 +116,29 @@ fn refined(kind: Kind, node: Node<'_>, has_owner: bool, scopes: &[Scope]) -> Kin
     }
 }
 
-fn qualified(scopes: &[Scope], names: &[String], separator: &str) -> String {
+/// Joins the names of the scopes and the name of the definition.
+fn qualify(scopes: &[Scope], names: &[String], separator: &str) -> String {
     let all: Vec<&str> =
         scopes.iter().flat_map(|it| &it.names).chain(names).filter(|it| !it.is_empty()).map(String::as_str).collect();
     let kept = &all[all.len().saturating_sub(MOST_SCOPES)..];
     cut(&kept.join(separator)).to_owned()
 }
 
-/// What stands before the body, in one line.
+/// Returns the text before the body, on one line.
 fn signature(node: Node<'_>, source: &[u8]) -> String {
     let body = node.child_by_field_name("body").or_else(|| value_of(node, source, true)?.child_by_field_name("body"));
     let begin = node.start_byte();
     let end = body.map_or(node.end_byte(), |it| it.start_byte()).max(begin);
-    // Enough for the bound, whatever white space there is in it.
+    // Take enough text to reach the limit, even with much white space in it.
     let text = source.get(begin..end.min(begin + 8 * MAX_TEXT_BYTES)).unwrap_or_default();
     let text = String::from_utf8_lossy(text);
-    // What has no body that the grammar knows ends where one would begin.
+    // Without a body in the tree, the signature ends where a body would begin.
     let text = if body.is_some() { &text } else { text.split('{').next().unwrap_or_default() };
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     cut(line.trim_end_matches([':', '{', '=', ';']).trim_end()).to_owned()
 }
 
-fn bounded(text: &[u8]) -> String {
+fn bounded_string(text: &[u8]) -> String {
     let text = text.get(..4 * MAX_TEXT_BYTES).unwrap_or(text);
     cut(String::from_utf8_lossy(text).trim()).to_owned()
 }

@@ -1,8 +1,8 @@
-//! The grammars.
+//! The tree-sitter grammar of each language.
 
 use openskill_definitions::language::Language;
 
-/// The grammar of a language.
+/// Returns the grammar of a language.
 pub(super) fn grammar(language: Language) -> tree_sitter::Language {
     let grammar = match language {
         Language::Bash => tree_sitter_bash::LANGUAGE,

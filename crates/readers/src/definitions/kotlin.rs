@@ -1,25 +1,27 @@
-//! What the grammar of Kotlin wants and the language does not: a line break or a semicolon after each member of a class.
+//! Works around the Kotlin grammar, which requires a line break or a semicolon after each member of a class. The
+//! language does not require either.
 
-/// What a declaration on the line of another one may begin with.
+/// Words that may begin a declaration on the same line as the previous declaration.
 const BEGINNINGS: &str = "abstract class companion const constructor data enum fun init inline inner interface internal \
                           lateinit object open override private protected public sealed suspend typealias val var";
 
-/// Texts that are no code: what begins and what ends them.
+/// The delimiters of strings, quoted names and comments.
 const TEXTS: [(&[u8], &[u8]); 6] =
     [(b"\"\"\"", b"\"\"\""), (b"\"", b"\""), (b"'", b"'"), (b"`", b"`"), (b"//", b"\n"), (b"/*", b"*/")];
 
-/// The source with these semicolons, everything on the line where it was.
+/// Inserts these semicolons into the source without changing line numbers.
 pub(super) fn with_semicolons(source: &[u8]) -> Vec<u8> {
     let mut text = Vec::with_capacity(source.len() + 1024);
-    // What ends the text that is read, and the texts around it: `"${ "inner" }"`, each with the braces that are open in it.
+    // The end mark of the current string or comment, and the enclosing strings, as in `"${ "inner" }"`, each with
+    // its number of open braces.
     let (mut until, mut around) = (None::<&[u8]>, Vec::<(&[u8], usize)>::new());
-    // The last byte of code on this line that is not blank.
+    // The last byte of code on this line, ignoring blanks.
     let (mut last, mut rest) = (b'\n', source);
     while let Some(&next) = rest.first() {
         let mut length = 1;
         match until {
             Some(b"\n") if next == b'\n' => (until, length) = (None, 0),
-            // It was not closed.
+            // An unclosed string ends with its line.
             Some([_]) if next == b'\n' => until = None,
             Some([b'"' | b'\'']) if next == b'\\' => length = 2.min(rest.len()),
             Some(end) if rest.starts_with(end) => (until, length) = (None, end.len()),
@@ -30,7 +32,10 @@ pub(super) fn with_semicolons(source: &[u8]) -> Vec<u8> {
             Some(_) => {}
             None => {
                 let begun = TEXTS.iter().find(|(begin, _)| rest.starts_with(begin));
-                let word = rest.split(|it| !it.is_ascii_alphabetic()).next().unwrap_or_default();
+                let begins_declaration = || {
+                    let word = rest.split(|it| !it.is_ascii_alphabetic()).next().unwrap_or_default();
+                    next == b'@' || BEGINNINGS.split(' ').any(|it| it.as_bytes() == word)
+                };
                 match (next, around.last_mut()) {
                     (b'{', Some((_, open))) => *open += 1,
                     (b'}', Some((end, 0))) => {
@@ -43,9 +48,7 @@ pub(super) fn with_semicolons(source: &[u8]) -> Vec<u8> {
                             text.push(b';');
                         }
                     }
-                    _ if last == b'}' && (next == b'@' || BEGINNINGS.split(' ').any(|it| it.as_bytes() == word)) => {
-                        text.push(b';');
-                    }
+                    _ if last == b'}' && begins_declaration() => text.push(b';'),
                     _ => {}
                 }
                 if let Some(&(begin, end)) = begun {
@@ -53,7 +56,8 @@ pub(super) fn with_semicolons(source: &[u8]) -> Vec<u8> {
                 }
                 last = match next {
                     b' ' | b'\t' | b'\r' | b'/' => last,
-                    // What follows an arrow may be nothing.
+                    // Nothing needs to follow the arrow of a lambda or of a branch, so the arrow counts as an
+                    // opening brace.
                     b'>' if last == b'-' => b'{',
                     _ => next,
                 };

@@ -1,30 +1,31 @@
-//! How a definition is named.
+//! Finds the name of a definition.
 
 use tree_sitter::Node;
 
-/// Where a node has its name.
+/// The place of a node's name.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Name {
-    /// In this field.
+    /// The name is in this field.
     Field(&'static str),
-    /// In this field, or else it has this one.
+    /// The name is in this field. Without the field, the name is this text.
     FieldOr(&'static str, &'static str),
-    /// Inside of a declarator of C or C++: `*(*name)(int)`, `Type::name`.
+    /// The name is in a C or C++ declarator: `*(*name)(int)`, `Type::name`.
     Declarator,
-    /// The same, if it declares a function.
+    /// Like [`Self::Declarator`], but only if it declares a function.
     FunctionDeclarator,
-    /// In this field, if the value is a function or a class: `const name = () => 1`, `const Name = memo(() => 1)`.
+    /// The name is in this field, if the value is a function or a class: `const name = () => 1`, `const Name =
+    /// memo(() => 1)`.
     OfFunction(&'static str),
-    /// `func (receiver *Type) name()`
+    /// The name of `func (receiver *Type) name()`.
     GoMethod,
-    /// `name = function() end`
+    /// The name of `name = function() end`.
     LuaAssigned,
 }
 
-/// How deep a declarator is looked into.
+/// The maximum number of nested declarators that are searched.
 const MOST_DECLARATORS: usize = 32;
 
-/// Nodes whose value makes a variable a function or a class.
+/// Nodes that make a variable a function or a class if they are its value.
 const FUNCTIONS: [&str; 7] = [
     "arrow_function",
     "function_expression",
@@ -35,17 +36,18 @@ const FUNCTIONS: [&str; 7] = [
     "class_expression",
 ];
 
-/// The name of a node, and the name of what it belongs to if it says so itself. None: it has none, or is no definition.
+/// Returns the owners and the name of a node. The owners are part of the name itself, as in `Type::name`. `None`
+/// if the node has no name, or is not a definition.
 pub(super) fn name_of<'a>(node: Node<'_>, source: &'a [u8], name: Name) -> Option<(Vec<&'a [u8]>, &'a [u8])> {
     let field = |field: &str| text(without_parameters(node.child_by_field_name(field)?), source);
     match name {
-        Name::Field(it) => qualified(field(it)?),
-        Name::FieldOr(it, other) => field(it).or(Some(leak(other))).and_then(qualified),
-        Name::Declarator => declared(node, source, false),
-        Name::FunctionDeclarator => declared(node, source, true),
+        Name::Field(it) => split_qualified(field(it)?),
+        Name::FieldOr(it, other) => split_qualified(field(it).unwrap_or(other.as_bytes())),
+        Name::Declarator => declarator_name(node, source, false),
+        Name::FunctionDeclarator => declarator_name(node, source, true),
         Name::OfFunction(it) => {
-            let (owners, own) = qualified(field(it)?)?;
-            // What a call gives is a component by convention if its name is capitalized. Otherwise it may be anything.
+            let (owners, own) = split_qualified(field(it)?)?;
+            // By convention, a call with a capitalized name returns a component. Any other call may return anything.
             let is_component = own.first().is_some_and(u8::is_ascii_uppercase);
             FUNCTIONS.contains(&value_of(node, source, is_component)?.kind()).then_some((owners, own))
         }
@@ -56,13 +58,13 @@ pub(super) fn name_of<'a>(node: Node<'_>, source: &'a [u8], name: Name) -> Optio
         Name::LuaAssigned => {
             let [names, values] = [node.named_child(0)?, node.named_child(1)?];
             FUNCTIONS.contains(&values.named_child(0)?.kind()).then_some(())?;
-            qualified(text(names.named_child(0)?, source)?)
+            split_qualified(text(names.named_child(0)?, source)?)
         }
     }
 }
 
-/// The value of a variable, a field or an assignment, without parentheses and types. `through_calls`: of `memo(() => 1)` and
-/// `React.memo(() => 1)` the function, but not of `all.map(() => 1)`.
+/// Returns the value of a variable, a field or an assignment, without parentheses and types. With `through_calls`,
+/// the value of `memo(() => 1)` and `React.memo(() => 1)` is the function, but that of `all.map(() => 1)` is not.
 pub(super) fn value_of<'t>(node: Node<'t>, source: &[u8], through_calls: bool) -> Option<Node<'t>> {
     let mut value = node.child_by_field_name("value").or_else(|| node.child_by_field_name("right"))?;
     for _ in 0..MOST_DECLARATORS {
@@ -84,12 +86,7 @@ pub(super) fn value_of<'t>(node: Node<'t>, source: &[u8], through_calls: bool) -
     Some(value)
 }
 
-/// A text of the program is as good as one of the source.
-fn leak(text: &'static str) -> &'static [u8] {
-    text.as_bytes()
-}
-
-/// `Name` of `Name<T>`: a specialization or an `impl` belongs to what it is one of.
+/// Returns `Name` of `Name<T>`: a specialization or an `impl` belongs to the generic type.
 fn without_parameters(node: Node<'_>) -> Node<'_> {
     let inner = match node.kind() {
         "template_type" => node.child_by_field_name("name"),
@@ -103,19 +100,19 @@ fn text<'a>(node: Node<'_>, source: &'a [u8]) -> Option<&'a [u8]> {
     source.get(node.byte_range()).filter(|it| !it.is_empty())
 }
 
-/// `a.b.c`, `a::b` and `a:b` are a name and what it belongs to. What is no such name stays whole, and so does PHP's `A\B`.
-fn qualified(text: &[u8]) -> Option<(Vec<&[u8]>, &[u8])> {
+/// Splits `a.b.c`, `a::b` and `a:b` into the owners and the name. Other names stay whole, including PHP's `A\B`.
+fn split_qualified(text: &[u8]) -> Option<(Vec<&[u8]>, &[u8])> {
     let text = text.trim_ascii();
     let is_plain = |it: &u8| it.is_ascii_alphanumeric() || *it >= 0x80 || b"_$.:#\\".contains(it);
     if !text.iter().all(is_plain) {
-        return Some((Vec::new(), unquoted(text)));
+        return Some((Vec::new(), unquote(text)));
     }
     let mut parts: Vec<&[u8]> = text.split(|it| b".:".contains(it)).filter(|it| !it.is_empty()).collect();
     let own = parts.pop()?;
     Some((parts, own))
 }
 
-fn unquoted(text: &[u8]) -> &[u8] {
+fn unquote(text: &[u8]) -> &[u8] {
     let inner = text.get(1..text.len().saturating_sub(1)).unwrap_or_default();
     match (text.first(), text.last()) {
         (Some(b'"'), Some(b'"')) | (Some(b'\''), Some(b'\'')) if !inner.is_empty() => inner,
@@ -123,7 +120,7 @@ fn unquoted(text: &[u8]) -> &[u8] {
     }
 }
 
-/// `(r *Type[T])` is of `Type`.
+/// Returns the type of a Go receiver: `Type` of `(r *Type[T])`.
 fn receiver_type(receiver: &[u8]) -> &[u8] {
     let inner = receiver.trim_ascii().strip_prefix(b"(").unwrap_or(receiver);
     let end = inner.iter().position(|it| b"[)".contains(it)).unwrap_or(inner.len());
@@ -132,8 +129,9 @@ fn receiver_type(receiver: &[u8]) -> &[u8] {
     &inner[begin..]
 }
 
-/// Looks for the name inside of a declarator.
-fn declared<'a>(node: Node<'_>, source: &'a [u8], must_be_function: bool) -> Option<(Vec<&'a [u8]>, &'a [u8])> {
+/// Finds the owners and the name in a C or C++ declarator. With `must_be_function`, returns `None` for other
+/// declarators.
+fn declarator_name<'a>(node: Node<'_>, source: &'a [u8], must_be_function: bool) -> Option<(Vec<&'a [u8]>, &'a [u8])> {
     let mut at = node.child_by_field_name("declarator")?;
     let mut is_function = !must_be_function;
     let mut scopes = Vec::new();
@@ -165,7 +163,7 @@ fn declared<'a>(node: Node<'_>, source: &'a [u8], must_be_function: bool) -> Opt
     None
 }
 
-/// `operator bool() const` without what follows.
+/// Returns the name of a C++ operator: `operator bool` of `operator bool() const`.
 fn operator(text: &[u8]) -> &[u8] {
     let end = text.iter().position(|it| *it == b'(').unwrap_or(text.len());
     text[..end].trim_ascii()
@@ -177,12 +175,12 @@ mod tests {
 
     #[test]
     fn a_dotted_name_is_split_and_any_other_stays_whole() {
-        assert_eq!(qualified(b"a.b.c"), Some((vec![&b"a"[..], b"b"], &b"c"[..])));
-        assert_eq!(qualified(b"A::B"), Some((vec![&b"A"[..]], &b"B"[..])));
-        assert_eq!(qualified(b"'quoted name'"), Some((vec![], &b"quoted name"[..])));
-        assert_eq!(qualified(b"[Symbol.iterator]"), Some((vec![], &b"[Symbol.iterator]"[..])));
-        assert_eq!(qualified(b"==").unwrap().1, b"==");
-        assert_eq!(qualified(b"..."), None);
+        assert_eq!(split_qualified(b"a.b.c"), Some((vec![&b"a"[..], b"b"], &b"c"[..])));
+        assert_eq!(split_qualified(b"A::B"), Some((vec![&b"A"[..]], &b"B"[..])));
+        assert_eq!(split_qualified(b"'quoted name'"), Some((vec![], &b"quoted name"[..])));
+        assert_eq!(split_qualified(b"[Symbol.iterator]"), Some((vec![], &b"[Symbol.iterator]"[..])));
+        assert_eq!(split_qualified(b"==").unwrap().1, b"==");
+        assert_eq!(split_qualified(b"..."), None);
     }
 
     #[test]

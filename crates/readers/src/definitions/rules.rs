@@ -1,44 +1,44 @@
-//! Which nodes of each grammar are definitions, or name what is in them.
+//! Defines the nodes of each grammar that are definitions, or scopes that qualify the names of definitions.
 
 use openskill_definitions::language::Language;
 use openskill_definitions::protocol::Kind;
 
 use super::names::Name;
 
-/// A node that is a definition, or that names what is in it.
+/// Marks a type of node as a definition, or as a scope that qualifies the names in it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rule {
-    /// The node's kind in the grammar.
+    /// The type of the node in the grammar.
     node: &'static str,
-    /// What it defines. None: nothing, but what is in it carries its name, as in `impl`.
+    /// The kind of the definition. `None` for a node that only qualifies the names in it, like `impl`.
     pub(super) kind: Option<Kind>,
     pub(super) name: Name,
-    /// Where it counts.
-    pub(super) place: Place,
+    /// The condition under which such a node is a definition.
+    pub(super) condition: Condition,
 }
 
-/// Where a node is a definition.
+/// The condition under which a node is a definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
-    /// Anywhere.
+pub(super) enum Condition {
+    /// No condition.
     Any,
-    /// Outside of functions: what is local to one is no definition.
+    /// The node is outside functions: a local variable is not a definition.
     NotInFunction,
-    /// If it has a body: else it only names what is defined elsewhere.
+    /// The node has a body. Without one, it only refers to a definition elsewhere.
     WithBody,
-    /// Between the members of a class.
+    /// The node is a member of a class.
     InClass,
 }
 
-/// The rules of one language, by the numbers of its nodes.
+/// The rules of one language, indexed by the number of the node type.
 pub(super) struct Rules {
     by_number: Vec<Option<Rule>>,
-    /// What stands between the parts of a qualified name.
+    /// The separator between the parts of a qualified name.
     pub(super) separator: &'static str,
 }
 
 impl Rules {
-    pub(super) fn of(language: Language, grammar: &tree_sitter::Language) -> Self {
+    pub(super) fn for_language(language: Language, grammar: &tree_sitter::Language) -> Self {
         let written = rules(language);
         let by_number = (0..grammar.node_kind_count()).map(|number| {
             let number = u16::try_from(number).ok()?;
@@ -52,27 +52,23 @@ impl Rules {
         Self { by_number: by_number.collect(), separator }
     }
 
-    /// The rule for a node.
+    /// Returns the rule for a node type.
     pub(super) fn get(&self, number: u16) -> Option<&Rule> {
         self.by_number.get(usize::from(number))?.as_ref()
     }
 }
 
 const fn def(node: &'static str, kind: Kind) -> Rule {
-    Rule { node, kind: Some(kind), name: Name::Field("name"), place: Place::Any }
-}
-
-const fn scope(node: &'static str, field: &'static str) -> Rule {
-    Rule { node, kind: None, name: Name::Field(field), place: Place::Any }
+    Rule { node, kind: Some(kind), name: Name::Field("name"), condition: Condition::Any }
 }
 
 impl Rule {
-    const fn named(self, name: Name) -> Self {
+    const fn with_name(self, name: Name) -> Self {
         Self { name, ..self }
     }
 
-    const fn at(self, place: Place) -> Self {
-        Self { place, ..self }
+    const fn only_if(self, condition: Condition) -> Self {
+        Self { condition, ..self }
     }
 }
 
@@ -99,24 +95,24 @@ fn rules(language: Language) -> &'static [&'static [Rule]] {
 const BASH: &[Rule] = &[def("function_definition", Kind::Function)];
 
 const C: &[Rule] = &[
-    def("function_definition", Kind::Function).named(Name::Declarator),
-    def("struct_specifier", Kind::Struct).at(Place::WithBody),
-    def("union_specifier", Kind::Union).at(Place::WithBody),
-    def("enum_specifier", Kind::Enum).at(Place::WithBody),
-    def("type_definition", Kind::Type).named(Name::Declarator),
+    def("function_definition", Kind::Function).with_name(Name::Declarator),
+    def("struct_specifier", Kind::Struct).only_if(Condition::WithBody),
+    def("union_specifier", Kind::Union).only_if(Condition::WithBody),
+    def("enum_specifier", Kind::Enum).only_if(Condition::WithBody),
+    def("type_definition", Kind::Type).with_name(Name::Declarator),
     def("preproc_def", Kind::Macro),
     def("preproc_function_def", Kind::Macro),
 ];
 
 const CPP: &[Rule] = &[
-    def("class_specifier", Kind::Class).at(Place::WithBody),
+    def("class_specifier", Kind::Class).only_if(Condition::WithBody),
     def("namespace_definition", Kind::Namespace),
     def("alias_declaration", Kind::Type),
     def("concept_definition", Kind::Type),
-    // A method that is defined elsewhere: whoever reads the class wants to know of it.
-    def("field_declaration", Kind::Method).named(Name::FunctionDeclarator),
+    // A method defined elsewhere: readers of the class still want to find it.
+    def("field_declaration", Kind::Method).with_name(Name::FunctionDeclarator),
     // Constructors, destructors, conversions and templates.
-    def("declaration", Kind::Method).named(Name::FunctionDeclarator).at(Place::InClass),
+    def("declaration", Kind::Method).with_name(Name::FunctionDeclarator).only_if(Condition::InClass),
 ];
 
 const C_SHARP: &[Rule] = &[
@@ -138,11 +134,11 @@ const C_SHARP: &[Rule] = &[
 
 const GO: &[Rule] = &[
     def("function_declaration", Kind::Function),
-    def("method_declaration", Kind::Method).named(Name::GoMethod),
+    def("method_declaration", Kind::Method).with_name(Name::GoMethod),
     def("method_elem", Kind::Method),
     def("type_spec", Kind::Type),
     def("type_alias", Kind::Type),
-    def("const_spec", Kind::Constant).at(Place::NotInFunction),
+    def("const_spec", Kind::Constant).only_if(Condition::NotInFunction),
 ];
 
 const JAVA: &[Rule] = &[
@@ -162,10 +158,10 @@ const JAVASCRIPT: &[Rule] = &[
     def("generator_function_declaration", Kind::Function),
     def("class_declaration", Kind::Class),
     def("method_definition", Kind::Method),
-    def("variable_declarator", Kind::Function).named(Name::OfFunction("name")),
-    def("assignment_expression", Kind::Function).named(Name::OfFunction("left")),
-    def("pair", Kind::Method).named(Name::OfFunction("key")),
-    def("field_definition", Kind::Method).named(Name::OfFunction("property")),
+    def("variable_declarator", Kind::Function).with_name(Name::OfFunction("name")),
+    def("assignment_expression", Kind::Function).with_name(Name::OfFunction("left")),
+    def("pair", Kind::Method).with_name(Name::OfFunction("key")),
+    def("field_definition", Kind::Method).with_name(Name::OfFunction("property")),
 ];
 
 const TYPESCRIPT: &[Rule] = &[
@@ -176,7 +172,7 @@ const TYPESCRIPT: &[Rule] = &[
     def("function_signature", Kind::Function),
     def("method_signature", Kind::Method),
     def("abstract_method_signature", Kind::Method),
-    def("public_field_definition", Kind::Method).named(Name::OfFunction("name")),
+    def("public_field_definition", Kind::Method).with_name(Name::OfFunction("name")),
     def("internal_module", Kind::Namespace),
     def("module", Kind::Namespace),
 ];
@@ -184,15 +180,15 @@ const TYPESCRIPT: &[Rule] = &[
 const KOTLIN: &[Rule] = &[
     def("class_declaration", Kind::Class),
     def("object_declaration", Kind::Object),
-    def("companion_object", Kind::Object).named(Name::FieldOr("name", "Companion")),
+    def("companion_object", Kind::Object).with_name(Name::FieldOr("name", "Companion")),
     def("function_declaration", Kind::Function),
-    def("type_alias", Kind::Type).named(Name::Field("type")),
+    def("type_alias", Kind::Type).with_name(Name::Field("type")),
 ];
 
 const LUA: &[Rule] = &[
     def("function_declaration", Kind::Function),
-    def("assignment_statement", Kind::Function).named(Name::LuaAssigned),
-    def("field", Kind::Function).named(Name::OfFunction("name")),
+    def("assignment_statement", Kind::Function).with_name(Name::LuaAssigned),
+    def("field", Kind::Function).with_name(Name::OfFunction("name")),
 ];
 
 const PHP: &[Rule] = &[
@@ -224,9 +220,9 @@ const RUST: &[Rule] = &[
     def("type_item", Kind::Type),
     def("mod_item", Kind::Module),
     def("macro_definition", Kind::Macro),
-    def("const_item", Kind::Constant).at(Place::NotInFunction),
-    def("static_item", Kind::Constant).at(Place::NotInFunction),
-    scope("impl_item", "type"),
+    def("const_item", Kind::Constant).only_if(Condition::NotInFunction),
+    def("static_item", Kind::Constant).only_if(Condition::NotInFunction),
+    Rule { node: "impl_item", kind: None, name: Name::Field("type"), condition: Condition::Any },
 ];
 
 const SCALA: &[Rule] = &[

@@ -8,7 +8,7 @@ fn parse(language: Language, source: &[u8]) -> Reply {
     reply(&mut HashMap::new(), language, source).unwrap()
 }
 
-/// Kinds and qualified names.
+/// Finds definitions. Returns their kinds and qualified names.
 fn found(language: Language, source: &str) -> Vec<String> {
     let reply = parse(language, source.as_bytes());
     assert!(!reply.syntax_errors, "{language:?} does not parse its own example");
@@ -199,7 +199,7 @@ fn kotlin_in_one_line() {
     assert_eq!((reply.syntax_errors, reply.definitions.len()), (true, 17), "what follows a real error stays one");
     let lines: Vec<_> = reply.definitions.iter().map(|it| it.start_line).collect();
     assert_eq!(lines, [1, 1, 2, 2, 3, 3, 4, 4, 5, 6, 6, 6, 6, 7, 7, 8, 9]);
-    // Braces that are none of the code's, and templates, which end with one.
+    // Braces in text rather than in code, and templates, which end with a brace.
     let source = "class A { val c = '}'; val s = \"\"\"x } ${ if (a) { \"${b} \\\" }\" } else { c } } \"\"\" }\nclass B { fun `a } b`() {} /* } fun c() {} */ }\nclass C { fun d() {} // } fun e() {}\n}\nclass F { val f = { x: Int -> } }\n";
     assert_eq!(
         found(Language::Kotlin, source),

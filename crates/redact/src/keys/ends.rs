@@ -1,13 +1,17 @@
-//! How known names end: a filter for the many names that say nothing. Pure.
+//! A filter by the last letters of known names. It rejects most other names quickly. All functions are pure.
 
-use super::lists::{AFTERTHOUGHTS, NAMES};
+use std::sync::LazyLock;
 
-/// How many digits and separators may follow the last letter of a name.
+use crate::kind::NameEntry;
+use crate::letters::LetterSet;
+use crate::shapes::SHAPES;
+
+/// The maximum number of digits and separators after the last letter of a name.
 const TAIL: usize = 6;
-/// How many separators may stand between the last letters of a name.
+/// The maximum number of separators between the last letters of a name.
 const GAPS: usize = 3;
 
-/// Whether a name can say anything, by its last three letters. `name` may have any text before it.
+/// Whether the last three letters of a name end a known name. Any text may precede `name`.
 #[inline]
 pub(crate) fn may_matter(name: &[u8]) -> bool {
     let mut at = name.len();
@@ -16,57 +20,34 @@ pub(crate) fn may_matter(name: &[u8]) -> bool {
         at -= 1;
     }
     let floor = at.saturating_sub(3 + GAPS);
-    let (mut letters, mut shift) = (0, 0);
+    let (mut letters, mut shift) = (0_u16, 0);
     while at > floor && shift < 15 {
         at -= 1;
         match name[at] {
             byte @ (b'a'..=b'z' | b'A'..=b'Z') => {
-                letters |= usize::from(byte & 31) << shift;
+                letters |= u16::from(byte & 31) << shift;
                 shift += 5;
             }
             b'0'..=b'9' => break,
             _ => {}
         }
     }
-    ENDS[letters / 64] >> (letters % 64) & 1 == 1
+    ENDS.contains(letters)
 }
 
-/// A bit for each three letters with which a known name ends.
-static ENDS: [u64; 512] = ends();
+/// The last three letters of all known names.
+static ENDS: LazyLock<LetterSet> = LazyLock::new(|| {
+    let known = SHAPES.names.iter().filter(|(_, entry)| **entry != NameEntry::Harmless);
+    known.flat_map(|(name, _)| last_letters(name)).collect()
+});
 
-const fn ends() -> [u64; 512] {
-    let mut table = [0; 512];
-    let mut at = 0;
-    while at < NAMES.len() {
-        insert(&mut table, NAMES[at].0);
-        at += 1;
-    }
-    at = 0;
-    while at < AFTERTHOUGHTS.len() {
-        insert(&mut table, AFTERTHOUGHTS[at]);
-        at += 1;
-    }
-    table
-}
-
-/// Adds the end of a name, without digits after it. Before a shorter one, any letters may stand.
-const fn insert(table: &mut [u64; 512], name: &[u8]) {
-    let mut at = name.len();
-    while name[at - 1].is_ascii_digit() {
-        at -= 1;
-    }
-    let (mut letters, mut shift) = (0, 0);
-    while at > 0 && shift < 15 && name[at - 1].is_ascii_alphabetic() {
-        at -= 1;
-        letters |= ((name[at] & 31) as usize) << shift;
-        shift += 5;
-    }
-    let mut before = 0;
-    while before < 1 << (15 - shift) {
-        let place = letters | before << shift;
-        table[place / 64] |= 1 << (place % 64);
-        before += 1;
-    }
+/// Returns the last three letters of a name, ignoring digits after them. A shorter name yields all combinations.
+fn last_letters(name: &[u8]) -> impl Iterator<Item = u16> {
+    let last = name.iter().rev().skip_while(|byte| byte.is_ascii_digit());
+    let last = last.take_while(|byte| byte.is_ascii_alphabetic()).take(3);
+    let (letters, shift) =
+        last.fold((0, 0), |(letters, shift), byte| (letters | u16::from(byte & 31) << shift, shift + 5));
+    (0..1_u16 << (15 - shift)).map(move |before| letters | before << shift)
 }
 
 #[cfg(test)]
@@ -75,8 +56,8 @@ mod tests {
 
     #[test]
     fn names_that_say_something_pass() {
-        let known = NAMES.iter().map(|(name, _)| *name).chain(AFTERTHOUGHTS.iter().copied());
-        for name in known.map(|name| String::from_utf8_lossy(name).into_owned()) {
+        let known = SHAPES.names.iter().filter(|(_, entry)| **entry != NameEntry::Harmless);
+        for name in known.map(|(name, _)| String::from_utf8_lossy(name).into_owned()) {
             let (head, last) = name.split_at(name.len() - 1);
             for written in [name.clone(), name.to_uppercase(), format!("x {name}_2"), format!("{head}_{last}")] {
                 assert!(may_matter(written.as_bytes()), "{written}");

@@ -1,26 +1,26 @@
-//! Finds parts of planted secrets in whatever a system puts out.
+//! Finds parts of planted secrets in a system's output.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::places::Planted;
 
-/// How long a part is. It is the least that is found.
+/// The minimum length of a part that is found, in bytes.
 const PART: usize = 12;
 
-/// Looks for the parts of many secrets at once.
+/// Searches for the parts of many secrets at once.
 #[derive(Debug)]
 pub struct Finder<'p> {
     planted: &'p [Planted],
-    /// Which secret has a part.
+    /// The index of the secret that contains each part.
     parts: HashMap<[u8; PART], usize>,
 }
 
 impl<'p> Finder<'p> {
-    /// Looks for these.
+    /// Creates a finder for these secrets.
     pub fn new(planted: &'p [Planted]) -> Self {
         let mut parts = HashMap::new();
         for (index, planted) in planted.iter().enumerate() {
-            // The labels of private keys are no secret.
+            // The labels of private keys are not secret.
             let lines = planted.secret.text.lines().filter(|line| !line.starts_with("-----"));
             let secret = plain(&lines.collect::<String>());
             for part in secret.as_bytes().windows(PART) {
@@ -30,8 +30,8 @@ impl<'p> Finder<'p> {
         Self { planted, parts }
     }
 
-    /// The secrets of which a text has 12 bytes or more that follow each other, by their place among all, each with the part
-    /// that was found first. Escapes, spaces, URL encoding and base64 don't hide it.
+    /// Finds the secrets of which a text contains at least 12 consecutive bytes. Returns each index with the first
+    /// part found. Escapes, spaces, URL encoding and base64 do not hide a secret.
     pub fn find(&self, output: &str) -> BTreeMap<usize, String> {
         let mut found = BTreeMap::new();
         for reading in readings(output) {
@@ -44,25 +44,25 @@ impl<'p> Finder<'p> {
         found
     }
 
-    /// A secret by its place.
+    /// Returns the secret with this index.
     pub fn planted(&self, index: usize) -> &'p Planted {
         &self.planted[index]
     }
 }
 
-/// Without escapes of line ends, spaces and backslashes.
+/// Removes escaped line breaks, spaces and backslashes.
 fn plain(text: &str) -> String {
     text.replace("\\n", "").replace(['\\', '\n', ' '], "")
 }
 
-/// What a text says to people who decode it.
+/// Returns the text and its decoded forms.
 fn readings(text: &str) -> Vec<String> {
     let percent = decoded(text, "%", 2);
     let unicode = decoded(text, "\\u", 4);
     let runs = |text: &str| {
         let runs = text.split(|it: char| !(it.is_ascii_alphanumeric() || "+/=".contains(it)));
         let decode = |run: &str| crate::values::base64::decode(run.as_bytes(), run.len());
-        // A run may have lost its beginning.
+        // Decode at all four offsets, because the beginning of a run may be missing.
         let all = runs.filter(|run| run.len() >= 24).flat_map(|run| (0..4).map(move |from| decode(&run[from..])));
         all.map(|it| plain(&String::from_utf8_lossy(&it))).collect::<Vec<_>>().join("\n")
     };
@@ -70,7 +70,7 @@ fn readings(text: &str) -> Vec<String> {
     [plain(text), plain(&percent), plain(&unicode)].into_iter().chain(encoded).collect()
 }
 
-/// With every mark and so many hexadecimal digits replaced by the byte that they stand for.
+/// Replaces each mark and the hexadecimal digits after it with the byte that they encode.
 fn decoded(text: &str, mark: &str, digits: usize) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;

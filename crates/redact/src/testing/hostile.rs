@@ -1,9 +1,9 @@
-//! Text for measurements: as it usually is, and made to be slow.
+//! Text for benchmarks: typical text, and text that is designed to be slow.
 
 use super::innocent::innocent;
 use super::random::Random;
 
-/// The usual: prose, JSON, logs, code, and output of programs, of about this length each.
+/// Returns typical texts of about this length each: prose, JSON, logs, code, and program output.
 pub fn typical(length: usize) -> Vec<(&'static str, String)> {
     let prose = "Der Bericht zeigt, dass the committee met on Tuesday, and that nobody had read it. It was decided to wait for another \
         week; members who had travelled far were not pleased. \"We came for this,\" one of them said.\n";
@@ -33,7 +33,7 @@ pub fn typical(length: usize) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Text that would be slow to look through if any rule looked too far, of about this length each.
+/// Returns texts of about this length that would be slow to scan if a rule read too far.
 pub fn hostile(length: usize) -> Vec<(String, String)> {
     let parts = [
         "sk-",

@@ -1,8 +1,8 @@
-//! Text without a secret that looks as if it had one.
+//! Text without secrets that resembles text with secrets.
 
 use super::random::{ALNUM, Random};
 
-/// A text without a secret.
+/// Returns a text without a secret.
 pub fn innocent(random: &mut Random) -> String {
     let makers: [fn(&mut Random) -> String; 6] = [prose, code, number, encoded, record, line];
     let weights = [0, 0, 1, 1, 2, 3, 3, 4, 5, 5];
@@ -153,7 +153,7 @@ fn uuid(random: &mut Random) -> String {
     format!("{}-{}-4{}-a{}-{}", random.hex(8), random.hex(4), random.hex(3), random.hex(3), random.hex(12))
 }
 
-/// A number that is no card: its checksum is wrong.
+/// Returns a number with the look of a card number and a wrong checksum.
 fn no_card(random: &mut Random) -> String {
     loop {
         let text = format!("{}{}", random.pick(&["4", "51", "34", "6011", "9", "1", "7"]), random.digits(15));

@@ -1,24 +1,25 @@
-//! Places where secrets turn up.
+//! Places where secrets occur.
 
 use super::innocent::innocent;
 use super::random::Random;
 use super::secrets::{SHAPES, Secret};
 
-/// A text in which a secret was planted.
+/// A text with a planted secret.
 #[derive(Debug, Clone)]
 pub struct Planted {
-    /// The secret, as it was before it was written into the text.
+    /// The secret before any escaping.
     pub secret: Secret,
-    /// What kind of place it is in.
+    /// The name of the place.
     pub place: &'static str,
-    /// The whole text.
+    /// The whole text, with the secret in it.
     pub text: String,
     /// Whether the text is a JSON document.
     pub is_json: bool,
 }
 
 impl Planted {
-    /// A part of the secret that is still in a text: a third of it or more, at least six bytes. Escapes don't hide it.
+    /// Returns the part of the secret that is still in a text: at least a third of it, and at least six bytes.
+    /// Escapes do not hide it.
     pub fn survivor(&self, redacted: &str) -> Option<String> {
         let plain = |text: &str| text.replace("\\n", "\n").replace("\\\\n", "\n").replace(['\\', '\n', ' '], "");
         let (secret, redacted) = (plain(&self.secret.text), plain(redacted));
@@ -32,12 +33,12 @@ impl Planted {
     }
 }
 
-/// The parts of secrets that are no secret: labels of keys.
+/// Whether a part is a label of a private key, which is not secret.
 fn is_label(part: &str) -> bool {
     ["PRIVATEKEY", "BEGIN", "END", "OPENSSH"].iter().any(|label| part.contains(label))
 }
 
-/// What a text says to one who reads URL encoding and base64.
+/// Decodes URL encoding and base64 in a text.
 fn decode_all(text: &str) -> String {
     let mut out = Vec::new();
     let mut rest = text.as_bytes();
@@ -86,7 +87,7 @@ fn percent(text: &str) -> String {
         .collect()
 }
 
-/// Base64 with padding.
+/// Encodes bytes as base64 with padding.
 fn base64(text: &str) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::new();
@@ -129,7 +130,7 @@ const NAMES: [&str; 24] = [
 
 type Place = (&'static str, fn(&mut Random, &str, &str) -> String, bool);
 
-/// Places that give a name to what stands there. The name, and the secret.
+/// Places that name their content. The arguments are a name and a secret.
 const NAMED: [Place; 32] = [
     ("JSON field", |r, name, secret| format!("{{{}: {}, \"n\": {}}}", json(name), json(secret), r.below(9)), true),
     (
@@ -252,7 +253,7 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\n', "\\n"))
 }
 
-/// Places that give no name. The secret is known by what it looks like.
+/// Places that do not name their content. Only the look of the secret identifies it.
 const NAMELESS: [Place; 17] = [
     ("prose", |_, _, secret| format!("I tried it with {secret} and it failed."), false),
     ("alone", |_, _, secret| secret.to_owned(), false),
@@ -302,7 +303,7 @@ const NAMELESS: [Place; 17] = [
     ),
 ];
 
-/// A secret in a place, with innocent text around it where that fits.
+/// Plants a secret in a random place, with innocent text around it where possible.
 pub fn plant(random: &mut Random) -> Planted {
     let (shape, make, is_known_by_look) = random.pick(&SHAPES);
     let secret = Secret { shape, text: make(random), is_known_by_look: *is_known_by_look };
@@ -316,7 +317,7 @@ pub fn plant(random: &mut Random) -> Planted {
     Planted { secret, place, text, is_json }
 }
 
-/// So many secrets in places, from a seed.
+/// Plants `count` secrets. The same seed gives the same texts.
 pub fn planted(seed: u64, count: usize) -> Vec<Planted> {
     let mut random = Random::new(seed);
     (0..count).map(|_| plant(&mut random)).collect()

@@ -1,16 +1,16 @@
-//! Numbers and texts from a seed.
+//! Random numbers and texts from a seed.
 
-/// A generator of random numbers (SplitMix64). Not for secrets that matter.
+/// A random number generator (SplitMix64). Not for real secrets.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
 impl Random {
-    /// From a seed.
+    /// Creates a generator from a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -18,23 +18,23 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below a limit; 0 if that is 0.
+    /// Returns a number below a limit, or 0 if the limit is 0.
     pub fn below(&mut self, limit: usize) -> usize {
         (self.number() % limit.max(1) as u64) as usize
     }
 
-    /// One of some values.
+    /// Returns a random item.
     pub fn pick<'i, T>(&mut self, items: &'i [T]) -> &'i T {
         let at = self.below(items.len());
         &items[at]
     }
 
-    /// Text of so many characters of an alphabet of ASCII.
+    /// Returns text of `length` characters of an ASCII alphabet.
     pub fn text(&mut self, alphabet: &str, length: usize) -> String {
         (0..length).map(|_| char::from(*self.pick(alphabet.as_bytes()))).collect()
     }
 
-    /// Letters and digits, with at least one of each sort.
+    /// Returns letters and digits, with at least one upper-case letter, one lower-case letter and one digit.
     pub fn token(&mut self, length: usize) -> String {
         loop {
             let text = self.text(ALNUM, length);
@@ -46,12 +46,12 @@ impl Random {
         }
     }
 
-    /// Hexadecimal digits.
+    /// Returns hexadecimal digits.
     pub fn hex(&mut self, length: usize) -> String {
         self.text("0123456789abcdef", length)
     }
 
-    /// Digits.
+    /// Returns decimal digits.
     pub fn digits(&mut self, length: usize) -> String {
         self.text("0123456789", length)
     }

@@ -2,18 +2,18 @@
 
 use super::random::{ALNUM, Random};
 
-/// A secret, and its shape.
+/// A secret and the name of its shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Secret {
-    /// What it is.
+    /// The name of the shape, as listed in [`SHAPES`].
     pub shape: &'static str,
     /// The secret itself.
     pub text: String,
-    /// Whether it is known by what it looks like. Others need a name.
+    /// Whether its look suffices to recognize it. Other secrets need a name.
     pub is_known_by_look: bool,
 }
 
-/// A name, what makes a secret of it, and whether it is known by what it looks like.
+/// A name, a function that generates a secret, and whether the look of the secret suffices to recognize it.
 pub type Shape = (&'static str, fn(&mut Random) -> String, bool);
 
 const TOKEN: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
@@ -63,7 +63,7 @@ fn password(random: &mut Random) -> String {
     format!("{word}{sign}{}{}", random.digits(3), random.token(4))
 }
 
-/// The shapes: keys of providers first, then tokens, keys and numbers, then what needs a name.
+/// The shapes: provider keys, then tokens, keys and numbers, then secrets that need a name.
 pub const SHAPES: [Shape; 97] = [
     ("AWS access key", |r| format!("AKIA{}", r.text("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", 16)), true),
     ("AWS temporary key", |r| format!("ASIA{}", r.text("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", 16)), true),

@@ -1,47 +1,31 @@
-//! Text in base64: found by its first bytes, so that pictures and hashes cost little.
+//! Text in base64. The first bytes decide whether to decode, so that images and hashes cost little.
 
 use crate::classes::{ALNUM, BASE64, JOINT, PADDING, at_is, is, run_end, run_start};
 
-/// How long a run is at least. Shorter ones hold no secret that can be told.
+/// The minimum length of a run, in bytes. No secret can be recognized in a shorter one.
 const SHORTEST: usize = 20;
-/// How much of a run is decoded.
+/// The maximum number of bytes of a run that are decoded.
 const LONGEST: usize = 256 << 10;
-/// How many bytes decide whether it is text.
+/// The number of bytes that decide whether a run is text.
 const LOOKED_AT: usize = 24;
-/// The length of lines in which long runs are wrapped.
+/// The line lengths that wrapped runs use.
 const WRAPPED: std::ops::RangeInclusive<usize> = 60..=76;
 
 const CHARACTERS: u16 = ALNUM | BASE64 | JOINT;
 
-/// What stands in the table for a byte of neither alphabet.
-const NONE: u8 = 64;
-
-static SEXTETS: [u8; 256] = sextets();
-
-const fn sextets() -> [u8; 256] {
-    let mut table = [NONE; 256];
-    let mut at = 0;
-    while at < 256 {
-        table[at] = match at as u8 {
-            byte @ b'A'..=b'Z' => byte - b'A',
-            byte @ b'a'..=b'z' => byte - b'a' + 26,
-            byte @ b'0'..=b'9' => byte - b'0' + 52,
-            b'+' | b'-' => 62,
-            b'/' | b'_' => 63,
-            _ => NONE,
-        };
-        at += 1;
-    }
-    table
-}
-
-#[inline]
 fn sextet(byte: u8) -> Option<u32> {
-    let sextet = SEXTETS[usize::from(byte)];
-    (sextet < NONE).then_some(u32::from(sextet))
+    let sextet = match byte {
+        b'A'..=b'Z' => byte - b'A',
+        b'a'..=b'z' => byte - b'a' + 26,
+        b'0'..=b'9' => byte - b'0' + 52,
+        b'+' | b'-' => 62,
+        b'/' | b'_' => 63,
+        _ => return None,
+    };
+    Some(u32::from(sextet))
 }
 
-/// The bytes of either alphabet. White space and escaped line ends are left out; anything else ends it.
+/// Decodes base64 in either alphabet. Skips white space and escaped line breaks. Stops at any other byte.
 pub(crate) fn decode(text: &[u8], limit: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity((text.len() / 4 * 3 + 3).min(limit + 3));
     let (mut bits, mut count) = (0_u32, 0);
@@ -65,14 +49,14 @@ pub(crate) fn decode(text: &[u8], limit: usize) -> Vec<u8> {
     out
 }
 
-/// The first bytes of a run, and how many they are.
+/// Returns the first decoded bytes of a run, and their number.
 pub(crate) fn begins(run: &[u8]) -> ([u8; LOOKED_AT], usize) {
     let mut out = [0; LOOKED_AT];
     let mut length = 0;
     for (group, out) in run.chunks(4).zip(out.chunks_exact_mut(3)) {
         let sextets = group.iter().map_while(|byte| sextet(*byte));
         let (bits, count) = sextets.fold((0_u32, 0), |(bits, count), sextet| (bits << 6 | sextet, count + 1));
-        // All three are written: what is beyond the length is not looked at.
+        // Always write three bytes. `length` excludes the bytes after the last valid one.
         out.copy_from_slice(&(bits << (6 * (4 - count))).to_be_bytes()[1..]);
         length += count * 6 / 8;
         if count < 4 {
@@ -82,7 +66,7 @@ pub(crate) fn begins(run: &[u8]) -> ([u8; LOOKED_AT], usize) {
     (out, length)
 }
 
-/// Whether a run begins like text.
+/// Whether a run starts with text.
 fn begins_text(run: &[u8]) -> bool {
     let (bytes, length) = begins(run);
     is_text(&bytes[..length])
@@ -95,7 +79,7 @@ fn is_text(bytes: &[u8]) -> bool {
         return bytes.iter().step_by(2).all(is_plain);
     }
     let plain = bytes.iter().filter(|byte| is_plain(byte)).count();
-    // Letters beyond ASCII come in valid sequences; random bytes hardly ever do.
+    // Non-ASCII letters form valid sequences. Random bytes rarely do.
     plain == bytes.len() || plain * 3 > bytes.len() && is_nearly_utf8(bytes)
 }
 
@@ -108,13 +92,13 @@ fn is_nearly_utf8(bytes: &[u8]) -> bool {
     is_valid && !has_control
 }
 
-/// A run of base64 in which a long word stands: where it ends, and where in it text begins, if any does.
+/// A base64 run around a long word: its end, and the start of its decoded text, if it decodes to text.
 pub(crate) struct Run {
     pub(crate) end: usize,
     pub(crate) text_start: Option<usize>,
 }
 
-/// Looks at the run around a word. `floor` is where it may begin at the earliest.
+/// Examines the run around a word. The run begins at `floor` or later.
 pub(crate) fn around(text: &[u8], word: usize, word_end: usize, floor: usize) -> Run {
     let start = run_start(text, word, CHARACTERS, word - floor.min(word));
     let mut end = run_end(text, word_end, CHARACTERS);
@@ -126,7 +110,7 @@ pub(crate) fn around(text: &[u8], word: usize, word_end: usize, floor: usize) ->
     Run { end: run_end(text, end, PADDING), text_start }
 }
 
-/// Where the last line ends, if a run goes on in further lines.
+/// Returns the end of the last line, if a run continues on more lines.
 fn wrapped_end(text: &[u8], start: usize, mut end: usize) -> usize {
     let mut length = end - start;
     while WRAPPED.contains(&length) {
@@ -157,14 +141,14 @@ fn line_end(text: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// The text of a run. Windows writes every character as two bytes.
+/// Decodes a run to text. Windows programs encode UTF-16: only the first byte of each ASCII character is kept.
 pub(crate) fn text(run: &[u8]) -> Vec<u8> {
     let bytes = decode(run, LONGEST);
     let is_wide = bytes.len() >= 8 && bytes[..8].iter().skip(1).step_by(2).all(|byte| *byte == 0);
     if is_wide { bytes.into_iter().step_by(2).collect() } else { bytes }
 }
 
-/// Whether a token is the base64 of a name and a password, as HTTP has them.
+/// Whether a token is base64 of `name:password`, as in HTTP basic authentication.
 pub(crate) fn is_name_and_password(token: &[u8]) -> bool {
     let token = &token[..token.len().min(512)];
     let is_base64 = token.iter().all(|byte| is(*byte, CHARACTERS | PADDING));

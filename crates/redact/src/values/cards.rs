@@ -1,17 +1,18 @@
-//! Numbers of payment cards: an issuer's prefix, a length of that issuer, groups as people write them, and Luhn's checksum.
+//! Payment card numbers: an issuer's prefix and length, digits grouped as people write them, and a valid Luhn
+//! checksum.
 
 use crate::classes::{ALNUM, at_is};
 
-/// The most digits of a card.
+/// The maximum number of digits in a card number.
 const MOST: usize = 19;
 
-/// Whether a card number may begin with a word of so many characters: its first group, or all of it.
+/// Whether a word of this length may begin a card number: as its first group, or as the whole number.
 #[inline]
 pub(crate) fn may_begin(length: usize) -> bool {
     matches!(length, 4 | 13..=MOST)
 }
 
-/// Where the card number ends that begins at a place. What is before `floor` does not belong to it.
+/// Where the card number that begins at `start` ends. Text before `floor` is not part of it.
 pub(crate) fn find(text: &[u8], start: usize, floor: usize) -> Option<usize> {
     let before = &text[floor.min(start)..start];
     if !matches!(text[start], b'2'..=b'6' | b'8' | b'9') || is_part_of_number(before) || follows_account(before) {
@@ -34,7 +35,7 @@ pub(crate) fn find(text: &[u8], start: usize, floor: usize) -> Option<usize> {
             Some(b'0'..=b'9') => return found,
             _ => {}
         }
-        // A group ends: the card may end here, or have another group.
+        // A group ends here. The card number may end too, or continue with another group.
         if count >= 13 && is_apart(text, at) && is_card(&digits[..count], &groups[..=group]) {
             found = Some(at);
         }
@@ -64,7 +65,7 @@ fn at_digit(text: &[u8], at: usize) -> bool {
     text.get(at).is_some_and(u8::is_ascii_digit)
 }
 
-/// Whether a digit after this text continues something else.
+/// Whether a digit after this text would continue a longer number.
 fn is_part_of_number(before: &[u8]) -> bool {
     match before {
         [.., digit, b'.' | b'-' | b'+' | b','] => digit.is_ascii_digit(),
@@ -74,7 +75,7 @@ fn is_part_of_number(before: &[u8]) -> bool {
     }
 }
 
-/// Whether the beginning of an IBAN stands before it, as in `DE89 3704`.
+/// Whether the text ends with the beginning of an IBAN, as in `DE89 3704`.
 fn follows_account(before: &[u8]) -> bool {
     matches!(before, [.., b'A'..=b'Z', b'A'..=b'Z', b'0'..=b'9', b'0'..=b'9', b' '])
 }
@@ -109,12 +110,12 @@ fn is_issued(digits: &[u8]) -> bool {
 }
 
 fn luhn(digits: &[u8]) -> bool {
-    let sum: u32 = digits.iter().rev().enumerate().map(|(at, digit)| doubled(at, *digit)).sum();
+    let sum: u32 = digits.iter().rev().enumerate().map(|(at, digit)| luhn_digit(at, *digit)).sum();
     let is_one_digit = digits.iter().all(|digit| *digit == digits[0]);
     sum.is_multiple_of(10) && !is_one_digit
 }
 
-fn doubled(at: usize, digit: u8) -> u32 {
+fn luhn_digit(at: usize, digit: u8) -> u32 {
     let digit = u32::from(digit);
     match (at % 2, digit) {
         (0, digit) => digit,

@@ -1,8 +1,8 @@
-//! Addresses of e-mail and telephone numbers. Off unless a rule file asks for them.
+//! E-mail addresses and telephone numbers. Off by default; a rule file turns them on.
 
 use crate::classes::{ALNUM, DOT, DOTTED, JOINT, at_is, run_end, run_start};
 
-/// The address around an `@`.
+/// Returns the start and end of the e-mail address around an `@`.
 pub(crate) fn email(text: &[u8], at: usize) -> Option<(usize, usize)> {
     let mut start = at;
     while start > at.saturating_sub(64)

@@ -1,9 +1,9 @@
-//! Names of people in paths of home directories.
+//! User names in paths of home directories.
 
-/// Directories beside those of people.
+/// Directories next to home directories that belong to no user.
 const SHARED: [&[u8]; 7] = [b"Shared", b"Public", b"Default", b"All Users", b"Guest", b"linuxbrew", b"..."];
 
-/// The name in `/Users/<name>` and `/home/<name>`, of a path that begins with the slash at a place.
+/// Finds the name in `/Users/<name>` and `/home/<name>` of a path that begins with the slash at `slash`.
 pub(crate) fn unix(text: &[u8], slash: usize) -> Option<(usize, usize)> {
     let rest = &text[slash..];
     let name = if rest.starts_with(b"/home/") && is_root(text, slash) {
@@ -16,7 +16,8 @@ pub(crate) fn unix(text: &[u8], slash: usize) -> Option<(usize, usize)> {
     person(text, name)
 }
 
-/// The name in `\Users\<name>`, with any number of backslashes, at the first of them. Windows ignores case.
+/// Finds the name in `\Users\<name>`, with any number of backslashes. `slash` is the first one. Windows ignores
+/// case.
 pub(crate) fn windows(text: &[u8], slash: usize) -> Option<(usize, usize)> {
     let skip = |at: usize| text[at..].iter().take_while(|byte| **byte == b'\\').count().min(8);
     let folder = slash + skip(slash);
@@ -29,7 +30,7 @@ pub(crate) fn windows(text: &[u8], slash: usize) -> Option<(usize, usize)> {
     }
 }
 
-/// Whether a path begins here: not in the middle of a URL or of another path.
+/// Whether a path begins here, rather than the middle of a URL or another path.
 fn is_root(text: &[u8], slash: usize) -> bool {
     let before = text[..slash].last();
     !before.is_some_and(|byte| {
@@ -39,7 +40,7 @@ fn is_root(text: &[u8], slash: usize) -> bool {
         || text[..slash].ends_with(b"/var")
 }
 
-/// Whether it follows a drive, as in `C:/Users` and `/mnt/c/Users`.
+/// Whether the text before ends with a drive, as in `C:/Users` and `/mnt/c/Users`.
 fn is_drive(text: &[u8], slash: usize) -> bool {
     match &text[..slash] {
         [.., b'/', drive] => drive.is_ascii_alphabetic(),
@@ -48,42 +49,16 @@ fn is_drive(text: &[u8], slash: usize) -> bool {
     }
 }
 
-/// The longest name.
+/// The maximum length of a name, in bytes.
 const LONGEST: usize = 64;
 
 fn person(text: &[u8], start: usize) -> Option<(usize, usize)> {
     let rest = &text[start.min(text.len())..text.len().min(start + LONGEST)];
     let ends = |byte: &u8| {
-        byte.is_ascii_whitespace()
-            || byte.is_ascii_control()
-            || matches!(
-                byte,
-                b'/' | b'\\'
-                    | b'"'
-                    | b'\''
-                    | b'`'
-                    | b':'
-                    | b';'
-                    | b','
-                    | b'<'
-                    | b'>'
-                    | b'|'
-                    | b'&'
-                    | b')'
-                    | b'('
-                    | b']'
-                    | b'}'
-                    | b'{'
-                    | b'$'
-                    | b'*'
-                    | b'?'
-                    | b'%'
-                    | b'#'
-                    | b'='
-            )
+        byte.is_ascii_whitespace() || byte.is_ascii_control() || b"/\\\"'`:;,<>|&()]{}$*?%#=".contains(byte)
     };
     let mut length = rest.iter().position(ends).unwrap_or(rest.len());
-    // A name of two words, if the path goes on.
+    // A name may have two words if the path continues after them.
     if rest.get(length) == Some(&b' ') {
         let further = rest[length + 1..].iter().position(ends).map_or(rest.len(), |at| length + 1 + at);
         if matches!(rest.get(further), Some(b'/' | b'\\'))
@@ -93,7 +68,7 @@ fn person(text: &[u8], start: usize) -> Option<(usize, usize)> {
         }
     }
     if length == LONGEST {
-        // A long one is hidden to its end: what is left would count as another word.
+        // Hide a long name to its end. Otherwise its rest would count as another word.
         length = text[start..].iter().position(ends).unwrap_or(text.len() - start);
     }
     let name = &text[start..start + length];

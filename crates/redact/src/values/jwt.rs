@@ -1,9 +1,10 @@
-//! JSON web tokens: signed (three parts) and encrypted ones (five), also cut short.
+//! JSON web tokens: signed (three parts), encrypted (five parts), or truncated.
 
 use crate::classes::{BASE64, PADDING, TOKEN, at_is, run_end};
 
-/// Where the token ends that begins with `eyJ` at a place. Its header is a JSON object. `header_end` is where the last
-/// header ended that was looked at: one run of characters is read once, however many headers may begin in it.
+/// Where the token that begins with `eyJ` at `start` ends. Its header must be a JSON object. `header_end` is the
+/// end of the last examined header: each run of characters is examined only once, even if many headers seem to
+/// begin in it.
 pub(crate) fn find(text: &[u8], start: usize, header_end: &mut usize) -> Option<usize> {
     if start >= *header_end {
         *header_end = run_end(text, start, TOKEN);

@@ -1,13 +1,13 @@
-//! Private keys in text form (RFC 7468 and its relatives): whole, escaped, in one line, encrypted, or cut short.
+//! PEM private keys (RFC 7468 and similar formats): whole, escaped, on one line, encrypted, or truncated.
 
 use memchr::memmem;
 
 use crate::classes::{ALNUM, is, run_end};
 
-/// How long a label is at most.
+/// The maximum length of a label, in bytes.
 const LABEL: usize = 64;
 
-/// Where the private key ends whose first dash is at a place, or none if it is no private key.
+/// Where the private key whose first dash is at `start` ends. Returns `None` if the text is not a private key.
 pub(crate) fn find(text: &[u8], start: usize) -> Option<usize> {
     let dashes = dashes_end(text, start);
     let label = text[dashes..].trim_ascii_start();
@@ -18,7 +18,7 @@ pub(crate) fn find(text: &[u8], start: usize) -> Option<usize> {
     if !is_private {
         return None;
     }
-    // Where the label's dashes end.
+    // The position after the label's dashes.
     let label_start = text[dashes..].len() - text[dashes..].trim_ascii_start().len() + dashes + 5;
     let body = dashes_end(text, label_start + label_end);
     has_body(text, body).then(|| body_end(text, body))
@@ -28,14 +28,14 @@ fn dashes_end(text: &[u8], start: usize) -> usize {
     start + text[start..].iter().take_while(|byte| **byte == b'-').count()
 }
 
-/// Whether a key follows, and not the prose that a label is mentioned in.
+/// Whether a key follows the label. Prose may mention a label alone.
 fn has_body(text: &[u8], body: usize) -> bool {
     let near = &text[body..text.len().min(body + 48)];
     let is_line_end = |byte: &u8| matches!(byte, b'\n' | b'\r' | b'\\');
     near.first().is_none_or(is_line_end) || near.split(|byte| !is(*byte, ALNUM)).any(|word| word.len() >= 16)
 }
 
-/// The end line's end, or where something begins that no key contains.
+/// Returns the end of the last line of the key, or the first position that cannot belong to a key.
 fn body_end(text: &[u8], body: usize) -> usize {
     let belongs = |byte: &u8| {
         byte.is_ascii_alphanumeric()
@@ -49,7 +49,7 @@ fn body_end(text: &[u8], body: usize) -> usize {
     loop {
         let stop = text[at..].iter().position(|byte| *byte == b'-' || !belongs(byte)).map_or(text.len(), |it| at + it);
         if text.get(stop) != Some(&b'-') {
-            return trimmed(text, body, stop);
+            return trim_end(text, body, stop);
         }
         let dashes = dashes_end(text, stop);
         let label = text[dashes..].trim_ascii_start();
@@ -59,12 +59,13 @@ fn body_end(text: &[u8], body: usize) -> usize {
             return dashes_end(text, line);
         }
         if dashes - stop >= 4 && label.starts_with(b"BEGIN") {
-            return trimmed(text, body, stop);
+            return trim_end(text, body, stop);
         }
         at = dashes;
     }
 }
 
-fn trimmed(text: &[u8], body: usize, end: usize) -> usize {
+/// Returns the end of a body without trailing white space.
+fn trim_end(text: &[u8], body: usize, end: usize) -> usize {
     body + text[body..end].trim_ascii_end().len()
 }

@@ -1,9 +1,10 @@
-//! Tokens without a prefix: known by a mark within them, or by their parts.
+//! Tokens without a known prefix: recognized by a mark inside them, or by their parts.
 
 use crate::classes::{ALNUM, DOT, HEX, TOKEN, at_is, is, run_end};
+use crate::shapes::SHAPES;
 use crate::values::looks;
 
-/// The secret of an application of Azure around a `~`: three characters, a digit, `Q~`, and more.
+/// Finds the secret of an Azure application around a `~`: three characters, a digit, `Q~`, and more.
 pub(crate) fn azure_application(text: &[u8], at: usize) -> Option<(usize, usize)> {
     let belongs = |byte: &u8| is(*byte, TOKEN | DOT) || *byte == b'~';
     let [.., _, _, _, digit, b'Q'] = &text[..at] else { return None };
@@ -14,14 +15,10 @@ pub(crate) fn azure_application(text: &[u8], at: usize) -> Option<(usize, usize)
     (length >= 28).then_some((at - 5, at + 1 + length))
 }
 
-/// How hashes of passwords begin, as `crypt` and its relatives write them.
-const HASHES: [&[u8]; 12] =
-    [b"$2a$", b"$2b$", b"$2y$", b"$1$", b"$5$", b"$6$", b"$y$", b"$argon2", b"$scrypt$", b"$pbkdf2", b"$apr1$", b"$7$"];
-
-/// The hash of a password that begins at a `$`.
+/// Finds a password hash that begins at a `$`.
 pub(crate) fn password_hash(text: &[u8], at: usize) -> Option<(usize, usize)> {
     let rest = &text[at..];
-    let mark = HASHES.iter().find(|mark| rest.starts_with(mark))?;
+    let mark = SHAPES.hashes.iter().find(|mark| rest.starts_with(mark.as_bytes()))?;
     let is_within = at > 0 && (is(text[at - 1], TOKEN | DOT) || text[at - 1] == b'$');
     if is_within || !at_is(rest, mark.len(), TOKEN | DOT) {
         return None;
@@ -34,8 +31,8 @@ pub(crate) fn password_hash(text: &[u8], at: usize) -> Option<(usize, usize)> {
     Some((at, at + rest.iter().take_while(|byte| belongs(byte)).count()))
 }
 
-/// Tokens of several parts whose first part is no prefix.
-pub(crate) fn dotted(text: &[u8], start: usize, end: usize) -> Option<usize> {
+/// Finds a token of several parts without a known prefix. Returns its end.
+pub(crate) fn find_dotted(text: &[u8], start: usize, end: usize) -> Option<usize> {
     let first = run_end(&text[..text.len().min(start + 80)], start, TOKEN);
     if text.get(first) != Some(&b'.') {
         return None;
@@ -43,7 +40,7 @@ pub(crate) fn dotted(text: &[u8], start: usize, end: usize) -> Option<usize> {
     let part = |from: usize| run_end(&text[..text.len().min(from + 128)], from, TOKEN);
     let second = part(first + 1);
     let lengths = (first - start, second - first - 1);
-    // Discord: an id in base64, a time, and a signature.
+    // Discord: an id in base64, a timestamp, and a signature.
     if (23..=28).contains(&lengths.0)
         && lengths.1 == 6
         && matches!(text[start], b'M' | b'N' | b'O')
@@ -60,16 +57,13 @@ pub(crate) fn dotted(text: &[u8], start: usize, end: usize) -> Option<usize> {
     (is_pair && !at_is(text, second, ALNUM | HEX)).then_some(second)
 }
 
-/// Marks that Azure puts into its keys, at lengths that they have.
+/// Whether a run has the mark and the length of an Azure key.
 pub(crate) fn has_azure_mark(run: &[u8]) -> bool {
-    const MARKS: [&[u8]; 13] = [
-        b"AzSe", b"AzFu", b"AzCa", b"+ASt", b"+ACR", b"+AEh", b"+ASb", b"+ARm", b"+ABa", b"AIoT", b"JQQJ99", b"AACDb",
-        b"APIM",
-    ];
-    (40..=90).contains(&run.len()) && MARKS.iter().any(|mark| memchr::memmem::find(&run[28..], mark).is_some())
+    (40..=90).contains(&run.len())
+        && SHAPES.marks.iter().any(|mark| memchr::memmem::find(&run[28..], mark.as_bytes()).is_some())
 }
 
-/// Whether a word looks like the secret half of a pair of keys: no hash, no id, no path.
+/// Whether a word looks like the secret half of a key pair, not like a hash, an id or a path.
 pub(crate) fn is_cloud_secret(word: &[u8]) -> bool {
     let count = |class: fn(&&u8) -> bool| word.iter().filter(class).count();
     let (upper, lower) = (count(|it| it.is_ascii_uppercase()), count(|it| it.is_ascii_lowercase()));

@@ -1,11 +1,12 @@
-//! Secrets in URLs beside parameters: passwords before a host, and addresses whose path is the secret.
+//! Secrets in URLs outside of query parameters: passwords before a host, and secret paths.
 
+use crate::shapes::SHAPES;
 use crate::values::looks::is_mixed;
 
-/// How far the host is at most.
+/// The maximum distance from the scheme to the host, in bytes.
 const LONGEST: usize = 512;
 
-/// The part to hide between the `://` that begins at a place and the host.
+/// Returns the part to hide between the `://` at `colon` and the host.
 pub(crate) fn user_info(text: &[u8], colon: usize) -> Option<(usize, usize)> {
     let start = colon + 3;
     let rest = &text[start.min(text.len())..text.len().min(start + LONGEST)];
@@ -30,13 +31,13 @@ pub(crate) fn user_info(text: &[u8], colon: usize) -> Option<(usize, usize)> {
     }
 }
 
-/// A user name that is a token.
+/// Returns the whole user name if it is a token.
 fn whole_token(user_info: &[u8], start: usize, end: usize) -> Option<(usize, usize)> {
     let name = &user_info[..end];
     (name.len() >= 16 && is_mixed(name)).then_some((start, start + end))
 }
 
-/// Where the part before the path ends. Passwords of data sources often contain what should have been escaped.
+/// Where the authority ends. Passwords in data source URLs often contain characters that should have been escaped.
 fn authority_end(rest: &[u8], is_data_source: bool) -> usize {
     let ends = |byte: &u8| {
         byte.is_ascii_whitespace()
@@ -55,43 +56,12 @@ fn authority_end(rest: &[u8], is_data_source: bool) -> usize {
 }
 
 fn is_data_source(scheme: &[u8]) -> bool {
-    [
-        &b"postgres"[..],
-        b"postgresql",
-        b"mysql",
-        b"mariadb",
-        b"mongodb",
-        b"mongodb+srv",
-        b"redis",
-        b"rediss",
-        b"amqp",
-        b"amqps",
-        b"clickhouse",
-        b"mssql",
-        b"sqlserver",
-        b"oracle",
-    ]
-    .iter()
-    .any(|it| scheme.ends_with(it))
+    SHAPES.sources.iter().any(|source| scheme.ends_with(source))
 }
 
-/// Hosts with paths whose last parts are secret, with the marker after which they begin.
-const WEBHOOKS: [&[u8]; 9] = [
-    b"hooks.slack.com/services/",
-    b"hooks.slack.com/workflows/",
-    b"hooks.slack.com/triggers/",
-    b"webhook.office.com/webhookb2/",
-    b"api/webhooks/",
-    b"bot/v2/hook/",
-    b"hooks.zapier.com/hooks/catch/",
-    b"api.telegram.org/bot",
-    b"discord.com/api/webhooks/",
-];
-
-/// The path of a webhook that begins with a word at a place.
+/// Returns the secret path of a webhook URL that begins with the word at `word`.
 pub(crate) fn webhook(text: &[u8], word: usize) -> Option<(usize, usize)> {
-    let first = text.get(word..word + 4)?;
-    let marker = WEBHOOKS.iter().find(|marker| marker[..4] == *first && text[word..].starts_with(marker))?;
+    let marker = SHAPES.webhooks.iter().find(|marker| text[word..].starts_with(marker.as_bytes()))?;
     let start = word + marker.len();
     let rest = &text[start..text.len().min(start + LONGEST)];
     let belongs = |byte: &u8| {
@@ -104,7 +74,7 @@ pub(crate) fn webhook(text: &[u8], word: usize) -> Option<(usize, usize)> {
     is_secret.then(|| (start, start + length()))
 }
 
-/// The name and password before `@tcp(` and `@unix(`, as Go writes data sources.
+/// Returns the name and password before `@tcp(` and `@unix(`, as in Go's data source names.
 pub(crate) fn go_data_source(text: &[u8], at: usize) -> Option<(usize, usize)> {
     let rest = &text[at + 1..];
     if !(rest.starts_with(b"tcp(") || rest.starts_with(b"unix(")) {

@@ -1,48 +1,48 @@
-//! Describes schemas and values in a few words.
+//! Describes schemas and values in short phrases.
 
 use serde_json::Value;
 
-use crate::arguments::schema::resolved;
+use crate::arguments::schema::resolve;
 
-/// How deep a description follows arrays and choices.
+/// The maximum depth to which a description follows arrays and `anyOf`.
 const MAX_DEPTH: usize = 3;
 
-/// How many alternatives are named.
+/// The maximum number of alternatives that a description lists.
 const MAX_CHOICES: usize = 12;
 
-/// A value, shortened.
-pub(super) fn shown(value: &Value) -> String {
+/// Formats a value, truncated if it is long.
+pub(super) fn abbreviate(value: &Value) -> String {
     match value {
         Value::String(text) if text.chars().count() > 60 => {
             Value::from(text.chars().take(60).chain(['…']).collect::<String>()).to_string()
         }
-        Value::Array(items) => format!("an array of {}", counted(items.len() as u64, "item")),
-        Value::Object(fields) => format!("an object with {}", counted(fields.len() as u64, "key")),
+        Value::Array(items) => format!("an array of {}", pluralize(items.len() as u64, "item")),
+        Value::Object(fields) => format!("an object with {}", pluralize(fields.len() as u64, "key")),
         other => other.to_string(),
     }
 }
 
-/// A number with its noun: `1 key`, `2 keys`.
-pub(super) fn counted(count: u64, noun: &str) -> String {
+/// Formats a number with its noun: `1 key`, `2 keys`.
+pub(super) fn pluralize(count: u64, noun: &str) -> String {
     let ending = if count == 1 { "" } else { "s" };
     format!("{count} {noun}{ending}")
 }
 
-/// What a schema expects, to follow "must be".
+/// Describes the expected value, in words that follow "must be".
 pub(super) fn describe(root: &Value, schema: &Value) -> String {
     describe_at(root, schema, 0)
 }
 
 fn describe_at(root: &Value, schema: &Value, depth: usize) -> String {
-    let schema = resolved(root, schema);
+    let schema = resolve(root, schema);
     if depth > MAX_DEPTH {
         return "a value".to_owned();
     }
     if let Some(only) = schema.get("const") {
-        return shown(only);
+        return abbreviate(only);
     }
     if let Some(options) = schema.get("enum").and_then(Value::as_array) {
-        let named: Vec<_> = options.iter().take(MAX_CHOICES).map(shown).collect();
+        let named: Vec<_> = options.iter().take(MAX_CHOICES).map(abbreviate).collect();
         let more = if options.len() > MAX_CHOICES { ", …" } else { "" };
         return format!("one of {}{more}", named.join(", "));
     }
@@ -55,17 +55,17 @@ fn describe_at(root: &Value, schema: &Value, depth: usize) -> String {
         }
     }
     match schema.get("type") {
-        Some(Value::String(one)) => typed(root, schema, one, depth),
+        Some(Value::String(one)) => describe_type(root, schema, one, depth),
         Some(Value::Array(several)) => {
             let named: Vec<_> =
-                several.iter().filter_map(Value::as_str).map(|it| typed(root, schema, it, depth)).collect();
+                several.iter().filter_map(Value::as_str).map(|it| describe_type(root, schema, it, depth)).collect();
             named.join(" or ")
         }
         _ => "a value that matches the schema".to_owned(),
     }
 }
 
-fn typed(root: &Value, schema: &Value, kind: &str, depth: usize) -> String {
+fn describe_type(root: &Value, schema: &Value, kind: &str, depth: usize) -> String {
     match kind {
         "string" => string(schema),
         "integer" => format!("an integer{}", number_bounds(schema)),
@@ -106,7 +106,7 @@ fn number_bounds(schema: &Value) -> String {
 }
 
 fn array(root: &Value, schema: &Value, depth: usize) -> String {
-    let items = schema.get("items").filter(|it| it.is_object()).map(|it| resolved(root, it));
+    let items = schema.get("items").filter(|it| it.is_object()).map(|it| resolve(root, it));
     let simple = items.filter(|it| it.get("enum").is_none()).and_then(|it| it.get("type")).and_then(Value::as_str);
     let noun = simple.filter(|it| ["string", "integer", "number", "boolean"].contains(it)).unwrap_or("item");
     let each = match items {
@@ -134,10 +134,10 @@ fn object_keys(schema: &Value) -> String {
 
 fn range(schema: &Value, low: &str, high: &str, noun: &str) -> Option<String> {
     match (schema.get(low).and_then(Value::as_u64), schema.get(high).and_then(Value::as_u64)) {
-        (Some(low), Some(high)) if low == high => Some(format!("exactly {}", counted(low, noun))),
-        (Some(low), Some(high)) => Some(format!("{low} to {}", counted(high, noun))),
-        (Some(low), None) => Some(format!("at least {}", counted(low, noun))),
-        (None, Some(high)) => Some(format!("at most {}", counted(high, noun))),
+        (Some(low), Some(high)) if low == high => Some(format!("exactly {}", pluralize(low, noun))),
+        (Some(low), Some(high)) => Some(format!("{low} to {}", pluralize(high, noun))),
+        (Some(low), None) => Some(format!("at least {}", pluralize(low, noun))),
+        (None, Some(high)) => Some(format!("at most {}", pluralize(high, noun))),
         (None, None) => None,
     }
 }

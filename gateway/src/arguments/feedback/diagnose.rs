@@ -2,52 +2,54 @@
 
 use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind as ErrorKind;
+use openskill_skill::schema::join;
 use serde_json::Value;
 
-use super::describe::{counted, describe, shown};
-use super::violation::{MAX_VIOLATIONS, Problem, Violation};
+use super::describe::{abbreviate, describe, pluralize};
+use super::violation::{MAX_VIOLATIONS, Violation, ViolationKind};
 use crate::arguments::fold::nearest;
 use crate::arguments::rules::Rules;
-use crate::arguments::schema::{declared, failed, properties};
-use crate::arguments::tree::join;
+use crate::arguments::schema::{declared_names, failing_schema, properties};
 
-/// The longest description of what was expected, in characters.
+/// The maximum length of a description of the expected value, in characters.
 const MAX_EXPECTED_CHARACTERS: usize = 400;
 
-/// The longest regular expression of keys that feedback shows, in characters.
+/// The maximum length of a key pattern that feedback shows, in characters.
 const MAX_PATTERN_CHARACTERS: usize = 80;
 
-/// How many of the known names feedback lists for an unknown one.
+/// The maximum number of known names that feedback lists for an unknown one.
 const MAX_KNOWN_NAMES: usize = 12;
 
-/// A validator's errors as violations.
+/// Turns a validator's errors into violations.
 pub(in crate::arguments) fn violations(root: &Value, rules: &Rules, errors: &[ValidationError<'_>]) -> Vec<Violation> {
-    errors.iter().take(2 * MAX_VIOLATIONS).flat_map(|error| of_error(root, rules, error)).collect()
+    errors.iter().take(2 * MAX_VIOLATIONS).flat_map(|error| diagnose(root, rules, error)).collect()
 }
 
-fn of_error(root: &Value, rules: &Rules, error: &ValidationError<'_>) -> Vec<Violation> {
+/// Turns one validator error into violations.
+fn diagnose(root: &Value, rules: &Rules, error: &ValidationError<'_>) -> Vec<Violation> {
     let path = error.instance_path().as_str();
-    let schema = failed(root, error);
+    let schema = failing_schema(root, error);
     match error.kind() {
         ErrorKind::Required { property } => {
             vec![missing(root, schema, path, property.as_str().unwrap_or_default())]
         }
         ErrorKind::AdditionalProperties { unexpected } | ErrorKind::UnevaluatedProperties { unexpected } => {
-            let names = schema.map(|schema| declared(root, schema)).unwrap_or_default();
+            let names = schema.map(|schema| declared_names(root, schema)).unwrap_or_default();
             let unexpected = unexpected.iter().take(MAX_VIOLATIONS);
             let patterns = schema.and_then(|schema| schema.get("patternProperties")?.as_object());
             let pattern = patterns.and_then(|it| it.keys().next()).map(String::as_str);
             unexpected.map(|key| unknown(path, &names, pattern, rules, error.instance(), key)).collect()
         }
         ErrorKind::AnyOf { context } | ErrorKind::OneOfNotValid { context } => match intended_branch(context, path) {
-            Some(branch) => branch.iter().take(MAX_VIOLATIONS).flat_map(|error| of_error(root, rules, error)).collect(),
+            Some(branch) => branch.iter().take(MAX_VIOLATIONS).flat_map(|error| diagnose(root, rules, error)).collect(),
             None => vec![mismatch(root, schema, error)],
         },
         _ => vec![mismatch(root, schema, error)],
     }
 }
 
-/// The branch of a choice that was meant: the only one that accepts this type of value and whose constants match.
+/// Finds the branch of an `anyOf` or `oneOf` that the model probably meant: the only one that accepts this type of
+/// value and whose constants match.
 fn intended_branch<'e>(
     branches: &'e [Vec<ValidationError<'static>>],
     path: &str,
@@ -72,22 +74,25 @@ fn missing(root: &Value, schema: Option<&Value>, path: &str, name: &str) -> Viol
         expected: expected.chars().take(MAX_EXPECTED_CHARACTERS).collect(),
         got: None,
         did_you_mean: None,
-        problem: Problem::Missing,
+        problem: ViolationKind::Missing,
     }
 }
 
-/// `pattern`: of keys that the object accepts besides `names`.
+/// Describes an unknown key. `pattern` is a regular expression for keys that the object accepts in addition to
+/// `names`.
 fn unknown(path: &str, names: &[&str], pattern: Option<&str>, rules: &Rules, object: &Value, key: &str) -> Violation {
-    // A branch that does not apply may declare the key.
+    // A branch of an `anyOf` that does not apply may still declare the key.
     let names: Vec<&str> = names.iter().copied().filter(|name| *name != key).collect();
     let absent = names.iter().copied().filter(|name| object.get(name).is_none());
     let alias = rules.aliases.get(key).map(String::as_str).filter(|_| path.is_empty());
     let suggestion = alias.or_else(|| nearest(key, absent)).or_else(|| nearest(key, names.iter().copied()));
     let known: Vec<_> = names.iter().take(MAX_KNOWN_NAMES).map(|name| Value::from(*name).to_string()).collect();
     let more = if names.len() > known.len() { ", …" } else { "" };
-    let shown_pattern = |it: &str| it.chars().take(MAX_PATTERN_CHARACTERS).collect::<String>();
     let expected = match (&known[..], pattern) {
-        ([], Some(pattern)) => format!("a key that matches {}", shown_pattern(pattern)),
+        ([], Some(pattern)) => {
+            let pattern: String = pattern.chars().take(MAX_PATTERN_CHARACTERS).collect();
+            format!("a key that matches {pattern}")
+        }
         ([], None) => "no parameters".to_owned(),
         ([only], _) => only.clone(),
         (several, _) => format!("one of {}{more}", several.join(", ")),
@@ -95,9 +100,9 @@ fn unknown(path: &str, names: &[&str], pattern: Option<&str>, rules: &Rules, obj
     Violation {
         path: join(path, key),
         expected,
-        got: object.get(key).map(shown),
+        got: object.get(key).map(abbreviate),
         did_you_mean: suggestion.map(str::to_owned),
-        problem: Problem::Unknown,
+        problem: ViolationKind::Unknown,
     }
 }
 
@@ -111,19 +116,19 @@ fn mismatch(root: &Value, schema: Option<&Value>, error: &ValidationError<'_>) -
     let suggestion = error.instance().as_str().and_then(|text| nearest(text, words));
     Violation {
         path: error.instance_path().as_str().to_owned(),
-        expected: expected(root, schema, error).chars().take(MAX_EXPECTED_CHARACTERS).collect(),
-        got: Some(shown(error.instance())),
+        expected: expectation(root, schema, error).chars().take(MAX_EXPECTED_CHARACTERS).collect(),
+        got: Some(abbreviate(error.instance())),
         did_you_mean: suggestion.map(str::to_owned),
-        problem: Problem::Mismatch,
+        problem: ViolationKind::Mismatch,
     }
 }
 
-/// What an error expected, to follow "must be".
-fn expected(root: &Value, schema: Option<&Value>, error: &ValidationError<'_>) -> String {
+/// Describes the expected value, in words that follow "must be".
+fn expectation(root: &Value, schema: Option<&Value>, error: &ValidationError<'_>) -> String {
     let by_schema = || schema.map_or_else(|| "a different value".to_owned(), |schema| describe(root, schema));
     match error.kind() {
-        ErrorKind::MinProperties { limit } => format!("an object with at least {}", counted(*limit, "key")),
-        ErrorKind::MaxProperties { limit } => format!("an object with at most {}", counted(*limit, "key")),
+        ErrorKind::MinProperties { limit } => format!("an object with at least {}", pluralize(*limit, "key")),
+        ErrorKind::MaxProperties { limit } => format!("an object with at most {}", pluralize(*limit, "key")),
         ErrorKind::PropertyNames { .. } => "an object whose keys match the schema".to_owned(),
         ErrorKind::Contains => "an array with an item that the schema requires".to_owned(),
         ErrorKind::UniqueItems => "an array without duplicate items".to_owned(),
@@ -137,7 +142,7 @@ fn expected(root: &Value, schema: Option<&Value>, error: &ValidationError<'_>) -
     }
 }
 
-/// What a choice expects if every branch only complains about missing keys.
+/// Describes an `anyOf` or `oneOf` whose every branch fails only because of missing keys.
 fn required_keys(branches: &[Vec<ValidationError<'static>>]) -> Option<String> {
     let missing = |errors: &Vec<ValidationError<'static>>| {
         let names = errors.iter().map(|error| match error.kind() {

@@ -1,16 +1,17 @@
-//! Makes up a value for a schema: what is required and no more.
+//! Generates a minimal value for a schema, with only the required parts.
 
 use serde_json::{Map, Number, Value, json};
 
-use crate::arguments::schema::resolved;
+use crate::arguments::schema::resolve;
 
-/// How deep an example may nest. A schema that needs more has none.
+/// The maximum depth of an example. A schema that needs more gets no example.
 const MAX_DEPTH: usize = 8;
 
-/// How many values one example may hold.
+/// The maximum number of values in one example.
 const MAX_VALUES: usize = 200;
 
-/// A call that probably matches a schema. The caller validates it: `pattern`, for one, is not considered.
+/// Generates a call that probably matches a schema. The caller must validate it, because keywords such as `pattern`
+/// are ignored.
 pub(in crate::arguments) fn example(schema: &Value) -> Option<Value> {
     let mut left = MAX_VALUES;
     sample(schema, schema, MAX_DEPTH, &mut left)
@@ -19,7 +20,7 @@ pub(in crate::arguments) fn example(schema: &Value) -> Option<Value> {
 fn sample(root: &Value, schema: &Value, depth: usize, left: &mut usize) -> Option<Value> {
     *left = left.checked_sub(1)?;
     let depth = depth.checked_sub(1)?;
-    let schema = resolved(root, schema);
+    let schema = resolve(root, schema);
     let first = |keyword: &str| schema.get(keyword)?.as_array()?.first();
     let given =
         [schema.get("const"), first("examples"), schema.get("default").filter(|it| !it.is_null()), first("enum")];
@@ -105,7 +106,7 @@ fn array(root: &Value, schema: &Value, depth: usize, left: &mut usize) -> Option
     Some(Value::Array(vec![one; least as usize]))
 }
 
-/// The number of values in a value, itself included; long text counts as several.
+/// Counts the values within a value, including itself. Long text counts as several.
 fn weight(value: &Value) -> usize {
     1 + match value {
         Value::Array(items) => items.iter().map(weight).sum(),
@@ -117,9 +118,9 @@ fn weight(value: &Value) -> usize {
 
 fn object(root: &Value, schema: &Value, depth: usize, left: &mut usize) -> Option<Value> {
     let mut object = Map::new();
-    let parts = schema.get("allOf").and_then(Value::as_array).into_iter().flatten().map(|it| resolved(root, it));
+    let parts = schema.get("allOf").and_then(Value::as_array).into_iter().flatten().map(|it| resolve(root, it));
     let branch =
-        ["anyOf", "oneOf"].iter().find_map(|it| schema.get(*it)?.as_array()?.first()).map(|it| resolved(root, it));
+        ["anyOf", "oneOf"].iter().find_map(|it| schema.get(*it)?.as_array()?.first()).map(|it| resolve(root, it));
     let all: Vec<_> = std::iter::once(schema).chain(parts).chain(branch).collect();
     for part in &all {
         for name in part.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {

@@ -1,4 +1,4 @@
-//! Why a text cannot be read, in words for a model.
+//! Explains to a model why a text can't be read.
 
 use std::fmt;
 
@@ -8,22 +8,22 @@ use serde_json::Value;
 /// Why a text is not strict JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::arguments) enum StrictError {
-    /// The syntax is wrong. The lenient parser may be able to read it.
+    /// The syntax is wrong, but the lenient parser may be able to read it.
     Syntax(String),
-    /// It is nested too deeply, has too many values or a duplicate key. No parser accepts it.
+    /// The text is nested too deeply, has too many values, or repeats a key. No parser accepts it.
     Fatal(String),
 }
 
-/// Why the lenient parser cannot read a text, and where.
+/// Why the lenient parser can't read a text, and where it stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::arguments) struct LenientError {
-    /// The position, in characters from 1.
+    /// The position in characters, starting at 1.
     character: usize,
     reason: String,
 }
 
 impl LenientError {
-    /// An error at byte `at` of `text`.
+    /// Creates an error at byte `at` of `text`.
     pub(super) fn at(text: &str, at: usize, reason: impl Into<String>) -> Self {
         Self { character: text[..text.floor_char_boundary(at)].chars().count() + 1, reason: reason.into() }
     }

@@ -1,7 +1,8 @@
-//! Reads JSON as models write it: trailing commas, comments, single quotes, Python literals, line breaks in strings.
+//! Reads JSON as models write it: trailing commas, comments, single quotes, Python literals, line breaks in
+//! strings.
 //!
-//! Only unambiguous text is read. Truncated text, duplicate keys, NaN, unquoted words and expressions are refused: to
-//! read those would be to guess.
+//! Rejects ambiguous text: truncated text, duplicate keys, NaN, unquoted words and expressions, because reading
+//! them would be a guess.
 
 use std::collections::HashSet;
 
@@ -11,18 +12,18 @@ use openskill_proto::model_text::comment_length;
 use super::errors::{LenientError, duplicate_key, too_deep, too_many_values};
 use crate::arguments::tree::Tree;
 
-/// The error for text that ends inside a value.
+/// The error for text that ends within a value.
 const CUT_OFF: &str = "unexpected end of the text: was it cut off?";
 
-/// Reads the value that begins at byte `at`. Returns it, where it ends, and whether it deviates from JSON.
+/// Reads the value that begins at byte `at`. Returns the value, its end, and whether it deviates from JSON.
 pub(in crate::arguments) fn value_at(text: &str, at: usize) -> Result<(Tree, usize, bool), LenientError> {
     let mut reader = Reader { text, at, deviates: false, values: 0 };
     let tree = reader.value(0)?;
     Ok((tree, reader.at, reader.deviates))
 }
 
-/// Reads the value that fills a text. Returns it and whether it deviates from JSON.
-pub(in crate::arguments) fn whole(text: &str) -> Result<(Tree, bool), LenientError> {
+/// Reads a value that spans the whole text. Returns the value, and whether it deviates from JSON.
+pub(in crate::arguments) fn parse_complete(text: &str) -> Result<(Tree, bool), LenientError> {
     let mut reader = Reader { text, at: 0, deviates: false, values: 0 };
     let tree = reader.value(0)?;
     reader.skip_blanks()?;
@@ -35,9 +36,9 @@ pub(in crate::arguments) fn whole(text: &str) -> Result<(Tree, bool), LenientErr
 struct Reader<'a> {
     text: &'a str,
     at: usize,
-    /// Whether anything was read that is not JSON.
+    /// Whether the text so far deviates from JSON.
     deviates: bool,
-    /// How many values were read.
+    /// The number of values so far.
     values: usize,
 }
 
@@ -62,7 +63,7 @@ impl Reader<'_> {
         found
     }
 
-    /// Blanks and comments.
+    /// Skips whitespace and comments.
     fn skip_blanks(&mut self) -> Result<(), LenientError> {
         loop {
             let blanks = self.rest().len() - self.rest().trim_start_matches([' ', '\t', '\n', '\r', '\u{feff}']).len();
@@ -136,7 +137,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Consumes a comma or the end. Whether it was a comma.
+    /// Consumes a comma or the end character. Returns whether it was a comma.
     fn comma(&mut self, end: char) -> Result<bool, LenientError> {
         self.skip_blanks()?;
         if self.skip(',') {
@@ -162,7 +163,7 @@ impl Reader<'_> {
                 _ if next == quote => return Ok(out),
                 '\\' => out.push(self.escape()?),
                 _ => {
-                    // JSON requires control characters to be escaped, but their meaning is clear.
+                    // JSON requires escapes for control characters, but their meaning is clear.
                     self.deviates |= next < ' ';
                     out.push(next);
                 }

@@ -1,4 +1,4 @@
-//! An object in prose: whether it is one of its own, and no part of a larger text.
+//! Finds the only object in prose. Rejects an object that is part of something larger.
 
 use openskill_proto::model_text::{Kind, Token, tokens};
 
@@ -8,15 +8,16 @@ use crate::arguments::tree::Tree;
 
 /// Why a text does not contain exactly one object.
 pub(super) enum ProseError {
-    /// There is none, or it is part of something else.
+    /// The text contains no object, or the object is part of something else.
     NoObject,
-    /// There is one that cannot be read.
+    /// The object cannot be parsed.
     Broken(LenientError),
-    /// There may be more than one.
+    /// The text may contain more than one object.
     Several,
 }
 
-/// Reads the only object in a text that is not JSON as a whole. Returns it and whether it deviates from JSON.
+/// Reads the only object in a text that is not JSON as a whole. Returns the object, and whether it deviates from
+/// JSON.
 pub(super) fn in_prose(text: &str) -> Result<(Tree, bool), ProseError> {
     let tokens = tokens(text);
     let (start, tokens) = after_reasoning(text, &tokens);
@@ -36,7 +37,7 @@ pub(super) fn in_prose(text: &str) -> Result<(Tree, bool), ProseError> {
     Ok((tree, deviates))
 }
 
-/// The tokens after a model's reasoning, and where it ends. Reasoning stands before everything else.
+/// Returns where a model's reasoning ends, and the tokens after it. Reasoning always comes first.
 pub(in crate::arguments) fn after_reasoning<'a, 'b>(text: &str, tokens: &'b [Token<'a>]) -> (usize, &'b [Token<'a>]) {
     let at = tokens.iter().position(|it| !it.is_prose()).unwrap_or_default();
     match tokens.get(at).map(|it| (it.kind, &text[..it.begin], it.end)) {
@@ -46,7 +47,8 @@ pub(in crate::arguments) fn after_reasoning<'a, 'b>(text: &str, tokens: &'b [Tok
     }
 }
 
-/// Whether the text before a call shows that it is part of something else: an assignment, a list, or what [`is_within`] names.
+/// Whether the text before a call shows that the call is part of something else: an assignment, a list, or what
+/// [`is_within`] detects.
 pub(in crate::arguments) fn is_part_of_more(before: &str) -> bool {
     is_within(before) || is_after_keys(before) || before.trim_end().ends_with(['[', '(', ',', '"', '\'', '=', '\\'])
 }
@@ -60,14 +62,11 @@ fn is_within(text: &str) -> bool {
         || ["\":", "\" :", "':", "' :"].iter().any(|it| text.contains(it))
 }
 
-/// Whether the text before an object ends in a YAML key such as `options:`, with other keys on the lines above.
+/// Whether the text before an object ends with a YAML key such as `options:`, below lines with other keys.
 fn is_after_keys(before: &str) -> bool {
-    let key_of = |line: &str| {
-        let (key, _) = line.trim_start().split_once(':')?;
-        let plain = !key.is_empty() && key.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_' || it == b'-');
-        plain.then_some(())
-    };
+    let is_word = |key: &str| key.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_' || it == b'-');
+    let has_key =
+        |line: &str| line.trim_start().split_once(':').is_some_and(|(key, _)| !key.is_empty() && is_word(key));
     let mut lines = before.lines().rev();
-    let last = lines.next().filter(|line| line.trim_end().ends_with(':')).and_then(key_of);
-    last.is_some() && lines.any(|line| key_of(line).is_some())
+    lines.next().is_some_and(|line| line.trim_end().ends_with(':') && has_key(line)) && lines.any(has_key)
 }

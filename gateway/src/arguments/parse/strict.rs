@@ -1,4 +1,4 @@
-//! Reads strict JSON (RFC 8259) and refuses duplicate keys, whose meaning is ambiguous.
+//! Reads strict JSON (RFC 8259). Rejects duplicate keys, whose meaning is ambiguous.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -9,8 +9,12 @@ use serde_json::{Map, Value};
 
 use super::errors::{StrictError, duplicate_key, too_deep, too_many_values};
 
-/// Reads a text that contains one value and nothing else.
-pub(super) fn read(text: &str) -> Result<Value, StrictError> {
+/// Reads strict JSON: valid, without duplicate keys, at most [`MAX_JSON_DEPTH`] deep, with at most
+/// [`MAX_JSON_VALUES`] values.
+///
+/// # Errors
+/// The reason, and whether [`object`](super::object) may be able to read the text.
+pub(in crate::arguments) fn strict(text: &str) -> Result<Value, StrictError> {
     let (left, fatal) = (Cell::new(MAX_JSON_VALUES), RefCell::new(None));
     let mut json = serde_json::Deserializer::from_str(text);
     let value = Reader { depth: 0, left: &left, fatal: &fatal }
@@ -22,13 +26,13 @@ pub(super) fn read(text: &str) -> Result<Value, StrictError> {
     })
 }
 
-/// Builds a value, tracks its depth and counts its values.
+/// Builds a value. Tracks its depth, and counts its values.
 #[derive(Clone, Copy)]
 struct Reader<'a> {
     depth: usize,
-    /// How many more values it may have.
+    /// The number of values that the reader may still create.
     left: &'a Cell<usize>,
-    /// Why reading stopped, if not because of the syntax.
+    /// Why reading stopped, if not for a syntax error.
     fatal: &'a RefCell<Option<String>>,
 }
 
@@ -86,10 +90,6 @@ impl<'de> Visitor<'de> for Reader<'_> {
     }
 
     fn visit_str<E>(self, it: &str) -> Result<Value, E> {
-        Ok(it.into())
-    }
-
-    fn visit_string<E>(self, it: String) -> Result<Value, E> {
         Ok(it.into())
     }
 

@@ -1,4 +1,4 @@
-//! What the parsers accept, record and refuse.
+//! Tests what the parsers accept, record and reject.
 
 use super::*;
 

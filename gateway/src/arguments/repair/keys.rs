@@ -1,32 +1,33 @@
-//! Rules for keys: a wrapper around the arguments, other names, missing keys with a default, unknown keys.
+//! Rules for keys: a wrapper around the arguments, alternative names, missing keys with a default, unknown keys.
 
 use std::collections::BTreeMap;
 
 use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind as ErrorKind;
+use openskill_skill::schema::join;
 use serde_json::Value;
 
 use super::state::{MAX_REPAIRS, Repairer};
 use super::values;
 use crate::arguments::fold::{exactly_one, fold_key, is_typo};
 use crate::arguments::kind::{Kind, Repair};
-use crate::arguments::schema::{declared, properties};
-use crate::arguments::tree::{Tree, join};
+use crate::arguments::schema::{declared_names, properties};
+use crate::arguments::tree::Tree;
 
 /// Keys that models wrap the arguments in.
 const WRAPPERS: [&str; 6] = ["input", "arguments", "parameters", "args", "properties", "kwargs"];
 
-/// In an object with more keys than this, no key is renamed or dropped.
+/// The maximum number of keys in an object whose keys are renamed or dropped.
 const MAX_KEYS: usize = 1000;
 
-/// What is wrong with the keys of one object.
+/// The key errors of one object.
 #[derive(Default)]
 struct KeyErrors<'e> {
     unexpected: Vec<&'e str>,
     missing: Vec<&'e str>,
 }
 
-/// The objects with key errors by path, each with one of the errors.
+/// Groups key errors by the path of their object, each group with one of its errors.
 fn key_errors<'e>(errors: &'e [ValidationError<'_>]) -> BTreeMap<&'e str, (KeyErrors<'e>, &'e ValidationError<'e>)> {
     let mut found: BTreeMap<&str, (KeyErrors<'_>, &ValidationError<'_>)> = BTreeMap::new();
     for error in errors {
@@ -47,15 +48,16 @@ fn key_errors<'e>(errors: &'e [ValidationError<'_>]) -> BTreeMap<&'e str, (KeyEr
     found
 }
 
-/// Whether there are more unexpected keys than one call may have repaired.
+/// Whether a call has more unexpected keys than may be repaired.
 fn are_many(by_path: &BTreeMap<&str, (KeyErrors<'_>, &ValidationError<'_>)>) -> bool {
     by_path.values().map(|(keys, _)| keys.unexpected.len()).sum::<usize>() > MAX_REPAIRS
 }
 
-/// Unwraps the arguments from a single undeclared key such as `arguments`. Whether there was one.
+/// Unwraps the arguments from a single undeclared key such as `arguments`. Returns whether it did.
 pub(super) fn unwrap(repairer: &mut Repairer<'_>, errors: &[ValidationError<'_>]) -> bool {
     let Some([(key, inner)]) = repairer.tree.fields().map(Vec::as_slice) else { return false };
-    let is_declared = declared(repairer.schema, repairer.schema).iter().any(|name| fold_key(name) == fold_key(key));
+    let is_declared =
+        declared_names(repairer.schema, repairer.schema).iter().any(|name| fold_key(name) == fold_key(key));
     if is_declared || !WRAPPERS.contains(&key.as_str()) || repairer.rules.aliases.contains_key(key) {
         return false;
     }
@@ -65,17 +67,9 @@ pub(super) fn unwrap(repairer: &mut Repairer<'_>, errors: &[ValidationError<'_>]
     if !is_wrong {
         return false;
     }
-    let (object, encoded) = match inner {
-        Tree::Object(_) => (inner.clone(), None),
-        Tree::Text(text) => match values::whole(text) {
-            Some(object @ Tree::Object(_)) => {
-                let encoded = Repair::new("", Kind::DoubleEncoded, Some(inner.write()), Some(object.write()));
-                (object, Some(encoded))
-            }
-            _ => return false,
-        },
-        _ => return false,
-    };
+    let Some(object) = held_object(inner) else { return false };
+    let encoded = matches!(inner, Tree::Text(_))
+        .then(|| Repair::new("", Kind::DoubleEncoded, Some(inner.write()), Some(object.write())));
     let before = Some(Value::from(key.as_str()).to_string());
     repairer.repairs.push(Repair::new("", Kind::Wrapper, before, None));
     repairer.repairs.extend(encoded);
@@ -83,7 +77,16 @@ pub(super) fn unwrap(repairer: &mut Repairer<'_>, errors: &[ValidationError<'_>]
     true
 }
 
-/// Renames keys to the declared names that they unambiguously stand for. Whether any was renamed.
+/// Returns the value if it is an object, or the object that its string encodes.
+fn held_object(value: &Tree) -> Option<Tree> {
+    match value {
+        Tree::Object(_) => Some(value.clone()),
+        Tree::Text(text) => values::object(text),
+        _ => None,
+    }
+}
+
+/// Renames keys to the declared names that they unambiguously stand for. Returns whether any was renamed.
 pub(super) fn rename(repairer: &mut Repairer<'_>, errors: &[ValidationError<'_>]) -> bool {
     let mut renames = Vec::new();
     let by_path = key_errors(errors);
@@ -97,11 +100,11 @@ pub(super) fn rename(repairer: &mut Repairer<'_>, errors: &[ValidationError<'_>]
             continue;
         };
         let top = path.is_empty();
-        let schema = if top { Some(repairer.schema) } else { repairer.failed(error) };
-        let names = schema.map(|schema| declared(repairer.schema, schema)).unwrap_or_default();
+        let schema = if top { Some(repairer.schema) } else { repairer.failing_schema(error) };
+        let names = schema.map(|schema| declared_names(repairer.schema, schema)).unwrap_or_default();
         for (key, _) in object.fields().into_iter().flatten() {
             let Some((kind, name)) = meant_by(repairer, object, &names, key, top) else { continue };
-            // A key that the object accepts is only renamed if the declared key is missing.
+            // Rename a key that the object accepts only if the declared key is missing.
             if keys.unexpected.contains(&key.as_str()) || (top && keys.missing.contains(&name.as_str())) {
                 renames.push((path.to_owned(), kind, key.clone(), name));
             }
@@ -119,7 +122,7 @@ pub(super) fn rename(repairer: &mut Repairer<'_>, errors: &[ValidationError<'_>]
     !renames.is_empty()
 }
 
-/// The declared name that an undeclared key stands for, if there is exactly one and it is absent.
+/// Returns the declared name that an undeclared key stands for, if exactly one is possible and absent.
 fn meant_by(repairer: &Repairer<'_>, object: &Tree, names: &[&str], key: &str, top: bool) -> Option<(Kind, String)> {
     if names.contains(&key) {
         return None;
@@ -136,7 +139,7 @@ fn meant_by(repairer: &Repairer<'_>, object: &Tree, names: &[&str], key: &str, t
     is_unrivalled.then(|| (kind, name.to_owned()))
 }
 
-/// The parameter that a key is an alias of, as written or in another case.
+/// Returns the parameter that a key is an alias of, exactly or in another case.
 fn alias<'r>(repairer: &Repairer<'r>, key: &str, folded: &str) -> Option<&'r str> {
     let aliases = &repairer.rules.aliases;
     let in_other_case = || exactly_one(aliases, |(alias, _)| fold_key(alias) == folded).map(|(_, name)| name);
@@ -153,7 +156,7 @@ fn stands_for(repairer: &Repairer<'_>, key: &str, name: &str, names: &[&str], to
     folded == fold_key(name) || (top && repairer.rules.aliases.iter().any(by_alias))
 }
 
-/// Fills missing required parameters with their declared defaults. Whether any was filled.
+/// Fills missing required parameters with their declared defaults. Returns whether any was filled.
 pub(super) fn fill_defaults(repairer: &mut Repairer<'_>, errors: &[ValidationError<'_>]) -> bool {
     if !repairer.rules.fill_defaults {
         return false;
@@ -162,9 +165,9 @@ pub(super) fn fill_defaults(repairer: &mut Repairer<'_>, errors: &[ValidationErr
     for error in errors {
         let ErrorKind::Required { property: name } = error.kind() else { continue };
         let path = error.instance_path().as_str();
-        let (Some(name), Some(schema)) = (name.as_str(), repairer.failed(error)) else { continue };
-        // An undeclared key may have been meant for the missing one, even if the object accepts it.
-        let names = declared(repairer.schema, if path.is_empty() { repairer.schema } else { schema });
+        let (Some(name), Some(schema)) = (name.as_str(), repairer.failing_schema(error)) else { continue };
+        // An undeclared key may have been meant for the missing one, even if the object accepts that key.
+        let names = declared_names(repairer.schema, if path.is_empty() { repairer.schema } else { schema });
         let fields = repairer.tree.at(path).and_then(Tree::fields);
         if fields.is_none_or(|fields| fields.iter().any(|(key, _)| !names.contains(&key.as_str()))) {
             continue;
@@ -191,7 +194,7 @@ pub(super) fn fill_defaults(repairer: &mut Repairer<'_>, errors: &[ValidationErr
     changed
 }
 
-/// Drops unknown keys if they are all that is wrong and nothing was missing. Whether any was dropped.
+/// Drops unknown keys if nothing else is wrong and no parameter was missing. Returns whether any was dropped.
 pub(super) fn drop_unknown(repairer: &mut Repairer<'_>, errors: &[ValidationError<'_>]) -> bool {
     let is_unknown_key = |error: &ValidationError<'_>| {
         matches!(error.kind(), ErrorKind::AdditionalProperties { .. } | ErrorKind::UnevaluatedProperties { .. })
@@ -205,12 +208,15 @@ pub(super) fn drop_unknown(repairer: &mut Repairer<'_>, errors: &[ValidationErro
         return false;
     }
     for (path, (keys, error)) in by_path {
-        let (Some(object), Some(schema)) = (repairer.tree.at(path), repairer.failed(error)) else { return false };
+        let (Some(object), Some(schema)) = (repairer.tree.at(path), repairer.failing_schema(error)) else {
+            return false;
+        };
         if schema.get("patternProperties").is_some() {
-            // Keys are data there: one of another form may be a mistake in what matters.
+            // With `patternProperties`, keys are data. A key that does not match may be a mistyped one that
+            // matters.
             return false;
         }
-        let names = declared(repairer.schema, schema);
+        let names = declared_names(repairer.schema, schema);
         if keys.unexpected.iter().any(|key| may_be_meant(repairer, object, &names, key, path.is_empty())) {
             return false;
         }
@@ -224,20 +230,15 @@ pub(super) fn drop_unknown(repairer: &mut Repairer<'_>, errors: &[ValidationErro
     !unknown.is_empty()
 }
 
-/// Whether dropping a key could lose what was meant: it is declared elsewhere, it holds a second value for a parameter, or
-/// it looks like a typo of an absent one.
+/// Whether dropping a key could lose what the model meant: the key is declared elsewhere, is a second value for a
+/// parameter, or looks like a typo of an absent one.
 fn may_be_meant(repairer: &Repairer<'_>, object: &Tree, names: &[&str], key: &str, top: bool) -> bool {
     if names.contains(&key) {
         return true;
     }
     let value = object.get(key);
-    let holds_object = value.is_some_and(|value| match value {
-        Tree::Object(_) => true,
-        Tree::Text(text) => matches!(values::whole(text), Some(Tree::Object(_))),
-        _ => false,
-    });
     // A wrapper next to other keys may contain the arguments.
-    if top && holds_object && WRAPPERS.contains(&key) {
+    if top && WRAPPERS.contains(&key) && value.and_then(held_object).is_some() {
         return true;
     }
     names.iter().any(|name| match object.get(name) {

@@ -1,26 +1,26 @@
-//! A value under repair: what the rules read and change.
+//! A value under repair, with the state that the rules read and change.
 
 use std::collections::HashSet;
 
 use jsonschema::error::ValidationErrorKind as ErrorKind;
 use jsonschema::{ValidationError, Validator};
+use openskill_skill::schema::join;
 use serde_json::Value;
 
 use crate::arguments::kind::{Kind, Repair};
 use crate::arguments::rules::Rules;
-use crate::arguments::schema::failed;
+use crate::arguments::schema::failing_schema;
 use crate::arguments::tree::{self, Tree};
 
-/// How many errors of one round are considered.
+/// The maximum number of errors that one round considers.
 pub(super) const MAX_ERRORS: usize = 256;
 
-/// How many changes one call may take. Dropped nulls are not counted.
+/// The maximum number of changes to one call. Dropped nulls are not counted.
 pub(super) const MAX_REPAIRS: usize = 256;
 
-/// How many times one call may be validated on trial.
+/// The maximum number of trial validations of one call.
 const MAX_TRIALS: usize = 64;
 
-/// A value under repair.
 pub(super) struct Repairer<'a> {
     pub(super) schema: &'a Value,
     pub(super) validator: &'a Validator,
@@ -34,17 +34,17 @@ pub(super) struct Repairer<'a> {
     dropped_nulls: HashSet<String>,
 }
 
-/// A change of the value at one path.
+/// A change to the value at one path.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Edit {
     pub(super) path: String,
     pub(super) kind: Kind,
-    /// None removes the key.
+    /// The new value. None removes the key.
     pub(super) new: Option<Tree>,
 }
 
 impl Edit {
-    /// Makes the change. Whether the path was there.
+    /// Makes the change. Returns whether the path existed.
     pub(super) fn apply_to(self, tree: &mut Tree) -> bool {
         match self.new {
             Some(new) => tree.at_mut(&self.path).map(|old| *old = new).is_some(),
@@ -78,7 +78,7 @@ impl<'a> Repairer<'a> {
         }
     }
 
-    /// Whether the call has taken more changes than it may. Nulls do not count: in strict mode, models write null for
+    /// Whether the call has used up its changes. Dropped nulls do not count: in strict mode, models write null for
     /// every parameter that they omit.
     pub(super) fn is_exhausted(&self) -> bool {
         self.repairs.iter().filter(|repair| repair.kind != Kind::NullDropped).count() > MAX_REPAIRS
@@ -89,19 +89,19 @@ impl<'a> Repairer<'a> {
         errors.iter().any(|error| match error.kind() {
             ErrorKind::Required { property } => {
                 let name = property.as_str().unwrap_or_default();
-                self.dropped_nulls.contains(&tree::join(error.instance_path().as_str(), name))
+                self.dropped_nulls.contains(&join(error.instance_path().as_str(), name))
             }
             _ => false,
         })
     }
 
-    /// Takes one trial, if any is left.
+    /// Counts one trial. Returns false if no more are allowed.
     pub(super) fn take_trial(&mut self) -> bool {
         self.trials += 1;
         self.trials <= MAX_TRIALS
     }
 
-    /// Whether `changed` is valid at `path` and below.
+    /// Whether `changed` is valid at `path` and below it.
     pub(super) fn is_valid_at(&self, changed: &Tree, path: &str) -> bool {
         let value = changed.to_value();
         let is_below = |error: ValidationError<'_>| {
@@ -111,8 +111,8 @@ impl<'a> Repairer<'a> {
         !self.validator.iter_errors(&value).any(is_below)
     }
 
-    /// The subschema that an error is about, if it lies within the schema.
-    pub(super) fn failed(&self, error: &ValidationError<'_>) -> Option<&'a Value> {
-        failed(self.schema, error)
+    /// Returns the subschema that an error refers to, if it lies within the schema.
+    pub(super) fn failing_schema(&self, error: &ValidationError<'_>) -> Option<&'a Value> {
+        failing_schema(self.schema, error)
     }
 }

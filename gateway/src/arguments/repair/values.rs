@@ -1,4 +1,5 @@
-//! Rules for values: strings with only one possible meaning, enum words in another case, nulls for optional parameters.
+//! Rules for values: strings with only one possible meaning, enum words in another case, nulls for optional
+//! parameters.
 
 use std::collections::HashMap;
 
@@ -11,14 +12,14 @@ use super::state::{Edit, MAX_ERRORS, Repairer};
 use crate::arguments::fold::{exactly_one, fold_word};
 use crate::arguments::kind::Kind;
 use crate::arguments::parse::lenient;
-use crate::arguments::schema::resolved;
+use crate::arguments::schema::resolve;
 use crate::arguments::tree::{self, Tree};
 
-/// How many branches of one `anyOf` are tried, and how deep such choices may nest.
+/// The maximum number of branches that are tried per `anyOf`, and the maximum nesting of `anyOf`.
 const MAX_BRANCHES: usize = 16;
 const MAX_NESTING: usize = 3;
 
-/// Changes each value for which exactly one change is possible. Whether any was changed.
+/// Changes each value that has exactly one possible change. Returns whether any was changed.
 pub(super) fn fix(repairer: &mut Repairer<'_>, errors: &[ValidationError<'_>]) -> bool {
     let edits = edits(repairer, errors, 0);
     let changed = !edits.is_empty();
@@ -54,12 +55,12 @@ fn edits(repairer: &mut Repairer<'_>, errors: &[ValidationError<'_>], nesting: u
     chosen
 }
 
-/// One possible meaning of a value.
+/// A value that the model may have meant.
 #[derive(Debug, PartialEq)]
 struct Proposal {
-    /// What would replace it; none if it would be removed.
+    /// The replacement. None removes the value.
     new: Option<Tree>,
-    /// The edits that lead there.
+    /// The edits that produce it.
     edits: Vec<Edit>,
 }
 
@@ -69,21 +70,21 @@ impl Proposal {
     }
 }
 
-/// The possible meanings of the value at `path`, which this error is about.
+/// Returns what the value at `path` may mean. `error` refers to that value.
 fn propose(repairer: &mut Repairer<'_>, error: &ValidationError<'_>, path: &str, nesting: usize) -> Vec<Proposal> {
     let Some(value) = repairer.tree.at(path).cloned() else { return Vec::new() };
     let is_type_error =
         matches!(error.kind(), ErrorKind::Type { .. } | ErrorKind::Enum { .. } | ErrorKind::Constant { .. })
             || matches!(error.kind(), ErrorKind::AnyOf { .. } | ErrorKind::OneOfNotValid { .. });
     if value == Tree::Null {
-        // If the key was required, the next round shows it, and the call is rejected.
+        // If the key was required, the next round finds that, and the call is rejected.
         let parent = tree::split(path).and_then(|(parent, _)| repairer.tree.at(parent));
         let of_object = parent.is_some_and(|parent| parent.fields().is_some());
         let dropped = Proposal::at(path, Kind::NullDropped, None);
         return if is_type_error && of_object && is_declared(error) { vec![dropped] } else { Vec::new() };
     }
     let simple = match error.kind() {
-        ErrorKind::Type { kind } => for_types(&value, types(kind), repairer.failed(error), repairer.schema),
+        ErrorKind::Type { kind } => for_types(&value, types(kind), repairer.failing_schema(error), repairer.schema),
         ErrorKind::Enum { options } => for_options(&value, options.as_array().map_or(&[], Vec::as_slice)),
         ErrorKind::Constant { expected_value } => for_options(&value, std::slice::from_ref(expected_value)),
         ErrorKind::AnyOf { context } | ErrorKind::OneOfNotValid { context } => {
@@ -91,7 +92,7 @@ fn propose(repairer: &mut Repairer<'_>, error: &ValidationError<'_>, path: &str,
         }
         _ => Vec::new(),
     };
-    simple.into_iter().map(|(kind, new)| Proposal::at(path, kind, new)).collect()
+    simple.into_iter().map(|(kind, new)| Proposal::at(path, kind, Some(new))).collect()
 }
 
 pub(super) fn types(kind: &TypeKind) -> JsonTypeSet {
@@ -101,32 +102,20 @@ pub(super) fn types(kind: &TypeKind) -> JsonTypeSet {
     }
 }
 
-/// Reads a string where no string is allowed as one of the types that are.
-fn for_types(value: &Tree, wanted: JsonTypeSet, schema: Option<&Value>, root: &Value) -> Vec<(Kind, Option<Tree>)> {
+/// Reads a string as one of the allowed types, where a string is not allowed.
+fn for_types(value: &Tree, wanted: JsonTypeSet, schema: Option<&Value>, root: &Value) -> Vec<(Kind, Tree)> {
     let Some(text) = value.as_text() else { return Vec::new() };
-    let mut found = Vec::new();
-    if wanted.contains(JsonType::Boolean)
-        && let Some(it) = boolean(text)
-    {
-        found.push((Kind::StringToBoolean, Some(Tree::Bool(it))));
-    }
-    let number = || Some(Tree::Number(text.to_owned()));
-    if wanted.contains(JsonType::Integer) && is_integer(text) {
-        found.push((Kind::StringToInteger, number()));
-    } else if wanted.contains(JsonType::Number) && is_decimal(text) {
-        found.push((Kind::StringToNumber, number()));
-    }
-    if wanted.contains(JsonType::Array)
-        && let Some(list) = list(text, schema, root)
-    {
-        found.push((Kind::StringToArray, Some(list)));
-    }
-    if wanted.contains(JsonType::Object)
-        && let Some(object @ Tree::Object(_)) = whole(text)
-    {
-        found.push((Kind::StringToObject, Some(object)));
-    }
-    found
+    let number = || Tree::Number(text.to_owned());
+    let read_as = |kind: JsonType| match kind {
+        JsonType::Boolean => boolean(text).map(|it| (Kind::StringToBoolean, Tree::Bool(it))),
+        JsonType::Integer => is_integer(text).then(|| (Kind::StringToInteger, number())),
+        // If integers are also allowed, both rules give the same number, which counts once.
+        JsonType::Number => is_decimal(text).then(|| (Kind::StringToNumber, number())),
+        JsonType::Array => list(text, schema, root).map(|it| (Kind::StringToArray, it)),
+        JsonType::Object => object(text).map(|it| (Kind::StringToObject, it)),
+        JsonType::Null | JsonType::String => None,
+    };
+    wanted.iter().filter_map(read_as).collect()
 }
 
 fn boolean(text: &str) -> Option<bool> {
@@ -159,20 +148,25 @@ fn is_finite(text: &str) -> bool {
     text.parse::<f64>().is_ok_and(f64::is_finite)
 }
 
-/// Reads the value that fills a text.
-pub(super) fn whole(text: &str) -> Option<Tree> {
-    lenient::whole(text).ok().map(|(tree, _)| tree)
+/// Reads a value that spans the whole text.
+fn parse_complete(text: &str) -> Option<Tree> {
+    lenient::parse_complete(text).ok().map(|(tree, _)| tree)
 }
 
-/// Reads an array from a string: in JSON or Python syntax, or separated by commas if each item can only be a number or a
-/// word of an enum. Free text with commas may be a single text, and is not split.
+/// Reads an object that spans the whole text.
+pub(super) fn object(text: &str) -> Option<Tree> {
+    parse_complete(text).filter(|it| matches!(it, Tree::Object(_)))
+}
+
+/// Reads an array from a string: in JSON or Python syntax, or separated by commas if each item can only be a number
+/// or an enum word. Other text with commas may be a single text, and is not split.
 fn list(text: &str, schema: Option<&Value>, root: &Value) -> Option<Tree> {
-    if let Some(list @ Tree::List(_)) = whole(text) {
+    if let Some(list @ Tree::List(_)) = parse_complete(text) {
         return Some(list);
     }
-    let items = resolved(root, schema?.get("items")?);
+    let items = resolve(root, schema?.get("items")?);
     let parts: Vec<_> = text.split(',').map(str::trim).collect();
-    // A single part would wrap a scalar in an array, which may not be what was meant.
+    // A single part would wrap a scalar in an array, which the model may not have meant.
     if parts.len() < 2 || text.len() > 4096 {
         return None;
     }
@@ -182,7 +176,7 @@ fn list(text: &str, schema: Option<&Value>, root: &Value) -> Option<Tree> {
         let is_list = !has_comma && parts.iter().all(is_option);
         return is_list.then(|| Tree::List(parts.iter().map(|part| Tree::Text((*part).to_owned())).collect()));
     }
-    // With a space after each comma, they are several numbers.
+    // A space after every comma means several numbers.
     let (commas, spaced) = (text.matches(',').count(), text.matches(", ").count());
     let is_several = spaced == commas || (spaced == 0 && !may_be_one_number(&parts));
     let is_list = match items.get("type").and_then(Value::as_str) {
@@ -193,8 +187,8 @@ fn list(text: &str, schema: Option<&Value>, root: &Value) -> Option<Tree> {
     is_list.then(|| Tree::List(parts.iter().map(|part| Tree::Number((*part).to_owned())).collect()))
 }
 
-/// Whether the parts between commas may make up one number: `1,5` is one and a half, and `1,000` a thousand, in some
-/// countries. `1,2,3` can only be three numbers.
+/// Whether the parts between commas may form one number. In some countries, `1,5` is one and a half, and `1,000` is
+/// a thousand. `1,2,3` can only be three numbers.
 fn may_be_one_number(parts: &[&str]) -> bool {
     let [_, middle @ .., last] = parts else { return true };
     let are_digits = |text: &str| text.bytes().all(|it| it.is_ascii_digit());
@@ -203,19 +197,19 @@ fn may_be_one_number(parts: &[&str]) -> bool {
     }
     let whole = last.split_once('.').map_or(*last, |(whole, _)| whole);
     let is_group = |text: &str, length: usize| text.len() == length && are_digits(text);
-    // The lengths of groups in the West, in India and in East Asia.
+    // The lengths of digit groups in the West, in India and in East Asia.
     [(3, 3), (2, 3), (4, 4)]
         .iter()
         .any(|(inner, end)| middle.iter().all(|it| is_group(it, *inner)) && is_group(whole, *end))
 }
 
-/// The only allowed value that a string can mean.
-fn for_options(value: &Tree, options: &[Value]) -> Vec<(Kind, Option<Tree>)> {
+/// Returns the only allowed value that a string can stand for.
+fn for_options(value: &Tree, options: &[Value]) -> Vec<(Kind, Tree)> {
     let Some(text) = value.as_text() else { return Vec::new() };
     let folded = fold_word(text);
     let is_word = |option: &Value| option.as_str().is_some_and(|it| fold_word(it) == folded);
     if let Some(option) = exactly_one(options, |option| is_word(option)) {
-        return vec![(Kind::EnumFold, Some(Tree::from_value(option)))];
+        return vec![(Kind::EnumFold, Tree::from_value(option))];
     }
     let kind_of = |option: &Value| match option {
         Value::Bool(it) if boolean(text) == Some(*it) => Some(Kind::StringToBoolean),
@@ -223,20 +217,21 @@ fn for_options(value: &Tree, options: &[Value]) -> Vec<(Kind, Option<Tree>)> {
         Value::Number(it) if is_decimal(text) && it.to_string() == text => Some(Kind::StringToNumber),
         _ => None,
     };
-    // If several words match it, it may mean any of them.
+    // If several words match, the meaning is ambiguous.
     let only = exactly_one(options, |option| kind_of(option).is_some()).filter(|_| !options.iter().any(is_word));
-    only.and_then(|option| Some((kind_of(option)?, Some(Tree::from_value(option))))).into_iter().collect()
+    only.and_then(|option| Some((kind_of(option)?, Tree::from_value(option)))).into_iter().collect()
 }
 
-/// The changes, to the value or within it, that make it match one branch of a choice. Each is tried and must be valid.
+/// Proposes changes to the value, or within it, that make it match one branch of an `anyOf`. Validates each one by
+/// trial.
 fn for_branches(
     repairer: &mut Repairer<'_>,
     context: &[Vec<ValidationError<'static>>],
     path: &str,
     nesting: usize,
 ) -> Vec<Proposal> {
-    // A branch that is not tried may be the one that was meant, and so may one that accepts strings but not this one: then
-    // nothing is proposed.
+    // Propose nothing if the model may have meant another branch: one that is not tried, or one that accepts
+    // strings but rejects this one.
     let is_text = repairer.tree.at(path).is_some_and(|value| value.as_text().is_some());
     if nesting >= MAX_NESTING
         || context.len() > MAX_BRANCHES
@@ -265,7 +260,7 @@ fn for_branches(
     found
 }
 
-/// Whether a branch accepts strings, and rejects this one for another reason than its type or an enum.
+/// Whether a branch accepts strings, but rejects this one for a reason other than its type or an enum.
 fn accepts_strings(errors: &[ValidationError<'static>], path: &str) -> bool {
     let is_about_type = |error: &ValidationError<'_>| {
         matches!(error.kind(), ErrorKind::Type { .. } | ErrorKind::AnyOf { .. } | ErrorKind::OneOfNotValid { .. })
@@ -274,7 +269,7 @@ fn accepts_strings(errors: &[ValidationError<'static>], path: &str) -> bool {
     !errors.iter().any(|error| error.instance_path().as_str() == path && is_about_type(error))
 }
 
-/// Whether an error is about the value of a declared key. In a map, where keys are data, a null is data as well.
+/// Whether an error refers to the value of a declared key. In a map, keys are data, and so is a null.
 pub(super) fn is_declared(error: &ValidationError<'_>) -> bool {
     let path = error.evaluation_path().as_str();
     let mut segments = path.split('/').skip(1);
@@ -285,7 +280,7 @@ pub(super) fn is_declared(error: &ValidationError<'_>) -> bool {
             "patternProperties" | "additionalProperties" | "unevaluatedProperties" => declared = false,
             _ => {}
         }
-        // A name or an index follows, which may read like a keyword.
+        // Skip the following name or index, which may look like a keyword.
         if is_map(keyword) || ["allOf", "anyOf", "oneOf", "prefixItems"].contains(&keyword) {
             segments.next();
         }

@@ -1,15 +1,16 @@
-//! Text as it was before JSON, or a program that prints strings, escaped it. Pure, and tolerant: what is no escape stays.
+//! Removes the escapes of JSON, or of a program that prints strings. Pure and tolerant: invalid escapes stay
+//! unchanged.
 
-/// Text without its escapes, and where each part of it was.
+/// Unescaped text, with the position of each part in the escaped text.
 #[derive(Debug)]
 pub(crate) struct Unescaped {
     pub(crate) text: String,
-    /// Places in the text, each with its place in the escaped text. Between two of them, both advance together.
+    /// Pairs of positions: in this text, and in the escaped text. Between two pairs, both advance together.
     places: Vec<(usize, usize)>,
 }
 
-/// None if there is nothing to unescape.
-pub(crate) fn unescaped(escaped: &str) -> Option<Unescaped> {
+/// Removes escapes. None if the text has none.
+pub(crate) fn unescape(escaped: &str) -> Option<Unescaped> {
     let first = escaped.find('\\')?;
     let mut text = String::with_capacity(escaped.len());
     let (mut places, mut at, mut next) = (vec![(0, 0)], 0, Some(first));
@@ -34,7 +35,7 @@ pub(crate) fn unescaped(escaped: &str) -> Option<Unescaped> {
 }
 
 impl Unescaped {
-    /// Where in the escaped text a place of this text was.
+    /// Maps a position in this text to the escaped text.
     pub(crate) fn place(&self, at: usize) -> usize {
         let known = self.places.partition_point(|(own, _)| *own <= at);
         let (own, escaped) = self.places[known.saturating_sub(1)];
@@ -42,14 +43,11 @@ impl Unescaped {
     }
 }
 
-/// The character that an escape stands for, and how long the escape is.
+/// Reads an escape. Returns its character, and its length.
 fn escape(text: &str) -> Option<(char, usize)> {
     let simple = |character| Some((character, 2));
     match text.as_bytes().get(1)? {
-        b'"' => simple('"'),
-        b'\'' => simple('\''),
-        b'\\' => simple('\\'),
-        b'/' => simple('/'),
+        itself @ (b'"' | b'\'' | b'\\' | b'/') => simple(char::from(*itself)),
         b'b' => simple('\u{8}'),
         b'f' => simple('\u{c}'),
         b'n' => simple('\n'),
@@ -61,7 +59,7 @@ fn escape(text: &str) -> Option<(char, usize)> {
     }
 }
 
-/// One or two units of UTF-16.
+/// Reads one or two UTF-16 units.
 fn unit(text: &str) -> Option<(char, usize)> {
     let high = hex(text, 2, 4)?;
     if let Some(character) = char::from_u32(high) {
@@ -92,17 +90,17 @@ mod tests {
             (r"it\'s \x26", "it's &"),
             (r"C:\users\u12", r"C:\users\u12"),
         ] {
-            assert_eq!(unescaped(escaped).map_or(escaped.to_owned(), |it| it.text), text, "{escaped}");
+            assert_eq!(unescape(escaped).map_or(escaped.to_owned(), |it| it.text), text, "{escaped}");
         }
         for plain in ["", "plain", r"\", r"\d+"] {
-            assert!(unescaped(plain).is_none(), "{plain}");
+            assert!(unescape(plain).is_none(), "{plain}");
         }
     }
 
     #[test]
     fn places_lead_back_to_the_escaped_text() {
         let escaped = r"ab\u0026cd\\é!";
-        let found = unescaped(escaped).unwrap();
+        let found = unescape(escaped).unwrap();
         assert_eq!(found.text, r"ab&cd\é!");
         for (part, was) in [("b&c", r"b\u0026c"), ("&", r"\u0026"), (r"d\é", r"d\\é"), ("!", "!"), ("ab", "ab")] {
             let start = found.text.find(part).unwrap();

@@ -1,27 +1,28 @@
-//! The tokens of a JSON text, by their places, so that parts can be replaced and the rest stays as it is. Pure.
+//! Finds the tokens of a JSON text, so that parts can be replaced while the rest stays unchanged. Pure.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
+use openskill_proto::json::end_of_string;
 use serde::de::IgnoredAny;
 
-use super::escapes::unescaped;
+use super::escapes::unescape;
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// The begin or the end of an object or a list.
+    /// The start of an object or a list.
     Open,
     Close,
-    /// A name, in its quotes.
+    /// A key, including its quotes.
     Key,
-    /// A string, in its quotes.
+    /// A string, including its quotes.
     Text,
     /// A number, `true`, `false` or `null`.
     Scalar,
 }
 
-/// Reads tokens. Commas and colons are left out.
+/// Iterates over tokens. Skips commas and colons.
 #[derive(Debug, Clone)]
 pub(crate) struct Tokens<'t> {
     text: &'t str,
@@ -29,12 +30,12 @@ pub(crate) struct Tokens<'t> {
 }
 
 impl<'t> Tokens<'t> {
-    /// None if the text is no JSON.
-    pub(crate) fn of(text: &'t str) -> Option<Self> {
+    /// Checks that the text is JSON. None if it is not.
+    pub(crate) fn parse(text: &'t str) -> Option<Self> {
         serde_json::from_str::<IgnoredAny>(text).is_ok().then_some(Self { text, at: 0 })
     }
 
-    /// Reads one value, whole: an object or a list with all that is in it.
+    /// Reads one complete value, including the content of an object or a list.
     pub(crate) fn value(&mut self) -> Option<Range<usize>> {
         let (mut kind, place) = self.next()?;
         let mut depth = 0_usize;
@@ -51,35 +52,20 @@ impl<'t> Tokens<'t> {
         }
     }
 
-    /// Goes on from a place, which is one of the ends that it told.
+    /// Continues at `at`, which must be the end of a returned token.
     pub(super) fn seek(&mut self, at: usize) {
         self.at = at;
     }
 
-    /// What a string says.
-    pub(crate) fn decoded(&self, place: &Range<usize>) -> Cow<'t, str> {
+    /// Unescapes a string token.
+    pub(crate) fn decode(&self, place: &Range<usize>) -> Cow<'t, str> {
         let written = &self.text[place.start + 1..place.end - 1];
-        unescaped(written).map_or(Cow::Borrowed(written), |it| Cow::Owned(it.text))
+        unescape(written).map_or(Cow::Borrowed(written), |it| Cow::Owned(it.text))
     }
 
     fn skip(&mut self, is_skipped: impl Fn(u8) -> bool) {
         let rest = &self.text.as_bytes()[self.at..];
         self.at += rest.iter().position(|it| !is_skipped(*it)).unwrap_or(rest.len());
-    }
-
-    /// Reads up to the end of a string, behind its first quote.
-    fn string(&mut self) -> Kind {
-        loop {
-            self.skip(|it| it != b'"' && it != b'\\');
-            match self.text.as_bytes().get(self.at) {
-                // What it escapes goes with it.
-                Some(b'\\') => self.at = (self.at + 2).min(self.text.len()),
-                Some(_) => break self.at += 1,
-                None => break,
-            }
-        }
-        let rest = self.text[self.at..].trim_ascii_start();
-        if rest.starts_with(':') { Kind::Key } else { Kind::Text }
     }
 }
 
@@ -94,7 +80,11 @@ impl Iterator for Tokens<'_> {
         let kind = match first {
             b'{' | b'[' => Kind::Open,
             b'}' | b']' => Kind::Close,
-            b'"' => self.string(),
+            b'"' => {
+                self.at = end_of_string(self.text.as_bytes(), start);
+                let is_key = self.text[self.at..].trim_ascii_start().starts_with(':');
+                if is_key { Kind::Key } else { Kind::Text }
+            }
             _ => {
                 self.skip(|it| it.is_ascii_alphanumeric() || matches!(it, b'+' | b'-' | b'.'));
                 Kind::Scalar
@@ -111,7 +101,7 @@ mod tests {
     #[test]
     fn tokens_are_told_by_kind_and_place() {
         let text = r#" {"a\"b" : [ -1.5e+3, "x,\\", {}, null ], "c":"d:"} "#;
-        let tokens: Vec<_> = Tokens::of(text).unwrap().map(|(kind, place)| (kind, &text[place])).collect();
+        let tokens: Vec<_> = Tokens::parse(text).unwrap().map(|(kind, place)| (kind, &text[place])).collect();
         let (open, close, key, is_text, scalar) = (Kind::Open, Kind::Close, Kind::Key, Kind::Text, Kind::Scalar);
         let expected = [
             (open, "{"),
@@ -133,7 +123,7 @@ mod tests {
     #[test]
     fn a_value_is_read_whole() {
         let text = r#"[{"a":[1,"]"]},2]"#;
-        let mut tokens = Tokens::of(text).unwrap();
+        let mut tokens = Tokens::parse(text).unwrap();
         tokens.next();
         assert_eq!(tokens.value().map(|it| &text[it]), Some(r#"{"a":[1,"]"]}"#));
         assert_eq!(tokens.value().map(|it| &text[it]), Some("2"));
@@ -142,14 +132,14 @@ mod tests {
     #[test]
     fn deep_text_is_read_too() {
         let deep = "[".repeat(100_000) + "1" + &"]".repeat(100_000);
-        assert_eq!(Tokens::of(&deep).unwrap().count(), 200_001);
-        assert_eq!(Tokens::of(&deep).unwrap().value(), Some(0..deep.len()));
+        assert_eq!(Tokens::parse(&deep).unwrap().count(), 200_001);
+        assert_eq!(Tokens::parse(&deep).unwrap().value(), Some(0..deep.len()));
     }
 
     #[test]
     fn what_is_no_json_has_no_tokens() {
         for text in ["", "{'a': 1}", "{", "1 2", "\""] {
-            assert!(Tokens::of(text).is_none(), "{text}");
+            assert!(Tokens::parse(text).is_none(), "{text}");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Reads JSON text into a `google.protobuf.Value` that a standard client can read, or says why there is none.
+//! Converts JSON text to a `google.protobuf.Value`. Rejects text that a standard client could not read.
 //!
-//! Standard protobuf clients read messages that nest up to [`MAX_MESSAGE_DEPTH`] deep. An array is two messages, `Value` and
-//! `ListValue`; an object is three: `Value`, `Struct` and the entry of its map.
+//! Standard protobuf clients read messages that nest up to [`MAX_MESSAGE_DEPTH`] deep. An array is two messages,
+//! `Value` and `ListValue`; an object is three: `Value`, `Struct` and the entry of its map.
 
 use std::cell::Cell;
 use std::fmt;
@@ -10,31 +10,33 @@ use openskill_proto::limits::{MAX_JSON_VALUES, MAX_MESSAGE_DEPTH};
 use prost_types::{ListValue, Struct, Value, value::Kind};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// How deep the messages of a value may nest, itself included: it is in a result, which is in an event.
+/// The maximum depth of a value's messages, including the value. The result and the event around it use the rest.
 const MAX_DEPTH: usize = MAX_MESSAGE_DEPTH - 1;
 
-/// How deep objects, and arrays, may nest around a scalar.
+/// The maximum depth of objects around a scalar, and of arrays.
 const MAX_OBJECTS: usize = (MAX_DEPTH - 1) / 3;
 const MAX_ARRAYS: usize = (MAX_DEPTH - 1) / 2;
 
-/// Why JSON text is no Value that can be sent.
+/// Why JSON text can't be sent as a Value.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoValue {
-    /// It nests deeper than standard clients read.
+    /// It is nested more deeply than standard clients can read.
     #[error(
-        "it nests too deep: standard protobuf clients read {MAX_OBJECTS} objects or {MAX_ARRAYS} arrays within each \
+        "it is nested too deeply: protobuf clients read {MAX_OBJECTS} objects or {MAX_ARRAYS} arrays within each \
          other; the skill should return flatter data, or the inner part as JSON text in a string"
     )]
     TooDeep,
     /// It would take too much memory.
     #[error("it has more than {MAX_JSON_VALUES} values")]
     TooMany,
-    /// It has something that a Value can't hold: an unpaired surrogate, a number out of range, a key twice.
+    /// It contains something that a Value can't represent: an unpaired surrogate, a number out of range, a repeated
+    /// key.
     #[error("{0}")]
     NotJson(serde_json::Error),
 }
 
-/// Reads JSON text into a Value. Integers above 2^53 lose digits: callers who need them exact send JSON text.
+/// Converts JSON text to a Value. Integers above 2^53 lose digits, so callers that need them exactly send JSON
+/// text.
 pub(crate) fn from_json(text: &str) -> Result<Value, NoValue> {
     let (left, stop) = (Cell::new(MAX_JSON_VALUES), Cell::new(None));
     let mut json = serde_json::Deserializer::from_str(text);
@@ -43,7 +45,7 @@ pub(crate) fn from_json(text: &str) -> Result<Value, NoValue> {
     value.map_err(|error| stop.take().unwrap_or(NoValue::NotJson(error)))
 }
 
-/// Reads the JSON text of an object into a Struct.
+/// Converts the JSON text of an object to a Struct.
 pub(crate) fn struct_from_json(text: &str) -> Result<Struct, NoValue> {
     Ok(match from_json(text)?.kind {
         Some(Kind::StructValue(fields)) => fields,
@@ -54,16 +56,16 @@ pub(crate) fn struct_from_json(text: &str) -> Result<Struct, NoValue> {
 /// Reads one value.
 #[derive(Clone, Copy)]
 struct Reader<'a> {
-    /// How deep its messages may nest, itself included.
+    /// The maximum depth of the value's messages, including the value.
     depth: usize,
-    /// How many more values there may be.
+    /// The number of values that the reader may still create.
     left: &'a Cell<usize>,
-    /// Why reading stopped, if not because of the text.
+    /// Why reading stopped, if not for a JSON error.
     stop: &'a Cell<Option<NoValue>>,
 }
 
 impl Reader<'_> {
-    /// The reader of what is `messages` further in.
+    /// Returns the reader for a value that is nested `messages` deeper.
     fn within(self, messages: usize) -> Self {
         Self { depth: self.depth.saturating_sub(messages), ..self }
     }
@@ -124,10 +126,6 @@ impl<'de> Visitor<'de> for Reader<'_> {
         value(Kind::StringValue(it.to_owned()))
     }
 
-    fn visit_string<E>(self, it: String) -> Result<Value, E> {
-        value(Kind::StringValue(it))
-    }
-
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         if self.depth < 2 {
             return self.fail(NoValue::TooDeep);
@@ -163,7 +161,7 @@ mod tests {
 
     use super::*;
 
-    /// What a client with the standard bound makes of a value.
+    /// Decodes a value like a client with the standard depth limit.
     fn as_client(value: Value) -> Result<InvokeEvent, prost::DecodeError> {
         let result = SkillResult { output: Some(Output::Data(value)), ..SkillResult::default() };
         let event = InvokeEvent { event: Some(Event::Result(result)), ..InvokeEvent::default() };

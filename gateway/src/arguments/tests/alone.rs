@@ -1,4 +1,4 @@
-//! Changes that are made only if they alone make the call valid.
+//! Tests changes that are made only if they alone make the call valid.
 
 use super::*;
 

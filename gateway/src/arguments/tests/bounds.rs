@@ -1,4 +1,5 @@
-//! Bounds: repairs that stop before they guess or lose a value, and work that is refused because it costs too much.
+//! Tests bounds: repairs that stop before they guess or lose a value, and work that is refused because it costs too
+//! much.
 
 use super::*;
 
@@ -97,6 +98,6 @@ fn the_deepest_validation_fits_the_stack_of_a_shard() {
         assert!(it.prepare(&nested("null"), Policy::Repair).is_ok());
         assert_rejected(&it, &nested("5"), "an array");
     };
-    // The stack size that `shards` sets.
+    // The stack size of a shard's thread.
     std::thread::Builder::new().stack_size(16 * 1024 * 1024).spawn(check).unwrap().join().unwrap();
 }

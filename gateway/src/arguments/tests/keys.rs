@@ -1,4 +1,4 @@
-//! Which keys are dropped, refused and suggested.
+//! Tests which keys are dropped, rejected and suggested.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn a_null_is_dropped_whatever_the_parameter_is_called() {
         let it = definition(json!({"properties": {name: {"type": "boolean"}}}), Rules::default());
         assert_repaired(&it, &json!({ name: null }).to_string(), "{}", &["null_dropped"]);
     }
-    // Here the key is data.
+    // Here, keys are data.
     let map = json!({"properties": {"properties": {"type": "object", "additionalProperties": {"type": "integer"}}}});
     assert_rejected(&definition(map, Rules::default()), r#"{"properties":{"a":null}}"#, "\"properties/a\" must be");
 }

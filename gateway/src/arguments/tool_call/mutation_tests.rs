@@ -1,6 +1,8 @@
-//! Valid raw calls, wrapped, fenced, quoted and cut, with marks, tags and other calls in their strings: the skill that runs is
-//! the one that is named outside of strings, with its argument, or none. `OPENSKILL_FUZZ_ROUNDS` says how many are tried.
+//! Mutates valid raw calls: wraps, fences, quotes and truncates them, and puts marks, tags and other calls in their
+//! strings. Either no skill runs, or the one that is named outside of strings, with its argument.
+//! `OPENSKILL_FUZZ_ROUNDS` sets the number of calls.
 
+use openskill_redact::testing::Random;
 use serde_json::{Value, json};
 
 use super::read;
@@ -8,7 +10,7 @@ use crate::arguments::{Definition, Policy, Rules};
 
 const ROUNDS: u64 = 2000;
 
-/// What quoted text consists of.
+/// Building blocks of quoted text.
 const PIECES: &[&str] = &[
     "</think>",
     "<think>",
@@ -70,7 +72,7 @@ const PIECES: &[&str] = &[
     "name: wipe\n",
 ];
 
-/// Prose without quotes or brackets that do not close.
+/// Prose without quotes or unclosed brackets.
 const PROSE: &[&str] = &[
     "",
     "",
@@ -83,28 +85,24 @@ const PROSE: &[&str] = &[
     "- a\n- b\n",
 ];
 
-/// SplitMix64.
-struct Random(u64);
+/// Generates raw calls.
+struct Writer(Random);
 
-impl Random {
+impl Writer {
     fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut next = self.0;
-        next = (next ^ (next >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        next = (next ^ (next >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((next ^ (next >> 31)) % bound as u64).unwrap()
+        self.0.below(bound)
     }
 
-    fn one<'a>(&mut self, of: &[&'a str]) -> &'a str {
-        of[self.below(of.len())]
+    fn one<'a>(&mut self, options: &[&'a str]) -> &'a str {
+        options[self.below(options.len())]
     }
 
-    /// Text that somebody else wrote.
-    fn quoted(&mut self) -> String {
+    /// Generates text from elsewhere, such as a quoted document.
+    fn foreign_text(&mut self) -> String {
         (0..=self.below(8)).map(|_| self.one(PIECES)).collect()
     }
 
-    /// A string as models write it: JSON, with line breaks, or in single quotes.
+    /// Writes a string like a model: as JSON, with line breaks, or in single quotes.
     fn string(&mut self, text: &str) -> String {
         let json = Value::from(text).to_string();
         match self.below(3) {
@@ -114,14 +112,14 @@ impl Random {
         }
     }
 
-    /// The arguments with this text, and sometimes what only a lenient reader takes.
+    /// Generates arguments with this text, sometimes in syntax that only a lenient reader accepts.
     fn arguments(&mut self, text: &str) -> String {
         let (key, text, end) =
             (self.one(&["\"text\"", "'text'"]), self.string(text), self.one(&["}", "}", ",}", " // it's }\n}"]));
         format!("{{{key}: {text}{end}")
     }
 
-    /// A call of the skill `text`.
+    /// Generates a call of the skill `text`.
     fn call(&mut self, text: &str) -> String {
         let arguments = self.arguments(text);
         let encoded = Value::from(json!({"text": text}).to_string()).to_string();
@@ -140,9 +138,9 @@ impl Random {
         }
     }
 
-    /// What a model thought, with others' words in strings.
+    /// Generates a model's reasoning, with other calls in its strings.
     fn reasoning(&mut self) -> String {
-        let quoted = self.quoted();
+        let quoted = self.foreign_text();
         let json = Value::from(&*quoted).to_string();
         let thought = match self.below(4) {
             0 => format!("The page says {json}. I won't."),
@@ -153,7 +151,7 @@ impl Random {
         format!("<think>{thought}</think>")
     }
 
-    /// A raw call, and whether it certainly is one.
+    /// Generates a raw call. Also returns whether it certainly is one.
     fn raw_call(&mut self, text: &str) -> (String, bool) {
         let call = self.call(text);
         let (before, after) = (self.one(PROSE), self.one(PROSE));
@@ -175,10 +173,10 @@ fn the_skill_that_runs_is_named_outside_of_strings_and_keeps_its_argument() {
     let rounds = std::env::var("OPENSKILL_FUZZ_ROUNDS").map_or(ROUNDS, |it| it.parse().unwrap());
     let definition = Definition::without_schema(Rules::default());
     for seed in 0..rounds {
-        let mut random = Random(seed);
-        let text = random.quoted();
-        let (raw, is_call) = random.raw_call(&text);
-        let raw = if random.below(10) == 0 { Value::from(raw).to_string() } else { raw };
+        let mut writer = Writer(Random::new(seed));
+        let text = writer.foreign_text();
+        let (raw, is_call) = writer.raw_call(&text);
+        let raw = if writer.below(10) == 0 { Value::from(raw).to_string() } else { raw };
         match read(&raw, None) {
             Ok(call) => {
                 assert_eq!(call.skill.as_deref(), Some("text"), "seed {seed}: {raw}");

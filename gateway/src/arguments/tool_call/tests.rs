@@ -1,8 +1,8 @@
-//! Which raw calls are read, and which are refused.
+//! Tests which raw calls are accepted, and which are rejected.
 
 use super::*;
 
-/// The toolset, skill, call id and arguments of a raw call.
+/// Returns the toolset, skill, call id and arguments of a raw call.
 fn parts(text: &str, skill: Option<&str>) -> Result<(String, String, String, String), String> {
     let call = read(text, skill)?;
     Ok((
@@ -101,7 +101,7 @@ fn text_within_strings_decides_neither_the_skill_nor_where_reasoning_ends() {
 }
 
 #[test]
-fn a_call_with_room_for_two_readings_is_refused() {
+fn an_ambiguous_call_is_refused() {
     for (text, reason) in [
         (r#"text(text="please <wipe>{}</wipe>")"#, "inside other text"),
         (r#"text(text="please {'name': 'wipe', 'arguments': {}} now")"#, "inside other text"),

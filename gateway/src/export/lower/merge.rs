@@ -5,20 +5,20 @@ use serde_json::{Map, Value, json};
 
 use super::lowering::Lowering;
 
-/// How deep references and parts of `allOf` may be nested.
+/// The maximum nesting of references and `allOf` parts.
 const MAX_DEPTH: usize = 16;
 
-/// How deep the references of a quoted schema are inlined, and how many of its subschemas are written.
+/// The limits for a quoted schema: the depth to which references are inlined, and the number of subschemas.
 const QUOTED_DEPTH: usize = 6;
 const QUOTED_SUBSCHEMAS: usize = 60;
 
 impl Lowering<'_> {
-    /// A schema with its `$ref` and `allOf` merged into it. Adds the references that were followed to `followed`.
-    pub(super) fn merged(&mut self, schema: &Value, followed: &mut Vec<String>) -> Map<String, Value> {
-        self.merged_at(schema, followed, 0)
+    /// Merges a schema's `$ref` and `allOf` into it. Adds the references that were followed to `followed`.
+    pub(super) fn merge(&mut self, schema: &Value, followed: &mut Vec<String>) -> Map<String, Value> {
+        self.merge_at(schema, followed, 0)
     }
 
-    fn merged_at(&mut self, schema: &Value, followed: &mut Vec<String>, depth: usize) -> Map<String, Value> {
+    fn merge_at(&mut self, schema: &Value, followed: &mut Vec<String>, depth: usize) -> Map<String, Value> {
         let Some(object) = schema.as_object() else { return Map::new() };
         let mut merged = object.clone();
         if depth > MAX_DEPTH || self.subschemas_left == 0 {
@@ -38,14 +38,14 @@ impl Lowering<'_> {
         }
         for part in parts {
             self.subschemas_left = self.subschemas_left.saturating_sub(1);
-            for (keyword, value) in self.merged_at(&part, followed, depth + 1) {
+            for (keyword, value) in self.merge_at(&part, followed, depth + 1) {
                 self.intersect(&mut merged, keyword, value);
             }
         }
         merged
     }
 
-    /// Adds a keyword to those already merged: both must hold.
+    /// Adds a keyword to the merged ones, so that both apply.
     fn intersect(&mut self, merged: &mut Map<String, Value>, keyword: String, value: Value) {
         let Some(there) = merged.get_mut(&keyword) else {
             merged.insert(keyword, value);
@@ -81,8 +81,8 @@ impl Lowering<'_> {
         }
     }
 
-    /// A schema for quoting: references inlined within limits, descriptions removed.
-    pub(super) fn inlined(&self, schema: &Value) -> Value {
+    /// Prepares a schema for quoting: inlines references within limits, and removes descriptions.
+    pub(super) fn inline_references(&self, schema: &Value) -> Value {
         let mut left = QUOTED_SUBSCHEMAS;
         inline(self.root, schema, QUOTED_DEPTH, &mut left)
     }
@@ -114,7 +114,7 @@ fn inline(root: &Value, schema: &Value, depth: usize, left: &mut usize) -> Value
     let mut inlined = Map::new();
     for (keyword, it) in object.iter().filter(|(keyword, _)| !descriptive.contains(&keyword.as_str())) {
         let it = match (keyword.as_str(), it) {
-            // Keys here are names, not keywords.
+            // These keys are names, not keywords.
             ("properties" | "patternProperties", Value::Object(by_name)) => {
                 by_name.iter().map(|(name, it)| (name.clone(), inline(root, it, depth, left))).collect()
             }
@@ -146,7 +146,7 @@ pub(super) fn join_properties(joined: &mut Map<String, Value>, properties: Optio
     }
 }
 
-/// Adds properties to those of an object; existing ones are kept.
+/// Adds properties to those of an object. Existing ones take precedence.
 pub(super) fn adopt_properties(object: &mut Map<String, Value>, properties: Map<String, Value>) {
     if properties.is_empty() {
         return;

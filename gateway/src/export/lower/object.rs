@@ -1,14 +1,14 @@
-//! Lowers objects: their properties, the names of these, and additional keys.
+//! Lowers objects: properties, property names, and additional keys.
 
 use serde_json::{Map, Value, json};
 
-use super::lowering::Lowering;
+use super::lowering::{Lowering, SchemaBuilder};
 use super::words;
 use crate::arguments::fold_key;
 
 impl Lowering<'_> {
     /// Lowers an object and its properties. The caller adds the title and the description.
-    pub(super) fn object(&mut self, merged: &Map<String, Value>, depth: usize, sentences: &mut Vec<String>) -> Value {
+    pub(super) fn object(&mut self, merged: &Map<String, Value>, depth: usize, nullable: bool) -> SchemaBuilder {
         let empty = Map::new();
         let properties = merged.get("properties").and_then(Value::as_object).unwrap_or(&empty);
         let required_names: Vec<&str> =
@@ -22,29 +22,28 @@ impl Lowering<'_> {
             let key = self.key(name, merged, depth);
             let mut property = self.any(schema, depth + 1, self.subset.all_required && !is_required);
             if self.subset.all_required && !is_required {
-                self.nulls_omit = true;
+                self.lowered.nulls_omit = true;
                 words::add_null(schema, &mut property);
             }
             lowered.insert(key.clone(), property);
             if is_required || self.subset.all_required {
-                required.push(Value::from(key));
+                required.push(key);
             }
         }
-        let order: Vec<Value> = lowered.keys().map(|name| name.as_str().into()).collect();
-        let mut object = Map::new();
-        object.insert("type".to_owned(), "object".into());
-        object.insert("properties".to_owned(), Value::Object(lowered));
-        object.insert("required".to_owned(), Value::Array(required));
+        let order: Vec<String> = lowered.keys().cloned().collect();
+        let mut builder = self.builder("object", nullable);
+        builder.insert("properties", lowered);
+        builder.insert("required", required);
         if self.subset.ordering {
-            object.insert("propertyOrdering".to_owned(), Value::Array(order));
+            builder.insert("propertyOrdering", order);
         }
-        self.additional(merged, depth, &mut object, sentences);
-        words::add_rest(merged, &["unevaluatedProperties"], false, sentences);
-        Value::Object(object)
+        self.additional(merged, depth, &mut builder);
+        words::add_rest(merged, &["unevaluatedProperties"], false, &mut builder.sentences);
+        builder
     }
 
-    /// A property name that the provider accepts. Separators that it refuses are replaced by underscores, which argument
-    /// preparation folds back. Any other name stays, with a note.
+    /// Returns a property name that the provider accepts. Replaces refused separators with underscores, which
+    /// argument preparation folds back. Keeps any other name, with a note.
     pub(super) fn key(&mut self, name: &str, merged: &Map<String, Value>, depth: usize) -> String {
         let is_accepted = |key: &str| {
             let extra = self.subset.key_characters;
@@ -57,12 +56,12 @@ impl Lowering<'_> {
         }
         let folded = name.replace(['-', ' '], "_");
         let is_free = merged.get("properties").is_some_and(|it| it.get(&folded).is_none());
-        // Undeclared keys are folded back in closed objects only.
+        // Undeclared keys are folded back only in closed objects.
         let is_closed = ["additionalProperties", "unevaluatedProperties"]
             .iter()
             .any(|keyword| merged.get(*keyword) == Some(&Value::Bool(false)));
         if is_accepted(&folded) && is_free && is_closed && fold_key(&folded) == fold_key(name) {
-            self.needs_decoding = true;
+            self.lowered.needs_decoding = true;
             return folded;
         }
         let shown: String = name.chars().take(64).collect();
@@ -70,17 +69,11 @@ impl Lowering<'_> {
         name.to_owned()
     }
 
-    /// Writes what is allowed for undeclared keys.
-    fn additional(
-        &mut self,
-        merged: &Map<String, Value>,
-        depth: usize,
-        object: &mut Map<String, Value>,
-        sentences: &mut Vec<String>,
-    ) {
+    /// Writes the rule for undeclared keys.
+    fn additional(&mut self, merged: &Map<String, Value>, depth: usize, builder: &mut SchemaBuilder) {
         let closed = self.subset.writes_closed.then_some(Value::Bool(false));
         let given = merged.get("additionalProperties").or_else(|| merged.get("unevaluatedProperties"));
-        // A tool without declared parameters accepts none; a nested object without declared keys accepts any.
+        // A tool without declared parameters accepts none. A nested object without declared keys accepts any.
         let declares = merged.get("properties").is_some_and(|it| depth == 1 || *it != json!({}));
         let is_free = given.is_none() && !declares;
         let is_open = !matches!(given, None | Some(Value::Bool(false))) || merged.contains_key("patternProperties");
@@ -90,7 +83,7 @@ impl Lowering<'_> {
             None if self.subset.maps && (is_free || is_open) => Some(Value::Bool(true)),
             Some(Value::Bool(false)) if self.subset.maps && is_open => Some(Value::Bool(true)),
             _ if is_open && depth > 1 => {
-                sentences.push("Other keys are allowed but cannot be given here.".to_owned());
+                builder.sentences.push("Other keys are allowed but cannot be given here.".to_owned());
                 self.lose("a nested object accepts undeclared keys");
                 closed
             }
@@ -100,7 +93,7 @@ impl Lowering<'_> {
             self.lose("it accepts undeclared keys");
         }
         if let Some(additional) = additional {
-            object.insert("additionalProperties".to_owned(), additional);
+            builder.insert("additionalProperties", additional);
         }
     }
 }

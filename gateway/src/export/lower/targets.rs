@@ -1,18 +1,18 @@
-//! Keeps the targets of references that pointed into what was removed from the top level.
+//! Preserves the targets of references into parts that were removed from the top level.
 
 use std::collections::HashSet;
 
-use openskill_skill::schema::{lookup, percent_decoded, subschemas_mut};
+use openskill_skill::schema::{lookup, percent_decode, subschemas_mut};
 use serde_json::{Map, Value, json};
 
-/// Adds a definition with those keywords of `original` that references of `schema` need and no longer find, and points the
-/// references at it.
+/// Adds a definition with the keywords of `original` that references in `schema` can no longer find, and redirects
+/// the references to it.
 pub(super) fn keep(original: &Value, schema: &mut Value) {
     let keywords = original.as_object().map_or(0, Map::len);
     let Some(name) = (0..).map(|at| format!("top{at}")).find(|name| schema["$defs"].get(name).is_none()) else {
         return;
     };
-    // What is added may itself refer to what was removed.
+    // Added keywords may in turn refer to removed parts.
     for _ in 0..keywords {
         let mut dangling = HashSet::new();
         for_each_reference(schema, &mut |text| dangling.extend([text.clone()]));
@@ -26,10 +26,10 @@ pub(super) fn keep(original: &Value, schema: &mut Value) {
             return;
         };
         for keyword in dangling.iter().filter_map(|text| text.strip_prefix("#/")?.split('/').next()) {
-            let keyword = percent_decoded(keyword);
+            let keyword = percent_decode(keyword);
             if let Some(removed) = original.get(&keyword).filter(|_| !kept.contains_key(&keyword)) {
                 let mut copy = json!({ keyword: removed });
-                // The original may still be there, and a name must be unique.
+                // The schema may still contain the original, and an anchor must be unique.
                 for_each_subschema(&mut copy, &mut |object| drop(object.shift_remove("$anchor")));
                 kept.extend(copy.as_object().cloned().unwrap_or_default());
             }

@@ -1,59 +1,33 @@
-//! Turns keywords that a provider does not accept into sentences for the model.
+//! Converts keywords that a provider does not accept to sentences for the model.
 
 use serde_json::{Map, Value};
 
-/// The longest value or schema that is quoted, in characters.
+/// The maximum length of a quoted value or schema, in characters.
 const MAX_QUOTED_CHARACTERS: usize = 600;
 
-/// Keywords that become sentences. Structural ones are lowered; any others are extensions of a generator.
-const DESCRIBED: [&str; 34] = [
-    "default",
-    "examples",
-    "enum",
-    "const",
-    "format",
-    "pattern",
-    "minLength",
-    "maxLength",
-    "minimum",
-    "maximum",
-    "exclusiveMinimum",
-    "exclusiveMaximum",
-    "multipleOf",
-    "minItems",
-    "maxItems",
-    "uniqueItems",
-    "contains",
-    "minContains",
-    "maxContains",
-    "prefixItems",
-    "minProperties",
-    "maxProperties",
-    "patternProperties",
-    "propertyNames",
-    "dependentRequired",
-    "dependentSchemas",
-    "dependencies",
-    "not",
-    "if",
-    "then",
-    "else",
-    "contentEncoding",
-    "unevaluatedItems",
-    "deprecated",
+/// Keywords that become sentences, grouped by type. Structural keywords are lowered elsewhere. All others are
+/// generator extensions.
+const DESCRIBED: [&[&str]; 7] = [
+    &["default", "examples", "enum", "const", "not", "if", "then", "else", "deprecated"],
+    &["format", "pattern", "minLength", "maxLength", "contentEncoding"],
+    &["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"],
+    &["minItems", "maxItems", "uniqueItems", "prefixItems", "unevaluatedItems"],
+    &["contains", "minContains", "maxContains"],
+    &["minProperties", "maxProperties", "patternProperties", "propertyNames"],
+    &["dependentRequired", "dependentSchemas", "dependencies"],
 ];
 
-/// Adds a sentence for every keyword that is not in `kept`.
+/// Adds a sentence for each keyword that is not in `kept`.
 pub(super) fn add_rest(merged: &Map<String, Value>, kept: &[&str], keeps_default: bool, sentences: &mut Vec<String>) {
     for (keyword, value) in merged {
         let is_kept = kept.contains(&keyword.as_str()) || (keeps_default && keyword == "default");
-        if !is_kept && DESCRIBED.contains(&keyword.as_str()) {
+        if !is_kept && DESCRIBED.iter().any(|group| group.contains(&keyword.as_str())) {
             sentences.push(sentence(keyword, value));
         }
     }
 }
 
-/// Describes what null means for an optional parameter: that it is omitted, unless null is one of its values.
+/// States what null means for an optional parameter: that it is omitted, unless null is one of its values.
 pub(super) fn add_null(schema: &Value, property: &mut Value) {
     let is_null = |it: &Value| it.as_str() == Some("null");
     let in_type = schema.get("type").and_then(Value::as_array).is_some_and(|it| it.iter().any(is_null));
@@ -70,7 +44,7 @@ pub(super) fn add_null(schema: &Value, property: &mut Value) {
     property["description"] = format!("{own}{stop} {meaning}").trim().into();
 }
 
-/// One keyword as a sentence.
+/// Describes one keyword in a sentence.
 pub(super) fn sentence(keyword: &str, value: &Value) -> String {
     let text = value.as_str().map_or_else(|| short(value), str::to_owned);
     match keyword {
@@ -110,7 +84,7 @@ fn list(value: &Value) -> String {
     }
 }
 
-/// JSON text, truncated if it is long.
+/// Formats JSON text, truncated if it is long.
 pub(super) fn short(value: &Value) -> String {
     let text = value.to_string();
     if text.chars().count() <= MAX_QUOTED_CHARACTERS {

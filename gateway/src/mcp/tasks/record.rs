@@ -1,24 +1,24 @@
-//! A task as it is stored.
+//! The stored form of a task.
 
 use serde::{Deserialize, Serialize};
 
 use crate::call::principal::GovernedSkill;
 use crate::mcp::owner::Owner;
 
-/// What became of a task.
+/// How a task ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum End {
-    /// The result of its call, a JSON object.
+pub(crate) enum TaskOutcome {
+    /// The result of its call, as a JSON object.
     Completed(String),
-    /// An error of the protocol, a JSON object.
+    /// A protocol error, as a JSON object.
     Failed(String),
-    /// Its owner ended it.
+    /// Its owner cancelled it.
     Cancelled,
 }
 
-impl End {
-    /// How much of the store it takes, in bytes.
+impl TaskOutcome {
+    /// The size in the store, in bytes.
     fn size(&self) -> usize {
         match self {
             Self::Completed(json) | Self::Failed(json) => json.len(),
@@ -27,20 +27,19 @@ impl End {
     }
 }
 
-/// A task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub(crate) owner: Owner,
-    /// What it runs.
+    /// The skill that it runs.
     #[serde(default)]
     pub(crate) skill: GovernedSkill,
     /// Milliseconds since 1970.
     pub(crate) created_ms: u64,
     pub(crate) updated_ms: u64,
-    /// How long it is kept after it was created.
+    /// The time in milliseconds for which it is kept after its creation.
     pub(crate) ttl_ms: u64,
     /// None while it runs.
-    pub(crate) end: Option<End>,
+    pub(crate) end: Option<TaskOutcome>,
 }
 
 impl Record {
@@ -48,8 +47,8 @@ impl Record {
         self.created_ms.saturating_add(self.ttl_ms)
     }
 
-    /// About how much of the store it takes, in bytes.
+    /// Estimates the size in the store, in bytes.
     pub(crate) fn size(&self) -> usize {
-        256 + self.owner.size() + self.end.as_ref().map_or(0, End::size)
+        256 + self.owner.size() + self.end.as_ref().map_or(0, TaskOutcome::size)
     }
 }

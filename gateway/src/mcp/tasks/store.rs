@@ -1,4 +1,4 @@
-//! Tasks on disk or in memory. What is written is durable when its future is done.
+//! The store of tasks, on disk or in memory. A write is durable once its future completes.
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -10,15 +10,15 @@ use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition}
 
 use super::record::Record;
 
-/// Records as JSON, by the ids of tasks.
+/// Records as JSON, by task id.
 const TASKS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("tasks");
 
-/// How much of the store stays in memory, in bytes.
+/// The size of the store's cache, in bytes.
 const CACHE_BYTES: usize = 4 << 20;
 
-/// Why the store can't be used.
+/// Why the store failed.
 #[derive(Debug, thiserror::Error)]
-#[error("the store of tasks: {0}")]
+#[error("the task store can't be used: {0}")]
 pub(crate) struct StoreError(String);
 
 impl<E: Into<redb::Error>> From<E> for StoreError {
@@ -27,40 +27,41 @@ impl<E: Into<redb::Error>> From<E> for StoreError {
     }
 }
 
-/// The store. Cheap to clone.
+/// The tasks on disk or in memory. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Store(Arc<Database>);
 
-/// A change of the store: records to write, and the ids of those that go.
+/// A change to the store: records to write, and the ids of records to remove.
 #[derive(Debug, Default)]
-pub(crate) struct Change {
+pub(crate) struct StoreChange {
     pub(crate) put: Vec<(String, Record)>,
     pub(crate) removed: Vec<String>,
 }
 
 impl Store {
-    /// Opens the store, or makes a new one, for its owner only. None: it is in memory, and ends with the process.
+    /// Opens the store, or creates one that only its owner can access. Without a `file`, the store is in memory,
+    /// and is lost when the process ends.
     ///
     /// # Errors
-    /// The file can't be used: another process has it open, say.
+    /// The file can't be used, for example because another process has it open.
     pub(crate) fn open(file: Option<&Path>) -> Result<Self, StoreError> {
         let mut builder = Database::builder();
         builder.set_cache_size(CACHE_BYTES);
         let database = match file {
             None => builder.create_with_backend(InMemoryBackend::new())?,
             Some(file) => {
-                private(file).map_err(|error| StoreError(format!("{}: {error}", file.display())))?;
+                create_private_file(file).map_err(|error| StoreError(format!("{}: {error}", file.display())))?;
                 builder.create(file).map_err(|error| StoreError(format!("{}: {error}", file.display())))?
             }
         };
-        // Readers need the table to exist.
+        // Create the table now, because readers need it.
         let transaction = database.begin_write()?;
         transaction.open_table(TASKS)?;
         transaction.commit()?;
         Ok(Self(Arc::new(database)))
     }
 
-    /// All records, by id. One that can't be read is left out.
+    /// Returns all records by id. Skips unreadable ones.
     pub(crate) fn all(&self) -> Result<Vec<(String, Record)>, StoreError> {
         let table = self.0.begin_read()?.open_table(TASKS)?;
         let mut all = Vec::new();
@@ -71,10 +72,10 @@ impl Store {
         Ok(all)
     }
 
-    /// A record.
+    /// Reads one record.
     pub(crate) async fn get(&self, id: &str) -> Result<Option<Record>, StoreError> {
         let (store, id) = (self.clone(), id.to_owned());
-        aside(move || {
+        run_blocking(move || {
             let table = store.0.begin_read()?.open_table(TASKS)?;
             let found = table.get(id.as_str())?;
             Ok(found.and_then(|json| serde_json::from_slice(json.value()).ok()))
@@ -82,14 +83,14 @@ impl Store {
         .await
     }
 
-    /// Makes a change durable.
-    pub(crate) async fn apply(&self, change: Change) -> Result<(), StoreError> {
+    /// Applies a change durably.
+    pub(crate) async fn apply(&self, change: StoreChange) -> Result<(), StoreError> {
         let store = self.clone();
-        aside(move || store.write(&change)).await
+        run_blocking(move || store.write(&change)).await
     }
 
-    /// The same on this thread.
-    pub(crate) fn write(&self, change: &Change) -> Result<(), StoreError> {
+    /// Applies a change durably, on the current thread.
+    pub(crate) fn write(&self, change: &StoreChange) -> Result<(), StoreError> {
         let transaction = self.0.begin_write()?;
         {
             let mut table = transaction.open_table(TASKS)?;
@@ -105,16 +106,16 @@ impl Store {
     }
 }
 
-/// Disks are slow: a shard has other calls.
-async fn aside<T: Send + 'static>(
+/// Runs `work` on another thread: disks are slow, and a shard must serve other calls meanwhile.
+async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, StoreError> {
     let done = tokio::task::spawn_blocking(work).await;
     done.unwrap_or_else(|_| Err(StoreError("it is being closed".to_owned())))
 }
 
-/// Makes the file and its folder, for their owner only, if they do not exist.
-fn private(file: &Path) -> std::io::Result<()> {
+/// Creates the file and its folder if they do not exist, accessible only to their owner.
+fn create_private_file(file: &Path) -> std::io::Result<()> {
     if let Some(folder) = file.parent().filter(|it| !it.as_os_str().is_empty()) {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }

@@ -1,7 +1,7 @@
 use super::*;
 
-fn times() -> Times {
-    Times { after: Duration::from_secs(5), ttl: Duration::from_secs(3600) }
+fn times() -> TaskTimes {
+    TaskTimes { after: Duration::from_secs(5), ttl: Duration::from_secs(3600) }
 }
 
 fn tasks() -> Tasks {
@@ -16,8 +16,8 @@ fn ada() -> Owner {
     at("ada", "")
 }
 
-fn completed() -> End {
-    End::Completed("{\"content\":[]}".to_owned())
+fn completed() -> TaskOutcome {
+    TaskOutcome::Completed("{\"content\":[]}".to_owned())
 }
 
 #[tokio::test]
@@ -45,7 +45,7 @@ async fn questions_are_open_until_they_are_answered() {
     for key in ["one", "two"] {
         running.ask(key.to_owned(), InputRequired::default());
     }
-    tasks.answered(&id, "one");
+    tasks.remove_question(&id, "one");
     let seen = tasks.get(&ada(), &id).await.unwrap().unwrap();
     assert_eq!(seen.questions.iter().map(|(key, _)| key.as_str()).collect::<Vec<_>>(), ["two"]);
 }
@@ -55,11 +55,11 @@ async fn one_that_is_cancelled_hears_of_it() {
     let tasks = tasks();
     let running = tasks.begin(&ada(), GovernedSkill::default()).await.unwrap();
     assert!(tasks.cancel(&ada(), running.id()));
-    running.cancelled().await;
+    running.wait_until_cancelled().await;
     let id = running.id().to_owned();
-    running.end(End::Cancelled, String::new).await;
+    running.end(TaskOutcome::Cancelled, String::new).await;
     assert!(tasks.cancel(&ada(), &id), "it is there all the same");
-    assert_eq!(tasks.get(&ada(), &id).await.unwrap().unwrap().record.end, Some(End::Cancelled));
+    assert_eq!(tasks.get(&ada(), &id).await.unwrap().unwrap().record.end, Some(TaskOutcome::Cancelled));
 }
 
 #[tokio::test]
@@ -77,22 +77,22 @@ async fn what_ended_survives_the_process_and_what_did_not_has_failed() {
     let tasks = Tasks::open(Some(&file), times()).unwrap();
     let end = async |id: &str| tasks.get(&ada(), id).await.unwrap().unwrap().record.end.unwrap();
     assert_eq!(end(&ids[0]).await, completed());
-    assert!(matches!(end(&ids[1]).await, End::Failed(_)));
+    assert!(matches!(end(&ids[1]).await, TaskOutcome::Failed(_)));
     std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[tokio::test]
 async fn an_expired_task_is_none_and_goes_with_the_next_one() {
-    let tasks = Tasks::open(None, Times { ttl: Duration::ZERO, ..times() }).unwrap();
+    let tasks = Tasks::open(None, TaskTimes { ttl: Duration::ZERO, ..times() }).unwrap();
     let running = tasks.begin(&ada(), GovernedSkill::default()).await.unwrap();
     let id = running.id().to_owned();
     running.end(completed(), String::new).await;
     assert!(tasks.get(&ada(), &id).await.unwrap().is_none());
     let _next = tasks.begin(&ada(), GovernedSkill::default()).await.unwrap();
-    assert!(!tasks.lock().kept.contains_key(&id) && tasks.0.store.all().unwrap().len() == 1);
+    assert!(!tasks.lock().stored.contains_key(&id) && tasks.0.store.all().unwrap().len() == 1);
 }
 
-fn record(principal: &str, created_ms: u64, end: Option<End>) -> Record {
+fn record(principal: &str, created_ms: u64, end: Option<TaskOutcome>) -> Record {
     Record {
         owner: at(principal, ""),
         skill: GovernedSkill::default(),
@@ -103,8 +103,8 @@ fn record(principal: &str, created_ms: u64, end: Option<End>) -> Record {
     }
 }
 
-fn of_size(bytes: usize) -> Option<End> {
-    Some(End::Completed("x".repeat(bytes)))
+fn of_size(bytes: usize) -> Option<TaskOutcome> {
+    Some(TaskOutcome::Completed("x".repeat(bytes)))
 }
 
 #[test]
@@ -128,16 +128,16 @@ fn the_oldest_that_ended_make_room_and_those_that_run_do_not() {
 
 #[test]
 fn one_principal_pushes_out_its_own_tasks_and_nobody_elses_share() {
-    // By size: the small one is the oldest of all.
+    // Size limit: the principal that has the most loses tasks, although the oldest task is another's.
     let mut state = State::default();
     state.keep("small".to_owned(), &record("ada", 0, of_size(MAX_BYTES / 8)));
     for number in 0..64 {
         state.make_room("bob", MAX_BYTES / 8, 5).unwrap();
         state.keep(format!("b{number}"), &record("bob", 1 + number, of_size(MAX_BYTES / 8)));
     }
-    assert!(state.kept.contains_key("small") && state.bytes <= MAX_BYTES + MAX_BYTES / 8);
+    assert!(state.stored.contains_key("small") && state.bytes <= MAX_BYTES + MAX_BYTES / 8);
     assert!(state.forgotten.iter().all(|it| it.starts_with('b')), "{:?}", state.forgotten);
-    // By number: ten others have all that there may be.
+    // Number limit: a new principal gets room at the expense of those that have all tasks.
     let mut state = State::default();
     for number in 0..MAX_TASKS {
         let name = format!("flood{}", number / MAX_TASKS_OF_ONE);
@@ -147,7 +147,7 @@ fn one_principal_pushes_out_its_own_tasks_and_nobody_elses_share() {
         state.make_room("ada", 300, 5).unwrap();
         state.keep(format!("a{number}"), &record("ada", 0, Some(completed())));
     }
-    assert!((0..3).all(|it| state.kept.contains_key(&format!("a{it}"))) && state.kept.len() == MAX_TASKS);
+    assert!((0..3).all(|it| state.stored.contains_key(&format!("a{it}"))) && state.stored.len() == MAX_TASKS);
 }
 
 #[tokio::test]
@@ -155,9 +155,9 @@ async fn a_task_whose_call_was_dropped_makes_room_like_others() {
     let tasks = tasks();
     let id = tasks.begin(&ada(), GovernedSkill::default()).await.unwrap().id().to_owned();
     let seen = tasks.get(&ada(), &id).await.unwrap().unwrap();
-    assert_eq!(seen.record.end, Some(End::Failed(interrupted())));
+    assert_eq!(seen.record.end, Some(TaskOutcome::Failed(interrupted_error())));
     let mut state = tasks.lock();
     assert_eq!(state.oldest("ada", ""), Some(id.clone()));
     state.shrink(("", 0), u64::MAX, "");
-    assert!(state.kept.is_empty() && state.forgotten == [id]);
+    assert!(state.stored.is_empty() && state.forgotten == [id]);
 }

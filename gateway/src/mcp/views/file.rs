@@ -1,4 +1,4 @@
-//! The file of views. Strict: what is misspelled is refused.
+//! The file of views. Strict: unknown fields are errors.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -8,11 +8,11 @@ use serde::Deserialize;
 
 use super::{CALL_READ_ONLY_TOOL, CALL_TOOL, Contents, ListMode, SEARCH_TOOLS, View, ViewsConfig};
 
-/// How many views a file may have, and how many entries a list of one.
+/// The maximum number of views in a file, and of entries in each list of a view.
 const MAX_VIEWS: usize = 256;
 const MAX_ENTRIES: usize = 4096;
 
-/// The longest name of a view, and of a tool, in bytes.
+/// The maximum length of a view's name and of a tool's name, in bytes.
 const MAX_NAME: usize = 64;
 const MAX_TOOL_NAME: usize = 128;
 
@@ -50,7 +50,7 @@ impl ViewsConfig {
     /// Reads a file.
     ///
     /// # Errors
-    /// It can't be read, others may change it, or its content is wrong.
+    /// The file can't be read, other users may change it, or its content is invalid.
     pub fn read(file: &Path) -> Result<Self, String> {
         let text = shared_text(file).map_err(|error| error.to_string())?;
         Ok(Self { file: file.to_owned(), contents: Contents::parse(&text)? })
@@ -58,10 +58,10 @@ impl ViewsConfig {
 }
 
 impl Contents {
-    /// Reads the text of a file.
+    /// Parses the text of a file.
     ///
     /// # Errors
-    /// What is wrong, and where.
+    /// The text is invalid. The error describes what is wrong, and where.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let raw: RawFile = toml_edit::de::from_str(text).map_err(|error| {
             let line = error.span().and_then(|span| text.get(..span.start)).map_or(0, |it| it.matches('\n').count());
@@ -85,7 +85,7 @@ impl Contents {
 fn check_name(name: &str) -> Result<(), String> {
     let is_inner = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || b"_-".contains(&it);
     if name.is_empty() || name.len() > MAX_NAME || !name.bytes().all(is_inner) {
-        return Err(format!("'{name}': the name of a view has 1 to {MAX_NAME} of a-z, 0-9, '_' and '-'"));
+        return Err(format!("'{name}': a view name must have 1 to {MAX_NAME} characters of a-z, 0-9, '_' and '-'"));
     }
     Ok(())
 }
@@ -119,17 +119,17 @@ fn view(name: &str, raw: RawView) -> Result<View, String> {
     })
 }
 
-/// Ids of skills by tool names.
+/// Maps tool names to skill ids.
 fn ids(names: &BTreeMap<String, String>, list: ListMode) -> Result<HashMap<String, String>, String> {
     let mut ids = HashMap::new();
     for (id, name) in names {
         let is_valid = |it: char| it.is_ascii_alphanumeric() || "_-.".contains(it);
         if name.is_empty() || name.len() > MAX_TOOL_NAME || !name.chars().all(is_valid) {
-            let rule = format!("1 to {MAX_TOOL_NAME} of a-z, A-Z, 0-9, '_', '-' and '.'");
-            return Err(format!("'{name}' is no name of a tool: {rule}"));
+            let rule = format!("use 1 to {MAX_TOOL_NAME} characters of a-z, A-Z, 0-9, '_', '-' and '.'");
+            return Err(format!("'{name}' is not a valid tool name: {rule}"));
         }
         if list == ListMode::Search && [SEARCH_TOOLS, CALL_TOOL, CALL_READ_ONLY_TOOL].contains(&name.as_str()) {
-            return Err(format!("'{name}' is a tool of each view with list = 'search'"));
+            return Err(format!("'{name}' is reserved: each view with list = 'search' has a tool of this name"));
         }
         if let Some(other) = ids.insert(name.clone(), id.clone()) {
             return Err(format!("'{other}' and '{id}' have the same name '{name}'"));
@@ -138,11 +138,11 @@ fn ids(names: &BTreeMap<String, String>, list: ListMode) -> Result<HashMap<Strin
     Ok(ids)
 }
 
-/// A scope as RFC 6749 writes it: visible ASCII but quotes and backslashes.
+/// Checks the syntax of a scope (RFC 6749): visible ASCII except quotes and backslashes.
 fn check_scope(scope: &str) -> Result<(), String> {
     let is_valid = |it: u8| it.is_ascii_graphic() && it != b'"' && it != b'\\';
     if scope.is_empty() || scope.len() > MAX_TOOL_NAME || !scope.bytes().all(is_valid) {
-        return Err(format!("'{scope}' is no scope: visible ASCII without quotes and backslashes"));
+        return Err(format!("'{scope}' is not a scope: use visible ASCII without quotes and backslashes"));
     }
     Ok(())
 }
@@ -166,13 +166,13 @@ mod tests {
     #[test]
     fn what_is_wrong_is_refused_with_the_reason() {
         for (text, word) in [
-            ("[views.A]\n", "name of a view"),
+            ("[views.A]\n", "view name"),
             ("[views.a]\nskill = ['x']\n", "line 2"),
             ("[views.a]\nlist = 'some'\n", "line 2"),
-            ("[views.a.names]\nx = 'with space'\n", "no name of a tool"),
+            ("[views.a.names]\nx = 'with space'\n", "not a valid tool name"),
             ("[views.a.names]\nx = 'same'\ny = 'same'\n", "same name"),
             ("[views.a]\nlist = 'search'\n[views.a.names]\nx = 'call_tool'\n", "call_tool"),
-            ("[views.a]\nscopes = ['a b']\n", "no scope"),
+            ("[views.a]\nscopes = ['a b']\n", "not a scope"),
         ] {
             let reason = Contents::parse(text).unwrap_err();
             assert!(reason.contains(word), "{word}: {reason}");

@@ -1,30 +1,30 @@
-//! Follows the file of views. One that can't be used changes nothing, and is reported and counted once.
+//! Follows the file of views. An invalid file changes nothing, and is reported and counted once.
 
 use openskill_identity::file::shared_text;
+use openskill_net::file_watcher::{FileWatcher, INTERVAL};
 
 use super::{Contents, Views};
-use crate::state::followed::{Followed, INTERVAL};
 
-/// Reads the file again and again, until it is dropped. Ends at once without a file.
+/// Polls the file until the future is dropped. Returns at once if no file is configured.
 pub(crate) async fn follow(views: &Views) {
-    let Some(path) = &views.file else { return };
-    let mut followed = Followed::new(shared_text);
+    let Some(path) = views.file.clone() else { return };
+    let mut watcher = FileWatcher::new(None, move || shared_text(&path));
     loop {
         tokio::time::sleep(INTERVAL).await;
-        let Some((read, is_first)) = followed.look(path).await else { continue };
-        match read.and_then(|text| Contents::parse(&text)) {
-            // At the start it was read already.
-            Ok(contents) if is_first && views.has(&contents) => {}
+        let Some(read) = watcher.poll_change().await else { continue };
+        match read.map_err(|error| error.to_string()).and_then(|text| Contents::parse(&text)) {
+            // The file was already read at startup.
+            Ok(contents) if watcher.changes() == 1 && views.has(&contents) => {}
             Ok(contents) => {
                 let count = contents.named.len();
                 views.replace(contents);
-                tracing::info!(views = count, "the file of views was read again");
+                tracing::info!(views = count, "the view file was reloaded");
             }
             Err(reason) => {
                 views.failures.inc();
                 tracing::error!(
                     reason,
-                    "the file of views cannot be used: the views before it stay (OPENSKILL_MCP_VIEWS_FILE)"
+                    "the view file cannot be used: the previous views stay in use (OPENSKILL_MCP_VIEWS_FILE)"
                 );
             }
         }

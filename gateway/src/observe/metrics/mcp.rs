@@ -1,14 +1,14 @@
-//! Requests of clients that speak MCP, by revision and method. A client can make up neither.
+//! Counts MCP requests by revision and method. Both are fixed sets, so clients can't create series.
 
 use std::collections::BTreeMap;
-use std::sync::{PoisonError, RwLock};
 
-use openskill_metrics::{Labelled, Snapshot, table};
+use openskill_metrics::{LabelledCounters, Snapshot, table};
+use parking_lot::RwLock;
 
-/// The revisions, as clients name them.
+/// The revisions as clients name them.
 const REVISIONS: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
 
-/// The methods that are told apart.
+/// The methods with separate counters.
 const METHODS: [&str; 19] = [
     "initialize",
     "server/discover",
@@ -31,27 +31,27 @@ const METHODS: [&str; 19] = [
     OTHER,
 ];
 
-/// All other methods.
+/// Counts all other methods.
 const OTHER: &str = "other";
 
-/// How many views are told apart: as many as a file has.
+/// The maximum number of views with their own counters, equal to the maximum in a file.
 const MAX_VIEWS: usize = 256;
 
-/// What is counted.
+/// Counts MCP requests, separately for each view.
 #[derive(Debug, Default)]
 pub(in crate::observe) struct McpRequests {
-    /// At `/mcp` itself.
+    /// Counts requests at `/mcp`.
     whole: OfView,
-    /// By the name of a view. An operator's file makes names up, no client does.
+    /// Counts requests by view. The names come from the operator's file, not from clients.
     views: RwLock<BTreeMap<String, OfView>>,
 }
 
 #[derive(Debug)]
-struct OfView([Labelled; REVISIONS.len()]);
+struct OfView([LabelledCounters; REVISIONS.len()]);
 
 impl Default for OfView {
     fn default() -> Self {
-        Self(REVISIONS.map(|_| Labelled::new(METHODS)))
+        Self(REVISIONS.map(|_| LabelledCounters::new(METHODS)))
     }
 }
 
@@ -70,22 +70,22 @@ impl OfView {
 }
 
 impl McpRequests {
-    /// Counts a request. `view`: empty at `/mcp` itself.
+    /// Counts a request. `view` is empty for `/mcp`.
     pub(in crate::observe) fn inc(&self, view: &str, revision: &str, method: &str) {
         if view.is_empty() {
             return self.whole.inc(revision, method);
         }
-        if let Some(counters) = self.views.read().unwrap_or_else(PoisonError::into_inner).get(view) {
+        if let Some(counters) = self.views.read().get(view) {
             return counters.inc(revision, method);
         }
-        let mut views = self.views.write().unwrap_or_else(PoisonError::into_inner);
+        let mut views = self.views.write();
         let view = if views.len() < MAX_VIEWS { view } else { OTHER };
         views.entry(view.to_owned()).or_default().inc(revision, method);
     }
 
     pub(super) fn read(&self, all: &mut Snapshot) {
         self.whole.read(all, "");
-        let views = self.views.read().unwrap_or_else(PoisonError::into_inner);
+        let views = self.views.read();
         views.iter().for_each(|(name, counters)| counters.read(all, name));
     }
 }

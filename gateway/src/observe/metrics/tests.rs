@@ -1,6 +1,6 @@
 use openskill_metrics::table::ALL;
 use openskill_metrics::text::Format;
-use openskill_metrics::{Kind as MetricKind, Process};
+use openskill_metrics::{MetricKind, ProcessKind};
 use openskill_proto::v1::{ErrorCode, InvokeRequest, SkillError};
 
 use super::*;
@@ -33,12 +33,12 @@ fn calls_are_counted_by_skill_runner_code_and_blame() {
     let (own, shared) = (metrics.skills.get("a", "http"), metrics.skills.get("b", "http"));
     let ok =
         ExecuteResult { success: true, runner: "http".to_owned(), jail: "strict".to_owned(), ..Default::default() };
-    metrics.ended(&call("a"), Some(&own), &ok);
-    metrics.ended(&call("a"), Some(&own), &failed(ErrorCode::Timeout, Blame::Caller));
-    metrics.ended(&call("b"), Some(&shared), &failed(ErrorCode::McpNotFound, Blame::Skill));
+    metrics.count_call(&call("a"), Some(&own), &ok);
+    metrics.count_call(&call("a"), Some(&own), &failed(ErrorCode::Timeout, Blame::Caller));
+    metrics.count_call(&call("b"), Some(&shared), &failed(ErrorCode::McpNotFound, Blame::Skill));
     let refused = ExecuteResult { runner: String::new(), ..failed(ErrorCode::Overloaded, Blame::Gateway) };
-    metrics.ended(&call("a"), Some(&own), &refused);
-    metrics.ended(&call("nobody's"), None, &failed(ErrorCode::NotFound, Blame::Caller));
+    metrics.count_call(&call("a"), Some(&own), &refused);
+    metrics.count_call(&call("nobody's"), None, &failed(ErrorCode::NotFound, Blame::Caller));
     let text = text(&metrics, &Gauges::default());
     has(
         &text,
@@ -88,11 +88,11 @@ fn circuits_are_shown_for_skills_with_series_and_the_worst_of_the_others() {
 fn a_gateway_has_every_metric_of_the_table_that_is_a_gateways() {
     let metrics = Metrics::new(1);
     let series = metrics.skills.get("a", "http");
-    metrics.ended(&call("a"), Some(&series), &failed(ErrorCode::Timeout, Blame::Skill));
+    metrics.count_call(&call("a"), Some(&series), &failed(ErrorCode::Timeout, Blame::Skill));
     let certificate = CertificateGauge { name: "public", ends: Some(Time(0)), is_stale: false };
     let snapshot = metrics.snapshot(&Gauges { certificates: vec![certificate], ..Gauges::default() });
     let mut found: Vec<_> = snapshot.families().iter().map(|family| family.metric.name).collect();
-    let mut expected: Vec<_> = ALL.iter().filter(|it| it.of != Process::Worker).map(|it| it.name).collect();
+    let mut expected: Vec<_> = ALL.iter().filter(|it| it.process != ProcessKind::Worker).map(|it| it.name).collect();
     found.sort_unstable();
     expected.sort_unstable();
     assert_eq!(found, expected);

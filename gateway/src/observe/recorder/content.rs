@@ -1,32 +1,33 @@
-//! What callers, skills and workers wrote, made fit to keep: redacted, and not too long.
+//! Redacts and truncates text from callers, skills and workers.
 
 use std::borrow::Cow;
 
 use openskill_redact::Redactor;
 
 use super::line::Line;
-use super::{cut, values};
-use crate::arguments::secrets::{self, MAX_VALUES, SecretValues, Secrets, replaced};
+use super::mask;
+use crate::arguments::secrets::{self, MAX_VALUES, SecretValues, Secrets, replace_ranges};
 
-/// How many bytes of arguments, data or details an event has at most.
+/// The maximum size of arguments, data or details in an event, in bytes.
 const MAX_CONTENT_BYTES: usize = 16 * 1024;
 
-/// How many bytes of a message an event has at most.
+/// The maximum size of a message in an event, in bytes.
 const MAX_TEXT_BYTES: usize = 4 * 1024;
 
-/// How many bytes each text in a list has at most.
+/// The maximum size of each text in a list, in bytes.
 const MAX_ITEM_BYTES: usize = 512;
 
-/// From how many bytes on a value of a repair may be a part only, which ends with an ellipsis.
+/// The minimum size, in bytes, at which a value in a repair may be truncated. A truncated one ends with an
+/// ellipsis.
 const MIN_CUT_BYTES: usize = 256;
 
-/// The keys under which a document stands.
+/// The keys under which a document is written in a line.
 pub(super) struct Keys {
-    /// As JSON.
+    /// The key if the document is JSON.
     json: &'static str,
-    /// As text, if it is no JSON, or was cut.
+    /// The key if the document is not JSON, or was truncated.
     text: &'static str,
-    /// The length of what was cut.
+    /// The key of the original length, if the document was truncated.
     bytes: &'static str,
 }
 
@@ -37,18 +38,18 @@ pub(super) const DETAILS: Keys = Keys { json: "details", text: "details_text", b
 /// Redacts the content of one call.
 pub(super) struct Content<'a> {
     redactor: &'a Redactor,
-    /// What the skill's schema marks as secret.
+    /// The parameters that the skill's schema marks as secret.
     secrets: Option<&'a Secrets>,
-    /// What is secret for its name. Errors and results may repeat it, under no name.
+    /// Values that are secret because of their names. Errors and results may repeat them without the names.
     values: SecretValues,
-    /// Some arguments could be read, so that the values that the schema marks are known.
+    /// Whether some arguments could be parsed. If so, the values of the marked parameters are known.
     has_read: bool,
-    /// Some arguments have a secret.
+    /// Whether some arguments contain a secret.
     has_secrets: bool,
 }
 
-/// Arguments, redacted.
-pub(super) struct Shown<'a> {
+/// Redacted arguments, or a redacted answer.
+pub(super) struct RedactedJson<'a> {
     text: Cow<'a, str>,
     is_redacted: bool,
 }
@@ -59,7 +60,7 @@ impl<'a> Content<'a> {
         Self { redactor, secrets, values: SecretValues::default(), has_read: false, has_secrets: false }
     }
 
-    /// Finds these secrets of the caller's in everything that is written.
+    /// Adds the caller's secrets, which are masked in everything that is written.
     pub(super) fn know(&mut self, secrets: &[String]) {
         for secret in secrets.iter().filter(|_| self.redactor.is_on()) {
             self.values.add_text(secret);
@@ -67,7 +68,7 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// Finds what is secret in the name of a skill that nobody has. It is the caller's text.
+    /// Adds the secrets in an unknown skill's name, which is text from the caller.
     pub(super) fn know_name(&mut self, name: &str) {
         for part in self.redactor.secrets(name) {
             self.values.add_part(part);
@@ -75,26 +76,27 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// Redacts arguments of the call. What they have of secrets is found in everything that is written later.
-    pub(super) fn learn<'t>(&mut self, json: Cow<'t, str>) -> Shown<'t> {
+    /// Redacts arguments of the call. Masks their secrets in everything that is written later.
+    pub(super) fn learn<'t>(&mut self, json: Cow<'t, str>) -> RedactedJson<'t> {
         let masked = match self.secrets {
             None => json.clone(),
             Some(secrets) => self.mask(&json, secrets),
         };
-        // Nobody asks if nothing is marked.
+        // Only relevant if the schema marks secrets.
         self.has_read |= self.secrets.is_some() && secrets::is_json(&json);
         let text = self.redact(&json, masked);
         let is_redacted = text != json;
         self.has_secrets |= is_redacted;
-        Shown { text, is_redacted }
+        RedactedJson { text, is_redacted }
     }
 
-    /// Redacts the answer to a question. What the question's schema marks as secret is never kept, also if nothing else is
-    /// redacted, and found in everything else. `schema`: of the question; none if nobody knows it.
-    pub(super) fn learn_answer(&mut self, json: &str, schema: Option<&str>) -> Shown<'static> {
+    /// Redacts the answer to a question. Values that the question's schema marks as secret are never stored, even
+    /// without redaction rules, and are masked everywhere else. `schema` is the question's, or None if it is
+    /// unknown.
+    pub(super) fn learn_answer(&mut self, json: &str, schema: Option<&str>) -> RedactedJson<'static> {
         let names_secret = |title: &str| self.redactor.names_secret(title);
         let secrets = match schema {
-            Some(schema) => Secrets::of_question(schema, names_secret),
+            Some(schema) => Secrets::from_question_schema(schema, names_secret),
             None => Some(Secrets::everything()),
         };
         let masked = match &secrets {
@@ -102,34 +104,35 @@ impl<'a> Content<'a> {
             None => Cow::Borrowed(json),
         };
         let text = self.redact(json, masked).into_owned().into();
-        Shown { text, is_redacted: false }
+        RedactedJson { text, is_redacted: false }
     }
 
-    /// JSON without its secrets, whose values are known from now on. Text that can't be read is masked whole.
+    /// Masks the secrets in JSON, and remembers their values. Masks unparsable text as a whole.
     fn mask<'t>(&mut self, json: &Cow<'t, str>, secrets: &Secrets) -> Cow<'t, str> {
         let Some(places) = secrets.places(json) else { return Cow::Borrowed(Secrets::MASKED) };
         for place in &places {
             self.values.add(&json[place.clone()]);
         }
-        replaced(json.clone(), &places, |_| Secrets::MASKED)
+        replace_ranges(json.clone(), &places, |_| Secrets::MASKED)
     }
 
-    /// JSON without what the rules say.
+    /// Redacts JSON by the configured rules.
     fn redact<'t>(&mut self, json: &str, masked: Cow<'t, str>) -> Cow<'t, str> {
         let shown = match self.redactor.json_text(Cow::Borrowed(&masked)) {
             Cow::Owned(shown) if shown != *masked => Cow::Owned(shown),
             _ => return masked,
         };
         self.values.add_masked(json, &shown);
-        // A message may quote them in part, or without the name that told them.
+        // A message may quote part of a secret, or omit the name that identifies it.
         self.redactor.secrets(json).into_iter().for_each(|it| self.values.add_part(it));
         shown
     }
 
-    /// Why no content of this call is kept, if none is: it may hold secrets that nobody would find in it.
+    /// Returns why no content of this call may be stored: it may contain secrets that can't be found. None if it
+    /// may be stored.
     pub(super) fn why_hidden(&self) -> Option<String> {
         if self.is_unread() {
-            return Some("the arguments can not be read, and some parameters are secret".to_owned());
+            return Some("the arguments can't be read, and some parameters are secret".to_owned());
         }
         self.values.are_too_many().then(|| format!("there are more than {MAX_VALUES} secret values"))
     }
@@ -142,69 +145,69 @@ impl<'a> Content<'a> {
         self.secrets.is_some() && !self.has_read
     }
 
-    /// Writes arguments.
-    pub(super) fn arguments(&self, line: &mut Line<'_>, shown: &Shown<'_>) {
-        let text = self.without_values(Cow::Borrowed(&shown.text));
+    /// Writes redacted arguments.
+    pub(super) fn arguments(&self, line: &mut Line<'_>, redacted: &RedactedJson<'_>) {
+        let text = self.without_values(Cow::Borrowed(&redacted.text));
         write(line, &ARGUMENTS, &text);
-        // A caller that wants to make the call again has to know.
-        line.flag_if_set("redacted", shown.is_redacted || text != shown.text);
+        // Readers who want to repeat the call must know this.
+        line.flag_if_set("redacted", redacted.is_redacted || text != redacted.text);
     }
 
-    /// Writes an answer.
-    pub(super) fn answer(&self, line: &mut Line<'_>, shown: &Shown<'_>) {
-        write(line, &DATA, &self.without_values(Cow::Borrowed(&shown.text)));
+    /// Writes a redacted answer.
+    pub(super) fn answer(&self, line: &mut Line<'_>, redacted: &RedactedJson<'_>) {
+        write(line, &DATA, &self.without_values(Cow::Borrowed(&redacted.text)));
     }
 
     /// Writes another document, which should be JSON.
     pub(super) fn json(&self, line: &mut Line<'_>, keys: &Keys, json: &[u8]) {
-        write(line, keys, &self.redacted(json));
+        write(line, keys, &self.redact_json(json));
     }
 
-    /// Writes a message, unless it is empty.
+    /// Writes a message. Omits an empty one.
     pub(super) fn text(&self, line: &mut Line<'_>, key: &str, text: &str) {
         if !text.is_empty() {
-            line.text(key, &self.shown(text));
+            line.text(key, &self.message(text));
         }
     }
 
-    /// A message as it is kept.
-    pub(super) fn shown<'t>(&self, text: &'t str) -> Cow<'t, str> {
+    /// Redacts and truncates a message.
+    pub(super) fn message<'t>(&self, text: &'t str) -> Cow<'t, str> {
         self.start_of(text, MAX_TEXT_BYTES)
     }
 
-    /// A text of a list as it is kept.
+    /// Redacts and truncates one text of a list.
     pub(super) fn item<'t>(&self, text: &'t str) -> Cow<'t, str> {
         self.start_of(text, MAX_ITEM_BYTES)
     }
 
     fn start_of<'t>(&self, text: &'t str, most: usize) -> Cow<'t, str> {
-        let shown = self.whole(text);
+        let shown = self.redact_text(text);
         if shown.len() <= most { shown } else { format!("{}…", start(&shown, most)).into() }
     }
 
-    /// A message without secrets, and as long as it is.
-    pub(super) fn whole<'t>(&self, text: &'t str) -> Cow<'t, str> {
+    /// Redacts a message without truncating it.
+    pub(super) fn redact_text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         if self.is_hidden() {
             return Cow::Borrowed(Secrets::MARK);
         }
-        self.without_cuts(values::masked(self.redactor.text(text), &self.values))
+        self.without_cuts(mask::mask_values(self.redactor.text(text), &self.values))
     }
 
-    /// What was cut of an argument may be a part of a secret. Arguments without secrets have none to cut.
+    /// Masks truncated words, which may be part of a secret. Does nothing if no arguments contain secrets.
     fn without_cuts<'t>(&self, text: Cow<'t, str>) -> Cow<'t, str> {
-        if self.has_secrets && self.redactor.is_on() { cut::masked(text) } else { text }
+        if self.has_secrets && self.redactor.is_on() { mask::mask_cut_words(text) } else { text }
     }
 
-    /// Writes a short value as JSON, unless it is empty. `path`: where it is in the arguments.
+    /// Writes a short value as JSON. Omits an empty one. `path` is its location in the arguments.
     pub(super) fn value(&self, line: &mut Line<'_>, key: &str, path: &str, json: &str) {
         if json.is_empty() {
             return;
         }
-        // In its place, so that its name counts.
-        let placed = secrets::placed(path, json);
+        // Redact it at its path, so that its name is considered.
+        let placed = secrets::nest_at(path, json);
         let is_secret = self.secrets.is_some_and(|it| it.touches(path))
             || self.may_end_in_secret(path, json)
-            || self.redacted(placed.as_bytes()) != placed;
+            || self.redact_json(placed.as_bytes()) != placed;
         if is_secret {
             line.text(key, Secrets::MARK);
         } else if secrets::is_json(json) {
@@ -214,26 +217,27 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// Whether a value was cut, perhaps within a secret, which nobody would recognize then. Arguments without secrets have none
-    /// to cut. A value at the root may be more than the arguments: all that a model wrote around them.
+    /// Whether a value was truncated, possibly within a secret, which would then be unrecognizable. False if no
+    /// arguments contain secrets. A value at the root may be more than the arguments: everything that a model wrote
+    /// around them.
     fn may_end_in_secret(&self, path: &str, json: &str) -> bool {
         let is_cut = json.len() >= MIN_CUT_BYTES && json.ends_with("…\"");
         is_cut && self.redactor.is_on() && (self.has_secrets || path.is_empty())
     }
 
-    fn redacted<'t>(&self, json: &'t [u8]) -> Cow<'t, str> {
+    fn redact_json<'t>(&self, json: &'t [u8]) -> Cow<'t, str> {
         if self.is_hidden() {
             return Cow::Borrowed(Secrets::MASKED);
         }
         self.without_cuts(self.without_values(self.redactor.json(json)))
     }
 
-    /// A document without the values of secret parameters, which the rules may not know. It stays JSON if it is.
+    /// Masks the values of secret parameters, which the rules may miss. JSON stays valid JSON.
     fn without_values<'t>(&self, json: Cow<'t, str>) -> Cow<'t, str> {
         if self.is_hidden() {
             return Cow::Borrowed(Secrets::MASKED);
         }
-        values::masked_json(json, &self.values)
+        mask::mask_values_in_json(json, &self.values)
     }
 }
 
@@ -250,7 +254,7 @@ fn write(line: &mut Line<'_>, keys: &Keys, shown: &str) {
     }
 }
 
-/// The beginning of a text.
+/// Returns the beginning of a text, at most `most` bytes long.
 fn start(text: &str, most: usize) -> &str {
     &text[..text.floor_char_boundary(most)]
 }

@@ -1,49 +1,50 @@
-//! The folder with recorded calls. Everything in it is opened relative to its descriptor, without following links.
+//! The folder of recorded calls, and its files. Everything in it is opened relative to its descriptor, without
+//! following links.
 
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat, openat, stat, unlinkat,
 };
-use rustix::process::geteuid;
+use rustix::process::{Resource, geteuid, getrlimit};
 
-/// The names of the files with recorded calls. The time between them sorts.
+/// The prefix and suffix of file names. The timestamp between them makes names sort by time.
 const FILES: (&str, &str) = ("trace-", ".jsonl");
 
-/// The file with the key of the ids' hashes.
+/// The file that contains the key for hashing ids.
 const KEY: &str = "key";
 
-/// How many files are listed.
+/// The maximum number of files to list.
 const MAX_FILES: usize = 10_000;
 
-/// The folder.
 #[derive(Debug)]
-pub(super) struct Folder {
+pub(super) struct TraceFolder {
     path: PathBuf,
     handle: OwnedFd,
 }
 
-/// A file of the folder.
+/// A file in the folder.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct TraceFile {
     pub(super) name: String,
     pub(super) bytes: u64,
     pub(super) modified: SystemTime,
 }
 
-impl Folder {
-    /// Opens the folder, and makes it if there is none. Only its owner may write to it.
+impl TraceFolder {
+    /// Opens the folder, or creates it. Only its owner may be able to write to it.
     ///
     /// # Errors
-    /// It can't be made or opened, is a link, or belongs to somebody else.
+    /// It can't be created or opened, is a link, belongs to another user, or others can write to it.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
-        // Without a slash at its end, behind which a link would be followed after all.
+        // Remove a trailing slash, which would make the kernel follow a link.
         let path: PathBuf = path.components().collect();
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let handle = openat(CWD, &path, flags, Mode::empty())?;
@@ -51,15 +52,17 @@ impl Folder {
         if found.st_uid != geteuid().as_raw() {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the directory belongs to another user"));
         }
-        // Files in it are for their owner alone. What is there is not changed: it may be somebody's home, or /tmp.
+        // Only others' write access is refused: files in the folder are accessible only to their owner. The mode of
+        // an existing folder is not changed: it may be a home directory, or /tmp.
         if found.st_mode & 0o022 != 0 {
-            let reason = "others may write to the directory: give it mode 0700, or name one that does not exist";
+            let reason =
+                "other users can write to the directory: set its mode to 0700, or set a directory that does not exist";
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
         }
         Ok(Self { path, handle })
     }
 
-    /// Whether its path leads somewhere else by now, or nowhere.
+    /// Whether its path no longer leads to this folder.
     pub(super) fn is_gone(&self) -> bool {
         let place = |it: Stat| (it.st_dev, it.st_ino);
         match (fstat(&self.handle), stat(&self.path)) {
@@ -68,7 +71,7 @@ impl Folder {
         }
     }
 
-    /// Makes a new file with recorded calls, to read and append, locked. Returns its name too.
+    /// Creates a locked file for recorded calls, to read and append. Also returns its name.
     pub(super) fn create(&self, stamp: &str) -> io::Result<(String, File)> {
         let name = format!("{}{stamp}-{}{}", FILES.0, std::process::id(), FILES.1);
         let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -86,13 +89,13 @@ impl Folder {
         if is_own { Ok(file.into()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
     }
 
-    /// Whether there is a file with this name.
+    /// Whether the folder contains a file with this name.
     pub(super) fn has(&self, name: &str) -> bool {
         rustix::fs::statat(&self.handle, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
-    /// The files with recorded calls, of all gateways that write here, the oldest first.
-    pub(super) fn files(&self) -> io::Result<Vec<Found>> {
+    /// Lists the files of recorded calls, from all gateways that write here, oldest first.
+    pub(super) fn files(&self) -> io::Result<Vec<TraceFile>> {
         let mut files = Vec::new();
         for entry in Dir::read_from(&self.handle)?.take(MAX_FILES) {
             let entry = entry?;
@@ -100,29 +103,33 @@ impl Folder {
             if !name.starts_with(FILES.0) || !name.ends_with(FILES.1) {
                 continue;
             }
-            // It may have been removed since.
+            // The file may have been removed since.
             let Ok(found) = rustix::fs::statat(&self.handle, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             if FileType::from_raw_mode(found.st_mode).is_file() {
                 let modified = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(found.st_mtime).unwrap_or(0));
-                files.push(Found { name: name.to_owned(), bytes: u64::try_from(found.st_size).unwrap_or(0), modified });
+                files.push(TraceFile {
+                    name: name.to_owned(),
+                    bytes: u64::try_from(found.st_size).unwrap_or(0),
+                    modified,
+                });
             }
         }
         files.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(files)
     }
 
-    /// Removes a file, unless a gateway writes it now. Whether it is gone.
+    /// Removes a file, unless a gateway is writing to it. Returns whether the file is gone.
     pub(super) fn remove(&self, name: &str) -> bool {
         let Ok(file) = self.read(name) else { return false };
         flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
             && unlinkat(&self.handle, name, AtFlags::empty()).is_ok()
     }
 
-    /// The key of the ids' hashes: the one of whoever came first.
+    /// Reads the key for hashing ids. The first process creates it.
     pub(super) fn key(&self) -> io::Result<[u8; 32]> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fresh: [u8; 32] = rand::random();
-        // Written under another name, so that nobody reads half a key.
+        // Write it under another name first, so that no reader finds an incomplete key.
         let draft = format!("{KEY}-{}", openskill_proto::trace::hex(&rand::random::<[u8; 8]>()));
         let mut file = File::from(openat(&self.handle, &draft, flags, Mode::RUSR | Mode::WUSR)?);
         let linked = file
@@ -141,6 +148,70 @@ impl Folder {
     }
 }
 
+/// A file to read. Opened for each read, because there may be many files.
+#[derive(Debug)]
+pub(super) struct Segment {
+    /// The name within the folder.
+    pub(super) name: String,
+    folder: Arc<TraceFolder>,
+}
+
+impl Segment {
+    pub(super) fn new(folder: &Arc<TraceFolder>, name: String) -> Arc<Self> {
+        Arc::new(Self { name, folder: Arc::clone(folder) })
+    }
+
+    pub(super) fn read(&self, start: u64, bytes: usize) -> io::Result<Vec<u8>> {
+        let mut lines = vec![0; bytes];
+        self.folder.read(&self.name)?.read_exact_at(&mut lines, start)?;
+        Ok(lines)
+    }
+
+    /// Whether the file was removed from its folder.
+    pub(super) fn is_gone(&self) -> bool {
+        !self.folder.has(&self.name)
+    }
+}
+
+/// The file that is currently written. Locked, so that no other process removes it.
+#[derive(Debug)]
+pub(super) struct Current {
+    pub(super) segment: Arc<Segment>,
+    pub(super) file: File,
+    /// The length of the complete lines, in bytes.
+    pub(super) length: u64,
+    pub(super) begun: SystemTime,
+}
+
+impl Current {
+    /// Appends complete lines. Returns their offset.
+    ///
+    /// # Errors
+    /// The lines could not be written. The file still ends with a complete line, unless truncating it also fails.
+    pub(super) fn append(&mut self, lines: &[u8]) -> io::Result<u64> {
+        let (start, end) = (self.length, self.length + lines.len() as u64);
+        // Beyond the file size limit, the kernel would kill this process (SIGXFSZ).
+        if getrlimit(Resource::Fsize).current.is_some_and(|limit| end > limit) {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        match self.file.write_all(lines) {
+            Ok(()) => self.length = end,
+            Err(error) => {
+                // Readers stop at the last complete line, so a remaining partial line does no harm.
+                let _ = self.file.set_len(start);
+                return Err(error);
+            }
+        }
+        Ok(start)
+    }
+
+    /// Unlocks the file, so that others can remove it.
+    pub(super) fn release(&self) {
+        // If unlocking fails, the file stays until this process ends.
+        let _ = flock(&self.file, FlockOperation::NonBlockingUnlock);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,9 +222,9 @@ mod tests {
         let (victim, link) = (base.join("victim"), base.join("link"));
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&victim).unwrap();
         std::os::unix::fs::symlink(&victim, &link).unwrap();
-        let opened = |end: &str| Folder::open(Path::new(&format!("{}{end}", link.display())));
+        let opened = |end: &str| TraceFolder::open(Path::new(&format!("{}{end}", link.display())));
         let refused: Vec<_> = ["", "/", "//", "/.", "/./"].into_iter().map(|end| opened(end).is_err()).collect();
-        let own = Folder::open(&victim.join("")).map(|it| it.is_gone());
+        let own = TraceFolder::open(&victim.join("")).map(|it| it.is_gone());
         std::fs::remove_dir_all(&base).unwrap();
         assert_eq!(refused, [true; 5]);
         assert!(!own.unwrap());

@@ -1,28 +1,29 @@
-//! The recent calls, in memory: what a list shows, and where the events are. Bounded by calls and by bytes.
+//! An in-memory index of recent calls: the data for lists, and the locations of the events. Bounded by calls and by
+//! bytes.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use openskill_proto::v1::{TraceFilter, TraceSummary};
 
+use super::folder::Segment;
 use super::ids::Id;
-use super::segment::Segment;
 
-/// How many calls are kept.
+/// The maximum number of calls in the index.
 const MAX_CALLS: usize = 50_000;
 
-/// How many bytes of events are kept that are in no file.
+/// The maximum number of bytes of events that are kept in memory, because they are not in a file.
 const MAX_MEMORY_BYTES: usize = 32 * 1024 * 1024;
 
-/// What a list shows of a call. Ids are hashed already.
+/// What lists show of a call. Ids are already hashed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Summary {
     pub(super) trace_id: Id,
     pub(super) call_id: Id,
     pub(super) skill_id: Arc<str>,
-    /// Empty means anonymous.
+    /// Empty for the anonymous principal.
     pub(super) principal: Arc<str>,
-    /// Empty means none.
+    /// Empty if the call has no session.
     pub(super) session_id: Id,
     pub(super) received_us: u64,
     pub(super) duration_us: u64,
@@ -32,37 +33,37 @@ pub(super) struct Summary {
     pub(super) worker_id: Arc<str>,
 }
 
-/// Where the events of a call are.
+/// Where a call's recorded events are.
 #[derive(Debug, Clone)]
-pub(super) enum Place {
+pub(super) enum EventLocation {
     Memory(Arc<[u8]>),
     File { segment: Arc<Segment>, start: u64, bytes: usize },
 }
 
-/// A recorded call.
+/// A recorded call, as the index stores it.
 #[derive(Debug)]
-pub(super) struct Entry {
-    /// Grows from call to call.
+pub(super) struct IndexEntry {
+    /// Increases with each call.
     pub(super) number: u64,
     pub(super) summary: Summary,
-    pub(super) place: Place,
+    pub(super) location: EventLocation,
 }
 
-/// Which calls to choose.
+/// Selects the calls for a reader.
 #[derive(Debug)]
 pub(super) struct Choice {
-    /// Its session may be as lists show it.
+    /// The filter. Its session id may be the hash that lists show.
     pub(super) wanted: TraceFilter,
-    /// The hash of the wanted session, which may be as callers sent it.
+    /// The hash of the filter's session id, in case that is the original id.
     pub(super) session: Id,
-    /// The only principal whose calls the reader may see; none means all.
+    /// The only principal whose calls the reader may see. None: all principals.
     pub(super) only: Option<String>,
 }
 
-/// The recent calls, the latest last.
+/// The recent calls, latest last.
 #[derive(Debug, Default)]
-pub(super) struct Index {
-    entries: VecDeque<Entry>,
+pub(super) struct CallIndex {
+    entries: VecDeque<IndexEntry>,
     next: u64,
     in_memory: usize,
 }
@@ -85,7 +86,7 @@ impl Summary {
     }
 }
 
-impl Place {
+impl EventLocation {
     fn memory(&self) -> usize {
         match self {
             Self::Memory(lines) => lines.len(),
@@ -121,23 +122,23 @@ impl Choice {
             && (wanted.until_us == 0 || call.received_us < wanted.until_us)
     }
 
-    /// Whether the reader may know of the call at all.
+    /// Whether the reader may see the call at all.
     pub(super) fn may_see(&self, call: &Summary) -> bool {
         self.only.as_deref().is_none_or(|only| only == &*call.principal)
     }
 }
 
-impl Index {
-    pub(super) fn push(&mut self, summary: Summary, place: Place) {
-        self.in_memory += place.memory();
-        self.entries.push_back(Entry { number: self.next, summary, place });
+impl CallIndex {
+    pub(super) fn push(&mut self, summary: Summary, location: EventLocation) {
+        self.in_memory += location.memory();
+        self.entries.push_back(IndexEntry { number: self.next, summary, location });
         self.next += 1;
         while self.entries.len() > MAX_CALLS {
             self.forget_oldest();
         }
         while self.in_memory > MAX_MEMORY_BYTES {
             match self.entries.front() {
-                Some(Entry { place: Place::File { .. }, .. }) | None => self.spare_files(),
+                Some(IndexEntry { location: EventLocation::File { .. }, .. }) | None => self.spare_files(),
                 Some(_) => self.forget_oldest(),
             }
         }
@@ -145,28 +146,28 @@ impl Index {
 
     fn forget_oldest(&mut self) {
         if let Some(oldest) = self.entries.pop_front() {
-            self.in_memory -= oldest.place.memory();
+            self.in_memory -= oldest.location.memory();
         }
     }
 
-    /// Forgets the oldest calls in memory. Those in files, which take no memory, stay, whatever their age. Rarely called: it
-    /// goes through all calls, and so makes room for many.
+    /// Forgets the oldest calls whose events are in memory. Keeps calls in files, regardless of age, because their
+    /// events take no memory. Scans all calls, so it frees much at once in order to run rarely.
     fn spare_files(&mut self) {
         let mut in_memory = self.in_memory;
         self.entries.retain(|entry| {
-            let goes = entry.place.memory() > 0 && in_memory > MAX_MEMORY_BYTES / 4 * 3;
-            in_memory -= if goes { entry.place.memory() } else { 0 };
+            let goes = entry.location.memory() > 0 && in_memory > MAX_MEMORY_BYTES / 4 * 3;
+            in_memory -= if goes { entry.location.memory() } else { 0 };
             !goes
         });
         self.in_memory = in_memory;
     }
 
-    /// Forgets the calls whose events were in this file.
+    /// Forgets the calls whose events were in a removed file.
     pub(super) fn forget(&mut self, gone: &Arc<Segment>) {
-        self.entries.retain(|entry| !entry.place.is_in(gone));
+        self.entries.retain(|entry| !entry.location.is_in(gone));
     }
 
-    /// The latest calls below number `below`, at most `limit`, and the number below which the next page is.
+    /// Returns the latest calls with numbers below `below`, at most `limit`, and the `below` of the next page.
     pub(super) fn page(&self, choice: &Choice, below: u64, limit: usize) -> (Vec<TraceSummary>, Option<u64>) {
         let older = self.entries.iter().rev().skip_while(|entry| entry.number >= below);
         let mut chosen = older.filter(|entry| choice.has(&entry.summary));
@@ -179,22 +180,22 @@ impl Index {
         (calls, has_more.then_some(last))
     }
 
-    /// Where the events are of all calls for which `is_wanted`, the earliest first.
-    pub(super) fn places(&self, is_wanted: impl Fn(&Summary) -> bool) -> Vec<Place> {
-        self.entries.iter().filter(|it| is_wanted(&it.summary)).map(|it| it.place.clone()).collect()
+    /// Returns the event locations of the calls that `is_wanted` accepts, earliest first.
+    pub(super) fn locations(&self, is_wanted: impl Fn(&Summary) -> bool) -> Vec<EventLocation> {
+        self.entries.iter().filter(|it| is_wanted(&it.summary)).map(|it| it.location.clone()).collect()
     }
 }
 
 #[cfg(test)]
 impl Summary {
-    /// A call of `echo` that succeeded.
+    /// A successful call of `echo`.
     pub(super) fn sample(trace_id: &str) -> Self {
         Self {
-            trace_id: Id::of(trace_id),
-            call_id: Id::of("c"),
+            trace_id: Id::from_text(trace_id),
+            call_id: Id::from_text("c"),
             skill_id: "echo".into(),
             principal: "".into(),
-            session_id: Id::of(""),
+            session_id: Id::from_text(""),
             received_us: 10,
             duration_us: 20,
             code: "OK",
@@ -209,12 +210,12 @@ impl Summary {
 mod tests {
     use super::*;
 
-    fn place(bytes: usize) -> Place {
-        Place::Memory(vec![0; bytes].into())
+    fn place(bytes: usize) -> EventLocation {
+        EventLocation::Memory(vec![0; bytes].into())
     }
 
     fn all() -> Choice {
-        Choice { wanted: TraceFilter::default(), session: Id::of(""), only: None }
+        Choice { wanted: TraceFilter::default(), session: Id::from_text(""), only: None }
     }
 
     fn ids(calls: &[TraceSummary]) -> Vec<&str> {
@@ -223,7 +224,7 @@ mod tests {
 
     #[test]
     fn pages_begin_with_the_latest_call_and_end_with_the_first() {
-        let mut index = Index::default();
+        let mut index = CallIndex::default();
         ["a", "b", "c", "d", "e"].into_iter().for_each(|id| index.push(Summary::sample(id), place(1)));
         let (calls, next) = index.page(&all(), u64::MAX, 2);
         assert_eq!((ids(&calls), next), (vec!["e", "d"], Some(3)));
@@ -239,13 +240,13 @@ mod tests {
         let other = Summary {
             skill_id: "other".into(),
             principal: "p".into(),
-            session_id: Id::of("s"),
+            session_id: Id::from_text("s"),
             received_us: 100,
             duration_us: 200,
             code: "TIMEOUT",
             ..Summary::sample("o")
         };
-        let mut index = Index::default();
+        let mut index = CallIndex::default();
         [Summary::sample("a"), other].into_iter().for_each(|it| index.push(it, place(1)));
         let base = TraceFilter::default;
         for wanted in [
@@ -260,7 +261,7 @@ mod tests {
             assert_eq!(ids(&index.page(&choice, u64::MAX, 10).0), ["o"], "{choice:?}");
         }
         let wanted = TraceFilter { session_id: "as it was sent".to_owned(), ..base() };
-        let sent = Choice { wanted, session: Id::of("s"), only: None };
+        let sent = Choice { wanted, session: Id::from_text("s"), only: None };
         assert_eq!(ids(&index.page(&sent, u64::MAX, 10).0), ["o"]);
         let until = Choice { wanted: TraceFilter { until_us: 100, ..base() }, ..all() };
         assert_eq!(ids(&index.page(&until, u64::MAX, 10).0), ["a"]);
@@ -271,11 +272,11 @@ mod tests {
     #[test]
     fn calls_in_memory_do_not_push_out_calls_in_files() {
         let base = std::env::temp_dir().join(format!("openskill-index-{}", rand::random::<u64>()));
-        let folder = std::sync::Arc::new(super::super::folder::Folder::open(&base).unwrap());
+        let folder = std::sync::Arc::new(super::super::folder::TraceFolder::open(&base).unwrap());
         std::fs::remove_dir_all(&base).unwrap();
         let segment = Segment::new(&folder, "trace-1.jsonl".to_owned());
-        let in_file = || Place::File { segment: Arc::clone(&segment), start: 0, bytes: 10 };
-        let mut index = Index::default();
+        let in_file = || EventLocation::File { segment: Arc::clone(&segment), start: 0, bytes: 10 };
+        let mut index = CallIndex::default();
         (0..5).for_each(|_| index.push(Summary::sample("file"), in_file()));
         (0..20).for_each(|_| index.push(Summary::sample("memory"), place(MAX_MEMORY_BYTES / 8)));
         let (calls, _) = index.page(&all(), u64::MAX, 100);
@@ -286,7 +287,7 @@ mod tests {
 
     #[test]
     fn calls_and_memory_are_bounded() {
-        let mut index = Index::default();
+        let mut index = CallIndex::default();
         (0..MAX_CALLS + 10).for_each(|_| index.push(Summary::sample("a"), place(0)));
         assert_eq!(index.entries.len(), MAX_CALLS);
         (0..10).for_each(|_| index.push(Summary::sample("b"), place(MAX_MEMORY_BYTES / 4)));

@@ -1,7 +1,7 @@
-//! Writes JSON, one object a line, straight into a buffer.
+//! Writes JSON, one object per line, directly into a buffer.
 //!
-//! Text from outside can neither end a line nor act on a terminal: what [`is_hidden`] lists is escaped, in strings and in
-//! JSON that is copied, which still parses to the same value.
+//! External text can neither end a line nor control a terminal: characters for which [`is_hidden`] is true are
+//! escaped, both in strings and in copied JSON, which still parses to the same value.
 
 use std::io::Write as _;
 
@@ -11,14 +11,14 @@ use openskill_proto::trace::hex_digits;
 
 use super::ids::Id;
 
-/// An object that is being written. Keys are the program's own and need no escapes.
+/// A JSON object under construction. Keys are constants that need no escapes.
 #[derive(Debug)]
 pub(super) struct Line<'a> {
     out: &'a mut Vec<u8>,
 }
 
 impl<'a> Line<'a> {
-    /// Begins with what all lines of a call share: an object without its closing brace.
+    /// Starts with `head`, which all lines of a call share: an object without its closing brace.
     pub(super) fn begin(out: &'a mut Vec<u8>, head: &[u8]) -> Self {
         out.extend_from_slice(head);
         Self { out }
@@ -29,7 +29,7 @@ impl<'a> Line<'a> {
         string(self.out, text);
     }
 
-    /// A text, unless it is empty.
+    /// Writes a text. Omits an empty one.
     pub(super) fn text_if_any(&mut self, key: &str, text: &str) {
         if !text.is_empty() {
             self.text(key, text);
@@ -61,7 +61,7 @@ impl<'a> Line<'a> {
         self.out.push(b'"');
     }
 
-    /// A number, unless it is 0.
+    /// Writes a number. Omits 0.
     pub(super) fn number_if_any(&mut self, key: &str, number: u64) {
         if number > 0 {
             self.number(key, number);
@@ -79,20 +79,20 @@ impl<'a> Line<'a> {
         self.out.extend_from_slice(if flag { b"true" } else { b"false" });
     }
 
-    /// A flag, if it is set.
+    /// Writes a flag if it is set.
     pub(super) fn flag_if_set(&mut self, key: &str, flag: bool) {
         if flag {
             self.flag(key, true);
         }
     }
 
-    /// Valid JSON, copied.
+    /// Copies JSON, which must be valid.
     pub(super) fn json(&mut self, key: &str, json: &str) {
         self.key(key);
         value(self.out, json);
     }
 
-    /// A list of objects, or nothing if there are none.
+    /// Writes a list of objects. Omits an empty one.
     pub(super) fn list<T>(&mut self, key: &str, items: &[T], mut write: impl FnMut(&mut Line<'_>, &T)) {
         if items.is_empty() {
             return;
@@ -107,7 +107,7 @@ impl<'a> Line<'a> {
         self.out.push(b']');
     }
 
-    /// A list of texts, or nothing if there are none.
+    /// Writes a list of texts. Omits an empty one.
     pub(super) fn texts<T: AsRef<str>>(&mut self, key: &str, texts: impl Iterator<Item = T>) {
         let mut begun = false;
         for text in texts {
@@ -125,7 +125,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// An object within the object.
+    /// Writes a nested object.
     pub(super) fn object(&mut self, key: &str, write: impl FnOnce(&mut Line<'_>)) {
         self.key(key);
         self.out.push(b'{');
@@ -162,21 +162,21 @@ fn string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// Copies valid JSON onto one line.
+/// Copies valid JSON, and puts it on one line.
 fn value(out: &mut Vec<u8>, json: &str) {
     escape(
         out,
         json,
         |byte| matches!(byte, b' '..=b'~'),
         |out, byte| match byte {
-            // Only between values: inside of strings it would be escaped.
+            // These occur only between values: within strings, they are escaped.
             b'\n' | b'\r' | b'\t' => out.push(b' '),
             _ => unit(out, byte.into()),
         },
     );
 }
 
-/// Copies text in runs. `is_plain` and `replace` are for ASCII.
+/// Copies text in runs. `is_plain` and `replace` apply to ASCII.
 fn escape(out: &mut Vec<u8>, text: &str, is_plain: impl Fn(u8) -> bool, replace: impl Fn(&mut Vec<u8>, u8)) {
     let bytes = text.as_bytes();
     let (mut copied, mut at) = (0, 0);

@@ -1,4 +1,4 @@
-//! What readers ask: lists, whole traces, and calls as they end.
+//! Queries by readers: lists, whole traces, and a stream of calls as they end.
 
 use std::sync::Arc;
 
@@ -6,42 +6,42 @@ use openskill_proto::v1::{FollowTracesResponse, GetTraceResponse, ListTracesRequ
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::index::{Choice, Place, Summary};
-use super::thread::Ended;
+use super::index::{Choice, EventLocation, Summary};
+use super::thread::EndedCalls;
 use super::{Recorder, ids};
 use crate::call::principal::Principal;
 
-/// How many calls a page has.
+/// The default number of calls per page.
 const DEFAULT_LIMIT: u32 = 50;
 const MAX_LIMIT: u32 = 1000;
 
-/// How much of a trace is returned.
+/// The maximum number of calls that a trace returns.
 const MAX_CALLS: usize = 1000;
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 
-/// Who reads.
+/// Who reads recorded calls.
 #[derive(Debug, Clone)]
-pub(crate) enum Reader {
-    /// Whoever may use a listener that is for operators alone: sees all calls.
+pub(crate) enum TraceReader {
+    /// A client of the admin listener. Sees all calls.
     Operator,
-    /// Sees its own calls.
+    /// Sees only its own calls.
     Principal(Principal),
 }
 
-/// The cursor is none that this process gave out.
+/// The cursor is not from this process.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct UnknownCursor;
 
-/// Calls as they end.
+/// A stream of calls as they end.
 pub(crate) struct Following {
-    ended: Receiver<Ended>,
+    ended: Receiver<EndedCalls>,
     choice: Choice,
     gateway: Arc<str>,
-    /// How many calls had ended when the last ones were told.
+    /// The number of calls that had ended at the last report.
     told: Option<u64>,
 }
 
-impl Reader {
+impl TraceReader {
     fn only(&self) -> Option<String> {
         match self {
             Self::Operator => None,
@@ -51,14 +51,15 @@ impl Reader {
 }
 
 impl Recorder {
-    /// The calls that a reader asks for, the latest first. Blocks: up to a millisecond, and while calls are added.
+    /// Returns the calls that a reader requests, latest first. Blocks for up to a millisecond, and while calls are
+    /// added.
     ///
     /// # Errors
-    /// The request continues a list that this process did not begin.
+    /// The cursor is not from this process.
     pub(crate) fn list(
         &self,
         request: ListTracesRequest,
-        reader: &Reader,
+        reader: &TraceReader,
     ) -> Result<ListTracesResponse, UnknownCursor> {
         let below = match request.cursor.as_str() {
             "" => u64::MAX,
@@ -66,7 +67,7 @@ impl Recorder {
         };
         let limit = if request.limit == 0 { DEFAULT_LIMIT } else { request.limit.min(MAX_LIMIT) };
         let choice = self.choice(request.filter, reader);
-        let (calls, next) = self.shelf.index().page(&choice, below, limit as usize);
+        let (calls, next) = self.state.index().page(&choice, below, limit as usize);
         let next_cursor = next.map_or_else(String::new, |number| format!("{:08x}-{number}", self.instance));
         Ok(ListTracesResponse { gateway: self.gateway.to_string(), calls, next_cursor })
     }
@@ -77,63 +78,64 @@ impl Recorder {
         number.parse().ok().filter(|_| is_own)
     }
 
-    /// The events of all calls with this trace id or call id. Blocks: it reads files.
-    pub(crate) fn trace(&self, id: &str, reader: &Reader) -> Option<GetTraceResponse> {
+    /// Returns the events of all calls with this trace id or call id. Blocks, because it reads files.
+    pub(crate) fn trace(&self, id: &str, reader: &TraceReader) -> Option<GetTraceResponse> {
         let (trace, call) = (ids::trace(&self.redactor, id), ids::call(&self.redactor, id));
         let choice = self.choice(None, reader);
         let is_wanted = |it: &Summary| {
             let is_named = it.trace_id == trace || it.call_id == call;
-            // Ids as lists show them.
+            // The id may have the form that lists show.
             let is_shown = || it.call_id.is(id) || it.trace_id.is(id);
             choice.may_see(it) && (is_named || is_shown())
         };
-        let places = self.shelf.index().places(is_wanted);
+        let locations = self.state.index().locations(is_wanted);
         let (mut events_json, mut bytes, mut calls) = (Vec::new(), 0, 0);
-        for place in &places {
-            bytes += place.bytes();
+        for location in &locations {
+            bytes += location.bytes();
             if calls == MAX_CALLS || bytes > MAX_BYTES {
                 break;
             }
             calls += 1;
-            events_json.extend(lines(place));
+            events_json.extend(lines(location));
         }
         // The file may have been removed since.
         (!events_json.is_empty()).then(|| GetTraceResponse {
             gateway: self.gateway.to_string(),
             events_json,
-            left_out: (places.len() - calls) as u32,
+            left_out: (locations.len() - calls) as u32,
         })
     }
 
-    /// The calls that end from now on.
-    pub(crate) fn follow(&self, filter: Option<TraceFilter>, reader: &Reader) -> Following {
-        let ended = self.shelf.ended.subscribe();
+    /// Streams the calls that end from now on.
+    pub(crate) fn follow(&self, filter: Option<TraceFilter>, reader: &TraceReader) -> Following {
+        let ended = self.state.ended.subscribe();
         Following { ended, choice: self.choice(filter, reader), gateway: Arc::clone(&self.gateway), told: None }
     }
 
-    /// What a reader gets. A session is wanted by its id as it was sent, or as lists show it.
-    fn choice(&self, filter: Option<TraceFilter>, reader: &Reader) -> Choice {
+    /// Builds the selection of calls for a reader. The filter's session is an original id, or the form that lists
+    /// show.
+    fn choice(&self, filter: Option<TraceFilter>, reader: &TraceReader) -> Choice {
         let wanted = filter.unwrap_or_default();
         let session = ids::session(&self.redactor, &wanted.session_id);
         Choice { wanted, session, only: reader.only() }
     }
 }
 
-fn lines(place: &Place) -> Vec<String> {
-    let text = match place {
-        Place::Memory(lines) => lines.to_vec(),
-        Place::File { segment, start, bytes } => segment.read(*start, *bytes).unwrap_or_default(),
+fn lines(location: &EventLocation) -> Vec<String> {
+    let text = match location {
+        EventLocation::Memory(lines) => lines.to_vec(),
+        EventLocation::File { segment, start, bytes } => segment.read(*start, *bytes).unwrap_or_default(),
     };
     String::from_utf8_lossy(&text).lines().map(str::to_owned).collect()
 }
 
 impl Following {
-    /// The next calls. None when the recorder has ended.
+    /// Returns the next calls. None once the recorder has ended.
     pub(crate) async fn next(&mut self) -> Option<Vec<FollowTracesResponse>> {
         loop {
             let ended = match self.ended.recv().await {
                 Ok(ended) => ended,
-                // The next ones say how many there were.
+                // The next batch tells how many calls were missed.
                 Err(RecvError::Lagged(_)) => continue,
                 Err(RecvError::Closed) => return None,
             };

@@ -1,5 +1,5 @@
-//! The index as it was before this process started, read from the files. Bounded, and tolerant: what was torn by a kill, or
-//! written by another version, is skipped.
+//! Rebuilds the index from the files of earlier processes. Bounded and tolerant: skips lines that were truncated by
+//! a kill, or written by another version.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -9,22 +9,20 @@ use openskill_proto::timestamp::Timestamp;
 use openskill_proto::v1::ErrorCode;
 use serde::Deserialize;
 
-use super::folder::Folder;
-use super::ids::Id;
+use super::folder::{Segment, TraceFolder};
+use super::ids::{Id, NameInterner};
 use super::index::Summary;
-use super::names::Names;
 use super::render::VERSION;
-use super::segment::Segment;
 
-/// How many bytes are read, of the latest files.
+/// The maximum number of bytes to read from the latest files.
 pub(super) const MAX_BYTES: u64 = 128 * 1024 * 1024;
 
-/// How many bytes are read at once. The lines of one call are fewer.
+/// The number of bytes to read at once. The lines of one call are shorter.
 pub(super) const WINDOW_BYTES: u64 = 8 * 1024 * 1024;
 
-/// A line, as far as the index needs it.
+/// The fields of a line that the index needs.
 #[derive(Deserialize)]
-struct Row<'a> {
+struct IndexedLine<'a> {
     v: u64,
     #[serde(borrow)]
     event: Cow<'a, str>,
@@ -54,16 +52,16 @@ struct Row<'a> {
     worker_id: Cow<'a, str>,
 }
 
-/// A call, and where its lines are in its file.
-pub(super) struct Found {
+/// A call, with the range of its lines in its file.
+pub(super) struct RecordedCall {
     pub(super) summary: Summary,
     pub(super) start: u64,
     pub(super) bytes: usize,
 }
 
-/// The latest files of this gateway, the oldest first, each with what is to be read of it: of the oldest, its end. At most
-/// `left` bytes.
-pub(super) fn files(folder: &Arc<Folder>, gateway: &str, mut left: u64) -> Vec<(Arc<Segment>, Range<u64>)> {
+/// Returns the latest files of this gateway, oldest first, each with the range to read. The ranges have at most
+/// `left` bytes in total, and include only the end of the oldest file.
+pub(super) fn files(folder: &Arc<TraceFolder>, gateway: &str, mut left: u64) -> Vec<(Arc<Segment>, Range<u64>)> {
     let mut files = Vec::new();
     for found in folder.files().unwrap_or_default().into_iter().rev() {
         if left == 0 {
@@ -80,13 +78,13 @@ pub(super) fn files(folder: &Arc<Folder>, gateway: &str, mut left: u64) -> Vec<(
     files
 }
 
-/// Reads a part of a file, `window` bytes at a time. `tell` gets calls in the order in which they ended.
+/// Reads a part of a file, `window` bytes at a time. Calls `tell` with the calls in the order in which they ended.
 pub(super) fn read(
     segment: &Segment,
     mut part: Range<u64>,
     window: u64,
-    names: &mut Names,
-    mut tell: impl FnMut(Vec<Found>),
+    names: &mut NameInterner,
+    mut tell: impl FnMut(Vec<RecordedCall>),
 ) {
     while !part.is_empty() {
         let bytes = (part.end - part.start).min(window);
@@ -94,7 +92,7 @@ pub(super) fn read(
         let (mut found, read) = calls(&text, names);
         found.iter_mut().for_each(|call| call.start += part.start);
         tell(found);
-        // What goes on behind the window is read again, unless it is longer than a window.
+        // A call that exceeds the window is read again, unless it is longer than a whole window.
         part.start += if read == 0 { bytes } else { read };
         if bytes < window {
             return;
@@ -102,23 +100,24 @@ pub(super) fn read(
     }
 }
 
-/// Whether the file's first line names the gateway.
+/// Whether the first line of the file names the gateway.
 fn is_of(segment: &Segment, gateway: &str, bytes: u64) -> bool {
     let Ok(start) = segment.read(0, bytes.min(1024) as usize) else { return false };
     let first = start.split(|it| *it == b'\n').next().unwrap_or_default();
-    serde_json::from_slice(first).is_ok_and(|row: Row<'_>| row.event == "file" && row.gateway == gateway)
+    serde_json::from_slice(first).is_ok_and(|row: IndexedLine<'_>| row.event == "file" && row.gateway == gateway)
 }
 
-/// The calls in the text of a file whose lines are all there, and where the text ends but for the beginning of another one.
-pub(super) fn calls(text: &[u8], names: &mut Names) -> (Vec<Found>, u64) {
-    let (mut calls, mut open, mut at) = (Vec::new(), None::<(u64, Row<'_>)>, 0);
+/// Returns the complete calls in the text of a file, and the length of the text without an incomplete call at its
+/// end.
+pub(super) fn calls(text: &[u8], names: &mut NameInterner) -> (Vec<RecordedCall>, u64) {
+    let (mut calls, mut open, mut at) = (Vec::new(), None::<(u64, IndexedLine<'_>)>, 0);
     for line in text.split_inclusive(|it| *it == b'\n') {
         if !line.ends_with(b"\n") {
             break;
         }
         let start = at;
         at += line.len() as u64;
-        let Ok(row) = serde_json::from_slice::<Row<'_>>(line) else {
+        let Ok(row) = serde_json::from_slice::<IndexedLine<'_>>(line) else {
             open = None;
             continue;
         };
@@ -131,21 +130,21 @@ pub(super) fn calls(text: &[u8], names: &mut Names) -> (Vec<Found>, u64) {
             && (&call.trace, &call.call) == (&row.trace, &row.call)
             && let Some(summary) = summary(&call, &row, names)
         {
-            calls.push(Found { summary, start, bytes: (at - start) as usize });
+            calls.push(RecordedCall { summary, start, bytes: (at - start) as usize });
         }
     }
     let end = open.map_or(at, |(start, _)| start);
     (calls, end)
 }
 
-fn summary(call: &Row<'_>, result: &Row<'_>, names: &mut Names) -> Option<Summary> {
+fn summary(call: &IndexedLine<'_>, result: &IndexedLine<'_>, names: &mut NameInterner) -> Option<Summary> {
     let code = if result.code == "OK" { "OK" } else { ErrorCode::from_str_name(&result.code)?.as_str_name() };
     Some(Summary {
-        trace_id: Id::of(&call.trace),
-        call_id: Id::of(&call.call),
+        trace_id: Id::from_text(&call.trace),
+        call_id: Id::from_text(&call.call),
         skill_id: names.get(&call.skill),
         principal: names.get(&call.principal),
-        session_id: Id::of(&call.session),
+        session_id: Id::from_text(&call.session),
         received_us: Timestamp::parse(&call.time)?.0,
         duration_us: result.at_us,
         code,

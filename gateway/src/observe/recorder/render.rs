@@ -1,4 +1,4 @@
-//! From a recording to its lines. `docs/recorder.md` describes them.
+//! Converts a recording to lines. `docs/recorder.md` describes their format.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,43 +11,42 @@ use openskill_proto::v1::skill_error::More;
 use openskill_proto::v1::{ExecuteResult, InputAction, Repair, SkillError};
 use openskill_redact::Redactor;
 
-use super::content::{Content, DATA, DETAILS, Shown};
-use super::ids;
+use super::content::{Content, DATA, DETAILS, RedactedJson};
+use super::ids::{self, Memo, NameInterner};
 use super::index::Summary;
 use super::line::Line;
-use super::names::{Memo, Names};
-use super::said;
+use super::split_secrets;
 use crate::arguments::Policy;
 use crate::arguments::secrets::Secrets;
 use crate::observe::call_event::{AttemptSummary, CallEvent};
 use crate::observe::recording::{MAX_ITEMS, Recording};
 
-/// The version of the format.
+/// The version of the line format.
 pub(super) const VERSION: u64 = 1;
 
-/// Writes recordings as lines.
+/// Converts recordings to lines.
 pub(super) struct Renderer {
     pub(super) redactor: Redactor,
     /// The gateway's id.
     pub(super) gateway: Arc<str>,
-    pub(super) names: Names,
-    /// Versions of skills, redacted.
+    pub(super) names: NameInterner,
+    /// Caches the redacted versions of skills.
     versions: Memo,
-    /// What the lines of a call share. Kept, so that it is allocated once.
+    /// The common start of a call's lines. Kept, so that it is allocated only once.
     head: Vec<u8>,
 }
 
-/// The lines of one call.
-struct Lines<'a> {
+/// Writes the lines of one call.
+struct CallLines<'a> {
     out: &'a mut Vec<u8>,
     head: &'a [u8],
     recording: &'a Recording,
     content: Content<'a>,
-    /// The arguments as the worker got them, if they are others.
-    prepared: Option<Shown<'a>>,
-    /// What users answered, by the index of the event.
-    answers: BTreeMap<usize, Shown<'static>>,
-    /// The events that have a part of a secret.
+    /// The worker's arguments. None if they are the caller's.
+    prepared: Option<RedactedJson<'a>>,
+    /// Users' answers, by event index.
+    answers: BTreeMap<usize, RedactedJson<'static>>,
+    /// The events that contain a part of a secret.
     torn: BTreeSet<usize>,
     version: Arc<str>,
     number: u64,
@@ -55,10 +54,10 @@ struct Lines<'a> {
 
 impl Renderer {
     pub(super) fn new(redactor: Redactor, gateway: Arc<str>) -> Self {
-        Self { redactor, gateway, names: Names::default(), versions: Memo::default(), head: Vec::new() }
+        Self { redactor, gateway, names: NameInterner::default(), versions: Memo::default(), head: Vec::new() }
     }
 
-    /// The line that every file begins with.
+    /// Returns the first line of every file.
     pub(super) fn header(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let mut line = Line::begin(&mut out, b"{");
@@ -84,14 +83,15 @@ impl Renderer {
         if !recording.has_skill {
             content.know_name(&recording.call.skill_id);
         }
-        // First, so that what follows is free of secrets that only their names tell. What was repaired has the right names.
-        let prepared = prepared(recording).map(|it| content.learn(String::from_utf8_lossy(it)));
+        // First, so that later lines are free of secrets that only their names identify. Repaired arguments have
+        // the right names.
+        let prepared = prepared_arguments(recording).map(|it| content.learn(String::from_utf8_lossy(it)));
         let came = content.learn(Cow::Borrowed(recording.call.input.text()));
         let answers = answers(recording, &mut content);
-        let torn = said::torn(&recording.events, &content);
+        let torn = split_secrets::find_events(&recording.events, &content);
         let version = self.versions.get(&recording.result.version, |it| self.redactor.text(it).into());
         let mut lines =
-            Lines { out, head: &self.head, recording, content, prepared, answers, torn, version, number: 0 };
+            CallLines { out, head: &self.head, recording, content, prepared, answers, torn, version, number: 0 };
         lines.call(&summary, &self.gateway, &came);
         for index in 0..recording.events.len() {
             lines.event(index);
@@ -127,8 +127,8 @@ fn repairs(recording: &Recording) -> &[Repair] {
     prepared.unwrap_or_default()
 }
 
-/// What the worker got, if that is not what came.
-fn prepared(recording: &Recording) -> Option<&[u8]> {
+/// Returns the worker's arguments. None if they are the caller's.
+fn prepared_arguments(recording: &Recording) -> Option<&[u8]> {
     let prepared = recording.events.iter().find_map(|(_, event)| match event {
         CallEvent::Prepared { arguments, .. } => Some(arguments.as_ref()),
         _ => None,
@@ -136,8 +136,8 @@ fn prepared(recording: &Recording) -> Option<&[u8]> {
     prepared.filter(|it| !std::ptr::eq(it.as_ptr(), recording.call.input.text().as_ptr()))
 }
 
-/// What users answered, by the index of the event, without what the questions mark as secret.
-fn answers(recording: &Recording, content: &mut Content<'_>) -> BTreeMap<usize, Shown<'static>> {
+/// Returns users' answers by event index, without values that the questions mark as secret.
+fn answers(recording: &Recording, content: &mut Content<'_>) -> BTreeMap<usize, RedactedJson<'static>> {
     let mut answers = BTreeMap::new();
     for (index, (_, event)) in recording.events.iter().enumerate() {
         let CallEvent::Answered(answer) = event else { continue };
@@ -158,8 +158,8 @@ fn micros(from: Instant, to: Instant) -> u64 {
     u64::try_from(to.saturating_duration_since(from).as_micros()).unwrap_or(u64::MAX)
 }
 
-impl Lines<'_> {
-    /// Writes a line of an event that happened at `at`.
+impl CallLines<'_> {
+    /// Writes the line of an event that happened at `at`.
     fn line(&mut self, at: Instant, event: &str, write: impl FnOnce(&mut Line<'_>, &Content<'_>)) {
         let mut line = Line::begin(self.out, self.head);
         line.number("n", self.number);
@@ -170,7 +170,7 @@ impl Lines<'_> {
         self.number += 1;
     }
 
-    fn call(&mut self, summary: &Summary, gateway: &str, came: &Shown<'_>) {
+    fn call(&mut self, summary: &Summary, gateway: &str, came: &RedactedJson<'_>) {
         let call = &self.recording.call;
         self.line(call.received, "call", |line, content| {
             line.time("time", Timestamp(summary.received_us));
@@ -193,14 +193,14 @@ impl Lines<'_> {
         let (at, event) = &self.recording.events[index];
         let at = *at;
         match event {
-            CallEvent::Prepared { repairs, warnings, .. } => self.prepared(at, repairs, warnings),
+            CallEvent::Prepared { repairs, warnings, .. } => self.write_prepared(at, repairs, warnings),
             CallEvent::Rejected => self.line(at, "rejected", |_, _| ()),
             CallEvent::Circuit { scope, state } => self.line(at, "circuit", |line, _| {
                 line.text("scope", scope);
                 line.text("state", state);
             }),
             CallEvent::AttemptBegan { number, worker, .. } => self.attempt(index, *number, worker),
-            // Told with its beginning.
+            // Written with the start of the attempt.
             CallEvent::AttemptEnded(_) => {}
             CallEvent::Retried { number, elsewhere } => self.line(at, "retry", |line, _| {
                 line.number("after", (*number).into());
@@ -219,13 +219,13 @@ impl Lines<'_> {
                     }
                 });
             }
-            CallEvent::Relayed(event) => self.relayed(at, event, self.torn.contains(&index)),
+            CallEvent::Relayed(event) => self.write_relayed(at, event, self.torn.contains(&index)),
             CallEvent::Replayed => self.line(at, "replayed", |_, _| ()),
         }
     }
 
-    /// Only if something changed: most arguments are valid as they came.
-    fn prepared(&mut self, at: Instant, repairs: &[Repair], warnings: &[String]) {
+    /// Writes a line only if something changed: most arguments are valid without repairs.
+    fn write_prepared(&mut self, at: Instant, repairs: &[Repair], warnings: &[String]) {
         let prepared = self.prepared.take();
         if prepared.is_none() && repairs.is_empty() && warnings.is_empty() {
             return;
@@ -260,8 +260,8 @@ impl Lines<'_> {
         });
     }
 
-    /// `is_torn`: it has a part of a secret.
-    fn relayed(&mut self, at: Instant, event: &Event, is_torn: bool) {
+    /// `is_torn`: the event contains a part of a secret.
+    fn write_relayed(&mut self, at: Instant, event: &Event, is_torn: bool) {
         let message = |line: &mut Line<'_>, content: &Content<'_>, text: &str| {
             content.text(line, "message", if is_torn { Secrets::MARK } else { text });
         };
@@ -286,7 +286,7 @@ impl Lines<'_> {
                 content.text(line, "media_type", &it.media_type);
                 line.number("size_bytes", it.size_bytes);
             }),
-            // The result has an event of its own, and so has a question.
+            // Results and questions have separate events.
             Event::InputRequired(_) | Event::Result(_) => {}
         }
     }
@@ -328,7 +328,7 @@ fn attempt_end(line: &mut Line<'_>, content: &Content<'_>, end: &AttemptSummary)
 }
 
 fn failure(line: &mut Line<'_>, content: &Content<'_>, error: &SkillError) {
-    line.text("message", &content.shown(&error.message));
+    line.text("message", &content.message(&error.message));
     line.text("blame", error.blame().json_name());
     line.flag("retryable", error.retryable);
     line.number_if_any("retry_after_ms", error.retry_after_ms);
@@ -337,7 +337,7 @@ fn failure(line: &mut Line<'_>, content: &Content<'_>, error: &SkillError) {
     }
 }
 
-/// Names and sizes: contents are not recorded.
+/// Writes names and sizes. Contents are not recorded.
 fn artifacts(line: &mut Line<'_>, content: &Content<'_>, result: &ExecuteResult) {
     let shown = &result.artifacts[..result.artifacts.len().min(MAX_ITEMS)];
     line.list("artifacts", shown, |line, artifact| {

@@ -1,4 +1,4 @@
-//! Appends lines to files, begins new ones, and removes old ones. Whatever fails is tried again a little later.
+//! Appends lines to files, starts new files, and removes old ones. Retries after failures.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,60 +8,60 @@ use std::time::{Duration, Instant, SystemTime};
 use openskill_proto::timestamp::Timestamp;
 use rustix::process::{Resource, getrlimit};
 
-use super::folder::Folder;
-use super::segment::{Current, Segment};
+use super::folder::{Current, Segment, TraceFolder};
 
-/// How much of all files one file may take, so that the oldest can go without the others.
+/// The number of files by which the total size and the maximum age are divided, so that the oldest file can be
+/// removed without the others.
 const FILES: u64 = 8;
 
-/// The least and the most bytes of a file.
+/// The minimum and the maximum size of a file, in bytes.
 const FILE_BYTES: (u64, u64) = (128 * 1024, 64 * 1024 * 1024);
 
-/// The longest time that one file spans.
+/// The maximum time that one file spans.
 const MAX_SPAN: Duration = Duration::from_secs(3600);
 
-/// After a failure, how long lines are not written at all.
+/// How long writing pauses after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How often it is checked that the folder is still there.
+/// The interval between checks that the folder still exists.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Where, how much and how long.
+/// The folder's path and limits.
 #[derive(Debug, Clone)]
-pub(super) struct Limits {
+pub(super) struct StoreLimits {
     pub(super) folder: PathBuf,
-    /// All files of the folder together, of all gateways that write there.
+    /// The maximum total size of all files in the folder, from all gateways that write there, in bytes.
     pub(super) max_bytes: u64,
-    /// A file whose last line is older is removed.
+    /// The maximum age of a file's last line. Older files are removed.
     pub(super) max_age: Duration,
 }
 
-/// The files. Used by one thread.
+/// The files of the recorder. Only one thread uses them.
 #[derive(Debug)]
-pub(super) struct Store {
-    limits: Limits,
+pub(super) struct FileStore {
+    limits: StoreLimits,
     /// The first line of each file.
     header: Vec<u8>,
-    folder: Option<Arc<Folder>>,
+    folder: Option<Arc<TraceFolder>>,
     current: Option<Current>,
     /// This gateway's earlier files.
     older: Vec<Arc<Segment>>,
     checked: Instant,
-    /// The last failure, if nothing was written since.
+    /// The last failure. None if something was written after it.
     failed: Option<(Instant, io::ErrorKind)>,
 }
 
-impl Store {
-    /// `header`: a line that every file begins with. The folder is opened on first use.
-    pub(super) fn new(limits: Limits, header: Vec<u8>, now: Instant) -> Self {
+impl FileStore {
+    /// `header` is the first line of every file. Opens the folder on first use.
+    pub(super) fn new(limits: StoreLimits, header: Vec<u8>, now: Instant) -> Self {
         Self { limits, header, folder: None, current: None, older: Vec::new(), checked: now, failed: None }
     }
 
-    /// The folder, opened if it is not.
-    pub(super) fn folder(&mut self) -> io::Result<&Arc<Folder>> {
+    /// Returns the folder. Opens it on first use.
+    pub(super) fn folder(&mut self) -> io::Result<&Arc<TraceFolder>> {
         match self.folder {
             Some(ref folder) => Ok(folder),
-            None => Ok(self.folder.insert(Arc::new(Folder::open(&self.limits.folder)?))),
+            None => Ok(self.folder.insert(Arc::new(TraceFolder::open(&self.limits.folder)?))),
         }
     }
 
@@ -70,10 +70,10 @@ impl Store {
         self.older.push(segment);
     }
 
-    /// Appends whole lines. Returns the file and where in it they begin, and the files that were removed.
+    /// Appends complete lines. Returns the file with their offset, and the files that were removed.
     ///
     /// # Errors
-    /// They were not written. After a failure, nothing is tried for a second.
+    /// The lines were not written. After a failure, writing pauses for a second.
     pub(super) fn append(
         &mut self,
         lines: &[u8],
@@ -88,7 +88,7 @@ impl Store {
         let written = self.try_append(lines, now, gone);
         self.failed = written.as_ref().err().map(|error| (now, error.kind()));
         if written.is_err() {
-            // Another file may do: this one may be on a full disk, at its limit, or nowhere.
+            // Another file may work: this one may be on a full disk, at its size limit, or removed.
             self.close();
         }
         written
@@ -118,7 +118,7 @@ impl Store {
         Ok((Arc::clone(&current.segment), start))
     }
 
-    /// Begins another folder or file where the ones that are open were removed.
+    /// Reopens the folder or starts a new file, if they were removed.
     fn check(&mut self, now: Instant) {
         self.checked = now;
         if self.folder.as_ref().is_some_and(|it| it.is_gone()) {
@@ -129,7 +129,7 @@ impl Store {
         }
     }
 
-    /// Whether the file has no room for so many bytes more, or spans too long.
+    /// Whether the file has no room for `more` bytes, or spans too much time.
     fn is_over(&self, current: &Current, more: usize) -> bool {
         let span = (self.limits.max_age / FILES as u32).min(MAX_SPAN);
         let is_full = current.length + more as u64 > self.file_bytes();
@@ -138,7 +138,7 @@ impl Store {
     }
 
     fn file_bytes(&self) -> u64 {
-        // Past the process's own limit, the kernel would end the process.
+        // Beyond the process's file size limit, the kernel would kill the process.
         let limit = getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX);
         (self.limits.max_bytes / FILES).clamp(FILE_BYTES.0, FILE_BYTES.1).min(limit)
     }
@@ -149,7 +149,7 @@ impl Store {
         let (name, file) = folder.create(&stamp)?;
         let mut current = Current { segment: Segment::new(folder, name), file, length: 0, begun: SystemTime::now() };
         if let Err(error) = current.append(&self.header) {
-            // An empty file is of no use.
+            // Remove the file, because it is still empty.
             current.release();
             self.folder()?.remove(&current.segment.name);
             return Err(error);
@@ -157,7 +157,7 @@ impl Store {
         Ok(current)
     }
 
-    /// Ends the current file.
+    /// Closes the current file.
     pub(super) fn close(&mut self) {
         if let Some(current) = self.current.take() {
             current.release();
@@ -165,7 +165,8 @@ impl Store {
         }
     }
 
-    /// Ends the current file if it spans too long, and removes old files. Called now and then, also while nothing is written.
+    /// Closes the current file if it spans too much time, and removes old files. Called periodically, even if
+    /// nothing is written.
     pub(super) fn tidy(&mut self, now: Instant, gone: &mut Vec<Arc<Segment>>) {
         self.check(now);
         if self.current.as_ref().is_some_and(|it| self.is_over(it, 0)) {
@@ -174,8 +175,8 @@ impl Store {
         self.prune(gone);
     }
 
-    /// Removes the oldest files, of any gateway, until those that stay are neither too many bytes nor too old, and leave room
-    /// for another one.
+    /// Removes the oldest files of all gateways until the rest is within the limits and leaves room for another
+    /// file.
     fn prune(&mut self, gone: &mut Vec<Arc<Segment>>) {
         let Ok(files) = self.folder().and_then(|it| it.files()) else { return };
         let most = self.limits.max_bytes.saturating_sub(self.file_bytes());
@@ -189,7 +190,7 @@ impl Store {
                 gone.extend(self.older.extract_if(.., is_removed));
             }
         }
-        // Others may have removed some too.
+        // Other gateways may also have removed some.
         gone.extend(self.older.extract_if(.., |it| it.is_gone()));
     }
 }

@@ -3,15 +3,15 @@ use std::path::Path;
 use openskill_proto::v1::{ErrorCode, ListTracesRequest, SkillError, TraceFilter};
 use serde_json::{Value, json};
 
-use super::names::Names;
-use super::read::{Reader, UnknownCursor};
+use super::ids::NameInterner;
+use super::read::{TraceReader, UnknownCursor};
 use super::*;
 use crate::call::principal::Principal;
 use crate::observe::call_event::{AttemptSummary, CallEvent};
 
 mod secrets;
 
-/// A folder of its own, removed at the end of a test.
+/// A temporary folder, removed at the end of a test.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -43,7 +43,7 @@ fn rendered(recording: &Recording) -> Vec<Value> {
     String::from_utf8(out).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn list(recorder: &Recorder, reader: &Reader) -> Vec<String> {
+fn list(recorder: &Recorder, reader: &TraceReader) -> Vec<String> {
     let page = recorder.list(ListTracesRequest::default(), reader).unwrap();
     page.calls.into_iter().map(|it| it.skill_id).collect()
 }
@@ -59,12 +59,12 @@ fn what_is_offered_is_written_before_the_recorder_ends_and_found_by_the_next_one
     let next = Recorder::start(&config(Some(&folder.0))).unwrap();
     next.stop();
     for id in [&trace, &call] {
-        let found = next.trace(id, &Reader::Operator).unwrap();
+        let found = next.trace(id, &TraceReader::Operator).unwrap();
         assert_eq!((found.gateway.as_str(), found.events_json.len()), ("gateway-1", 2), "{found:?}");
     }
     let other = Recorder::start(&RecorderConfig { gateway: "other".to_owned(), ..config(Some(&folder.0)) }).unwrap();
     other.stop();
-    assert!(other.trace(&trace, &Reader::Operator).is_none(), "each gateway answers for itself");
+    assert!(other.trace(&trace, &TraceReader::Operator).is_none(), "each gateway answers for itself");
 }
 
 #[test]
@@ -74,10 +74,12 @@ fn a_reader_sees_the_calls_of_its_own_principal() {
     let trace = recording.call.trace.id.clone();
     recorder.offer(recording);
     recorder.stop();
-    let (anonymous, other) = (Principal::anonymous(), Principal::of("other"));
-    for (reader, sees) in
-        [(Reader::Operator, true), (Reader::Principal(anonymous), true), (Reader::Principal(other), false)]
-    {
+    let (anonymous, other) = (Principal::anonymous(), Principal::from_name("other"));
+    for (reader, sees) in [
+        (TraceReader::Operator, true),
+        (TraceReader::Principal(anonymous), true),
+        (TraceReader::Principal(other), false),
+    ] {
         assert_eq!(list(&recorder, &reader).len(), usize::from(sees), "{reader:?}");
         assert_eq!(recorder.trace(&trace, &reader).is_some(), sees, "{reader:?}");
     }
@@ -89,14 +91,14 @@ fn a_cursor_of_another_process_is_refused() {
     recorder.stop();
     for cursor in ["x", "00000000-5", "-", "zzzzzzzz-1"] {
         let request = ListTracesRequest { cursor: cursor.to_owned(), ..ListTracesRequest::default() };
-        assert_eq!(recorder.list(request, &Reader::Operator).unwrap_err(), UnknownCursor, "{cursor}");
+        assert_eq!(recorder.list(request, &TraceReader::Operator).unwrap_err(), UnknownCursor, "{cursor}");
     }
 }
 
-/// How many recordings this process has dropped.
+/// Returns how many recordings this process has dropped.
 fn dropped() -> usize {
     let mut snapshot = openskill_metrics::Snapshot::default();
-    TELEMETRY.recorded(&mut snapshot);
+    TELEMETRY.add_recording_counters(&mut snapshot);
     let text = openskill_metrics::text::Format::Prometheus.encode(&snapshot);
     let value = text.lines().find_map(|it| it.strip_prefix("openskill_recordings_total{end=\"dropped\"} "));
     value.unwrap().parse().unwrap()
@@ -116,14 +118,33 @@ fn recordings_that_find_the_queue_full_are_dropped_and_the_others_kept() {
 #[tokio::test]
 async fn a_follower_that_is_slow_hears_how_many_calls_it_missed() {
     let recorder = Recorder::start(&config(None)).unwrap();
-    let mut following = recorder.follow(Some(TraceFilter::default()), &Reader::Operator);
+    let mut following = recorder.follow(Some(TraceFilter::default()), &TraceReader::Operator);
     recorder.offer(Recording::sample("{}"));
     assert_eq!(following.next().await.unwrap().len(), 1);
-    let sender = recorder.shelf.ended.clone();
+    let sender = recorder.state.ended.clone();
     let call = index::Summary::sample("t");
-    (0..1000).for_each(|number| drop(sender.send(thread::Ended { before: 1 + number, calls: [call.clone()].into() })));
+    (0..1000)
+        .for_each(|number| drop(sender.send(thread::EndedCalls { before: 1 + number, calls: [call.clone()].into() })));
     let told = following.next().await.unwrap();
     assert_eq!((told[0].missed, told[0].call.is_none(), told[1].call.is_some()), (1000 - 256, true, true));
+    recorder.stop();
+}
+
+#[tokio::test]
+#[expect(clippy::await_holding_lock, reason = "the thread of the recorder waits for it, and nothing here")]
+async fn a_follower_hears_of_a_call_when_its_events_can_be_read() {
+    let recorder = Recorder::start(&config(None)).unwrap();
+    let mut following = recorder.follow(None, &TraceReader::Operator);
+    let recording = Recording::sample("{}");
+    let call = recording.call.call_id.clone();
+    {
+        let _nothing_is_added = recorder.state.index();
+        recorder.offer(recording);
+        let early = tokio::time::timeout(Duration::from_millis(100), following.next()).await;
+        assert!(early.is_err(), "{early:?}");
+    }
+    assert_eq!(following.next().await.unwrap().len(), 1);
+    assert!(recorder.trace(&call, &TraceReader::Operator).is_some());
     recorder.stop();
 }
 
@@ -176,7 +197,7 @@ fn torn_lines_and_those_of_other_versions_are_skipped() {
         places.push(text.len() as u64);
         renderer.write(&Recording::sample("{\"text\":\"a\"}"), &mut text);
     }
-    let calls = |text: &[u8]| rebuild::calls(text, &mut Names::default()).0;
+    let calls = |text: &[u8]| rebuild::calls(text, &mut NameInterner::default()).0;
     let found = calls(&text);
     assert_eq!(found.iter().map(|it| it.start).collect::<Vec<_>>(), places);
     assert!(found.iter().all(|it| it.summary.code == "OK" && &*it.summary.skill_id == "echo"));
@@ -193,15 +214,15 @@ fn torn_lines_and_those_of_other_versions_are_skipped() {
 fn failures_are_logged_once_a_minute() {
     let mut log = FailureLog::default();
     let (error, now) = (std::io::Error::other("full"), Instant::now());
-    let mut logged = |after| log.failed(1, &error, now + Duration::from_secs(after));
+    let mut logged = |after| log.record_failure(1, &error, now + Duration::from_secs(after));
     assert_eq!([0, 1, 59, 60, 61, 119, 120].map(&mut logged), [true, false, false, true, false, false, true]);
 }
 
 #[test]
 fn files_are_bounded_and_the_oldest_go_first() {
     let folder = Scratch::new();
-    let limits = Limits { folder: folder.0.clone(), max_bytes: 1024 * 1024, max_age: Duration::from_secs(3600) };
-    let (mut store, now) = (Store::new(limits, b"{}\n".to_vec(), Instant::now()), Instant::now());
+    let limits = StoreLimits { folder: folder.0.clone(), max_bytes: 1024 * 1024, max_age: Duration::from_secs(3600) };
+    let (mut store, now) = (FileStore::new(limits, b"{}\n".to_vec(), Instant::now()), Instant::now());
     let (mut gone, mut first) = (Vec::new(), None);
     for _ in 0..100 {
         let (segment, start) = store.append(&[b'x'; 50_000], now, &mut gone).unwrap();
@@ -216,8 +237,8 @@ fn files_are_bounded_and_the_oldest_go_first() {
 #[test]
 fn a_file_that_another_gateway_writes_is_not_removed() {
     let folder = Scratch::new();
-    let limits = Limits { folder: folder.0.clone(), max_bytes: 1, max_age: Duration::from_secs(3600) };
-    let store = || Store::new(limits.clone(), b"{}\n".to_vec(), Instant::now());
+    let limits = StoreLimits { folder: folder.0.clone(), max_bytes: 1, max_age: Duration::from_secs(3600) };
+    let store = || FileStore::new(limits.clone(), b"{}\n".to_vec(), Instant::now());
     let (mut one, mut other, now) = (store(), store(), Instant::now());
     let (kept, _) = one.append(b"{}\n", now, &mut Vec::new()).unwrap();
     for _ in 0..5 {
@@ -232,21 +253,21 @@ fn a_file_that_another_gateway_writes_is_not_removed() {
 #[test]
 fn a_restart_finds_the_latest_calls_of_files_that_are_too_large_to_be_read_whole() {
     let folder = Scratch::new();
-    let limits = Limits { folder: folder.0.clone(), max_bytes: 16 << 20, max_age: Duration::from_secs(3600) };
+    let limits = StoreLimits { folder: folder.0.clone(), max_bytes: 16 << 20, max_age: Duration::from_secs(3600) };
     let mut renderer = Renderer::new(Redactor::off(), "gateway-1".into());
-    let mut store = Store::new(limits, renderer.header(), Instant::now());
+    let mut store = FileStore::new(limits, renderer.header(), Instant::now());
     let (mut lines, mut written) = (Vec::new(), 0);
     (0..10).for_each(|_| drop(renderer.write(&Recording::sample(&"x".repeat(10_000)), &mut lines)));
-    // Files of 2 MiB, of which the last ones are read: three megabytes in pieces of 100,000 bytes, which divide calls.
+    // Files of 2 MiB, of which the last three megabytes are read, in windows of 100,000 bytes that split calls.
     while written < 7 << 20 {
         store.append(&lines, Instant::now(), &mut Vec::new()).unwrap();
         written += lines.len();
     }
     store.close();
-    let handle = Arc::new(Folder::open(&folder.0).unwrap());
+    let handle = Arc::new(TraceFolder::open(&folder.0).unwrap());
     let (mut calls, mut lost) = (0, 0);
     for (segment, part) in rebuild::files(&handle, "gateway-1", 3 << 20) {
-        rebuild::read(&segment, part, 100_000, &mut Names::default(), |found| {
+        rebuild::read(&segment, part, 100_000, &mut NameInterner::default(), |found| {
             for call in found {
                 let text = segment.read(call.start, call.bytes).unwrap();
                 let is_whole = text.starts_with(b"{\"v\":1,") && text.ends_with(b"}\n");
@@ -263,8 +284,8 @@ fn a_restart_finds_the_latest_calls_of_files_that_are_too_large_to_be_read_whole
 #[test]
 fn files_that_are_kept_are_not_held_open() {
     let folder = Scratch::new();
-    let limits = Limits { folder: folder.0.clone(), max_bytes: 64 << 20, max_age: Duration::from_secs(3600) };
-    let mut store = Store::new(limits, b"{}\n".to_vec(), Instant::now());
+    let limits = StoreLimits { folder: folder.0.clone(), max_bytes: 64 << 20, max_age: Duration::from_secs(3600) };
+    let mut store = FileStore::new(limits, b"{}\n".to_vec(), Instant::now());
     let mut segments = Vec::new();
     for _ in 0..50 {
         let (segment, start) = store.append(b"{\"a\":1}\n", Instant::now(), &mut Vec::new()).unwrap();

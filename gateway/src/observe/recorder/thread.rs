@@ -1,93 +1,175 @@
-//! The recorder's thread: takes recordings in batches, redacts and renders them, appends them to a file, and puts them into
-//! the index. Nobody waits for it, and it gives way to whoever serves calls.
+//! The recorder's thread: takes recordings in batches, redacts and renders them, appends them to a file, and adds
+//! them to the index. Calls never wait for it, and it yields to the threads that serve calls.
+//!
+//! Recordings reach it through a queue that is bounded by their number and by bytes. A full queue drops new ones.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use openskill_log::turns::Turns;
 use openskill_metrics::telemetry::TELEMETRY;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::broadcast;
 
-use super::index::{Index, Place, Summary};
-use super::queue::Taken;
+use super::folder::Segment;
+use super::index::{CallIndex, EventLocation, Summary};
 use super::render::Renderer;
-use super::segment::Segment;
-use super::store::Store;
+use super::store::FileStore;
 use crate::observe::recording::Recording;
 
-/// How long recordings are gathered before they are taken, all at once: waking this thread for each would cost the calls more
-/// than the recording.
+/// The maximum number of queued recordings.
+const MAX_RECORDINGS: usize = 8192;
+
+/// The maximum total content of queued recordings, in bytes.
+const MAX_BYTES: usize = 64 * 1024 * 1024;
+
+/// A message to the recorder's thread.
+enum QueueItem {
+    /// A recording with its size. Boxed, because the queue preallocates its slots.
+    Call(Box<Recording>, usize),
+    /// Wakes the thread, which then checks whether to stop.
+    Wake,
+}
+
+/// Sends ended calls to the recorder's thread.
+#[derive(Debug)]
+pub(super) struct RecordingSender {
+    items: SyncSender<QueueItem>,
+    bytes: Arc<AtomicUsize>,
+}
+
+/// The receiving end of the queue.
+pub(crate) struct RecordingReceiver {
+    items: Receiver<QueueItem>,
+    bytes: Arc<AtomicUsize>,
+}
+
+pub(super) fn queue() -> (RecordingSender, RecordingReceiver) {
+    let (sender, items) = sync_channel(MAX_RECORDINGS);
+    let bytes = Arc::<AtomicUsize>::default();
+    (RecordingSender { items: sender, bytes: Arc::clone(&bytes) }, RecordingReceiver { items, bytes })
+}
+
+impl RecordingSender {
+    /// Offers a recording. Returns false if the queue is full.
+    pub(super) fn offer(&self, recording: Recording) -> bool {
+        let bytes = recording.bytes();
+        let held = self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let is_taken = held.saturating_add(bytes) <= MAX_BYTES
+            && self.items.try_send(QueueItem::Call(Box::new(recording), bytes)).is_ok();
+        if !is_taken {
+            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        is_taken
+    }
+
+    /// Wakes the thread that is waiting for a recording.
+    pub(super) fn wake(&self) {
+        // If the queue is full, the thread is awake anyway.
+        let _ = self.items.try_send(QueueItem::Wake);
+    }
+}
+
+impl RecordingReceiver {
+    /// Waits for an item, for at most `most`. Returns the recording, if one arrived.
+    pub(super) fn wait(&self, most: Duration) -> Option<Box<Recording>> {
+        match self.items.recv_timeout(most) {
+            Ok(item) => self.open(item),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
+        }
+    }
+
+    /// Returns a queued recording, if any.
+    pub(crate) fn next(&self) -> Option<Box<Recording>> {
+        self.items.try_iter().find_map(|item| self.open(item))
+    }
+
+    fn open(&self, item: QueueItem) -> Option<Box<Recording>> {
+        match item {
+            QueueItem::Call(recording, bytes) => {
+                self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+                Some(recording)
+            }
+            QueueItem::Wake => None,
+        }
+    }
+}
+
+/// How long recordings are collected before the thread takes them in one batch. Waking the thread for each call
+/// would cost more than recording it.
 const GATHER: Duration = Duration::from_millis(10);
 
-/// How many recordings are taken before the thread looks at anything else.
+/// The maximum number of recordings that the thread takes before it does anything else.
 const MAX_ROUND: usize = 16 * 1024;
 
-/// The thread does not yield after recordings that waited for longer: on a busy machine, it would fall further behind.
+/// The maximum time that recordings wait before the thread stops yielding. On a busy machine, it would otherwise
+/// fall further behind.
 const LATE: Duration = Duration::from_millis(100);
 
-/// How often old files are looked for while no calls end.
+/// The interval at which old files are removed while no calls end.
 const TIDY_INTERVAL: Duration = Duration::from_secs(60);
 
-/// How many bytes are written at once.
+/// The number of bytes that are written at once.
 const BATCH_BYTES: usize = 128 * 1024;
 
-/// How often a failure is logged.
+/// The minimum interval between log lines about failures.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Calls as followers hear of them.
+/// Calls that ended, as sent to followers.
 #[derive(Debug, Clone)]
-pub(super) struct Ended {
-    /// How many calls ended before these.
+pub(super) struct EndedCalls {
+    /// The number of calls that ended before these.
     pub(super) before: u64,
     pub(super) calls: Arc<[Summary]>,
 }
 
-/// What the thread shares with those who read.
+/// State that the thread shares with readers.
 #[derive(Debug)]
-pub(super) struct Shelf {
-    index: Mutex<Index>,
-    pub(super) ended: broadcast::Sender<Ended>,
+pub(super) struct RecorderState {
+    index: Mutex<CallIndex>,
+    pub(super) ended: broadcast::Sender<EndedCalls>,
     pub(super) is_stopping: AtomicBool,
 }
 
-impl Shelf {
-    pub(super) fn index(&self) -> MutexGuard<'_, Index> {
-        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+impl RecorderState {
+    pub(super) fn index(&self) -> MutexGuard<'_, CallIndex> {
+        self.index.lock()
     }
 }
 
-impl Default for Shelf {
+impl Default for RecorderState {
     fn default() -> Self {
         Self { index: Mutex::default(), ended: broadcast::Sender::new(256), is_stopping: AtomicBool::new(false) }
     }
 }
 
-/// What the thread works with.
-pub(super) struct Writer {
-    pub(super) shelf: Arc<Shelf>,
-    pub(super) queue: Taken,
+/// What the thread owns.
+pub(super) struct RecordWriter {
+    pub(super) state: Arc<RecorderState>,
+    pub(super) queue: RecordingReceiver,
     pub(super) renderer: Renderer,
-    /// None: calls are kept in memory only.
-    pub(super) store: Option<Store>,
+    /// None if calls are kept only in memory.
+    pub(super) store: Option<FileStore>,
     pub(super) log: FailureLog,
-    /// Calls that ended so far.
+    /// The number of calls that have ended.
     pub(super) ended: u64,
-    /// What is rendered and not written yet.
+    /// Rendered lines that are not written yet.
     pub(super) batch: Batch,
 }
 
-/// The lines of some calls, and what the index has to know of each.
+/// The lines of several calls, with the index data of each call.
 #[derive(Default)]
 pub(super) struct Batch {
     lines: Vec<u8>,
     calls: Vec<(Summary, usize)>,
 }
 
-impl Writer {
-    /// Runs until it is told to stop, and writes what waits then.
+impl RecordWriter {
+    /// Runs until it is stopped, then writes the queued recordings.
     pub(super) fn run(mut self) {
         let mut tidied = Instant::now();
         loop {
@@ -100,11 +182,11 @@ impl Writer {
                 }
                 self.add(&first);
             }
-            // Asked before the last look: what was offered until then is taken.
+            // Check before draining the queue, so that recordings offered before the stop are written.
             let is_stopping = self.is_stopping();
             self.write_waiting();
             if is_stopping {
-                self.store.iter_mut().for_each(Store::close);
+                self.store.iter_mut().for_each(FileStore::close);
                 return;
             }
             if tidied.elapsed() >= TIDY_INTERVAL {
@@ -114,7 +196,7 @@ impl Writer {
         }
     }
 
-    /// Writes what waits, as much as one round may take.
+    /// Writes queued recordings, up to the limit of one round.
     pub(super) fn write_waiting(&mut self) {
         let mut turns = Turns::begin();
         for _ in 0..MAX_ROUND {
@@ -128,13 +210,13 @@ impl Writer {
     }
 
     fn is_stopping(&self) -> bool {
-        self.shelf.is_stopping.load(Ordering::Acquire)
+        self.state.is_stopping.load(Ordering::Acquire)
     }
 
     fn add(&mut self, recording: &Recording) {
         let Self { renderer, batch, .. } = self;
         let start = batch.lines.len();
-        let Some(summary) = unharmed(&mut batch.lines, |lines| renderer.write(recording, lines)) else {
+        let Some(summary) = rollback_on_panic(&mut batch.lines, |lines| renderer.write(recording, lines)) else {
             TELEMETRY.recorder_failed(1);
             if openskill_log::admits("a call could not be recorded") {
                 tracing::error!(target: "openskill::recorder", "a call could not be recorded: this is a bug, please report it");
@@ -157,12 +239,12 @@ impl Writer {
         let file = match written {
             Some(Err(error)) => {
                 TELEMETRY.recorder_failed(calls);
-                self.log.failed(calls, &error, Instant::now());
+                self.log.record_failure(calls, &error, Instant::now());
                 None
             }
             Some(Ok(file)) => {
                 TELEMETRY.recorder_written(calls, bytes);
-                self.log.succeeded();
+                self.log.record_success();
                 Some(file)
             }
             None => {
@@ -170,39 +252,43 @@ impl Writer {
                 None
             }
         };
-        self.tell(&batch);
-        self.put_on_shelf(&mut batch, file.as_ref(), &gone);
-        // Its buffers are used again.
+        let before = self.ended;
+        self.ended += calls;
+        if let Some(calls) = self.add_to_index(&mut batch, file.as_ref(), &gone) {
+            // Index first, because followers read the events of announced calls. Sending fails if there are no
+            // followers.
+            let _ = self.state.ended.send(EndedCalls { before, calls });
+        }
+        // Reuse the buffers.
         batch.lines.clear();
         self.batch = batch;
     }
 
-    /// Tells followers, if there are any.
-    fn tell(&mut self, batch: &Batch) {
-        let before = self.ended;
-        self.ended += batch.calls.len() as u64;
-        if self.shelf.ended.receiver_count() > 0 {
-            let calls = batch.calls.iter().map(|(summary, _)| summary.clone()).collect();
-            // The last one may have gone meanwhile.
-            let _ = self.shelf.ended.send(Ended { before, calls });
-        }
-    }
-
-    /// Calls that are in no file stay in memory.
-    fn put_on_shelf(&self, batch: &mut Batch, file: Option<&(Arc<Segment>, u64)>, gone: &[Arc<Segment>]) {
-        let mut index = self.shelf.index();
+    /// Adds calls to the index. Those that are not in a file stay in memory. Returns the calls if there are
+    /// followers.
+    fn add_to_index(
+        &self,
+        batch: &mut Batch,
+        file: Option<&(Arc<Segment>, u64)>,
+        gone: &[Arc<Segment>],
+    ) -> Option<Arc<[Summary]>> {
+        let mut index = self.state.index();
+        // Check while the index is locked: a follower that starts later finds the calls in the list.
+        let is_followed = self.state.ended.receiver_count() > 0;
+        let followed = is_followed.then(|| batch.calls.iter().map(|(summary, _)| summary.clone()).collect());
         gone.iter().for_each(|it| index.forget(it));
         let mut start = 0;
         for (summary, bytes) in batch.calls.drain(..) {
-            let place = match file {
+            let location = match file {
                 Some((segment, base)) => {
-                    Place::File { segment: Arc::clone(segment), start: base + start as u64, bytes }
+                    EventLocation::File { segment: Arc::clone(segment), start: base + start as u64, bytes }
                 }
-                None => Place::Memory(batch.lines[start..start + bytes].into()),
+                None => EventLocation::Memory(batch.lines[start..start + bytes].into()),
             };
-            index.push(summary, place);
+            index.push(summary, location);
             start += bytes;
         }
+        followed
     }
 
     fn tidy(&mut self, now: Instant) {
@@ -210,31 +296,32 @@ impl Writer {
         if let Some(store) = &mut self.store {
             store.tidy(now, &mut gone);
         }
-        let mut index = self.shelf.index();
+        let mut index = self.state.index();
         gone.iter().for_each(|it| index.forget(it));
     }
 }
 
-/// Writes the lines of a call. None if that panics: nothing of the call is written then, and the next one is recorded.
-fn unharmed<T>(lines: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> T) -> Option<T> {
+/// Writes the lines of a call. If `write` panics, removes the partial lines and returns None, so that the next call
+/// can be recorded.
+fn rollback_on_panic<T>(lines: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> T) -> Option<T> {
     let length = lines.len();
-    // What a renderer keeps from call to call are names, and buffers that it clears first.
+    // Unwind-safe: between calls, a renderer keeps only names, and buffers that it clears first.
     let written = catch_unwind(AssertUnwindSafe(|| write(lines)));
     written.inspect_err(|_| lines.truncate(length)).ok()
 }
 
-/// Logs failures, a line a minute at most.
+/// Logs failures, at most one line per minute.
 #[derive(Debug, Default)]
 pub(super) struct FailureLog {
     logged: Option<Instant>,
-    /// Calls since the last line.
+    /// The number of calls since the last line.
     calls: u64,
     has_failed: bool,
 }
 
 impl FailureLog {
-    /// Whether it is logged now.
-    pub(super) fn failed(&mut self, calls: u64, error: &io::Error, now: Instant) -> bool {
+    /// Counts the calls, and logs the failure if the last log line is old enough. Returns whether it logged.
+    pub(super) fn record_failure(&mut self, calls: u64, error: &io::Error, now: Instant) -> bool {
         self.has_failed = true;
         self.calls += calls;
         let is_due = self.logged.is_none_or(|logged| now.saturating_duration_since(logged) >= LOG_INTERVAL);
@@ -246,8 +333,8 @@ impl FailureLog {
         is_due
     }
 
-    fn succeeded(&mut self) {
-        // Within a minute of a failure it says nothing: a disk that is full now and then must not fill the log.
+    fn record_success(&mut self) {
+        // At most one recovery line per minute: a disk that is full now and then must not fill the log.
         let is_due = self.logged.is_none_or(|logged| logged.elapsed() >= LOG_INTERVAL);
         if self.has_failed && is_due {
             (self.has_failed, self.logged) = (false, Some(Instant::now()));
@@ -260,15 +347,50 @@ impl FailureLog {
 mod tests {
     use super::*;
 
+    fn all(taken: &RecordingReceiver, most: usize) -> usize {
+        std::iter::from_fn(|| taken.next()).take(most).count()
+    }
+
+    #[test]
+    fn recordings_past_a_bound_are_refused_until_others_are_taken() {
+        let (offers, taken) = queue();
+        let offered = (0..MAX_RECORDINGS + 10).filter(|_| offers.offer(Recording::sample("{}"))).count();
+        assert_eq!(offered, MAX_RECORDINGS);
+        assert_eq!(all(&taken, 10), 10);
+        assert!(offers.offer(Recording::sample("{}")));
+        assert_eq!(all(&taken, usize::MAX), MAX_RECORDINGS - 9);
+        assert_eq!(taken.bytes.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn the_bytes_that_wait_are_bounded() {
+        let (offers, taken) = queue();
+        // A sample contains its text twice: as arguments and as result.
+        let large = "x".repeat(MAX_BYTES / 8);
+        let offered = (0..10).filter(|_| offers.offer(Recording::sample(&large))).count();
+        assert_eq!(offered, 3, "a recording holds a little more than its content");
+        assert_eq!(all(&taken, usize::MAX), 3);
+        assert!(offers.offer(Recording::sample(&large)));
+    }
+
+    #[test]
+    fn whoever_waits_is_woken() {
+        let (offers, taken) = queue();
+        offers.wake();
+        assert!(taken.wait(Duration::from_secs(60)).is_none());
+        assert!(offers.offer(Recording::sample("{}")));
+        assert!(taken.wait(Duration::from_secs(60)).is_some());
+    }
+
     #[test]
     fn a_call_that_can_not_be_written_leaves_nothing_and_harms_no_other() {
         let mut lines = b"before\n".to_vec();
-        let written = unharmed(&mut lines, |lines| {
+        let written = rollback_on_panic(&mut lines, |lines| {
             lines.extend_from_slice(b"half a l");
             assert!(lines.is_empty(), "as a bug would");
         });
         assert_eq!((written, &lines[..]), (None, &b"before\n"[..]));
-        assert_eq!(unharmed(&mut lines, |lines| lines.extend_from_slice(b"after\n")), Some(()));
+        assert_eq!(rollback_on_panic(&mut lines, |lines| lines.extend_from_slice(b"after\n")), Some(()));
         assert_eq!(lines, b"before\nafter\n");
     }
 }

@@ -1,4 +1,4 @@
-//! The state machine of one circuit breaker. Pure: it takes `now`.
+//! The state machine of one circuit breaker. Pure: the caller passes the time.
 //!
 //! ```text
 //!            failures reach the threshold  recovery timeout passed: one call is the probe
@@ -8,8 +8,8 @@
 //!     └──────────────────────────────────────── probe succeeded ────────┘
 //! ```
 //!
-//! Each change of state begins a new epoch. A call belongs to the epoch it was admitted in; what it reports later changes
-//! nothing: a late success from before the circuit opened does not close it.
+//! Each change of state begins a new epoch. A call belongs to the epoch in which it was admitted. A report in a
+//! later epoch changes nothing: a late success from before the circuit opened does not close it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -18,16 +18,15 @@ use openskill_proto::v1::CircuitState;
 
 use super::count::Count;
 
-/// When to come back while a probe is in flight. Nobody knows when it ends.
+/// The retry delay while a probe is in flight, because its end is unknown.
 pub(crate) const PROBE_RETRY: Duration = Duration::from_secs(1);
 
-/// One circuit breaker.
 #[derive(Debug)]
 pub(crate) struct Breaker<C> {
     state: State,
     epoch: Epoch,
     count: C,
-    /// How many failures there were when it last opened from closed, for people.
+    /// The number of failures at which it last opened from closed, for display.
     opened_by: u32,
 }
 
@@ -38,8 +37,8 @@ enum State {
     HalfOpen { probing: bool },
 }
 
-/// The time between two changes of a circuit. Its number is unique in the process, so that a pass never fits a circuit that
-/// was evicted and created again. The first epoch of every circuit is the same.
+/// Numbers the periods between state changes. Unique in the process, so that no pass fits a circuit that was
+/// evicted and created again. Every circuit starts in the same first epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Epoch(u64);
 
@@ -52,31 +51,31 @@ impl Epoch {
     }
 }
 
-/// Admits one call. Returned once, to [`Breaker::report`].
+/// Admits one call. [`Breaker::report`] takes it back.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Pass {
     epoch: Epoch,
 }
 
 impl Pass {
-    /// For a circuit that is as good as new.
+    /// The pass of a circuit that has no state yet.
     pub(crate) const FIRST: Self = Self { epoch: Epoch::FIRST };
 }
 
-/// A call is admitted.
+/// The pass of an admitted call.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Admitted {
     pub(crate) pass: Pass,
-    /// The circuit was open; the call is its half-open probe.
+    /// Whether the circuit was open and became half-open, which makes the call its probe.
     pub(crate) now_half_open: bool,
 }
 
-/// What a call says about its skill.
+/// How the end of a call counts for its skill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Success,
     Failure,
-    /// Nothing: the caller's mistake, a cancellation, the worker's fault.
+    /// Does not count: the caller's mistake, a cancellation, or a worker's fault.
     Ignored,
 }
 
@@ -87,7 +86,7 @@ impl<C: Count> Default for Breaker<C> {
 }
 
 impl<C: Count> Breaker<C> {
-    /// Admits a call, or returns how long to wait.
+    /// Admits a call, or returns how long it should wait.
     pub(crate) fn admit(&mut self, now: Instant) -> Result<Admitted, Duration> {
         let was_open = matches!(self.state, State::Open { .. });
         if let Some(wait) = self.retry_after(now) {
@@ -121,7 +120,7 @@ impl<C: Count> Breaker<C> {
             }
             (State::HalfOpen { .. }, Verdict::Success) => self.close(),
             (State::HalfOpen { .. }, Verdict::Failure) => self.open(rules, now),
-            // The next call is the probe.
+            // Let the next call be the probe.
             (State::HalfOpen { .. }, Verdict::Ignored) => {
                 self.state = State::HalfOpen { probing: false };
                 return None;
@@ -131,7 +130,8 @@ impl<C: Count> Breaker<C> {
         Some(self.state())
     }
 
-    /// How long until a call is admitted; none if one would be now. Asking changes nothing.
+    /// Returns how long until a call would be admitted. None if one would be admitted at `now`. Does not change the
+    /// circuit.
     pub(crate) fn retry_after(&self, now: Instant) -> Option<Duration> {
         match self.state {
             State::Open { until } => Some(until.saturating_duration_since(now)).filter(|wait| !wait.is_zero()),
@@ -140,7 +140,7 @@ impl<C: Count> Breaker<C> {
         }
     }
 
-    /// Closes it on an operator's behalf. False if it was closed.
+    /// Closes the circuit on an operator's behalf. Returns false if it was closed already.
     pub(crate) fn reset(&mut self) -> bool {
         if self.state == State::Closed {
             self.count = C::default();
@@ -158,7 +158,8 @@ impl<C: Count> Breaker<C> {
         }
     }
 
-    /// Failures counted towards the threshold; those that opened it unless it is closed.
+    /// The failures that count towards the threshold. For a circuit that is not closed, the failures that opened
+    /// it.
     pub(crate) fn failures(&self, now: Instant) -> u32 {
         match self.state {
             State::Closed => self.count.failures(now),
@@ -166,9 +167,9 @@ impl<C: Count> Breaker<C> {
         }
     }
 
-    /// Whether forgetting it would change nothing.
+    /// Whether the circuit can be dropped without losing state.
     pub(crate) fn is_blank(&self) -> bool {
-        // One that ever changed is kept, so that calls of its earlier epochs are known to be late.
+        // Keep a circuit that ever changed, so that late calls of earlier epochs are recognized.
         self.epoch == Epoch::FIRST && self.count.is_blank()
     }
 

@@ -1,28 +1,28 @@
-//! What makes a closed circuit open.
+//! The conditions that open a closed circuit: consecutive failures, or a failure rate.
 
 use std::time::{Duration, Instant};
 
 use super::rules::{SessionRules, SkillRules};
 
-/// Counts the calls of a closed circuit.
+/// Counts the outcomes of calls while a circuit is closed.
 pub(crate) trait Count: Default {
-    /// When it is too much.
+    /// Thresholds and timeouts.
     type Rules: Copy;
 
-    /// Counts one call. True if the circuit has to open.
+    /// Counts one call. Returns true if the circuit must open.
     fn count(&mut self, failed: bool, rules: &Self::Rules, now: Instant) -> bool;
 
-    /// Failures that count now.
+    /// The number of failures that count at `now`.
     fn failures(&self, now: Instant) -> u32;
 
-    /// Whether it is as if nothing had ever been counted.
+    /// Whether no call is counted.
     fn is_blank(&self) -> bool;
 
-    /// How long an open circuit stays open.
+    /// How long an open circuit waits before it probes.
     fn recovery(rules: &Self::Rules) -> Duration;
 }
 
-/// Failures in a row. One success begins anew.
+/// Counts consecutive failures. A success resets the count.
 #[derive(Debug, Default)]
 pub(crate) struct Consecutive {
     failures: u32,
@@ -49,17 +49,17 @@ impl Count for Consecutive {
     }
 }
 
-/// How finely a window slides: its oldest tenth leaves at once.
+/// The number of steps in which the window slides.
 const BUCKETS: usize = 10;
 
-/// The share of failures among the calls of the last while.
+/// Measures the failure rate in a sliding time window.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
-    /// When the first bucket began; none before the first call.
+    /// The start of the first bucket. None before the first call.
     began: Option<Instant>,
-    /// How much time one bucket covers.
+    /// The duration of one bucket.
     width: Duration,
-    /// The number of the newest bucket.
+    /// The number of the newest bucket, counted from `began`.
     newest: u64,
     buckets: [Bucket; BUCKETS],
 }
@@ -71,17 +71,17 @@ struct Bucket {
 }
 
 impl Window {
-    /// The number of the bucket that `now` falls in.
+    /// Returns the number of the bucket that contains `now`.
     fn number(&self, now: Instant) -> u64 {
         let Some(began) = self.began else { return 0 };
         let width = self.width.as_nanos().max(1);
         u64::try_from(now.saturating_duration_since(began).as_nanos() / width).unwrap_or(u64::MAX)
     }
 
-    /// Moves the window on to `now`.
+    /// Moves the window forward to `now`, and clears expired buckets.
     fn slide(&mut self, now: Instant) {
         let number = self.number(now);
-        // Each bucket that was passed over is empty; more than all of them are all of them.
+        // Clear each bucket that was skipped, at most all of them.
         for step in 1..=(number.saturating_sub(self.newest)).min(BUCKETS as u64) {
             self.buckets[((self.newest + step) % BUCKETS as u64) as usize] = Bucket::default();
         }
@@ -91,7 +91,7 @@ impl Window {
         self.newest = self.newest.max(number);
     }
 
-    /// What is still within the window at `now`.
+    /// Sums up the buckets within the window at `now`.
     fn totals(&self, now: Instant) -> Bucket {
         let oldest = (self.number(now) + 1).saturating_sub(BUCKETS as u64);
         let first = (self.newest + 1).saturating_sub(BUCKETS as u64).max(oldest);
@@ -108,7 +108,7 @@ impl Count for Window {
     fn count(&mut self, failed: bool, rules: &SkillRules, now: Instant) -> bool {
         let width = rules.window / BUCKETS as u32;
         if self.began.is_none() || self.width != width {
-            // The first call, or the rules changed: what was counted has another width.
+            // This is the first call, or the rules changed and the old buckets have another width.
             *self = Self { began: Some(now), width, ..Self::default() };
         }
         self.slide(now);
@@ -116,7 +116,7 @@ impl Count for Window {
         bucket.calls = bucket.calls.saturating_add(1);
         bucket.failures = bucket.failures.saturating_add(u32::from(failed));
         let Bucket { calls, failures } = self.totals(now);
-        // A success opens nothing, though it may be the call that completes the volume.
+        // A success never opens the circuit, even if it reaches the minimum number of calls.
         failed && calls >= rules.minimum_calls && f64::from(failures) >= rules.failure_rate * f64::from(calls)
     }
 

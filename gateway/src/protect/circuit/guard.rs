@@ -1,16 +1,16 @@
-//! The guard around one call: asks the circuits before it, reports after it.
+//! Guards one call: checks the circuits before it, and reports its outcome after it.
 
 use std::time::Instant;
 
 use openskill_proto::v1::{Blame, CircuitState, ErrorCode, Skill, SkillError};
 
 use super::breaker::Verdict;
-use super::{Circuits, Passes, Refused, Session};
+use super::{Circuits, OpenCircuit, Passes, Session};
 use crate::call::outcome::Outcome;
 use crate::observe::call_event::CallEvent;
 use crate::observe::call_record::CallRecord;
 
-/// A call that both circuits admitted. Dropped without a report, it says nothing about its skill.
+/// A call that both circuits admitted. If it is dropped without a report, the circuits ignore the call.
 pub(crate) struct CircuitGuard<'a> {
     circuits: &'a Circuits,
     skill_id: &'a str,
@@ -19,7 +19,7 @@ pub(crate) struct CircuitGuard<'a> {
 }
 
 impl<'a> CircuitGuard<'a> {
-    /// Asks the circuits of the skill and the session.
+    /// Checks the circuits of the skill and of the session.
     ///
     /// # Errors
     /// `CIRCUIT_OPEN`, with the time until the next half-open probe.
@@ -29,23 +29,23 @@ impl<'a> CircuitGuard<'a> {
         session: Session<'_>,
         record: &'a CallRecord,
     ) -> Result<Self, SkillError> {
-        let admitted = circuits.admit(skill, session, Instant::now(), |scope, state| changed(record, scope, state));
+        let admitted = circuits.admit(skill, session, Instant::now(), |scope, state| note_change(record, scope, state));
         let passes = admitted.map_err(|refused| {
-            record.note(|| CallEvent::Circuit { scope: refused.of(), state: "refused" });
+            record.note(|| CallEvent::Circuit { scope: refused.owner(), state: "refused" });
             refusal(&skill.id, refused)
         })?;
         Ok(Self { circuits, skill_id: &skill.id, record, passes: Some(passes) })
     }
 
-    /// Reports how the call ended.
+    /// Reports the outcome to both circuits.
     pub(crate) fn report(mut self, outcome: &Outcome) {
         self.give_back(verdict(outcome));
     }
 
     fn give_back(&mut self, verdict: Verdict) {
         if let Some(passes) = self.passes.take() {
-            let told = |scope, state| changed(self.record, scope, state);
-            self.circuits.report(self.skill_id, passes, verdict, Instant::now(), told);
+            let on_change = |scope, state| note_change(self.record, scope, state);
+            self.circuits.report(self.skill_id, passes, verdict, Instant::now(), on_change);
         }
     }
 }
@@ -56,8 +56,8 @@ impl Drop for CircuitGuard<'_> {
     }
 }
 
-/// A circuit changed because of the call.
-fn changed(record: &CallRecord, scope: &'static str, state: CircuitState) {
+/// Records that the call changed a circuit.
+fn note_change(record: &CallRecord, scope: &'static str, state: CircuitState) {
     let state = match state {
         CircuitState::Open => "open",
         CircuitState::HalfOpen => "half_open",
@@ -66,7 +66,7 @@ fn changed(record: &CallRecord, scope: &'static str, state: CircuitState) {
     record.note(|| CallEvent::Circuit { scope, state });
 }
 
-/// Only what is the skill's fault counts.
+/// Counts only the skill's faults as failures.
 fn verdict(outcome: &Outcome) -> Verdict {
     match &outcome.result.error {
         None => Verdict::Success,
@@ -75,7 +75,7 @@ fn verdict(outcome: &Outcome) -> Verdict {
     }
 }
 
-fn refusal(skill_id: &str, refused: Refused) -> SkillError {
+fn refusal(skill_id: &str, refused: OpenCircuit) -> SkillError {
     let wait_ms = refused.retry_after_ms();
     let (scope, seconds) = (refused.scope(), wait_ms.div_ceil(1000));
     let message =

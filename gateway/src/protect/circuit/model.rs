@@ -1,4 +1,4 @@
-//! Random histories of calls, run through each circuit and through a reference that keeps everything it ever saw.
+//! Runs random call histories through each circuit, and through a reference model that remembers every event.
 
 use std::time::{Duration, Instant};
 
@@ -13,31 +13,31 @@ use super::rules::{SessionRules, SkillRules};
 const SEQUENCES: u64 = 10_000;
 const EVENTS: usize = 80;
 
-/// Whether the last of these counted ends opens the circuit: each with its time, and whether it failed.
+/// Decides whether the last of these outcomes opens the circuit. Each outcome has its time, and whether it failed.
 type Trips<'a> = &'a dyn Fn(&[(Instant, bool)]) -> bool;
 
-/// What the reference knows of a call that runs.
+/// A running call, as the reference sees it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Running {
-    /// How often the circuit had changed when it began.
+struct ReferenceCall {
+    /// How often the circuit had changed when the call began.
     changes: usize,
     is_probe: bool,
 }
 
-/// The rules of a circuit as plain sentences over its whole history.
+/// A simple model of a circuit, which recomputes its rules from the whole history.
 struct Reference<'a> {
     state: CircuitState,
     changes: usize,
     open_until: Instant,
     probes: usize,
-    /// The counted ends since the last change: when, and whether it failed.
+    /// The outcomes since the last change: when a call ended, and whether it failed.
     ends: Vec<(Instant, bool)>,
     recovery: Duration,
     trips: Trips<'a>,
 }
 
 impl Reference<'_> {
-    fn admit(&mut self, now: Instant) -> Result<Running, Duration> {
+    fn admit(&mut self, now: Instant) -> Result<ReferenceCall, Duration> {
         let is_probe = match self.state {
             CircuitState::Open if now < self.open_until => return Err(self.open_until - now),
             CircuitState::HalfOpen if self.probes > 0 => return Err(PROBE_RETRY),
@@ -48,10 +48,10 @@ impl Reference<'_> {
             state => state == CircuitState::HalfOpen,
         };
         self.probes += usize::from(is_probe);
-        Ok(Running { changes: self.changes, is_probe })
+        Ok(ReferenceCall { changes: self.changes, is_probe })
     }
 
-    fn end(&mut self, call: Running, verdict: Verdict, now: Instant) {
+    fn end(&mut self, call: ReferenceCall, verdict: Verdict, now: Instant) {
         if call.changes != self.changes {
             return;
         }
@@ -70,7 +70,7 @@ impl Reference<'_> {
         }
     }
 
-    /// By hand. Of a closed circuit only what was counted is forgotten.
+    /// Resets the circuit by hand. A closed circuit only forgets its counts.
     fn reset(&mut self) {
         match self.state {
             CircuitState::Closed => self.ends.clear(),
@@ -91,9 +91,9 @@ impl Reference<'_> {
     }
 }
 
-/// What one kind of circuit was put through.
+/// What happened in the histories of one kind of circuit.
 #[derive(Default)]
-struct Tally {
+struct ModelCounts {
     events: usize,
     mismatches: usize,
     most_probes: usize,
@@ -101,7 +101,7 @@ struct Tally {
 }
 
 /// Runs one random history.
-fn run<C: Count>(seed: u64, rules: &C::Rules, trips: Trips<'_>, step: Duration, tally: &mut Tally) {
+fn run<C: Count>(seed: u64, rules: &C::Rules, trips: Trips<'_>, step: Duration, tally: &mut ModelCounts) {
     let mut random = StdRng::seed_from_u64(seed);
     let mut now = Instant::now();
     let mut breaker = Breaker::<C>::default();
@@ -114,8 +114,8 @@ fn run<C: Count>(seed: u64, rules: &C::Rules, trips: Trips<'_>, step: Duration, 
         recovery: C::recovery(rules),
         trips,
     };
-    let mut running: Vec<(Pass, Running)> = Vec::new();
-    // Some histories are mostly failures, some mostly successes.
+    let mut running: Vec<(Pass, ReferenceCall)> = Vec::new();
+    // Vary the failure rate between histories.
     let failing = random.random_range(0.0..1.0);
     for _ in 0..EVENTS {
         tally.events += 1;
@@ -139,7 +139,7 @@ fn run<C: Count>(seed: u64, rules: &C::Rules, trips: Trips<'_>, step: Duration, 
                 breaker.report(pass, verdict, rules, now);
                 reference.end(call, verdict, now);
                 tally.trips += usize::from(before != CircuitState::Open && reference.state == CircuitState::Open);
-                // The caller's mistakes and cancellations never move it.
+                // A caller's mistake or a cancellation never changes the state.
                 tally.mismatches += usize::from(verdict == Verdict::Ignored && before != breaker.state());
             }
             8 => {
@@ -159,9 +159,9 @@ fn run<C: Count>(seed: u64, rules: &C::Rules, trips: Trips<'_>, step: Duration, 
     }
 }
 
-fn report(name: &str, tally: &Tally) {
-    let Tally { events, mismatches, most_probes, trips } = tally;
-    // The table of `make chaos` quotes this line.
+fn report(name: &str, tally: &ModelCounts) {
+    let ModelCounts { events, mismatches, most_probes, trips } = tally;
+    // `make chaos` copies this line into its table.
     #[allow(clippy::print_stdout)]
     {
         println!(
@@ -175,7 +175,7 @@ fn report(name: &str, tally: &Tally) {
 
 #[test]
 fn ten_thousand_histories_of_a_session_circuit_go_as_the_reference_says() {
-    let mut tally = Tally::default();
+    let mut tally = ModelCounts::default();
     for seed in 0..SEQUENCES {
         let rules = SessionRules { threshold: 1 + (seed % 4) as u32, recovery: Duration::from_secs(300) };
         let trips = |ends: &[(Instant, bool)]| {
@@ -189,7 +189,7 @@ fn ten_thousand_histories_of_a_session_circuit_go_as_the_reference_says() {
 
 #[test]
 fn ten_thousand_histories_of_a_skill_circuit_go_as_the_reference_says() {
-    let mut tally = Tally::default();
+    let mut tally = ModelCounts::default();
     for seed in 0..SEQUENCES {
         let rules = SkillRules {
             failure_rate: [0.3, 0.5, 0.8, 1.0][seed as usize % 4],
@@ -199,7 +199,7 @@ fn ten_thousand_histories_of_a_skill_circuit_go_as_the_reference_says() {
         };
         let trips = |ends: &[(Instant, bool)]| {
             let (Some((first, _)), Some((now, failed))) = (ends.first(), ends.last()) else { return false };
-            // The window slides by tenths, counted from the first call.
+            // The window slides in steps of a tenth, counted from the first call.
             let tenth = |at: &Instant| (*at - *first).as_nanos() / (rules.window / 10).as_nanos();
             let within: Vec<_> = ends.iter().filter(|(at, _)| tenth(at) + 10 > tenth(now)).collect();
             let failures = within.iter().filter(|(_, failed)| *failed).count();

@@ -1,37 +1,37 @@
-//! Thresholds and times of circuits: the gateway's, and what a skill's manifest says in their place.
+//! Thresholds and timeouts of circuits: the gateway's defaults, with a manifest's overrides.
 
 use std::time::Duration;
 
 use openskill_proto::v1::Skill;
 
-/// When the circuits of a skill open, and when they try again.
+/// When the circuits of a skill open, and when they probe.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rules {
-    /// Of each session's own circuit.
+    /// Rules for the circuit of each session.
     pub session: SessionRules,
-    /// Of the skill's circuit, for all callers.
+    /// Rules for the circuit that all callers of the skill share.
     pub skill: SkillRules,
 }
 
-/// A session's circuit.
+/// Rules for a session's circuit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionRules {
-    /// So many failures in a row open it. 0: there is none.
+    /// The number of consecutive failures that opens it. 0 disables the circuit.
     pub threshold: u32,
-    /// How long it is open before a probe.
+    /// How long it stays open before a probe.
     pub recovery: Duration,
 }
 
-/// A skill's circuit.
+/// Rules for a skill's circuit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SkillRules {
-    /// The share of failures that opens it, above 0 and up to 1.
+    /// The failure rate that opens it, above 0 and up to 1.
     pub failure_rate: f64,
-    /// Fewer calls than this within the window open nothing. 0: there is none.
+    /// The minimum number of calls within the window that can open it. 0 disables the circuit.
     pub minimum_calls: u32,
-    /// The time that counts.
+    /// The length of the sliding window.
     pub window: Duration,
-    /// How long it is open before a probe.
+    /// How long it stays open before a probe.
     pub recovery: Duration,
 }
 
@@ -48,7 +48,7 @@ impl SkillRules {
 }
 
 impl Default for Rules {
-    /// What the settings' defaults say.
+    /// The defaults of the gateway's settings.
     fn default() -> Self {
         Self {
             session: SessionRules { threshold: 3, recovery: Duration::from_secs(300) },
@@ -63,7 +63,7 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// With what the skill's manifest says in their place.
+    /// Applies the overrides of the skill's manifest.
     pub(crate) fn for_skill(mut self, skill: &Skill) -> Self {
         let Some(own) = &skill.circuit_rules else { return self };
         let seconds = |it: Option<u32>, or: Duration| it.map_or(or, |it| Duration::from_secs(it.max(1).into()));

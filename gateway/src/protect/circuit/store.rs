@@ -1,4 +1,4 @@
-//! Circuits by key, bounded. A circuit that is as good as new takes no memory, and nearly all are.
+//! Stores circuits by key, up to a maximum number. Most circuits have no state and take no memory.
 
 use std::time::{Duration, Instant};
 
@@ -9,28 +9,28 @@ use super::count::Count;
 use crate::state::fair::FairRecent;
 use crate::state::striped::{STRIPES, Striped};
 
-/// The circuits.
 #[derive(Debug)]
-pub(crate) struct Store<C> {
+pub(crate) struct CircuitStore<C> {
     stripes: Striped<FairRecent<Breaker<C>>>,
 }
 
-/// A circuit as it is listed.
+/// The state of a circuit at one moment, for listings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Listed {
+pub(crate) struct CircuitSnapshot {
     pub(crate) state: CircuitState,
     pub(crate) failures: u32,
     pub(crate) retry_after: Duration,
 }
 
-impl<C: Count> Store<C> {
-    /// Remembers about `capacity` circuits. Past that, the principal that has most loses the one that it used least recently.
+impl<C: Count> CircuitStore<C> {
+    /// Stores about `capacity` circuits. When full, evicts the least recently used circuit of the principal that
+    /// has the most.
     pub(crate) fn new(capacity: usize) -> Self {
         Self { stripes: Striped::new(|| FairRecent::new(capacity / STRIPES)) }
     }
 
-    /// Admits a call, or returns how long to wait. `changed` is called when an open circuit becomes half-open, while the
-    /// circuit is locked.
+    /// Admits a call, or returns how long it should wait. Calls `changed`, while the circuit is locked, if an open
+    /// circuit becomes half-open.
     pub(crate) fn admit(&self, key: &str, now: Instant, changed: impl FnOnce(CircuitState)) -> Result<Pass, Duration> {
         let mut stripe = self.stripes.lock(key);
         let Some(breaker) = stripe.use_mut(key) else { return Ok(Pass::FIRST) };
@@ -41,7 +41,7 @@ impl<C: Count> Store<C> {
         Ok(pass)
     }
 
-    /// Reports how an admitted call ended. `changed` is called with the circuit's new state, if it changed.
+    /// Reports how an admitted call ended. Calls `changed` with the circuit's new state, if it changed.
     pub(crate) fn report(
         &self,
         key: &str,
@@ -70,8 +70,8 @@ impl<C: Count> Store<C> {
         self.stripes.lock(key).peek(key)?.retry_after(now)
     }
 
-    /// The circuits whose keys match.
-    pub(crate) fn list(&self, now: Instant, wanted: impl Fn(&str) -> bool) -> Vec<(String, Listed)> {
+    /// Returns the circuits whose keys match.
+    pub(crate) fn list(&self, now: Instant, wanted: impl Fn(&str) -> bool) -> Vec<(String, CircuitSnapshot)> {
         let mut all = Vec::new();
         for stripe in self.stripes.all() {
             all.extend(stripe.iter().filter(|(key, _)| wanted(key)).map(|(key, breaker)| {
@@ -79,13 +79,16 @@ impl<C: Count> Store<C> {
                     CircuitState::Open => breaker.retry_after(now).unwrap_or_default(),
                     _ => Duration::ZERO,
                 };
-                (key.to_owned(), Listed { state: breaker.state(), failures: breaker.failures(now), retry_after })
+                (
+                    key.to_owned(),
+                    CircuitSnapshot { state: breaker.state(), failures: breaker.failures(now), retry_after },
+                )
             }));
         }
         all
     }
 
-    /// The circuits that are not closed.
+    /// Returns the circuits that are open or half-open.
     pub(crate) fn not_closed(&self) -> Vec<(String, CircuitState)> {
         let mut all = Vec::new();
         for stripe in self.stripes.all() {
@@ -95,7 +98,7 @@ impl<C: Count> Store<C> {
         all
     }
 
-    /// How many circuits are in each of these states.
+    /// Counts the circuits in each of these states.
     pub(crate) fn count<const N: usize>(&self, states: [CircuitState; N]) -> [usize; N] {
         let mut counts = [0; N];
         for stripe in self.stripes.all() {
@@ -106,7 +109,8 @@ impl<C: Count> Store<C> {
         counts
     }
 
-    /// Closes the circuits whose keys match. `closed` is called for each that was not closed; returns their number.
+    /// Closes the circuits whose keys match. Calls `closed` for each one that was not closed, and returns their
+    /// number.
     pub(crate) fn reset(&self, wanted: impl Fn(&str) -> bool, closed: impl Fn(&str)) -> usize {
         let mut count = 0;
         for mut stripe in self.stripes.all() {
@@ -134,7 +138,7 @@ mod tests {
 
     const RULES: SessionRules = SessionRules { threshold: 3, recovery: Duration::from_secs(300) };
 
-    fn fail(store: &Store<Consecutive>, key: &str, times: usize) {
+    fn fail(store: &CircuitStore<Consecutive>, key: &str, times: usize) {
         for _ in 0..times {
             let pass = store.admit(key, Instant::now(), |_| ()).unwrap();
             store.report(key, pass, Verdict::Failure, &RULES, Instant::now(), |_| ());
@@ -143,7 +147,7 @@ mod tests {
 
     #[test]
     fn memory_stays_bounded_with_many_failing_sessions() {
-        let store = Store::<Consecutive>::new(512);
+        let store = CircuitStore::<Consecutive>::new(512);
         for session in 0..100_000 {
             fail(&store, &session.to_string(), 1);
         }
@@ -152,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_circuit_in_use_is_not_evicted() {
-        let store = Store::<Consecutive>::new(512);
+        let store = CircuitStore::<Consecutive>::new(512);
         fail(&store, "mine", 3);
         for session in 0..50_000 {
             fail(&store, &session.to_string(), 1);
@@ -162,7 +166,7 @@ mod tests {
 
     #[test]
     fn sessions_that_succeed_take_no_memory() {
-        let store = Store::<Consecutive>::new(512);
+        let store = CircuitStore::<Consecutive>::new(512);
         fail(&store, "one", 2);
         for session in ["one", "two"] {
             let pass = store.admit(session, Instant::now(), |_| ()).unwrap();

@@ -1,4 +1,4 @@
-//! Compresses the messages of a gRPC answer with gzip, for clients that send gzip themselves.
+//! Compresses the messages of a gRPC response with gzip, for clients that also send gzip.
 
 use std::io::Write as _;
 
@@ -8,22 +8,22 @@ use flate2::write::GzEncoder;
 
 use crate::state::lazy_share::LazyShare;
 
-/// A message that is smaller is sent as it is: compressing it costs more than it saves.
+/// The minimum size of a compressed message, in bytes. Compressing a smaller one would cost more than it saves.
 pub(crate) const WORTHWHILE: usize = 1024;
 
-/// How much is compressed before others get their turn.
+/// The number of bytes to compress before the task yields.
 const TURN: usize = 64 * 1024;
 
 const HEAD: usize = 5;
 
-/// Takes frames of whole messages, and gives frames of compressed ones.
+/// Compresses frames of complete messages.
 pub(super) struct Deflate {
-    /// What is left of a frame.
+    /// The part of the frame that is not processed yet.
     rest: Bytes,
-    /// The message that is being compressed, and what is left of it.
+    /// The message that is being compressed, its unprocessed part, and the encoder.
     current: Option<(Bytes, Bytes, GzEncoder<Vec<u8>>)>,
     done: Vec<u8>,
-    /// Accounts for the frame: a client that does not read may keep it here.
+    /// Accounts for the frame, which stays here as long as the client does not read.
     share: LazyShare,
 }
 
@@ -32,19 +32,19 @@ impl Deflate {
         Self { rest: Bytes::new(), current: None, done: Vec::new(), share }
     }
 
-    /// Whether nothing is left to do.
+    /// Whether no input and no output is left.
     pub(super) fn is_idle(&self) -> bool {
         self.rest.is_empty() && self.current.is_none() && self.done.is_empty()
     }
 
-    /// Takes the next frame. False if the budget is spent.
+    /// Takes the next frame. Returns false if the budget is spent.
     pub(super) fn take(&mut self, frame: Bytes) -> bool {
         let fits = self.share.resize(frame.len());
         self.rest = frame;
         fits
     }
 
-    /// Goes on with the frame. None if it is another's turn first.
+    /// Compresses up to one turn of the frame. Returns None if the task should yield first.
     pub(super) fn step(&mut self) -> Option<Bytes> {
         let mut left = TURN;
         while !self.rest.is_empty() || self.current.is_some() {
@@ -54,7 +54,7 @@ impl Deflate {
                 }
                 let piece = rest.split_to(rest.len().min(left));
                 left -= piece.len();
-                // Memory does not fail to be written.
+                // Writing to memory can't fail.
                 let _ = encoder.write_all(&piece);
                 if !rest.is_empty() {
                     continue;
@@ -74,11 +74,11 @@ impl Deflate {
         Some(std::mem::take(&mut self.done).into())
     }
 
-    /// Begins with the next message of the frame, or passes it as it is.
+    /// Starts the next message of the frame, or passes it unchanged.
     fn next_message(&mut self) {
         let length = match self.rest.get(..HEAD) {
             Some(&[0, a, b, c, d]) => u32::from_be_bytes([a, b, c, d]) as usize,
-            // No whole message that could be compressed: all of it passes.
+            // Not a complete message: pass the rest unchanged.
             _ => usize::MAX,
         };
         let end = length.saturating_add(HEAD).min(self.rest.len());
@@ -109,7 +109,7 @@ mod tests {
         let (pool, small, large) = (Pool::new(512 << 20), framed(0, b"small"), b"abc".repeat(100_000));
         let mut deflate = Deflate::new(LazyShare::new(&pool, None));
         assert!(deflate.take([&small[..], &framed(0, &large), &small].concat().into()));
-        assert!(pool.used() > large.len());
+        assert!(pool.in_use() > large.len());
         let mut turns = 0;
         let out = loop {
             match deflate.step() {
@@ -117,7 +117,7 @@ mod tests {
                 None => turns += 1,
             }
         };
-        assert!(turns > 2 && deflate.is_idle() && pool.used() == 0);
+        assert!(turns > 2 && deflate.is_idle() && pool.in_use() == 0);
         let compressed = out.strip_prefix(&small[..]).unwrap().strip_suffix(&small[..]).unwrap();
         assert!(compressed.len() < large.len() / 10);
         assert_eq!(compressed[..HEAD], framed(1, &compressed[HEAD..])[..HEAD]);

@@ -1,4 +1,4 @@
-//! Holds something until a response is sent, or is given up: what is counted of responses in flight.
+//! A body with a guard that is dropped once the response is sent or dropped. Counts responses in flight.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -8,7 +8,7 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
 pin_project! {
-    /// A body, and what is held until it is dropped.
+    /// A body that keeps a guard until it is dropped.
     pub(crate) struct Guarded<B, G> {
         #[pin]
         body: B,
@@ -47,7 +47,7 @@ impl<B: Body, G> Body for Guarded<B, G> {
 }
 
 pin_project! {
-    /// Gives what it holds to the response's body.
+    /// A future that moves its guard to the response's body.
     pub(crate) struct GuardedFuture<F, G> {
         #[pin]
         response: F,
@@ -72,7 +72,7 @@ where
         let response = ready!(this.response.poll(context))?;
         match this.guard.take() {
             Some(guard) => Poll::Ready(Ok(response.map(|body| Guarded::new(body, guard)))),
-            // Polled again after it was ready.
+            // The future was polled after completion.
             None => Poll::Pending,
         }
     }

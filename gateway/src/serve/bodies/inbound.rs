@@ -1,6 +1,6 @@
-//! Bounds how long a request body may take to arrive, and how much memory all of them hold meanwhile. A stream of calls may
-//! take as long as it likes; each of its messages may not. Time counts while the gateway waits for the client, not while the
-//! gateway itself does not read.
+//! Limits how long a request body may take to arrive, and how much memory all bodies use meanwhile. A stream of
+//! calls has no overall timeout, but each message has one. The clock runs only while the gateway waits for the
+//! client, not while the gateway is not reading.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,29 +13,29 @@ use openskill_identity::shares::Pool;
 use openskill_proto::limits::MAX_REQUEST_BYTES;
 use tokio::time::{Instant, Sleep};
 
-use super::inflate::{Inflate, InflateError, Step};
+use super::inflate::{Inflate, InflateError, InflateStep};
 use crate::identity::identified::CredentialWatch;
 use crate::state::lazy_share::LazyShare;
 use crate::state::limits::SMALL;
 
-/// How long a body, or a message of a stream, may take to arrive.
+/// The timeout for a body, or for one message of a stream.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Why a body does not arrive.
+/// Why a body can't be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InboundError {
     /// The client was too slow.
     #[error("the body took longer than {} s to arrive", TIMEOUT.as_secs())]
     TooSlow,
-    /// The credential of its request was revoked or has expired.
+    /// The credential of the request was revoked or has expired.
     #[error("the key or token of this request was revoked or has expired: begin again with a valid one")]
     Revoked,
-    /// The bodies of its principal, or of all, hold too much memory.
+    /// The bodies of the principal, or of all principals, use too much memory.
     #[error(
-        "the gateway holds too many request bodies of this caller, or of all: send them later, or one after the other"
+        "the gateway has too many request bodies of this caller, or of all callers: send them later, or one at a time"
     )]
     OverBudget,
-    /// A message can't be inflated.
+    /// A message can't be decompressed.
     #[error(transparent)]
     Compressed(#[from] InflateError),
     /// The connection broke.
@@ -43,41 +43,41 @@ pub(crate) enum InboundError {
     Broken(axum::BoxError),
 }
 
-/// A request body with its bounds.
+/// A request body with its limits.
 pub(crate) struct Inbound<B> {
     body: B,
     parts: Parts,
     clock: Clock,
     share: LazyShare,
-    /// Inflates messages, if the client says that they are compressed.
+    /// Decompresses messages. None if the client does not compress them.
     gzip: Option<Box<Inflate>>,
-    /// What it ends with, if the gateway requires keys.
+    /// Ends the body when the credential does. None if the gateway requires no keys.
     credential: Option<CredentialWatch>,
 }
 
-/// How much longer the gateway waits for the client.
+/// The time that the client has left.
 struct Clock {
-    /// Made on the first wait: most bodies arrive with their headers.
+    /// Created on the first wait: most bodies arrive with their headers.
     over: Option<Pin<Box<Sleep>>>,
     left: Duration,
-    /// When the current wait began.
+    /// When the current wait began. None while the clock is stopped.
     since: Option<Instant>,
 }
 
 impl Clock {
-    /// Something arrived.
+    /// Stops the clock, because data arrived.
     fn stop(&mut self) {
         if let Some(since) = self.since.take() {
             self.left = self.left.saturating_sub(since.elapsed());
         }
     }
 
-    /// A new message begins.
+    /// Restarts the clock for a new message.
     fn restart(&mut self) {
         self.left = TIMEOUT;
     }
 
-    /// Waits for the client. Ready when it took too long.
+    /// Runs the clock while the gateway waits for the client. Ready when the timeout has passed.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let over = self.over.get_or_insert_with(|| Box::pin(tokio::time::sleep(TIMEOUT)));
         if self.since.is_none() {
@@ -89,29 +89,29 @@ impl Clock {
     }
 }
 
-/// What part of a body is incomplete.
+/// What must arrive before the timeout.
 enum Parts {
-    /// All of it: so many bytes have arrived.
+    /// The whole body. Contains the number of bytes that have arrived.
     One(usize),
     /// The current message.
     Messages(Framing),
 }
 
-/// Finds the ends of messages in a gRPC stream: a flag, a length in four bytes, and as many bytes.
+/// Finds message boundaries in a gRPC stream. Each message is a flag, a 4-byte length, and that many bytes.
 #[derive(Default)]
 struct Framing {
     head: [u8; 5],
-    /// How much of the head has arrived.
+    /// The number of head bytes that have arrived.
     begun: usize,
-    /// How much of the message has arrived, and how much is left.
-    there: usize,
+    /// The numbers of message bytes that have arrived, and that are missing.
+    received: usize,
     left: usize,
-    /// How many messages have begun.
+    /// The number of messages that have begun.
     messages: u64,
 }
 
 impl Framing {
-    /// Takes the next bytes. Returns how many bytes of the incomplete message have arrived.
+    /// Processes the next bytes. Returns how many bytes of the incomplete message have arrived.
     fn take(&mut self, mut bytes: &[u8]) -> usize {
         while !bytes.is_empty() {
             if self.begun < self.head.len() {
@@ -121,49 +121,49 @@ impl Framing {
                 self.begun += count;
                 bytes = &bytes[count..];
                 let [_, length @ ..] = self.head;
-                (self.there, self.left) = (0, u32::from_be_bytes(length) as usize);
+                (self.received, self.left) = (0, u32::from_be_bytes(length) as usize);
             } else {
                 let count = bytes.len().min(self.left);
-                (self.there, self.left) = (self.there + count, self.left - count);
+                (self.received, self.left) = (self.received + count, self.left - count);
                 bytes = &bytes[count..];
             }
             if self.begun == self.head.len() && self.left == 0 {
                 *self = Self { messages: self.messages, ..Self::default() };
             }
         }
-        self.begun + self.there
+        self.begun + self.received
     }
 }
 
 impl<B> Inbound<B> {
-    /// `is_stream`: each message has its own time to arrive.
+    /// With `is_stream`, each message has its own timeout.
     pub(crate) fn new(body: B, is_stream: bool, pool: &Pool) -> Self {
         let parts = if is_stream { Parts::Messages(Framing::default()) } else { Parts::One(0) };
         let clock = Clock { over: None, left: TIMEOUT, since: None };
         Self { body, parts, clock, share: LazyShare::new(pool, None), gzip: None, credential: None }
     }
 
-    /// Counts the body to a principal from its first byte on: nothing reads it before its principal is known.
+    /// Counts the whole body towards a principal. Nothing reads the body before its principal is known.
     pub(crate) fn belong_to(&mut self, principal: &Arc<str>) {
         self.share.belong_to(principal);
     }
 
-    /// The same for a client whose messages may be compressed with gzip.
-    pub(crate) fn inflated(self) -> Self {
+    /// Decompresses messages that the client sends with gzip.
+    pub(crate) fn with_gzip(self) -> Self {
         Self { gzip: Some(Box::new(Inflate::new())), ..self }
     }
 
-    /// From now on it ends with this credential: what arrives later is not read.
+    /// Ends the body when this credential ends: later data is not read.
     pub(crate) fn end_with(&mut self, credential: CredentialWatch) {
         self.credential = Some(credential);
     }
 
-    /// Counts what arrived. False if the budget is spent.
+    /// Counts bytes that arrived. Returns false if the budget is spent.
     fn count(&mut self, bytes: &Bytes) -> bool {
         let held = match &mut self.parts {
-            Parts::One(there) => {
-                *there += bytes.len();
-                *there
+            Parts::One(received) => {
+                *received += bytes.len();
+                *received
             }
             Parts::Messages(framing) => {
                 let before = framing.messages;
@@ -178,22 +178,23 @@ impl<B> Inbound<B> {
     }
 
     fn hold(&mut self, bytes: usize) -> bool {
-        // Nobody keeps more than this.
+        // No reader keeps more than this.
         let held = bytes.min(MAX_REQUEST_BYTES);
         self.share.resize(if held > SMALL { held } else { 0 })
     }
 
-    /// Counts the message that is being inflated, and what was given of those before. False if the budget is spent.
+    /// Counts the message that is being decompressed, and `given` bytes of earlier ones that were passed on.
+    /// Returns false if the budget is spent.
     fn count_inflated(&mut self, given: usize) -> bool {
-        let held = self.gzip.as_ref().map_or(0, |gzip| gzip.held());
+        let held = self.gzip.as_ref().map_or(0, |gzip| gzip.buffered_bytes());
         match &mut self.parts {
-            Parts::One(there) => {
-                *there += given;
-                let there = *there;
-                self.hold(there + held)
+            Parts::One(received) => {
+                *received += given;
+                let received = *received;
+                self.hold(received + held)
             }
             Parts::Messages(framing) => {
-                let arrived = framing.begun + framing.there;
+                let arrived = framing.begun + framing.received;
                 self.hold(held.max(arrived))
             }
         }
@@ -215,7 +216,7 @@ where
     B: http_body::Body<Data = Bytes> + Unpin,
     B::Error: Into<axum::BoxError>,
 {
-    /// The next frame as it arrives.
+    /// Polls the next frame from the connection.
     fn poll_arriving(&mut self, context: &mut Context<'_>) -> Polled {
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
             self.clock.stop();
@@ -232,7 +233,7 @@ where
         Poll::Pending
     }
 
-    /// The next frame of messages that are not compressed.
+    /// Polls the next frame of decompressed messages.
     fn poll_inflated(&mut self, context: &mut Context<'_>) -> Polled {
         loop {
             let Some(gzip) = &mut self.gzip else { return self.poll_arriving(context) };
@@ -240,17 +241,17 @@ where
                 Ok(step) => step,
                 Err(error) => return Poll::Ready(Some(Err(error.into()))),
             };
-            let given = if let Step::Data(bytes) = &step { bytes.len() } else { 0 };
+            let given = if let InflateStep::Data(bytes) = &step { bytes.len() } else { 0 };
             if !self.count_inflated(given) {
                 return Poll::Ready(Some(Err(InboundError::OverBudget)));
             }
             match step {
-                Step::Data(bytes) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
-                Step::Later => {
+                InflateStep::Data(bytes) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                InflateStep::Later => {
                     context.waker().wake_by_ref();
                     return Poll::Pending;
                 }
-                Step::Starving => {}
+                InflateStep::Starving => {}
             }
             let arrived = ready!(self.poll_arriving(context));
             let Some(gzip) = &mut self.gzip else { return Poll::Ready(arrived) };
@@ -320,10 +321,10 @@ mod tests {
     async fn a_message_that_is_not_compressed_counts_on_a_stream_that_may_be() {
         let half = [&[0][..], &(1_u32 << 20).to_be_bytes(), &vec![7; 1 << 19]].concat();
         let pool = Pool::new(512 << 20);
-        let mut body = Inbound::new(Full::new(Bytes::from(half)), true, &pool).inflated();
+        let mut body = Inbound::new(Full::new(Bytes::from(half)), true, &pool).with_gzip();
         while let Some(Ok(frame)) = body.frame().await {
             assert!(frame.is_data());
         }
-        assert!(pool.used() >= 1 << 19, "{}", pool.used());
+        assert!(pool.in_use() >= 1 << 19, "{}", pool.in_use());
     }
 }

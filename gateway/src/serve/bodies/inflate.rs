@@ -1,7 +1,8 @@
-//! Inflates the messages of a gRPC request that are compressed with gzip.
+//! Decompresses gRPC request messages that use gzip.
 //!
-//! tonic can do that too. It would inflate a message of megabytes in one go on a shard's thread, and keep a buffer as large for
-//! each open stream, which nobody accounts for: a small message of a client would cost the gateway a thousand times its size.
+//! tonic can also decompress messages, but it would decompress a message of megabytes at once on a shard's thread,
+//! and keep an equally large buffer for each open stream, which no share accounts for. A small message would cost
+//! the gateway a thousand times its size.
 
 use std::io::{self, Write};
 
@@ -9,50 +10,50 @@ use bytes::{Buf as _, Bytes};
 use flate2::write::GzDecoder;
 use openskill_proto::limits::MAX_REQUEST_BYTES;
 
-/// Why a message can't be inflated.
+/// Why a message can't be decompressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum InflateError {
     #[error("a message has more than {} bytes once it is inflated", MAX_REQUEST_BYTES)]
     TooLarge,
-    #[error("a message is marked as compressed, and is not one whole gzip stream")]
+    #[error("a message is marked as compressed, but is not one complete gzip stream")]
     NotGzip,
 }
 
-/// The head of a message: a flag, and a length in four bytes.
+/// The size of a message head: a flag, and a 4-byte length.
 const HEAD: usize = 5;
 
-/// What a decoder takes beside the message that it makes: its window, its tables and its buffer.
+/// The memory of a decoder without its output: window, tables and buffer, in bytes.
 const DECODER: usize = 80 * 1024;
 
-/// How much is inflated before others get their turn. A slice of the input makes at most a megabyte.
+/// The number of bytes to decompress before the task yields. A slice of the input expands to at most a megabyte.
 const TURN: usize = 128 * 1024;
 const SLICE: usize = 1024;
 
-/// Takes what arrives, and gives messages that are not compressed.
+/// Decompresses a stream of messages.
 pub(super) struct Inflate {
     arrived: Bytes,
     state: State,
 }
 
 enum State {
-    /// The head of a message, as much as has arrived.
+    /// The bytes of a message head that have arrived so far.
     Head(Vec<u8>),
-    /// A message that is not compressed: so many bytes are left of it.
+    /// An uncompressed message, with the number of remaining bytes.
     Plain(usize),
-    /// One that is.
+    /// A compressed message, with the number of remaining bytes.
     Compressed { left: usize, decoder: Box<GzDecoder<Bounded>> },
 }
 
-/// What comes next.
-pub(super) enum Step {
+/// The result of one step.
+pub(super) enum InflateStep {
     Data(Bytes),
-    /// There is more to inflate, after others had their turn.
+    /// More output is available, but the task should yield first.
     Later,
-    /// More has to arrive.
+    /// More input is needed.
     Starving,
 }
 
-/// A message with its head, up to the size of the largest request.
+/// A message with its head. Writing fails if it exceeds the maximum request size.
 struct Bounded(Vec<u8>);
 
 impl Write for Bounded {
@@ -74,26 +75,27 @@ impl Inflate {
         Self { arrived: Bytes::new(), state: State::Head(Vec::new()) }
     }
 
-    /// Takes the next bytes. Nothing may be left of those before: [`Step::Starving`] says so.
+    /// Takes the next bytes. Call it only after [`Self::step`] returned [`InflateStep::Starving`]: all earlier
+    /// bytes must be consumed.
     pub(super) fn take(&mut self, bytes: Bytes) {
         self.arrived = bytes;
     }
 
-    /// What the message takes so far.
-    pub(super) fn held(&self) -> usize {
+    /// The memory of the incomplete message, in bytes.
+    pub(super) fn buffered_bytes(&self) -> usize {
         match &self.state {
             State::Compressed { decoder, .. } => DECODER + decoder.get_ref().0.len(),
             State::Head(_) | State::Plain(_) => 0,
         }
     }
 
-    /// Whether a message is incomplete.
+    /// Whether part of a message is missing.
     pub(super) fn is_inside(&self) -> bool {
         !matches!(&self.state, State::Head(head) if head.is_empty())
     }
 
-    /// Goes on with what has arrived.
-    pub(super) fn step(&mut self) -> Result<Step, InflateError> {
+    /// Decompresses what has arrived, up to one turn.
+    pub(super) fn step(&mut self) -> Result<InflateStep, InflateError> {
         while !self.arrived.is_empty() {
             match &mut self.state {
                 State::Head(head) => {
@@ -102,7 +104,7 @@ impl Inflate {
                     if let Some((state, plain)) = after(head)? {
                         self.state = state;
                         if let Some(head) = plain {
-                            return Ok(Step::Data(head));
+                            return Ok(InflateStep::Data(head));
                         }
                     }
                 }
@@ -112,20 +114,20 @@ impl Inflate {
                     if *left == 0 {
                         self.state = State::Head(Vec::new());
                     }
-                    return Ok(Step::Data(piece));
+                    return Ok(InflateStep::Data(piece));
                 }
                 State::Compressed { left, decoder } => {
                     let is_late = inflate(&mut self.arrived, left, decoder)?;
                     if *left == 0 {
-                        return self.finish().map(Step::Data);
+                        return self.finish().map(InflateStep::Data);
                     }
                     if is_late {
-                        return Ok(Step::Later);
+                        return Ok(InflateStep::Later);
                     }
                 }
             }
         }
-        Ok(Step::Starving)
+        Ok(InflateStep::Starving)
     }
 
     fn finish(&mut self) -> Result<Bytes, InflateError> {
@@ -139,7 +141,8 @@ impl Inflate {
     }
 }
 
-/// What follows a head, once it is complete. If its message is not compressed, the head passes as it is.
+/// Returns the state that follows a complete head. None if the head is incomplete. Passes the head of an
+/// uncompressed message on unchanged.
 fn after(head: &[u8]) -> Result<Option<(State, Option<Bytes>)>, InflateError> {
     let [flag, length @ ..] = head else { return Ok(None) };
     let Ok(length) = length.try_into() else { return Ok(None) };
@@ -158,7 +161,8 @@ fn after(head: &[u8]) -> Result<Option<(State, Option<Bytes>)>, InflateError> {
     }
 }
 
-/// Inflates what has arrived of a message. True if it is another's turn before all of that is done.
+/// Decompresses the bytes of a message that have arrived. Returns true if the task should yield before they are
+/// consumed.
 fn inflate(arrived: &mut Bytes, left: &mut usize, decoder: &mut GzDecoder<Bounded>) -> Result<bool, InflateError> {
     let before = decoder.get_ref().0.len();
     while *left > 0 && arrived.has_remaining() {
@@ -193,18 +197,18 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    /// All that comes out, and the most that was held of a message.
+    /// Returns the whole output, and the size of the largest message buffer.
     fn run(input: &[u8], size: usize) -> Result<(Vec<u8>, usize, usize), InflateError> {
         let (mut inflate, mut out, mut most, mut turns) = (Inflate::new(), Vec::new(), 0, 0);
         for piece in input.chunks(size) {
             inflate.take(Bytes::copy_from_slice(piece));
             loop {
                 match inflate.step()? {
-                    Step::Data(bytes) => out.extend_from_slice(&bytes),
-                    Step::Later => turns += 1,
-                    Step::Starving => break,
+                    InflateStep::Data(bytes) => out.extend_from_slice(&bytes),
+                    InflateStep::Later => turns += 1,
+                    InflateStep::Starving => break,
                 }
-                most = most.max(inflate.held());
+                most = most.max(inflate.buffered_bytes());
             }
         }
         assert!(!inflate.is_inside());

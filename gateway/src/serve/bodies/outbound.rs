@@ -1,106 +1,109 @@
-//! Bounds the memory of answers that wait for slow clients. An answer counts to its principal as soon as it is made: a client
-//! may never take its first byte. A large one goes out in pieces, each only when the connection takes it, so the remainder
-//! stays here and is counted. An answer that hardly moves for a while is abandoned.
+//! Bounds the memory of responses that wait for slow clients. A response counts towards its principal from its
+//! creation, because a client may never read its first byte. A large response is sent in pieces as the connection
+//! accepts them, so that the rest stays here and is counted. If the client reads too slowly, the response is
+//! abandoned.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
 use openskill_identity::shares::{Pool, Share};
+use parking_lot::{Mutex, MutexGuard};
 
+use super::credential_bound::CredentialBound;
 use super::deflate::Deflate;
-use super::ending::Ending;
 use super::guarded::Guarded;
 use crate::state::lazy_share::LazyShare;
 use crate::state::limits::SMALL;
 
-/// The largest piece.
+/// The maximum size of a piece, in bytes.
 const PIECE: usize = 64 * 1024;
 
-/// How many bytes of a large answer a client has to read in how long.
+/// The minimum rate at which a client must read a large response: bytes per period.
 const PACE: (usize, Duration) = (512 * 1024, Duration::from_secs(30));
 
-/// An answer of either face.
-pub(crate) enum Answer {
+/// The response body of any face.
+pub(crate) enum ResponseBody {
     Grpc(tonic::body::Body),
     Rest(axum::body::Body),
-    /// One that is no call, and the place it holds until it is sent.
-    Read(Box<Guarded<Answer, Share>>),
-    /// A stream that ends with its key.
-    Ending(Box<Ending<Answer>>),
+    /// The response to a request that is not a call, with the share that it occupies until it is sent.
+    Guarded(Box<Guarded<ResponseBody, Share>>),
+    /// A stream that ends when its key or token does.
+    CredentialBound(Box<CredentialBound<ResponseBody>>),
 }
 
-/// The answer to a browser that asks what it may send.
-impl Default for Answer {
+/// The response to a CORS preflight request.
+impl Default for ResponseBody {
     fn default() -> Self {
         Self::Rest(axum::body::Body::empty())
     }
 }
 
-/// The principal of an answer, among the extensions of a response. Absent for the anonymous one.
+/// The principal of a response, in its extensions. Absent for the anonymous principal.
 #[derive(Debug, Clone)]
-pub(crate) struct AnswerOwner(pub(crate) Arc<str>);
+pub(crate) struct ResponseOwner(pub(crate) Arc<str>);
 
-/// Why an answer is abandoned.
+/// Why a response was abandoned.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Abandoned {
+pub(crate) enum OutboundError {
     #[error("the client read the answer too slowly")]
     TooSlow,
-    #[error("the gateway holds too many answers that this client, or others, do not read")]
+    #[error("the gateway has too many answers that this client, or others, do not read")]
     OverBudget,
 }
 
 type Polled = Option<Result<Frame<Bytes>, axum::BoxError>>;
 
-/// An answer with its bounds.
+/// A response body with its limits.
 pub(crate) struct Outbound {
-    body: Answer,
-    /// What the first frame holds until it is sent.
+    body: ResponseBody,
+    /// The share of the first frame, released once it is sent.
     share: LazyShare,
-    /// The first frame, if it was taken before the client read it.
+    /// The first frame, if it was polled before the client read it.
     first: Option<Polled>,
-    /// Compresses messages, if the client wants that.
+    /// Compresses messages. None if the client does not accept compression.
     gzip: Option<Box<Deflate>>,
-    /// Made with the first frame that is larger than one piece.
+    /// None before the first frame that is larger than one piece.
     remainder: Option<Arc<Mutex<Remainder>>>,
 }
 
-/// What is left of a frame.
+/// The part of a large frame that is not sent yet.
 struct Remainder {
     bytes: Bytes,
     share: LazyShare,
-    /// When its pace was last checked, and how much was read since.
+    /// When the rate was last checked, and how much the client has read since.
     checked: Instant,
     read: usize,
     is_abandoned: bool,
 }
 
 impl Outbound {
-    /// `owner`: its principal. None: the anonymous one.
-    pub(crate) fn new(body: Answer, pool: &Pool, owner: Option<AnswerOwner>) -> Self {
-        let share = LazyShare::new(pool, owner.map(|AnswerOwner(name)| name));
+    /// `owner` is the principal. None for the anonymous principal.
+    pub(crate) fn new(body: ResponseBody, pool: &Pool, owner: Option<ResponseOwner>) -> Self {
+        let share = LazyShare::new(pool, owner.map(|ResponseOwner(name)| name));
         Self { body, share, first: None, gzip: None, remainder: None }
     }
 
-    /// The same for a client that wants its messages compressed.
-    pub(crate) fn deflated(self) -> Self {
+    /// Compresses messages with gzip.
+    pub(crate) fn with_gzip(self) -> Self {
         let gzip = Some(Box::new(Deflate::new(self.share.another())));
         Self { gzip, ..self }
     }
 
-    /// Takes the first frame, which is all of most answers, so that it counts before its client reads. `is_message`: the
-    /// answer has messages of gRPC, which are there at once although no length says so.
+    /// Polls the first frame, so that it is counted before its client reads. Most responses have only one.
+    /// `is_message`: the response consists of gRPC messages, which are ready at once although the response has no
+    /// length.
     ///
     /// # Errors
-    /// It does not fit into its principal's share.
-    pub(crate) fn begin(mut self, is_message: bool) -> Result<Self, Abandoned> {
+    /// The frame does not fit into its principal's share.
+    pub(crate) fn begin(mut self, is_message: bool) -> Result<Self, OutboundError> {
         if self.body.is_end_stream() || !(is_message || self.body.has_length()) {
             return Ok(self);
         }
-        // Whoever reads polls again what is not there yet.
+        // If the frame is not ready, the reader polls again.
         let Poll::Ready(first) = Pin::new(&mut self.body).poll_frame(&mut Context::from_waker(Waker::noop())) else {
             return Ok(self);
         };
@@ -114,14 +117,14 @@ impl Outbound {
             return Ok(self);
         }
         if length > SMALL && !self.share.resize(length) {
-            return Err(Abandoned::OverBudget);
+            return Err(OutboundError::OverBudget);
         }
         self.first = Some(first);
         Ok(self)
     }
 
     /// Keeps a large frame, to send it in pieces.
-    fn keep(&mut self, bytes: Bytes) -> Result<(), Abandoned> {
+    fn keep(&mut self, bytes: Bytes) -> Result<(), OutboundError> {
         let is_new = self.remainder.is_none();
         let remainder = self.remainder.get_or_insert_with(|| {
             let (share, bytes, checked) = (self.share.another(), Bytes::new(), Instant::now());
@@ -129,7 +132,7 @@ impl Outbound {
         });
         let mut held = lock(remainder);
         if !held.share.resize(bytes.len()) {
-            return Err(Abandoned::OverBudget);
+            return Err(OutboundError::OverBudget);
         }
         held.bytes = bytes;
         (held.checked, held.read) = (Instant::now(), 0);
@@ -140,10 +143,10 @@ impl Outbound {
         Ok(())
     }
 
-    /// The next frame of the answer as it was made.
+    /// Polls the next uncompressed frame.
     fn poll_body(&mut self, context: &mut Context<'_>) -> Poll<Polled> {
         match self.first.take() {
-            // Compressing counts it anew.
+            // Compression counts the frame again.
             Some(first) if self.gzip.is_some() => {
                 self.share.resize(0);
                 Poll::Ready(first)
@@ -157,11 +160,11 @@ impl Outbound {
         }
     }
 
-    /// The next piece of the remainder; none if there is none.
-    fn next_piece(&self) -> Option<Result<Bytes, Abandoned>> {
+    /// Returns the next piece of the remainder. None if nothing remains.
+    fn next_piece(&self) -> Option<Result<Bytes, OutboundError>> {
         let mut rest = lock(self.remainder.as_ref()?);
         if rest.is_abandoned {
-            return Some(Err(Abandoned::TooSlow));
+            return Some(Err(OutboundError::TooSlow));
         }
         let length = rest.bytes.len().min(PIECE);
         let piece = rest.bytes.split_to(length);
@@ -170,7 +173,7 @@ impl Outbound {
         (!piece.is_empty()).then(|| Ok(count_until_sent(piece, share)))
     }
 
-    /// The next frame, its messages compressed.
+    /// Polls the next frame of compressed messages.
     fn poll_deflated(&mut self, context: &mut Context<'_>) -> Poll<Polled> {
         let frame = match self.gzip.as_ref().is_some_and(|gzip| gzip.is_idle()) {
             true => ready!(self.poll_body(context)),
@@ -186,7 +189,7 @@ impl Outbound {
                 Ok(bytes) if bytes.is_empty() => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
                 Ok(bytes) => {
                     if !gzip.take(bytes) {
-                        return Poll::Ready(Some(Err(Abandoned::OverBudget.into())));
+                        return Poll::Ready(Some(Err(OutboundError::OverBudget.into())));
                     }
                 }
                 Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
@@ -201,13 +204,13 @@ impl Outbound {
         }
     }
 
-    /// What is kept of a large frame.
-    fn left(&self) -> usize {
+    /// The number of unsent bytes of a large frame.
+    fn remaining_bytes(&self) -> usize {
         self.remainder.as_ref().map_or(0, |rest| lock(rest).bytes.len())
     }
 }
 
-/// Bytes that a connection has taken, with what they hold of a share until they are sent or dropped.
+/// Bytes that a connection has accepted, with their share, which is released when they are sent or dropped.
 struct CountedBytes {
     bytes: Bytes,
     _share: Share,
@@ -219,7 +222,7 @@ impl AsRef<[u8]> for CountedBytes {
     }
 }
 
-/// The same bytes, which count until the connection is done with them.
+/// Counts bytes until the connection drops them.
 fn count_until_sent(bytes: Bytes, share: Option<Share>) -> Bytes {
     match share {
         Some(share) if share.amount() > 0 => Bytes::from_owner(CountedBytes { bytes, _share: share }),
@@ -227,12 +230,12 @@ fn count_until_sent(bytes: Bytes, share: Option<Share>) -> Bytes {
     }
 }
 
-/// The length of a frame of data. Zero for any other.
+/// Returns the length of a data frame, or zero for any other.
 fn data_length(polled: &Polled) -> usize {
     polled.as_ref().and_then(|it| it.as_ref().ok()?.data_ref()).map_or(0, Bytes::len)
 }
 
-/// Abandons the remainder when it hardly moves. Ends with the body.
+/// Abandons the remainder if the client reads too slowly. Returns once the body is gone.
 async fn watch(rest: Weak<Mutex<Remainder>>) {
     loop {
         tokio::time::sleep(PACE.1 / 4).await;
@@ -252,22 +255,22 @@ async fn watch(rest: Weak<Mutex<Remainder>>) {
 }
 
 fn lock(rest: &Mutex<Remainder>) -> MutexGuard<'_, Remainder> {
-    rest.lock().unwrap_or_else(PoisonError::into_inner)
+    rest.lock()
 }
 
-impl Answer {
-    /// Whether it says how long it is: all of it is there.
+impl ResponseBody {
+    /// Whether its length is known, which means that all of it is ready.
     fn has_length(&self) -> bool {
         match self {
             Self::Grpc(body) => body.size_hint().exact().is_some(),
             Self::Rest(body) => body.size_hint().exact().is_some(),
-            Self::Read(body) => body.inner().has_length(),
-            Self::Ending(body) => body.inner().is_some_and(Self::has_length),
+            Self::Guarded(body) => body.inner().has_length(),
+            Self::CredentialBound(body) => body.inner().is_some_and(Self::has_length),
         }
     }
 }
 
-impl http_body::Body for Answer {
+impl http_body::Body for ResponseBody {
     type Data = Bytes;
     type Error = axum::BoxError;
 
@@ -275,8 +278,8 @@ impl http_body::Body for Answer {
         match self.get_mut() {
             Self::Grpc(body) => Pin::new(body).poll_frame(context).map_err(Into::into),
             Self::Rest(body) => Pin::new(body).poll_frame(context).map_err(Into::into),
-            Self::Read(body) => Pin::new(&mut **body).poll_frame(context),
-            Self::Ending(body) => Pin::new(&mut **body).poll_frame(context),
+            Self::Guarded(body) => Pin::new(&mut **body).poll_frame(context),
+            Self::CredentialBound(body) => Pin::new(&mut **body).poll_frame(context),
         }
     }
 
@@ -284,8 +287,8 @@ impl http_body::Body for Answer {
         match self {
             Self::Grpc(body) => body.is_end_stream(),
             Self::Rest(body) => body.is_end_stream(),
-            Self::Read(body) => body.is_end_stream(),
-            Self::Ending(body) => body.is_end_stream(),
+            Self::Guarded(body) => body.is_end_stream(),
+            Self::CredentialBound(body) => body.is_end_stream(),
         }
     }
 
@@ -293,8 +296,8 @@ impl http_body::Body for Answer {
         match self {
             Self::Grpc(body) => body.size_hint(),
             Self::Rest(body) => body.size_hint(),
-            Self::Read(body) => body.size_hint(),
-            Self::Ending(body) => body.size_hint(),
+            Self::Guarded(body) => body.size_hint(),
+            Self::CredentialBound(body) => body.size_hint(),
         }
     }
 }
@@ -318,7 +321,7 @@ impl http_body::Body for Outbound {
             Some(Ok(frame)) => match frame.into_data() {
                 Ok(bytes) if bytes.len() > PIECE => match self.keep(bytes) {
                     Ok(()) => self.next_piece().map(|piece| piece.map(Frame::data).map_err(Into::into)),
-                    Err(abandoned) => Some(Err(abandoned.into())),
+                    Err(error) => Some(Err(error.into())),
                 },
                 Ok(bytes) => Some(Ok(Frame::data(bytes))),
                 Err(frame) => Some(Ok(frame)),
@@ -330,14 +333,17 @@ impl http_body::Body for Outbound {
 
     fn is_end_stream(&self) -> bool {
         let has_first = matches!(self.first, Some(Some(_)));
-        !has_first && self.left() == 0 && self.gzip.as_ref().is_none_or(|it| it.is_idle()) && self.body.is_end_stream()
+        !has_first
+            && self.remaining_bytes() == 0
+            && self.gzip.as_ref().is_none_or(|it| it.is_idle())
+            && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
         if self.gzip.is_some() {
             return SizeHint::default();
         }
-        let (inner, left) = (self.body.size_hint(), self.left() as u64);
+        let (inner, left) = (self.body.size_hint(), self.remaining_bytes() as u64);
         let left = left + self.first.as_ref().map_or(0, data_length) as u64;
         let mut hint = SizeHint::new();
         hint.set_lower(inner.lower() + left);
@@ -356,18 +362,18 @@ mod tests {
 
     const MIB: usize = 1024 * 1024;
 
-    fn owner(name: &str) -> Option<AnswerOwner> {
-        Some(AnswerOwner(name.into()))
+    fn owner(name: &str) -> Option<ResponseOwner> {
+        Some(ResponseOwner(name.into()))
     }
 
-    fn json(bytes: usize) -> Answer {
-        Answer::Rest(axum::body::Body::from(vec![b'x'; bytes]))
+    fn json(bytes: usize) -> ResponseBody {
+        ResponseBody::Rest(axum::body::Body::from(vec![b'x'; bytes]))
     }
 
-    /// An answer whose length is not known before it is read, as that of a gRPC method.
-    fn message(bytes: usize) -> Answer {
+    /// A response without a known length, like that of a gRPC method.
+    fn message(bytes: usize) -> ResponseBody {
         let frames = [Ok::<_, std::io::Error>(Bytes::from(vec![b'x'; bytes]))];
-        Answer::Rest(axum::body::Body::from_stream(futures_util::stream::iter(frames)))
+        ResponseBody::Rest(axum::body::Body::from_stream(futures_util::stream::iter(frames)))
     }
 
     #[tokio::test]
@@ -376,10 +382,10 @@ mod tests {
             for (body, is_message) in [(json(bytes), false), (message(bytes), true)] {
                 let pool = Pool::new(100 * MIB);
                 let outbound = Outbound::new(body, &pool, owner("ada")).begin(is_message).ok().unwrap();
-                assert_eq!((pool.used(), outbound.size_hint().lower()), (bytes, bytes as u64));
+                assert_eq!((pool.in_use(), outbound.size_hint().lower()), (bytes, bytes as u64));
                 assert!(!outbound.is_end_stream());
                 assert_eq!(outbound.collect().await.unwrap().to_bytes().len(), bytes);
-                assert_eq!(pool.used(), 0);
+                assert_eq!(pool.in_use(), 0);
             }
         }
     }
@@ -390,22 +396,22 @@ mod tests {
             let pool = Pool::new(100 * MIB);
             let mut outbound = Outbound::new(json(bytes), &pool, owner("ada")).begin(false).ok().unwrap();
             let frame = outbound.frame().await.unwrap().unwrap();
-            assert_eq!((frame.data_ref().map(Bytes::len), pool.used()), (Some(taken), bytes));
+            assert_eq!((frame.data_ref().map(Bytes::len), pool.in_use()), (Some(taken), bytes));
             drop(outbound);
-            assert_eq!(pool.used(), taken);
+            assert_eq!(pool.in_use(), taken);
             drop(frame);
-            assert_eq!(pool.used(), 0);
+            assert_eq!(pool.in_use(), 0);
         }
     }
 
     #[tokio::test]
     async fn a_compressed_answer_counts_too() {
         let (pool, framed) = (Pool::new(100 * MIB), [&[0][..], &(MIB as u32).to_be_bytes(), &vec![7; MIB]].concat());
-        let body = Answer::Rest(axum::body::Body::from(framed));
-        let outbound = Outbound::new(body, &pool, owner("ada")).deflated().begin(true).ok().unwrap();
-        assert_eq!(pool.used(), MIB + 5);
+        let body = ResponseBody::Rest(axum::body::Body::from(framed));
+        let outbound = Outbound::new(body, &pool, owner("ada")).with_gzip().begin(true).ok().unwrap();
+        assert_eq!(pool.in_use(), MIB + 5);
         assert!(outbound.collect().await.unwrap().to_bytes().len() < MIB / 10);
-        assert_eq!(pool.used(), 0);
+        assert_eq!(pool.in_use(), 0);
     }
 
     #[tokio::test]
@@ -416,16 +422,16 @@ mod tests {
         assert!((6..=8).contains(&unread.len()), "{}", unread.len());
         assert!(begin("honest").is_ok());
         drop(unread);
-        assert!(begin("greedy").is_ok() && pool.used() == 0);
+        assert!(begin("greedy").is_ok() && pool.in_use() == 0);
     }
 
     #[tokio::test]
     async fn a_stream_that_has_not_begun_is_not_touched() {
         let pool = Pool::new(MIB);
-        let body = Answer::Rest(axum::body::Body::from_stream(futures_util::stream::pending::<
+        let body = ResponseBody::Rest(axum::body::Body::from_stream(futures_util::stream::pending::<
             Result<Bytes, std::io::Error>,
         >()));
         let mut outbound = Outbound::new(body, &pool, None).begin(true).ok().unwrap();
-        assert!(futures_util::poll!(outbound.frame()).is_pending() && pool.used() == 0);
+        assert!(futures_util::poll!(outbound.frame()).is_pending() && pool.in_use() == 0);
     }
 }

@@ -1,13 +1,14 @@
-//! Who is at the other end of a connection.
+//! The peer of a connection.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Who connects: an IPv4 address, or the /64 network of an IPv6 address, which one host can have as a whole.
+/// The remote address: an IPv4 address, or the /64 network of an IPv6 address, because one host may own the whole
+/// /64.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Peer(IpAddr);
 
 impl Peer {
-    pub(crate) fn of(address: IpAddr) -> Self {
+    pub(crate) fn from_address(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V6(address) if !address.is_loopback() => {
                 Self(IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64))))
@@ -16,7 +17,7 @@ impl Peer {
         }
     }
 
-    /// Whether it is this machine, with all its users.
+    /// Whether the peer is this machine. All local users look alike.
     pub(crate) fn is_loopback(self) -> bool {
         self.0.is_loopback()
     }

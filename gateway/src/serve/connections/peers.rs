@@ -1,52 +1,54 @@
-//! How many connections each peer has. The shards share the counts.
+//! Counts the connections of each peer. The shards share the counts.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::peer::Peer;
 use super::suspects::Suspects;
 
-/// The peers of a gateway.
+/// The connection counts of a gateway.
 #[derive(Debug)]
 pub(crate) struct Peers {
     limit: usize,
-    /// A peer without connections is not in it.
+    /// Connections by peer. A peer without connections has no entry.
     counts: Mutex<HashMap<Peer, usize>>,
     pub(super) suspects: Suspects,
 }
 
-/// One connection of a peer, until this is dropped.
+/// Counts one connection of a peer until it is dropped.
 #[derive(Debug)]
 pub(crate) struct PeerShare {
-    /// None for loopback: all users of the machine are one peer there.
-    of: Option<(Arc<Peers>, Peer)>,
+    /// None for loopback, which is not limited: all local users look like one peer.
+    counted: Option<(Arc<Peers>, Peer)>,
 }
 
 impl Peers {
-    /// `limit`: how many connections a peer may have. Loopback has no limit.
+    /// `limit` is the maximum number of connections per peer. Loopback has no limit.
     pub(crate) fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self { limit, counts: Mutex::default(), suspects: Suspects::default() })
     }
 
-    /// Counts one more connection. None if the peer has as many as it may.
+    /// Counts one more connection of a peer. None if the peer is at its limit.
     pub(crate) fn enter(self: &Arc<Self>, peer: Peer) -> Option<PeerShare> {
         if peer.is_loopback() {
-            return Some(PeerShare { of: None });
+            return Some(PeerShare { counted: None });
         }
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.counts.lock();
         let count = counts.entry(peer).or_default();
         if *count >= self.limit {
             return None;
         }
         *count += 1;
-        Some(PeerShare { of: Some((Arc::clone(self), peer)) })
+        Some(PeerShare { counted: Some((Arc::clone(self), peer)) })
     }
 }
 
 impl Drop for PeerShare {
     fn drop(&mut self) {
-        let Some((peers, peer)) = &self.of else { return };
-        let mut counts = peers.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((peers, peer)) = &self.counted else { return };
+        let mut counts = peers.counts.lock();
         if let Some(count) = counts.get_mut(peer) {
             *count -= 1;
             if *count == 0 {
@@ -61,7 +63,7 @@ mod tests {
     use super::*;
 
     fn peer(text: &str) -> Peer {
-        Peer::of(text.parse().unwrap())
+        Peer::from_address(text.parse().unwrap())
     }
 
     #[test]
@@ -73,7 +75,7 @@ mod tests {
         assert!(peers.enter(peer("192.0.2.2")).is_some());
         drop(held);
         assert!(peers.enter(peer("192.0.2.1")).is_some());
-        assert!(peers.counts.lock().unwrap().is_empty(), "nothing is kept of who is gone");
+        assert!(peers.counts.lock().is_empty(), "nothing is kept of who is gone");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Which protocol a connection speaks, by its first bytes.
+//! Detects the protocol of a connection from its first bytes.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub(super) async fn detect(stream: &TcpStream) -> Option<Protocol> {
     loop {
         match stream.peek(&mut head).await {
             Ok(0) | Err(_) => return None,
-            // Part of the HTTP/2 preface: the rest is on its way.
+            // Part of the HTTP/2 preface: wait for the rest.
             Ok(count) if count < PREFACE.len() && PREFACE.starts_with(&head[..count]) => {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }

@@ -1,28 +1,30 @@
-//! Peers that flooded a connection lately: their next connections may have fewer streams.
+//! Peers that recently flooded a connection. Their next connections get fewer streams.
 //!
-//! A client that floods a connection is cut off after a bounded number of frames, and may come back at once. What it can
-//! begin on each connection then bounds what coming back costs the others.
+//! A client that floods a connection is disconnected after a bounded number of frames, but may reconnect at once.
+//! Fewer streams per connection bound the cost of these reconnects.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::peer::Peer;
 
-/// How long a peer stays under suspicion.
+/// How long a peer stays suspect.
 const SUSPICION: Duration = Duration::from_secs(60);
 
-/// How many peers are remembered. Past that, everybody is under suspicion: the flood comes from many addresses.
+/// The maximum number of remembered peers. Beyond it, every peer is suspect, because the flood comes from many
+/// addresses.
 const MAX_SUSPECTS: usize = 4096;
 
-/// Peers under suspicion, each until a time. Pure: it takes `now`.
+/// The suspect peers, each with an expiry time. Pure: the caller passes the time.
 #[derive(Debug, Default)]
 pub(super) struct Suspects(Mutex<HashMap<Peer, Instant>>);
 
 impl Suspects {
-    /// A peer flooded a connection.
+    /// Notes that a peer flooded a connection.
     pub(super) fn note(&self, peer: Peer, now: Instant) {
-        let mut suspects = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut suspects = self.0.lock();
         if suspects.len() >= MAX_SUSPECTS {
             suspects.retain(|_, until| *until > now);
         }
@@ -31,9 +33,9 @@ impl Suspects {
         }
     }
 
-    /// Whether a peer is under suspicion.
+    /// Whether a peer is suspect.
     pub(super) fn has(&self, peer: Peer, now: Instant) -> bool {
-        let suspects = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let suspects = self.0.lock();
         match suspects.get(&peer) {
             Some(until) => *until > now,
             None => suspects.len() >= MAX_SUSPECTS && suspects.values().all(|until| *until > now),
@@ -46,7 +48,7 @@ mod tests {
     use super::*;
 
     fn peer(number: u32) -> Peer {
-        Peer::of(std::net::Ipv4Addr::from_bits(number).into())
+        Peer::from_address(std::net::Ipv4Addr::from_bits(number).into())
     }
 
     #[test]
@@ -63,7 +65,7 @@ mod tests {
         for number in 0..2 * MAX_SUSPECTS as u32 {
             suspects.note(peer(number), now);
         }
-        assert_eq!(suspects.0.lock().unwrap().len(), MAX_SUSPECTS);
+        assert_eq!(suspects.0.lock().len(), MAX_SUSPECTS);
         assert!(suspects.has(peer(u32::MAX), now));
         assert!(!suspects.has(peer(u32::MAX), now + SUSPICION));
     }

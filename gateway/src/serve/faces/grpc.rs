@@ -3,7 +3,6 @@
 pub(crate) mod admin;
 pub(crate) mod health;
 pub(crate) mod inbound;
-pub(crate) mod methods;
 pub(crate) mod protocol;
 pub(crate) mod reflection;
 pub(crate) mod skills;

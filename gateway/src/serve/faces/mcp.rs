@@ -1,85 +1,69 @@
-//! The MCP face: every skill is a tool, at `/mcp`, for clients of all revisions of the protocol.
+//! The MCP face: every skill is a tool, at `/mcp`, for clients of every protocol revision.
 //!
 //! The path of a request:
 //!
 //! ```text
-//! POST -> [`entrance`]: the view that the path names, and whether a token may use it
+//! POST -> [`view_access`]: the view that the path names, and whether a token may use it
 //!      -> [`jsonrpc`]: the body, parsed once; arguments stay text
-//!      -> [`asker`]: who asks and by which revision: its session, or what the request says of itself (checked by [`headers`])
-//!      -> [`methods`]: what it asks for -> [`hello`], [`list`], [`search`], [`call`]
-//!      -> [`reply`], [`content`], [`long`]: a result as content blocks -> [`answer`]: JSON; or, if something comes before the result, [`stream`], which may be [`resumed`]
-//!      -> [`shelf`], [`resources`]: prompts and resources; [`tasks`]: calls that go on without their requests
-//! GET  -> [`listen`], [`watch`]: changes of lists and resources, as `subscriptions/listen` gets them
+//!      -> [`client`]: its revision and its session, from headers and message ([`headers`])
+//!      -> [`methods`]: the requested method -> [`client`], [`list`], [`call`]
+//!      -> [`reply`], [`content`], [`long`]: a result as content blocks
+//!      -> [`response`]: JSON, or [`stream`] if events precede the result (resumable: [`sse`])
+//!      -> [`offerings`], [`resources`]: prompts and resources; [`tasks`]: calls that outlive their requests
+//! GET  -> [`listen`], [`watch`]: changes of lists and resources, also for `subscriptions/listen`
 //! ```
 //!
-//! A call is one of [`crate::invoke`], as over REST: its arguments are repaired, its circuit counts, its caller is its principal.
+//! A call runs through [`crate::invoke`], like one over REST: its arguments are repaired, and circuits and
+//! principals apply.
 
-mod answer;
-mod asker;
 mod batch;
 mod call;
-mod capabilities;
+mod client;
 mod content;
-mod entrance;
 mod headers;
-mod hello;
 mod jsonrpc;
 mod list;
 mod listen;
 mod long;
 mod methods;
+mod offerings;
 mod questions;
 mod reply;
 mod resources;
-mod resumed;
-mod running;
-mod search;
-mod shelf;
+mod response;
 mod sse;
 mod stream;
-mod task_rules;
 mod tasks;
+mod view_access;
 mod watch;
 
-use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use axum::routing::{get as on_get, post as on_post};
 
-use self::entrance::{Entrance, ViewName};
+pub(crate) use self::view_access::metadata;
+use self::view_access::{ViewAccess, ViewName};
 use crate::gateway::Shard;
-use crate::serve::resource::METADATA;
 
-/// The routes of the face.
-pub(crate) fn routes(shard: Shard) -> Router {
-    let methods = on_post(post).get(get).delete(delete);
-    Router::new()
-        .route("/mcp", methods.clone())
-        .route("/mcp/{view}", methods)
-        .route(METADATA, on_get(entrance::metadata))
-        .route(&format!("{METADATA}/{{*path}}"), on_get(entrance::metadata))
-        .with_state(shard)
-}
-
-async fn post(State(shard): State<Shard>, view: ViewName, request: Request) -> Response {
-    match Entrance::of(&shard, view, &request) {
-        Ok(entrance) => methods::post(shard, entrance, request).await,
+/// Handles a client's messages: requests, notifications, and answers to questions.
+pub(crate) async fn post(State(shard): State<Shard>, view: ViewName, request: Request) -> Response {
+    match ViewAccess::resolve(&shard, view, &request) {
+        Ok(access) => methods::post(shard, access, request).await,
         Err(refusal) => *refusal,
     }
 }
 
-/// A client of a revision with sessions listens for changes.
-async fn get(State(shard): State<Shard>, view: ViewName, request: Request) -> Response {
-    match Entrance::of(&shard, view, &request) {
-        Ok(entrance) => listen::get(shard, entrance, &request),
+/// Streams changes to a client whose revision has sessions.
+pub(crate) async fn get(State(shard): State<Shard>, view: ViewName, request: Request) -> Response {
+    match ViewAccess::resolve(&shard, view, &request) {
+        Ok(access) => listen::get(shard, access, &request),
         Err(refusal) => *refusal,
     }
 }
 
-/// A client ends its session.
-async fn delete(State(shard): State<Shard>, view: ViewName, request: Request) -> Response {
-    match Entrance::of(&shard, view, &request) {
-        Ok(_) => asker::delete(&shard, &request),
+/// Ends a client's session.
+pub(crate) async fn delete(State(shard): State<Shard>, view: ViewName, request: Request) -> Response {
+    match ViewAccess::resolve(&shard, view, &request) {
+        Ok(_) => client::delete(&shard, &request),
         Err(refusal) => *refusal,
     }
 }

@@ -1,9 +1,9 @@
-//! How a user reacts to a question, as JSON clients write it.
+//! A user's reaction to a question, as JSON.
 
 use openskill_proto::v1::InputAction;
 use serde::Deserialize;
 
-/// `accept`, `decline` or `cancel`.
+/// Written as `accept`, `decline` or `cancel`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum UserAction {

@@ -1,4 +1,5 @@
-//! Bounds each body in both directions. Messages of gRPC clients may come compressed with gzip, and are answered in kind.
+//! Bounds bodies in both directions. gRPC clients may compress messages with gzip, and then get compressed
+//! responses.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -10,31 +11,31 @@ use pin_project_lite::pin_project;
 use tower::{Layer, Service};
 
 use super::encoding::{Encoding, is_grpc};
+use super::operation;
+use crate::call::operation::Streaming;
 use crate::serve::bodies::inbound::Inbound;
-use crate::serve::bodies::outbound::{Answer, AnswerOwner, Outbound};
+use crate::serve::bodies::outbound::{Outbound, ResponseBody, ResponseOwner};
 
-/// Wraps request bodies into [`Inbound`], and answers into [`Outbound`].
+/// Wraps request bodies into [`Inbound`], and response bodies into [`Outbound`].
 #[derive(Debug, Clone)]
 pub(crate) struct BodiesLayer {
-    /// What request bodies hold.
+    /// Accounts for request bodies.
     pub(crate) inbound: Pool,
-    /// What answers hold.
+    /// Accounts for response bodies.
     pub(crate) outbound: Pool,
-    /// Whether the request to a path is a stream of messages, each of which has its own time to arrive.
-    pub(crate) is_client_streaming: fn(&str) -> bool,
-    /// The answer in place of one that its principal has no room for.
-    pub(crate) refuse: fn(&Refused) -> Response<Answer>,
+    /// Builds the response that replaces one that exceeds its principal's share.
+    pub(crate) refuse: fn(&RefusalFormat) -> Response<ResponseBody>,
 }
 
-/// A request whose answer does not fit.
+/// The format in which a response that does not fit is refused.
 #[derive(Debug)]
-pub(crate) enum Refused {
+pub(crate) enum RefusalFormat {
     Grpc,
-    /// With the id of its trace.
+    /// Contains the trace id.
     Rest(String),
 }
 
-impl Refused {
+impl RefusalFormat {
     fn new<B>(request: &Request<B>) -> Self {
         match is_grpc(request.headers()) {
             true => Self::Grpc,
@@ -60,7 +61,7 @@ impl<S> Layer<S> for BodiesLayer {
 
 impl<S, B> Service<Request<B>> for BodiesService<S>
 where
-    S: Service<Request<Inbound<B>>, Response = Response<Answer>>,
+    S: Service<Request<Inbound<B>>, Response = Response<ResponseBody>>,
 {
     type Response = Response<Outbound>;
     type Error = S::Error;
@@ -71,31 +72,32 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        let is_stream = (self.layer.is_client_streaming)(request.uri().path());
+        // In a stream, each message has its own timeout.
+        let is_stream = operation(request.extensions()).is_some_and(|it| it.streaming == Streaming::Both);
         let encoding = Encoding::take(&mut request);
-        let refused = Refused::new(&request);
+        let format = RefusalFormat::new(&request);
         let request = request.map(|body| Inbound::new(body, is_stream, &self.layer.inbound));
-        let request = if let Encoding::Gzip { .. } = encoding { request.map(Inbound::inflated) } else { request };
+        let request = if let Encoding::Gzip { .. } = encoding { request.map(Inbound::with_gzip) } else { request };
         let (outbound, refuse) = (self.layer.outbound.clone(), self.layer.refuse);
-        ResponseFuture { response: self.inner.call(request), outbound, encoding, refused, refuse }
+        ResponseFuture { response: self.inner.call(request), outbound, encoding, format, refuse }
     }
 }
 
 pin_project! {
-    /// Bounds an answer's body.
+    /// Bounds the body of a response.
     pub(crate) struct ResponseFuture<F> {
         #[pin]
         response: F,
         outbound: Pool,
         encoding: Encoding,
-        refused: Refused,
-        refuse: fn(&Refused) -> Response<Answer>,
+        format: RefusalFormat,
+        refuse: fn(&RefusalFormat) -> Response<ResponseBody>,
     }
 }
 
 impl<F, E> Future for ResponseFuture<F>
 where
-    F: Future<Output = Result<Response<Answer>, E>>,
+    F: Future<Output = Result<Response<ResponseBody>, E>>,
 {
     type Output = Result<Response<Outbound>, E>;
 
@@ -103,13 +105,13 @@ where
         let this = self.project();
         let mut response = ready!(this.response.poll(context))?;
         let is_deflated = this.encoding.answer(response.headers_mut());
-        let (owner, is_message) = (response.extensions_mut().remove::<AnswerOwner>(), is_grpc(response.headers()));
+        let (owner, is_message) = (response.extensions_mut().remove::<ResponseOwner>(), is_grpc(response.headers()));
         let (head, body) = response.into_parts();
         let body = Outbound::new(body, this.outbound, owner);
-        let begun = if is_deflated { body.deflated() } else { body }.begin(is_message);
+        let begun = if is_deflated { body.with_gzip() } else { body }.begin(is_message);
         Poll::Ready(Ok(match begun {
             Ok(body) => Response::from_parts(head, body),
-            Err(_) => (this.refuse)(this.refused).map(|body| Outbound::new(body, this.outbound, None)),
+            Err(_) => (this.refuse)(this.format).map(|body| Outbound::new(body, this.outbound, None)),
         }))
     }
 }

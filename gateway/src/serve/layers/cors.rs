@@ -1,4 +1,4 @@
-//! CORS, for web pages of the origins that an operator allows.
+//! CORS, for web pages of the origins that the operator allows.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use tower_http::cors::{AllowHeaders, CorsLayer};
 
 use super::sites::Sites;
 
-/// How long a browser remembers what it may send.
+/// How long a browser may cache a preflight response.
 const MAX_AGE: Duration = Duration::from_secs(600);
 
-/// Lets pages of these origins read all answers, also refusals. Others are refused before they come here. None if there are no such
-/// origins.
+/// Lets pages of these origins read all responses, including refusals. Other origins are refused earlier. None if
+/// no origins are configured.
 pub(crate) fn layer(sites: Option<&Sites>) -> Option<CorsLayer> {
     let origins: Vec<_> = sites.into_iter().flat_map(|it| &it.origins).collect();
     let origins: Vec<_> = origins.into_iter().filter_map(|it| HeaderValue::from_str(it).ok()).collect();

@@ -1,4 +1,5 @@
-//! Reads how long the caller waits. A malformed header counts as absent: the default applies, never "no deadline".
+//! Reads the caller's timeout. A malformed header counts as absent: the default applies, never an unlimited
+//! deadline.
 
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -16,7 +17,7 @@ pub(crate) struct DeadlineLayer;
 #[derive(Debug, Clone)]
 pub(crate) struct DeadlineService<S>(S);
 
-/// The timeout in a request's headers.
+/// The timeout from a request's headers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timeout(pub(crate) Duration);
 
@@ -48,7 +49,7 @@ where
     }
 }
 
-/// The shorter of both headers.
+/// Returns the shorter timeout of both headers.
 fn read(headers: &HeaderMap) -> Option<Duration> {
     let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let grpc = header(GRPC_TIMEOUT).and_then(parse_grpc_timeout);

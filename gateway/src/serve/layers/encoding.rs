@@ -1,21 +1,21 @@
-//! How a gRPC client compresses its messages, and wants those of the answer.
+//! Negotiates how gRPC messages are compressed.
 //!
-//! An answer is compressed only for clients that compress their own messages, as grpc-go does it. Many clients say with every
-//! request that they accept gzip, and would rather have their small answers sooner.
+//! Like grpc-go, the gateway compresses responses only for clients that compress their own messages. Many clients
+//! always accept gzip, although compressing small responses only adds latency.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Request, header};
 use openskill_proto::metadata::{GRPC_ACCEPT_ENCODING, GRPC_ENCODING};
 
-/// What a request says.
+/// The encoding of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Encoding {
-    /// Nothing: its messages are not compressed.
+    /// The messages are not compressed.
     Identity,
     Gzip {
-        /// It accepts gzip too.
+        /// Whether the client also accepts gzip in the response.
         in_kind: bool,
     },
-    /// One that the service will refuse.
+    /// An encoding that the service refuses.
     Unknown,
 }
 
@@ -23,7 +23,7 @@ const ENCODING: HeaderName = HeaderName::from_static(GRPC_ENCODING);
 const ACCEPTED: HeaderName = HeaderName::from_static(GRPC_ACCEPT_ENCODING);
 
 impl Encoding {
-    /// Reads the headers, and takes gzip from them: the services get messages that are not compressed.
+    /// Reads the encoding headers, and removes gzip from them, because the services get uncompressed messages.
     pub(super) fn take<B>(request: &mut Request<B>) -> Self {
         let headers = request.headers_mut();
         match headers.get(ENCODING).map(HeaderValue::as_bytes) {
@@ -36,13 +36,13 @@ impl Encoding {
         }
     }
 
-    /// Adds to the headers of the answer what the client has to know. True if the messages are to be compressed.
+    /// Adds the encoding to the response headers. Returns true if its messages must be compressed.
     pub(super) fn answer(self, headers: &mut HeaderMap) -> bool {
         if self == Self::Identity || !is_grpc(headers) {
             return false;
         }
         headers.insert(ACCEPTED, HeaderValue::from_static("identity,gzip"));
-        // An answer with a status in its headers has no messages.
+        // A response whose headers contain a status has no messages.
         let is_deflated = self == (Self::Gzip { in_kind: true }) && !headers.contains_key("grpc-status");
         if is_deflated {
             headers.insert(ENCODING, HeaderValue::from_static("gzip"));
@@ -51,7 +51,7 @@ impl Encoding {
     }
 }
 
-/// Whether a request or an answer is one of gRPC.
+/// Whether a request or a response has gRPC's media type.
 pub(super) fn is_grpc(headers: &HeaderMap) -> bool {
     headers.get(header::CONTENT_TYPE).is_some_and(|it| it.as_bytes().starts_with(b"application/grpc"))
 }

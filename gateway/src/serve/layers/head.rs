@@ -1,10 +1,10 @@
-//! Finds heads that two programs can read in two ways. If a proxy checks one of two hosts and the gateway believes the
-//! other, or they disagree about where a body ends, then what the proxy checked is not what the gateway does.
+//! Rejects ambiguous request heads. If a proxy and the gateway read different hosts, or disagree about where a body
+//! ends (request smuggling), the proxy's checks are bypassed.
 
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Uri, Version, header};
 
-/// What is wrong with a request's head, if anything is.
+/// Returns why a request head is rejected. None if it is unambiguous.
 pub(super) fn fault(version: Version, uri: &Uri, headers: &HeaderMap) -> Option<&'static str> {
     host_fault(version, uri, headers).or_else(|| {
         let is_repeated = headers.get_all(header::ORIGIN).iter().count() > 1;
@@ -18,7 +18,7 @@ pub(super) fn fault(version: Version, uri: &Uri, headers: &HeaderMap) -> Option<
 fn host_fault(version: Version, uri: &Uri, headers: &HeaderMap) -> Option<&'static str> {
     let mut hosts = headers.get_all(header::HOST).iter();
     let Some(host) = hosts.next() else {
-        return (version == Version::HTTP_11).then_some("the request has no Host header: HTTP/1.1 demands one");
+        return (version == Version::HTTP_11).then_some("the request has no Host header: HTTP/1.1 requires one");
     };
     if hosts.next().is_some() {
         return Some("the request has several Host headers: send one");
@@ -30,13 +30,13 @@ fn host_fault(version: Version, uri: &Uri, headers: &HeaderMap) -> Option<&'stat
     uri.authority().is_some_and(differs).then_some("the Host header and the host of the URI differ: send the same")
 }
 
-/// Whether this is a host with or without a port. An empty one means that the URI has none.
+/// Whether the value is a host with or without a port. It may be empty if the URI has no host.
 fn is_host(value: &HeaderValue) -> bool {
     let is_authority = |text: &str| !text.contains('@') && text.parse::<Authority>().is_ok();
     value.to_str().is_ok_and(|text| text.is_empty() || is_authority(text))
 }
 
-/// Whether there is a transfer encoding, and it is anything but `chunked`, once. No other is supported.
+/// Whether the request has a transfer encoding other than a single `chunked`, which is the only supported one.
 fn has_odd_encoding(headers: &HeaderMap) -> bool {
     let mut encodings = headers.get_all(header::TRANSFER_ENCODING).iter();
     let is_chunked = |value: &HeaderValue| value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");

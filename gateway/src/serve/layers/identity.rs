@@ -1,8 +1,8 @@
-//! Authenticates requests, if the gateway requires keys or tokens, and rejects those without a valid one. Binds each request
-//! to its credential: once that has ended, the body of the request brings nothing more, the wait for the response ends, and so
-//! does a response that is a stream. Only a call that was admitted gets its result in any case.
+//! Authenticates requests, if the gateway requires keys or tokens, and rejects those without a valid one. Binds
+//! each request to its credential: when the credential ends, so do the request body, the wait for the response, and
+//! a streaming response. Only an admitted call still gets its result.
 //!
-//! Without a file of keys or issuers, it costs one branch a request.
+//! Without keys and issuers, it costs one branch per request.
 
 use std::future::{Ready, ready};
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_util::future::Either;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::header::{ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use http_body::{Body as _, Frame};
 use openskill_proto::timestamp::Timestamp;
@@ -19,6 +19,8 @@ use openskill_proto::trace::Trace;
 use pin_project_lite::pin_project;
 use tower::{Layer, Service};
 
+use super::operation;
+use crate::call::operation::{Access, Audit, Protocol, Streaming};
 use crate::call::principal::Principal;
 use crate::identity::audit;
 use crate::identity::credentials::Credentials;
@@ -26,63 +28,51 @@ use crate::identity::grant::Grant;
 use crate::identity::identified::{CredentialWatch, Identified};
 use crate::identity::issuer::LiveIssuer;
 use crate::identity::registry::{Registry, Unidentified};
-use crate::serve::bodies::ending::Ending;
+use crate::serve::bodies::credential_bound::CredentialBound;
 use crate::serve::bodies::inbound::Inbound;
-use crate::serve::bodies::outbound::Answer;
+use crate::serve::bodies::outbound::ResponseBody;
 use crate::serve::resource::Resource;
 
 /// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Denied {
-    /// It has no valid credentials. The answer does not say what is wrong with them.
+    /// It has no valid credentials. The response does not tell what is wrong with them.
     Unauthenticated,
-    /// Its credentials ended before it was answered.
+    /// Its credentials ended before the response began.
     Ended,
-    /// It is for administrators.
+    /// The caller is not an administrator.
     NotAdmin,
 }
 
-/// A kind of stream, by the last thing that its client can read.
+/// Determines the format of a stream's last frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StreamKind {
     Grpc,
     ServerSentEvents,
-    /// Events that are lines of JSON.
+    /// JSON lines.
     Lines,
-    /// Events that are JSON-RPC messages.
+    /// JSON-RPC messages.
     JsonRpc,
 }
 
-/// What the faces know of their requests.
+/// What the layer needs to know about the protocols of the faces.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules {
-    /// Whether the request needs no key: health checks.
-    pub(crate) is_open: fn(&Method, &HeaderMap, &str) -> bool,
-    /// Whether the path is for administrators.
-    pub(crate) is_administration: fn(&str) -> bool,
-    /// Whether such a path changes something.
-    pub(crate) is_change: fn(&str) -> bool,
-    /// Whether administrators see at the path what belongs to others.
-    pub(crate) is_insight: fn(&str) -> bool,
-    /// Whether the answer to a gRPC request with this path is a stream. Of other answers, those are whose length is not known.
-    pub(crate) is_stream: fn(&str) -> bool,
-    /// The kind of a stream of server-sent events at this path.
-    pub(crate) events: fn(&str) -> StreamKind,
-    /// Whether a message has the media type of gRPC.
+    /// Whether a message has gRPC's media type.
     pub(crate) is_grpc: fn(&HeaderMap) -> bool,
-    /// The answer to a request that is refused, over gRPC or not. The text is its trace id.
-    pub(crate) refuse: fn(Denied, bool, &str) -> Response<Answer>,
-    /// The last frame of a stream whose key was revoked or has expired.
+    /// Builds the response to a refused request. The flag: whether it came over gRPC. The string: its trace id.
+    pub(crate) refuse: fn(Denied, bool, &str) -> Response<ResponseBody>,
+    /// Builds the last frame of a stream whose key was revoked or has expired.
     pub(crate) last: fn(StreamKind, &str) -> Frame<Bytes>,
 }
 
 /// Puts a [`Principal`] into each request's extensions.
 #[derive(Debug, Clone)]
 pub(crate) struct IdentityLayer {
-    /// None: everybody may use the gateway.
+    /// None if the gateway does not authenticate callers.
     pub(crate) registry: Option<Arc<Registry>>,
     pub(crate) rules: Rules,
-    /// Says where to get a token. None: no token counts.
+    /// Tells clients where to get a token. None if the gateway accepts no tokens.
     pub(crate) resource: Option<Resource>,
 }
 
@@ -103,12 +93,15 @@ impl<S> Layer<S> for IdentityLayer {
 
 impl<S, B> Service<Request<Inbound<B>>> for IdentityService<S>
 where
-    S: Service<Request<Inbound<B>>, Response = Response<Answer>, Error: Send, Future: Send> + Clone + Send + 'static,
+    S: Service<Request<Inbound<B>>, Response = Response<ResponseBody>, Error: Send, Future: Send>
+        + Clone
+        + Send
+        + 'static,
     B: Send + 'static,
 {
-    type Response = Response<Answer>;
+    type Response = Response<ResponseBody>;
     type Error = S::Error;
-    type Future = Either<ResponseFuture<S::Future>, Either<Answered<S::Error>, Later<S::Error>>>;
+    type Future = Either<ResponseFuture<S::Future>, Either<ReadyResponse<S::Error>, DelayedResponse<S::Error>>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(context)
@@ -120,25 +113,25 @@ where
         };
         match admit(registry, &self.layer.rules, &mut request) {
             Ok(bound) => Either::Left(ResponseFuture { response: self.inner.call(request), bound }),
-            Err(Stopped::Denied(denied)) => {
+            Err(NotAdmitted::Denied(denied)) => {
                 Either::Right(Either::Left(ready(Ok(self.layer.refusal(denied, &request)))))
             }
-            Err(Stopped::Later(issuer)) => {
+            Err(NotAdmitted::Later(issuer)) => {
                 let (registry, layer, mut inner) = (Arc::clone(registry), self.layer.clone(), self.inner.clone());
                 Either::Right(Either::Right(Box::pin(async move {
-                    issuer.learned().await;
+                    issuer.wait_for_refresh().await;
                     match admit(&registry, &layer.rules, &mut request) {
                         Ok(bound) => ResponseFuture { response: inner.call(request), bound }.await,
-                        // Once is enough.
-                        Err(Stopped::Later(_)) => {
-                            audit::unauthenticated(
+                        // Fetch the issuer's keys at most once per request.
+                        Err(NotAdmitted::Later(_)) => {
+                            audit::log_unauthenticated(
                                 request.uri().path(),
                                 "token with an unknown key",
                                 trace_id(&request),
                             );
                             Ok(layer.refusal(Denied::Unauthenticated, &request))
                         }
-                        Err(Stopped::Denied(denied)) => Ok(layer.refusal(denied, &request)),
+                        Err(NotAdmitted::Denied(denied)) => Ok(layer.refusal(denied, &request)),
                     }
                 })))
             }
@@ -146,20 +139,20 @@ where
     }
 }
 
-/// A refusal.
-type Answered<E> = Ready<Result<Response<Answer>, E>>;
+/// The response to a request that is refused at once.
+type ReadyResponse<E> = Ready<Result<Response<ResponseBody>, E>>;
 
-/// A request that waits for the keys of an issuer.
-type Later<E> = Pin<Box<dyn Future<Output = Result<Response<Answer>, E>> + Send>>;
+/// A request that is waiting for an issuer's keys.
+type DelayedResponse<E> = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, E>> + Send>>;
 
-/// Why a request does not go on now.
-enum Stopped {
+/// Why a request can't continue yet, or at all.
+enum NotAdmitted {
     Denied(Denied),
     Later(Arc<LiveIssuer>),
 }
 
 impl IdentityLayer {
-    fn refusal<B>(&self, denied: Denied, request: &Request<B>) -> Response<Answer> {
+    fn refusal<B>(&self, denied: Denied, request: &Request<B>) -> Response<ResponseBody> {
         let mut refusal = (self.rules.refuse)(denied, (self.rules.is_grpc)(request.headers()), trace_id(request));
         let challenge = self.resource.as_ref().filter(|_| denied == Denied::Unauthenticated);
         if let Some(challenge) = challenge.and_then(|it| it.challenge(request.uri(), request.headers())) {
@@ -169,12 +162,12 @@ impl IdentityLayer {
     }
 }
 
-/// A request that is bound to its credential.
+/// Binds a request to its credential.
 struct BoundRequest {
     grant: Arc<Grant>,
     watch: CredentialWatch,
     is_grpc: bool,
-    /// Whether a gRPC answer is a stream.
+    /// Whether a gRPC response is a stream.
     is_grpc_stream: bool,
     events: StreamKind,
     trace_id: String,
@@ -189,39 +182,43 @@ fn admit<B>(
     registry: &Registry,
     rules: &Rules,
     request: &mut Request<Inbound<B>>,
-) -> Result<Option<Box<BoundRequest>>, Stopped> {
-    if (rules.is_open)(request.method(), request.headers(), request.uri().path()) {
+) -> Result<Option<Box<BoundRequest>>, NotAdmitted> {
+    let operation = operation(request.extensions()).copied();
+    if is_preflight(request) || operation.is_some_and(|it| it.access == Access::Open) {
         request.extensions_mut().insert(Principal::nobody(""));
         return Ok(None);
     }
     let trace_id = trace_id(request).to_owned();
     let path = request.uri().path();
     let identified = identify(registry, request.headers()).map_err(|unidentified| match unidentified {
-        Unidentified::Later(issuer) => Stopped::Later(issuer),
+        Unidentified::Later(issuer) => NotAdmitted::Later(issuer),
         Unidentified::Invalid(reason) => {
-            audit::unauthenticated(path, reason, &trace_id);
-            Stopped::Denied(Denied::Unauthenticated)
+            audit::log_unauthenticated(path, reason, &trace_id);
+            NotAdmitted::Denied(Denied::Unauthenticated)
         }
     })?;
     let grant = Grant::new(Arc::clone(&identified));
-    let principal = Principal::granted(Arc::clone(&grant));
+    let principal = Principal::from_grant(Arc::clone(&grant));
     if principal.is_admin() {
         let (name, credential) = (principal.name(), &identified.credential);
-        if (rules.is_change)(path) {
-            audit::administered(name, credential, path, &trace_id);
-        } else if (rules.is_insight)(path) {
-            audit::inspected(name, credential, path, &trace_id);
+        match operation.and_then(|it| it.audit) {
+            Some(Audit::Change) => audit::log_administered(name, credential, path, &trace_id),
+            Some(Audit::Insight) => audit::log_inspected(name, credential, path, &trace_id),
+            None => {}
         }
-    } else if (rules.is_administration)(path) {
-        audit::forbidden(principal.name(), path, &trace_id);
-        return Err(Stopped::Denied(Denied::NotAdmin));
+    } else if operation.is_some_and(|it| it.access == Access::Administrator) {
+        audit::log_forbidden(principal.name(), path, &trace_id);
+        return Err(NotAdmitted::Denied(Denied::NotAdmin));
     }
     let bound = BoundRequest {
         grant,
         watch: CredentialWatch::new(Arc::clone(&identified)),
         is_grpc: (rules.is_grpc)(request.headers()),
-        is_grpc_stream: (rules.is_stream)(path),
-        events: (rules.events)(path),
+        is_grpc_stream: operation.is_some_and(|it| it.streaming != Streaming::Neither),
+        events: match operation.map(|it| it.protocol) {
+            Some(Protocol::Mcp) => StreamKind::JsonRpc,
+            _ => StreamKind::ServerSentEvents,
+        },
         trace_id,
         rules: *rules,
     };
@@ -230,12 +227,17 @@ fn admit<B>(
     if let Some(scopes) = &identified.scopes {
         request.extensions_mut().insert(scopes.clone());
     }
-    // Nothing behind this layer needs it, so nothing can show it.
+    // Inner layers don't need it. Without it, they can't leak it.
     request.headers_mut().remove(AUTHORIZATION);
     Ok(Some(Box::new(bound)))
 }
 
-/// Rejects several headers: a proxy may have checked another one.
+/// Whether this is a CORS preflight request, which has no credentials.
+fn is_preflight<B>(request: &Request<B>) -> bool {
+    *request.method() == Method::OPTIONS && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD)
+}
+
+/// Identifies the caller. Rejects repeated headers, because a proxy may have checked another one.
 fn identify(registry: &Registry, headers: &HeaderMap) -> Result<Arc<Identified>, Unidentified> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let only = values.next().ok_or(Unidentified::Invalid("no credentials"))?;
@@ -247,7 +249,7 @@ fn identify(registry: &Registry, headers: &HeaderMap) -> Result<Arc<Identified>,
 }
 
 pin_project! {
-    /// A response that ends with its credential.
+    /// A response that ends when its credential does.
     pub(crate) struct ResponseFuture<F> {
         #[pin]
         response: F,
@@ -257,13 +259,13 @@ pin_project! {
 
 impl<F, E> Future for ResponseFuture<F>
 where
-    F: Future<Output = Result<Response<Answer>, E>>,
+    F: Future<Output = Result<Response<ResponseBody>, E>>,
 {
-    type Output = Result<Response<Answer>, E>;
+    type Output = Result<Response<ResponseBody>, E>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        // First: what arrived before the end has no effect after it.
+        // Check first, so that a request has no effect after its credential ended.
         if let Some(bound) = this.bound.as_ref().filter(|it| it.is_over()) {
             return Poll::Ready(Ok(bound.refusal()));
         }
@@ -281,7 +283,7 @@ where
 }
 
 impl BoundRequest {
-    /// Whether the request is not answered any more.
+    /// Whether the request must end because its credential did.
     fn is_over(&self) -> bool {
         !self.grant.is_admitted() && self.watch.has_ended()
     }
@@ -290,12 +292,12 @@ impl BoundRequest {
         if self.grant.is_admitted() { Poll::Pending } else { self.watch.poll_end(context) }
     }
 
-    fn refusal(&self) -> Response<Answer> {
+    fn refusal(&self) -> Response<ResponseBody> {
         (self.rules.refuse)(Denied::Ended, self.is_grpc, &self.trace_id)
     }
 
-    /// Makes a response that is a stream end with the credential.
-    fn bind(self: Box<Self>, response: Response<Answer>) -> Response<Answer> {
+    /// Makes a streaming response end with the credential.
+    fn bind(self: Box<Self>, response: Response<ResponseBody>) -> Response<ResponseBody> {
         let is_grpc = (self.rules.is_grpc)(response.headers());
         let is_stream = if is_grpc { self.is_grpc_stream } else { response.body().size_hint().exact().is_none() };
         if !is_stream {
@@ -309,6 +311,6 @@ impl BoundRequest {
             _ => None,
         };
         let last = kind.map(|kind| (self.rules.last)(kind, &self.trace_id));
-        response.map(|body| Answer::Ending(Box::new(Ending::new(body, self.watch, last))))
+        response.map(|body| ResponseBody::CredentialBound(Box::new(CredentialBound::new(body, self.watch, last))))
     }
 }

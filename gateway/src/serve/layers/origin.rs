@@ -1,9 +1,9 @@
 //! Refuses requests from web pages of other sites.
 //!
-//! The gateway listens on loopback without a password, and so does every browser on the machine: a page of any site could
-//! send it calls (cross-site requests), or point its own name here (DNS rebinding). So a request with an `Origin`, which
-//! only browsers send, must come from the gateway's own pages, under an IP address or `localhost`; and on a loopback
-//! listener no request may name another host. [`Sites`] are the exceptions that an operator makes.
+//! The gateway may listen on loopback without authentication, where every browser on the machine can reach it. A
+//! page of any site could send it calls (cross-site requests), or resolve its own name to loopback (DNS rebinding).
+//! Only browsers send `Origin`, so a request with it must come from the gateway's own pages, under an IP address or
+//! `localhost`. On a loopback listener, no request may name another host. [`Sites`] are the operator's exceptions.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -13,17 +13,17 @@ use super::sites::Sites;
 
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// What makes a request one from another site.
+/// Why a request counts as coming from another site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Foreign {
     /// It comes from a web page of another site.
     Site,
-    /// It names a host that may be another site's.
+    /// It names a host that may belong to another site.
     Host,
 }
 
-/// Why a request counts as one from another site, if it does. `authority` is that of its URI. `is_loopback`: the listener's
-/// address is a loopback address.
+/// Returns why a request counts as coming from another site, if it does. `authority` is the URI's. `is_loopback`:
+/// the listener has a loopback address.
 pub(super) fn fault(
     headers: &HeaderMap,
     authority: Option<&str>,
@@ -45,12 +45,12 @@ pub(super) fn fault(
             return if !is_own { Some(Foreign::Site) } else { (!is_ours()).then_some(Foreign::Host) };
         }
     }
-    // gRPC over a unix socket or a proxy may name no host.
+    // gRPC over a Unix socket or a proxy may name no host.
     let is_checked = is_loopback || sites.is_some_and(|sites| !sites.hosts.is_empty());
     (is_checked && !host.is_empty() && !is_ours()).then_some(Foreign::Host)
 }
 
-/// An IP address or `localhost`, with or without a port: a host that nobody can point elsewhere.
+/// Whether the host is an IP address or `localhost`, with or without a port. DNS can't redirect these.
 fn is_literal(host: &str) -> bool {
     let (is_own, rest) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((address, rest)) => (address.parse::<Ipv6Addr>().is_ok(), rest),
@@ -95,7 +95,7 @@ mod tests {
         assert!(!welcome("127.0.0.1:8000", &[("origin", "http://127.0.0.1:9999")]));
         assert!(!welcome("127.0.0.1:8000", &[("sec-fetch-site", "cross-site")]));
         assert!(!welcome("127.0.0.1:8000", &[("sec-fetch-site", "none"), ("sec-fetch-site", "cross-site")]));
-        // The names point here, but they are not ours.
+        // The names resolve to this machine, but don't belong to the gateway.
         assert!(!welcome("evil.example:8000", &[]));
         assert!(!welcome("evil.example:8000", &[("origin", "http://evil.example:8000")]));
     }

@@ -1,6 +1,6 @@
-//! Bounds the requests in flight that are no calls: pages, the catalog, artifacts, metrics, streams of changes. Clients that do
-//! not read them would otherwise fill the gateway's memory and take its time from calls. And says whose each request is, to
-//! [`super::bodies`].
+//! Bounds requests in flight other than calls: pages, the catalog, artifacts, metrics, change streams. Otherwise,
+//! clients that do not read their responses would fill the gateway's memory and slow down calls. Also records, for
+//! [`super::bodies`], which principal each request belongs to.
 
 use std::future::{Ready, ready};
 use std::pin::Pin;
@@ -8,28 +8,27 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready as poll_ready};
 
 use futures_util::future::Either;
-use http::{Extensions, HeaderMap, Method, Request, Response};
+use http::{Extensions, HeaderMap, Request, Response};
 use openskill_identity::shares::Share;
 use pin_project_lite::pin_project;
 use tower::{Layer, Service};
 
+use super::operation;
 use crate::call::principal::Principal;
 use crate::serve::bodies::guarded::Guarded;
 use crate::serve::bodies::inbound::Inbound;
-use crate::serve::bodies::outbound::{Answer, AnswerOwner};
+use crate::serve::bodies::outbound::{ResponseBody, ResponseOwner};
 use crate::state::limits::{Limits, SharedLimit};
 
-/// Answers requests past their principal's share of a pool with `refuse`.
+/// Refuses requests that exceed their principal's share of a pool.
 #[derive(Debug, Clone)]
 pub(crate) struct ReadsLayer {
-    /// Of the gateway, or of the listener for operators alone.
+    /// The limits of the gateway, or of the admin listener.
     pub(crate) limits: Limits,
-    /// Administrators keep room, whatever others hold.
-    pub(crate) of_administrators: Limits,
-    /// The pool that a request counts towards. None: a call, or a probe.
-    pub(crate) which: fn(&Method, &str) -> Option<SharedLimit>,
-    /// The answer to a request past the bound.
-    pub(crate) refuse: fn(SharedLimit, &HeaderMap, &Extensions) -> Response<Answer>,
+    /// Separate limits for administrators, so that other requests can't crowd them out.
+    pub(crate) administrator_limits: Limits,
+    /// Builds the response to a request that exceeds the limit.
+    pub(crate) refuse: fn(SharedLimit, &HeaderMap, &Extensions) -> Response<ResponseBody>,
 }
 
 /// See [`ReadsLayer`].
@@ -40,11 +39,12 @@ pub(crate) struct ReadsService<S> {
 }
 
 impl ReadsLayer {
-    /// The place of a request, if it needs one. Err: of what there is none left for its principal.
-    fn place<B>(&self, request: &Request<B>) -> Result<Option<Share>, SharedLimit> {
-        let Some(limit) = (self.which)(request.method(), request.uri().path()) else { return Ok(None) };
+    /// Takes a request's share of its pool. None if it has no pool. The error is the limit that its principal has
+    /// reached.
+    fn take_share<B>(&self, request: &Request<B>) -> Result<Option<Share>, SharedLimit> {
+        let Some(limit) = operation(request.extensions()).and_then(|it| it.limit) else { return Ok(None) };
         let principal = request.extensions().get::<Principal>().cloned().unwrap_or_default();
-        let limits = if principal.is_admin() { &self.of_administrators } else { &self.limits };
+        let limits = if principal.is_admin() { &self.administrator_limits } else { &self.limits };
         limits.pool(limit).take(principal.shared_name(), 1).map(Some).ok_or(limit)
     }
 }
@@ -59,19 +59,19 @@ impl<S> Layer<S> for ReadsLayer {
 
 impl<S, B> Service<Request<Inbound<B>>> for ReadsService<S>
 where
-    S: Service<Request<Inbound<B>>, Response = Response<Answer>>,
+    S: Service<Request<Inbound<B>>, Response = Response<ResponseBody>>,
 {
-    type Response = Response<Answer>;
+    type Response = Response<ResponseBody>;
     type Error = S::Error;
-    type Future = Either<ResponseFuture<S::Future>, Ready<Result<Response<Answer>, S::Error>>>;
+    type Future = Either<ResponseFuture<S::Future>, Ready<Result<Response<ResponseBody>, S::Error>>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(context)
     }
 
     fn call(&mut self, mut request: Request<Inbound<B>>) -> Self::Future {
-        let place = match self.layer.place(&request) {
-            Ok(place) => place,
+        let share = match self.layer.take_share(&request) {
+            Ok(share) => share,
             Err(limit) => {
                 let refusal = (self.layer.refuse)(limit, request.headers(), request.extensions());
                 return Either::Right(ready(Ok(refusal)));
@@ -81,34 +81,34 @@ where
         if let Some(owner) = &owner {
             request.body_mut().belong_to(owner);
         }
-        Either::Left(ResponseFuture { response: self.inner.call(request), place, owner })
+        Either::Left(ResponseFuture { response: self.inner.call(request), share, owner })
     }
 }
 
 pin_project! {
-    /// Gives the place, if there is one, to the response's body, and the response to its principal.
+    /// Attaches the share, if any, to the response's body, and the principal to the response.
     pub(crate) struct ResponseFuture<F> {
         #[pin]
         response: F,
-        place: Option<Share>,
+        share: Option<Share>,
         owner: Option<Arc<str>>,
     }
 }
 
 impl<F, E> Future for ResponseFuture<F>
 where
-    F: Future<Output = Result<Response<Answer>, E>>,
+    F: Future<Output = Result<Response<ResponseBody>, E>>,
 {
-    type Output = Result<Response<Answer>, E>;
+    type Output = Result<Response<ResponseBody>, E>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let mut response = poll_ready!(this.response.poll(context))?;
         if let Some(owner) = this.owner.take() {
-            response.extensions_mut().insert(AnswerOwner(owner));
+            response.extensions_mut().insert(ResponseOwner(owner));
         }
-        Poll::Ready(Ok(match this.place.take() {
-            Some(place) => response.map(|body| Answer::Read(Box::new(Guarded::new(body, place)))),
+        Poll::Ready(Ok(match this.share.take() {
+            Some(share) => response.map(|body| ResponseBody::Guarded(Box::new(Guarded::new(body, share)))),
             None => response,
         }))
     }
@@ -123,16 +123,22 @@ mod tests {
     use openskill_identity::shares::Pool;
 
     use super::*;
+    use crate::call::operation::Operation;
 
-    fn answer(status: StatusCode) -> Response<Answer> {
-        let mut answer = Response::new(Answer::Rest(Body::empty()));
+    static PAGE: Operation = Operation::http("GET /page").limit(SharedLimit::Pages);
+
+    fn answer(status: StatusCode) -> Response<ResponseBody> {
+        let mut answer = Response::new(ResponseBody::Rest(Body::empty()));
         *answer.status_mut() = status;
         answer
     }
 
     fn get(path: &str, principal: &str) -> Request<Inbound<Body>> {
         let mut request = Request::get(path).body(Inbound::new(Body::empty(), false, &Pool::new(0))).unwrap();
-        request.extensions_mut().insert(Principal::of(principal));
+        request.extensions_mut().insert(Principal::from_name(principal));
+        if path == PAGE.path {
+            request.extensions_mut().insert(&PAGE);
+        }
         request
     }
 
@@ -140,8 +146,7 @@ mod tests {
     async fn one_principal_never_takes_all_places_and_gets_its_own_back() {
         let layer = ReadsLayer {
             limits: Limits::default(),
-            of_administrators: Limits::default(),
-            which: |_, path| (path == "/page").then_some(SharedLimit::Pages),
+            administrator_limits: Limits::default(),
             refuse: |_, _, _| answer(StatusCode::SERVICE_UNAVAILABLE),
         };
         let mut service =

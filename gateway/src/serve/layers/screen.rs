@@ -1,4 +1,4 @@
-//! Refuses requests that must not be served: their heads are ambiguous, or they come from web pages of other sites.
+//! Refuses requests with ambiguous heads, and requests from web pages of other sites.
 
 use std::future::{Ready, ready};
 use std::sync::Arc;
@@ -15,22 +15,22 @@ use super::sites::Sites;
 
 /// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unwelcome {
-    /// Its head can be read in two ways.
+pub(crate) enum RejectReason {
+    /// Its head is ambiguous. Contains the reason.
     Malformed(&'static str),
-    /// It comes from another site, or may come from there.
+    /// It comes, or may come, from another site.
     Foreign(Foreign),
 }
 
-/// Answers such requests with `refuse`, and passes on the rest.
+/// Refuses ambiguous or cross-site requests, and passes all others on.
 #[derive(Debug)]
 pub(crate) struct ScreenLayer<R> {
-    /// Whether the listener's address is a loopback address.
+    /// Whether the listener has a loopback address.
     pub(crate) is_loopback: bool,
-    /// What an operator allows.
+    /// The sites that the operator allows.
     pub(crate) sites: Option<Arc<Sites>>,
-    /// The answer to a request that is refused.
-    pub(crate) refuse: fn(Unwelcome, &HeaderMap, &Extensions) -> Response<R>,
+    /// Builds the response to a refused request.
+    pub(crate) refuse: fn(RejectReason, &HeaderMap, &Extensions) -> Response<R>,
 }
 
 /// See [`ScreenLayer`].
@@ -40,7 +40,7 @@ pub(crate) struct ScreenService<S, R> {
     inner: S,
 }
 
-// Not derived: that would ask for `R: Clone`.
+// Not derived, because that would require `R: Clone`.
 impl<R> Clone for ScreenLayer<R> {
     fn clone(&self) -> Self {
         Self { is_loopback: self.is_loopback, sites: self.sites.clone(), refuse: self.refuse }
@@ -77,15 +77,15 @@ where
         let ScreenLayer { is_loopback, sites, refuse } = &self.layer;
         match screen(&request, *is_loopback, sites.as_deref()) {
             None => Either::Left(self.inner.call(request)),
-            Some(unwelcome) => Either::Right(ready(Ok(refuse(unwelcome, request.headers(), request.extensions())))),
+            Some(reason) => Either::Right(ready(Ok(refuse(reason, request.headers(), request.extensions())))),
         }
     }
 }
 
-fn screen<B>(request: &Request<B>, is_loopback: bool, sites: Option<&Sites>) -> Option<Unwelcome> {
+fn screen<B>(request: &Request<B>, is_loopback: bool, sites: Option<&Sites>) -> Option<RejectReason> {
     let (uri, headers) = (request.uri(), request.headers());
-    head::fault(request.version(), uri, headers).map(Unwelcome::Malformed).or_else(|| {
+    head::fault(request.version(), uri, headers).map(RejectReason::Malformed).or_else(|| {
         let authority = uri.authority().map(Authority::as_str);
-        origin::fault(headers, authority, is_loopback, sites).map(Unwelcome::Foreign)
+        origin::fault(headers, authority, is_loopback, sites).map(RejectReason::Foreign)
     })
 }

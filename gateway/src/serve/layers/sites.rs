@@ -1,16 +1,16 @@
-//! Hosts and origins that an operator allows beside the gateway's own.
+//! Hosts and origins that an operator allows in addition to the gateway's own.
 
-/// What requests may name beside IP addresses and `localhost`. In lower case.
+/// The hosts and origins that requests may name, in addition to IP addresses and `localhost`. In lower case.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sites {
-    /// Host names under which the gateway is served, with a port or for any port.
+    /// The host names under which the gateway is served. Without a port, any port matches.
     pub hosts: Vec<String>,
-    /// Origins whose web pages may call the gateway, such as `https://app.example`.
+    /// The origins whose web pages may call the gateway, such as `https://app.example`.
     pub origins: Vec<String>,
 }
 
 impl Sites {
-    /// Whether a request may name this host, which may have a port.
+    /// Whether a request may name this host. The host may include a port.
     pub(crate) fn has_host(&self, host: &str) -> bool {
         let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
         self.hosts.iter().any(|it| it.eq_ignore_ascii_case(host) || it.eq_ignore_ascii_case(name))

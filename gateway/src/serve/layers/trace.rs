@@ -1,29 +1,35 @@
-//! Reads the ids a request runs under and by which door it came, and returns its trace id on the answer.
+//! Reads the trace headers and the operation of a request, and adds its trace id to the response.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use http::{HeaderMap, HeaderValue, Request, Response};
+use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use openskill_proto::metadata::{TRACE_ID, TRACEPARENT, TRACESTATE};
 use openskill_proto::trace::Trace;
 use pin_project_lite::pin_project;
 use tower::{Layer, Service};
 
-use crate::call::door::Door;
+use crate::call::operation::Operation;
 
-/// Puts a [`Trace`] and a [`Door`] into each request's extensions.
+/// Puts a [`Trace`], and the [`Operation`] if known, into each request's extensions.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct TraceLayer;
+pub(crate) struct TraceLayer {
+    /// Finds the operation with this method and path.
+    pub(crate) find: fn(&Method, &str) -> Option<&'static Operation>,
+}
 
 /// See [`TraceLayer`].
 #[derive(Debug, Clone)]
-pub(crate) struct TraceService<S>(S);
+pub(crate) struct TraceService<S> {
+    layer: TraceLayer,
+    inner: S,
+}
 
 impl<S> Layer<S> for TraceLayer {
     type Service = TraceService<S>;
 
     fn layer(&self, inner: S) -> TraceService<S> {
-        TraceService(inner)
+        TraceService { layer: *self, inner }
     }
 }
 
@@ -36,24 +42,26 @@ where
     type Future = ResponseFuture<S::Future>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.0.poll_ready(context)
+        self.inner.poll_ready(context)
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let trace = read(request.headers());
         let trace_id = HeaderValue::from_str(&trace.id).ok();
-        let door = Door::of(request.uri().path());
         request.extensions_mut().insert(trace);
-        request.extensions_mut().insert(door);
-        ResponseFuture { response: self.0.call(request), trace_id }
+        if let Some(operation) = (self.layer.find)(request.method(), request.uri().path()) {
+            request.extensions_mut().insert(operation);
+        }
+        ResponseFuture { response: self.inner.call(request), trace_id }
     }
 }
 
-/// Of several ids none counts: another program on the way may have read another. Several headers of state are one list.
+/// Reads the trace headers. Ignores repeated ids, because a proxy may have used another one. Repeated `tracestate`
+/// headers form one list.
 fn read(headers: &HeaderMap) -> Trace {
     let all = |name| headers.get_all(name).iter().map(HeaderValue::as_bytes);
     let only = |name| all(name).next().map(|first| (first, all(name).nth(1).is_some()));
-    // A trace id that is replaced is reported, as a malformed one is.
+    // A repeated trace id is replaced and reported, like a malformed one.
     let trace_id = only(TRACE_ID).map(|(id, is_repeated)| if is_repeated { b"" } else { id });
     let parent = only(TRACEPARENT).and_then(|(parent, is_repeated)| (!is_repeated).then_some(parent));
     let states: Vec<_> = all(TRACESTATE).collect();
@@ -83,7 +91,7 @@ where
         let this = self.project();
         let mut response = ready!(this.response.poll(context))?;
         if let Some(trace_id) = this.trace_id.take() {
-            // A call whose message continues another trace has said so.
+            // Not overwritten: if a call's message continues another trace, the id is already set.
             response.headers_mut().entry(TRACE_ID).or_insert(trace_id);
         }
         Poll::Ready(Ok(response))

@@ -1,17 +1,16 @@
-//! From the words of a task to the tools that fit them. Pure.
+//! Finds the tools that match the words of a task. Pure.
 
-use openskill_rank::Task;
-use openskill_rank::rank::{Document, rank};
-use openskill_rank::terms::Term;
+use openskill_text::task::{ParsedTask, Term};
+use openskill_text::tools::{ToolDocument, rank};
 use serde::Serialize;
 
-/// The most tools that are named.
+/// The maximum number of tools in the answer.
 const MOST_TOOLS: usize = 5;
 
-/// A tool fits if it fits at least this part as well as the best one.
+/// The minimum score of a match, as a fraction of the best score.
 const LEAST_SHARE: f64 = 0.4;
 
-/// The most words that are said to be missing.
+/// The maximum number of missing words in the answer.
 const MOST_MISSING: usize = 10;
 
 /// A tool that the caller can see.
@@ -19,15 +18,15 @@ const MOST_MISSING: usize = 10;
 pub(super) struct Tool<'a> {
     pub(super) id: &'a str,
     pub(super) toolset: &'a str,
-    pub(super) document: &'a Document,
+    pub(super) document: &'a ToolDocument,
     pub(super) state: State,
 }
 
-/// Whether a tool can be called now.
+/// Whether a tool can currently be called.
 #[derive(Debug, Clone)]
 pub(super) enum State {
     Available,
-    /// Its circuit is open.
+    /// Its circuit breaker is open.
     Paused {
         reason: String,
         retry_after_ms: u64,
@@ -37,16 +36,16 @@ pub(super) enum State {
     },
 }
 
-/// What a task needs.
+/// Which tools a task needs.
 #[derive(Debug, Serialize)]
 pub(super) struct Needs {
-    /// The tools that fit, the best first.
+    /// The matching tools, best first.
     needed: Vec<Needed>,
-    /// What no tool does that can be called now. None: nothing is known to be missing.
+    /// What no callable tool does. None if nothing is known to be missing.
     missing: Option<Missing>,
-    /// Those of the tools whose circuit breaker is open.
+    /// The matching tools whose circuit breaker is open.
     paused: Vec<Paused>,
-    /// Those of the tools that no worker can run.
+    /// The matching tools that no worker can run.
     unavailable: Vec<Unavailable>,
 }
 
@@ -57,14 +56,14 @@ struct Needed {
     toolset: String,
     status: &'static str,
     why: String,
-    /// How well it fits, compared with the best one.
+    /// The score relative to the best one.
     score: f64,
 }
 
 #[derive(Debug, Serialize)]
 struct Missing {
     statement: String,
-    /// Words of the task that none of the needed tools has.
+    /// Words of the task that match none of the needed tools.
     words: Vec<String>,
 }
 
@@ -81,10 +80,10 @@ struct Unavailable {
     reason: String,
 }
 
-/// The tools that a task needs. It names only tools of this list.
+/// Finds the tools that a task needs. The result names only tools from this list.
 pub(super) fn analyze(task: &str, tools: &[Tool<'_>]) -> Needs {
-    let Task { terms, query } = Task::read(task);
-    let documents: Vec<&Document> = tools.iter().map(|it| it.document).collect();
+    let ParsedTask { terms, query } = ParsedTask::parse(task);
+    let documents: Vec<&ToolDocument> = tools.iter().map(|it| it.document).collect();
     let ranked = rank(&query, &documents);
     let best = ranked.first().map_or(0.0, |(_, score)| *score);
     let fitting = ranked.into_iter().filter(|(_, score)| *score >= LEAST_SHARE * best).take(MOST_TOOLS);
@@ -98,12 +97,12 @@ pub(super) fn analyze(task: &str, tools: &[Tool<'_>]) -> Needs {
             State::Unavailable { reason } => unavailable.push(Unavailable { tool: id, reason }),
         }
     }
-    let needed = chosen.iter().map(|(tool, score)| needed(tool, *score, &terms)).collect();
+    let needed = chosen.iter().map(|(tool, score)| explain_need(tool, *score, &terms)).collect();
     Needs { needed, missing: missing(&chosen, &terms), paused, unavailable }
 }
 
-fn needed(tool: &Tool<'_>, score: f64, terms: &[Term]) -> Needed {
-    let shared: Vec<String> = terms.iter().filter(|it| tool.document.has(&it.meant)).map(Term::shown).collect();
+fn explain_need(tool: &Tool<'_>, score: f64, terms: &[Term]) -> Needed {
+    let shared: Vec<String> = terms.iter().filter(|it| tool.document.has(&it.meant)).map(Term::describe).collect();
     let why = match shared.as_slice() {
         [] => "its description has words of the task".to_owned(),
         words => format!("its name, description or parameters have: {}", words.join(", ")),
@@ -119,23 +118,23 @@ fn needed(tool: &Tool<'_>, score: f64, terms: &[Term]) -> Needed {
 
 fn missing(chosen: &[(&Tool<'_>, f64)], terms: &[Term]) -> Option<Missing> {
     let is_covered = |term: &&Term| chosen.iter().any(|(tool, _)| tool.document.has(&term.meant));
-    let words: Vec<String> = terms.iter().filter(|it| !is_covered(it)).take(MOST_MISSING).map(Term::shown).collect();
+    let words: Vec<String> = terms.iter().filter(|it| !is_covered(it)).take(MOST_MISSING).map(Term::describe).collect();
     let can_be_called = chosen.iter().any(|(tool, _)| matches!(tool.state, State::Available));
     let listed = || words.join(", ");
     let statement = match (chosen, can_be_called) {
         ([], _) if terms.is_empty() => {
-            "The task names nothing that tools are about: describe what is to be done.".to_owned()
+            "The task names nothing that a tool does: describe what is to be done.".to_owned()
         }
-        ([], _) => format!("No tool fits the task: none is about {}.", listed()),
-        (_, false) => "The tools that fit can't be called now: paused and unavailable say why.".to_owned(),
+        ([], _) => format!("No tool fits the task: no tool is about {}.", listed()),
+        (_, false) => "The tools that fit can't be called now: see paused and unavailable for the reasons.".to_owned(),
         (_, true) if words.is_empty() => return None,
-        (_, true) => format!("No needed tool is said to be about: {}. Check that they suffice.", listed()),
+        (_, true) => format!("The needed tools do not mention: {}. Check that these tools suffice.", listed()),
     };
     Some(Missing { statement, words })
 }
 
 impl Needs {
-    /// A line for a model.
+    /// Summarizes the result for a model, in one line.
     pub(super) fn summary(&self) -> String {
         let tools: Vec<String> = self
             .needed
@@ -154,8 +153,8 @@ impl Needs {
 mod tests {
     use super::*;
 
-    fn document(id: &str, description: &str) -> Document {
-        Document::new(id, "", description, None)
+    fn document(id: &str, description: &str) -> ToolDocument {
+        ToolDocument::new(id, "", description, None)
     }
 
     #[test]
@@ -186,7 +185,7 @@ mod tests {
         assert_eq!(needs.missing.unwrap().words, ["weather"]);
         let needs = analyze("Send a mail", &tools);
         assert!(needs.needed.is_empty());
-        assert!(needs.missing.as_ref().unwrap().statement.contains("none is about Send, mail"), "{needs:?}");
+        assert!(needs.missing.as_ref().unwrap().statement.contains("no tool is about Send, mail"), "{needs:?}");
         assert!(analyze("？", &tools).missing.unwrap().statement.contains("describe"));
         assert!(analyze("mean of numbers", &tools).missing.is_none());
     }

@@ -39,7 +39,7 @@ class Channel:
             reason = "malformed, too long, or too many"
             self.outcome.warnings.append(f"{self._dropped} events of the skill were dropped: {reason}")
         for name, _, _ in self._parts.values():
-            self.outcome.warnings.append(f"the artifact '{name}' was dropped: its last part never came")
+            self.outcome.warnings.append(f"the artifact '{name}' was dropped: its last part did not arrive")
 
     def _take(self, line: bytes) -> bool:
         """Takes one event. Whether it is one."""
@@ -104,7 +104,7 @@ class Channel:
         given = self._answer(value)
         answer: dict[str, Any] = {"id": value["id"]}
         if given is None:
-            reason = "the caller takes no questions: call as a stream with `interactive`, or `openskill invoke --interactive`"
+            reason = "the caller can't answer: call as a stream with `interactive`, or `openskill invoke --interactive`"
             answer.update(action="unavailable", reason=reason)
         elif isinstance(given, dict):
             answer.update(action="accept", content=given)

@@ -40,16 +40,16 @@ class _Invalid(Exception):
 def judge(stdout: bytes, status: int, leftovers: int) -> Outcome:
     """`status` is the exit code, or a signal as a negative number; `leftovers` how many processes were left running."""
     if status < 0:
-        return _broke(f"the skill was ended by {_SIGNALS.get(-status, f'signal {-status}')}")
+        return _broke(f"the skill was killed by {_SIGNALS.get(-status, f'signal {-status}')}")
     if leftovers > 0:
         return _broke(f"the skill left {leftovers} process(es) running when it ended; they were killed: "
-                      "a skill must wait for all it starts")
+                      "a skill must wait for every process that it starts")
     try:
         text = stdout.decode("utf-8")
     except UnicodeDecodeError:
         return _broke(f"the skill's output is not UTF-8 (exit code {status})")
     if not text.strip(" \t\n\r\f"):
-        look = "" if status == 0 else "; what it wrote to stderr is in its worker's log at level debug"
+        look = "" if status == 0 else "; its stderr is in the worker's log at level debug"
         return _broke(f"the skill printed nothing on stdout (exit code {status}){look}")
     try:
         value = _one_value(text)
@@ -66,7 +66,7 @@ def _broke(message: str) -> Outcome:
 
 def _one_value(text: str) -> Any:
     if _depth(text) > MAX_DEPTH:
-        raise _Invalid(f"nests deeper than {MAX_DEPTH} levels")
+        raise _Invalid(f"is nested deeper than {MAX_DEPTH} levels")
     start = len(text) - len(text.lstrip(" \t\n\r"))
     decoder = json.JSONDecoder(parse_constant=no_constant, object_pairs_hook=_unique_keys)
     try:
@@ -74,7 +74,7 @@ def _one_value(text: str) -> Any:
     except ValueError as error:
         raise _Invalid(f"is not valid JSON: {error}") from None
     if text[end:].strip(" \t\n\r\f"):
-        raise _Invalid("holds more than one JSON value: a skill prints exactly one")
+        raise _Invalid("contains more than one JSON value: a skill must print exactly one")
     return value
 
 
@@ -135,10 +135,10 @@ def _of_error(error: Any) -> Outcome:
         known = _BY_EXIT.get(code)
     outcome = failed(known or "EXECUTION_ERROR", _cut(message))
     if known is None and isinstance(code, (str, int, float)) and not isinstance(code, bool):
-        outcome.warnings.append(f"the skill gave the unknown error code '{_cut(str(code))}'")
+        outcome.warnings.append(f"the skill returned the unknown error code '{_cut(str(code))}'")
     if isinstance(details, dict):
         if _size(details) > MAX_DETAILS_BYTES:
-            outcome.warnings.append(f"the error's details were over {MAX_DETAILS_BYTES} bytes and were dropped")
+            outcome.warnings.append(f"the error's details were dropped because they exceed {MAX_DETAILS_BYTES} bytes")
         else:
             outcome.details = details
     return outcome

@@ -109,9 +109,9 @@ def _run(command: list[str], call: bytes, env: dict[str, str], cwd: Path, answer
     if floods.is_set():
         outcome = failed("OUTPUT_TOO_LARGE", f"the skill printed more than {MAX_OUTPUT_BYTES} bytes")
     elif status is None:
-        outcome = failed("TIMEOUT", "the skill did not finish before the call's deadline and was ended")
+        outcome = failed("TIMEOUT", "the skill did not finish before the call's deadline and was killed")
     elif any(thread.is_alive() for thread in threads):
-        outcome = failed("EXECUTION_ERROR", "the skill ended, but a process outside of it holds its output open")
+        outcome = failed("EXECUTION_ERROR", "the skill ended, but a process outside of it keeps its output open")
     else:
         outcome = judge(bytes(stdout.kept), status, leftovers)
         outcome.exit_code = status if status >= 0 else None

@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use super::super::{How, Manifest, ManifestError, Rules};
+use super::super::{Manifest, ManifestError, Rules, RunnerSpec};
 use super::*;
 
 const AGENT: &str = "id: researcher\ntype: agent\nagent:\n  prompt: Find it.\n  tools: [file_search, echo]\n";
@@ -13,7 +13,7 @@ fn parse(text: &str) -> Result<Manifest, ManifestError> {
 #[test]
 fn an_agent_takes_a_task_and_gives_an_answer_unless_it_declares_parameters() {
     let manifest = parse(AGENT).unwrap();
-    let How::Agent(agent) = &manifest.how else { panic!("{manifest:?}") };
+    let RunnerSpec::Agent(agent) = &manifest.how else { panic!("{manifest:?}") };
     assert_eq!((manifest.runner.as_str(), agent.prompt.as_str(), agent.tools.len()), ("agent", "Find it.", 2));
     assert_eq!(manifest.input_schema.unwrap()["required"], json!(["task"]));
     assert_eq!(manifest.output_schema.unwrap()["required"], json!(["answer"]));
@@ -27,7 +27,7 @@ fn an_agent_takes_a_task_and_gives_an_answer_unless_it_declares_parameters() {
 fn limits_reach_the_gateway() {
     let more = "  model: openai:small\n  acts_on_untrusted: true\n  limits: {max_tool_calls: 7, max_tokens: 1000}\n";
     let text = format!("{AGENT}{more}");
-    let How::Agent(agent) = parse(&text).unwrap().how else { panic!("{text}") };
+    let RunnerSpec::Agent(agent) = parse(&text).unwrap().how else { panic!("{text}") };
     let definition = agent.definition();
     let limits = definition.limits.unwrap();
     assert_eq!((limits.max_tool_calls, limits.max_tokens, limits.max_iterations), (7, 1000, 0));
@@ -50,7 +50,7 @@ fn what_an_agent_can_t_have_is_refused_with_the_reason() {
         (format!("{AGENT}env: [HOME]\n"), "processes"),
         (format!("{AGENT}output_schema: {{type: string}}\n"), "always"),
         (format!("{AGENT}parameters: {{key: {{type: string, secret: true}}}}\n"), "secret"),
-        (AGENT.replace("type: agent", "type: inproc\nentry: echo"), "is for skills of agent"),
+        (AGENT.replace("type: agent", "type: inproc\nentry: echo"), "applies only to agent skills"),
     ] {
         let error = parse(&text).unwrap_err();
         assert!(error.reason.contains(word), "{text}\n{error}");

@@ -1,23 +1,23 @@
-//! Image references.
+//! Parses image references.
 
 use std::fmt;
 
-/// The longest reference.
+/// The maximum length of a reference, in bytes.
 const MAX_BYTES: usize = 512;
 
-/// A reference to an image.
+/// A reference to an image, by id, digest or tag.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Image {
-    /// `sha256:...`: the engine's id of a local image.
+    /// `sha256:...`: a local image, by the engine's id.
     Id(String),
-    /// `name@sha256:...`: the digest of an image in a registry.
+    /// `name@sha256:...`: a registry's image, by digest.
     Digest(String),
-    /// `name:tag`: the image that currently has this name.
+    /// `name:tag`: the image that has this tag at present.
     Tag(String),
 }
 
 impl Image {
-    /// The reference as the engine expects it.
+    /// Formats the reference as the engine expects it.
     pub fn reference(&self) -> &str {
         match self {
             Self::Id(text) | Self::Digest(text) | Self::Tag(text) => text,
@@ -31,11 +31,11 @@ impl fmt::Display for Image {
     }
 }
 
-/// Reads a manifest's `entry`.
+/// Parses the manifest's `entry`.
 pub(super) fn read(text: &str) -> Result<Image, String> {
     let bad = || {
         format!(
-            "'{}' is no image: name@sha256:<64 hex digits>, or sha256:<64 hex digits>",
+            "'{}' is not an image: name@sha256:<64 hex digits>, or sha256:<64 hex digits>",
             text.chars().take(100).filter(|it| !it.is_control()).collect::<String>()
         )
     };
@@ -57,7 +57,8 @@ fn is_digest(text: &str) -> bool {
     text.strip_prefix("sha256:").is_some_and(|digits| digits.len() == 64 && digits.bytes().all(hex))
 }
 
-/// `host:port/path/name:tag`, each part beginning with a letter or digit: never a flag, never a path of the host.
+/// Matches `host:port/path/name:tag`. Each part begins with a letter or digit, so it is never an option or a host
+/// path.
 fn is_name(text: &str) -> bool {
     let known = |it: u8| it.is_ascii_alphanumeric() || b"_.-".contains(&it);
     let word = |it: &str| {
@@ -66,6 +67,6 @@ fn is_name(text: &str) -> bool {
     let mut parts = text.split('/');
     let last = parts.next_back().unwrap_or_default();
     let tagged = |it: &str| it.split_once(':').map_or_else(|| word(it), |(name, tag)| word(name) && word(tag));
-    // Only the first part may have a port.
+    // Only the first and last parts may contain a colon: a port and a tag.
     tagged(last) && parts.enumerate().all(|(index, it)| if index == 0 { tagged(it) } else { word(it) })
 }

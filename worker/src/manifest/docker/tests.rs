@@ -3,7 +3,7 @@ use super::*;
 const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
 fn read(entry: &str, text: &str) -> Result<Docker, String> {
-    let raw: Raw = crate::manifest::raw::read(text).map_err(|(_, reason)| reason)?;
+    let raw: RawDocker = crate::manifest::raw::read(text).map_err(|(_, reason)| reason)?;
     resolve(raw, entry, &Limits::default()).map_err(|fault| fault.reason)
 }
 
@@ -19,7 +19,7 @@ fn the_defaults_grant_nothing() {
 
 #[test]
 fn an_unpinned_image_needs_two_settings() {
-    assert!(read("pdf:1", "{}").unwrap_err().contains("no fixed image"));
+    assert!(read("pdf:1", "{}").unwrap_err().contains("not a fixed image"));
     assert!(read("pdf:1", "unpinned: true").is_err());
     assert!(read("pdf:1", "pull: never").is_err());
     assert_eq!(read("pdf:1", "{pull: never, unpinned: true}").unwrap().image, Image::Tag("pdf:1".to_owned()));
@@ -110,5 +110,5 @@ fn invalid_settings_are_refused_with_the_reason() {
 #[test]
 fn limits_below_the_engines_minimum_are_refused() {
     let limits = Limits { memory_mb: 5, ..Limits::default() };
-    assert!(resolve(Raw::default(), DIGEST, &limits).is_err());
+    assert!(resolve(RawDocker::default(), DIGEST, &limits).is_err());
 }

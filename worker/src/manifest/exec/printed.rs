@@ -1,45 +1,45 @@
-//! How the output of a program becomes data, if the program does not follow the contract of scripts.
+//! Converts the output of a program that does not follow the contract of scripts.
 
 use serde::Deserialize;
 
-use crate::manifest::error::Fault;
+use crate::manifest::error::ManifestFault;
 
-/// What stdout holds.
+/// How to convert stdout to data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Output {
-    /// One JSON value: the data.
+    /// One JSON value, which becomes the data.
     Json,
-    /// Lines: the data is a list of strings.
+    /// Lines, which become a list of strings.
     Lines,
-    /// A text: the data is a string.
+    /// Text, which becomes a string.
     Text,
 }
 
-/// How to read what a program printed.
+/// How to interpret a program's output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Printed {
-    /// What stdout holds.
+    /// How to convert stdout to data.
     pub output: Output,
-    /// The exit codes of a success.
+    /// The exit codes that mean success.
     pub ok_exits: Vec<u8>,
-    /// The exit codes that mean that an argument is invalid.
+    /// The exit codes that indicate an invalid argument.
     pub invalid_exits: Vec<u8>,
-    /// Whether an error shows the end of stderr to the caller.
+    /// Whether errors show the end of stderr to the caller.
     pub show_stderr: bool,
 }
 
-/// As written.
+/// The settings as the manifest contains them.
 #[derive(Debug)]
-pub(super) struct Raw {
+pub(super) struct RawPrinted {
     pub(super) output: Option<Output>,
     pub(super) ok_exits: Option<Vec<u8>>,
     pub(super) invalid_exits: Option<Vec<u8>>,
     pub(super) show_stderr: Option<bool>,
 }
 
-/// Checks the settings. None: the program follows the contract.
-pub(super) fn resolve(raw: Raw) -> Result<Option<Printed>, Fault> {
+/// Validates the settings. Returns `None` if the program follows the contract of scripts.
+pub(super) fn resolve(raw: RawPrinted) -> Result<Option<Printed>, ManifestFault> {
     let fault = |reason: String| Err(("exec", reason).into());
     let Some(output) = raw.output else {
         let others = [
@@ -49,7 +49,7 @@ pub(super) fn resolve(raw: Raw) -> Result<Option<Printed>, Fault> {
         ];
         return match others.iter().find(|(_, given)| *given) {
             Some((name, _)) => fault(format!(
-                "{name} needs output: json, lines or text; without it, the output and the exit codes are those of a script"
+                "{name} needs output: json, lines or text; without output, the program must print and exit like a script"
             )),
             None => Ok(None),
         };

@@ -1,43 +1,43 @@
-//! The template of a request's body.
+//! The template of a request body.
 
 use serde_json::Value;
 
 use super::method::Method;
-use super::template::{Part, Text};
+use super::template::{Text, TextPart};
 
-/// The largest template of a body, as JSON. YAML aliases can expand a small file.
+/// The maximum size of a body template as JSON, in bytes. YAML aliases can expand a small file.
 const MAX_TEMPLATE_BYTES: usize = 64 * 1024;
 
-/// The template of a body.
+/// The template of a request body.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Body {
-    /// No body; arguments that no template names go to the query.
+    /// No body. Arguments that no template uses become query pairs.
     None,
-    /// The arguments that no template names, as a JSON object.
+    /// A JSON object of the arguments that no template uses.
     Json,
-    /// The same as a form.
+    /// A form of the arguments that no template uses.
     Form,
-    /// JSON from the manifest; arguments that no template names are not sent.
+    /// JSON from the manifest. Arguments that no template uses are not sent.
     Template(Node),
 }
 
-/// A piece of a JSON body.
+/// A node of a JSON body template.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Node {
     /// Literal JSON text.
     Literal(String),
-    /// An argument with its own type. Omitted from its object or list if the call has none.
+    /// An argument with its JSON type. Omitted from its object or list if the call does not set it.
     Argument(String, Text),
-    /// A text with values in it. Omitted in the same way.
+    /// Text that contains values. Omitted like an argument.
     Text(Text),
-    /// A list.
+    /// A list. Nodes without a value are omitted.
     List(Vec<Node>),
-    /// An object; names are fixed.
+    /// An object with fixed keys.
     Object(Vec<(String, Node)>),
 }
 
 impl Body {
-    /// Its templates.
+    /// Returns all text templates in the body.
     pub(super) fn texts(&self) -> Vec<&Text> {
         let mut found = Vec::new();
         if let Self::Template(node) = self {
@@ -56,7 +56,7 @@ fn collect<'a>(node: &'a Node, found: &mut Vec<&'a Text>) {
     }
 }
 
-/// Reads the template of the body.
+/// Parses a body template. Rejects a body that the method does not allow.
 pub(super) fn parse(raw: Option<Value>, method: Method) -> Result<Body, String> {
     let can_have_one = !matches!(method, Method::Get | Method::Head);
     let body = match raw {
@@ -66,15 +66,15 @@ pub(super) fn parse(raw: Option<Value>, method: Method) -> Result<Body, String> 
             "json" => Body::Json,
             "form" => Body::Form,
             "none" => Body::None,
-            _ => return Err(format!("'{word}' is none of json, form, none, or an object that is the template of one")),
+            _ => return Err(format!("'{word}' is not json, form, none, or an object that is a template")),
         },
         Some(template @ (Value::Object(_) | Value::Array(_))) => {
             if template.to_string().len() > MAX_TEMPLATE_BYTES {
-                return Err(format!("a template has at most {MAX_TEMPLATE_BYTES} bytes"));
+                return Err(format!("a template must have at most {MAX_TEMPLATE_BYTES} bytes"));
             }
             Body::Template(node(template)?)
         }
-        Some(_) => return Err("must be json, form, none, or an object that is the template of one".to_owned()),
+        Some(_) => return Err("must be json, form, none, or an object that is a template".to_owned()),
     };
     if body != Body::None && !can_have_one {
         return Err("a GET or HEAD request has no body".to_owned());
@@ -87,8 +87,8 @@ fn node(value: Value) -> Result<Node, String> {
         Value::String(text) => {
             let parsed = Text::parse(&text)?;
             match &parsed.0[..] {
-                [Part::Argument(name)] => Node::Argument(name.clone(), parsed),
-                [] | [Part::Literal(_)] => Node::Literal(Value::String(literal(&parsed)).to_string()),
+                [TextPart::Argument(name)] => Node::Argument(name.clone(), parsed),
+                [] | [TextPart::Literal(_)] => Node::Literal(Value::String(literal(&parsed)).to_string()),
                 _ => Node::Text(parsed),
             }
         }
@@ -103,7 +103,7 @@ fn node(value: Value) -> Result<Node, String> {
 
 fn literal(text: &Text) -> String {
     let literals = text.0.iter().map(|part| match part {
-        Part::Literal(text) | Part::Argument(text) | Part::Variable(text) => text.as_str(),
+        TextPart::Literal(text) | TextPart::Argument(text) | TextPart::Variable(text) => text.as_str(),
     });
     literals.collect()
 }

@@ -1,14 +1,14 @@
-//! The headers of a manifest.
+//! The headers that a manifest sets.
 
 use reqwest::header::{HeaderName, HeaderValue};
 use serde_json::{Map, Value};
 
-use super::template::{Part, Text, of_scalar};
+use super::template::{Text, TextPart, parse_scalar};
 
-/// How many headers a manifest may have.
+/// The maximum number of headers.
 const MAX_HEADERS: usize = 32;
 
-/// Headers that openskill or the connection sets. Another value would break the request, or be false.
+/// Headers that openskill or the connection sets. A manifest's value would break the request or be wrong.
 const RESERVED: [&str; 18] = [
     "host",
     "content-length",
@@ -30,19 +30,19 @@ const RESERVED: [&str; 18] = [
     "x-openskill-principal",
 ];
 
-/// A header of the request.
+/// A header of the request, whose value may contain arguments and variables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
-    /// In lower case.
+    /// The name in lower case.
     pub name: HeaderName,
-    /// Omitted if the call lacks one of its arguments.
+    /// The value's template. The header is omitted if the call does not set one of its arguments.
     pub value: Text,
 }
 
-/// Reads the headers.
+/// Parses the headers. Rejects reserved and repeated names.
 pub(super) fn parse(raw: &Map<String, Value>) -> Result<Vec<Header>, String> {
     if raw.len() > MAX_HEADERS {
-        return Err(format!("at most {MAX_HEADERS}"));
+        return Err(format!("must have at most {MAX_HEADERS} headers"));
     }
     let mut headers: Vec<Header> = Vec::with_capacity(raw.len());
     for (name, value) in raw {
@@ -56,13 +56,13 @@ pub(super) fn parse(raw: &Map<String, Value>) -> Result<Vec<Header>, String> {
 }
 
 fn one(name: &str, value: &Value) -> Result<Header, String> {
-    let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| "is no name of a header".to_owned())?;
+    let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| "is not a valid header name".to_owned())?;
     if RESERVED.contains(&name.as_str()) {
         return Err("is set by openskill itself".to_owned());
     }
-    let value = of_scalar(value)?;
+    let value = parse_scalar(value)?;
     for part in &value.0 {
-        if let Part::Literal(text) = part
+        if let TextPart::Literal(text) = part
             && HeaderValue::from_str(text).is_err()
         {
             return Err(

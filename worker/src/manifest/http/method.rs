@@ -1,22 +1,22 @@
-//! The methods of HTTP requests.
+//! HTTP methods.
 
 use serde::Deserialize;
 
-/// The methods a skill may use.
+/// The HTTP methods that a skill may use.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Method {
-    /// Reads; has no body.
+    /// Reads. Has no body.
     Get,
-    /// Reads, and gives no data; has no body.
+    /// Reads only headers. Has no body.
     Head,
-    /// Does something.
+    /// Performs an action.
     #[default]
     Post,
-    /// Puts something in its place.
+    /// Replaces a resource.
     Put,
-    /// Changes something.
+    /// Changes a resource.
     Patch,
-    /// Deletes something; has a body only if the manifest says so.
+    /// Deletes a resource. Has a body only if the manifest declares one.
     Delete,
 }

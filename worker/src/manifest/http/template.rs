@@ -1,35 +1,34 @@
-//! Text templates: `{name}` for an argument of the call, `${NAME}` for a variable of the worker's environment.
+//! Text templates: `{name}` is an argument of the call, and `${NAME}` a variable in the worker's environment.
 //!
-//! `{{` and `}}` are braces.
+//! `{{` and `}}` produce literal braces.
 
 use serde_json::Value;
 
-/// The longest template.
+/// The maximum length of a template, in bytes.
 const MAX_TEMPLATE_BYTES: usize = 8 * 1024;
 
-/// The longest name in a template.
+/// The maximum length of a name in a template, in bytes.
 const MAX_NAME_BYTES: usize = 128;
 
 /// A part of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part {
-    /// Literal text.
+pub enum TextPart {
+    /// Text without placeholders.
     Literal(String),
-    /// An argument of the call.
+    /// An argument of the call, by name.
     Argument(String),
-    /// A variable of the worker's environment: a secret.
+    /// A variable in the worker's environment, by name. Its value is secret.
     Variable(String),
 }
 
-/// A template: parts in order.
+/// A template as a list of its parts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Text(pub Vec<Part>);
+pub struct Text(pub Vec<TextPart>);
 
 impl Text {
-    /// Reads a template.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         if text.len() > MAX_TEMPLATE_BYTES {
-            return Err(format!("at most {MAX_TEMPLATE_BYTES} bytes"));
+            return Err(format!("must be at most {MAX_TEMPLATE_BYTES} bytes"));
         }
         let mut parts = Vec::new();
         let mut literal = String::new();
@@ -44,51 +43,51 @@ impl Text {
             } else if is_variable || rest.starts_with('{') {
                 let (name, after) = name(&rest[if is_variable { 2 } else { 1 }..], text)?;
                 if !literal.is_empty() {
-                    parts.push(Part::Literal(std::mem::take(&mut literal)));
+                    parts.push(TextPart::Literal(std::mem::take(&mut literal)));
                 }
-                parts.push(if is_variable { Part::Variable(name) } else { Part::Argument(name) });
+                parts.push(if is_variable { TextPart::Variable(name) } else { TextPart::Argument(name) });
                 rest = after;
             } else if rest.starts_with('$') {
                 literal.push('$');
                 rest = &rest[1..];
             } else {
-                return Err(format!("'{text}': a '}}' without its '{{'; a brace itself is written '}}}}'"));
+                return Err(format!("'{text}': '}}' has no matching '{{'; write '}}}}' for a literal brace"));
             }
         }
         literal.push_str(rest);
         if !literal.is_empty() {
-            parts.push(Part::Literal(literal));
+            parts.push(TextPart::Literal(literal));
         }
         Ok(Self(parts))
     }
 
-    /// The arguments it names.
+    /// Returns the names of the arguments that the template uses.
     pub fn arguments(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|part| match part {
-            Part::Argument(name) => Some(name.as_str()),
+            TextPart::Argument(name) => Some(name.as_str()),
             _ => None,
         })
     }
 
-    /// The variables it names.
+    /// Returns the names of the variables that the template uses.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|part| match part {
-            Part::Variable(name) => Some(name.as_str()),
+            TextPart::Variable(name) => Some(name.as_str()),
             _ => None,
         })
     }
 }
 
-/// The template of a scalar: numbers and booleans are literal.
-pub(super) fn of_scalar(value: &Value) -> Result<Text, String> {
+/// Converts a scalar to a template. Numbers and booleans are literal.
+pub(super) fn parse_scalar(value: &Value) -> Result<Text, String> {
     match value {
         Value::String(text) => Text::parse(text),
         Value::Number(_) | Value::Bool(_) => Text::parse(&value.to_string()),
-        _ => Err("must be a text, a number or a boolean".to_owned()),
+        _ => Err("must be a string, a number or a boolean".to_owned()),
     }
 }
 
-/// The name up to its closing brace, and the rest.
+/// Splits the text after `{` into the name and the text after the closing brace.
 fn name<'a>(rest: &'a str, whole: &str) -> Result<(String, &'a str), String> {
     let (name, after) = rest.split_once('}').ok_or_else(|| format!("'{whole}': a '{{' is never closed"))?;
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
@@ -105,20 +104,20 @@ mod tests {
     #[test]
     fn places_are_found_and_braces_can_be_written() {
         let text = Text::parse("Bearer ${TOKEN}/{a}{b-c} {{x}} $5 ${{y}}").unwrap();
-        let literal = |text: &str| Part::Literal(text.to_owned());
+        let literal = |text: &str| TextPart::Literal(text.to_owned());
         assert_eq!(
             text.0,
             [
                 literal("Bearer "),
-                Part::Variable("TOKEN".to_owned()),
+                TextPart::Variable("TOKEN".to_owned()),
                 literal("/"),
-                Part::Argument("a".to_owned()),
-                Part::Argument("b-c".to_owned()),
+                TextPart::Argument("a".to_owned()),
+                TextPart::Argument("b-c".to_owned()),
                 literal(" {x} $5 ${y}"),
             ]
         );
         assert_eq!(Text::parse("").unwrap().0, []);
-        assert_eq!(of_scalar(&serde_json::json!(5)).unwrap().0, [literal("5")]);
+        assert_eq!(parse_scalar(&serde_json::json!(5)).unwrap().0, [literal("5")]);
     }
 
     #[test]

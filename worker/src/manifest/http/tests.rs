@@ -1,5 +1,5 @@
 use super::*;
-use crate::manifest::{How, Manifest, ManifestError, Rules};
+use crate::manifest::{Manifest, ManifestError, Rules, RunnerSpec};
 use std::path::Path;
 
 fn parse(more: &str) -> Result<Manifest, ManifestError> {
@@ -14,7 +14,7 @@ fn read(text: &str) -> Result<Manifest, ManifestError> {
 
 fn http(manifest: Manifest) -> Http {
     match manifest.how {
-        How::Http(http) => *http,
+        RunnerSpec::Http(http) => *http,
         other => panic!("{other:?}"),
     }
 }
@@ -72,10 +72,10 @@ fn each_mistake_is_reported_with_a_reason() {
         ("http: {headers: {Host: x}}\n", "itself"),
         ("http: {headers: {Content-Length: 5}}\n", "itself"),
         ("http: {headers: {X-Openskill-Principal: ada}}\n", "itself"),
-        ("http: {headers: {'A b': x}}\n", "no name"),
+        ("http: {headers: {'A b': x}}\n", "not a valid header name"),
         ("http: {headers: {A: \"x\\ny\"}}\n", "line break"),
         ("http: {headers: {A: x, a: y}}\n", "twice"),
-        ("http: {headers: {A: [x]}}\n", "must be a text"),
+        ("http: {headers: {A: [x]}}\n", "must be a string"),
         ("http: {headers: {A: '${TOKEN}'}}\n", "env list"),
         ("http: {query: {a: '{'}}\n", "never closed"),
         ("http: {response: {data: current}}\n", "JSON pointer"),
@@ -110,7 +110,7 @@ fn the_origin_is_fixed_and_the_path_is_plain() {
         ("'https://example.com/a#b'", "'#'"),
         ("'https://example.com\\a'", "'\\'"),
         ("'https://example.com/?{a}=b'", "fixed"),
-        ("'https:///path'", "no URL"),
+        ("'https:///path'", "URL"),
     ] {
         let error = read(&format!("id: weather\ntype: http\nentry: {entry}\n")).unwrap_err();
         assert!(error.reason.contains(word), "{entry}\n{error}");
@@ -120,9 +120,9 @@ fn the_origin_is_fixed_and_the_path_is_plain() {
 #[test]
 fn the_query_of_the_entry_is_read_as_pairs() {
     let http = http(read("id: a\ntype: http\nentry: 'https://example.com/?q=a%26b+c&units={u}&flag'\n").unwrap());
-    let literal = |text: &str| Text(vec![Part::Literal(text.to_owned())]);
+    let literal = |text: &str| Text(vec![TextPart::Literal(text.to_owned())]);
     assert_eq!(http.query[0], ("q".to_owned(), literal("a&b c")));
-    assert_eq!(http.query[1], ("units".to_owned(), Text(vec![Part::Argument("u".to_owned())])));
+    assert_eq!(http.query[1], ("units".to_owned(), Text(vec![TextPart::Argument("u".to_owned())])));
     assert_eq!(http.query[2].0, "flag");
     assert_eq!(http.target.path, [Text::default()]);
 }

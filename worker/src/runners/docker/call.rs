@@ -1,4 +1,4 @@
-//! One call: a container of its own, from its start to its removal.
+//! Runs one call in its container, from the start to the output.
 
 use std::time::Duration;
 
@@ -7,64 +7,64 @@ use bollard::models::ContainerState;
 use bollard::query_parameters::AttachContainerOptionsBuilder;
 use futures_util::StreamExt as _;
 use openskill_proto::v1::{ErrorCode, SkillError};
+use openskill_sandbox::allowed_root::RootError;
+use openskill_sandbox::protocol::Exit;
 
-use super::conversation::{Fault, Said, Streams, talk};
+use super::conversation::{ProcessOutput, Streams, TalkError, talk};
 use super::fleet::Container;
-use super::mounted::{Mounted, Seen};
-use crate::allowed_root::RootError;
+use super::mounted::{MountCheck, RootMount};
 use crate::events::EventSink;
-use crate::process::protocol::Exit;
 use crate::runner::RawOutput;
-use crate::runners::once::{input_parts, no_root};
+use crate::runners::once::input_parts;
 
-/// Pauses, in milliseconds, before the engine is asked again whether memory ran out: on a loaded host it reports that late.
+/// Pauses in milliseconds between requests for the out-of-memory flag, which a loaded engine reports late.
 const MEMORY_LOOKS_MS: [u64; 5] = [25, 50, 100, 200, 400];
 
 /// A call to run in a container.
-pub(super) struct Task<'a> {
+pub(super) struct ContainerCall<'a> {
     pub(super) input: &'a [u8],
     pub(super) mark: &'a str,
     pub(super) events: &'a EventSink,
     pub(super) memory_mb: u64,
     /// The allowed root, if it is mounted.
-    pub(super) root: Option<&'a Mounted>,
+    pub(super) root: Option<&'a RootMount>,
 }
 
-/// Why a call has no output.
+/// The reasons why a call has no output.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Failure {
-    /// The skill was not started: nothing happened yet.
+pub(super) enum CallFailure {
+    /// The skill was not started, so the call had no effect.
     #[error("not started: {0}")]
     NotStarted(#[source] Error),
     #[error(transparent)]
-    Fault(#[from] Fault),
+    Fault(#[from] TalkError),
     #[error("out of memory")]
     Memory { megabytes: u64 },
-    /// The skill has no allowed root now.
+    /// The skill's allowed root is unavailable.
     #[error(transparent)]
     Root(#[from] RootError),
-    /// Another folder than the allowed root was mounted, or may have been.
+    /// The engine mounted, or may have mounted, another folder than the allowed root.
     #[error("another folder was mounted")]
     Swapped,
 }
 
-/// Starts the container and talks to its process until it has exited.
-pub(super) async fn run(container: &Container, task: &Task<'_>) -> Result<RawOutput, Failure> {
+/// Starts the container and exchanges data with its process until it has exited.
+pub(super) async fn run(container: &Container, task: &ContainerCall<'_>) -> Result<RawOutput, CallFailure> {
     let Container { client, name, .. } = container;
     let options = AttachContainerOptionsBuilder::default().stdin(true).stdout(true).stderr(true).stream(true).build();
-    // Before the start, so that no output is missed.
-    let attached = client.attach_container(name, Some(options)).await.map_err(Failure::NotStarted)?;
+    // Attach before the start, so that no output is missed.
+    let attached = client.attach_container(name, Some(options)).await.map_err(CallFailure::NotStarted)?;
     client.start_container(name, None).await.map_err(not_started_if_refused)?;
     if let Some(root) = task.root
         && let Err(failure) = check_root(container, root, task.mark).await
     {
-        // Before anybody is told: it may be writing where it must not.
+        // Kill it first, because it may be writing to the wrong folder.
         let _ = client.kill_container(name, None).await;
         return Err(failure);
     }
     let ended = async {
         match client.wait_container(name, None).next().await {
-            // The code is asked for below, with the rest.
+            // The exit code is requested below, with the other results.
             Some(Ok(_) | Err(Error::DockerContainerWaitError { .. })) => Ok(()),
             Some(Err(error)) => Err(error),
             None => Err(Error::RequestTimeoutError),
@@ -77,43 +77,43 @@ pub(super) async fn run(container: &Container, task: &Task<'_>) -> Result<RawOut
     judge(container, task, said, code, state.oom_killed == Some(true)).await
 }
 
-/// Whether the container has the folder that it was to have. It has no arguments yet.
-async fn check_root(container: &Container, root: &Mounted, mark: &str) -> Result<(), Failure> {
+/// Checks that the right folder is mounted before the container receives its arguments.
+async fn check_root(container: &Container, root: &RootMount, mark: &str) -> Result<(), CallFailure> {
     if !root.is_in_place()? {
-        return Err(Failure::Swapped);
+        return Err(CallFailure::Swapped);
     }
     let pid = state(container).await?.pid.unwrap_or_default();
-    match root.look(pid, mark).await {
-        Seen::Same => Ok(()),
-        Seen::Other => Err(Failure::Swapped),
-        Seen::Hidden => {
+    match root.check(pid, mark).await {
+        MountCheck::Same => Ok(()),
+        MountCheck::Other => Err(CallFailure::Swapped),
+        MountCheck::Hidden => {
             tracing::debug!("a container's root can't be compared with the skill's: its process is not visible");
             Ok(())
         }
     }
 }
 
-/// Once the engine was asked to start, only its refusal means that nothing happened: after a broken connection the skill may
-/// be running, and must not be run again.
-fn not_started_if_refused(error: Error) -> Failure {
+/// After the start request, only a refusal proves that the skill did not start. After a broken connection, the
+/// skill may be running and must not run again.
+fn not_started_if_refused(error: Error) -> CallFailure {
     match error {
-        Error::DockerResponseServerError { .. } => Failure::NotStarted(error),
-        other => Fault::Engine(other).into(),
+        Error::DockerResponseServerError { .. } => CallFailure::NotStarted(error),
+        other => TalkError::Engine(other).into(),
     }
 }
 
-async fn state(container: &Container) -> Result<ContainerState, Failure> {
+async fn state(container: &Container) -> Result<ContainerState, CallFailure> {
     let found = container.client.inspect_container(&container.name, None).await;
-    Ok(found.map_err(Fault::Engine)?.state.unwrap_or_default())
+    Ok(found.map_err(TalkError::Engine)?.state.unwrap_or_default())
 }
 
 async fn judge(
     container: &Container,
-    task: &Task<'_>,
-    said: Said,
+    task: &ContainerCall<'_>,
+    said: ProcessOutput,
     code: i64,
     mut memory_ran_out: bool,
-) -> Result<RawOutput, Failure> {
+) -> Result<RawOutput, CallFailure> {
     let exit = exit(code);
     if exit == Exit::Signal(9) {
         for pause in MEMORY_LOOKS_MS {
@@ -126,13 +126,13 @@ async fn judge(
             memory_ran_out = state.oom_killed == Some(true);
         }
         if memory_ran_out {
-            return Err(Failure::Memory { megabytes: task.memory_mb });
+            return Err(CallFailure::Memory { megabytes: task.memory_mb });
         }
     }
     Ok(RawOutput::Process { stdout: said.stdout, stderr: said.stderr, exit, leftovers: 0 })
 }
 
-/// The init gives a signal as 128 and its number, as a shell does.
+/// Converts an exit code. The init process reports a signal as 128 plus its number, as a shell does.
 fn exit(code: i64) -> Exit {
     match i32::try_from(code).unwrap_or(-1) {
         code @ 129..=159 => Exit::Signal(code - 128),
@@ -140,43 +140,43 @@ fn exit(code: i64) -> Exit {
     }
 }
 
-/// The output of a container that ended without any.
-pub(super) fn unfinished(failure: &Failure) -> RawOutput {
+/// Returns the output of a call whose container failed.
+pub(super) fn output_of_failure(failure: &CallFailure) -> RawOutput {
     let error = error_of(failure);
     match failure {
-        Failure::NotStarted(_) | Failure::Root(_) => RawOutput::NotStarted(error),
-        Failure::Fault(_) | Failure::Memory { .. } | Failure::Swapped => RawOutput::Failed(error),
+        CallFailure::NotStarted(_) | CallFailure::Root(_) => RawOutput::NotStarted(error),
+        CallFailure::Fault(_) | CallFailure::Memory { .. } | CallFailure::Swapped => RawOutput::Failed(error),
     }
 }
 
-/// What the caller is told. The engine's own words stay in the log: they may hold paths of the host.
-fn error_of(failure: &Failure) -> SkillError {
+/// Returns the error for the caller. The engine's own text may contain host paths, so only the log contains it.
+fn error_of(failure: &CallFailure) -> SkillError {
     match failure {
-        Failure::Fault(fault @ Fault::OutputTooLarge) => {
+        CallFailure::Fault(fault @ TalkError::OutputTooLarge) => {
             SkillError::new(ErrorCode::OutputTooLarge, format!("the skill {fault}"))
         }
-        Failure::Fault(fault @ Fault::StillOpen) => {
+        CallFailure::Fault(fault @ TalkError::StillOpen) => {
             SkillError::new(ErrorCode::ExecutionError, format!("the skill {fault}"))
         }
-        Failure::Memory { megabytes } => SkillError::new(
+        CallFailure::Memory { megabytes } => SkillError::new(
             ErrorCode::ExecutionError,
             format!("the skill needed more memory than its {megabytes} MiB (limits.memory_mb) and was killed"),
         ),
-        Failure::Fault(Fault::Engine(error)) => {
+        CallFailure::Fault(TalkError::Engine(error)) => {
             if openskill_log::admits("a container was lost") {
                 tracing::warn!(%error, "a container was lost");
             }
             SkillError::new(ErrorCode::ToolInvocationError, "the container engine lost the skill's container")
         }
-        Failure::Root(error) => no_root(error.clone()),
-        Failure::Swapped => {
+        CallFailure::Root(error) => error.clone().into_error(),
+        CallFailure::Swapped => {
             if openskill_log::admits("another folder was mounted") {
-                tracing::warn!("another folder than a skill's allowed root was mounted into its container");
+                tracing::warn!("a folder other than a skill's allowed root was mounted into its container");
             }
             let message = "the skill's allowed root was replaced while its container started; the container was killed";
             SkillError::new(ErrorCode::ToolInvocationError, message)
         }
-        Failure::NotStarted(error) => {
+        CallFailure::NotStarted(error) => {
             if openskill_log::admits("a container was not started") {
                 tracing::warn!(%error, "a skill's container was not started");
             }
@@ -185,7 +185,7 @@ fn error_of(failure: &Failure) -> SkillError {
     }
 }
 
-/// A mark that nobody has seen before.
+/// Generates the random mark of a call.
 pub(super) fn new_mark() -> String {
     let random = openskill_proto::trace::hex(&openskill_proto::trace::random_id::<16>());
     format!("@openskill-event:{random} ")
@@ -198,9 +198,9 @@ mod tests {
     #[test]
     fn only_a_refusal_of_the_engine_means_not_started() {
         let refused = Error::DockerResponseServerError { status_code: 409, message: "not running".to_owned() };
-        assert!(matches!(not_started_if_refused(refused), Failure::NotStarted(_)));
+        assert!(matches!(not_started_if_refused(refused), CallFailure::NotStarted(_)));
         for unknown in [Error::RequestTimeoutError, Error::from(std::io::Error::other("broken"))] {
-            assert!(matches!(not_started_if_refused(unknown), Failure::Fault(Fault::Engine(_))));
+            assert!(matches!(not_started_if_refused(unknown), CallFailure::Fault(TalkError::Engine(_))));
         }
     }
 

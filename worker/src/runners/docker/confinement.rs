@@ -1,4 +1,5 @@
-//! What a container may do: as little as the engine allows. Its own seccomp filter and user namespaces stay in force.
+//! Restricts containers as much as the engine allows. The engine's seccomp filter and user namespaces remain in
+//! effect.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -7,42 +8,43 @@ use bollard::models::{
     ContainerCreateBody, HealthConfig, HostConfig, HostConfigLogConfig, Mount, MountBindOptions,
     MountBindOptionsPropagationEnum, MountType, ResourcesUlimits,
 };
+use openskill_sandbox::Limits;
 
-use super::engine::{Facts, Found};
+use super::engine::{EngineInfo, ResolvedImage};
+use crate::manifest::Manifest;
 use crate::manifest::docker::{DATA_FOLDER, Docker, MountRoot, Network};
-use crate::manifest::{Limits, Manifest};
 
 const MIB: u64 = 1024 * 1024;
 
-/// What is run in a container, and with which environment.
+/// A container's command line and environment.
 pub(super) struct Purpose {
     pub(super) argv: Vec<String>,
     pub(super) env: Vec<String>,
     pub(super) labels: HashMap<String, String>,
 }
 
-/// The command line of a skill. The image's own parts are taken where the manifest gives none; an entry point of the
-/// manifest replaces both.
-pub(super) fn argv(docker: &Docker, image: &Found) -> Vec<String> {
+/// Returns a skill's command line. The image provides the parts that the manifest does not set. An entry point in
+/// the manifest replaces both of the image's parts.
+pub(super) fn argv(docker: &Docker, image: &ResolvedImage) -> Vec<String> {
     let own = docker.entrypoint.is_none();
     let entrypoint = docker.entrypoint.as_ref().unwrap_or(&image.entrypoint);
     let command = docker.command.as_deref().unwrap_or(if own { &image.command } else { &[] });
     entrypoint.iter().chain(command).cloned().collect()
 }
 
-/// A container of `image` for a skill. `root` is the folder that is mounted, if the manifest says so: from the worker's
-/// settings and the manifest, never from a call.
+/// Describes a container of `image` for a skill. `root`: the folder to mount, if the manifest requests it. It
+/// comes from the worker's settings and the manifest, never from a call.
 pub(super) fn body(
     manifest: &Manifest,
     docker: &Docker,
-    image: &Found,
-    facts: Facts,
+    image: &ResolvedImage,
+    facts: EngineInfo,
     root: Option<&Path>,
     purpose: Purpose,
 ) -> ContainerCreateBody {
     ContainerCreateBody {
         image: Some(image.id.clone()),
-        // With an entry point given, the engine takes no command of the image.
+        // With an explicit entry point, the engine ignores the image's command.
         entrypoint: Some(purpose.argv),
         cmd: Some(Vec::new()),
         env: Some(purpose.env),
@@ -56,14 +58,14 @@ pub(super) fn body(
         tty: Some(false),
         hostname: Some("skill".to_owned()),
         network_disabled: Some(docker.network == Network::None),
-        // An image's own health check would start processes beside the skill.
+        // The image's health check would start additional processes next to the skill.
         healthcheck: Some(HealthConfig { test: Some(vec!["NONE".to_owned()]), ..HealthConfig::default() }),
         host_config: Some(host_config(&manifest.limits, docker, facts, root)),
         ..ContainerCreateBody::default()
     }
 }
 
-fn host_config(limits: &Limits, docker: &Docker, facts: Facts, root: Option<&Path>) -> HostConfig {
+fn host_config(limits: &Limits, docker: &Docker, facts: EngineInfo, root: Option<&Path>) -> HostConfig {
     let memory = i64::try_from(limits.memory_mb.saturating_mul(MIB)).unwrap_or(i64::MAX);
     HostConfig {
         network_mode: Some(match docker.network {
@@ -76,20 +78,21 @@ fn host_config(limits: &Limits, docker: &Docker, facts: Facts, root: Option<&Pat
         security_opt: Some(vec!["no-new-privileges:true".to_owned()]),
         ipc_mode: Some("private".to_owned()),
         memory: Some(memory),
-        // Memory and swap together: so no swap.
+        // The limit on memory and swap together, so that the container gets no swap.
         memory_swap: Some(memory),
-        // An engine refuses more processors than it has.
+        // An engine rejects more CPUs than it has.
         nano_cpus: Some((docker.cpus.min(facts.cpus) * 1e9) as i64),
-        // One more for the init.
+        // Add one for the init process.
         pids_limit: Some(i64::try_from(limits.processes).unwrap_or(i64::MAX).saturating_add(1)),
         ulimits: Some(ulimits(limits)),
         tmpfs: Some(tmpfs(docker)),
         mounts: Some(root.map(|root| mount(docker.mount_root, root)).into_iter().collect()),
-        // What it prints is read as it comes, and kept nowhere.
+        // The worker reads the output while the process runs, so the engine need not store it.
         log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
-        // Reaps what the skill leaves, and ends on the signals a program as process 1 would not notice.
+        // The init process reaps the skill's orphans, and exits on signals that a program would ignore as process
+        // 1.
         init: Some(true),
-        // Removed by the worker, after it has asked how the container ended.
+        // The worker removes the container after it has requested its exit status.
         auto_remove: Some(false),
         ..HostConfig::default()
     }
@@ -103,7 +106,7 @@ fn ulimits(limits: &Limits) -> Vec<ResourcesUlimits> {
     vec![
         ulimit("nofile", limits.open_files, limits.open_files),
         ulimit("fsize", file_size, file_size),
-        // SIGXCPU tells why it ended. Whoever ignores that is killed a second later.
+        // SIGXCPU shows why the process ended. A process that ignores it is killed one second later.
         ulimit("cpu", limits.cpu_seconds, limits.cpu_seconds.saturating_add(1)),
         ulimit("core", 0, 0),
     ]
@@ -111,7 +114,7 @@ fn ulimits(limits: &Limits) -> Vec<ResourcesUlimits> {
 
 fn tmpfs(docker: &Docker) -> HashMap<String, String> {
     let (user, group) = docker.user.split_once(':').unwrap_or_default();
-    // Its owner, as engines give it the mode that the image's own folder has.
+    // Set the owner, because engines give the mount the mode of the image's own folder.
     let options = format!("rw,noexec,nosuid,nodev,mode=1777,uid={user},gid={group},size={}m", docker.writable_mb);
     docker.writable.iter().map(|path| (path.clone(), options.clone())).collect()
 }
@@ -119,7 +122,7 @@ fn tmpfs(docker: &Docker) -> HashMap<String, String> {
 fn mount(mount_root: MountRoot, root: &Path) -> Mount {
     let bind = MountBindOptions {
         propagation: Some(MountBindOptionsPropagationEnum::RPRIVATE),
-        // Read-only would not hold for what is mounted below the folder.
+        // Without this, mounts below the folder would not be read-only.
         non_recursive: Some(true),
         ..MountBindOptions::default()
     };
@@ -136,7 +139,7 @@ fn mount(mount_root: MountRoot, root: &Path) -> Mount {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manifest::{How, Rules};
+    use crate::manifest::{Rules, RunnerSpec};
 
     fn manifest(settings: &str) -> Manifest {
         let id = "a".repeat(64);
@@ -147,8 +150,8 @@ mod tests {
 
     fn made(settings: &str) -> ContainerCreateBody {
         let manifest = manifest(settings);
-        let How::Docker(docker) = &manifest.how else { panic!("no container") };
-        let image = Found {
+        let RunnerSpec::Docker(docker) = &manifest.how else { panic!("no container") };
+        let image = ResolvedImage {
             id: "sha256:1".to_owned(),
             entrypoint: vec!["/own".to_owned()],
             command: vec!["x".to_owned()],
@@ -156,7 +159,7 @@ mod tests {
         };
         let purpose = Purpose { argv: argv(docker, &image), env: Vec::new(), labels: HashMap::new() };
         let root = (docker.mount_root != MountRoot::None).then_some(Path::new("/srv/data"));
-        body(&manifest, docker, &image, Facts { cpus: 2.0 }, root, purpose)
+        body(&manifest, docker, &image, EngineInfo { cpus: 2.0 }, root, purpose)
     }
 
     #[test]

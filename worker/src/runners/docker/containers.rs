@@ -1,4 +1,4 @@
-//! Containers by label: listing and removing them.
+//! Lists and removes containers by label.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use bollard::Docker;
 use bollard::errors::Error;
 use bollard::query_parameters::{ListContainersOptionsBuilder, RemoveContainerOptionsBuilder};
 
-/// The containers, running or not, that have this label: their names and all their labels.
+/// Lists the containers with this label, running or not: their names and all their labels.
 pub(super) async fn list(client: &Docker, label: &str) -> Result<Vec<(String, HashMap<String, String>)>, Error> {
     let filters = HashMap::from([("label", vec![label])]);
     let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
@@ -18,7 +18,7 @@ pub(super) async fn list(client: &Docker, label: &str) -> Result<Vec<(String, Ha
     Ok(named.collect())
 }
 
-/// Whether the container is gone, or about to be.
+/// Removes a container. Returns whether it is removed or is being removed.
 pub(super) async fn remove(client: &Docker, name: &str) -> bool {
     let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
     match client.remove_container(name, Some(options)).await {

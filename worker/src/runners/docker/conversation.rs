@@ -1,7 +1,7 @@
-//! The streams of a container: arguments in, output and events out, all of it bounded.
+//! A container's streams: writes the arguments, and reads output and events within limits.
 //!
-//! A container has no descriptor for events. So an event is a line of stderr that begins with the mark in
-//! `OPENSKILL_EVENTS_MARK`, which is random for each call: nothing else begins like that by chance.
+//! A container has no descriptor for events. So an event is a stderr line that begins with the mark in
+//! `OPENSKILL_EVENTS_MARK`. The mark is random for each call, so that no other line begins with it by chance.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -14,26 +14,26 @@ use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 
 use crate::events::EventSink;
 
-/// How long the output may stay open after its process has ended.
+/// How long the output may stay open after the process has exited.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Both directions of one process in a container.
+/// The input and output streams of one process in a container.
 pub(super) struct Streams {
     pub(super) output: Pin<Box<dyn Stream<Item = Result<LogOutput, Error>> + Send>>,
     pub(super) input: Pin<Box<dyn AsyncWrite + Send>>,
 }
 
-/// What the process wrote.
+/// The output of a process in a container.
 #[derive(Debug, Default)]
-pub(super) struct Said {
+pub(super) struct ProcessOutput {
     pub(super) stdout: Vec<u8>,
-    /// The end of it, without the events.
+    /// The end of stderr, without event lines.
     pub(super) stderr: Vec<u8>,
 }
 
-/// Why there is no output.
+/// The reasons why there is no output.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Fault {
+pub(super) enum TalkError {
     #[error("printed more than {MAX_OUTPUT_BYTES} bytes")]
     OutputTooLarge,
     #[error("ended, but its output stays open")]
@@ -42,14 +42,14 @@ pub(super) enum Fault {
     Engine(#[from] Error),
 }
 
-/// Writes `input` and reads until both the output and `ended` are at their end.
+/// Writes `input`, and reads until the output is closed and `ended` completes.
 pub(super) async fn talk(
     streams: Streams,
     input: &[&[u8]],
     mark: &str,
     events: &EventSink,
     ended: impl Future<Output = Result<(), Error>>,
-) -> Result<Said, Fault> {
+) -> Result<ProcessOutput, TalkError> {
     let Streams { output, input: stdin } = streams;
     let listening = async {
         let mut writing = std::pin::pin!(write(stdin, input));
@@ -58,7 +58,7 @@ pub(super) async fn talk(
         loop {
             tokio::select! {
                 said = &mut listening => return said,
-                // A skill need not read its input, nor does the end of writing say anything.
+                // The call continues when writing ends or fails: a skill need not read its input.
                 () = &mut writing, if !written => written = true,
             }
         }
@@ -73,7 +73,7 @@ pub(super) async fn talk(
         }
         it = &mut ended => {
             it?;
-            tokio::time::timeout(GRACE, listening).await.map_err(|_| Fault::StillOpen)?
+            tokio::time::timeout(GRACE, listening).await.map_err(|_| TalkError::StillOpen)?
         }
     }
 }
@@ -84,7 +84,7 @@ async fn write(mut stdin: Pin<Box<dyn AsyncWrite + Send>>, input: &[&[u8]]) {
             return;
         }
     }
-    // The process reads an end of its input. The other direction stays open.
+    // Tell the process that its input has ended. The other direction stays open.
     let _ = stdin.shutdown().await;
 }
 
@@ -92,7 +92,7 @@ async fn listen(
     mut output: Pin<Box<dyn Stream<Item = Result<LogOutput, Error>> + Send>>,
     mark: &str,
     events: &EventSink,
-) -> Result<Said, Fault> {
+) -> Result<ProcessOutput, TalkError> {
     let mut stdout = Vec::new();
     let mut stderr = Stderr::new(mark);
     while let Some(frame) = output.next().await {
@@ -100,7 +100,7 @@ async fn listen(
             Ok(LogOutput::StdOut { message }) => {
                 stdout.extend_from_slice(&message);
                 if stdout.len() > MAX_OUTPUT_BYTES {
-                    return Err(Fault::OutputTooLarge);
+                    return Err(TalkError::OutputTooLarge);
                 }
             }
             Ok(LogOutput::StdErr { message }) => {
@@ -112,20 +112,20 @@ async fn listen(
                 }
             }
             Ok(_) => {}
-            // The engine tells of its end by another request.
+            // A separate request to the engine reports how the process ended.
             Err(error) => {
-                tracing::debug!(%error, "a container's output broke off");
+                tracing::debug!(%error, "a container's output was cut off");
                 break;
             }
         }
     }
-    Ok(Said { stdout, stderr: stderr.end() })
+    Ok(ProcessOutput { stdout, stderr: stderr.end() })
 }
 
-/// Tells events and the rest of stderr apart, as it comes.
+/// Separates events from other stderr output as it arrives.
 struct Stderr<'a> {
     mark: &'a [u8],
-    /// The line that is not finished yet, as far as it is kept.
+    /// The kept part of the incomplete line.
     line: Vec<u8>,
     state: State,
     kept: Vec<u8>,
@@ -133,10 +133,10 @@ struct Stderr<'a> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// The line may still turn out to begin with the mark.
+    /// The line may still begin with the mark.
     Open,
     Event,
-    /// An event that is too long: the rest of it is passed over.
+    /// The event is too long. The rest of it is skipped.
     Overlong,
     Text,
 }
@@ -146,7 +146,7 @@ impl<'a> Stderr<'a> {
         Self { mark: mark.as_bytes(), line: Vec::new(), state: State::Open, kept: Vec::new() }
     }
 
-    /// The events that these bytes complete; None stands for one that was too long.
+    /// Returns the events that these bytes complete. `None` represents an event that was too long.
     fn take(&mut self, bytes: &[u8]) -> Vec<Option<Vec<u8>>> {
         let mut events = Vec::new();
         for piece in bytes.split_inclusive(|it| *it == b'\n') {
@@ -192,7 +192,7 @@ impl<'a> Stderr<'a> {
         }
     }
 
-    /// The end of what was no event. Half an event is none.
+    /// Returns the end of stderr without events. Drops an incomplete event.
     fn end(mut self) -> Vec<u8> {
         if self.state == State::Open {
             let line = std::mem::take(&mut self.line);

@@ -1,4 +1,4 @@
-//! The container engine: its address, and what it says of itself and of its images.
+//! The container engine: its address, its properties and its images.
 
 use std::time::Duration;
 
@@ -9,37 +9,34 @@ use futures_util::StreamExt as _;
 
 use crate::manifest::docker::Image;
 
-/// How long the engine may take to say that it is there.
-const PRESENT_WITHIN: Duration = Duration::from_secs(1);
-
-/// How long it may take to answer a request, in seconds, and to begin a pull.
+/// The timeouts for the answer to a request, in seconds, and for a pull.
 const ANSWER_WITHIN_S: u64 = 20;
 const PULL_WITHIN: Duration = Duration::from_secs(600);
 
-/// How much of an engine's words is shown.
+/// The maximum length of an engine's error text that is shown, in bytes.
 const MAX_SHOWN: usize = 200;
 
-/// An engine, by its address.
+/// A container engine at one address.
 #[derive(Debug, Clone)]
 pub(super) struct Engine {
     host: String,
 }
 
-/// What an engine has.
+/// The properties of the engine that affect containers.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Facts {
-    /// Processors.
+pub(super) struct EngineInfo {
+    /// How many CPUs the engine has.
     pub(super) cpus: f64,
 }
 
-/// An image the engine has.
+/// An image that the engine has already pulled.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
-    /// `sha256:...`: what containers are made of, whatever the name stands for later.
+pub(super) struct ResolvedImage {
+    /// `sha256:...`. Containers are created from this id, even if the name later refers to another image.
     pub(super) id: String,
     pub(super) entrypoint: Vec<String>,
     pub(super) command: Vec<String>,
-    /// It wants folders outside of its read-only root, on the host's disk.
+    /// Whether it declares volumes. These are on the host's disk, outside the read-only root.
     pub(super) has_volumes: bool,
 }
 
@@ -52,13 +49,13 @@ impl Engine {
         &self.host
     }
 
-    /// Whether it runs on this machine's kernel.
+    /// Returns whether the engine uses this machine's kernel.
     pub(super) fn is_local(&self) -> bool {
         self.host.starts_with("unix://")
     }
 
-    /// A client. It keeps no connection between requests, so that it is at home on any runtime and outlives an engine
-    /// that was started again.
+    /// Creates a client. It keeps no connections between requests, so it works on any runtime and survives an
+    /// engine restart.
     pub(super) fn client(&self) -> Result<Docker, Error> {
         if self.is_local() {
             Docker::connect_with_unix(&self.host, ANSWER_WITHIN_S, API_DEFAULT_VERSION)
@@ -67,14 +64,17 @@ impl Engine {
         }
     }
 
-    /// Whether it is there, or why not, for people.
-    pub(super) async fn look(&self) -> Result<Facts, String> {
+    /// Requests the engine's properties. `within`: the timeout.
+    ///
+    /// # Errors
+    /// Returns the reason, for people, if the engine is unavailable.
+    pub(super) async fn info(&self, within: Duration) -> Result<EngineInfo, String> {
         let client = self.client().map_err(|_| ABSENT.to_owned())?;
-        let asked = tokio::time::timeout(PRESENT_WITHIN, client.info()).await;
+        let asked = tokio::time::timeout(within, client.info()).await;
         match asked {
-            Ok(Ok(info)) => Ok(Facts { cpus: info.ncpu.unwrap_or(1).max(1) as f64 }),
+            Ok(Ok(info)) => Ok(EngineInfo { cpus: info.ncpu.unwrap_or(1).max(1) as f64 }),
             Ok(Err(Error::DockerResponseServerError { status_code, .. })) => {
-                Err(format!("the container engine refuses to be asked (status {status_code})"))
+                Err(format!("the container engine refused the request (status {status_code})"))
             }
             Ok(Err(error)) => {
                 tracing::debug!(%error, "no container engine");
@@ -84,15 +84,15 @@ impl Engine {
         }
     }
 
-    /// The image, if the engine has it.
-    pub(super) async fn find(&self, image: &Image) -> Result<Option<Found>, Error> {
+    /// Finds an image. Returns `None` if the engine does not have it.
+    pub(super) async fn find(&self, image: &Image) -> Result<Option<ResolvedImage>, Error> {
         let found = match self.client()?.inspect_image(image.reference()).await {
             Ok(found) => found,
             Err(Error::DockerResponseServerError { status_code: 404, .. }) => return Ok(None),
             Err(error) => return Err(error),
         };
         let config = found.config.unwrap_or_default();
-        Ok(found.id.map(|id| Found {
+        Ok(found.id.map(|id| ResolvedImage {
             id,
             entrypoint: config.entrypoint.unwrap_or_default(),
             command: config.cmd.unwrap_or_default(),
@@ -100,10 +100,10 @@ impl Engine {
         }))
     }
 
-    /// Fetches an image.
+    /// Pulls an image.
     ///
     /// # Errors
-    /// Why not, for people.
+    /// Returns the reason, for people, if the pull fails.
     pub(super) async fn pull(&self, image: &Image) -> Result<(), String> {
         let mut client = self.client().map_err(|_| ABSENT.to_owned())?;
         client.set_timeout(PULL_WITHIN);
@@ -117,7 +117,7 @@ impl Engine {
         });
         match pulled.await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(format!("its image could not be pulled: {}", shown(&error))),
+            Ok(Err(error)) => Err(format!("its image could not be pulled: {}", public_text(&error))),
             Err(_) => Err(format!("its image could not be pulled within {} s", PULL_WITHIN.as_secs())),
         }
     }
@@ -125,8 +125,8 @@ impl Engine {
 
 const ABSENT: &str = "no container engine answers (OPENSKILL_DOCKER_HOST)";
 
-/// An engine's or a registry's words, for people: bounded, and without the host's paths.
-fn shown(error: &Error) -> String {
+/// Makes an error text of an engine or registry presentable: truncates it and removes host paths.
+fn public_text(error: &Error) -> String {
     let (Error::DockerResponseServerError { message: text, .. } | Error::DockerStreamError { error: text }) = error
     else {
         return "the engine did not answer".to_owned();
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn an_engines_words_are_bounded_and_hold_no_path() {
         let message = format!("open /var/lib/x: no\nsuch file{}", "!".repeat(1000));
-        let text = shown(&Error::DockerResponseServerError { status_code: 500, message });
+        let text = public_text(&Error::DockerResponseServerError { status_code: 500, message });
         assert!(text.starts_with("open ... no such file!") && text.len() <= MAX_SHOWN, "{text}");
     }
 }

@@ -1,47 +1,48 @@
-//! The containers of this worker: each has a name before it is created, so that none is leaked.
+//! This worker's containers. Each gets a name before it is created, so that none is leaked.
 //!
-//! Everything here runs as tasks of the worker's main runtime. A call's own future runs on the runtime of a shard and is
-//! dropped at its deadline; what removes its container has to outlive both.
+//! Everything here runs in tasks on the worker's main runtime. A call's future runs on a shard's runtime and is
+//! dropped at its deadline. The task that removes its container must outlive both.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bollard::Docker;
 use bollard::errors::Error;
 use bollard::models::ContainerCreateBody;
 use bollard::query_parameters::CreateContainerOptionsBuilder;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 
 use super::containers::{list, remove};
 use super::engine::Engine;
-use super::owner::{INSTANCE, Owner};
+use super::owner::{ContainerOwner, INSTANCE};
 use super::sentinel::Sentinel;
 
-/// How often a removal is tried before it is left to the sweep, and what lies between the first two tries.
+/// The number of attempts to remove a container before the sweep takes over, and the pause between the first two.
 const TRIES: u32 = 6;
 const STEP: Duration = Duration::from_millis(100);
 
-/// How long the end of the worker waits for its containers'.
+/// The maximum time that a worker waits for its containers when it shuts down.
 const END_WITHIN: Duration = Duration::from_secs(5);
 
-/// The containers of this worker.
+/// Creates, tracks and removes this worker's containers.
 pub(super) struct Fleet {
     pub(super) engine: Engine,
-    pub(super) owner: Owner,
+    pub(super) owner: ContainerOwner,
     sentinel: Sentinel,
     runtime: Handle,
     tasks: TaskTracker,
-    /// The names of those that are made, run, or are being removed.
+    /// The names of containers that are being created, are running, or are being removed.
     live: Mutex<HashSet<String>>,
-    /// The names of those that could not be removed: for the sweep.
+    /// The names of containers that could not be removed. The sweep retries them.
     lost: Mutex<HashSet<String>>,
     made: AtomicU64,
 }
 
-/// A container. It is removed by [`Container::remove`]; one that was dropped instead is found by the sweep.
+/// A container, which [`Container::remove`] removes. If it is only dropped, the sweep removes it.
 pub(super) struct Container {
     pub(super) client: Docker,
     pub(super) name: String,
@@ -49,26 +50,27 @@ pub(super) struct Container {
 }
 
 impl Fleet {
-    pub(super) fn new(engine: Engine, owner: Owner, sentinel: Sentinel, runtime: Handle) -> Arc<Self> {
+    pub(super) fn new(engine: Engine, owner: ContainerOwner, sentinel: Sentinel, runtime: Handle) -> Arc<Self> {
         let (tasks, made) = (TaskTracker::new(), AtomicU64::new(0));
         let (live, lost) = (Mutex::default(), Mutex::default());
         Arc::new(Self { engine, owner, sentinel, runtime, tasks, live, lost, made })
     }
 
-    /// Does this whatever becomes of the caller.
+    /// Spawns a task that runs to its end, even if the caller is gone.
     pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn_on(work, &self.runtime);
     }
 
-    /// Makes a container. Not to be dropped half-way: the engine might make it after it was looked for.
+    /// Creates a container. Must run to completion: otherwise the engine might create the container after the
+    /// sweep looked for it.
     pub(super) async fn create(self: &Arc<Self>, body: ContainerCreateBody) -> Result<Container, Error> {
-        // Before the first container there is somebody who removes it should this process be killed.
+        // The sentinel must run before the first container exists: it removes containers if this process is killed.
         self.sentinel.ensure(&self.engine, &self.owner)?;
         let client = self.engine.client()?;
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let name = format!("openskill-{}-{number}", self.owner.instance);
         self.live().insert(name.clone());
-        // From here on a failure is not the end of it: the name is given back when nothing has it any more.
+        // From here on, an error does not release the name. It is released when no container has it any more.
         let container = Container { client, name, fleet: Arc::clone(self) };
         let options = CreateContainerOptionsBuilder::default().name(&container.name).build();
         match container.client.create_container(Some(options), body).await {
@@ -84,13 +86,13 @@ impl Fleet {
         }
     }
 
-    /// Removes what dead workers left behind, and what of our own was not removed when it should have been. Whether of
-    /// our own nothing is left to be removed.
+    /// Removes containers of dead workers, and those of this worker that were not removed in time. Returns whether
+    /// all of this worker's containers are removed.
     pub(super) async fn sweep(&self) -> bool {
         let Ok(client) = self.engine.client() else { return false };
-        // What is made or removed during the request is in one of the two.
+        // One of the two lists contains each container that is created or removed during the request.
         let before = self.live().clone();
-        let lost_before = self.lost().clone();
+        let lost_before = self.lock_lost().clone();
         let Ok(found) = list(&client, INSTANCE).await else { return false };
         let after = self.live().clone();
         let is_live = |name: &String| before.contains(name) || after.contains(name);
@@ -110,24 +112,24 @@ impl Fleet {
         if removed > 0 {
             tracing::warn!(removed, "removed orphaned containers");
         }
-        let mut lost = self.lost();
-        // What was given up during the request was not looked at.
+        let mut lost = self.lock_lost();
+        // Containers that were given up during the request were not checked.
         lost.retain(|name| left.contains(name) || is_live(name) || !lost_before.contains(name));
         lost.extend(left);
         lost.is_empty()
     }
 
-    /// Whether there are containers that could not be removed.
+    /// Returns whether any containers could not be removed.
     pub(super) fn has_lost(&self) -> bool {
-        !self.lost().is_empty()
+        !self.lock_lost().is_empty()
     }
 
-    /// Waits for every container's end, and looks once more whether there is one left.
+    /// Waits until all containers have ended, and checks once more whether one is left.
     pub(super) async fn close(&self) {
         self.tasks.close();
         let end = async {
             self.tasks.wait().await;
-            // Who never made one has nothing to look for.
+            // A worker that never created a container need not look for any.
             self.made.load(Ordering::Relaxed) == 0 || self.sweep().await
         };
         if !matches!(tokio::time::timeout(END_WITHIN, end).await, Ok(true)) {
@@ -137,17 +139,17 @@ impl Fleet {
         self.sentinel.dismiss().await;
     }
 
-    fn lost(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_lost(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.lost.lock()
     }
 
     fn live(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+        self.live.lock()
     }
 }
 
 impl Container {
-    /// Ends it, whatever it does, and removes it.
+    /// Kills and removes the container, whatever it does.
     pub(super) async fn remove(self) {
         for attempt in 0..TRIES {
             if remove(&self.client, &self.name).await {
@@ -156,8 +158,9 @@ impl Container {
             }
             tokio::time::sleep(STEP * 2_u32.pow(attempt)).await;
         }
-        // The sweep takes it for what it is. In this order: at each moment one of the two has it.
-        self.fleet.lost().insert(self.name.clone());
+        // From here on, the sweep is responsible. The order matters: at every moment, one of the two lists
+        // contains the name.
+        self.fleet.lock_lost().insert(self.name.clone());
         self.fleet.live().remove(&self.name);
     }
 }

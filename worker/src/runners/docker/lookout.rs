@@ -1,53 +1,62 @@
-//! Whether the engine and the images are available: checked in the background, cached, and announced on change.
+//! Checks in the background whether the engine and the images are available, caches the result, and announces changes.
 //!
-//! Nothing here is asked on a call but [`Lookout::sight`], which reads what is remembered. The engine is never asked
-//! while no skill needs it.
+//! A call uses only [`EngineMonitor::usable_image`], which reads the cache. The worker sends no requests to the
+//! engine while no skill needs it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::confinement;
-use super::engine::{Engine, Facts, Found};
+use super::engine::{Engine, EngineInfo, ResolvedImage};
 use crate::manifest::docker::{Docker, Image, Pull};
 
-/// Between two looks while something is missing, and while all is well.
+/// The pauses between two checks: while something is missing, and otherwise.
 const SOON: Duration = Duration::from_secs(1);
 const LATER: Duration = Duration::from_secs(5);
 
-/// How long all images together may take to be looked at.
-const LOOK_WITHIN: Duration = Duration::from_secs(10);
+/// The engine's timeout while a manifest is loaded, which waits for the answer.
+const ANSWER_TO_MANIFEST_WITHIN: Duration = Duration::from_secs(1);
 
-/// How long a pull that failed is left alone.
+/// The engine's timeout in the background. A busy engine that answers late must not make its skills unavailable.
+/// An engine that has ended refuses at once.
+const ANSWER_WITHIN: Duration = Duration::from_secs(15);
+
+/// The timeout for inspecting all images together.
+const INSPECT_WITHIN: Duration = Duration::from_secs(10);
+
+/// The pause after a failed pull.
 const PULL_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
-/// What is remembered.
-pub(super) struct Lookout {
+/// Checks the engine and the images in the background, and caches the result.
+pub(super) struct EngineMonitor {
     engine: Engine,
     runtime: Handle,
-    /// Counted up when a skill became available, or stopped to be.
+    /// Incremented when a skill becomes available or unavailable.
     offers: watch::Sender<u64>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    seen: Seen,
-    /// What skills need, and whether it may be pulled.
+    snapshot: EngineSnapshot,
+    /// The images that skills need, and when each may be pulled.
     wanted: HashMap<Image, Pull>,
     pulls: HashMap<Image, Pulling>,
-    looked: Option<Instant>,
-    looking: bool,
+    refreshed_at: Option<Instant>,
+    refreshing: bool,
 }
 
-/// What one look saw. Nothing at first.
+/// The result of the last check. Empty before the first one.
 #[derive(Default, Clone, PartialEq)]
-struct Seen {
-    engine: Option<Result<Facts, String>>,
-    images: HashMap<Image, Result<Option<Arc<Found>>, String>>,
+struct EngineSnapshot {
+    engine: Option<Result<EngineInfo, String>>,
+    images: HashMap<Image, Result<Option<Arc<ResolvedImage>>, String>>,
 }
 
 enum Pulling {
@@ -55,73 +64,74 @@ enum Pulling {
     Failed { at: Instant, reason: String },
 }
 
-/// An image that can be used, and the engine that has it.
+/// An available image, and the engine that has it.
 #[derive(Clone)]
-pub(super) struct Sight {
-    pub(super) image: Arc<Found>,
-    pub(super) facts: Facts,
+pub(super) struct UsableImage {
+    pub(super) image: Arc<ResolvedImage>,
+    pub(super) facts: EngineInfo,
 }
 
-impl Lookout {
+impl EngineMonitor {
     pub(super) fn new(engine: Engine, runtime: Handle, offers: watch::Sender<u64>) -> Arc<Self> {
         Arc::new(Self { engine, runtime, offers, state: Mutex::default() })
     }
 
-    /// What a skill needs, if it is there.
+    /// Returns the image that a skill needs, if it is available.
     ///
     /// # Errors
-    /// Why not, for people.
-    pub(super) fn sight(&self, docker: &Docker) -> Result<Sight, String> {
-        let state = self.state();
-        let facts = match &state.seen.engine {
-            None => return Err("the container engine was not asked yet".to_owned()),
+    /// Returns the reason, for people, if the image is unavailable.
+    pub(super) fn usable_image(&self, docker: &Docker) -> Result<UsableImage, String> {
+        let state = self.state.lock();
+        let facts = match &state.snapshot.engine {
+            None => return Err("the container engine has not been contacted yet".to_owned()),
             Some(Err(reason)) => return Err(reason.clone()),
             Some(Ok(facts)) => *facts,
         };
-        let image = match state.seen.images.get(&docker.image) {
-            None => return Err("its image was not looked for yet".to_owned()),
+        let image = match state.snapshot.images.get(&docker.image) {
+            None => return Err("its image has not been looked up yet".to_owned()),
             Some(Err(reason)) => return Err(reason.clone()),
             Some(Ok(None)) => return Err(missing(docker, state.pulls.get(&docker.image))),
             Some(Ok(Some(image))) => Arc::clone(image),
         };
         if image.has_volumes {
             return Err(
-                "its image declares volumes, which would be writable without a bound: build it without".to_owned()
+                "its image declares volumes, which would be writable without a limit: build it without volumes"
+                    .to_owned(),
             );
         }
         match confinement::argv(docker, &image).is_empty() {
-            true => Err("its image has no command of its own: give docker.command".to_owned()),
-            false => Ok(Sight { image, facts }),
+            true => Err("its image has no command: give docker.command".to_owned()),
+            false => Ok(UsableImage { image, facts }),
         }
     }
 
-    /// Takes over what skills need now, and looks again in the background if it is time.
-    pub(super) fn tend(self: &Arc<Self>, wanted: HashMap<Image, Pull>) {
-        let mut state = self.state();
+    /// Updates the set of needed images, and checks in the background if a check is due.
+    pub(super) fn maintain(self: &Arc<Self>, wanted: HashMap<Image, Pull>) {
+        let mut state = self.state.lock();
         state.wanted = wanted;
         if state.wanted.is_empty() {
-            // Whoever needs the engine next wants to know how it is then.
-            (state.seen, state.looked) = (Seen::default(), None);
+            // The next skill that needs the engine requires a fresh check.
+            (state.snapshot, state.refreshed_at) = (EngineSnapshot::default(), None);
             state.pulls.retain(|_, it| matches!(it, Pulling::Running));
             return;
         }
-        let all_well = matches!(state.seen.engine, Some(Ok(_)))
-            && state.wanted.keys().all(|it| matches!(state.seen.images.get(it), Some(Ok(Some(_)))));
+        let all_well = matches!(state.snapshot.engine, Some(Ok(_)))
+            && state.wanted.keys().all(|it| matches!(state.snapshot.images.get(it), Some(Ok(Some(_)))));
         let pause = if all_well { LATER } else { SOON };
-        if !state.looking && state.looked.is_none_or(|it| it.elapsed() >= pause) {
-            state.looking = true;
+        if !state.refreshing && state.refreshed_at.is_none_or(|it| it.elapsed() >= pause) {
+            state.refreshing = true;
             let this = Arc::clone(self);
-            self.runtime.spawn(async move { this.look(true).await });
+            self.runtime.spawn(async move { this.refresh(ANSWER_WITHIN, true).await });
         }
     }
 
-    /// Looks at once, for a skill that is new. Blocks for little more than the second an engine has to answer.
-    pub(super) fn look_now(self: &Arc<Self>, docker: &Docker) {
-        let mut state = self.state();
-        let known = match &state.seen.engine {
+    /// Checks immediately, for a new skill. Blocks for little more than the engine's one-second timeout.
+    pub(super) fn refresh_now(self: &Arc<Self>, docker: &Docker) {
+        let mut state = self.state.lock();
+        let known = match &state.snapshot.engine {
             None => false,
             Some(Err(_)) => true,
-            Some(Ok(_)) => state.seen.images.contains_key(&docker.image),
+            Some(Ok(_)) => state.snapshot.images.contains_key(&docker.image),
         };
         if known {
             return;
@@ -129,32 +139,40 @@ impl Lookout {
         state.wanted.insert(docker.image.clone(), docker.pull);
         drop(state);
         let this = Arc::clone(self);
-        // On a runtime of its own: this thread may be the only one of the worker's.
-        let looked = std::thread::Builder::new().name("container-engine".to_owned()).spawn(move || {
+        // Use a separate runtime, because this thread may be the only one of the worker's runtime.
+        let refreshed = std::thread::Builder::new().name("container-engine".to_owned()).spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(this.look(false));
+            runtime.block_on(this.refresh(ANSWER_TO_MANIFEST_WITHIN, false));
             Ok::<_, std::io::Error>(())
         });
-        if !matches!(looked.map(std::thread::JoinHandle::join), Ok(Ok(Ok(())))) {
-            tracing::warn!("the container engine could not be asked");
+        if !matches!(refreshed.map(std::thread::JoinHandle::join), Ok(Ok(Ok(())))) {
+            tracing::warn!("the request to the container engine failed");
         }
     }
 
-    /// Looks again soon: a call found that something is not as remembered.
+    /// Makes a check due, because a call found the cache wrong.
     pub(super) fn doubt(&self) {
-        self.state().looked = None;
+        self.state.lock().refreshed_at = None;
     }
 
-    async fn look(self: Arc<Self>, announce: bool) {
-        let wanted: Vec<Image> = self.state().wanted.keys().cloned().collect();
-        let seen = see(&self.engine, &wanted).await;
-        let mut state = self.state();
-        let changed = state.seen != seen;
-        if changed && let Some(Err(reason)) = &seen.engine {
+    async fn refresh(self: Arc<Self>, within: Duration, announce: bool) {
+        let wanted: Vec<Image> = self.state.lock().wanted.keys().cloned().collect();
+        let mut snapshot = inspect(&self.engine, within, &wanted).await;
+        let mut state = self.state.lock();
+        // Images that were not inspected in time keep their previous state.
+        for image in wanted.iter().filter(|_| snapshot.engine.as_ref().is_some_and(Result::is_ok)) {
+            if let (Entry::Vacant(vacant), Some(known)) =
+                (snapshot.images.entry(image.clone()), state.snapshot.images.get(image))
+            {
+                vacant.insert(known.clone());
+            }
+        }
+        let changed = state.snapshot != snapshot;
+        if changed && let Some(Err(reason)) = &snapshot.engine {
             tracing::warn!(reason, "skills that need containers are unavailable");
         }
-        state.seen = seen;
-        (state.looked, state.looking) = (Some(Instant::now()), false);
+        state.snapshot = snapshot;
+        (state.refreshed_at, state.refreshing) = (Some(Instant::now()), false);
         self.pull_missing(&mut state);
         drop(state);
         if changed && announce {
@@ -163,8 +181,8 @@ impl Lookout {
     }
 
     fn pull_missing(self: &Arc<Self>, state: &mut State) {
-        let State { seen, wanted, pulls, .. } = state;
-        let gone = |image: &Image| matches!(seen.images.get(image), Some(Ok(None)));
+        let State { snapshot, wanted, pulls, .. } = state;
+        let gone = |image: &Image| matches!(snapshot.images.get(image), Some(Ok(None)));
         for (image, _) in wanted.iter().filter(|(image, pull)| **pull == Pull::Missing && gone(image)) {
             let due = match pulls.get(image) {
                 None => true,
@@ -181,8 +199,8 @@ impl Lookout {
 
     async fn pull(self: Arc<Self>, image: Image) {
         let pulled = self.engine.pull(&image).await;
-        let mut state = self.state();
-        state.looked = None;
+        let mut state = self.state.lock();
+        state.refreshed_at = None;
         match pulled {
             Ok(()) => drop(state.pulls.remove(&image)),
             Err(reason) => {
@@ -197,18 +215,13 @@ impl Lookout {
     fn announce(&self) {
         self.offers.send_modify(|count| *count += 1);
     }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-async fn see(engine: &Engine, wanted: &[Image]) -> Seen {
-    let facts = engine.look().await;
+async fn inspect(engine: &Engine, within: Duration, wanted: &[Image]) -> EngineSnapshot {
+    let facts = engine.info(within).await;
     let mut images = HashMap::new();
     if facts.is_ok() {
-        // Those that were not reached in time are looked at next time.
-        let _ = tokio::time::timeout(LOOK_WITHIN, async {
+        let _ = tokio::time::timeout(INSPECT_WITHIN, async {
             for image in wanted {
                 let found = engine.find(image).await.map(|it| it.map(Arc::new));
                 let found = found.map_err(|error| {
@@ -220,13 +233,13 @@ async fn see(engine: &Engine, wanted: &[Image]) -> Seen {
         })
         .await;
     }
-    Seen { engine: Some(facts), images }
+    EngineSnapshot { engine: Some(facts), images }
 }
 
 fn missing(docker: &Docker, pulling: Option<&Pulling>) -> String {
     match (docker.pull, pulling) {
         (Pull::Missing, Some(Pulling::Failed { reason, .. })) => reason.clone(),
         (Pull::Missing, _) => "its image is being pulled".to_owned(),
-        (Pull::Never, _) => "its image is not here, and pull is never".to_owned(),
+        (Pull::Never, _) => "its image is not on this machine, and docker.pull is never".to_owned(),
     }
 }

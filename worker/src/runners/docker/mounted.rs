@@ -1,96 +1,99 @@
-//! The allowed root of one container: opened before it is made, and compared with what the engine mounted.
+//! Mounts the allowed root into a container: opens it before the container is created, and then compares it with
+//! what the engine mounted.
 //!
-//! The engine takes a path and resolves it again, at a time of its own. So a folder that a skill replaced meanwhile is found
-//! afterwards: its path leads elsewhere, or the container's process has another folder at `/data`.
+//! The engine receives a path and resolves it later, so a skill may replace the folder in between. The worker
+//! detects this afterwards: the path leads elsewhere, or the container's process sees another folder at `/data`.
 
 use std::io::Read as _;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use openskill_sandbox::allowed_root::{RootError, RunRoot, is_same};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
 use rustix::io::Errno;
 
-use crate::allowed_root::{RootError, RunRoot, is_same};
 use crate::manifest::docker::DATA_FOLDER;
 
-/// How often, and how far apart, a container's process is looked for: it becomes the image's program a moment after the
-/// engine says that it started.
-const LOOKS: u32 = 25;
+/// The number and interval of attempts to find a container's process, which becomes the image's program shortly
+/// after the engine reports that it started.
+const ATTEMPTS: u32 = 25;
 const STEP: Duration = Duration::from_millis(2);
 
-/// The most that is read of a process's environment.
+/// The maximum part of a process's environment that is read, in bytes.
 const MAX_ENVIRONMENT: u64 = 256 * 1024;
 
-/// The folder that is mounted.
-pub(super) struct Mounted {
+/// The allowed root, which is mounted into one container.
+pub(super) struct RootMount {
     root: RunRoot,
     folder: OwnedFd,
     path: PathBuf,
 }
 
-/// What a container has for its root.
+/// The result of comparing a container's mount with the allowed root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Seen {
-    /// The folder itself.
+pub(super) enum MountCheck {
+    /// The allowed root is mounted.
     Same,
-    /// Another one.
+    /// Another folder is mounted.
     Other,
-    /// Its process is not visible from here: it has ended, belongs to another PID namespace or machine, or the worker may
-    /// not look.
+    /// The process is not visible from here: it has ended, it belongs to another PID namespace or machine, or the
+    /// worker lacks permission.
     Hidden,
 }
 
-impl Mounted {
-    /// Opens the root of one run.
+impl RootMount {
+    /// Opens the root of one call.
     ///
     /// # Errors
-    /// As [`RunRoot::open`].
+    /// Returns the errors of [`RunRoot::open`].
     pub(super) fn open(root: RunRoot) -> Result<Self, RootError> {
         let folder = root.open()?;
-        // Where the folder is now, whatever its name was.
+        // Reads the folder's current path, even if the folder was renamed.
         let path = std::fs::read_link(format!("/proc/self/fd/{}", folder.as_raw_fd()));
         let path = path.map_err(|error| RootError::System(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
         Ok(Self { root, folder, path })
     }
 
-    /// For the engine.
+    /// Returns the path for the engine.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether the path of the root still leads to the folder.
+    /// Returns whether the root's path still leads to the opened folder.
     ///
     /// # Errors
-    /// It leads to no plain folder.
+    /// Fails if the path does not lead to a regular folder.
     pub(super) fn is_in_place(&self) -> Result<bool, RootError> {
         self.root.is_still(&self.folder)
     }
 
-    /// Looks at the container whose first process the engine calls `pid`, and which has `mark` in its environment.
-    pub(super) async fn look(&self, pid: i64, mark: &str) -> Seen {
-        for look in 0..LOOKS {
-            if look > 0 {
+    /// Checks the mount of the container whose first process has this `pid` according to the engine, and `mark` in
+    /// its environment.
+    pub(super) async fn check(&self, pid: i64, mark: &str) -> MountCheck {
+        for attempt in 0..ATTEMPTS {
+            if attempt > 0 {
                 tokio::time::sleep(STEP).await;
             }
-            // Open: the number may come to be another process's.
+            // Keep it open, because the number may be reused for another process.
             let Ok(process) = openat(CWD, format!("/proc/{pid}"), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) else {
-                return Seen::Hidden;
+                return MountCheck::Hidden;
             };
             match has_mark(&process, mark) {
                 Ok(true) => return self.compare(&process, Path::new(DATA_FOLDER)),
                 Ok(false) => {}
-                Err(_) => return Seen::Hidden,
+                Err(_) => return MountCheck::Hidden,
             }
         }
-        Seen::Hidden
+        MountCheck::Hidden
     }
 
-    /// Compares what this process has at `place`. Nothing is another folder too, unless the process ends meanwhile.
-    fn compare(&self, process: &OwnedFd, place: &Path) -> Seen {
+    /// Compares the root with what this process sees at `place`. A missing folder counts as another folder, unless
+    /// the process has ended.
+    fn compare(&self, process: &OwnedFd, place: &Path) -> MountCheck {
         let root = || openat(process, "root", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
-        let Ok(top) = root() else { return Seen::Hidden };
-        // A link in the image leads where it leads in the container.
+        let Ok(top) = root() else { return MountCheck::Hidden };
+        // Resolve the image's links inside the container's root.
         let found = openat2(
             top.as_fd(),
             place,
@@ -99,16 +102,16 @@ impl Mounted {
             ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS,
         );
         match found.and_then(|found| Ok(is_same(&fstat(&found)?, &fstat(&self.folder)?))) {
-            Ok(true) => Seen::Same,
-            // An older kernel, or a container's filter that does not know the call: nobody can look.
-            Err(Errno::NOSYS | Errno::PERM) => Seen::Hidden,
-            Err(_) if root().is_err() => Seen::Hidden,
-            Ok(false) | Err(_) => Seen::Other,
+            Ok(true) => MountCheck::Same,
+            // An older kernel, or a container's filter, rejects the call, so the folders can't be compared.
+            Err(Errno::NOSYS | Errno::PERM) => MountCheck::Hidden,
+            Err(_) if root().is_err() => MountCheck::Hidden,
+            Ok(false) | Err(_) => MountCheck::Other,
         }
     }
 }
 
-/// Whether it is the container's: the mark is random, and known to nobody else.
+/// Returns whether this is the container's process. No other process has the random mark.
 fn has_mark(process: &OwnedFd, mark: &str) -> std::io::Result<bool> {
     let environment = openat(process, "environ", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let mut text = Vec::new();
@@ -119,14 +122,14 @@ fn has_mark(process: &OwnedFd, mark: &str) -> std::io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::allowed_root::AllowedRoot;
+    use openskill_sandbox::allowed_root::AllowedRoot;
 
-    fn mounted(name: &str) -> (Mounted, PathBuf) {
+    fn mounted(name: &str) -> (RootMount, PathBuf) {
         let top = std::env::temp_dir().join(format!("openskill-mounted-{}-{name}", std::process::id()));
         std::fs::create_dir_all(top.join("docs")).unwrap();
         let top = top.canonicalize().unwrap();
-        let root = AllowedRoot::open(&top).unwrap().of_runs("x", Some(&top.join("docs")));
-        (Mounted::open(root).unwrap(), top)
+        let root = AllowedRoot::open(&top).unwrap().run_root("x", Some(&top.join("docs")));
+        (RootMount::open(root).unwrap(), top)
     }
 
     #[test]
@@ -149,17 +152,17 @@ mod tests {
         let mut child =
             std::process::Command::new("sleep").arg("60").env_clear().env("X", "@mark:1234 ").spawn().unwrap();
         let pid = i64::from(child.id());
-        // Its root is this machine's, which has no such folder, or another one.
-        assert_eq!(mounted.look(pid, "@mark:1234 ").await, Seen::Other);
-        assert_eq!(mounted.look(pid, "@mark:5678 ").await, Seen::Hidden);
+        // Its root is this machine's root, which has no such folder or another one.
+        assert_eq!(mounted.check(pid, "@mark:1234 ").await, MountCheck::Other);
+        assert_eq!(mounted.check(pid, "@mark:5678 ").await, MountCheck::Hidden);
         let process = openat(CWD, format!("/proc/{pid}"), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
         let seen = |place: &str| mounted.compare(&process, &top.join(place));
-        assert_eq!((seen("docs"), seen(""), seen("missing")), (Seen::Same, Seen::Other, Seen::Other));
+        assert_eq!((seen("docs"), seen(""), seen("missing")), (MountCheck::Same, MountCheck::Other, MountCheck::Other));
         child.kill().unwrap();
         child.wait().unwrap();
-        assert_eq!(seen("docs"), Seen::Hidden, "it has ended");
-        assert_eq!(mounted.look(pid, "@mark:1234 ").await, Seen::Hidden);
-        assert_eq!(mounted.look(0, "@mark:1234 ").await, Seen::Hidden);
+        assert_eq!(seen("docs"), MountCheck::Hidden, "it has ended");
+        assert_eq!(mounted.check(pid, "@mark:1234 ").await, MountCheck::Hidden);
+        assert_eq!(mounted.check(0, "@mark:1234 ").await, MountCheck::Hidden);
         std::fs::remove_dir_all(top).unwrap();
     }
 }

@@ -1,17 +1,16 @@
-//! The owner of a container, written on its labels, so that anybody can tell whether its worker still runs.
+//! Stores a container's owner in its labels, so that any process can find out whether its worker still runs.
 //!
-//! A process id alone says nothing: ids are used again, differ between pid namespaces, and mean nothing on another
-//! machine. So a worker is named by the boot of its kernel, its namespace, its id and when it started. Where that can't
-//! be judged, a container may go when its call's deadline is long past, whoever asks.
+//! A process id alone is insufficient: ids are reused, differ between PID namespaces, and mean nothing on another
+//! machine. So a worker is identified by its kernel's boot id, its namespace, its process id and its start time.
+//! Where these can't be checked, a container is removed only some time after its call's deadline.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use openskill_proto::trace::{hex, random_id};
+use openskill_sandbox::tree;
 
-use crate::process::tree;
-
-/// What all of one worker's containers have in common.
+/// The label that all containers of one worker share.
 pub(super) const INSTANCE: &str = "openskill.instance";
 
 const WORKER: &str = "openskill.worker";
@@ -19,20 +18,20 @@ const OWNER: &str = "openskill.owner";
 const UNTIL: &str = "openskill.until";
 const SKILL: &str = "openskill.skill";
 
-/// How much longer than its time a container is left alone: clocks differ.
+/// How much longer a container is kept after its deadline, in seconds, because clocks differ.
 const SLACK_S: u64 = 60;
 
-/// A worker's process.
+/// Identifies a worker's process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Owner {
-    /// Random: of this process alone.
+pub(super) struct ContainerOwner {
+    /// A random id, unique to this process.
     pub(super) instance: String,
     worker_id: String,
     space: PidSpace,
-    process: Process,
+    process: ProcessId,
 }
 
-/// The kernel and namespace in which a process id is valid.
+/// The kernel and namespace in which a process id is meaningful.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct PidSpace {
     boot: String,
@@ -40,26 +39,26 @@ struct PidSpace {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Process {
+struct ProcessId {
     pid: u32,
-    /// In the kernel's ticks since its boot.
+    /// The start time, in clock ticks since boot.
     started: u64,
 }
 
-impl Owner {
-    /// This process.
+impl ContainerOwner {
+    /// Identifies the current process.
     pub(super) fn this(worker_id: &str) -> Self {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned();
         let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default().to_string_lossy().into_owned();
         let pid = std::process::id();
-        let process = Process { pid, started: tree::started(pid).unwrap_or_default() };
+        let process = ProcessId { pid, started: tree::start_time(pid).unwrap_or_default() };
         let (worker_id, instance) = (worker_id.to_owned(), hex(&random_id::<8>()));
         Self { instance, worker_id, space: PidSpace { boot, namespace }, process }
     }
 
-    /// The labels of a container that is not needed after `life`.
+    /// Returns the labels of a container that is no longer needed after `life`.
     pub(super) fn labels(&self, skill_id: &str, life: Duration) -> HashMap<String, String> {
-        let Self { space: PidSpace { boot, namespace }, process: Process { pid, started }, .. } = self;
+        let Self { space: PidSpace { boot, namespace }, process: ProcessId { pid, started }, .. } = self;
         let labels = [
             (WORKER, self.worker_id.clone()),
             (INSTANCE, self.instance.clone()),
@@ -70,14 +69,15 @@ impl Owner {
         labels.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
-    /// Whether nobody is left who needs the container with these labels. `local`: the engine is this machine's.
+    /// Returns whether the container with these labels is no longer needed. `local`: the engine uses this
+    /// machine's kernel.
     pub(super) fn is_abandoned(&self, labels: &HashMap<String, String>, local: bool) -> bool {
         let over = labels.get(UNTIL).and_then(|it| it.parse::<u64>().ok()).is_some_and(|it| it + SLACK_S < now_s());
         let dead = labels.get(OWNER).and_then(|it| read(it)).is_some_and(|(space, process)| {
             if space == self.space {
-                tree::started(process.pid) != Some(process.started)
+                tree::start_time(process.pid) != Some(process.started)
             } else {
-                // Another boot of this machine's kernel: nothing of it runs any more.
+                // The machine has rebooted, so the worker no longer runs.
                 local && space.boot != self.space.boot
             }
         });
@@ -85,11 +85,11 @@ impl Owner {
     }
 }
 
-fn read(text: &str) -> Option<(PidSpace, Process)> {
+fn read(text: &str) -> Option<(PidSpace, ProcessId)> {
     let mut parts = text.split(' ');
     let mut next = || parts.next();
     let space = PidSpace { boot: next()?.to_owned(), namespace: next()?.to_owned() };
-    let process = Process { pid: next()?.parse().ok()?, started: next()?.parse().ok()? };
+    let process = ProcessId { pid: next()?.parse().ok()?, started: next()?.parse().ok()? };
     Some((space, process))
 }
 
@@ -110,17 +110,17 @@ mod tests {
 
     #[test]
     fn a_container_of_a_living_worker_is_left_alone() {
-        let owner = Owner::this("w");
+        let owner = ContainerOwner::this("w");
         let labels = owner.labels("s", Duration::from_secs(10));
         assert!(!owner.is_abandoned(&labels, true));
-        assert!(!Owner::this("another").is_abandoned(&labels, true));
+        assert!(!ContainerOwner::this("another").is_abandoned(&labels, true));
     }
 
     #[test]
     fn one_whose_worker_is_dead_or_had_its_id_before_is_abandoned() {
-        let owner = Owner::this("w");
+        let owner = ContainerOwner::this("w");
         let labels = owner.labels("s", Duration::from_secs(10));
-        let Owner { space: PidSpace { boot, namespace }, process: Process { pid, started }, .. } = &owner;
+        let ContainerOwner { space: PidSpace { boot, namespace }, process: ProcessId { pid, started }, .. } = &owner;
         let reused = with(&labels, OWNER, |_| format!("{boot} {namespace} {pid} {}", started + 1));
         assert!(owner.is_abandoned(&reused, true));
         let gone = with(&labels, OWNER, |_| format!("{boot} {namespace} 4194305 1"));
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn what_can_not_be_judged_is_left_until_its_time_is_over() {
-        let owner = Owner::this("w");
+        let owner = ContainerOwner::this("w");
         let labels = owner.labels("s", Duration::from_secs(10));
         let elsewhere = with(&labels, OWNER, |text| text.replace("pid:", "other:"));
         assert!(!owner.is_abandoned(&elsewhere, true));

@@ -1,19 +1,21 @@
-//! The sentinel: a small process that outlives its worker for as long as it takes to remove the worker's containers.
+//! The sentinel: a small process that outlives its worker until it has removed the worker's containers.
 //!
-//! Containers are the engine's children, not the worker's: a worker that is killed leaves them running. So with its first
-//! container a worker starts `openskill sentinel`, the same binary, and holds a pipe to it. When the pipe closes without
-//! a word, the worker is dead, whatever killed it, and the sentinel removes every container with the worker's label.
+//! Containers are children of the engine, so they outlive a worker that is killed. Therefore a worker starts
+//! `openskill sentinel`, the same binary, with its first container, and holds a pipe to it. When the pipe closes
+//! without a message, the worker is dead for whatever reason, and the sentinel removes all containers with the
+//! worker's label.
 //!
-//! Under `openskill up` the sentinel of a dead worker comes to `up`, which ends orphans: but not a sentinel, for
-//! [`SPARED_FOR`]. What a sentinel can't do, because it was killed as well, the sweep of the next worker does.
+//! Under `openskill up`, `up` inherits the sentinel of a dead worker. It kills orphans, but spares a sentinel for
+//! [`SPARED_FOR`]. If the sentinel was killed as well, the sweep of the next worker does its work.
 
 use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::process::{ExitCode, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use openskill_sandbox::launch::Launcher;
+use parking_lot::Mutex;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::setsid;
 use serde::{Deserialize, Serialize};
@@ -22,37 +24,36 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::containers::{list, remove};
 use super::engine::Engine;
-use super::owner::{INSTANCE, Owner};
-use crate::process::launch::Launcher;
-pub use crate::process::strays::{SENTINEL as ARGUMENT, SPARED_FOR};
+use super::owner::{ContainerOwner, INSTANCE};
+pub use openskill_sandbox::strays::{SENTINEL as ARGUMENT, SPARED_FOR};
 
-/// What the worker says at its end, when nothing is left to do.
+/// The message of a worker that exits with nothing left to remove.
 const DONE: &str = "done";
 
-/// The most a worker has to say.
+/// The maximum length of a worker's message, in bytes.
 const MAX_ORDERS: u64 = 64 * 1024;
 
-/// Between two looks.
+/// The pause between two checks.
 const STEP: Duration = Duration::from_millis(100);
 
-/// How long after the worker's death a container may still show up that was being made then. Not counted from the last one
-/// found: to remove that takes as long again.
+/// How long after the worker's death a container may still appear that was being created. The time does not
+/// restart when a container is found, because removing it takes as long again.
 const SHOWN_BY: Duration = Duration::from_secs(1);
 
-/// How many looks in a row have to find nothing then: an engine that took long to remove may also have taken long to make.
+/// How many consecutive checks must then find nothing. An engine that removes slowly may also create slowly.
 const CLEAR: u32 = 2;
 
-/// How long a sentinel may take to exit once it was dismissed.
+/// The timeout for a sentinel to exit after it was dismissed.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What a sentinel has to know. Through the pipe, so that nothing of it shows in the process list.
+/// The sentinel's configuration. Sent through the pipe, so that process listings do not show it.
 #[derive(Debug, Serialize, Deserialize)]
 struct Orders {
     host: String,
     instance: String,
 }
 
-/// The worker's side of it.
+/// The worker's side of the sentinel.
 pub(super) struct Sentinel {
     launcher: Launcher,
     post: Mutex<Option<Post>>,
@@ -61,7 +62,7 @@ pub(super) struct Sentinel {
 struct Post {
     child: Child,
     pid: u32,
-    /// Open for as long as this process lives.
+    /// Stays open while this process lives.
     pipe: OwnedFd,
 }
 
@@ -70,20 +71,20 @@ impl Sentinel {
         Self { launcher, post: Mutex::default() }
     }
 
-    /// Sees to it that one is there.
-    pub(super) fn ensure(&self, engine: &Engine, owner: &Owner) -> std::io::Result<()> {
-        let mut post = self.post();
+    /// Starts a sentinel, unless one is running.
+    pub(super) fn ensure(&self, engine: &Engine, owner: &ContainerOwner) -> std::io::Result<()> {
+        let mut post = self.post.lock();
         match post.as_mut().map(|it| it.child.try_wait()) {
             Some(Ok(None)) => return Ok(()),
-            Some(_) => tracing::warn!("the sentinel was killed and is started again"),
+            Some(_) => tracing::warn!("the sentinel was killed; restarting it"),
             None => {}
         }
         if let Some(ended) = post.take() {
-            self.launcher.ended(ended.pid);
+            self.launcher.forget(ended.pid);
         }
         let (theirs, ours) = pipe_with(PipeFlags::CLOEXEC)?;
         let orders = Orders { host: engine.host().to_owned(), instance: owner.instance.clone() };
-        // Less than a pipe holds, so that this never waits.
+        // The message fits into a pipe's buffer, so this never blocks.
         let mut pipe = std::fs::File::from(ours);
         writeln!(pipe, "{}", serde_json::to_string(&orders)?)?;
         let child = self.launcher.start_as(ARGUMENT, Stdio::from(theirs))?;
@@ -92,34 +93,30 @@ impl Sentinel {
         Ok(())
     }
 
-    /// Tells it that nothing is left, and waits for its end.
+    /// Tells the sentinel that nothing is left to do, and waits until it exits.
     pub(super) async fn dismiss(&self) {
-        let Some(Post { mut child, pid, pipe }) = self.post().take() else { return };
+        let Some(Post { mut child, pid, pipe }) = self.post.lock().take() else { return };
         let _ = std::fs::File::from(pipe).write_all(DONE.as_bytes());
         if tokio::time::timeout(PATIENCE, child.wait()).await.is_err() {
             let _ = child.kill().await;
         }
-        self.launcher.ended(pid);
+        self.launcher.forget(pid);
     }
 
-    /// Lets it do what is left to do.
+    /// Closes the pipe, so that the sentinel removes the remaining containers.
     pub(super) fn leave(&self) {
-        drop(self.post().take());
-    }
-
-    fn post(&self) -> MutexGuard<'_, Option<Post>> {
-        self.post.lock().unwrap_or_else(PoisonError::into_inner)
+        drop(self.post.lock().take());
     }
 }
 
 /// Runs the sentinel: `openskill sentinel`, with the worker's pipe as standard input.
 pub fn main() -> ExitCode {
-    // The terminal's signals are for the worker, which ends its containers in order.
+    // Only the worker reacts to the terminal's signals. It ends its containers in order.
     let _ = setsid();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Ok(runtime) = runtime else { return ExitCode::FAILURE };
     let _entered = runtime.enter();
-    // Whoever ends all processes of a group or a folder means the worker: its containers are to be removed all the same.
+    // Signals to a process group or cgroup are meant for the worker. Its containers must be removed anyway.
     let deaf_to = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup(), SignalKind::quit()];
     let _deaf = deaf_to.map(signal);
     let mut said = String::new();

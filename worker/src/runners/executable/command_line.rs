@@ -1,17 +1,18 @@
-//! A call's arguments as elements of a command line. Pure.
+//! Converts a call's arguments to command-line elements. Pure.
 
 use openskill_proto::v1::{ErrorCode, SkillError};
 use serde_json::{Map, Value};
 
 use crate::manifest::exec::Element;
 
-/// The longest command line: what is sent to the supervisor has a bound, and the environment goes with it.
+/// The maximum length of a command line, in bytes. Messages to the supervisor are limited, and also contain the
+/// environment.
 const MAX_BYTES: usize = 32 * 1024;
 
-/// Fills the manifest's elements with the call's arguments.
+/// Fills the elements in the manifest with the call's arguments.
 ///
 /// # Errors
-/// A value that a program would read as an option, that no command line can hold, or that is too long.
+/// Fails if a value looks like an option, can't be part of a command line, or is too long.
 pub(super) fn fill(elements: &[Element], input: &[u8]) -> Result<Vec<String>, SkillError> {
     let mut filled = Vec::with_capacity(elements.len());
     if elements.iter().all(|it| matches!(it, Element::Literal(_))) {
@@ -20,8 +21,9 @@ pub(super) fn fill(elements: &[Element], input: &[u8]) -> Result<Vec<String>, Sk
         }));
         return Ok(filled);
     }
-    let arguments: Map<String, Value> = serde_json::from_slice(input)
-        .map_err(|error| SkillError::new(ErrorCode::InvalidJson, format!("the arguments are no object: {error}")))?;
+    let arguments: Map<String, Value> = serde_json::from_slice(input).map_err(|error| {
+        SkillError::new(ErrorCode::InvalidJson, format!("the arguments are not an object: {error}"))
+    })?;
     let mut left = MAX_BYTES;
     let mut push = |text: String| -> Result<(), SkillError> {
         left = left.checked_sub(text.len() + 1).ok_or_else(too_long)?;
@@ -57,7 +59,7 @@ fn one(prefix: &str, name: &str, value: &Value, after_dashes: bool) -> Result<St
     };
     let refuse = |reason: &str| Err(SkillError::new(ErrorCode::InvalidArgument, format!("{name}: {reason}")));
     if text.contains('\0') {
-        return refuse("must not hold a NUL character");
+        return refuse("must not contain a NUL character");
     }
     if prefix.is_empty() && !after_dashes && text.starts_with('-') {
         return refuse("must not begin with '-': the program would read it as an option");
@@ -101,7 +103,7 @@ mod tests {
         assert!(fill(&[value("", "a", false)], br#"{"a": "x\u0000y"}"#).is_err());
         let long = format!(r#"{{"a": "{}"}}"#, "x".repeat(40_000));
         assert!(fill(&[value("", "a", false)], long.as_bytes()).is_err());
-        // Refused at the first place: the others would take gigabytes.
+        // Rejected at the first placeholder, because all of them would take gigabytes.
         let places = vec![value("", "a", false); 100_000];
         let long = format!(r#"{{"a": "{}"}}"#, "x".repeat(4_000_000));
         assert!(fill(&places, long.as_bytes()).is_err());

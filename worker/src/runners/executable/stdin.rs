@@ -1,4 +1,4 @@
-//! What a program reads on stdin. Pure.
+//! Prepares a program's stdin. Pure.
 
 use std::collections::HashMap;
 
@@ -8,17 +8,17 @@ use serde_json::value::RawValue;
 use crate::manifest::exec::Stdin;
 use crate::runners::once::Given;
 
-/// Picks what goes to stdin from the call's arguments. Numbers in it keep all their digits.
+/// Selects the input among the call's arguments. Numbers keep all their digits.
 ///
 /// # Errors
-/// The arguments cannot be read.
+/// Fails if the arguments can't be parsed.
 pub(super) fn fill(stdin: &Stdin, input: &[u8]) -> Result<Given, SkillError> {
     let name = match stdin {
         Stdin::Nothing => return Ok(Given::Nothing),
         Stdin::Input => return Ok(Given::Input),
         Stdin::Argument(name) => name,
     };
-    let refuse = |error| SkillError::new(ErrorCode::InvalidJson, format!("the arguments are no object: {error}"));
+    let refuse = |error| SkillError::new(ErrorCode::InvalidJson, format!("the arguments are not an object: {error}"));
     let arguments: HashMap<String, &RawValue> = serde_json::from_slice(input).map_err(refuse)?;
     let Some(value) = arguments.get(name).map(|value| value.get()).filter(|value| *value != "null") else {
         return Ok(Given::Nothing);

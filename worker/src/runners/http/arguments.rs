@@ -1,4 +1,5 @@
-//! A call's arguments, unparsed: numbers keep all their digits, and values that only pass through are never parsed.
+//! Keeps a call's arguments unparsed. Numbers keep all their digits, and values that are only passed on are never
+//! parsed.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,31 +9,31 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::secrets::Secrets;
-use crate::manifest::http::{Part, Text};
+use crate::manifest::http::{Text, TextPart};
 
-/// Arguments by name, in the order in which they came.
-pub(super) struct Arguments<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+/// A call's arguments by name, in their original order.
+pub(super) struct CallArguments<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
-impl<'a> Arguments<'a> {
-    /// Reads a call's input.
+impl<'a> CallArguments<'a> {
+    /// Splits a call's input into its arguments.
     pub(super) fn read(input: &'a [u8]) -> Result<Self, SkillError> {
         serde_json::from_slice(input).map_err(|error| {
             SkillError::new(ErrorCode::InvalidJson, format!("the arguments are not an object: {error}"))
         })
     }
 
-    /// The argument, if it was given; `null` is a value here.
+    /// Returns an argument, if the call sets it. `null` counts as a value.
     pub(super) fn get(&self, name: &str) -> Option<&'a RawValue> {
         self.0.iter().rfind(|it| it.0 == name).map(|it| it.1)
     }
 
-    /// The arguments that no template names.
+    /// Returns the arguments that no template uses.
     pub(super) fn others(&self, is_placed: impl Fn(&str) -> bool) -> impl Iterator<Item = (&str, &'a RawValue)> {
         self.0.iter().filter(move |it| !is_placed(&it.0)).map(|it| (it.0.as_ref(), it.1))
     }
 
-    /// A template with its values, within the budget: no text if one of its arguments is absent or `null`; several if its
-    /// only argument is a list.
+    /// Expands a template within the budget. Returns no texts if one of its arguments is absent or `null`, and
+    /// several if its only argument is a list.
     pub(super) fn expand(
         &self,
         text: &Text,
@@ -43,12 +44,12 @@ impl<'a> Arguments<'a> {
         let mut filled = vec![String::new()];
         for part in &text.0 {
             let value = match part {
-                Part::Literal(text) => text.as_str(),
-                Part::Variable(name) => secrets.get(name),
-                Part::Argument(name) => {
+                TextPart::Literal(text) => text.as_str(),
+                TextPart::Variable(name) => secrets.get(name),
+                TextPart::Argument(name) => {
                     let Some(value) = self.get(name).filter(|it| it.get() != "null") else { return Ok(Vec::new()) };
                     let before = filled.first().cloned().unwrap_or_default();
-                    // The prefix is counted with each value.
+                    // The prefix counts once per value.
                     budget.left += before.len();
                     let values = texts(value, before.len(), budget)?;
                     if values.len() != 1 && !lone {
@@ -65,7 +66,7 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// The remaining size of a request: a list repeats the text around it.
+/// The remaining size of a request. Needed because a list repeats the text around it.
 pub(super) struct Budget {
     left: usize,
     most: usize,
@@ -73,30 +74,31 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// At most this many bytes for `what`.
+    /// Limits `what` to `most` bytes.
     pub(super) fn new(most: usize, what: &'static str) -> Self {
         Self { left: most, most, what }
     }
 
-    /// Spends bytes before they are written.
+    /// Spends bytes before they are written. Fails if too few are left.
     pub(super) fn spend(&mut self, bytes: usize) -> Result<(), SkillError> {
         let left = self.left.checked_sub(bytes);
         self.left = left.ok_or_else(|| self.over())?;
         Ok(())
     }
 
-    /// The error when the budget is exceeded.
+    /// Creates the error for an exceeded budget.
     pub(super) fn over(&self) -> SkillError {
         let message = format!("the arguments make a {} of more than {} bytes", self.what, self.most);
         SkillError::new(ErrorCode::InvalidArgument, message)
     }
 }
 
-/// A value as text: a list gives several, nested values are JSON. Each text takes `beside` further bytes.
-pub(super) fn texts(value: &RawValue, beside: usize, budget: &mut Budget) -> Result<Vec<String>, SkillError> {
+/// Converts a value to texts: a list becomes several, nested values become JSON. Each text costs `overhead`
+/// additional bytes.
+pub(super) fn texts(value: &RawValue, overhead: usize, budget: &mut Budget) -> Result<Vec<String>, SkillError> {
     let mut one = |value: &RawValue| {
         let text = text(value);
-        budget.spend(text.len().saturating_add(beside))?;
+        budget.spend(text.len().saturating_add(overhead))?;
         Ok(text)
     };
     match serde_json::from_str::<Vec<&RawValue>>(value.get()) {
@@ -105,33 +107,33 @@ pub(super) fn texts(value: &RawValue, beside: usize, budget: &mut Budget) -> Res
     }
 }
 
-/// A string without its quotes; any other value as JSON.
+/// Returns a string without quotes, and any other value as JSON.
 pub(super) fn text(value: &RawValue) -> String {
     serde_json::from_str::<String>(value.get()).unwrap_or_else(|_| value.get().to_owned())
 }
 
-/// A refusal of an argument.
+/// Creates the error for an unusable argument.
 pub(super) fn unfit(name: &str, reason: &str) -> SkillError {
     SkillError::new(ErrorCode::InvalidArgument, format!("{name}: {reason}"))
 }
 
-impl<'de> Deserialize<'de> for Arguments<'de> {
+impl<'de> Deserialize<'de> for CallArguments<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Collect;
 
         impl<'de> Visitor<'de> for Collect {
-            type Value = Arguments<'de>;
+            type Value = CallArguments<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
 
-            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Arguments<'de>, M::Error> {
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<CallArguments<'de>, M::Error> {
                 let mut items = Vec::new();
                 while let Some(Key(key)) = map.next_key()? {
                     items.push((key, map.next_value()?));
                 }
-                Ok(Arguments(items))
+                Ok(CallArguments(items))
             }
         }
 
@@ -139,7 +141,7 @@ impl<'de> Deserialize<'de> for Arguments<'de> {
     }
 }
 
-/// A key, borrowed unless it has escapes.
+/// A key, borrowed unless it contains escapes.
 #[derive(serde::Deserialize)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -148,9 +150,9 @@ mod tests {
     use super::*;
 
     fn expand(input: &str, before: usize, most: usize) -> Result<Vec<String>, SkillError> {
-        let text = Text(vec![Part::Literal("x".repeat(before)), Part::Argument("a".to_owned())]);
+        let text = Text(vec![TextPart::Literal("x".repeat(before)), TextPart::Argument("a".to_owned())]);
         let mut budget = Budget::new(most, "URL");
-        Arguments::read(input.as_bytes())?.expand(&text, &Secrets::default(), &mut budget)
+        CallArguments::read(input.as_bytes())?.expand(&text, &Secrets::default(), &mut budget)
     }
 
     #[test]

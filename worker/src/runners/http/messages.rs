@@ -1,6 +1,8 @@
-//! Splits streamed bodies: server-sent events, or one JSON value per line. Pure.
-//!
-//! <https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation>
+//! Splits streamed bodies into server-sent events or JSON lines. Pure.
+
+use openskill_proto::limits::MAX_OUTPUT_BYTES;
+use openskill_sandbox::untrusted_json::without_byte_order_mark;
+use openskill_text::sse::{DecodeError, SseDecoder, SseEvent};
 
 /// The format of a streamed body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,97 +13,77 @@ pub(super) enum Division {
     Lines,
 }
 
-/// One event or line.
+/// An event or a line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Message {
-    /// The event's name; empty if it has none.
+pub(super) struct StreamMessage {
+    /// The event's name, or an empty string.
     pub(super) name: String,
-    /// Its content.
+    /// The event's data, or the line.
     pub(super) data: String,
+}
+
+impl StreamMessage {
+    /// Returns `None` if the event has no data.
+    fn from_event(event: SseEvent) -> Option<Self> {
+        Some(Self { name: event.name, data: event.data? })
+    }
+
+    /// Returns `None` if the line is empty.
+    fn from_line(line: &[u8]) -> Option<Self> {
+        let line = String::from_utf8_lossy(without_byte_order_mark(line));
+        let data = line.trim();
+        (!data.is_empty()).then(|| Self { name: String::new(), data: data.to_owned() })
+    }
 }
 
 /// Splits a body that arrives in chunks. Buffers at most one incomplete message.
 #[derive(Debug)]
-pub(super) struct Divider {
-    division: Division,
-    /// The incomplete line.
-    line: Vec<u8>,
-    /// The last line ended with CR: a following LF belongs to it.
-    after_cr: bool,
-    first_line: bool,
-    event: Message,
-    has_data: bool,
+pub(super) enum Divider {
+    Events(SseDecoder),
+    /// Contains the incomplete line.
+    Lines(Vec<u8>),
 }
 
 impl Divider {
     pub(super) fn new(division: Division) -> Self {
-        Self {
-            division,
-            line: Vec::new(),
-            after_cr: false,
-            first_line: true,
-            event: Message::default(),
-            has_data: false,
+        match division {
+            Division::Events => Self::Events(SseDecoder::new(MAX_OUTPUT_BYTES)),
+            Division::Lines => Self::Lines(Vec::new()),
         }
     }
 
-    /// The messages that these bytes complete.
-    pub(super) fn take(&mut self, mut bytes: &[u8]) -> Vec<Message> {
-        let mut complete = Vec::new();
-        while !bytes.is_empty() {
-            if std::mem::take(&mut self.after_cr) && bytes[0] == b'\n' {
-                bytes = &bytes[1..];
-                continue;
+    /// Adds bytes, and returns the messages that they complete.
+    ///
+    /// # Errors
+    /// Fails if the rest of the body can't be split.
+    pub(super) fn take(&mut self, bytes: &[u8]) -> Result<Vec<StreamMessage>, DecodeError> {
+        match self {
+            Self::Events(decoder) => {
+                Ok(decoder.take(bytes)?.into_iter().filter_map(StreamMessage::from_event).collect())
             }
-            let is_end = |byte: &u8| *byte == b'\n' || (*byte == b'\r' && self.division == Division::Events);
-            let Some(end) = bytes.iter().position(is_end) else {
-                self.line.extend_from_slice(bytes);
-                break;
-            };
-            self.line.extend_from_slice(&bytes[..end]);
-            self.after_cr = bytes[end] == b'\r';
-            bytes = &bytes[end + 1..];
-            complete.extend(self.end_line());
-        }
-        complete
-    }
-
-    /// The message that the end of the body completes. The standard discards it; here the body is known to be complete.
-    pub(super) fn end(mut self) -> Option<Message> {
-        let last = if self.line.is_empty() { None } else { self.end_line() };
-        last.or_else(|| self.end_event())
-    }
-
-    fn end_line(&mut self) -> Option<Message> {
-        let line = std::mem::take(&mut self.line);
-        let line = String::from_utf8_lossy(&line);
-        let line = if std::mem::take(&mut self.first_line) { line.trim_start_matches('\u{feff}') } else { &line };
-        if self.division == Division::Lines {
-            let data = line.trim();
-            return (!data.is_empty()).then(|| Message { name: String::new(), data: data.to_owned() });
-        }
-        if line.is_empty() {
-            return self.end_event();
-        }
-        let (field, value) = line.split_once(':').unwrap_or((line, ""));
-        let value = value.strip_prefix(' ').unwrap_or(value);
-        match field {
-            "event" => value.clone_into(&mut self.event.name),
-            "data" => {
-                if std::mem::replace(&mut self.has_data, true) {
-                    self.event.data.push('\n');
+            Self::Lines(line) => {
+                let mut complete = Vec::new();
+                for part in bytes.split_inclusive(|it| *it == b'\n') {
+                    line.extend_from_slice(part);
+                    if part.ends_with(b"\n") {
+                        complete.extend(StreamMessage::from_line(&std::mem::take(line)));
+                    }
                 }
-                self.event.data.push_str(value);
+                Ok(complete)
             }
-            // A comment, or a field for clients that reconnect.
-            _ => {}
         }
-        None
     }
 
-    fn end_event(&mut self) -> Option<Message> {
-        let event = std::mem::take(&mut self.event);
-        std::mem::take(&mut self.has_data).then_some(event)
+    /// Returns the message that the end of the body completes. The standard discards it, but here the body is
+    /// known to be complete.
+    ///
+    /// # Errors
+    /// Fails if the last line is not text.
+    pub(super) fn end(self) -> Result<Option<StreamMessage>, DecodeError> {
+        match self {
+            Self::Events(decoder) => Ok(decoder.end()?.and_then(StreamMessage::from_event)),
+            Self::Lines(line) => Ok(StreamMessage::from_line(&line)),
+        }
     }
 }
 
@@ -111,19 +93,16 @@ mod tests {
 
     fn divide(division: Division, body: &str, size: usize) -> Vec<(String, String)> {
         let mut divider = Divider::new(division);
-        let mut messages: Vec<_> = body.as_bytes().chunks(size).flat_map(|it| divider.take(it)).collect();
-        messages.extend(divider.end());
+        let mut messages: Vec<_> = body.as_bytes().chunks(size).flat_map(|it| divider.take(it).unwrap()).collect();
+        messages.extend(divider.end().unwrap());
         messages.into_iter().map(|it| (it.name, it.data)).collect()
     }
 
     #[test]
-    fn events_are_read_whatever_the_chunks() {
-        let body = "\u{feff}: hello\r\n\r\ndata: é1\r\ndata:2\r\rid: 7\nevent: progress\ndata: {}\nretry: 5\n\nevent: x\n\ndata\n\ndata: end";
-        let expected = [("", "é1\n2"), ("progress", "{}"), ("", ""), ("", "end")];
-        let expected = expected.map(|it| (it.0.to_owned(), it.1.to_owned()));
-        for size in 1..body.len() {
-            assert_eq!(divide(Division::Events, body, size), expected, "{size}");
-        }
+    fn events_without_data_are_no_messages() {
+        let body = "event: progress\ndata: {}\n\nevent: x\n\nerror: y\n\ndata\n\ndata: end";
+        let expected = [("progress", "{}"), ("", ""), ("", "end")].map(|it| (it.0.to_owned(), it.1.to_owned()));
+        assert_eq!(divide(Division::Events, body, 7), expected);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! JSON pointers (RFC 6901) into unparsed JSON: the value found is passed on as it was written.
+//! Applies JSON pointers (RFC 6901) to unparsed JSON. The selected value keeps its original text.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,22 +7,22 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// A key, borrowed unless it has escapes.
+/// A key, borrowed unless it contains escapes.
 #[derive(Deserialize)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// The value that a pointer selects.
+/// Returns the value that a pointer selects.
 pub(super) fn find<'a>(value: &'a RawValue, pointer: &str) -> Option<&'a RawValue> {
     pointer.split('/').skip(1).try_fold(value, |value, token| {
         let token = token.replace("~1", "/").replace("~0", "~");
-        Step(&token).deserialize(&mut serde_json::Deserializer::from_str(value.get())).ok()?
+        PointerToken(&token).deserialize(&mut serde_json::Deserializer::from_str(value.get())).ok()?
     })
 }
 
-/// Finds the value of a key, or of an index. It keeps no other one: there may be millions.
-struct Step<'t>(&'t str);
+/// Finds the value of a key or an index. Does not store other values, because there may be millions.
+struct PointerToken<'t>(&'t str);
 
-impl<'de> DeserializeSeed<'de> for Step<'_> {
+impl<'de> DeserializeSeed<'de> for PointerToken<'_> {
     type Value = Option<&'de RawValue>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
@@ -30,7 +30,7 @@ impl<'de> DeserializeSeed<'de> for Step<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Step<'_> {
+impl<'de> Visitor<'de> for PointerToken<'_> {
     type Value = Option<&'de RawValue>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,62 +1,63 @@
-//! Redirects. Pure.
+//! Handles redirects. Pure.
 //!
-//! The client follows no redirect by itself: each hop is checked like the first, see [`super::egress`].
+//! The client itself does not follow redirects. Each target is checked like the first request; see
+//! [`openskill_egress::reach`].
 
+use openskill_egress::reach::EgressRefusal;
 use openskill_proto::v1::{ErrorCode, SkillError};
 use reqwest::Method;
 use reqwest::header::{ACCEPT, ACCEPT_LANGUAGE, CONTENT_TYPE, USER_AGENT};
 use url::Url;
 
-use super::egress::Refusal;
 use super::request::Request;
 
-/// The longest URL that is followed.
+/// The maximum length of a redirect's URL, in bytes.
 const MAX_LOCATION_BYTES: usize = 16 * 1024;
 
-/// Why a redirect is not followed.
+/// The reasons why a redirect is not followed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Broken {
-    /// It leads where the skill may not connect.
+    /// The egress rules forbid its target.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] EgressRefusal),
     /// Its location is not a usable URL.
     #[error("the server redirected the request to an unusable URL")]
     Nowhere,
 }
 
 impl Broken {
-    /// The error of the call.
+    /// Converts this to the call's error.
     pub(super) fn into_error(self) -> SkillError {
         match self {
-            Self::Refused(refusal) => super::status::of_refusal(&refusal),
+            Self::Refused(refusal) => super::status::error_from_refusal(&refusal),
             Self::Nowhere => SkillError::new(ErrorCode::ExecutionError, self.to_string()),
         }
     }
 }
 
-/// Whether this status is a redirect that is followed.
+/// Returns whether this status is a redirect that the worker follows.
 pub(super) fn is_redirect(status: u16) -> bool {
     matches!(status, 301 | 302 | 303 | 307 | 308)
 }
 
-/// The request that a redirect leads to. At another origin it carries only headers of the manifest that cannot hold a
+/// Creates the request that follows a redirect. At another origin, it keeps only headers that can't contain a
 /// credential or a caller's data.
 ///
 /// # Errors
-/// The redirect must not be followed.
+/// Fails if the redirect must not be followed.
 pub(super) fn follow(before: Request, status: u16, location: &str) -> Result<Request, Broken> {
     if location.len() > MAX_LOCATION_BYTES {
         return Err(Broken::Nowhere);
     }
     let mut url = before.url.join(location).map_err(|_| Broken::Nowhere)?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(Refusal::Scheme(url.scheme().to_owned()).into());
+        return Err(EgressRefusal::Scheme(url.scheme().to_owned()).into());
     }
     if before.url.scheme() == "https" && url.scheme() == "http" {
-        return Err(Refusal::Downgrade.into());
+        return Err(EgressRefusal::Downgrade.into());
     }
     url.set_fragment(None);
-    // A server must not choose the worker's credentials.
+    // A server must not choose the credentials that the worker sends.
     if url.set_username("").is_err() || url.set_password(None).is_err() {
         return Err(Broken::Nowhere);
     }
@@ -67,7 +68,7 @@ pub(super) fn follow(before: Request, status: u16, location: &str) -> Result<Req
         next.body = None;
         next.headers.remove(CONTENT_TYPE);
     } else if !safe && !same_origin(&before.url, &next.url) {
-        return Err(Refusal::OtherOrigin.into());
+        return Err(EgressRefusal::OtherOrigin.into());
     }
     if !same_origin(&before.url, &next.url) {
         let harmless = [ACCEPT, ACCEPT_LANGUAGE, USER_AGENT];
@@ -77,14 +78,14 @@ pub(super) fn follow(before: Request, status: u16, location: &str) -> Result<Req
     Ok(next)
 }
 
-/// Whether two URLs have the same scheme, host and port.
+/// Returns whether two URLs have the same scheme, host and port.
 pub(super) fn same_origin(one: &Url, other: &Url) -> bool {
     one.origin() == other.origin()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::request::Content;
+    use super::super::request::RequestBody;
     use super::*;
     use bytes::Bytes;
     use reqwest::header::{AUTHORIZATION, COOKIE, HeaderMap, HeaderValue};
@@ -94,7 +95,7 @@ mod tests {
         for name in [AUTHORIZATION, COOKIE, ACCEPT, CONTENT_TYPE, "x-key".parse().unwrap()] {
             headers.insert(name, HeaderValue::from_static("x"));
         }
-        let body = (method == Method::POST).then(|| Content { kind: "application/json", bytes: Bytes::from("{}") });
+        let body = (method == Method::POST).then(|| RequestBody { kind: "application/json", bytes: Bytes::from("{}") });
         Request { method, url: url.parse().unwrap(), headers, body }
     }
 
@@ -137,17 +138,17 @@ mod tests {
     fn a_change_is_not_repeated_at_another_origin() {
         for (method, status) in [(Method::POST, 307), (Method::POST, 308), (Method::DELETE, 302), (Method::PUT, 301)] {
             let next = go(method, "http://a.example/", status, "http://b.example/");
-            assert_eq!(next.unwrap_err(), Broken::Refused(Refusal::OtherOrigin));
+            assert_eq!(next.unwrap_err(), Broken::Refused(EgressRefusal::OtherOrigin));
         }
     }
 
     #[test]
     fn a_downgrade_or_an_unusable_location_is_not_followed() {
         let down = go(Method::GET, "https://a.example/", 302, "http://a.example/");
-        assert_eq!(down.unwrap_err(), Broken::Refused(Refusal::Downgrade));
+        assert_eq!(down.unwrap_err(), Broken::Refused(EgressRefusal::Downgrade));
         for scheme in ["file:///etc/passwd", "ftp://a.example/", "javascript:alert(1)", "data:text/plain,x"] {
             let refused = go(Method::GET, "http://a.example/", 302, scheme).unwrap_err();
-            assert!(matches!(refused, Broken::Refused(Refusal::Scheme(_))), "{scheme}");
+            assert!(matches!(refused, Broken::Refused(EgressRefusal::Scheme(_))), "{scheme}");
         }
         assert_eq!(go(Method::GET, "http://a.example/", 302, "http://[").unwrap_err(), Broken::Nowhere);
         let long = format!("/{}", "x".repeat(20_000));

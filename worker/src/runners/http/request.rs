@@ -1,41 +1,42 @@
 //! Fills the manifest's templates with a call's arguments. Pure.
 
 use bytes::Bytes;
+use openskill_proto::uri_template::percent_encode;
 use openskill_proto::v1::{ErrorCode, SkillError};
+use percent_encoding::percent_decode_str;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use serde_json::Value;
 use url::Url;
 
-use super::arguments::{Arguments, Budget, text, texts, unfit};
-use super::percent::encode;
+use super::arguments::{Budget, CallArguments, text, texts, unfit};
 use super::secrets::Secrets;
-use crate::manifest::http::{Body, Header, Http, Method, Node, Part, Text, is_dots};
+use crate::manifest::http::{Body, Header, Http, Method, Node, Text, TextPart, is_dots};
 
-/// The longest URL that is sent.
+/// The maximum length of a request's URL, in bytes.
 const MAX_URL_BYTES: usize = 16 * 1024;
 
-/// The longest value of a header that is sent.
+/// The maximum length of a header's value, in bytes.
 const MAX_HEADER_BYTES: usize = 8 * 1024;
 
-/// The largest body that is sent: a template may use an argument more than once.
+/// The maximum size of a request's body, in bytes. A template may repeat an argument.
 const MAX_BODY_BYTES: usize = 8 * 1024 * 1024;
 
-/// Between a name and its value.
+/// The length of the separator between a name and its value.
 const SEPARATOR: usize = "=".len();
 
-/// A request, ready to be sent.
+/// A request that is ready to be sent.
 #[derive(Debug, Clone)]
 pub(super) struct Request {
     pub(super) method: reqwest::Method,
     pub(super) url: Url,
-    /// The headers of the manifest.
+    /// The headers in the manifest.
     pub(super) headers: HeaderMap,
-    pub(super) body: Option<Content>,
+    pub(super) body: Option<RequestBody>,
 }
 
-/// A body.
+/// A request body with its content type.
 #[derive(Debug, Clone)]
-pub(super) struct Content {
+pub(super) struct RequestBody {
     pub(super) kind: &'static str,
     pub(super) bytes: Bytes,
 }
@@ -43,9 +44,9 @@ pub(super) struct Content {
 /// Fills the manifest's templates.
 ///
 /// # Errors
-/// A required argument is missing, or a value does not fit its position.
+/// Fails if a required argument is missing or a value can't be used in its place.
 pub(super) fn fill(http: &Http, input: &Bytes, secrets: &Secrets) -> Result<Request, SkillError> {
-    let arguments = Arguments::read(input)?;
+    let arguments = CallArguments::read(input)?;
     let url = url(http, &arguments, secrets)?;
     let mut headers = HeaderMap::with_capacity(http.headers.len() + 2);
     headers.insert(ACCEPT, HeaderValue::from_static("application/json, */*;q=0.5"));
@@ -57,11 +58,11 @@ pub(super) fn fill(http: &Http, input: &Bytes, secrets: &Secrets) -> Result<Requ
     let others = || arguments.others(|name| http.placed.contains(name));
     let body = match &http.body {
         Body::None => None,
-        Body::Json if http.placed.is_empty() => Some(Content { kind: "application/json", bytes: input.clone() }),
+        Body::Json if http.placed.is_empty() => Some(RequestBody { kind: "application/json", bytes: input.clone() }),
         Body::Json => {
             let fields = others().map(|(name, value)| format!("{}:{value}", Value::from(name)));
             let json = format!("{{{}}}", fields.collect::<Vec<_>>().join(","));
-            Some(Content { kind: "application/json", bytes: json.into() })
+            Some(RequestBody { kind: "application/json", bytes: json.into() })
         }
         Body::Form => {
             let mut budget = Budget::new(MAX_BODY_BYTES, "body");
@@ -71,16 +72,16 @@ pub(super) fn fill(http: &Http, input: &Bytes, secrets: &Secrets) -> Result<Requ
                 form.extend_pairs(values.into_iter().map(|value| (name, value)));
             }
             let bytes = form.finish();
-            // The encoding at most triples the length.
+            // Percent-encoding at most triples the length.
             if bytes.len() > MAX_BODY_BYTES {
                 return Err(budget.over());
             }
-            Some(Content { kind: "application/x-www-form-urlencoded", bytes: bytes.into() })
+            Some(RequestBody { kind: "application/x-www-form-urlencoded", bytes: bytes.into() })
         }
         Body::Template(node) => {
             let mut json = String::new();
             write(node, &arguments, secrets, &mut json)?;
-            Some(Content { kind: "application/json", bytes: json.into() })
+            Some(RequestBody { kind: "application/json", bytes: json.into() })
         }
     };
     if let Some(body) = &body
@@ -91,7 +92,7 @@ pub(super) fn fill(http: &Http, input: &Bytes, secrets: &Secrets) -> Result<Requ
     Ok(Request { method: method(http.method), url, headers, body })
 }
 
-fn url(http: &Http, arguments: &Arguments<'_>, secrets: &Secrets) -> Result<Url, SkillError> {
+fn url(http: &Http, arguments: &CallArguments<'_>, secrets: &Secrets) -> Result<Url, SkillError> {
     let mut path = String::new();
     for segment in &http.target.path {
         path.push('/');
@@ -100,7 +101,7 @@ fn url(http: &Http, arguments: &Arguments<'_>, secrets: &Secrets) -> Result<Url,
     let mut url = http.target.origin.clone();
     url.set_path(&path);
     if url.path() != path {
-        // The encoding leaves nothing to normalize. This guards against a mistake in it.
+        // Percent-encoding leaves nothing to normalize, so only a bug in it leads here.
         return Err(SkillError::new(ErrorCode::InvalidArgument, "the arguments do not form a path of the skill's URL"));
     }
     let mut budget = Budget::new(MAX_URL_BYTES, "URL");
@@ -125,25 +126,28 @@ fn url(http: &Http, arguments: &Arguments<'_>, secrets: &Secrets) -> Result<Url,
     Ok(url)
 }
 
-/// One segment of the path. No value can add another.
-fn filled_segment(segment: &Text, arguments: &Arguments<'_>, secrets: &Secrets) -> Result<String, SkillError> {
+/// Fills one path segment. A value can't add more segments.
+fn filled_segment(segment: &Text, arguments: &CallArguments<'_>, secrets: &Secrets) -> Result<String, SkillError> {
     let mut filled = String::new();
     let mut last = "";
     for part in &segment.0 {
         match part {
-            Part::Literal(text) => filled.push_str(text),
-            Part::Variable(name) => filled.push_str(&encode(secrets.get(name))),
-            Part::Argument(name) => {
+            TextPart::Literal(text) => filled.push_str(text),
+            TextPart::Variable(name) => filled.push_str(&percent_encode(secrets.get(name))),
+            TextPart::Argument(name) => {
                 let value = arguments.get(name).filter(|it| it.get() != "null");
                 let value = value.ok_or_else(|| unfit(name, "must be given: it is a part of the skill's URL"))?;
                 if value.get().starts_with(['[', '{']) {
-                    return Err(unfit(name, "must be a text, a number or a boolean: it is a part of the skill's URL"));
+                    return Err(unfit(
+                        name,
+                        "must be a string, a number or a boolean: it is a part of the skill's URL",
+                    ));
                 }
                 let value = text(value);
                 if let Some(reason) = leads_out(&value) {
                     return Err(unfit(name, reason));
                 }
-                filled.push_str(&encode(&value));
+                filled.push_str(&percent_encode(&value));
                 last = name;
             }
         }
@@ -152,13 +156,13 @@ fn filled_segment(segment: &Text, arguments: &Arguments<'_>, secrets: &Secrets) 
         }
     }
     if is_dots(&filled) {
-        return Err(unfit(last, "must not make '.' or '..' of a part of the skill's URL"));
+        return Err(unfit(last, "must not turn a part of the skill's URL into '.' or '..'"));
     }
     Ok(filled)
 }
 
-/// Why a value cannot be part of a path. Percent-encoding keeps it in its segment by the standard, but some servers decode
-/// before they look for slashes and dots, some of them twice.
+/// Returns why a value can't be part of a path. According to the standard, percent-encoding keeps it in its
+/// segment. But some servers decode a path before they look for slashes and dots, some even twice.
 fn leads_out(value: &str) -> Option<&'static str> {
     if value.is_empty() {
         return Some("must not be empty: it is a part of the skill's URL");
@@ -166,38 +170,19 @@ fn leads_out(value: &str) -> Option<&'static str> {
     let mut seen = value.to_owned();
     for _ in 0..3 {
         if seen.chars().any(char::is_control) {
-            return Some("must not hold a control character: it is a part of the skill's URL");
+            return Some("must not contain a control character: it is a part of the skill's URL");
         }
         if seen.split(['/', '\\']).any(|it| it == "..") {
-            return Some("must not hold '..' as a part of a path");
+            return Some("must not contain '..' as a part of a path");
         }
-        seen = decoded(&seen);
+        seen = percent_decode_str(&seen).decode_utf8_lossy().into_owned();
     }
     None
 }
 
-fn decoded(text: &str) -> String {
-    let digit = |byte: Option<&u8>| byte.and_then(|it| char::from(*it).to_digit(16));
-    let bytes = text.as_bytes();
-    let (mut plain, mut at) = (Vec::with_capacity(bytes.len()), 0);
-    while let Some(byte) = bytes.get(at) {
-        match (byte, digit(bytes.get(at + 1)), digit(bytes.get(at + 2))) {
-            (b'%', Some(high), Some(low)) => {
-                plain.push((high * 16 + low) as u8);
-                at += 3;
-            }
-            _ => {
-                plain.push(*byte);
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8_lossy(&plain).into_owned()
-}
-
 fn header_value(
     header: &Header,
-    arguments: &Arguments<'_>,
+    arguments: &CallArguments<'_>,
     secrets: &Secrets,
 ) -> Result<Option<HeaderValue>, SkillError> {
     let Header { name, value } = header;
@@ -212,7 +197,7 @@ fn header_value(
     };
     let Some(text) = values.first() else { return Ok(None) };
     if text.chars().any(char::is_control) {
-        return refuse("must not hold a line break or another control character: it is sent in a header");
+        return refuse("must not contain a line break or another control character: it is sent in a header");
     }
     let Ok(mut sent) = HeaderValue::from_str(text).or_else(|_| HeaderValue::from_bytes(text.as_bytes())) else {
         return refuse("can't be sent in a header");
@@ -221,13 +206,13 @@ fn header_value(
     Ok(Some(sent))
 }
 
-/// Whether a header holds one of the worker's variables, or is one that is meant for credentials.
+/// Returns whether a header contains one of the worker's variables or is intended for credentials.
 fn is_secret(header: &Header) -> bool {
     header.value.variables().next().is_some() || header.name == reqwest::header::AUTHORIZATION
 }
 
-/// Writes JSON; false if there was nothing to write, because an argument is absent.
-fn write(node: &Node, arguments: &Arguments<'_>, secrets: &Secrets, json: &mut String) -> Result<bool, SkillError> {
+/// Writes JSON. Returns false if it wrote nothing because an argument is absent.
+fn write(node: &Node, arguments: &CallArguments<'_>, secrets: &Secrets, json: &mut String) -> Result<bool, SkillError> {
     let budget = || Budget::new(MAX_BODY_BYTES, "body");
     match node {
         Node::Literal(text) => json.push_str(text),
@@ -253,7 +238,7 @@ fn write(node: &Node, arguments: &Arguments<'_>, secrets: &Secrets, json: &mut S
     Ok(true)
 }
 
-/// Writes a list or an object, without the items of which there is nothing to write.
+/// Writes a list or an object. Omits items without a value.
 fn write_all<T>(
     json: &mut String,
     [open, close]: [char; 2],

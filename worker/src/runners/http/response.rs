@@ -1,4 +1,4 @@
-//! Turns an HTTP answer into data or an error. Everything is bounded while it is read.
+//! Converts an HTTP response to data or an error. Applies limits while it reads.
 
 use std::time::SystemTime;
 
@@ -7,39 +7,41 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
 use openskill_proto::limits::{MAX_EVENT_BYTES, MAX_OUTPUT_BYTES};
 use openskill_proto::v1::{ErrorCode, SkillError};
+use openskill_sandbox::untrusted_json::without_byte_order_mark;
+use openskill_text::sse::DecodeError;
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use reqwest::{Response, StatusCode};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::messages::{Divider, Division, Message};
+use super::messages::{Divider, Division, StreamMessage};
 use super::secrets::Secrets;
 use super::{pointer, status};
 use crate::events::EventSink;
 use crate::manifest::http::{Http, Method as SkillMethod, Stream};
 use crate::runner::RawOutput;
 
-/// How much of an error's body is read.
+/// The maximum part of an error response's body that is read, in bytes.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 
-/// How many messages a stream may have.
+/// The maximum number of messages in a stream.
 const MAX_MESSAGES: usize = 100_000;
 
-/// Ends some streams, and is not data.
+/// A message that ends some streams and is not data.
 const END_MARK: &str = "[DONE]";
 
-/// The kind of a body.
+/// How a body is parsed, according to its content type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum BodyKind {
     Json,
     Text,
-    Divided(Division),
+    Stream(Division),
     Other,
-    /// The server names no content type.
+    /// The server sent no content type.
     Unknown,
 }
 
-/// Reads an answer that is not a redirect.
+/// Reads a response that is not a redirect, within the limits.
 pub(super) async fn read(response: Response, http: &Http, secrets: &Secrets, events: &EventSink) -> RawOutput {
     let read = if response.status().is_success() {
         read_success(response, http, secrets, events).await
@@ -49,8 +51,8 @@ pub(super) async fn read(response: Response, http: &Http, secrets: &Secrets, eve
     read.unwrap_or_else(RawOutput::Failed)
 }
 
-/// Checks the bound again: text gets longer as JSON.
-pub(super) fn bounded(raw: RawOutput) -> RawOutput {
+/// Checks the limit again, because text becomes longer as JSON.
+pub(super) fn enforce_limit(raw: RawOutput) -> RawOutput {
     match raw {
         RawOutput::Answer { json, .. } | RawOutput::Value(json) if json.len() > MAX_OUTPUT_BYTES => {
             RawOutput::Failed(over(MAX_OUTPUT_BYTES))
@@ -70,59 +72,63 @@ async fn read_success(
         return Ok(answer("null".to_owned()));
     }
     if let Some(coding) = header(&response, &CONTENT_ENCODING).filter(|it| !it.eq_ignore_ascii_case("identity")) {
-        let coding = status::shown(&coding, 40);
-        return Err(broken(format!("the server compressed its answer ({coding}), which the request did not accept")));
+        let coding = status::excerpt(&coding, 40);
+        return Err(invalid_response(format!(
+            "the server compressed its answer ({coding}), which the request did not accept"
+        )));
     }
     let content_type = header(&response, &CONTENT_TYPE);
     let kind = kind(content_type.as_deref());
-    if let Kind::Divided(division) = kind
+    if let BodyKind::Stream(division) = kind
         && http.stream != Stream::Off
     {
-        return divided(response, division, http, secrets, events).await.map(answer);
+        return read_stream(response, division, http, secrets, events).await.map(answer);
     }
     let body = whole(response, MAX_OUTPUT_BYTES).await?;
     match kind {
         _ if body.is_empty() => Ok(answer("null".to_owned())),
-        Kind::Json => json(utf8(&body)?, http),
-        Kind::Text | Kind::Divided(_) => Ok(answer(Value::from(plain(&body, content_type.as_deref())?).to_string())),
-        Kind::Unknown => match std::str::from_utf8(&body) {
+        BodyKind::Json => json(utf8(&body)?, http),
+        BodyKind::Text | BodyKind::Stream(_) => {
+            Ok(answer(Value::from(plain(&body, content_type.as_deref())?).to_string()))
+        }
+        BodyKind::Unknown => match std::str::from_utf8(&body) {
             Ok(text) if serde_json::from_str::<&RawValue>(text).is_ok() => json(text, http),
             Ok(text) => Ok(answer(Value::from(text).to_string())),
             Err(_) => binary(body, "application/octet-stream", http, secrets).map(answer),
         },
-        Kind::Other => binary(body, content_type.as_deref().unwrap_or_default(), http, secrets).map(answer),
+        BodyKind::Other => binary(body, content_type.as_deref().unwrap_or_default(), http, secrets).map(answer),
     }
 }
 
-/// JSON, or the part of it that the manifest selects, which is always data.
+/// Returns the JSON, or the part that the manifest selects, which is always data.
 fn json(text: &str, http: &Http) -> Result<RawOutput, SkillError> {
     let pointer = &http.response.data;
     if pointer.is_empty() {
         return Ok(RawOutput::Answer { json: text.to_owned(), otherwise: None, refused: false });
     }
     let value = serde_json::from_str::<&RawValue>(text)
-        .map_err(|error| broken(format!("the server's answer is not valid JSON: {error}")))?;
+        .map_err(|error| invalid_response(format!("the server's answer is not valid JSON: {error}")))?;
     match pointer::find(value, pointer) {
         Some(found) => Ok(RawOutput::Value(found.get().to_owned())),
-        None => Err(broken(format!("the server's answer has nothing at '{pointer}' (http.response.data)"))),
+        None => Err(invalid_response(format!("the server's answer has no value at '{pointer}' (http.response.data)"))),
     }
 }
 
 fn binary(body: Bytes, content_type: &str, http: &Http, secrets: &Secrets) -> Result<String, SkillError> {
-    let content_type = status::shown(content_type, 100);
+    let content_type = status::excerpt(content_type, 100);
     if !http.response.binary {
         let message = format!(
-            "the server answered with '{content_type}', which is neither JSON nor text: a manifest that wants it as \
-             base64 says so (http.response.binary)"
+            "the server answered with '{content_type}', which is neither JSON nor text: to get it as \
+             base64, set http.response.binary in the manifest"
         );
-        return Err(broken(message));
+        return Err(invalid_response(message));
     }
     let base64 = STANDARD.encode(secrets.scrub_bytes(body));
     Ok(serde_json::json!({"content_type": content_type, "base64": base64}).to_string())
 }
 
-/// A body of events or lines. Each is passed on as it arrives.
-async fn divided(
+/// Reads a body of events or lines. Forwards each message as it arrives.
+async fn read_stream(
     mut response: Response,
     division: Division,
     http: &Http,
@@ -130,37 +136,37 @@ async fn divided(
     events: &EventSink,
 ) -> Result<String, SkillError> {
     let mut divider = Divider::new(division);
-    let mut said = Said { list: String::new(), last: None, count: 0 };
+    let mut messages = StreamMessages { list: String::new(), last: None, count: 0 };
     let mut bytes = 0;
     while let Some(chunk) = chunk(&mut response).await? {
         bytes += chunk.len();
         if bytes > MAX_OUTPUT_BYTES {
             return Err(over(MAX_OUTPUT_BYTES));
         }
-        for message in divider.take(&chunk) {
-            said.take(message, division, http, secrets, events).await?;
+        for message in divider.take(&chunk).map_err(unread)? {
+            messages.take(message, division, http, secrets, events).await?;
         }
     }
-    if let Some(message) = divider.end() {
-        said.take(message, division, http, secrets, events).await?;
+    if let Some(message) = divider.end().map_err(unread)? {
+        messages.take(message, division, http, secrets, events).await?;
     }
     Ok(match http.stream {
-        Stream::Last => said.last.unwrap_or_else(|| "null".to_owned()),
-        Stream::Auto | Stream::Off => format!("[{}]", said.list),
+        Stream::Last => messages.last.unwrap_or_else(|| "null".to_owned()),
+        Stream::Auto | Stream::Off => format!("[{}]", messages.list),
     })
 }
 
-/// The messages of a stream so far.
-struct Said {
+/// Collects the messages of a stream.
+struct StreamMessages {
     list: String,
     last: Option<String>,
     count: usize,
 }
 
-impl Said {
+impl StreamMessages {
     async fn take(
         &mut self,
-        Message { name, data }: Message,
+        StreamMessage { name, data }: StreamMessage,
         division: Division,
         http: &Http,
         secrets: &Secrets,
@@ -173,7 +179,7 @@ impl Said {
         }
         let value = serde_json::from_str::<&RawValue>(&data);
         if division == Division::Events && matches!(name.as_str(), "progress" | "log") && data.starts_with('{') {
-            // The same line that a script would send.
+            // A script would send the same line.
             events.line(format!("{{\"{name}\":{}}}", secrets.scrub_json(data)).as_bytes()).await;
             return Ok(());
         }
@@ -185,12 +191,15 @@ impl Said {
             Err(_) if division == Division::Events && data == END_MARK => return Ok(()),
             Err(_) if division == Division::Events => Value::from(data).to_string(),
             Err(error) => {
-                return Err(broken(format!("line {} of the server's answer is not valid JSON: {error}", self.count)));
+                return Err(invalid_response(format!(
+                    "line {} of the server's answer is not valid JSON: {error}",
+                    self.count
+                )));
             }
         };
         let value = secrets.scrub_json(value);
         let line = format!("{{\"partial\":{value}}}");
-        // An overlong line counts as dropped, if anybody listens.
+        // With a listener, an overlong line counts as dropped.
         events.line(if line.len() > MAX_EVENT_BYTES { b"" } else { line.as_bytes() }).await;
         if http.stream == Stream::Auto {
             if !self.list.is_empty() {
@@ -208,18 +217,18 @@ async fn read_failure(response: Response, http: &Http, secrets: &Secrets) -> Raw
     let code = response.status();
     let retry_after = header(&response, &RETRY_AFTER).and_then(|it| status::retry_after(&it, SystemTime::now()));
     let compressed = response.headers().contains_key(CONTENT_ENCODING);
-    let readable = !compressed && kind(header(&response, &CONTENT_TYPE).as_deref()) != Kind::Other;
+    let readable = !compressed && kind(header(&response, &CONTENT_TYPE).as_deref()) != BodyKind::Other;
     let body = if readable { beginning(response).await } else { Bytes::new() };
     let body = String::from_utf8_lossy(&body);
     let body = match serde_json::from_str::<&RawValue>(&body) {
         Ok(_) => secrets.scrub_json(body.into_owned()),
         Err(_) => secrets.scrub_text(body.into_owned()),
     };
-    let error = status::of_answer(code, retry_after, &body, &http.response.error);
+    let error = status::error_from_response(code, retry_after, &body, &http.response.error);
     RawOutput::Answer { json: body, otherwise: Some(error), refused: code == StatusCode::TOO_MANY_REQUESTS }
 }
 
-/// The beginning of a body, as far as it arrives: an error is reported even if its text is incomplete.
+/// Reads the beginning of a body. An error is reported even if its text is incomplete.
 async fn beginning(mut response: Response) -> Bytes {
     let mut body = BytesMut::new();
     while let Ok(Some(chunk)) = response.chunk().await {
@@ -237,7 +246,7 @@ async fn whole(mut response: Response, limit: usize) -> Result<Bytes, SkillError
     if length > limit as u64 {
         return Err(over(limit));
     }
-    // The server may send less than it announces.
+    // The server may announce more than it sends.
     let mut body = BytesMut::with_capacity((length as usize).min(MAX_ERROR_BYTES));
     while let Some(chunk) = chunk(&mut response).await? {
         if body.len() + chunk.len() > limit {
@@ -252,16 +261,22 @@ async fn whole(mut response: Response, limit: usize) -> Result<Bytes, SkillError
 }
 
 async fn chunk(response: &mut Response) -> Result<Option<Bytes>, SkillError> {
-    response.chunk().await.map_err(|error| status::of_broken_answer(&error.without_url()))
+    response.chunk().await.map_err(|error| status::error_from_body(&error.without_url()))
 }
 
-/// Text in UTF-8.
+/// Parses text as UTF-8, without its byte order mark.
 fn utf8(body: &[u8]) -> Result<&str, SkillError> {
-    let body = body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(body);
-    std::str::from_utf8(body).map_err(|_| broken("the server's answer is not UTF-8".to_owned()))
+    std::str::from_utf8(without_byte_order_mark(body)).map_err(|_| unread(DecodeError::NotUtf8))
 }
 
-/// Text in UTF-8 or Latin-1.
+fn unread(error: DecodeError) -> SkillError {
+    match error {
+        DecodeError::TooLarge => over(MAX_OUTPUT_BYTES),
+        DecodeError::NotUtf8 => invalid_response("the server's answer is not UTF-8".to_owned()),
+    }
+}
+
+/// Parses text as UTF-8 or Latin-1.
 fn plain(body: &[u8], content_type: Option<&str>) -> Result<String, SkillError> {
     let is_latin = content_type.is_some_and(|it| it.to_ascii_lowercase().contains("charset=iso-8859-1"));
     match utf8(body) {
@@ -271,20 +286,20 @@ fn plain(body: &[u8], content_type: Option<&str>) -> Result<String, SkillError> 
     }
 }
 
-fn kind(content_type: Option<&str>) -> Kind {
-    let Some(content_type) = content_type else { return Kind::Unknown };
+fn kind(content_type: Option<&str>) -> BodyKind {
+    let Some(content_type) = content_type else { return BodyKind::Unknown };
     let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     match essence.as_str() {
-        "text/event-stream" => Kind::Divided(Division::Events),
+        "text/event-stream" => BodyKind::Stream(Division::Events),
         "application/x-ndjson" | "application/ndjson" | "application/jsonl" | "application/x-jsonlines" => {
-            Kind::Divided(Division::Lines)
+            BodyKind::Stream(Division::Lines)
         }
-        "application/json" | "text/json" => Kind::Json,
-        "application/xml" | "application/yaml" | "application/x-yaml" | "application/javascript" => Kind::Text,
-        "" => Kind::Unknown,
-        other if other.ends_with("+json") => Kind::Json,
-        other if other.starts_with("text/") || other.ends_with("+xml") || other.ends_with("+yaml") => Kind::Text,
-        _ => Kind::Other,
+        "application/json" | "text/json" => BodyKind::Json,
+        "application/xml" | "application/yaml" | "application/x-yaml" | "application/javascript" => BodyKind::Text,
+        "" => BodyKind::Unknown,
+        other if other.ends_with("+json") => BodyKind::Json,
+        other if other.starts_with("text/") || other.ends_with("+xml") || other.ends_with("+yaml") => BodyKind::Text,
+        _ => BodyKind::Other,
     }
 }
 
@@ -292,7 +307,7 @@ fn header(response: &Response, name: &HeaderName) -> Option<String> {
     response.headers().get(name).map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned())
 }
 
-fn broken(message: String) -> SkillError {
+fn invalid_response(message: String) -> SkillError {
     SkillError::new(ErrorCode::ExecutionError, message)
 }
 

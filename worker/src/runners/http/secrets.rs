@@ -1,37 +1,39 @@
-//! Masks the worker's secrets in what servers send back.
+//! Masks the worker's secrets in servers' answers.
 //!
-//! A server may return what it was sent: in an error, an echo, a URL. Exact occurrences are replaced, also in the spelling
-//! of URLs and JSON. A value of less than six characters cannot be told from other text and is not masked.
+//! A server may return what it received, in an error, an echo or a URL. Exact occurrences are masked, also in URL
+//! and JSON encodings. A value of less than six characters can't be distinguished from other text and is not
+//! masked.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use openskill_proto::json::end_of_string;
+use openskill_proto::uri_template::percent_encode;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::manifest::http::Http;
 
-/// The shortest value that is masked, in characters.
+/// The minimum length of a value that is masked, in characters.
 const MIN_CHARS: usize = 6;
 
-/// Replaces a secret.
+/// Replaces each secret.
 const MASK: &str = "[secret]";
 
-/// A skill's secrets.
+/// The secrets of one skill.
 #[derive(Default)]
 pub(crate) struct Secrets {
     values: BTreeMap<String, String>,
-    /// Every spelling of each value, the longest first: one may be part of another.
+    /// All encodings of each value, longest first, because one may contain another.
     forms: Vec<String>,
 }
 
 impl Secrets {
-    /// The secrets of a skill, from the worker's environment.
+    /// Reads a skill's secrets from the worker's environment.
     ///
     /// # Errors
-    /// The name of a variable that is not set, is empty, or can't be sent in a header.
-    pub(super) fn of(http: &Http) -> Result<Self, String> {
+    /// Returns the name of a variable that is unset, is empty, or can't be sent in a header.
+    pub(super) fn from_env(http: &Http) -> Result<Self, String> {
         let mut values = BTreeMap::new();
         for name in &http.variables {
             let value = std::env::var(name).unwrap_or_default();
@@ -39,38 +41,38 @@ impl Secrets {
                 return Err(format!("the variable {name}, which its manifest names in env, is not set for the worker"));
             }
             if value.chars().any(char::is_control) {
-                return Err(format!("the worker's variable {name} holds a line break or another control character"));
+                return Err(format!("the worker's variable {name} contains a line break or another control character"));
             }
             values.insert(name.clone(), value);
         }
         Ok(Self::new(values))
     }
 
-    /// The values of those variables that are set.
-    pub(crate) fn named<'a>(names: impl Iterator<Item = &'a str>) -> Self {
+    /// Reads the values of these variables. Skips unset ones.
+    pub(crate) fn for_variables<'a>(names: impl Iterator<Item = &'a str>) -> Self {
         Self::new(names.filter_map(|name| Some((name.to_owned(), std::env::var(name).ok()?))).collect())
     }
 
     fn new(values: BTreeMap<String, String>) -> Self {
         let mut forms: Vec<String> =
-            values.values().filter(|it| it.chars().count() >= MIN_CHARS).flat_map(|it| written(it)).collect();
+            values.values().filter(|it| it.chars().count() >= MIN_CHARS).flat_map(|it| spellings(it)).collect();
         forms.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
         forms.dedup();
         Self { values, forms }
     }
 
-    /// With this value, for tests.
+    /// Creates secrets with this one value, for tests.
     #[cfg(test)]
     pub(crate) fn made_of(value: &str) -> Self {
         Self::new(BTreeMap::from([("TOKEN".to_owned(), value.to_owned())]))
     }
 
-    /// The value of a variable.
+    /// Returns a variable's value, or an empty string if it is unknown.
     pub(super) fn get(&self, name: &str) -> &str {
         self.values.get(name).map_or("", String::as_str)
     }
 
-    /// Text with secrets masked.
+    /// Masks secrets in text.
     pub(crate) fn scrub_text(&self, mut text: String) -> String {
         for form in &self.forms {
             if text.contains(form) {
@@ -80,17 +82,17 @@ impl Secrets {
         text
     }
 
-    /// Bytes with secrets masked.
+    /// Masks secrets in bytes.
     pub(crate) fn scrub_bytes(&self, bytes: bytes::Bytes) -> bytes::Bytes {
         if self.forms.is_empty() {
             return bytes;
         }
-        // Latin-1 maps each byte to a character: no byte is lost.
+        // Latin-1 maps each byte to one character, so no byte is lost.
         let text = self.forms.iter().fold(latin(&bytes), |text, form| text.replace(&latin(form.as_bytes()), MASK));
         text.chars().map(|it| it as u8).collect::<Vec<u8>>().into()
     }
 
-    /// JSON text with secrets masked. All else stays as it is written.
+    /// Masks secrets in JSON text, and leaves everything else unchanged.
     pub(crate) fn scrub_json(&self, text: String) -> String {
         let hidden = || text.contains("\\u") || text.contains("\\/");
         if self.forms.is_empty() || !(hidden() || self.is_in(&text)) {
@@ -102,7 +104,8 @@ impl Secrets {
         }
     }
 
-    /// Masks strings and numbers of JSON text one by one. As values, all of it could take a hundred times as much memory.
+    /// Masks strings and numbers in JSON text one by one. Parsing all of it into values could take a hundred times
+    /// as much memory.
     fn scrub_tokens(&self, text: &str) -> String {
         let mut scrubbed = String::with_capacity(text.len());
         let mut rest = text;
@@ -117,7 +120,7 @@ impl Secrets {
                 Some(Ok(string)) if self.is_in(&string) => {
                     scrubbed.push_str(&Value::from(self.scrub_text(string.into_owned())).to_string());
                 }
-                // Half of a surrogate pair has no text.
+                // Half of a surrogate pair can't be decoded.
                 Some(Err(_)) => scrubbed.push_str(&self.scrub_text(token.to_owned())),
                 None if self.is_in(token) => scrubbed.push_str(&Value::from(MASK).to_string()),
                 _ => scrubbed.push_str(token),
@@ -138,18 +141,18 @@ impl std::fmt::Debug for Secrets {
     }
 }
 
-/// The spellings of a value: plain, in JSON, in a form, in a path.
-fn written(value: &str) -> Vec<String> {
+/// Returns the encodings of a value: plain, in JSON, in a form, and in a path.
+fn spellings(value: &str) -> Vec<String> {
     let json = Value::String(value.to_owned()).to_string();
     let form: String = url::form_urlencoded::byte_serialize(value.as_bytes()).collect();
-    let path = super::percent::encode(value);
+    let path = percent_encode(value);
     let lower = |text: &str| text.split('%').enumerate().map(lower_escape).collect::<String>();
     let mut forms = vec![value.to_owned(), json[1..json.len() - 1].to_owned(), lower(&form), lower(&path), form, path];
     forms.retain(|it| it.len() >= MIN_CHARS);
     forms
 }
 
-/// Writes the two digits after a `%` in lower case.
+/// Writes the two hexadecimal digits after a `%` in lower case.
 fn lower_escape((index, piece): (usize, &str)) -> String {
     match piece.get(..2) {
         Some(digits) if index > 0 => format!("%{}{}", digits.to_ascii_lowercase(), &piece[2..]),

@@ -1,17 +1,17 @@
-//! The spans of requests, by the semantic conventions for HTTP clients. The path and the query are left out: templates put
-//! arguments and secrets there.
+//! Request spans, according to the semantic conventions for HTTP clients. They omit the path and query, which may
+//! contain arguments and secrets.
 
 use openskill_proto::v1::ErrorCode;
 use openskill_trace::KeyValue;
-use openskill_trace::call::Request as Open;
+use openskill_trace::call::ClientSpan;
 use reqwest::header::HeaderValue;
 
 use super::request::Request;
 use crate::runner::Invocation;
 
-/// Begins the span of a request. `resent` counts the redirects before it.
-pub(super) fn begin(invocation: &Invocation, request: &Request, resent: u8) -> Option<Open> {
-    // Known methods are words of ours; others are as the manifest has them.
+/// Begins a request's span. `resent`: the number of redirects before it.
+pub(super) fn begin(invocation: &Invocation, request: &Request, resent: u8) -> Option<ClientSpan> {
+    // Known methods are constants. Others are copied from the manifest.
     let method = request.method.as_str().to_owned();
     let mut attributes = vec![
         KeyValue::new("http.request.method", method.clone()),
@@ -26,13 +26,13 @@ pub(super) fn begin(invocation: &Invocation, request: &Request, resent: u8) -> O
     invocation.trace.request(method, attributes, invocation.deadline)
 }
 
-/// The `traceparent` that makes the server's spans children of this one.
-pub(super) fn header(span: Option<&Open>) -> Option<HeaderValue> {
+/// Returns the `traceparent` that makes the server's spans children of this one.
+pub(super) fn header(span: Option<&ClientSpan>) -> Option<HeaderValue> {
     HeaderValue::from_str(&span?.context().to_traceparent()).ok()
 }
 
-/// The server answered with this status. `failure`: the request failed all the same.
-pub(super) fn end(span: Option<Open>, status: u16, failure: Option<ErrorCode>) {
+/// Ends the span of a request with a response. `failure`: the error if the call failed despite the response.
+pub(super) fn end(span: Option<ClientSpan>, status: u16, failure: Option<ErrorCode>) {
     let error = (status >= 400).then(|| status.to_string().into());
     let error = error.or_else(|| failure.map(|code| code.as_str_name().into()));
     if let Some(span) = span {
@@ -40,8 +40,8 @@ pub(super) fn end(span: Option<Open>, status: u16, failure: Option<ErrorCode>) {
     }
 }
 
-/// There is no answer.
-pub(super) fn fail(span: Option<Open>, code: ErrorCode) {
+/// Ends the span of a request without a response.
+pub(super) fn fail(span: Option<ClientSpan>, code: ErrorCode) {
     if let Some(span) = span {
         span.end([], Some(code.as_str_name().into()));
     }

@@ -1,4 +1,4 @@
-//! Functions for trying out and measuring the path to a skill and back: `echo`, `wait`, `fail`, `ask`, `artifact`.
+//! Functions for testing and measuring the call path: `echo`, `wait`, `fail`, `ask`, `artifact`.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::events::EventSink;
-use crate::questions::Answer;
+use crate::questions::QuestionAnswer;
 
-/// Returns its arguments, byte for byte.
+/// Returns its arguments unchanged, byte for byte.
 pub(super) async fn echo(input: Bytes, _events: EventSink) -> Result<String, SkillError> {
     String::from_utf8(input.to_vec()).map_err(|_| SkillError::new(ErrorCode::InvalidJson, "the input is not UTF-8"))
 }
@@ -55,7 +55,7 @@ pub(super) async fn fail(input: Bytes, _events: EventSink) -> Result<String, Ski
     }
 }
 
-/// `{"message": "Which file?", "schema": {...}}`: asks the user, and returns what became of the question.
+/// `{"message": "Which file?", "schema": {...}}`: asks the user, and returns the outcome.
 pub(super) async fn ask(input: Bytes, events: EventSink) -> Result<String, SkillError> {
     #[derive(Deserialize)]
     struct Ask {
@@ -64,10 +64,10 @@ pub(super) async fn ask(input: Bytes, events: EventSink) -> Result<String, Skill
     }
     let Ask { message, schema } = read(&input)?;
     match events.ask(&message, schema).await {
-        Answer::Accept(content) => Ok(format!("{{\"action\": \"accept\", \"content\": {content}}}")),
-        Answer::Decline => Ok(json!({"action": "decline"}).to_string()),
-        Answer::Cancel => Ok(json!({"action": "cancel"}).to_string()),
-        Answer::Unavailable(reason) => Err(SkillError::new(ErrorCode::AskUserUnavailable, reason)),
+        QuestionAnswer::Accept(content) => Ok(format!("{{\"action\": \"accept\", \"content\": {content}}}")),
+        QuestionAnswer::Decline => Ok(json!({"action": "decline"}).to_string()),
+        QuestionAnswer::Cancel => Ok(json!({"action": "cancel"}).to_string()),
+        QuestionAnswer::Unavailable(reason) => Err(SkillError::new(ErrorCode::AskUserUnavailable, reason)),
     }
 }
 

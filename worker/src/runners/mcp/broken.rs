@@ -1,22 +1,22 @@
-//! Reads what is left of a message that is not valid. Pure.
+//! Recovers what it can from an invalid message. Pure.
 //!
-//! A server that breaks its answer sends no other one: its call need not wait for its deadline. A line that may be anything,
-//! such as a log line on the wrong stream, ends no call.
+//! A server that sends a broken answer does not send another one, so its call need not wait for its deadline. A
+//! line that may be anything, such as a log line on the wrong stream, does not end a call.
 
-/// What a line tells about the message that it was to be: the keys at its top level.
+/// The properties of the intended message, as far as the top-level keys of the line show them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Remains {
-    /// It was to be a JSON-RPC message.
+    /// Whether it was meant to be a JSON-RPC message.
     pub(super) is_rpc: bool,
-    /// It was to be a request or a notification.
+    /// Whether it was meant to be a request or a notification.
     pub(super) has_method: bool,
-    /// The id, if it is one of ours: they are numbers.
+    /// The request id, if it is a number, as all our ids are.
     pub(super) id: Option<i64>,
 }
 
 impl Remains {
-    /// Reads a line, valid JSON or not, from its first brace.
-    pub(super) fn of(line: &[u8]) -> Self {
+    /// Scans a line, which may be invalid JSON, from its first brace.
+    pub(super) fn parse(line: &[u8]) -> Self {
         let mut found = Self::default();
         let mut rest = line.iter().position(|byte| *byte == b'{').map_or(&[][..], |at| &line[at..]);
         let mut depth = 0_u32;
@@ -40,7 +40,7 @@ impl Remains {
         found
     }
 
-    /// Whether the line was to be the answer to a request.
+    /// Returns whether the line was meant to be the answer to a request.
     pub(super) fn is_answer(&self) -> bool {
         self.is_rpc && !self.has_method
     }
@@ -55,7 +55,7 @@ impl Remains {
     }
 }
 
-/// The rest of a string up to its closing quote, and what follows. A string that does not end is the rest of the line.
+/// Splits at the closing quote of a string. An unterminated string extends to the end of the line.
 fn string(text: &[u8]) -> (&[u8], &[u8]) {
     let mut escaped = false;
     let end = text.iter().position(|byte| {
@@ -66,7 +66,7 @@ fn string(text: &[u8]) -> (&[u8], &[u8]) {
     end.map_or((text, &[]), |at| (&text[..at], &text[at + 1..]))
 }
 
-/// A whole number, also in quotes.
+/// Parses an integer, which may be in quotes.
 fn number(value: &[u8]) -> Option<i64> {
     let digits = value.strip_prefix(b"\"").unwrap_or(value);
     let length = digits.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     fn read(line: &str) -> (bool, Option<i64>) {
-        let found = Remains::of(line.as_bytes());
+        let found = Remains::parse(line.as_bytes());
         (found.is_answer(), found.id)
     }
 
@@ -121,7 +121,7 @@ mod tests {
             "{\"",
             "",
         ] {
-            let found = Remains::of(line.as_bytes());
+            let found = Remains::parse(line.as_bytes());
             assert!(!found.is_answer() || line.starts_with('['), "{line}: {found:?}");
         }
     }

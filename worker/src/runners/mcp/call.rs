@@ -1,14 +1,16 @@
-//! One call of a tool.
+//! Runs one tool call.
 //!
-//! A request that was certainly not sent goes to the next connection, within the deadline. A request that was sent and got no
-//! answer is not retried here: it may have run, and the error says so.
+//! A request that was certainly not sent is retried on another connection, within the deadline. A request that was
+//! sent but not answered is not retried here, because it may have run. Its error says so.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use openskill_proto::v1::execute_event::Event;
 use openskill_proto::v1::{ErrorCode, SkillError};
+use openskill_sandbox::untrusted_json::{LIGHT_BYTES, off_shard};
 use openskill_trace::KeyValue;
+use parking_lot::Mutex;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam, ClientNotification,
     ClientRequest, CustomResult, JsonObject, RequestId, RequestMetaObject, ServerResult,
@@ -21,9 +23,9 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use super::connection::Connection;
-use super::errors::{Fault, REFUSED, graded};
+use super::errors::{CallFault, REFUSED, classify};
 use super::http_post::Unanswered;
-use super::message::Arguments;
+use super::message::RawArguments;
 use super::server::{Reservation, Server};
 use super::tap::Tap;
 use super::tool_result::ToolResult;
@@ -32,40 +34,39 @@ use crate::events::EventSink;
 use crate::runner::{Invocation, RawOutput};
 use crate::runners::http::secrets::Secrets;
 use crate::schedule::Slot;
-use crate::untrusted_json::{LIGHT_BYTES, off_shard};
 
-/// How long before its deadline a call ends here, so that its error names the server.
+/// A call times out here this long before its deadline, so that its error names the server.
 const MARGIN: Duration = Duration::from_millis(15);
 
-/// How long a cancelled call keeps its reservation while the server has not answered.
+/// How long a cancelled call keeps its reservation if the server does not answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How long an abandoned request is tracked.
 const MEMORY: Duration = Duration::from_secs(60);
 
-/// The pause before another connection is tried.
+/// The pause before trying another connection.
 const STEP: Duration = Duration::from_millis(5);
 
-/// The longest details of an error.
+/// The maximum length of an error's details, in bytes.
 const MAX_DETAILS_BYTES: usize = 4096;
 
-/// A request, ready to be sent, and where its events go.
+/// A request to send, and the receiver of its events.
 struct Outgoing {
     request: CallToolRequest,
     headers: Vec<(&'static str, String)>,
     sink: EventSink,
     has_secrets: bool,
-    /// The tap of the latest attempt.
+    /// The tap of the most recent attempt.
     tap: Mutex<Option<Tap>>,
 }
 
 impl Outgoing {
-    fn tap(&self) -> std::sync::MutexGuard<'_, Option<Tap>> {
-        self.tap.lock().unwrap_or_else(PoisonError::into_inner)
+    fn tap(&self) -> parking_lot::MutexGuard<'_, Option<Tap>> {
+        self.tap.lock()
     }
 }
 
-/// Calls a tool.
+/// Calls the tool, and converts its answer or failure to the skill's output.
 pub(super) async fn run(server: Arc<Server>, tool: &str, mut invocation: Invocation) -> RawOutput {
     let span = invocation.trace.request(format!("tools/call {tool}"), attributes(tool), invocation.deadline);
     if let Some(span) = &span {
@@ -78,7 +79,8 @@ pub(super) async fn run(server: Arc<Server>, tool: &str, mut invocation: Invocat
     output
 }
 
-/// By the semantic conventions for MCP clients. `gen_ai.operation.name` is on the gateway's span: a call counts once.
+/// Returns span attributes that follow the semantic conventions for MCP clients. Only the gateway's span sets
+/// `gen_ai.operation.name`, so that each call counts once.
 fn attributes(tool: &str) -> Vec<KeyValue> {
     vec![KeyValue::new("mcp.method.name", "tools/call"), KeyValue::new("gen_ai.tool.name", tool.to_owned())]
 }
@@ -94,29 +96,29 @@ fn failure(output: &RawOutput) -> Option<ErrorCode> {
 async fn call(server: Arc<Server>, tool: &str, invocation: Invocation) -> RawOutput {
     let until = invocation.deadline.checked_sub(MARGIN).unwrap_or(invocation.deadline);
     let Ok(arguments) = serde_json::from_slice::<JsonObject>(&invocation.input) else {
-        return failed(Fault::Rpc { code: -32602, message: "the arguments are not a JSON object" });
+        return fail(CallFault::Rpc { code: -32602, message: "the arguments are not a JSON object" });
     };
-    // As values, for the headers that the protocol library makes of some.
+    // The protocol library derives headers from some arguments, so it needs them parsed.
     let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
     let mut request = CallToolRequest::new(params);
     request.extensions.insert(meta(&invocation));
-    request.extensions.insert(Arguments::new(&invocation.input));
+    request.extensions.insert(RawArguments::new(&invocation.input));
     let (headers, has_secrets) = (headers(&invocation), invocation.has_secrets);
     let outgoing = Outgoing { request, headers, sink: invocation.events, has_secrets, tap: Mutex::default() };
     let attempts = attempts(&server, tool, &outgoing, until, invocation.slot);
     match tokio::time::timeout_at(until.into(), attempts).await {
         Ok(output) => output,
-        Err(_) if outgoing.tap().as_ref().is_some_and(Tap::is_sent) => failed(Fault::Late),
+        Err(_) if outgoing.tap().as_ref().is_some_and(Tap::is_sent) => fail(CallFault::Late),
         Err(_) => match server.away() {
-            Some(reason) => failed(Fault::Away { reason: &reason }),
-            None => failed(Fault::Late),
+            Some(reason) => fail(CallFault::Away { reason: &reason }),
+            None => fail(CallFault::Late),
         },
     }
 }
 
-fn failed(fault: Fault<'_>) -> RawOutput {
-    let output = if matches!(fault, Fault::Away { .. }) { RawOutput::NotStarted } else { RawOutput::Failed };
-    output(graded(fault, false))
+fn fail(fault: CallFault<'_>) -> RawOutput {
+    let output = if matches!(fault, CallFault::Away { .. }) { RawOutput::NotStarted } else { RawOutput::Failed };
+    output(classify(fault, false))
 }
 
 async fn attempts(server: &Arc<Server>, tool: &str, outgoing: &Outgoing, until: Instant, slot: Slot) -> RawOutput {
@@ -124,7 +126,7 @@ async fn attempts(server: &Arc<Server>, tool: &str, outgoing: &Outgoing, until: 
     loop {
         let reserved = match server.reserve(until).await {
             Ok(reserved) => reserved,
-            Err(reason) => return failed(Fault::Away { reason: &reason }),
+            Err(reason) => return fail(CallFault::Away { reason: &reason }),
         };
         let (tap, events) = Tap::new(&outgoing.sink, outgoing.headers.clone(), Arc::clone(&server.secrets));
         *outgoing.tap() = Some(tap.clone());
@@ -151,39 +153,39 @@ async fn attempts(server: &Arc<Server>, tool: &str, outgoing: &Outgoing, until: 
         };
         match ended {
             Ok(result) => {
-                let output = judge(result, tool, tap.asked(), &outgoing.sink, &server.secrets).await;
+                let output = judge(result, tool, tap.lacks_input(), &outgoing.sink, &server.secrets).await;
                 return naming(output, &tap);
             }
             Err(ServiceError::McpError(error)) => {
                 let message = server.secrets.scrub_text(error.message.into_owned());
-                let fault = Fault::Rpc { code: error.code.0, message: &message };
-                let mut failure = graded(fault, tap.asked());
+                let fault = CallFault::Rpc { code: error.code.0, message: &message };
+                let mut failure = classify(fault, tap.lacks_input());
                 if let Some(details) = error.data.and_then(|data| details(&data, &server.secrets)) {
                     failure = failure.with_details(details);
                 }
                 return naming(RawOutput::Failed(failure), &tap);
             }
             Err(error) => {
-                if let Some(unanswered) = http_error(&error).and_then(Unanswered::of) {
-                    connection.doubtful.notify_one();
+                if let Some(unanswered) = http_error(&error).and_then(Unanswered::from_error) {
+                    connection.needs_ping.notify_one();
                     let said = server.secrets.scrub_text(unanswered.said.clone());
-                    return failed(match unanswered.status {
-                        status @ 500.. => Fault::Status(status),
-                        _ => Fault::Rpc { code: REFUSED, message: &said },
+                    return fail(match unanswered.status {
+                        status @ 500.. => CallFault::Status(status),
+                        _ => CallFault::Rpc { code: REFUSED, message: &said },
                     });
                 }
-                if let Some(fault) = http_error(&error).and_then(of_http) {
-                    return failed(fault);
+                if let Some(fault) = http_error(&error).and_then(http_fault) {
+                    return fail(fault);
                 }
-                // This answer broke; the other calls have connections of their own.
+                // Only this request failed: each other call has a separate connection.
                 if connection.over_http && tap.is_sent() && !connection.peer.is_transport_closed() {
-                    return failed(Fault::Lost);
+                    return fail(CallFault::Lost);
                 }
                 connection.leave();
                 connection.lost.notify_one();
-                // Withdrawing makes sure that it is not sent later.
+                // Withdrawing the request ensures that it is not sent later.
                 if !tap.withdraw() {
-                    return failed(Fault::Lost);
+                    return fail(CallFault::Lost);
                 }
                 tokio::time::sleep(STEP).await;
             }
@@ -191,7 +193,7 @@ async fn attempts(server: &Arc<Server>, tool: &str, outgoing: &Outgoing, until: 
     }
 }
 
-/// Waits for the answer, and passes on the server's events before it.
+/// Waits for the answer. Forwards the events that the server sends before it.
 async fn answer(
     handle: RequestHandle<RoleClient>,
     mut events: mpsc::Receiver<Event>,
@@ -211,29 +213,29 @@ async fn answer(
     ended
 }
 
-/// The data of a server's error, as the details of ours.
+/// Returns the data of a server's error, redacted, as details of the skill's error.
 fn details(data: &Value, secrets: &Secrets) -> Option<String> {
     let details = secrets.scrub_json(json!({ "data": data }).to_string());
     (!data.is_null() && details.len() <= MAX_DETAILS_BYTES).then_some(details)
 }
 
-/// Keeps the media of a result as artifacts, also those of a failure, and gives its output.
+/// Stores the media of a result or failure as artifacts, and returns the output.
 async fn judge(result: ServerResult, tool: &str, asked: bool, sink: &EventSink, secrets: &Arc<Secrets>) -> RawOutput {
     let json = match result {
         ServerResult::CustomResult(CustomResult(Value::String(json))) => json,
-        // One that only the library reads, such as one without content.
+        // Only the library can parse this result, for example because it has no content.
         ServerResult::CallToolResult(result) => serde_json::to_string(&result).unwrap_or_default(),
-        // The server wants the call repeated with the user's input.
+        // The server wants the call repeated with input from the user.
         ServerResult::InputRequiredResult(_) => {
-            return RawOutput::Failed(graded(Fault::Tool { text: "the tool asks the user something" }, true));
+            return RawOutput::Failed(classify(CallFault::Tool { text: "the tool asks the user a question" }, true));
         }
-        _ => return failed(Fault::NoResult),
+        _ => return fail(CallFault::NoResult),
     };
     let (tool, kept, secrets) = (tool.to_owned(), sink.clone(), Arc::clone(secrets));
     let judged = off_shard(json.len() > LIGHT_BYTES, move || {
-        let Some(result) = ToolResult::read(&json) else { return (Vec::new(), failed(Fault::NoResult)) };
+        let Some(result) = ToolResult::read(&json) else { return (Vec::new(), fail(CallFault::NoResult)) };
         kept.keep_content(|| output::as_sent(&json, &secrets));
-        (media::of(&result, &secrets), output::of(&result, &tool, asked, &secrets))
+        (media::extract(&result, &secrets), output::from_result(&result, &tool, asked, &secrets))
     });
     let (media, output) = judged.await;
     for media in media {
@@ -245,9 +247,9 @@ async fn judge(result: ServerResult, tool: &str, asked: bool, sink: &EventSink, 
     output
 }
 
-/// The same failure, with the capability that the caller lacks.
+/// Adds to a failure the capability that the caller lacks.
 fn naming(output: RawOutput, tap: &Tap) -> RawOutput {
-    match (output, tap.missed()) {
+    match (output, tap.missing_capability()) {
         (RawOutput::Failed(error), Some(capability)) if error.code() == ErrorCode::AskUserUnavailable => {
             RawOutput::Failed(error.with_details(format!("{{\"capability\":\"{capability}\"}}")))
         }
@@ -260,20 +262,20 @@ fn http_error(error: &ServiceError) -> Option<&StreamableHttpError<reqwest::Erro
     error.error.downcast_ref()
 }
 
-/// The fault of an HTTP answer: the server is reachable.
-fn of_http(error: &StreamableHttpError<reqwest::Error>) -> Option<Fault<'static>> {
+/// Converts an HTTP error response to a fault. Returns `None` if the server was unreachable.
+fn http_fault(error: &StreamableHttpError<reqwest::Error>) -> Option<CallFault<'static>> {
     match error {
-        StreamableHttpError::HttpStatus(error) => Some(Fault::Status(error.status)),
-        StreamableHttpError::AuthRequired(_) => Some(Fault::Status(401)),
-        StreamableHttpError::InsufficientScope(_) => Some(Fault::Status(403)),
+        StreamableHttpError::HttpStatus(error) => Some(CallFault::Status(error.status)),
+        StreamableHttpError::AuthRequired(_) => Some(CallFault::Status(401)),
+        StreamableHttpError::InsufficientScope(_) => Some(CallFault::Status(403)),
         StreamableHttpError::UnexpectedServerResponse(_)
         | StreamableHttpError::UnexpectedContentType(_)
-        | StreamableHttpError::ResponseBodyTooLarge { .. } => Some(Fault::NoResult),
+        | StreamableHttpError::ResponseBodyTooLarge { .. } => Some(CallFault::NoResult),
         _ => None,
     }
 }
 
-/// The trace context, the session and the principal, for servers that read them.
+/// Returns the trace context, the session and the principal, for servers that use them.
 fn meta(invocation: &Invocation) -> RequestMetaObject {
     let mut meta = RequestMetaObject::new();
     for (name, value) in [
@@ -299,8 +301,8 @@ fn headers(invocation: &Invocation) -> Vec<(&'static str, String)> {
     all.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name, value.clone())).collect()
 }
 
-/// An answer that the server owes. Dropped before it is settled, it cancels the request at the server, and keeps the call's
-/// reservation until the server answers or [`PATIENCE`] has passed.
+/// A request that the server has not answered. Dropping this before `settle` cancels the request at the server,
+/// and keeps the call's capacity reserved until the server answers or [`PATIENCE`] has passed.
 struct Owed {
     id: RequestId,
     tap: Tap,
@@ -309,7 +311,7 @@ struct Owed {
 }
 
 impl Owed {
-    /// The call has its answer.
+    /// Records that the call was answered.
     fn settle(mut self) -> Option<Slot> {
         self.held.take().and_then(|(reserved, slot)| {
             reserved.connection.signs.taps.forget(&self.id);
@@ -330,22 +332,22 @@ impl Drop for Owed {
             let held = (reserved, slot);
             abandon(&connection, &id, &tap).await;
             drop(held);
-            let _ = tokio::time::timeout(MEMORY, tap.answered()).await;
+            let _ = tokio::time::timeout(MEMORY, tap.wait_for_answer()).await;
             connection.signs.taps.forget(&id);
         });
     }
 }
 
-/// Cancels the request at the server, and waits a moment for it to stop.
+/// Cancels the request at the server, and briefly waits for it to stop.
 async fn abandon(connection: &Connection, id: &RequestId, tap: &Tap) {
     if connection.signs.taps.abandon(id) > connection.calls {
-        connection.doubtful.notify_one();
+        connection.needs_ping.notify_one();
     }
     let params = CancelledNotificationParam::new(Some(id.clone()), Some("the caller no longer waits".to_owned()));
     let notification = ClientNotification::CancelledNotification(CancelledNotification::new(params));
     let told = async {
         let _ = connection.peer.send_notification(notification).await;
-        tap.answered().await;
+        tap.wait_for_answer().await;
     };
     let _ = tokio::time::timeout(PATIENCE, told).await;
 }

@@ -1,4 +1,4 @@
-//! The catalog of a server: its tools, and the skills they become.
+//! A server's tools, and the skills that they become.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,64 +9,64 @@ use rmcp::model::{ClientRequest, ListToolsRequest, PaginatedRequestParams, Serve
 use rmcp::{Peer, RoleClient, ServiceError};
 use serde_json::{Map, Value};
 
+use super::connect_error::ConnectError;
 use super::names::skill_ids;
 use super::pins::{self, Pin};
-use super::shelf::Shelf;
-use super::why::Why;
+use super::shelf::McpOfferings;
 use super::words::{clean, line};
 use crate::manifest::mcp::{Mcp, McpTool, Override, Pinning, usable_schema};
-use crate::manifest::{Approval, Conduct, How, Manifest, Presentation};
+use crate::manifest::{Approval, Manifest, Presentation, RunnerSpec, ToolHints};
 use crate::runner::Offer;
 
-/// Bounds of a server's list of tools.
+/// Limits on a server's tool list.
 const MAX_PAGES: usize = 100;
 const MAX_TOOLS: usize = 2000;
 const MAX_LIST_BYTES: usize = 8 * 1024 * 1024;
 
-/// How long a list may take.
+/// The timeout for listing the tools.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The longest description, version and tool name that are accepted.
+/// The maximum lengths of a description, a version and a tool name, in bytes.
 const MAX_DESCRIPTION_BYTES: usize = 16 * 1024;
 const MAX_VERSION_BYTES: usize = 64;
 const MAX_NAME_BYTES: usize = 256;
 
-/// The latest list of a server's tools.
+/// A server's most recent tool list.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Catalog {
     pub(super) version: String,
-    /// The definitions by the tools' names, as the server wrote them.
+    /// The tool definitions by name, as the server sent them.
     pub(super) tools: BTreeMap<String, Map<String, Value>>,
-    /// What it offers beside tools.
-    pub(super) shelf: Shelf,
+    /// The server's prompts and resources.
+    pub(super) offerings: McpOfferings,
 }
 
 impl Catalog {
-    /// Lists the tools of the server.
+    /// Lists the server's tools, prompts and resources.
     ///
     /// # Errors
-    /// The reason why there is no list.
-    pub(super) async fn ask(peer: &Peer<RoleClient>) -> Result<Self, Why> {
+    /// Returns the reason if the tools cannot be listed.
+    pub(super) async fn ask(peer: &Peer<RoleClient>) -> Result<Self, ConnectError> {
         let info = peer.peer_info();
         let has_others = info.as_ref().is_some_and(|it| {
             it.capabilities.tools.is_none()
                 && (it.capabilities.prompts.is_some() || it.capabilities.resources.is_some())
         });
-        // Some servers have tools and do not declare them.
+        // Some servers have tools but do not declare that capability.
         let listed = tokio::time::timeout(PATIENCE, list(peer, has_others)).await;
         let tools = listed.map_err(|_| format!("it did not list its tools within {} s", PATIENCE.as_secs()))??;
         let version = info.and_then(|info| info.server_info.as_ref().map(|it| it.version.clone()));
-        let shelf = Shelf::ask(peer).await;
-        Ok(Self { version: line(&version.unwrap_or_default(), MAX_VERSION_BYTES), tools, shelf })
+        let offerings = McpOfferings::ask(peer).await;
+        Ok(Self { version: line(&version.unwrap_or_default(), MAX_VERSION_BYTES), tools, offerings })
     }
 
-    /// The current pins of all tools.
+    /// Returns the current pins of all tools.
     pub(super) fn pins(&self) -> BTreeMap<String, Pin> {
         self.tools.iter().map(|(name, definition)| (name.clone(), pins::pin(definition))).collect()
     }
 
-    /// The skills of the tools. `pinned`: the pins they must match; `agreed`: the pins come from a file; `away`: why no tool can
-    /// run now.
+    /// Creates the skills of all tools. `pinned`: the pins that they must match; `agreed`: whether these come from
+    /// a lock file; `away`: why no tool can run now.
     pub(super) fn offers(
         &self,
         server: &Manifest,
@@ -94,7 +94,7 @@ impl Catalog {
         names.iter().filter_map(offer).collect()
     }
 
-    /// One tool as a skill, and why it is unavailable, if it is.
+    /// Creates the skill of one tool. An unavailable skill contains the reason.
     fn skill(
         &self,
         server: &Manifest,
@@ -119,7 +119,7 @@ impl Catalog {
         let output_schema = schema("outputSchema", false).unwrap_or_else(|reason| {
             if admits("an output schema is ignored") {
                 tracing::warn!(skill_id = id, reason_bytes = reason.len(), "the tool's output schema is ignored");
-                tracing::debug!(skill_id = id, reason, "why the tool's output schema is ignored");
+                tracing::debug!(skill_id = id, reason, "the output schema is invalid");
             }
             None
         });
@@ -127,13 +127,13 @@ impl Catalog {
         let described = [text("description"), text("title")].into_iter().find(|it| !it.trim().is_empty());
         let mut argument_rules = server.argument_rules.clone();
         if destructive {
-            // As for manifests: a key that is dropped may have narrowed a deletion.
+            // As in manifests: dropping an unknown key could widen a deletion that the key restricts.
             (argument_rules.drop_unknown, argument_rules.fill_defaults) = (false, false);
         }
         let skill = Manifest {
             version: if self.version.is_empty() { server.version.clone() } else { self.version.clone() },
             presentation: if believed {
-                Presentation::of_tool(text("title"), definition.get("icons"))
+                Presentation::from_tool(text("title"), definition.get("icons"))
             } else {
                 Presentation::default()
             },
@@ -145,24 +145,24 @@ impl Catalog {
             output_schema,
             idempotent,
             destructive,
-            conduct: conduct(&given, server, read_only),
+            tool_hints: conduct(&given, server, read_only),
             affinity: server.affinity,
             circuit_rules: server.circuit_rules,
             concurrency: server.concurrency,
             limits: server.limits,
             jail: server.jail.clone(),
             toolset: toolset(server),
-            ..Manifest::plain(id, &server.runner, How::McpTool(Box::new(tool)))
+            ..Manifest::plain(id, &server.runner, RunnerSpec::McpTool(Box::new(tool)))
         };
         (skill, fault)
     }
 }
 
-/// The description of a tool that differs from its pin.
-const WITHHELD: &str = "Not shown: the server changed this tool, and nobody has reviewed it.";
+/// Replaces the description of a tool that does not match its pin.
+const WITHHELD: &str = "Not shown: the server changed this tool, and the change was not reviewed.";
 
-/// A tool whose definition differs from its pin, under strict pins: listed with the reason and with nothing of the definition,
-/// because models read what is listed.
+/// Creates an unavailable skill for a tool that does not match its pin, under strict pinning. Models read skill
+/// lists, so the skill contains the reason but no part of the definition.
 fn withheld(server: &Manifest, (id, name): (String, &str), definition: &Map<String, Value>, what: &str) -> Offer {
     let tool = McpTool { server: server.id.clone(), tool: name.to_owned(), pin: pins::pin(definition) };
     let manifest = Manifest {
@@ -171,37 +171,38 @@ fn withheld(server: &Manifest, (id, name): (String, &str), definition: &Map<Stri
         toolset: toolset(server),
         idempotent: false,
         destructive: true,
-        conduct: conduct(&Override::default(), server, false),
-        ..Manifest::plain(id, &server.runner, How::McpTool(Box::new(tool)))
+        tool_hints: conduct(&Override::default(), server, false),
+        ..Manifest::plain(id, &server.runner, RunnerSpec::McpTool(Box::new(tool)))
     };
     let advice = format!("review it, then run `openskill pin {}`", server.id);
-    Offer { manifest, runner: Err(format!("its definition differs from its pin ({what}): {advice}")) }
+    Offer { manifest, runner: Err(format!("the tool's definition differs from its pin ({what}): {advice}")) }
 }
 
 fn toolset(server: &Manifest) -> String {
     if server.toolset.is_empty() { server.id.clone() } else { server.toolset.clone() }
 }
 
-/// How an agent has to treat a tool: it asks unless the tool only reads, or somebody said otherwise.
-fn conduct(given: &Override, server: &Manifest, read_only: bool) -> Conduct {
+/// Returns the tool's hints for agents. A tool requires approval unless it is read-only or the manifest says
+/// otherwise.
+fn conduct(given: &Override, server: &Manifest, read_only: bool) -> ToolHints {
     let default = if read_only { Approval::Never } else { Approval::Ask };
-    Conduct {
-        approval: Some(given.approval.or(server.conduct.approval).unwrap_or(default)),
-        repeatable: given.repeatable.unwrap_or(server.conduct.repeatable),
-        untrusted: given.untrusted.unwrap_or(server.conduct.untrusted),
+    ToolHints {
+        approval: Some(given.approval.or(server.tool_hints.approval).unwrap_or(default)),
+        repeatable: given.repeatable.unwrap_or(server.tool_hints.repeatable),
+        untrusted: given.untrusted.unwrap_or(server.tool_hints.untrusted),
         read_only,
     }
 }
 
-/// What a call of a tool may change.
+/// What a tool call may change.
 struct Effects {
     idempotent: bool,
     destructive: bool,
     read_only: bool,
 }
 
-/// What a call of a tool may change: by the manifest, then by its server's hints, then by the defaults of the protocol: not
-/// idempotent, and destructive unless it only reads. Without a file of pins, hints do not count: a call that is wrongly
+/// Determines a tool's effects from the manifest, then the server's hints, then the protocol's defaults (not
+/// idempotent, and destructive unless read-only). Without a lock file, hints are ignored: a call that is wrongly
 /// declared idempotent may run twice, and one that is wrongly declared read-only runs without approval.
 fn effects(annotations: Option<&Value>, believed: bool, given: &Override) -> Effects {
     let hint = |name: &str| annotations.filter(|_| believed).and_then(|it| it.get(name)).and_then(Value::as_bool);
@@ -214,8 +215,8 @@ fn effects(annotations: Option<&Value>, believed: bool, given: &Override) -> Eff
     }
 }
 
-/// Lists the tools. `may_refuse`: a refusal means that there are none.
-async fn list(peer: &Peer<RoleClient>, may_refuse: bool) -> Result<BTreeMap<String, Map<String, Value>>, Why> {
+/// Lists the tools. `may_refuse`: treat a refusal as an empty list.
+async fn list(peer: &Peer<RoleClient>, may_refuse: bool) -> Result<BTreeMap<String, Map<String, Value>>, ConnectError> {
     let (mut tools, mut size, mut cursor, mut unusable) = (BTreeMap::new(), 0, None, 0_u32);
     for _ in 0..MAX_PAGES {
         let params = PaginatedRequestParams::default().with_cursor(cursor);
@@ -250,10 +251,10 @@ async fn list(peer: &Peer<RoleClient>, may_refuse: bool) -> Result<BTreeMap<Stri
     Err(format!("its list of tools has more than {MAX_PAGES} pages").into())
 }
 
-/// Definitions, and the cursor of the next page, if there is one.
+/// Tool definitions, and the cursor of the next page if the list continues.
 type Page = (Vec<Map<String, Value>>, Option<String>);
 
-/// One page. A malformed definition does not affect the others.
+/// Parses one page, and skips malformed definitions.
 fn read(page: ServerResult) -> Result<Page, String> {
     let page = match page {
         ServerResult::ListToolsResult(page) => serde_json::to_value(page),
@@ -267,14 +268,14 @@ fn read(page: ServerResult) -> Result<Page, String> {
     Ok((tools.collect(), page.get("nextCursor").and_then(Value::as_str).map(str::to_owned)))
 }
 
-fn no_list(error: &ServiceError) -> Why {
+fn no_list(error: &ServiceError) -> ConnectError {
     match error {
         ServiceError::McpError(error) => {
-            let fault = super::errors::Fault::Rpc { code: error.code.0, message: &error.message };
-            let graded = super::errors::graded(fault, false);
-            match graded.code() {
+            let fault = super::errors::CallFault::Rpc { code: error.code.0, message: &error.message };
+            let failure = super::errors::classify(fault, false);
+            match failure.code() {
                 ErrorCode::McpNotFound => "it has no tools".into(),
-                _ => Why::said("it does not list its tools", line(&graded.message, 200)),
+                _ => ConnectError::with_server_text("it does not list its tools", line(&failure.message, 200)),
             }
         }
         _ => "the connection was lost while it listed its tools".into(),

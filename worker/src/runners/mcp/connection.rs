@@ -19,13 +19,13 @@ use rmcp::{ClientHandler, Peer, RoleClient};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::DropGuard;
 
-use super::asks::Asks;
+use super::connect_error::ConnectError;
+use super::elicitation::ElicitationRelay;
 use super::host::Host;
 use super::http_client;
-use super::lines::Lines;
+use super::lines::LineTransport;
 use super::program::{self, Started};
-use super::tapped::{Signs, Tapped, origin};
-use super::why::Why;
+use super::tapped::{ConnectionSignals, TappedTransport, origin};
 use super::words::line;
 use crate::manifest::Manifest;
 use crate::manifest::mcp::{Mcp, Reach};
@@ -34,23 +34,24 @@ use crate::manifest::mcp::{Mcp, Reach};
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) peer: Peer<RoleClient>,
-    pub(super) signs: Arc<Signs>,
-    /// One permit for each call that may run at once.
+    pub(super) signs: Arc<ConnectionSignals>,
+    /// One permit for each concurrent call.
     pub(super) capacity: Arc<Semaphore>,
-    /// Each request has a connection of its own: a broken one says nothing about others.
+    /// Over HTTP, each request has a separate connection, so a broken one does not affect the others.
     pub(super) over_http: bool,
-    /// The concurrency limit.
+    /// The maximum number of concurrent calls on this connection.
     pub(super) calls: usize,
-    /// The connection takes no further calls.
+    /// Whether the connection accepts no more calls.
     gone: AtomicBool,
-    /// A call found that the server is gone.
+    /// Notified when a call found the server unreachable.
     pub(super) lost: Notify,
-    /// More abandoned calls wait for their answer than the server may run, or it refused one as if it had lost the session.
-    pub(super) doubtful: Notify,
+    /// Notified when the server owes answers to more cancelled calls than it may run at once, or when it refused a
+    /// call as if it had lost the session.
+    pub(super) needs_ping: Notify,
 }
 
 impl Connection {
-    /// Takes no further calls.
+    /// Stops accepting calls.
     pub(super) fn leave(&self) {
         self.gone.store(true, Ordering::Release);
     }
@@ -60,24 +61,24 @@ impl Connection {
     }
 }
 
-/// A connection, and what ends with it.
+/// A new connection, and the resources that end with it.
 pub(super) struct Opened {
     pub(super) connection: Arc<Connection>,
     pub(super) service: RunningService<RoleClient, Handler>,
-    /// The server's process, where it is ours.
+    /// The server's process, if the worker started it.
     pub(super) process: Option<Started>,
-    /// Ends requests over HTTP when it is dropped.
+    /// Cancels HTTP requests when it is dropped.
     pub(super) requests: Option<DropGuard>,
-    /// The server refused the handshake: it announces changes only to those who ask. Its version does not tell, as some
-    /// servers repeat the client's.
+    /// The server refused the handshake, so it announces changes only to subscribers. The protocol version does
+    /// not show this, because some servers repeat the client's version.
     pub(super) is_without_handshake: bool,
 }
 
-/// Connects. A server that refuses the handshake may be one of the revision that has none.
+/// Connects. Retries without a handshake if the server refuses it, as a later protocol revision requires.
 ///
 /// # Errors
-/// The reason.
-pub(super) async fn open(manifest: &Manifest, mcp: &Mcp, host: &Host) -> Result<Opened, Why> {
+/// Returns the reason if the connection fails.
+pub(super) async fn open(manifest: &Manifest, mcp: &Mcp, host: &Host) -> Result<Opened, ConnectError> {
     match connect(manifest, mcp, host, ClientLifecycleMode::Initialize).await {
         Err(failure) if failure.is_refusal => {
             let preferred_versions = vec![ProtocolVersion::NO_INITIALIZE];
@@ -88,14 +89,14 @@ pub(super) async fn open(manifest: &Manifest, mcp: &Mcp, host: &Host) -> Result<
     }
 }
 
-/// Why there is no connection.
-struct Failure {
-    why: Why,
-    /// The server answered the handshake, with a refusal.
+/// A failed handshake, and whether the server refused it.
+struct HandshakeFailure {
+    why: ConnectError,
+    /// Whether the server refused the handshake in its answer.
     is_refusal: bool,
 }
 
-impl<T: Into<Why>> From<T> for Failure {
+impl<T: Into<ConnectError>> From<T> for HandshakeFailure {
     fn from(why: T) -> Self {
         Self { why: why.into(), is_refusal: false }
     }
@@ -106,24 +107,24 @@ async fn connect(
     mcp: &Mcp,
     host: &Host,
     lifecycle: ClientLifecycleMode,
-) -> Result<Opened, Failure> {
+) -> Result<Opened, HandshakeFailure> {
     let is_without_handshake = matches!(lifecycle, ClientLifecycleMode::Discover { .. });
-    let signs = Arc::new(Signs::default());
-    let handler = Handler { asks: Asks::new(Arc::clone(&signs)) };
+    let signs = Arc::new(ConnectionSignals::default());
+    let handler = Handler { relay: ElicitationRelay::new(Arc::clone(&signs)) };
     let (service, process, requests) = match &mcp.reach {
         Reach::Stdio { .. } => {
             let (mut process, stdin, stdout) = program::start(manifest, mcp, host, signs.given_secrets.clone())?;
-            let lines = Lines::new(&manifest.id, stdout, stdin, Arc::clone(&signs), &host.redactor);
-            let transport = Tapped::new(lines, Arc::clone(&signs));
+            let lines = LineTransport::new(&manifest.id, stdout, stdin, Arc::clone(&signs), &host.redactor);
+            let transport = TappedTransport::new(lines, Arc::clone(&signs));
             match in_time(mcp.start, handler.serve_with_lifecycle(transport, lifecycle)).await {
                 Ok(service) => (service, Some(process), None),
                 Err(failure) if failure.is_refusal => return Err(failure),
-                Err(failure) => return Err(process.why().await.map_or(failure, Failure::from)),
+                Err(failure) => return Err(process.early_exit().await.map_or(failure, HandshakeFailure::from)),
             }
         }
         Reach::Http { url, headers, allowed } => {
             let (transport, requests) = http_client::transport(url, headers, allowed, mcp.calls)?;
-            let transport = Tapped::new(transport, Arc::clone(&signs));
+            let transport = TappedTransport::new(transport, Arc::clone(&signs));
             let serving = handler.serve_with_lifecycle(transport, lifecycle);
             (in_time(mcp.start, serving).await?, None, Some(requests))
         }
@@ -136,39 +137,41 @@ async fn connect(
         calls: mcp.calls,
         gone: AtomicBool::new(false),
         lost: Notify::new(),
-        doubtful: Notify::new(),
+        needs_ping: Notify::new(),
     };
     Ok(Opened { connection: Arc::new(connection), service, process, requests, is_without_handshake })
 }
 
 type Serving<F> = Result<F, ClientInitializeError>;
 
-async fn in_time<T>(limit: Duration, handshake: impl Future<Output = Serving<T>>) -> Result<T, Failure> {
+async fn in_time<T>(limit: Duration, handshake: impl Future<Output = Serving<T>>) -> Result<T, HandshakeFailure> {
     match tokio::time::timeout(limit, handshake).await {
         Ok(Ok(service)) => Ok(service),
-        Ok(Err(error)) => Err(why(&error)),
+        Ok(Err(error)) => Err(handshake_failure(&error)),
         Err(_) => Err(format!("it did not answer the handshake within {} s", limit.as_secs()).into()),
     }
 }
 
-/// Why the handshake failed. The library's own text may hold addresses and bodies: it is for the log.
-fn why(error: &ClientInitializeError) -> Failure {
+/// Explains why the handshake failed. Logs the library's text at DEBUG only, because it may contain addresses and
+/// bodies.
+fn handshake_failure(error: &ClientInitializeError) -> HandshakeFailure {
     tracing::debug!(%error, "the handshake with an MCP server failed");
     match error {
-        ClientInitializeError::JsonRpcError(error) => {
-            Failure { why: Why::said("it refused the handshake", line(&error.message, 200)), is_refusal: true }
-        }
+        ClientInitializeError::JsonRpcError(error) => HandshakeFailure {
+            why: ConnectError::with_server_text("it refused the handshake", line(&error.message, 200)),
+            is_refusal: true,
+        },
         ClientInitializeError::ConnectionClosed(_) => "it ended before it answered the handshake".into(),
-        _ if error.is_authorization_required() => "it requires another authorization".into(),
-        ClientInitializeError::TransportError { error, .. } => http_client::why(error.error.as_ref()).into(),
+        _ if error.is_authorization_required() => "it requires a different authorization".into(),
+        ClientInitializeError::TransportError { error, .. } => http_client::describe(error.error.as_ref()).into(),
         _ => "its answer to the handshake is invalid".into(),
     }
 }
 
-/// The client side of the protocol: elicitation by forms and URLs, sampling, roots. Callers answer.
+/// The client side of the protocol. Relays requests for elicitation, sampling and roots to the callers.
 #[derive(Debug)]
 pub(super) struct Handler {
-    asks: Asks,
+    relay: ElicitationRelay,
 }
 
 impl ClientHandler for Handler {
@@ -188,7 +191,7 @@ impl ClientHandler for Handler {
         request: ElicitRequestParams,
         context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
-        Ok(self.asks.answer(request, origin(&context.extensions)).await)
+        Ok(self.relay.answer(request, origin(&context.extensions)).await)
     }
 
     #[expect(deprecated, reason = "servers sample, and will for years")]
@@ -197,11 +200,11 @@ impl ClientHandler for Handler {
         request: CreateMessageRequestParams,
         context: RequestContext<RoleClient>,
     ) -> Result<CreateMessageResult, ErrorData> {
-        self.asks.sample(request, origin(&context.extensions)).await
+        self.relay.sample(request, origin(&context.extensions)).await
     }
 
     #[expect(deprecated, reason = "servers ask for roots, and will for years")]
     async fn list_roots(&self, context: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
-        self.asks.roots(origin(&context.extensions)).await
+        self.relay.roots(origin(&context.extensions)).await
     }
 }

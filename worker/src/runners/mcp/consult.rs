@@ -1,9 +1,10 @@
-//! Asks a server for the content of what it offers beside tools.
+//! Asks a server for the content of its prompts and resources.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use openskill_proto::v1::{ConsultMethod, ConsultRequest, ErrorCode, SkillError};
+use openskill_sandbox::untrusted_json::{is_heavy, off_shard};
 use rmcp::{Peer, RoleClient, ServiceError};
 use serde_json::{Value, json};
 
@@ -11,21 +12,20 @@ use super::message::TOO_LARGE;
 use super::server::Server;
 use super::shelf::ask;
 use super::words::clean;
-use crate::untrusted_json::{is_heavy, off_shard};
 
-/// How long an answer may take.
+/// The timeout for one answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The largest answer that is passed on, in bytes.
+/// The maximum size of an answer, in bytes.
 const MAX_ANSWER_BYTES: usize = 12 * 1024 * 1024;
 
-/// The longest error that is passed on, in bytes.
+/// The maximum length of an error message, in bytes.
 const MAX_MESSAGE_BYTES: usize = 1024;
 
-/// Asks the server, and gives its answer with secrets masked.
+/// Asks the server, and returns its answer with secrets masked.
 ///
 /// # Errors
-/// It can't be reached, or it refuses: why, for people.
+/// Returns the reason, for people, if the server is unreachable or refuses.
 pub(super) async fn consult(server: Arc<Server>, request: ConsultRequest) -> Result<String, SkillError> {
     let params: Value = serde_json::from_str(&request.params_json).unwrap_or_default();
     let method = match request.method() {
@@ -71,11 +71,11 @@ pub(super) async fn consult(server: Arc<Server>, request: ConsultRequest) -> Res
     }
 }
 
-/// Subscribes again over a new connection.
+/// Restores all subscriptions on a new connection.
 pub(super) async fn subscribe_again(server: &Server, peer: &Peer<RoleClient>) {
     for uri in server.subscriptions.uris() {
-        // Without it, its subscribers hear of no changes: they can read it all the same.
+        // If this fails, subscribers miss changes to the resource, but can still read it.
         let _ = tokio::time::timeout(PATIENCE, ask(peer, "resources/subscribe", json!({ "uri": uri }))).await;
-        server.subscriptions.changed(&uri);
+        server.subscriptions.note_change(&uri);
     }
 }

@@ -1,62 +1,62 @@
-//! Grades the errors of servers. Pure.
+//! Classifies servers' errors. Pure.
 //!
-//! Servers report an unknown tool or invalid arguments in different ways: as a JSON-RPC error, as a result with `isError`, or
-//! as a plain answer. A plain answer counts as an error only if it is the sole block, has the exact wording of a known
-//! library, and names the called tool where that library does.
+//! Servers report an unknown tool or invalid arguments in different ways: as a JSON-RPC error, as a result with
+//! `isError`, or as a plain answer. A plain answer counts as an error only if it is the only block, has the exact
+//! wording of a known library, and names the called tool where that library does.
 
 use openskill_proto::v1::{Blame, ErrorCode, SkillError};
+use openskill_sandbox::untrusted_json::parse;
 
 use super::message::TOO_LARGE;
 use super::words::clean;
-use crate::untrusted_json::parse;
 
-/// The longest message that is passed on.
+/// The maximum length of a message, in bytes.
 const MAX_MESSAGE_BYTES: usize = 4096;
 
-/// The longest plain answer that is checked for an error.
+/// The maximum length of a plain answer that is checked for an error, in bytes.
 const MAX_PLAIN_BYTES: usize = 4096;
 
-/// The code of errors that have none of the protocol's.
+/// The error code for failures that have no code in the protocol.
 pub(super) const REFUSED: i32 = -32000;
 
-/// A failure of a call.
+/// The ways in which a call can fail.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Fault<'a> {
-    /// A JSON-RPC error.
+pub(super) enum CallFault<'a> {
+    /// The server answered with a JSON-RPC error.
     Rpc { code: i32, message: &'a str },
     /// The text of a result with `isError`.
     Tool { text: &'a str },
-    /// An answer that is not a valid result of a tool.
+    /// An answer that is not a valid tool result.
     NoResult,
     /// The connection ended, or broke, after the request was sent.
     Lost,
     /// The server answered with this HTTP status.
     Status(u16),
-    /// There will be no connection before the deadline.
+    /// No connection will be available before the deadline.
     Away { reason: &'a str },
-    /// The deadline passed.
+    /// The call's deadline passed.
     Late,
 }
 
-/// The error of the call. `asked`: the server asked for input that nobody could give.
-pub(super) fn graded(fault: Fault<'_>, asked: bool) -> SkillError {
+/// Converts a fault to the call's error. `asked`: the server asked for input that the caller could not give.
+pub(super) fn classify(fault: CallFault<'_>, asked: bool) -> SkillError {
     let said;
     let (code, message) = match fault {
-        Fault::Rpc { code, message } => (of_rpc(code, message), message),
-        Fault::Tool { text } => (of_text(text), text),
-        Fault::NoResult => (ErrorCode::McpParseError, "the server's answer is not a valid result of a tool"),
-        Fault::Lost => {
+        CallFault::Rpc { code, message } => (classify_rpc(code, message), message),
+        CallFault::Tool { text } => (classify_text(text), text),
+        CallFault::NoResult => (ErrorCode::McpParseError, "the server's answer is not a valid result of a tool"),
+        CallFault::Lost => {
             (ErrorCode::McpNetworkError, "the connection to the server was lost; whether it ran the tool is not known")
         }
-        Fault::Status(status) => {
-            let (code, what) = of_status(status);
+        CallFault::Status(status) => {
+            let (code, what) = classify_status(status);
             said = format!("the server {what} (HTTP status {status})");
             (code, said.as_str())
         }
-        Fault::Away { reason } => (ErrorCode::McpNetworkError, reason),
-        Fault::Late => (ErrorCode::McpTimeout, "the server did not answer before the call's deadline"),
+        CallFault::Away { reason } => (ErrorCode::McpNetworkError, reason),
+        CallFault::Late => (ErrorCode::McpTimeout, "the server did not answer before the call's deadline"),
     };
-    let server_failed = matches!(fault, Fault::Rpc { .. } | Fault::Tool { .. });
+    let server_failed = matches!(fault, CallFault::Rpc { .. } | CallFault::Tool { .. });
     let code = if asked && server_failed && code == ErrorCode::McpExecutionError {
         ErrorCode::AskUserUnavailable
     } else {
@@ -65,11 +65,11 @@ pub(super) fn graded(fault: Fault<'_>, asked: bool) -> SkillError {
     let message = clean(message.trim(), MAX_MESSAGE_BYTES);
     let message = if message.is_empty() { "the server failed and did not say why".to_owned() } else { message };
     let error = SkillError::new(code, message);
-    // The caller may use the skill: it is the skill's own credentials that the server does not take.
-    if matches!(fault, Fault::Status(_)) { error.with_blame(Blame::Skill) } else { error }
+    // The caller may use the skill. The server rejected the skill's own credentials.
+    if matches!(fault, CallFault::Status(_)) { error.with_blame(Blame::Skill) } else { error }
 }
 
-fn of_status(status: u16) -> (ErrorCode, &'static str) {
+fn classify_status(status: u16) -> (ErrorCode, &'static str) {
     match status {
         401 | 403 => (ErrorCode::PermissionDenied, "rejected the skill's credentials: check them"),
         429 => (ErrorCode::McpNetworkError, "is rate limiting"),
@@ -79,28 +79,28 @@ fn of_status(status: u16) -> (ErrorCode, &'static str) {
     }
 }
 
-fn of_rpc(code: i32, message: &str) -> ErrorCode {
+fn classify_rpc(code: i32, message: &str) -> ErrorCode {
     match code {
         -32601 => ErrorCode::McpNotFound,
         -32602 if names_unknown_tool(&bare(message)) => ErrorCode::McpNotFound,
         -32602 => ErrorCode::McpParamError,
         -32700 | -32600 => ErrorCode::McpParseError,
         TOO_LARGE => ErrorCode::OutputTooLarge,
-        // Elicitation by URL, and the missing capability for it.
+        // The codes for elicitation by URL, and for a client without this capability.
         -32042 | -32021 => ErrorCode::AskUserUnavailable,
-        // The timeout of the official TypeScript library.
+        // The timeout code of the official TypeScript library.
         -32001 if says_late(&bare(message)) => ErrorCode::McpTimeout,
-        _ => match of_text(message) {
-            // An internal error of the server: the text may still name the caller's arguments or a timeout.
+        _ => match classify_text(message) {
+            // An internal error of the server. Its text may still refer to the caller's arguments or a timeout.
             code @ (ErrorCode::McpNotFound | ErrorCode::McpTimeout | ErrorCode::AskUserUnavailable) => code,
             _ => ErrorCode::McpExecutionError,
         },
     }
 }
 
-fn of_text(text: &str) -> ErrorCode {
+fn classify_text(text: &str) -> ErrorCode {
     if let Some((code, message)) = quoted_rpc(text) {
-        return of_rpc(code, message);
+        return classify_rpc(code, message);
     }
     let bare = bare(text);
     if names_unknown_tool(&bare) {
@@ -116,7 +116,7 @@ fn of_text(text: &str) -> ErrorCode {
     }
 }
 
-/// Whether a plain answer is an error: see the rule above.
+/// Returns whether a plain answer is an error, according to the rule in the module's documentation.
 pub(super) fn hidden_in(text: &str, tool: &str) -> bool {
     if text.len() > MAX_PLAIN_BYTES {
         return false;
@@ -140,7 +140,7 @@ pub(super) fn hidden_in(text: &str, tool: &str) -> bool {
         || is_pydantic(&lower) && lower.contains(&format!("for {}arguments\n", tool.to_ascii_lowercase()))
 }
 
-/// `MCP error -32602: ...`: a JSON-RPC error in a text, as the official TypeScript library writes it.
+/// Parses `MCP error -32602: ...`, the form in which the official TypeScript library quotes a JSON-RPC error in a text.
 fn quoted_rpc(text: &str) -> Option<(i32, &str)> {
     let rest = text.trim_start();
     let rest = rest.strip_prefix("Error: ").or_else(|| rest.strip_prefix("McpError: ")).unwrap_or(rest);
@@ -148,7 +148,7 @@ fn quoted_rpc(text: &str) -> Option<(i32, &str)> {
     Some((code.parse().ok()?, message))
 }
 
-/// The text in lower case, without the prefixes of libraries.
+/// Returns the text in lower case, without the prefixes that libraries add.
 fn bare(text: &str) -> String {
     let mut text = text.trim_start();
     loop {
@@ -189,14 +189,14 @@ fn says_bad_arguments(bare: &str) -> bool {
     starts.iter().any(|it| bare.starts_with(it)) || is_pydantic(bare) || is_zod(bare)
 }
 
-/// `2 validation errors for statusArguments`.
+/// Matches `2 validation errors for statusArguments`.
 fn is_pydantic(bare: &str) -> bool {
     let rest = bare.trim_start_matches(|it: char| it.is_ascii_digit());
     rest.len() < bare.len()
         && (rest.starts_with(" validation error for ") || rest.starts_with(" validation errors for "))
 }
 
-/// A list of zod's issues: `[{"code": "invalid_type", "path": ["x"], ...}]`.
+/// Matches a list of zod issues: `[{"code": "invalid_type", "path": ["x"], ...}]`.
 fn is_zod(bare: &str) -> bool {
     let issues = parse::<Vec<serde_json::Map<String, serde_json::Value>>>(bare.trim().as_bytes());
     issues.is_ok_and(|issues| {
@@ -217,8 +217,8 @@ mod tests {
     #[test]
     fn each_wording_of_an_error_has_its_code() {
         use ErrorCode as Code;
-        let rpc = |code, message| Fault::Rpc { code, message };
-        let tool = |text| Fault::Tool { text };
+        let rpc = |code, message| CallFault::Rpc { code, message };
+        let tool = |text| CallFault::Tool { text };
         let pydantic =
             "Error executing tool git_status: 1 validation error for statusArguments\nrepo_path\n  Field required";
         let zod = r#"[{"code": "invalid_type", "path": ["a"], "message": "Required"}]"#;
@@ -249,37 +249,37 @@ mod tests {
             (tool("The tool box not found in the garage not found"), Code::McpExecutionError),
             (tool("Client does not support elicitation"), Code::AskUserUnavailable),
             (tool(""), Code::McpExecutionError),
-            (Fault::NoResult, Code::McpParseError),
-            (Fault::Lost, Code::McpNetworkError),
-            (Fault::Status(401), Code::PermissionDenied),
-            (Fault::Status(403), Code::PermissionDenied),
-            (Fault::Status(429), Code::McpNetworkError),
-            (Fault::Status(503), Code::McpNetworkError),
-            (Fault::Status(413), Code::McpExecutionError),
-            (Fault::Away { reason: "gone" }, Code::McpNetworkError),
-            (Fault::Late, Code::McpTimeout),
+            (CallFault::NoResult, Code::McpParseError),
+            (CallFault::Lost, Code::McpNetworkError),
+            (CallFault::Status(401), Code::PermissionDenied),
+            (CallFault::Status(403), Code::PermissionDenied),
+            (CallFault::Status(429), Code::McpNetworkError),
+            (CallFault::Status(503), Code::McpNetworkError),
+            (CallFault::Status(413), Code::McpExecutionError),
+            (CallFault::Away { reason: "gone" }, Code::McpNetworkError),
+            (CallFault::Late, Code::McpTimeout),
         ];
         for (fault, code) in table {
-            assert_eq!(graded(fault, false).code(), code, "{fault:?}");
+            assert_eq!(classify(fault, false).code(), code, "{fault:?}");
         }
     }
 
     #[test]
     fn grade_and_blame_follow_the_code() {
-        let error = graded(Fault::Rpc { code: -32602, message: "x" }, false);
+        let error = classify(CallFault::Rpc { code: -32602, message: "x" }, false);
         assert_eq!((error.grade(), error.blame(), error.retryable), (Grade::ParamError, Blame::Caller, false));
-        let error = graded(Fault::Status(401), false);
+        let error = classify(CallFault::Status(401), false);
         assert_eq!((error.blame(), error.retryable), (Blame::Skill, false));
-        assert!(graded(Fault::Status(503), false).message.contains("503"));
-        let error = graded(Fault::Lost, false);
+        assert!(classify(CallFault::Status(503), false).message.contains("503"));
+        let error = classify(CallFault::Lost, false);
         assert_eq!((error.grade(), error.blame(), error.retryable), (Grade::NetworkError, Blame::Skill, true));
     }
 
     #[test]
     fn a_failure_after_an_unanswered_question_is_ask_user_unavailable() {
-        assert_eq!(graded(Fault::Tool { text: "no name given" }, true).code(), ErrorCode::AskUserUnavailable);
-        assert_eq!(graded(Fault::Lost, true).code(), ErrorCode::McpNetworkError);
-        assert_eq!(graded(Fault::Rpc { code: -32602, message: "x" }, true).code(), ErrorCode::McpParamError);
+        assert_eq!(classify(CallFault::Tool { text: "no name given" }, true).code(), ErrorCode::AskUserUnavailable);
+        assert_eq!(classify(CallFault::Lost, true).code(), ErrorCode::McpNetworkError);
+        assert_eq!(classify(CallFault::Rpc { code: -32602, message: "x" }, true).code(), ErrorCode::McpParamError);
     }
 
     #[test]
@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn a_message_is_bounded_and_has_no_control_characters() {
         let long = format!("\u{1b}[2J{}", "x".repeat(100_000));
-        let error = graded(Fault::Tool { text: &long }, false);
+        let error = classify(CallFault::Tool { text: &long }, false);
         assert!(error.message.len() <= MAX_MESSAGE_BYTES && error.message.starts_with("[2J"));
     }
 }

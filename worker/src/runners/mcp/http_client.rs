@@ -4,6 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
+use openskill_egress::allow::Allowed;
+use openskill_egress::cause::refusal;
+use openskill_egress::client::guarded_client;
+use openskill_egress::reach::{EgressRefusal, Reach};
 use reqwest::StatusCode;
 use reqwest::header::{HeaderName, HeaderValue};
 use reqwest::redirect::Policy;
@@ -15,26 +19,23 @@ use rmcp::transport::streamable_http_client::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 use url::Url;
 
-use super::http_post::{Fallible, Headers, Stream, bounded, post};
+use super::http_post::{Fallible, Headers, Stream, bound_messages, post};
 use super::message::MAX_MESSAGE_BYTES;
 use super::tap::Tap;
-use crate::manifest::http::Allowed;
 use crate::manifest::mcp::fill;
-use crate::runners::http::cause::refusal;
-use crate::runners::http::client::guarded_client;
-use crate::runners::http::egress;
 
-/// How many redirects a request follows.
+/// The maximum number of redirects that a request follows.
 const MAX_REDIRECTS: usize = 3;
 
-/// An HTTP client without proxies, bound to the manifest's egress rules. It follows redirects that keep the method and the body,
-/// such as those between `/mcp` and `/mcp/`, within the origin: the headers may hold secrets.
+/// Creates an HTTP client that uses no proxy and obeys the manifest's egress rules. It follows only redirects that
+/// keep the method and body, such as from `/mcp` to `/mcp/`, and only within the origin, because the headers may
+/// contain secrets.
 ///
 /// # Errors
-/// The reason why it cannot be created.
+/// Returns the reason if the client cannot be created.
 fn client(url: &str, allowed: &Allowed) -> Result<reqwest::Client, String> {
     let url = Url::parse(url).map_err(|_| "its URL is invalid".to_owned())?;
-    let reach = egress::Reach::of(&url, allowed).map_err(|refusal| in_words(&refusal))?;
+    let reach = Reach::for_url(&url, allowed).map_err(|refusal| in_words(&refusal))?;
     guarded_client(reach, within_origin)
 }
 
@@ -47,12 +48,12 @@ fn within_origin() -> Policy {
     })
 }
 
-/// A transport to a server, and a guard that cancels all its requests when it is dropped: the library's own task would keep the
-/// connection until an abandoned handshake is answered. `headers`: names and values; values may name variables of the worker's
-/// environment.
+/// Creates a transport to a server, and a guard that cancels all its requests when dropped. Without the guard, the
+/// library's task would keep the connection until the server answers an abandoned handshake. `headers`: names and
+/// values; values may refer to variables in the worker's environment.
 ///
 /// # Errors
-/// The reason why it cannot be created, for people.
+/// Returns the reason, for people, if the transport cannot be created.
 pub(super) fn transport(
     url: &str,
     headers: &[(String, String)],
@@ -73,7 +74,7 @@ pub(super) fn transport(
     let config = StreamableHttpClientTransportConfig::with_uri(url)
         .max_concurrent_requests(calls)
         .max_sse_event_size(MAX_MESSAGE_BYTES)
-        // A server that lost the session has restarted: the lane reconnects and lists its tools again.
+        // A server that lost the session was restarted, so the lane reconnects and lists its tools again.
         .reinit_on_expired_session(false)
         .custom_headers(custom);
     let ended = CancellationToken::new();
@@ -85,12 +86,12 @@ pub(super) fn transport(
 #[derive(Clone)]
 pub(super) struct Traced {
     client: reqwest::Client,
-    /// Cancelled when nobody waits for answers.
+    /// Cancelled when all answers are unwanted.
     ended: CancellationToken,
 }
 
 impl Traced {
-    /// Awaits a request unless the transport is dropped.
+    /// Runs a request until it completes or the transport is dropped.
     async fn while_wanted<T>(&self, request: impl Future<Output = Fallible<T>>) -> Fallible<T> {
         tokio::select! {
             () = self.ended.cancelled() => Err(StreamableHttpError::TransportChannelClosed),
@@ -126,9 +127,9 @@ impl StreamableHttpClient for Traced {
         mut headers: Headers,
         _: usize,
     ) -> Fallible<StreamableHttpPostResponse> {
-        let tap = Tap::of(&message).cloned();
+        let tap = Tap::from_message(&message).cloned();
         if let Some(tap) = &tap {
-            // The call may have withdrawn it.
+            // The call may have withdrawn the request.
             if !tap.send() {
                 return Err(StreamableHttpError::UnexpectedServerResponse("withdrawn before it was sent".into()));
             }
@@ -142,7 +143,7 @@ impl StreamableHttpClient for Traced {
         if let (Err(error), Some(tap)) = (&sent, &tap)
             && was_refused(error)
         {
-            tap.never_sent();
+            tap.mark_unsent();
         }
         sent.map(|answer| match answer {
             StreamableHttpPostResponse::Sse(stream, session) => {
@@ -183,11 +184,12 @@ impl StreamableHttpClient for Traced {
         most: usize,
     ) -> Fallible<Stream> {
         let get = self.client.get_stream_with_max_sse_event_size(uri, session, last_event, token, headers, most);
-        Ok(self.stream_while_wanted(bounded(self.while_wanted(get).await?, None)))
+        Ok(self.stream_while_wanted(bound_messages(self.while_wanted(get).await?, None)))
     }
 }
 
-/// Whether a request certainly did not reach a tool: there was no connection, or the session is unknown to the server.
+/// Returns whether a request certainly did not reach a tool, because there was no connection or the server does
+/// not know the session.
 fn was_refused(error: &StreamableHttpError<reqwest::Error>) -> bool {
     match error {
         StreamableHttpError::Client(error) => error.is_connect(),
@@ -196,11 +198,11 @@ fn was_refused(error: &StreamableHttpError<reqwest::Error>) -> bool {
     }
 }
 
-/// Why a server can't be spoken to, for people.
-pub(super) fn why(error: &(dyn std::error::Error + 'static)) -> String {
+/// Explains for people why communication with a server failed.
+pub(super) fn describe(error: &(dyn std::error::Error + 'static)) -> String {
     match error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
         Some(StreamableHttpError::HttpStatus(HttpStatusError { status: 300..400, .. })) => {
-            "it redirects elsewhere: set the entry to the address where it is".to_owned()
+            "it redirects to another address: set the entry to that address".to_owned()
         }
         Some(StreamableHttpError::HttpStatus(error)) => {
             format!("it refused the handshake with HTTP status {}", error.status)
@@ -217,7 +219,7 @@ fn unreachable() -> String {
     "it can't be reached".to_owned()
 }
 
-/// A refusal of the egress rules, with the key of this manifest.
-fn in_words(refusal: &egress::Refusal) -> String {
+/// Describes a refusal by the egress rules, with this manifest's name for the key.
+fn in_words(refusal: &EgressRefusal) -> String {
     refusal.to_string().replace("http.allow", "mcp.allow")
 }

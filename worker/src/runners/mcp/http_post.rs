@@ -1,14 +1,15 @@
-//! Posts a message to a server over streamable HTTP, and bounds the answer before it is read.
+//! Posts a message to a server over streamable HTTP. Limits the size of the answer before parsing it.
 //!
-//! The protocol library's own client parses an answer without counting its values.
+//! The protocol library's client does not limit the number of values in an answer.
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use futures_util::StreamExt as _;
-use futures_util::stream::BoxStream;
+use bytes::Bytes;
+use futures_util::stream::{BoxStream, iter};
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use openskill_sandbox::untrusted_json::{LIGHT_BYTES, off_shard};
+use openskill_text::sse::{DecodeError, SseDecoder, SseEvent};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use reqwest::{Response, StatusCode};
 use rmcp::model::{ClientJsonRpcMessage, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
@@ -19,31 +20,30 @@ use rmcp::transport::streamable_http_client::{
     AuthRequiredError, HttpStatusError, InsufficientScopeError, SseError, StreamableHttpError,
     StreamableHttpPostResponse,
 };
-use sse_stream::{Sse, SseStream};
+use sse_stream::Sse;
 
 use super::message::{self, MAX_MESSAGE_BYTES, is_id_of};
-use crate::untrusted_json::{LIGHT_BYTES, off_shard};
 
-/// How much of the body of a failure is read.
+/// The maximum part of an error response's body that is read, in bytes.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 
 pub(super) type Headers = HashMap<HeaderName, HeaderValue>;
 pub(super) type Stream = BoxStream<'static, Result<Sse, SseError>>;
 pub(super) type Fallible<T> = Result<T, StreamableHttpError<reqwest::Error>>;
 
-/// A server refused a request without saying which one, or took it without an answer. One that was restarted refuses the
-/// requests of its sessions that way.
+/// The server refused a request without naming it, or accepted it without an answer. A restarted server refuses
+/// requests of earlier sessions in this way.
 #[derive(Debug, thiserror::Error)]
 #[error("{said} (HTTP status {status})")]
 pub(super) struct Unanswered {
     pub(super) status: u16,
-    /// What the server said.
+    /// The text of the server's response.
     pub(super) said: String,
 }
 
 impl Unanswered {
-    /// The one that is behind an error.
-    pub(super) fn of(error: &StreamableHttpError<reqwest::Error>) -> Option<&Self> {
+    /// Finds an `Unanswered` in an error's chain of causes.
+    pub(super) fn from_error(error: &StreamableHttpError<reqwest::Error>) -> Option<&Self> {
         match error {
             StreamableHttpError::Io(error) => error.get_ref()?.downcast_ref(),
             _ => None,
@@ -60,7 +60,8 @@ impl From<Unanswered> for StreamableHttpError<reqwest::Error> {
 /// Posts a message.
 ///
 /// # Errors
-/// The server can't be reached or refuses the message, or its answer is too long or of another kind.
+/// Fails if the server is unreachable or refuses the message, or if its answer is too long or has another content
+/// type.
 pub(super) async fn post(
     client: &reqwest::Client,
     uri: &str,
@@ -94,12 +95,12 @@ async fn read(response: Response, asked: Option<RequestId>, in_session: bool) ->
     let status = response.status();
     let Some(asked) = asked else { return Ok(StreamableHttpPostResponse::Accepted) };
     if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
-        let said = "the server took the request and does not answer it".to_owned();
+        let said = "the server accepted the request without answering it".to_owned();
         return Err(Unanswered { status: status.as_u16(), said }.into());
     }
     let session = header(&response, HEADER_SESSION_ID);
     if is_of_type(&response, EVENT_STREAM_MIME_TYPE) {
-        return Ok(StreamableHttpPostResponse::Sse(bounded(events(response), Some(asked.clone())), session));
+        return Ok(StreamableHttpPostResponse::Sse(bound_messages(events(response), Some(asked.clone())), session));
     }
     if !is_of_type(&response, JSON_MIME_TYPE) {
         return Err(StreamableHttpError::UnexpectedContentType(header(&response, CONTENT_TYPE.as_str())));
@@ -108,7 +109,7 @@ async fn read(response: Response, asked: Option<RequestId>, in_session: bool) ->
     let answer = off_shard(body.len() > LIGHT_BYTES, move || message::read(&body)).await;
     let answer = match answer {
         Ok(JsonRpcMessage::Error(it)) if !is_id_of(&asked, it.id.as_ref()) => {
-            unanswered(it.error, asked, status, in_session)?
+            error_without_id(it.error, asked, status, in_session)?
         }
         Ok(JsonRpcMessage::Response(it)) if !is_id_of(&asked, Some(&it.id)) => message::invalid_answer(asked),
         Ok(JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_)) => message::invalid_answer(asked),
@@ -118,8 +119,8 @@ async fn read(response: Response, asked: Option<RequestId>, in_session: bool) ->
     Ok(StreamableHttpPostResponse::Json(answer, session))
 }
 
-/// An error that names no request: the answer to this one, unless the session may be the reason.
-fn unanswered(
+/// Converts an error without a request id. It answers this request, unless the session may be the reason.
+fn error_without_id(
     error: ErrorData,
     asked: RequestId,
     status: StatusCode,
@@ -134,7 +135,7 @@ fn unanswered(
     Ok(ServerJsonRpcMessage::error(error, Some(asked)))
 }
 
-/// What a status that is no success means. A server may give the reason as a JSON-RPC error.
+/// Interprets an error status. The server may give the reason as a JSON-RPC error.
 async fn refusal(
     response: Response,
     asked: Option<RequestId>,
@@ -159,7 +160,7 @@ async fn refusal(
         && let Ok(ServerJsonRpcMessage::Error(it)) = message::read(&body)
     {
         let error = match asked {
-            Some(asked) if !is_id_of(&asked, it.id.as_ref()) => unanswered(it.error, asked, status, in_session)?,
+            Some(asked) if !is_id_of(&asked, it.id.as_ref()) => error_without_id(it.error, asked, status, in_session)?,
             _ => ServerJsonRpcMessage::Error(it),
         };
         return Ok(StreamableHttpPostResponse::Json(error, session));
@@ -178,34 +179,41 @@ async fn body(mut response: Response, max_size: usize) -> Fallible<Vec<u8>> {
     Ok(body)
 }
 
-/// The events of a body, each of a bounded number of bytes.
+/// Splits a body into events of limited size.
 fn events(response: Response) -> Stream {
-    let since_event = Arc::new(AtomicUsize::new(0));
-    let read = Arc::clone(&since_event);
-    let bytes = response.bytes_stream().map(move |chunk| {
-        let chunk = chunk.map_err(io::Error::other)?;
-        match read.fetch_add(chunk.len(), Ordering::Relaxed) + chunk.len() {
-            ..=MAX_MESSAGE_BYTES => Ok(chunk),
-            _ => Err(io::Error::other(format!("an event has more than {MAX_MESSAGE_BYTES} bytes"))),
-        }
-    });
-    let events = SseStream::from_bytes_stream(bytes);
-    events.inspect(move |_| since_event.store(0, Ordering::Relaxed)).boxed()
+    let mut decoder = SseDecoder::new(MAX_MESSAGE_BYTES);
+    let decode = move |chunk: reqwest::Result<Bytes>| -> Result<_, SseError> {
+        let events = decoder.take(&chunk.map_err(broken)?).map_err(|error| match error {
+            DecodeError::TooLarge => broken(format!("an event has more than {MAX_MESSAGE_BYTES} bytes")),
+            DecodeError::NotUtf8 => broken(error),
+        })?;
+        Ok(iter(events.into_iter().map(|it| Ok::<_, SseError>(to_sse(it)))))
+    };
+    response.bytes_stream().map(decode).try_flatten().boxed()
 }
 
-/// The messages among events, each of a bounded number of values. The answer to a request that has more becomes an error, any
-/// other event is dropped.
-/// `asked`: the request that the events follow.
-pub(super) fn bounded(events: Stream, asked: Option<RequestId>) -> Stream {
+fn broken(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> SseError {
+    SseError::Body(Box::new(io::Error::other(error)))
+}
+
+/// Converts an event to the protocol library's type.
+fn to_sse(event: SseEvent) -> Sse {
+    let name = Some(event.name).filter(|it| !it.is_empty());
+    Sse { event: name, data: event.data, id: event.id, retry: event.retry_ms }
+}
+
+/// Limits the number of values in each message. An answer that exceeds the limit becomes an error; other events
+/// are dropped. `asked`: the request that the events answer.
+pub(super) fn bound_messages(events: Stream, asked: Option<RequestId>) -> Stream {
     let bound = move |event: Result<Sse, SseError>| {
         let asked = asked.clone();
         async move {
             let mut event = event?;
             let is_message = matches!(event.event.as_deref(), None | Some("" | "message"));
             if let Some(data) = event.data.take().filter(|_| is_message) {
-                // What is read here has fewer bytes than values are allowed.
+                // Shorter messages cannot exceed the limit, because each value takes at least one byte.
                 let is_long = data.len() > LIGHT_BYTES;
-                event.data = off_shard(is_long, move || message::of_event(&data, asked)).await;
+                event.data = off_shard(is_long, move || message::normalize_event(&data, asked)).await;
             }
             Ok(event)
         }
@@ -229,7 +237,6 @@ fn header(response: &Response, name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use futures_util::stream::iter;
 
     #[test]
     fn media_types_have_no_case() {
@@ -253,7 +260,7 @@ mod tests {
             event(None, "heartbeat"),
             event(Some("message"), answer),
         ];
-        let bounded = bounded(iter(events).boxed(), Some(RequestId::Number(4)));
+        let bounded = bound_messages(iter(events).boxed(), Some(RequestId::Number(4)));
         let data: Vec<_> = bounded.map(|it| it.unwrap().data).collect().await;
         assert_eq!(data, [None, None, None, Some(answer.to_owned())]);
     }
@@ -268,7 +275,8 @@ mod tests {
         ];
         for asked in [None, Some(RequestId::Number(4))] {
             let events = data.clone().map(|it| Ok(Sse { data: Some(it), ..Sse::default() }));
-            let bounded: Vec<_> = bounded(iter(events).boxed(), asked).map(|it| it.unwrap().data).collect().await;
+            let bounded: Vec<_> =
+                bound_messages(iter(events).boxed(), asked).map(|it| it.unwrap().data).collect().await;
             let [None, Some(error), Some(answer)] = &bounded[..] else { panic!("{bounded:?}") };
             assert!(error.contains("\"id\":4") && error.contains(&message::TOO_LARGE.to_string()), "{error}");
             assert_eq!(*answer, data[2]);

@@ -1,4 +1,4 @@
-//! Keeps one connection to a server up: connects, watches it, and reconnects with backoff when it ends.
+//! Keeps one connection to a server up: connects, watches it, and reconnects with backoff.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,46 +15,46 @@ use super::consult;
 use super::program::Started;
 use super::server::Server;
 
-use super::why::Why;
+use super::connect_error::ConnectError;
 
-/// The backoff before a server is tried again: doubled with each failure, from the first to the longest.
+/// The backoff before reconnecting. It doubles with each failure, from the first to the longest pause.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// A connection that lasted this long resets the backoff.
 const HEALTHY: Duration = Duration::from_secs(60);
 
-/// How long a server may take to end when it is told to, or to deliver its last answers when it ended.
+/// The timeout for a server to exit when stopped, and to deliver its last answers after its connection ended.
 const GOODBYE: Duration = Duration::from_millis(500);
 
-/// How long running calls may take at a server that is to be replaced.
+/// How long calls may continue to run when their server is replaced.
 const RETIREMENT: Duration = Duration::from_secs(5);
 
-/// How long a server that owes many answers may take to answer a ping.
+/// The timeout for a ping to a server with many unanswered requests.
 const PULSE: Duration = Duration::from_secs(5);
 
-/// Servers announce several changes at once: they are read together.
+/// Servers announce several changes at once, so wait this long to read them together.
 const SETTLE: Duration = Duration::from_millis(50);
 
-/// The shortest interval between two readings of a server's tools.
+/// The minimum interval between two listings of a server's tools.
 const CHANGES: Duration = Duration::from_secs(1);
 
 /// How a connection ended.
-enum End {
-    /// It broke, or could not be made.
-    Lost(Why),
-    /// The server is stopped.
+enum ConnectionEnd {
+    /// The connection broke or could not be established.
+    Lost(ConnectError),
+    /// The server was stopped.
     Stopped,
 }
 
-/// Starts all lanes of a server: within a runtime that lives as long as the worker.
+/// Starts all lanes of a server. Must be called within a runtime that lives as long as the worker.
 pub(super) fn start_all(server: &Arc<Server>) {
     for index in 0..server.lanes.len() {
         server.tasks.spawn(keep(Arc::clone(server), index));
     }
 }
 
-/// Keeps the server's connection of this number up until the server is stopped.
+/// Keeps the server's connection with this index up until the server is stopped.
 async fn keep(server: Arc<Server>, index: usize) {
     let mut pause = FIRST_PAUSE;
     loop {
@@ -62,8 +62,8 @@ async fn keep(server: Arc<Server>, index: usize) {
         let end = live(&server, index).await;
         server.leave(index);
         let reason = match end {
-            End::Stopped => return,
-            End::Lost(reason) => reason,
+            ConnectionEnd::Stopped => return,
+            ConnectionEnd::Lost(reason) => reason,
         };
         if begun.elapsed() >= HEALTHY {
             pause = FIRST_PAUSE;
@@ -88,72 +88,73 @@ async fn keep(server: Arc<Server>, index: usize) {
     }
 }
 
-/// One connection, from its start to its end.
-async fn live(server: &Server, index: usize) -> End {
+/// Runs one connection from its start to its end.
+async fn live(server: &Server, index: usize) -> ConnectionEnd {
     let host = &server.host;
     let connect = async {
         let mut opened = open(&server.manifest, &server.mcp, host).await?;
         match (Catalog::ask(&opened.connection.peer).await, &mut opened.process) {
-            (Ok(catalog), _) => Ok::<_, Why>((opened, catalog)),
-            (Err(reason), Some(process)) => Err(process.why().await.map_or(reason, Why::from)),
+            (Ok(catalog), _) => Ok::<_, ConnectError>((opened, catalog)),
+            (Err(reason), Some(process)) => Err(process.early_exit().await.map_or(reason, ConnectError::from)),
             (Err(reason), None) => Err(reason),
         }
     };
     let (opened, catalog) = tokio::select! {
-        () = server.stop.cancelled() => return End::Stopped,
+        () = server.stop.cancelled() => return ConnectionEnd::Stopped,
         connected = connect => match connected {
             Ok(connected) => connected,
-            Err(reason) => return End::Lost(reason),
+            Err(reason) => return ConnectionEnd::Lost(reason),
         },
     };
     if openskill_log::admits("an MCP server is up") {
         tracing::info!(server = server.manifest.id, tools = catalog.tools.len(), "an MCP server is up");
     }
     consult::subscribe_again(server, &opened.connection.peer).await;
-    // It ends when it is dropped.
+    // Dropping the subscription ends it.
     let _changes = if opened.is_without_handshake { listen(&opened.connection.peer).await } else { None };
     server.up(index, &opened.connection, catalog);
     watch(server, index, opened).await
 }
 
-/// Asks a server for the announcements of changes.
+/// Subscribes to the server's change notifications.
 async fn listen(peer: &Peer<RoleClient>) -> Option<Subscription> {
     let all = SubscriptionFilter::builder().tools_list_changed().prompts_list_changed().resources_list_changed();
     tokio::time::timeout(PULSE, peer.listen(all.build())).await.ok()?.ok()
 }
 
-/// Until the connection ends, for whatever reason.
-async fn watch(server: &Server, index: usize, opened: Opened) -> End {
+/// Watches the connection until it ends, and returns the reason.
+async fn watch(server: &Server, index: usize, opened: Opened) -> ConnectionEnd {
     let Opened { connection, service, mut process, requests: _requests, .. } = opened;
     let goodbye = service.cancellation_token();
     let mut serving = Box::pin(service.waiting().fuse());
-    // Requests of this loop to the server run beside it: none may block it.
+    // This loop's own requests run concurrently, so that none blocks it.
     let mut listing: Fuse<BoxFuture<'_, _>> = Fuse::terminated();
     let mut pulse: Fuse<BoxFuture<'_, bool>> = Fuse::terminated();
     let mut listed = Instant::now().checked_sub(CHANGES);
     let end = loop {
         tokio::select! {
-            _ = &mut serving => break End::Lost(ended(process.as_mut()).await.into()),
+            _ = &mut serving => break ConnectionEnd::Lost(exit_or_closed(process.as_mut()).await.into()),
             reason = exit(process.as_mut()) => {
-                // Its last answers are still in the pipe.
+                // The server's last answers are still in the pipe.
                 let _ = tokio::time::timeout(GOODBYE, &mut serving).await;
-                break End::Lost(reason.into());
+                break ConnectionEnd::Lost(reason.into());
             }
             () = connection.lost.notified() => {
                 server.leave(index);
-                // One call found this; the others may still get their answers.
+                // One call found the server unreachable. The others may still get their answers.
                 retire(server, &connection.capacity, connection.calls).await;
-                break End::Lost("it cannot be reached".into());
+                break ConnectionEnd::Lost("it cannot be reached".into());
             }
-            // Cancelled calls need no answer, and a refused one says little: a ping tells whether the server still answers.
-            () = connection.doubtful.notified(), if pulse.is_terminated() => pulse = alive(&connection).boxed().fuse(),
+            // A server need not answer cancelled calls, and one refused call proves little. A ping shows whether
+            // the server still answers.
+            () = connection.needs_ping.notified(), if pulse.is_terminated() => pulse = alive(&connection).boxed().fuse(),
             alive = &mut pulse => {
                 if alive {
                     continue;
                 }
                 server.leave(index);
                 retire(server, &connection.capacity, connection.calls).await;
-                break End::Lost("it no longer answers".into());
+                break ConnectionEnd::Lost("it no longer answers".into());
             }
             () = connection.signs.tools_changed.notified(), if listing.is_terminated() => {
                 let rest = listed.map_or(Duration::ZERO, |before| CHANGES.saturating_sub(before.elapsed()));
@@ -178,17 +179,17 @@ async fn watch(server: &Server, index: usize, opened: Opened) -> End {
                     Err(_) => {}
                 }
             }
-            () = server.stop.cancelled() => break End::Stopped,
+            () = server.stop.cancelled() => break ConnectionEnd::Stopped,
         }
     };
     server.leave(index);
-    // Closes a process's standard input, ends a session over HTTP.
+    // This closes a process's standard input, or ends a session over HTTP.
     goodbye.cancel();
     let orderly = async {
         if !serving.is_terminated() {
             let _ = tokio::time::timeout(GOODBYE, &mut serving).await;
         }
-        if matches!(end, End::Stopped) && process.is_some() {
+        if matches!(end, ConnectionEnd::Stopped) && process.is_some() {
             let _ = tokio::time::timeout(GOODBYE, exit(process.as_mut())).await;
         }
     };
@@ -196,30 +197,30 @@ async fn watch(server: &Server, index: usize, opened: Opened) -> End {
     end
 }
 
-/// Whether the server still answers.
+/// Returns whether the server answers a ping.
 async fn alive(connection: &Connection) -> bool {
     let ping = connection.peer.send_request(ClientRequest::PingRequest(PingRequest::default()));
-    // An error is an answer too.
+    // An error is also an answer.
     matches!(tokio::time::timeout(PULSE, ping).await, Ok(Ok(_) | Err(rmcp::ServiceError::McpError(_))))
 }
 
-/// Waits for the end of the process, if the worker started it; else forever.
+/// Waits until the process exits, if the worker started it. Otherwise waits forever.
 async fn exit(process: Option<&mut Started>) -> String {
     match process {
-        Some(process) => process.ended().await,
+        Some(process) => process.wait_for_exit().await,
         None => std::future::pending().await,
     }
 }
 
-async fn ended(process: Option<&mut Started>) -> String {
+async fn exit_or_closed(process: Option<&mut Started>) -> String {
     let closed = "it closed the connection".to_owned();
     match process {
-        Some(process) => tokio::time::timeout(GOODBYE, process.ended()).await.unwrap_or(closed),
+        Some(process) => tokio::time::timeout(GOODBYE, process.wait_for_exit()).await.unwrap_or(closed),
         None => closed,
     }
 }
 
-/// Waits for the running calls, for at most [`RETIREMENT`].
+/// Waits at most [`RETIREMENT`] for running calls.
 async fn retire(server: &Server, capacity: &tokio::sync::Semaphore, calls: usize) {
     let all = u32::try_from(calls).unwrap_or(u32::MAX);
     tokio::select! {

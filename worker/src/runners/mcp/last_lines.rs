@@ -1,37 +1,37 @@
 //! The last lines that a server's processes wrote to stderr, redacted, for `openskill check` and `openskill doctor`.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
 
 use openskill_log::text::one_line;
+use parking_lot::Mutex;
 
 use super::words::line;
 
-/// How many lines are kept, and how many bytes of each.
+/// The maximum number of lines, and the maximum length of each in bytes.
 const MAX_LINES: usize = 10;
 const MAX_LINE_BYTES: usize = 300;
 
-/// The lines, the oldest first.
+/// The last lines, oldest first. Older lines are dropped.
 #[derive(Debug, Default)]
 pub(super) struct LastLines(Mutex<VecDeque<String>>);
 
 impl LastLines {
-    /// Adds a line. What is not seen on a terminal is escaped or left out.
+    /// Adds a line. Escapes or removes characters that terminals do not show.
     pub(super) fn push(&self, text: &str) {
         let line = line(text, MAX_LINE_BYTES);
         if line.is_empty() {
             return;
         }
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.0.lock();
         if lines.len() == MAX_LINES {
             lines.pop_front();
         }
         lines.push_back(one_line(&line).into_owned());
     }
 
-    /// All of them.
+    /// Returns all stored lines, oldest first.
     pub(super) fn read(&self) -> Vec<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+        self.0.lock().iter().cloned().collect()
     }
 }
 

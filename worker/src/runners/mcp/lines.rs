@@ -1,7 +1,8 @@
 //! The stdio transport: one JSON-RPC message per line, over the pipes of a supervised process.
 //!
-//! Stricter than the protocol library's own: an overlong line ends the process, and it is known exactly whether the writing of a
-//! request began. More lenient too: log lines on standard output only cause a warning. A broken answer ends its call.
+//! It is stricter than the protocol library's transport: an overlong line ends the process, and the transport
+//! knows exactly whether writing a request has begun. It is also more lenient: log lines on stdout only cause a
+//! warning. A broken answer ends its call.
 
 use std::io::{Error, ErrorKind, Result};
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use openskill_log::admits;
 use openskill_redact::Redactor;
+use openskill_sandbox::untrusted_json::{LIGHT_BYTES, off_shard};
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, NumberOrString, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -20,71 +22,70 @@ use tokio_util::sync::CancellationToken;
 
 use super::broken::Remains;
 use super::message::{self, MAX_MESSAGE_BYTES, Unread};
-use super::said::Said;
+use super::redacted_lines::RedactedLines;
 use super::tap::Tap;
-use super::tapped::{Signs, may_send};
-use crate::untrusted_json::{LIGHT_BYTES, off_shard};
+use super::tapped::{ConnectionSignals, may_send};
 
-/// How long the server may take to read one message. A server that takes longer is ended.
+/// The timeout for a server to read one message. The worker ends slower servers.
 const READING: Duration = Duration::from_secs(5);
 
-/// How much buffer is kept between messages.
+/// The maximum buffer size that is kept between messages, in bytes.
 const KEPT_BYTES: usize = 64 * 1024;
 
-/// Why a request was not sent.
+/// The reason why a request was not sent.
 const WITHDRAWN: &str = "withdrawn before it was sent";
 
-/// How much of an invalid line is looked through for the log.
+/// The maximum part of an invalid line that is scanned for the log, in bytes.
 const MAX_JUNK_BYTES: usize = 4096;
 
-/// How many invalid lines are logged.
+/// The maximum number of invalid lines that are logged.
 const MAX_WARNINGS: u32 = 10;
 
 type Message = std::result::Result<ServerJsonRpcMessage, Unread>;
 
-/// The transport.
-pub(super) struct Lines<R, W> {
+/// A transport that reads and writes one message per line.
+pub(super) struct LineTransport<R, W> {
     server: String,
     reader: BufReader<R>,
-    /// The partial line: a read that is dropped halfway continues here.
+    /// The incomplete line. Survives when a read is dropped.
     line: Vec<u8>,
-    /// The line that is being read, and then what it holds. It, too, survives a read that is dropped.
+    /// A line that is being parsed, and the result. Also survives when a read is dropped.
     reading: Option<BoxFuture<'static, (Vec<u8>, Message)>>,
     junk: u32,
-    /// The lines that are not messages.
-    said: Said,
+    /// Redacts lines that are not messages, for the log.
+    redacted: RedactedLines,
     writer: Arc<Mutex<Option<W>>>,
-    /// The server does not read its input.
+    /// Cancelled when the server does not read its input in time.
     clogged: CancellationToken,
-    signs: Arc<Signs>,
+    signs: Arc<ConnectionSignals>,
 }
 
-impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
-    pub(super) fn new(server: &str, reader: R, writer: W, signs: Arc<Signs>, redactor: &Redactor) -> Self {
+impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> LineTransport<R, W> {
+    pub(super) fn new(server: &str, reader: R, writer: W, signs: Arc<ConnectionSignals>, redactor: &Redactor) -> Self {
         Self {
             server: server.to_owned(),
             reader: BufReader::new(reader),
             line: Vec::new(),
             reading: None,
             junk: 0,
-            said: Said::new(redactor),
+            redacted: RedactedLines::new(redactor),
             writer: Arc::new(Mutex::new(Some(writer))),
             clogged: CancellationToken::new(),
             signs,
         }
     }
 
-    /// Reads one line. None at the end of the stream, or if the line is too long.
+    /// Reads one line. Returns `None` at the end of the stream or if the line is too long.
     async fn next_line(&mut self) -> Option<()> {
         loop {
             let available = self.reader.fill_buf().await.ok().filter(|it| !it.is_empty())?;
             let newline = available.iter().position(|byte| *byte == b'\n');
             let taken = newline.map_or(available.len(), |at| at + 1);
             if self.line.len() + taken > MAX_MESSAGE_BYTES {
-                if admits("an MCP server is ended") {
+                if admits("an MCP server was stopped") {
                     tracing::warn!(
                         server = self.server,
-                        "a message of over {MAX_MESSAGE_BYTES} bytes: the server is ended"
+                        "a message of over {MAX_MESSAGE_BYTES} bytes; stopping the server"
                     );
                 }
                 return None;
@@ -97,7 +98,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<
         }
     }
 
-    /// Reads the line, away from this thread if it is long.
+    /// Parses the current line, on another thread if it is long.
     async fn read(&mut self) -> Message {
         let line = std::mem::take(&mut self.line);
         let heavy = line.len() > LIGHT_BYTES;
@@ -114,46 +115,52 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<
         message
     }
 
-    /// What a line that is not a message stands for: the answer to a request, or nothing.
+    /// Converts an invalid line to an error for the request that it answers, if it answers one.
     fn answer_of(&mut self, unread: Unread) -> Option<ServerJsonRpcMessage> {
         let belongs_to = self.request_of(&unread.remains);
         self.junk = self.junk.saturating_add(1);
         if self.junk <= MAX_WARNINGS {
             let has_text = !self.signs.given_secrets.any();
-            log_invalid(&self.server, has_text.then_some(&mut self.said), self.line.trim_ascii(), belongs_to.is_some());
+            log_invalid(
+                &self.server,
+                has_text.then_some(&mut self.redacted),
+                self.line.trim_ascii(),
+                belongs_to.is_some(),
+            );
         }
         belongs_to.map(|id| unread.into_answer(id))
     }
 
-    /// The request that a line which is not a message was to answer.
+    /// Finds the request that an invalid line was meant to answer.
     fn request_of(&self, remains: &Remains) -> Option<RequestId> {
         let taps = &self.signs.taps;
         match remains.id.map(NumberOrString::Number) {
             _ if remains.has_method => None,
-            // Those of lists have no tap.
+            // List requests have no tap.
             Some(id) => Some(id).filter(|id| remains.is_answer() || taps.waits(id)),
             None => taps.only_waiting().filter(|_| remains.is_answer()),
         }
     }
 }
 
-/// What a server writes may hold what it was given: its text is logged only at level DEBUG, and not at all without `said`.
-fn log_invalid(server: &str, said: Option<&mut Said>, text: &[u8], ends_call: bool) {
+/// Logs an invalid line. Its text may contain secrets of calls, so it is logged only at DEBUG, and only with
+/// `redacted`.
+fn log_invalid(server: &str, redacted: Option<&mut RedactedLines>, text: &[u8], ends_call: bool) {
     if !admits("an MCP server wrote no message") {
         return;
     }
     let bytes = text.len();
     tracing::warn!(server, bytes, ends_call, "the server wrote a line to stdout that is not a message");
-    if let Some(said) = said
+    if let Some(redacted) = redacted
         && tracing::enabled!(tracing::Level::DEBUG)
     {
-        for line in said.lines(&text[..text.len().min(MAX_JUNK_BYTES)], 200) {
+        for line in redacted.lines(&text[..text.len().min(MAX_JUNK_BYTES)], 200) {
             tracing::debug!(server, line, "the line that is not a message");
         }
     }
 }
 
-impl<R, W> Transport<RoleClient> for Lines<R, W>
+impl<R, W> Transport<RoleClient> for LineTransport<R, W>
 where
     R: AsyncRead + Unpin + Send,
     W: AsyncWrite + Unpin + Send + 'static,
@@ -163,14 +170,14 @@ where
     fn send(&mut self, item: ClientJsonRpcMessage) -> impl Future<Output = Result<()>> + Send + 'static {
         let (writer, clogged) = (Arc::clone(&self.writer), self.clogged.clone());
         async move {
-            let tap = Tap::of(&item).cloned();
+            let tap = Tap::from_message(&item).cloned();
             let taken_back = async {
                 match &tap {
-                    Some(tap) => tap.withdrawn().await,
+                    Some(tap) => tap.wait_for_withdrawal().await,
                     None => std::future::pending().await,
                 }
             };
-            // The writer before this one is bounded, so this wait is too.
+            // The previous writer has a timeout, so this wait is limited too.
             let mut writer = tokio::select! {
                 biased;
                 () = taken_back => return Err(Error::other(WITHDRAWN)),
@@ -185,7 +192,7 @@ where
             match tokio::time::timeout(READING, open.write_all(&text)).await {
                 Ok(written) => written,
                 Err(_) => {
-                    // Part of the message may be in the pipe: nothing can follow it.
+                    // Part of the message may be in the pipe, so nothing may be written after it.
                     drop(writer.take());
                     clogged.cancel();
                     Err(ErrorKind::TimedOut.into())
@@ -200,8 +207,8 @@ where
             if self.reading.is_none() {
                 tokio::select! {
                     () = clogged.cancelled() => {
-                        if admits("an MCP server is ended") {
-                            tracing::warn!(server = self.server, "the server does not read its input: it is ended");
+                        if admits("an MCP server was stopped") {
+                            tracing::warn!(server = self.server, "the server does not read its input; stopping it");
                         }
                         return None;
                     }
@@ -233,7 +240,7 @@ mod tests {
     use rmcp::model::{ErrorData, JsonRpcMessage};
 
     async fn received(stdout: &[u8]) -> Vec<ServerJsonRpcMessage> {
-        let mut lines = Lines::new("s", stdout, tokio::io::sink(), Arc::default(), &Redactor::off());
+        let mut lines = LineTransport::new("s", stdout, tokio::io::sink(), Arc::default(), &Redactor::off());
         let mut all = Vec::new();
         while let Some(message) = lines.receive().await {
             all.push(message);
@@ -257,8 +264,8 @@ mod tests {
              {{\"jsonrpc\":\"2.0\",\"result\":{{\"content\":[],\"_meta\":{many}}},\"id\":1}}\n\
              {{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{{}}}}\n"
         );
-        let mut lines = Lines::new("s", text.as_bytes(), tokio::io::sink(), Arc::default(), &Redactor::off());
-        // A long line is read on another thread: a receive that is dropped meanwhile loses nothing.
+        let mut lines = LineTransport::new("s", text.as_bytes(), tokio::io::sink(), Arc::default(), &Redactor::off());
+        // Another thread parses a long line. Dropping the receive meanwhile loses nothing.
         while lines.receive().now_or_never().is_some() {}
         let first = lines.receive().await.unwrap();
         assert!(matches!(&first, JsonRpcMessage::Error(it) if it.error.code.0 == message::TOO_LARGE), "{first:?}");
@@ -267,7 +274,8 @@ mod tests {
 
     #[tokio::test]
     async fn an_overlong_line_ends_the_connection_within_bounded_memory() {
-        let mut lines = Lines::new("s", tokio::io::repeat(b'x'), tokio::io::sink(), Arc::default(), &Redactor::off());
+        let mut lines =
+            LineTransport::new("s", tokio::io::repeat(b'x'), tokio::io::sink(), Arc::default(), &Redactor::off());
         assert!(lines.receive().await.is_none());
         assert!(lines.line.capacity() <= 2 * MAX_MESSAGE_BYTES);
     }
@@ -276,7 +284,7 @@ mod tests {
     async fn a_server_that_does_not_read_is_ended() {
         let (_stdin, ours) = tokio::io::duplex(8);
         let (_stdout, theirs) = tokio::io::duplex(8);
-        let mut lines = Lines::new("s", theirs, ours, Arc::default(), &Redactor::off());
+        let mut lines = LineTransport::new("s", theirs, ours, Arc::default(), &Redactor::off());
         let message = || ClientJsonRpcMessage::error(ErrorData::parse_error("too much", None), None);
         let (first, second) = (lines.send(message()), lines.send(message()));
         let (first, second, received) = tokio::join!(first, second, lines.receive());
@@ -287,7 +295,8 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_is_written_after_the_end() {
-        let mut lines = Lines::new("s", tokio::io::empty(), tokio::io::sink(), Arc::default(), &Redactor::off());
+        let mut lines =
+            LineTransport::new("s", tokio::io::empty(), tokio::io::sink(), Arc::default(), &Redactor::off());
         let late = lines.send(ClientJsonRpcMessage::error(ErrorData::parse_error("x", None), None));
         lines.close().await.unwrap();
         assert_eq!(late.await.unwrap_err().kind(), ErrorKind::NotConnected);

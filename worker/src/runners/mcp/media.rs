@@ -1,6 +1,6 @@
-//! The pictures, sounds and files of a tool's result, as artifacts. Pure.
+//! Converts the images, audio and files in a tool's result to artifacts. Pure.
 //!
-//! A block of a result stays in the skill's data as well: clients that know nothing of artifacts lose nothing.
+//! The blocks also stay in the skill's data, for clients without artifact support.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +9,7 @@ use rmcp::model::{ContentBlock, ResourceContents};
 use super::tool_result::ToolResult;
 use crate::runners::http::secrets::Secrets;
 
-/// An artifact as its server labels it.
+/// An artifact, with the labels that the server gave it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Media {
     pub(super) name: String,
@@ -17,11 +17,11 @@ pub(super) struct Media {
     pub(super) data: Vec<u8>,
 }
 
-/// Each block with content in base64. None in place of one that is malformed.
-pub(super) fn of(result: &ToolResult<'_>, secrets: &Secrets) -> Vec<Option<Media>> {
+/// Extracts all blocks with base64 content. Malformed blocks become `None`.
+pub(super) fn extract(result: &ToolResult<'_>, secrets: &Secrets) -> Vec<Option<Media>> {
     let blocks = result.content.iter().filter_map(|block| match block.known.as_ref()? {
-        ContentBlock::Image(it) => Some((named("image", &it.mime_type), it.mime_type.as_str(), &it.data)),
-        ContentBlock::Audio(it) => Some((named("audio", &it.mime_type), it.mime_type.as_str(), &it.data)),
+        ContentBlock::Image(it) => Some((file_name("image", &it.mime_type), it.mime_type.as_str(), &it.data)),
+        ContentBlock::Audio(it) => Some((file_name("audio", &it.mime_type), it.mime_type.as_str(), &it.data)),
         ContentBlock::Resource(it) => match &it.resource {
             ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
                 Some((secrets.scrub_text(last_segment(uri)), mime_type.as_deref().unwrap_or_default(), blob))
@@ -38,8 +38,8 @@ pub(super) fn of(result: &ToolResult<'_>, secrets: &Secrets) -> Vec<Option<Media
     media.collect()
 }
 
-/// `image.png` for `image/png`.
-fn named(kind: &str, media_type: &str) -> String {
+/// Returns a file name such as `image.png` for `image/png`.
+fn file_name(kind: &str, media_type: &str) -> String {
     let subtype = media_type.split_once('/').map_or("", |it| it.1);
     let extension: String = subtype.chars().take_while(char::is_ascii_alphanumeric).take(8).collect();
     if extension.is_empty() { kind.to_owned() } else { format!("{kind}.{extension}") }
@@ -65,7 +65,7 @@ mod tests {
             {"type": "resource", "resource": {"uri": "file:///tmp/a.txt", "text": "hi"}},
             {"type": "image", "data": "not base64", "mimeType": "image/svg+xml"}
         ]});
-        let media = of(&ToolResult::read(&result.to_string()).unwrap(), &Secrets::default());
+        let media = extract(&ToolResult::read(&result.to_string()).unwrap(), &Secrets::default());
         let labels: Vec<_> =
             media.iter().map(|it| it.as_ref().map(|it| (it.name.as_str(), it.media_type.as_str()))).collect();
         assert_eq!(
@@ -84,7 +84,7 @@ mod tests {
     fn a_secret_that_a_server_echoes_in_a_file_is_masked() {
         let blob = STANDARD.encode("token: s3cr3t-token");
         let result = json!({"content": [{"type": "resource", "resource": {"uri": "a:b", "blob": blob}}]});
-        let media = of(&ToolResult::read(&result.to_string()).unwrap(), &Secrets::made_of("s3cr3t-token"));
+        let media = extract(&ToolResult::read(&result.to_string()).unwrap(), &Secrets::made_of("s3cr3t-token"));
         assert_eq!(media[0].as_ref().unwrap().data, b"token: [secret]");
     }
 }

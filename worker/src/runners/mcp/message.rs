@@ -1,12 +1,13 @@
-//! Reads and writes the messages of a connection.
+//! Parses and writes a connection's messages.
 //!
-//! The protocol library keeps JSON as values, which change numbers of more than 64 bits. So the arguments of a call and the
-//! result of a tool stay text: as [`Arguments`], and as a string in the place of the result.
+//! The protocol library parses JSON into values, which changes numbers of more than 64 bits. So a call's arguments
+//! stay text as [`RawArguments`], and a tool's result stays text as a string.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use openskill_proto::limits::MAX_JSON_VALUES;
+use openskill_sandbox::untrusted_json::{Unreadable, parse, without_byte_order_mark};
 use rmcp::model::{
     ClientJsonRpcMessage, ClientRequest, CustomResult, ErrorCode, ErrorData, JsonRpcMessage, NumberOrString, RequestId,
     ServerJsonRpcMessage, ServerResult,
@@ -18,31 +19,27 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::broken::Remains;
 use super::surrogates::without_lone_surrogates;
 use super::tool_result::ToolResult;
-use crate::untrusted_json::{Unreadable, parse};
 
-/// The longest message, in bytes.
+/// The maximum length of a message, in bytes.
 pub(super) const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
 
-/// The code of errors in place of answers that are too large. Servers use smaller numbers.
+/// The code of an error that replaces an oversized answer. Servers use higher numbers.
 pub(super) const TOO_LARGE: i32 = i32::MIN;
-
-/// Some servers write one before their first message.
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// A text that is not a message.
 pub(super) struct Unread {
-    /// What can be told of it all the same.
+    /// The properties that could be recovered from it.
     pub(super) remains: Remains,
     reason: Unreadable,
 }
 
-/// The arguments of a call, a JSON object without line breaks: an extension of its request.
+/// A call's arguments: a JSON object without line breaks, attached to the request as an extension.
 #[derive(Debug, Clone)]
-pub(super) struct Arguments(Bytes);
+pub(super) struct RawArguments(Bytes);
 
-impl Arguments {
+impl RawArguments {
     pub(super) fn new(json: &Bytes) -> Self {
-        // Strings hold no line breaks, and a message over stdio may not have any.
+        // JSON strings contain no raw line breaks, and a message over stdio must not contain any.
         let is_break = |byte: &u8| matches!(byte, b'\n' | b'\r');
         if !json.iter().any(is_break) {
             return Self(json.clone());
@@ -51,7 +48,7 @@ impl Arguments {
     }
 }
 
-/// What a message is, without most of its values.
+/// The fields that identify a message's kind. Skips most values.
 struct Envelope {
     id: Option<RequestId>,
     is_error: bool,
@@ -62,7 +59,7 @@ struct Envelope {
 impl Envelope {
     fn read(text: &[u8]) -> Result<Self, Unreadable> {
         #[derive(Deserialize)]
-        struct Fields<'a> {
+        struct EnvelopeFields<'a> {
             #[serde(rename = "jsonrpc")]
             _version: &'a str,
             id: Option<RequestId>,
@@ -71,36 +68,33 @@ impl Envelope {
             result: Option<&'a RawValue>,
             error: Option<IgnoredAny>,
         }
-        let Fields { id, method, result, error, .. } = parse(text)?;
-        let text_of = |result: &RawValue| ServerResult::CustomResult(CustomResult(result.get().into()));
-        let tool_result = match (&id, result) {
-            (Some(id), Some(result)) if method.is_none() && ToolResult::is_one(result.get()) => {
-                Some(JsonRpcMessage::response(text_of(result), id.clone()))
-            }
-            _ => None,
-        };
-        Ok(Self { id, is_error: error.is_some() && method.is_none(), tool_result })
+        let EnvelopeFields { id, method, result, error, .. } = parse(text)?;
+        let is_answer = method.is_none();
+        let json = result.map(RawValue::get).filter(|json| is_answer && ToolResult::is_one(json));
+        let tool_result = id.clone().zip(json).map(|(id, json)| {
+            ServerJsonRpcMessage::response(ServerResult::CustomResult(CustomResult(json.into())), id)
+        });
+        Ok(Self { id, is_error: error.is_some() && is_answer, tool_result })
     }
 }
 
-/// Reads one message.
+/// Parses one message.
 ///
 /// # Errors
-/// It has too many values, or is not a message.
+/// Fails if the text has too many values or is not a message.
 pub(super) fn read(text: &[u8]) -> Result<ServerJsonRpcMessage, Unread> {
-    let text = &*without_lone_surrogates(text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text));
-    let unread = |reason| Unread { remains: Remains::of(text), reason };
-    let envelope = Envelope::read(text);
-    match envelope {
+    let text = &*without_lone_surrogates(without_byte_order_mark(text));
+    let unread = |reason| Unread { remains: Remains::parse(text), reason };
+    match Envelope::read(text) {
         Err(reason @ Unreadable::TooManyValues) => Err(unread(reason)),
         Ok(Envelope { tool_result: Some(answer), .. }) => Ok(answer),
         _ => serde_json::from_slice(text).map_err(|error| unread(error.into())),
     }
 }
 
-/// The text of an event as the protocol library shall parse it. None if it is not a message. `asked`: the request that it
-/// can only belong to.
-pub(super) fn of_event(text: &str, asked: Option<RequestId>) -> Option<String> {
+/// Converts an event's text to a form that the protocol library can parse. Returns `None` if it is not a message.
+/// `asked`: the only request that it can belong to.
+pub(super) fn normalize_event(text: &str, asked: Option<RequestId>) -> Option<String> {
     let text = without_lone_surrogates(text.as_bytes());
     let message = match Envelope::read(&text) {
         Ok(Envelope { tool_result: Some(answer), .. }) => answer,
@@ -112,7 +106,7 @@ pub(super) fn of_event(text: &str, asked: Option<RequestId>) -> Option<String> {
             None => return String::from_utf8(text.into_owned()).ok(),
         },
         Err(reason) => {
-            let remains = Remains::of(&text);
+            let remains = Remains::parse(&text);
             let is_answer = match reason {
                 Unreadable::TooManyValues => !remains.has_method,
                 Unreadable::Invalid(_) => remains.is_answer(),
@@ -124,45 +118,56 @@ pub(super) fn of_event(text: &str, asked: Option<RequestId>) -> Option<String> {
     serde_json::to_string(&message).ok()
 }
 
-/// Whether an answer has the id of a request. Ours are numbers, which some servers answer as strings. An error may have none, or
-/// one of the server's own, if the server could not tell which request it refused.
-pub(super) fn is_id_of(asked: &RequestId, id: Option<&RequestId>) -> bool {
-    id == Some(asked)
-        || matches!((asked, id), (NumberOrString::Number(asked), Some(NumberOrString::String(id))) if id.parse() == Ok(*asked))
+/// Converts an id to the number that our request used. Some servers return it as a string. Returns `None` if it is
+/// not one of ours.
+pub(super) fn own_id(id: &RequestId) -> Option<RequestId> {
+    match id {
+        NumberOrString::Number(_) => Some(id.clone()),
+        NumberOrString::String(text) => {
+            let number = text.parse::<i64>().ok().filter(|it| it.to_string() == **text);
+            number.map(NumberOrString::Number)
+        }
+    }
 }
 
-/// Writes one message, with the arguments of a call as they were given.
+/// Returns whether an answer has this request's id. An error may have no id, or an invented one, if the server
+/// could not tell which request it refused.
+pub(super) fn is_id_of(asked: &RequestId, id: Option<&RequestId>) -> bool {
+    id.and_then(own_id).as_ref() == Some(asked)
+}
+
+/// Serializes one message, with the arguments of a call unchanged.
 ///
 /// # Errors
-/// It has values that JSON has not.
+/// Fails if a value can't be written as JSON.
 pub(super) fn write(mut message: ClientJsonRpcMessage) -> serde_json::Result<Vec<u8>> {
     let Some(arguments) = take_arguments(&mut message) else { return serde_json::to_vec(&message) };
     let text = serde_json::to_vec(&message)?;
     let mut fields: BTreeMap<&str, &RawValue> = serde_json::from_slice(&text)?;
-    let mut params: BTreeMap<&str, &RawValue> =
-        fields.get("params").map_or_else(|| Ok(BTreeMap::new()), |it| serde_json::from_str(it.get()))?;
+    let params = fields.get("params").map_or("{}", |it| it.get());
+    let mut params: BTreeMap<&str, &RawValue> = serde_json::from_str(params)?;
     params.insert("arguments", serde_json::from_slice(&arguments.0)?);
     let params = to_raw_value(&params)?;
     fields.insert("params", &params);
     serde_json::to_vec(&fields)
 }
 
-fn take_arguments(message: &mut ClientJsonRpcMessage) -> Option<Arguments> {
+fn take_arguments(message: &mut ClientJsonRpcMessage) -> Option<RawArguments> {
     let JsonRpcMessage::Request(request) = message else { return None };
     let ClientRequest::CallToolRequest(call) = &mut request.request else { return None };
-    let arguments = call.extensions.get::<Arguments>().cloned()?;
+    let arguments = call.extensions.get::<RawArguments>().cloned()?;
     call.params.arguments = None;
     Some(arguments)
 }
 
-/// The error in place of an answer that is not valid.
+/// Creates the error that replaces an invalid answer.
 pub(super) fn invalid_answer(request: RequestId) -> ServerJsonRpcMessage {
     let error = ErrorData::parse_error("the server's answer is not a valid JSON-RPC response", None);
     ServerJsonRpcMessage::error(error, Some(request))
 }
 
 impl Unread {
-    /// The error that its request is answered with: no other answer follows.
+    /// Converts the unread text to an error for its request, because no other answer follows.
     pub(super) fn into_answer(self, request: RequestId) -> ServerJsonRpcMessage {
         match self.reason {
             Unreadable::TooManyValues => {
@@ -187,7 +192,7 @@ mod tests {
             "ratio": 0.1234567890123456789012, "text": "a\nb"}"#;
         let params = CallToolRequestParams::new("pay").with_arguments(serde_json::from_str(given).unwrap());
         let mut request = CallToolRequest::new(params);
-        request.extensions.insert(Arguments::new(&Bytes::from(given)));
+        request.extensions.insert(RawArguments::new(&Bytes::from(given)));
         let message = ClientJsonRpcMessage::request(ClientRequest::CallToolRequest(request), NumberOrString::Number(7));
         let text = String::from_utf8(write(message).unwrap()).unwrap();
         assert!(text.contains(&given.replace('\n', " ")) && !text.contains('\n'), "{text}");
@@ -220,11 +225,11 @@ mod tests {
             ),
         ] {
             let text = format!(r#"{{"jsonrpc":"2.0","id":4,"result":{sent}}}"#);
-            let with_mark = [BYTE_ORDER_MARK, text.as_bytes()].concat();
-            let Ok(message) = read(&with_mark) else { panic!("{text}") };
+            let Ok(message) = read(format!("\u{feff}{text}").as_bytes()) else { panic!("{text}") };
             assert_eq!(result(&message), read_as.unwrap_or(sent));
-            let of_event: ServerJsonRpcMessage = serde_json::from_str(&of_event(&text, None).unwrap()).unwrap();
-            assert_eq!(result(&of_event), read_as.unwrap_or(sent));
+            let from_event: ServerJsonRpcMessage =
+                serde_json::from_str(&normalize_event(&text, None).unwrap()).unwrap();
+            assert_eq!(result(&from_event), read_as.unwrap_or(sent));
         }
     }
 
@@ -232,18 +237,18 @@ mod tests {
     fn an_event_is_a_message_or_nothing() {
         let asked = || Some(NumberOrString::Number(4));
         for noise in ["ping", "", "{}", "{\"level\":\"info\"}", "[]", "{\"jsonrpc\":\"2.0\",\"method\":\"x\", oops"] {
-            assert_eq!(of_event(noise, asked()), None, "{noise}");
+            assert_eq!(normalize_event(noise, asked()), None, "{noise}");
         }
         let refusal =
             |id: &str| format!(r#"{{"jsonrpc":"2.0","error":{{"code":-32000,"message":"No valid session"}}{id}}}"#);
         for id in [r#","id":null"#, r#","id":"server-error""#, ""] {
-            let event: Value = serde_json::from_str(&of_event(&refusal(id), asked()).unwrap()).unwrap();
+            let event: Value = serde_json::from_str(&normalize_event(&refusal(id), asked()).unwrap()).unwrap();
             assert_eq!((&event["id"], &event["error"]["code"]), (&json!(4), &json!(-32000)), "{id}");
         }
         for id in [r#","id":4"#, r#","id":"4""#] {
-            assert_eq!(of_event(&refusal(id), asked()).unwrap(), refusal(id));
+            assert_eq!(normalize_event(&refusal(id), asked()).unwrap(), refusal(id));
         }
-        let broken = of_event(r#"{"jsonrpc":"2.0","id":4,"result":{"content":[{"#, None).unwrap();
+        let broken = normalize_event(r#"{"jsonrpc":"2.0","id":4,"result":{"content":[{"#, None).unwrap();
         assert!(broken.contains("\"id\":4") && broken.contains("-32700"), "{broken}");
     }
 }

@@ -1,15 +1,16 @@
-//! Skill ids of tools: `server__tool`, in the characters of a skill id.
+//! Derives skill ids from tool names: `server__tool`, restricted to the characters of a skill id.
 
 use std::collections::{HashMap, HashSet};
 
 use openskill_proto::limits::MAX_SKILL_ID_BYTES;
+use openskill_proto::trace::hex;
 use sha2::{Digest as _, Sha256};
 
-/// How many characters of a digest distinguish truncated names.
+/// The number of digest characters that distinguish truncated names.
 const DIGEST_CHARS: usize = 8;
 
-/// The skill id of each tool. Clashing names are numbered in the order of the tools' own names, so that an id does not depend
-/// on the order of the server's list.
+/// Returns each tool's skill id. Clashing ids are numbered in the order of the tool names, so that they do not
+/// depend on the order of the server's list.
 pub(super) fn skill_ids(server: &str, tools: &[&str]) -> HashMap<String, String> {
     let mut sorted: Vec<&str> = tools.to_vec();
     sorted.sort_unstable();
@@ -30,7 +31,7 @@ pub(super) fn skill_ids(server: &str, tools: &[&str]) -> HashMap<String, String>
     ids
 }
 
-/// The id of a tool's skill, unless it clashes with another one.
+/// Returns a tool's skill id, before clashes are resolved.
 pub(super) fn skill_id(server: &str, tool: &str) -> String {
     let letter = |it: char| match it.to_ascii_lowercase() {
         it if it.is_ascii_lowercase() || it.is_ascii_digit() || it == '-' => it,
@@ -42,11 +43,6 @@ pub(super) fn skill_id(server: &str, tool: &str) -> String {
     }
     let digest = hex(&Sha256::digest(tool.as_bytes()));
     format!("{}_{}", &id[..MAX_SKILL_ID_BYTES - 1 - DIGEST_CHARS], &digest[..DIGEST_CHARS])
-}
-
-/// A digest as text.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

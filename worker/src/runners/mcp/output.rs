@@ -1,7 +1,7 @@
-//! Turns a tool's result into a skill's data, with the secrets that went to its server masked. Pure.
+//! Converts a tool's result to the skill's data, and masks the secrets that were sent to its server. Pure.
 //!
-//! - Structured content is the data.
-//! - Of a single text block the data is the text, a JSON string, even if the text is JSON itself.
+//! - Structured content, if any, becomes the data.
+//! - The text of a single text block becomes a JSON string, even if the text is JSON itself.
 //! - An empty result is `null`.
 //! - Any other result is `{"content": [...]}`, with the blocks as the server sent them.
 
@@ -12,13 +12,13 @@ use rmcp::model::{ContentBlock, ResourceContents};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::errors::{Fault, graded, hidden_in};
+use super::errors::{CallFault, classify, hidden_in};
 use super::tool_result::{Block, ToolResult};
 use crate::runner::RawOutput;
 use crate::runners::http::secrets::Secrets;
 
-/// The output of a tool's call. `asked`: the server asked for input that nobody could give.
-pub(super) fn of(result: &ToolResult<'_>, tool: &str, asked: bool, secrets: &Secrets) -> RawOutput {
+/// Creates the output of a tool call. `asked`: the server asked for input that the caller could not give.
+pub(super) fn from_result(result: &ToolResult<'_>, tool: &str, asked: bool, secrets: &Secrets) -> RawOutput {
     let text = secrets.scrub_text(text(&result.content));
     let only = match &result.content[..] {
         [Block { known: Some(ContentBlock::Text(only)), .. }] => Some(only.text.as_str()),
@@ -26,7 +26,7 @@ pub(super) fn of(result: &ToolResult<'_>, tool: &str, asked: bool, secrets: &Sec
     };
     let is_hidden = || result.structured.is_none() && only.is_some() && hidden_in(&text, tool);
     if result.is_error || is_hidden() {
-        return RawOutput::Failed(graded(Fault::Tool { text: &text }, asked));
+        return RawOutput::Failed(classify(CallFault::Tool { text: &text }, asked));
     }
     let data = match (result.structured, only) {
         (Some(structured), _) => structured.get().to_owned(),
@@ -42,17 +42,17 @@ pub(super) fn of(result: &ToolResult<'_>, tool: &str, asked: bool, secrets: &Sec
         return RawOutput::Failed(SkillError::new(ErrorCode::OutputTooLarge, message));
     }
     if depth(data.as_bytes()) > MAX_JSON_DEPTH {
-        return RawOutput::Failed(graded(Fault::NoResult, asked));
+        return RawOutput::Failed(classify(CallFault::NoResult, asked));
     }
     RawOutput::Report { data: secrets.scrub_json(data), text, truncated: false }
 }
 
-/// The whole result. None if it is too large.
+/// Returns the whole result, redacted. Returns `None` if it is too large.
 pub(super) fn as_sent(json: &str, secrets: &Secrets) -> Option<String> {
     (json.len() <= MAX_OUTPUT_BYTES).then(|| secrets.scrub_json(json.to_owned()))
 }
 
-/// All text of a result, for a model.
+/// Joins all text in a result, for a model.
 fn text(content: &[Block<'_>]) -> String {
     let texts = content.iter().filter_map(|block| match block.known.as_ref()? {
         ContentBlock::Text(text) => Some(text.text.as_str()),
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     fn judge(result: Value) -> RawOutput {
-        of(&ToolResult::read(&result.to_string()).unwrap(), "add", false, &Secrets::made_of("s3cr3t-token"))
+        from_result(&ToolResult::read(&result.to_string()).unwrap(), "add", false, &Secrets::made_of("s3cr3t-token"))
     }
 
     fn report(result: Value) -> (Value, String) {
@@ -111,7 +111,9 @@ mod tests {
             ),
         ] {
             let result = ToolResult::read(result).unwrap();
-            let RawOutput::Report { data, .. } = of(&result, "t", false, &no_secrets) else { panic!("{expected}") };
+            let RawOutput::Report { data, .. } = from_result(&result, "t", false, &no_secrets) else {
+                panic!("{expected}")
+            };
             assert_eq!(data, expected);
         }
         for malformed in
@@ -120,7 +122,7 @@ mod tests {
             assert!(ToolResult::read(malformed).is_none(), "{malformed}");
         }
         let deep = format!(r#"{{"structuredContent":{}{}}}"#, "[".repeat(200), "]".repeat(200));
-        let output = of(&ToolResult::read(&deep).unwrap(), "t", false, &no_secrets);
+        let output = from_result(&ToolResult::read(&deep).unwrap(), "t", false, &no_secrets);
         assert!(matches!(output, RawOutput::Failed(error) if error.code() == ErrorCode::McpParseError));
     }
 
@@ -135,7 +137,7 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         }
-        // The same words beside structured content are an answer.
+        // Next to structured content, the same text is an answer.
         let answer = json!({"content": [{"type": "text", "text": "Unknown tool: add"}], "structuredContent": {"a": 1}});
         assert_eq!(report(answer).0, json!({"a": 1}));
     }

@@ -1,69 +1,69 @@
-//! Pins of tool definitions, and the detection of changes.
+//! Pins tool definitions, and detects changes to them.
 //!
-//! A file beside the server's manifest, `<id>.mcp-lock.json`, pins its tools; `openskill pin` writes it. Without one, the
-//! definitions that this process saw first count. A changed tool may be an attack: models read its description.
+//! A lock file next to the server's manifest, `<id>.mcp-lock.json`, pins its tools. `openskill pin` writes it.
+//! Without this file, the definitions that this process saw first are the pins. A changed tool may be an attack,
+//! because models read its description.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use openskill_proto::trace::hex;
+use openskill_sandbox::plain_file::{self, NotPlain};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use super::names::hex;
-use crate::plain_file::{self, NotPlain};
-
-/// The largest file of pins that is read, in bytes.
+/// The maximum size of a lock file, in bytes.
 const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
-/// A digest (SHA-256 of canonical JSON) of each part of a tool's definition, by the part's name.
+/// Digests (SHA-256 of canonical JSON) of the parts of a tool's definition, by part name.
 pub(crate) type Pin = BTreeMap<String, String>;
 
-/// The file of a server's pins.
+/// The content of a lock file.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Pins {
     /// The id of the server's manifest.
     pub(crate) server: String,
-    /// By the tool's name.
+    /// The pins, by tool name.
     pub(crate) tools: BTreeMap<String, Pin>,
 }
 
-/// The parts of a definition that are pinned, beside its name.
+/// The pinned parts of a definition, in addition to the tool's name.
 pub(crate) const PARTS: [&str; 6] = ["title", "icons", "description", "inputSchema", "outputSchema", "annotations"];
 
-/// The pin of a tool as a server defines it.
+/// Computes the pin of a tool definition.
 pub(crate) fn pin(definition: &Map<String, Value>) -> Pin {
     let parts = PARTS.iter().filter_map(|part| Some((*part, definition.get(*part).filter(|it| !it.is_null())?)));
     parts.map(|(part, value)| (part.to_owned(), hex(&Sha256::digest(canonical(value).as_bytes())))).collect()
 }
 
-/// The parts of a tool that differ from its pin.
-pub(crate) fn changed(pinned: &Pin, now: &Pin) -> Vec<&'static str> {
+/// Returns the parts of a tool that differ from its pin.
+pub(crate) fn changed_parts(pinned: &Pin, now: &Pin) -> Vec<&'static str> {
     PARTS.iter().filter(|part| pinned.get(**part) != now.get(**part)).copied().collect()
 }
 
-/// How a tool differs from its pin, for people; none if it is unchanged.
+/// Describes for people how a tool differs from its pin. Returns `None` if it is unchanged.
 pub(crate) fn changes(pinned: Option<&Pin>, now: &Pin) -> Option<String> {
     let Some(pinned) = pinned else { return Some("it is new".to_owned()) };
-    let changed = changed(pinned, now);
+    let changed = changed_parts(pinned, now);
     (!changed.is_empty()).then(|| format!("changed: {}", changed.join(", ")))
 }
 
-/// Reads a file of pins. None if there is no such file.
+/// Reads a lock file. Returns `None` if it does not exist.
 ///
 /// # Errors
-/// The file exists and cannot be used.
+/// Fails if the file exists but can't be used.
 pub(crate) fn read(file: &Path, server: &str) -> Result<Option<Pins>, String> {
     let unusable = |reason: String| format!("its pins cannot be used ({reason}): run `openskill pin {server}`");
     let text = match plain_file::read_in_folder(file, MAX_FILE_BYTES) {
         Ok(text) => text,
         Err(error) if error.is_missing() => return Ok(None),
-        // The pins themselves may be good.
+        // Another process has a lease on the file, so the pins themselves may be valid.
         Err(NotPlain::Held) => return Err(format!("its pins cannot be read: {}", NotPlain::Held)),
         Err(error) => return Err(unusable(error.to_string())),
     };
-    // What is wrong, and not with which text: an error shows nothing of a file.
+    // Describe only the kind of error. Its text could reveal the content of a file.
     let fault = |error: serde_json::Error| format!("{:?} error in line {}", error.classify(), error.line());
     let pins: Pins = serde_json::from_str(&text).map_err(|error| unusable(fault(error)))?;
     if pins.server != server {
@@ -72,7 +72,7 @@ pub(crate) fn read(file: &Path, server: &str) -> Result<Option<Pins>, String> {
     Ok(Some(pins))
 }
 
-/// Canonical JSON: the keys of objects are sorted.
+/// Writes canonical JSON, with sorted keys.
 fn canonical(value: &Value) -> String {
     match value {
         Value::Object(fields) => {

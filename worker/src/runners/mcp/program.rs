@@ -1,4 +1,4 @@
-//! The process of an `mcp:stdio` server: supervised, with its stderr in the log.
+//! Runs the process of an `mcp:stdio` server under supervision, and logs its stderr.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -8,6 +8,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use openskill_log::admits;
+use openskill_sandbox::allowed_root::RunRoot;
+use openskill_sandbox::given_secrets::GivenSecrets;
+use openskill_sandbox::jail::plan::Plan;
+use openskill_sandbox::launch::{LaunchError, Pipes, SupervisedRun};
+use openskill_sandbox::protocol::{Command, Exit, ProcessLimits, RunReport};
+use openskill_sandbox::{Limits, plain_file};
 use rustix::fs::{Access, access};
 use tokio::io::{AsyncReadExt as _, BufReader};
 use tokio::net::unix::pipe;
@@ -16,69 +22,60 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::host::Host;
 use super::last_lines::LastLines;
-use super::said::Said;
-use crate::allowed_root::RunRoot;
+use super::redacted_lines::RedactedLines;
 use crate::environment::path_text;
+use crate::manifest::Manifest;
 use crate::manifest::mcp::{Mcp, Program, Reach};
-use crate::manifest::{Limits, Manifest};
-use crate::plain_file;
-use crate::process::given_secrets::GivenSecrets;
-use crate::process::jail::plan::Plan;
-use crate::process::launch::{LaunchError, Pipes, Running};
-use crate::process::protocol::Command;
-use crate::process::protocol::Exit;
-use crate::process::protocol::ProcessLimits;
-use crate::process::protocol::Report;
 use crate::runners::once::unusable;
 use crate::runners::python::interpreter::Interpreter;
 use crate::runners::python::variables;
 
-/// How much of a line of stderr is looked through for the log.
+/// The maximum part of a stderr line that is scanned for the log, in bytes.
 const MAX_READ_BYTES: usize = 16 * 1024;
 
-/// The longest line of stderr that is logged.
+/// The maximum length of a stderr line in the log, in bytes.
 const MAX_LINE_BYTES: usize = 2048;
 
-/// How long the exit status of a process may take after it closed its output.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// The timeout for a process to exit after it closed its output.
+const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A server's process. Dropping it ends its whole process tree.
+/// A server's process. Dropping it ends its process tree.
 pub(super) struct Started {
-    running: Running<()>,
-    /// How much it wrote to stderr.
+    running: SupervisedRun<()>,
+    /// How many bytes it wrote to stderr.
     said_bytes: Arc<AtomicUsize>,
-    /// All that it wrote to stderr was read.
+    /// Cancelled when its stderr was read to the end.
     read: CancellationToken,
     _log: AbortOnDropHandle<()>,
 }
 
-/// Starts a server. `given_secrets`: what its calls note.
+/// Starts a server. `given_secrets` records whether its calls had secrets.
 ///
 /// # Errors
-/// The reason, for people.
+/// Returns the reason, for people, if the process cannot start.
 pub(super) fn start(
     manifest: &Manifest,
     mcp: &Mcp,
     host: &Host,
     given_secrets: GivenSecrets,
 ) -> Result<(Started, pipe::Sender, pipe::Receiver), String> {
-    let Reach::Stdio { program, args } = &mcp.reach else { return Err("it is no program".to_owned()) };
+    let Reach::Stdio { program, args } = &mcp.reach else { return Err("it is not a program".to_owned()) };
     let interpreter = host.interpreter.as_deref();
     let (program, script) = find(program, interpreter)?;
     plain_file::check_start(&program).map_err(|reason| unusable("program", &program, reason))?;
-    let mut limits = ProcessLimits::of(&manifest.limits);
+    let mut limits = ProcessLimits::from_limits(&manifest.limits);
     if manifest.limits.cpu_seconds == Limits::default().cpu_seconds {
-        // The default is for one call; a server lives as long as the worker.
+        // The default limit is for one call, but a server lives as long as the worker.
         limits.cpu_seconds = u64::MAX;
     }
-    let readable: Vec<_> = [&program].into_iter().chain(&script).flat_map(|file| needed(file)).collect();
+    let readable: Vec<_> = [&program].into_iter().chain(&script).flat_map(|file| needed_folders(file)).collect();
     let readable = [readable, interpreter.map_or_else(Vec::new, |it| it.prefixes.clone())].concat();
-    let Seen { jail, mut env, cwd, root } = seen(manifest, mcp, host, &readable)?;
+    let ProcessView { jail, mut env, cwd, root } = process_view(manifest, mcp, host, &readable)?;
     if let Some(interpreter) = interpreter {
         variables::complete(&mut env, interpreter.environment.as_deref());
     }
     let args = script.iter().map(|it| path_text(it)).chain(args.iter().cloned()).collect();
-    let command = Command { program, args, env, cwd, limits, nice: 0, forks: false, jail, root };
+    let command = Command { program, args, env, cwd, limits, nice: 0, forks: false, jail: Some(jail), root };
     let (running, pipes) = host.launcher.launch(&command, ()).map_err(|error| {
         if admits("an MCP server was not started") {
             tracing::warn!(server = manifest.id, %error, "an MCP server was not started");
@@ -92,41 +89,41 @@ pub(super) fn start(
     let (said_bytes, read) = (Arc::<AtomicUsize>::default(), CancellationToken::new());
     let (counted, last_lines, done) =
         (Arc::clone(&said_bytes), Arc::clone(&host.last_lines), read.clone().drop_guard());
-    let (server, said) = (manifest.id.clone(), Said::new(&host.redactor));
+    let (server, redacted) = (manifest.id.clone(), RedactedLines::new(&host.redactor));
     let log = tokio::spawn(async move {
-        log(server, said, stderr, &counted, &last_lines, &given_secrets).await;
+        log(server, redacted, stderr, &counted, &last_lines, &given_secrets).await;
         drop(done);
     });
     Ok((Started { running, said_bytes, read, _log: AbortOnDropHandle::new(log) }, stdin, stdout))
 }
 
-/// What a server's process sees of its worker.
-struct Seen {
-    jail: Option<Plan>,
+/// The view that a server's process has of its worker.
+struct ProcessView {
+    jail: Plan,
     env: BTreeMap<String, String>,
     cwd: PathBuf,
     root: Option<RunRoot>,
 }
 
-fn seen(manifest: &Manifest, mcp: &Mcp, host: &Host, readable: &[PathBuf]) -> Result<Seen, String> {
+fn process_view(manifest: &Manifest, mcp: &Mcp, host: &Host, readable: &[PathBuf]) -> Result<ProcessView, String> {
     let root = || Some(host.surroundings.run_root(manifest));
     if mcp.isolated {
         let jail = host.jailer.isolated_plan(manifest, readable, &[])?;
         let root = manifest.allowed_root.as_ref().and_then(|_| root());
-        return Ok(Seen { jail, env: host.surroundings.isolated(manifest), cwd: PathBuf::from("/"), root });
+        return Ok(ProcessView { jail, env: host.surroundings.for_isolated(manifest), cwd: PathBuf::from("/"), root });
     }
-    let (env, cwd) = (host.surroundings.of_skill(manifest), host.surroundings.start_folder().to_owned());
-    Ok(Seen { jail: host.jailer.plan(manifest, readable, &[])?, env, cwd, root: root() })
+    let (env, cwd) = (host.surroundings.for_skill(manifest), host.surroundings.start_folder().to_owned());
+    Ok(ProcessView { jail: host.jailer.plan(manifest, readable, &[])?, env, cwd, root: root() })
 }
 
-/// The folders that a server's program needs: its own, or the one above if that is `bin`; the same for the interpreter that
-/// its first line names, and for the targets of links.
-fn needed(program: &Path) -> Vec<PathBuf> {
+/// Returns the folders that a server's program needs: its own folder, or the parent if that is `bin`. Adds the
+/// folders of link targets and of the interpreter in the first line.
+fn needed_folders(program: &Path) -> Vec<PathBuf> {
     let interpreter = interpreter(program);
     let named = [Some(program.to_owned()), interpreter].into_iter().flatten();
     let files = named.flat_map(|file| {
         let real = file.canonicalize().ok();
-        // A link may lead through another, as the Python of a virtual environment does.
+        // A link may point to another link, as the Python of a virtual environment does.
         let next = file.read_link().ok().map(|link| file.with_file_name("").join(link));
         [Some(file), next, real].into_iter().flatten()
     });
@@ -140,7 +137,7 @@ fn installed_in(file: &Path) -> Option<PathBuf> {
     Some(if is_bin { above.unwrap_or(folder) } else { folder }.to_owned())
 }
 
-/// The interpreter in a script's first line.
+/// Returns the interpreter that a script's first line names.
 fn interpreter(program: &Path) -> Option<PathBuf> {
     let mut start = [0; 256];
     let count = std::io::Read::read(&mut plain_file::open(program).ok()?, &mut start).ok()?;
@@ -149,8 +146,8 @@ fn interpreter(program: &Path) -> Option<PathBuf> {
     path.starts_with('/').then(|| PathBuf::from(path))
 }
 
-/// The file of a program, and the script that it runs if it is an interpreter. A bare name is looked up at each start: in the
-/// server's environment if it has one, otherwise on the worker's `PATH`.
+/// Finds a program's file, and the script that it runs if it is an interpreter. Looks up a bare name at each
+/// start, in the server's environment if it has one, otherwise on the worker's `PATH`.
 fn find(program: &Program, interpreter: Option<&Interpreter>) -> Result<(PathBuf, Option<PathBuf>), String> {
     let runs = |file: &Path| access(file, Access::EXEC_OK).is_ok() && file.is_file();
     match (program, interpreter) {
@@ -164,7 +161,7 @@ fn find(program: &Program, interpreter: Option<&Interpreter>) -> Result<(PathBuf
         (Program::File(file), _) if runs(file) => Ok((file.clone(), None)),
         (Program::File(file), _) => {
             let name = path_text(file.file_name().unwrap_or(OsStr::new("")).as_ref());
-            Err(format!("its program '{name}' is not there, or not executable"))
+            Err(format!("its program '{name}' does not exist or is not executable"))
         }
         (Program::Name(name), _) => {
             let path = std::env::var_os("PATH").unwrap_or_default();
@@ -176,24 +173,24 @@ fn find(program: &Program, interpreter: Option<&Interpreter>) -> Result<(PathBuf
 }
 
 impl Started {
-    /// Waits for the end of the process, and describes it.
-    pub(super) async fn ended(&mut self) -> String {
+    /// Waits until the process exits, and describes how.
+    pub(super) async fn wait_for_exit(&mut self) -> String {
         match self.running.report().await {
-            Ok(Report::NotStarted { errno }) => {
+            Ok(RunReport::NotStarted { errno }) => {
                 format!("its program could not be started: {}", std::io::Error::from_raw_os_error(errno).kind())
             }
-            Ok(Report::Ended { exceeded: Some(reason), .. }) => format!("it was ended: {reason}"),
-            Ok(Report::Ended { exit: Exit::Code(code), .. }) => format!("it ended with exit code {code}"),
-            Ok(Report::Ended { exit: Exit::Signal(signal), .. }) => format!("it was ended by signal {signal}"),
+            Ok(RunReport::Ended { exceeded: Some(reason), .. }) => format!("it was killed: {reason}"),
+            Ok(RunReport::Ended { exit: Exit::Code(code), .. }) => format!("it exited with code {code}"),
+            Ok(RunReport::Ended { exit: Exit::Signal(signal), .. }) => format!("it was killed by signal {signal}"),
             Err(_) => "its process was lost".to_owned(),
         }
     }
 
-    /// How the process ended, if it did after it closed its output.
-    pub(super) async fn why(&mut self) -> Option<String> {
-        let ended = tokio::time::timeout(PATIENCE, self.ended()).await.ok();
+    /// Describes how the process ended, if it exits soon after closing its output.
+    pub(super) async fn early_exit(&mut self) -> Option<String> {
+        let ended = tokio::time::timeout(PATIENCE, self.wait_for_exit()).await.ok();
         if ended.is_some() {
-            // What it wrote last may still be in the pipe.
+            // The last output may still be in the pipe.
             let _ = tokio::time::timeout(PATIENCE, self.read.cancelled()).await;
         }
         if admits("an MCP server did not start") {
@@ -204,11 +201,11 @@ impl Started {
     }
 }
 
-/// Logs each line at level DEBUG, truncated to a bound, and keeps the last ones. Once a call had secrets, it logs their lengths
-/// alone, and keeps none.
+/// Logs each line at DEBUG, truncated, and keeps the last ones. After the first call with secrets, logs only the
+/// lengths of lines and keeps none.
 async fn log(
     server: String,
-    mut said: Said,
+    mut redacted: RedactedLines,
     stderr: pipe::Receiver,
     said_bytes: &AtomicUsize,
     last_lines: &LastLines,
@@ -235,12 +232,12 @@ async fn log(
                 }
                 continue;
             }
-            tell(said.lines(&text, MAX_LINE_BYTES));
+            tell(redacted.lines(&text, MAX_LINE_BYTES));
             text.clear();
         }
     }
-    tell(said.lines(&text, MAX_LINE_BYTES));
-    tell(said.rest(MAX_LINE_BYTES));
+    tell(redacted.lines(&text, MAX_LINE_BYTES));
+    tell(redacted.rest(MAX_LINE_BYTES));
 }
 
 #[cfg(test)]
@@ -255,8 +252,8 @@ mod tests {
         let (mut server, stderr) = pipe::pipe().unwrap();
         let (said_bytes, last_lines, given_secrets) =
             (AtomicUsize::new(0), LastLines::default(), GivenSecrets::default());
-        let said = Said::new(&Redactor::off());
-        let log = log("s".to_owned(), said, stderr, &said_bytes, &last_lines, &given_secrets);
+        let redacted = RedactedLines::new(&Redactor::off());
+        let log = log("s".to_owned(), redacted, stderr, &said_bytes, &last_lines, &given_secrets);
         let writes = async {
             server.write_all(b"before\n").await.unwrap();
             while last_lines.read().is_empty() {

@@ -1,13 +1,14 @@
-//! One server: its connections, the tools it offers, and the capacity for its calls.
+//! An MCP server: its connections, its tools, and its capacity for calls.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use openskill_log::admits;
 use openskill_metrics::Counter;
 use openskill_proto::v1::{Offering, ResourceUpdate};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
 use tokio_util::sync::CancellationToken;
@@ -21,34 +22,34 @@ use super::names::skill_id;
 use super::pins::{self, Pin};
 use super::subscriptions::Subscriptions;
 use crate::manifest::mcp::{Mcp, Pinning, Reach, variables};
-use crate::manifest::{How, Manifest};
+use crate::manifest::{Manifest, RunnerSpec};
 use crate::runner::Offer;
 use crate::runners::http::secrets::Secrets;
 use crate::runners::python::interpreter::Interpreter;
 
-/// Calls wait for a disconnected server this long. Then its tools are listed as unavailable.
+/// How long calls wait for a disconnected server. After this, its tools are listed as unavailable.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long running calls may take when another server replaces this one.
+/// How long calls may continue to run when another server replaces this one.
 const RETIREMENT: Duration = Duration::from_secs(5);
 
-/// A server.
+/// One configured MCP server. It may have several connections.
 pub(super) struct Server {
     pub(super) manifest: Arc<Manifest>,
     pub(super) mcp: Mcp,
     pub(super) host: Host,
-    /// The worker's variables that its headers hold.
+    /// The worker's environment variables that its headers contain.
     pub(super) secrets: Arc<Secrets>,
-    /// Runs what outlives a call.
+    /// Runs tasks that outlive a call.
     pub(super) runtime: Handle,
     pub(super) lanes: Vec<Lane>,
     pub(super) stop: CancellationToken,
-    /// Capacity became free, or a connection came up.
+    /// Notified when capacity is freed or a connection comes up.
     freed: Notify,
     known: Mutex<Known>,
-    /// Its resources that somebody watches.
+    /// The resources that clients subscribe to.
     pub(super) subscriptions: Subscriptions,
-    /// Set when it takes no further calls: the server that takes them, if there is one.
+    /// Set when the server accepts no more calls. Contains its replacement, if it has one.
     next: OnceLock<Option<Arc<Server>>>,
     offers: watch::Sender<u64>,
     pub(super) tasks: TaskTracker,
@@ -56,7 +57,7 @@ pub(super) struct Server {
     losses: Counter,
 }
 
-/// One of a server's connections, up or down.
+/// One connection slot of a server, up or down.
 #[derive(Default)]
 pub(super) struct Lane {
     connection: ArcSwapOption<Connection>,
@@ -66,15 +67,15 @@ pub(super) struct Lane {
 #[derive(Default)]
 struct LaneState {
     tried: bool,
-    /// Since when the lane has no connection.
+    /// The time at which the lane lost its connection.
     away_since: Option<Instant>,
-    /// It has had none for longer than [`PATIENCE`].
+    /// Whether it has been disconnected for longer than [`PATIENCE`].
     lost: bool,
-    /// Why there is no connection, and when the next attempt begins.
+    /// Why it is disconnected, and when the next attempt starts.
     down: Option<(String, Instant)>,
 }
 
-/// Capacity for one call, reserved on a connection until it is dropped.
+/// Capacity for one call on a connection. Dropping it frees the capacity.
 pub(super) struct Reservation {
     pub(super) connection: Arc<Connection>,
     permit: Option<OwnedSemaphorePermit>,
@@ -89,8 +90,8 @@ impl Drop for Reservation {
 }
 
 impl Server {
-    /// A server without connections yet: see [`super::lane::start_all`]. Called within a runtime that lives as long as the
-    /// worker. `before`: the server of the same id that it replaces.
+    /// Creates a server without connections; [`super::lane::start_all`] starts them. Must be called within a
+    /// runtime that lives as long as the worker. `before`: the server with the same id that it replaces.
     pub(super) fn new(
         manifest: Arc<Manifest>,
         host: Host,
@@ -98,7 +99,7 @@ impl Server {
         interpreter: Option<Arc<Interpreter>>,
         before: Option<&Self>,
     ) -> Option<Arc<Self>> {
-        let How::Mcp(mcp) = &manifest.how else { return None };
+        let RunnerSpec::Mcp(mcp) = &manifest.how else { return None };
         Some(Arc::new(Self {
             mcp: mcp.as_ref().clone(),
             lanes: (0..mcp.pool).map(|_| Lane::default()).collect(),
@@ -118,20 +119,20 @@ impl Server {
         }))
     }
 
-    /// What is counted of it: connections, those that are up, those that came up so far, and those that failed.
+    /// Counts connections: all, currently up, established since the start, and failed.
     pub(super) fn counts(&self) -> [u64; 4] {
         let up = self.lanes.iter().filter(|lane| lane.connection().is_some()).count();
         [self.lanes.len() as u64, up as u64, self.connects.get(), self.losses.get()]
     }
 
-    /// Ends its connections and waits until they are gone.
+    /// Ends all connections, and waits until they are closed.
     pub(super) async fn end(&self) {
         self.stop.cancel();
         self.tasks.close();
         self.tasks.wait().await;
     }
 
-    /// Takes no further calls, waits a while for the running ones, and ends. `next` takes the waiting calls.
+    /// Stops accepting calls, waits a while for running calls, and ends. Waiting calls move to `next`.
     pub(super) async fn retire(&self, next: Option<Arc<Self>>, at_once: CancellationToken) {
         let _ = self.next.set(next);
         let up: Vec<_> = self.lanes.iter().filter_map(Lane::connection).collect();
@@ -145,30 +146,31 @@ impl Server {
         self.end().await;
     }
 
-    /// The tools it has, or those of the server before it while it was not tried.
+    /// Returns the server's catalog and first pins. Before its first attempt, returns those of the server that it
+    /// replaces.
     fn had(&self) -> Option<(Catalog, BTreeMap<String, Pin>)> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.lock();
         match &known.catalog {
             Some(catalog) => Some((catalog.clone(), known.first.clone())),
-            None if !self.settled() => known.before.clone(),
+            None if !self.is_settled() => known.before.clone(),
             None => None,
         }
     }
 
-    /// Whether the server must be restarted for tools that were pinned meanwhile.
+    /// Returns whether the server must be restarted because other tools were pinned.
     pub(super) fn is_behind(&self) -> bool {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).is_behind
+        self.known.lock().is_behind
     }
 
-    /// Whether every connection was tried.
-    pub(super) fn settled(&self) -> bool {
+    /// Returns whether each connection was tried at least once.
+    pub(super) fn is_settled(&self) -> bool {
         self.lanes.iter().all(|lane| lane.state().tried)
     }
 
-    /// Reserves capacity for a call on the connection with the most of it. Waits for as long as it is polled.
+    /// Reserves capacity on the connection with the most free capacity. Waits as long as it is polled.
     ///
     /// # Errors
-    /// There will be no connection before `until`.
+    /// Fails if no connection will be available before `until`.
     pub(super) async fn reserve(self: &Arc<Self>, until: Instant) -> Result<Reservation, String> {
         loop {
             let freed = self.freed.notified();
@@ -194,7 +196,7 @@ impl Server {
         }
     }
 
-    /// Fails if no connection is tried before `until`.
+    /// Fails if no connection will be tried before `until`.
     fn hopeless(&self, until: Instant) -> Result<(), String> {
         let mut reason = None;
         for lane in &self.lanes {
@@ -206,7 +208,7 @@ impl Server {
         Err(format!("the server is unavailable: {}", reason.unwrap_or_default()))
     }
 
-    /// Why there is no connection now, if all are down.
+    /// Returns why the server is disconnected, if all connections are down.
     pub(super) fn away(&self) -> Option<String> {
         if let Some(Some(next)) = self.next.get() {
             return next.away();
@@ -215,10 +217,10 @@ impl Server {
         (!up).then(|| format!("the server is unavailable: {}", self.why_down()))
     }
 
-    /// A connection came up, and the server has these tools.
+    /// Records that a connection came up, and stores the server's catalog.
     pub(super) fn up(&self, index: usize, connection: &Arc<Connection>, catalog: Catalog) {
         self.connects.inc();
-        // First the tools: who waits until the lane was tried wants them.
+        // Store the tools first: tasks that wait for the first attempt need them.
         self.learn(catalog);
         if let Some(lane) = self.lanes.get(index) {
             let mut state = lane.state();
@@ -233,14 +235,14 @@ impl Server {
         self.freed.notify_waiters();
     }
 
-    /// A connection takes no further calls.
+    /// Records that a connection accepts no more calls.
     pub(super) fn leave(&self, index: usize) {
         if let Some(connection) = self.lanes.get(index).and_then(|lane| lane.connection.swap(None)) {
             connection.leave();
         }
     }
 
-    /// A connection could not be made, or ended. The next attempt begins at `next`.
+    /// Records that a connection ended or could not be established. The next attempt starts at `next`.
     pub(super) fn down(&self, index: usize, reason: String, next: Instant) {
         let Some(lane) = self.lanes.get(index) else { return };
         self.losses.inc();
@@ -254,13 +256,13 @@ impl Server {
         if tell {
             self.announce();
         }
-        // Waiting calls check whether a connection can come in time.
+        // Waiting calls check whether a connection can come up in time.
         self.freed.notify_waiters();
     }
 
     /// Stores the tools that the server lists.
     pub(super) fn learn(&self, catalog: Catalog) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if known.catalog.as_ref() == Some(&catalog) {
             return;
         }
@@ -274,19 +276,19 @@ impl Server {
         self.announce();
     }
 
-    /// Its resources of these URIs have changed.
+    /// Records that these resources have changed.
     pub(super) fn resources_changed(&self, uris: impl IntoIterator<Item = String>) {
-        let watched = uris.into_iter().filter(|uri| self.subscriptions.changed(uri)).count();
+        let watched = uris.into_iter().filter(|uri| self.subscriptions.note_change(uri)).count();
         if watched > 0 {
             self.announce();
         }
     }
 
-    /// What it offers beside tools.
-    pub(super) fn shelf(&self) -> (Vec<Offering>, Vec<ResourceUpdate>) {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Returns the server's prompts and resources, and the changes to them.
+    pub(super) fn offerings(&self) -> (Vec<Offering>, Vec<ResourceUpdate>) {
+        let known = self.known.lock();
         let catalog = known.catalog.as_ref();
-        let offerings = catalog.map(|it| it.shelf.offerings(&self.manifest, &self.secrets)).unwrap_or_default();
+        let offerings = catalog.map(|it| it.offerings.to_proto(&self.manifest, &self.secrets)).unwrap_or_default();
         (offerings, self.subscriptions.updates(&self.manifest.id))
     }
 
@@ -294,12 +296,12 @@ impl Server {
         self.offers.send_modify(|change| *change += 1);
     }
 
-    /// A skill for each of its tools, or one that says why there are none.
+    /// Returns a skill for each tool, or one that explains why there are no tools.
     pub(super) fn offers(&self) -> Vec<Offer> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         let had = match &known.catalog {
             Some(catalog) => Some((catalog.clone(), known.first.clone())),
-            None => known.before.clone().filter(|_| !self.settled()),
+            None => known.before.clone().filter(|_| !self.is_settled()),
         };
         let Some((catalog, first)) = had else { return vec![self.nothing(self.why_down())] };
         let (pinned, agreed) = match pins::read(&self.mcp.lock, &self.manifest.id) {
@@ -314,26 +316,26 @@ impl Server {
             }
         };
         let now = catalog.pins();
-        self.tell(&mut known.told, &pinned, &now);
+        self.tell(&mut known.logged, &pinned, &now);
         if known.catalog.is_some() {
             known.agree(if agreed { pinned.clone() } else { BTreeMap::new() }, &now);
         }
         drop(known);
         let away = self.lanes.iter().all(|lane| lane.state().lost).then(|| self.why_down());
         let offers = catalog.offers(&self.manifest, &self.mcp, &pinned, agreed, away.as_deref());
-        // A server may have prompts and resources alone.
-        let has_nothing = offers.is_empty() && (!catalog.tools.is_empty() || catalog.shelf.is_empty());
-        if has_nothing { vec![self.nothing("none of its tools can be a skill".to_owned())] } else { offers }
+        // A server may have only prompts and resources.
+        let has_nothing = offers.is_empty() && (!catalog.tools.is_empty() || catalog.offerings.is_empty());
+        if has_nothing { vec![self.nothing("no tool of the server can be used as a skill".to_owned())] } else { offers }
     }
 
-    /// Logs each tool that differs from its pin, once per definition. A tool is named by the id of its skill, not as the server
-    /// wrote its name.
-    fn tell(&self, told: &mut BTreeMap<String, Pin>, pinned: &BTreeMap<String, Pin>, now: &BTreeMap<String, Pin>) {
-        told.retain(|tool, _| now.contains_key(tool) || pinned.contains_key(tool));
+    /// Logs each tool that differs from its pin, once per definition. The log contains the skill id, because the
+    /// server chooses the tool's name.
+    fn tell(&self, logged: &mut BTreeMap<String, Pin>, pinned: &BTreeMap<String, Pin>, now: &BTreeMap<String, Pin>) {
+        logged.retain(|tool, _| now.contains_key(tool) || pinned.contains_key(tool));
         let (server, strict) = (&self.manifest.id, self.mcp.pin == Pinning::Strict);
         for (tool, pin) in now {
             if let Some(what) = pins::changes(pinned.get(tool), pin)
-                && told.insert(tool.clone(), pin.clone()).as_ref() != Some(pin)
+                && logged.insert(tool.clone(), pin.clone()).as_ref() != Some(pin)
                 && admits("a tool differs from its pin")
             {
                 let skill_id = skill_id(server, tool);
@@ -341,14 +343,15 @@ impl Server {
             }
         }
         for tool in pinned.keys().filter(|tool| !now.contains_key(*tool)) {
-            if told.insert(tool.clone(), Pin::default()) != Some(Pin::default()) && admits("a pinned tool is gone") {
+            if logged.insert(tool.clone(), Pin::default()) != Some(Pin::default()) && admits("a pinned tool is missing")
+            {
                 let skill_id = skill_id(server, tool);
-                tracing::warn!(server, skill_id, "a pinned tool is gone");
+                tracing::warn!(server, skill_id, "a pinned tool is missing");
             }
         }
     }
 
-    /// The server itself, as an unavailable skill.
+    /// Creates an unavailable skill that represents the server itself.
     fn nothing(&self, reason: String) -> Offer {
         Offer { manifest: self.manifest.as_ref().clone(), runner: Err(reason) }
     }
@@ -361,17 +364,17 @@ impl Server {
 
 fn secrets(mcp: &Mcp) -> Secrets {
     match &mcp.reach {
-        Reach::Http { headers, .. } => Secrets::named(headers.iter().flat_map(|(_, value)| variables(value))),
+        Reach::Http { headers, .. } => Secrets::for_variables(headers.iter().flat_map(|(_, value)| variables(value))),
         Reach::Stdio { .. } => Secrets::default(),
     }
 }
 
-/// The reason before the first attempt to connect.
+/// The reason why the skill is unavailable before the first connection attempt.
 pub(super) const STARTING: &str = "the server is starting";
 
 impl Lane {
-    fn state(&self) -> std::sync::MutexGuard<'_, LaneState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> parking_lot::MutexGuard<'_, LaneState> {
+        self.state.lock()
     }
 
     fn connection(&self) -> Option<Arc<Connection>> {

@@ -1,4 +1,4 @@
-//! What a server offers beside tools: prompts, resources, templates of resources.
+//! Lists a server's prompts, resources and resource templates.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,52 +12,53 @@ use serde_json::{Map, Value, json};
 use crate::manifest::Manifest;
 use crate::runners::http::secrets::Secrets;
 
-/// Bounds of each list of a server.
+/// Limits on each of a server's lists.
 const MAX_PAGES: usize = 100;
 const MAX_ITEMS: usize = 2000;
 const MAX_LIST_BYTES: usize = 4 * 1024 * 1024;
 const MAX_KEY_BYTES: usize = 2048;
 
-/// How long the lists may take together.
+/// The timeout for all lists together.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 type Items = BTreeMap<String, Map<String, Value>>;
 
-/// The latest lists of a server: definitions by names, URIs and templates.
+/// The most recent definitions from a server, by name, URI or template.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Shelf {
+pub(super) struct McpOfferings {
     prompts: Items,
     resources: Items,
     templates: Items,
 }
 
-impl Shelf {
-    /// Asks for the lists that the server says it has. One that it does not give is empty: its tools work without it.
+impl McpOfferings {
+    /// Requests the lists that the server declares. A list that fails is empty, because the server's tools work
+    /// without it.
     pub(super) async fn ask(peer: &Peer<RoleClient>) -> Self {
         let (has_prompts, has_resources) = peer.peer_info().map_or((false, false), |info| {
             (info.capabilities.prompts.is_some(), info.capabilities.resources.is_some())
         });
         let lists = async {
-            let mut shelf = Self::default();
+            let mut offerings = Self::default();
             if has_prompts {
-                shelf.prompts = list(peer, "prompts/list", "prompts", "name").await;
+                offerings.prompts = list(peer, "prompts/list", "prompts", "name").await;
             }
             if has_resources {
-                shelf.resources = list(peer, "resources/list", "resources", "uri").await;
-                shelf.templates = list(peer, "resources/templates/list", "resourceTemplates", "uriTemplate").await;
+                offerings.resources = list(peer, "resources/list", "resources", "uri").await;
+                offerings.templates = list(peer, "resources/templates/list", "resourceTemplates", "uriTemplate").await;
             }
-            shelf
+            offerings
         };
         tokio::time::timeout(PATIENCE, lists).await.unwrap_or_default()
     }
 
-    /// Whether it has nothing.
+    /// Returns whether all lists are empty.
     pub(super) fn is_empty(&self) -> bool {
         self.prompts.is_empty() && self.resources.is_empty() && self.templates.is_empty()
     }
 
-    /// What it offers on behalf of its server.
-    pub(super) fn offerings(&self, server: &Manifest, secrets: &Secrets) -> Vec<Offering> {
+    /// Converts the offerings to the form that is sent to the gateway.
+    pub(super) fn to_proto(&self, server: &Manifest, secrets: &Secrets) -> Vec<Offering> {
         let all = [
             (OfferingKind::Prompt, &self.prompts),
             (OfferingKind::Resource, &self.resources),
@@ -75,7 +76,7 @@ impl Shelf {
     }
 }
 
-/// All pages of a list, as far as the bounds allow.
+/// Reads all pages of a list, within the limits.
 async fn list(peer: &Peer<RoleClient>, method: &str, field: &str, key: &str) -> Items {
     let (mut items, mut bytes, mut cursor) = (Items::new(), 0, None::<String>);
     for _ in 0..MAX_PAGES {
@@ -87,14 +88,14 @@ async fn list(peer: &Peer<RoleClient>, method: &str, field: &str, key: &str) -> 
             let is_usable = !name.is_empty() && name.len() <= MAX_KEY_BYTES && !name.chars().any(char::is_control);
             bytes += definition.to_string().len();
             if items.len() >= MAX_ITEMS || bytes > MAX_LIST_BYTES {
-                if admits("a list of a server is cut") {
-                    tracing::warn!(method, "the list of an MCP server is cut: it is too long");
+                if admits("the list of a server is truncated") {
+                    tracing::warn!(method, "the list of an MCP server is truncated: it is too long");
                 }
                 return items;
             }
             if is_usable {
                 let mut fields = fields.clone();
-                // A client would load them: of tools, too, they count only if they are pinned.
+                // Clients would load icons, so only pinned ones are passed on, as for tools.
                 fields.remove("icons");
                 items.insert(name.to_owned(), fields);
             }
@@ -107,10 +108,10 @@ async fn list(peer: &Peer<RoleClient>, method: &str, field: &str, key: &str) -> 
     items
 }
 
-/// Sends a request, and gives its result as it was sent.
+/// Sends a request, and returns its result unchanged.
 ///
 /// # Errors
-/// The server refuses, or the connection is lost.
+/// Fails if the server refuses the request or the connection is lost.
 pub(super) async fn ask(peer: &Peer<RoleClient>, method: &str, params: Value) -> Result<Value, ServiceError> {
     let request = CustomRequest::new(method.to_owned(), Some(params));
     let result = peer.send_request(ClientRequest::CustomRequest(request)).await?;

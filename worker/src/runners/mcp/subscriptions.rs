@@ -1,23 +1,23 @@
-//! The resources of a server that somebody subscribed to, and how often each changed.
+//! The resources that clients subscribe to, and how often each has changed.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use openskill_proto::v1::ResourceUpdate;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
-/// How many resources of one server are watched.
+/// The maximum number of watched resources per server.
 const MAX_WATCHED: usize = 1000;
 
-/// The longest URI, in bytes.
+/// The maximum length of a URI, in bytes.
 const MAX_URI_BYTES: usize = 2048;
 
-/// Watched resources.
+/// The watched resources, with the number of changes to each.
 #[derive(Debug, Default)]
 pub(super) struct Subscriptions(Mutex<BTreeMap<String, u64>>);
 
 impl Subscriptions {
-    /// Watches a resource. False if there is no room.
+    /// Watches a resource. Returns false if too many are watched.
     pub(super) fn add(&self, uri: &str) -> bool {
         let mut watched = self.lock();
         if !watched.contains_key(uri) && (watched.len() >= MAX_WATCHED || uri.is_empty() || uri.len() > MAX_URI_BYTES) {
@@ -27,8 +27,8 @@ impl Subscriptions {
         true
     }
 
-    /// Notes that a resource has changed. Whether it is watched.
-    pub(super) fn changed(&self, uri: &str) -> bool {
+    /// Records a change to a resource. Returns whether the resource is watched.
+    pub(super) fn note_change(&self, uri: &str) -> bool {
         self.lock().get_mut(uri).map(|count| *count += 1).is_some()
     }
 
@@ -36,7 +36,7 @@ impl Subscriptions {
         self.lock().keys().cloned().collect()
     }
 
-    /// The state of each, for gateways.
+    /// Returns the state of each watched resource, for gateways.
     pub(super) fn updates(&self, owner: &str) -> Vec<ResourceUpdate> {
         let update = |(uri, count): (&String, &u64)| ResourceUpdate {
             owner: owner.to_owned(),
@@ -47,20 +47,20 @@ impl Subscriptions {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, u64>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
-/// Resources that the server at the other end of a connection says have changed.
+/// The resources that the server has reported as changed.
 #[derive(Debug, Default)]
-pub(super) struct Changed {
+pub(super) struct ChangedResources {
     uris: Mutex<HashSet<String>>,
     pub(super) some: Notify,
 }
 
-impl Changed {
+impl ChangedResources {
     pub(super) fn add(&self, uri: String) {
-        let mut uris = self.uris.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut uris = self.uris.lock();
         if uris.len() < MAX_WATCHED && uri.len() <= MAX_URI_BYTES {
             uris.insert(uri);
             drop(uris);
@@ -69,7 +69,7 @@ impl Changed {
     }
 
     pub(super) fn take(&self) -> HashSet<String> {
-        std::mem::take(&mut *self.uris.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.uris.lock())
     }
 }
 
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn only_what_is_watched_counts_and_its_number_is_bounded() {
         let subscriptions = Subscriptions::default();
-        assert!(subscriptions.add("a:b") && !subscriptions.changed("a:c") && subscriptions.changed("a:b"));
+        assert!(subscriptions.add("a:b") && !subscriptions.note_change("a:c") && subscriptions.note_change("a:b"));
         let [update] = &subscriptions.updates("s")[..] else { panic!() };
         assert_eq!((update.owner.as_str(), update.uri.as_str(), update.revision.as_str()), ("s", "a:b", "1"));
         assert!((0..MAX_WATCHED - 1).all(|it| subscriptions.add(&format!("a:{it}"))));
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn changes_are_taken_once() {
-        let changed = Changed::default();
+        let changed = ChangedResources::default();
         ["a:b", "a:b", "a:c"].into_iter().for_each(|it| changed.add(it.to_owned()));
         assert_eq!((changed.take().len(), changed.take().len()), (2, 0));
     }

@@ -1,13 +1,14 @@
-//! Replaces half of a surrogate pair in JSON text. Pure.
+//! Replaces lone surrogates in JSON text. Pure.
 //!
-//! JSON may have the escape of one half, which is no character: programs that count in UTF-16 units cut emoji in two.
+//! JSON can escape half of a surrogate pair, which is not a character. Programs that count UTF-16 units produce
+//! such text when they cut an emoji in two.
 
 use std::borrow::Cow;
 
-/// U+FFFD, the replacement character.
+/// The escape of U+FFFD, the replacement character.
 const REPLACEMENT: &[u8] = b"\\ufffd";
 
-/// JSON text, with U+FFFD in the place of each escape that is half of a pair without the other half.
+/// Replaces each escaped lone surrogate in JSON text with U+FFFD.
 pub(super) fn without_lone_surrogates(text: &[u8]) -> Cow<'_, [u8]> {
     let mut replaced = Cow::Borrowed(text);
     let mut at = 0;
@@ -26,7 +27,7 @@ pub(super) fn without_lone_surrogates(text: &[u8]) -> Cow<'_, [u8]> {
     replaced
 }
 
-/// The UTF-16 unit that a text begins with, if it begins with the escape of one.
+/// Parses the `\u` escape at the start of the text, if there is one, as a UTF-16 unit.
 fn unit(text: &[u8]) -> Option<u16> {
     let digits = text.strip_prefix(b"\\u")?.get(..4)?;
     u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()

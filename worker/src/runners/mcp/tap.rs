@@ -1,14 +1,15 @@
-//! Tracks each request: whether it was sent, whether it was answered, and what the server said meanwhile.
+//! Tracks each request: whether it was sent, whether it was answered, and the server's messages about it.
 //!
-//! A tap travels with its request, as an extension that is not sent. The transport, which sees every message in order, updates
-//! it; the call reads it. A call therefore knows whether a request without an answer may have run.
+//! A tap is attached to its request as an extension that is not sent. The transport, which sees all messages in
+//! order, updates it, and the call reads it. So a call knows whether an unanswered request may have run.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use openskill_proto::v1::execute_event::Event;
 use openskill_proto::v1::{InputKind, Log, Progress};
+use parking_lot::Mutex;
 use rmcp::model::{
     ClientJsonRpcMessage, GetExtensions as _, GetMeta as _, JsonRpcMessage, NumberOrString, ProgressNotificationParam,
     RequestId,
@@ -18,33 +19,34 @@ use tokio::sync::{Notify, mpsc};
 use super::words::clean;
 use crate::events::EventSink;
 use crate::questions::ask::capability;
-use crate::questions::{Answer, Ask};
+use crate::questions::{Ask, QuestionAnswer};
 use crate::runners::http::secrets::Secrets;
 
-/// The longest text of an event that is passed on.
+/// The maximum length of an event's text, in bytes.
 const MAX_EVENT_TEXT: usize = 4096;
 
-/// How many events of one call wait for their listener.
+/// The maximum number of events that are buffered per call.
 const EVENT_BUFFER: usize = 256;
 
-/// A request is held until its writing begins. From then on it counts as sent, whether or not all of it arrived.
-const HELD: u8 = 0;
+/// A request is queued until writing begins. From then on it counts as sent, even if only a part arrived.
+const QUEUED: u8 = 0;
 const SENT: u8 = 1;
 const WITHDRAWN: u8 = 2;
 
-/// The state of one request.
+/// Tracks one request. Clones share the state.
 #[derive(Debug, Clone)]
-pub(super) struct Tap(Arc<Inner>);
+pub(super) struct Tap(Arc<TapState>);
 
+/// The shared state of a tap.
 #[derive(Debug)]
-struct Inner {
+struct TapState {
     state: AtomicU8,
     answered: AtomicBool,
     answer: Notify,
     withdrawal: Notify,
     abandoned: AtomicBool,
-    /// The capability of the caller that the server missed.
-    missed: OnceLock<&'static str>,
+    /// The capability that the server required and the caller lacks.
+    missing: OnceLock<&'static str>,
     events: mpsc::Sender<Event>,
     sink: EventSink,
     headers: Vec<(&'static str, String)>,
@@ -52,21 +54,21 @@ struct Inner {
 }
 
 impl Tap {
-    /// A tap, and the events that the server sends for its request, with `secrets` masked. `headers` go with the request if it
-    /// is sent by HTTP.
+    /// Creates a tap, and a receiver of the events that the server sends for its request. Masks `secrets` in them.
+    /// Adds `headers` to the request if it is sent over HTTP.
     pub(super) fn new(
         sink: &EventSink,
         headers: Vec<(&'static str, String)>,
         secrets: Arc<Secrets>,
     ) -> (Self, mpsc::Receiver<Event>) {
         let (events, receiver) = mpsc::channel(EVENT_BUFFER);
-        let inner = Inner {
-            state: AtomicU8::new(HELD),
+        let inner = TapState {
+            state: AtomicU8::new(QUEUED),
             answered: AtomicBool::new(false),
             answer: Notify::new(),
             withdrawal: Notify::new(),
             abandoned: AtomicBool::new(false),
-            missed: OnceLock::new(),
+            missing: OnceLock::new(),
             events,
             sink: sink.clone(),
             headers,
@@ -75,28 +77,28 @@ impl Tap {
         (Self(Arc::new(inner)), receiver)
     }
 
-    /// The tap of a message, if it has one.
-    pub(super) fn of(message: &ClientJsonRpcMessage) -> Option<&Self> {
+    /// Returns the tap that is attached to a message, if any.
+    pub(super) fn from_message(message: &ClientJsonRpcMessage) -> Option<&Self> {
         match message {
             JsonRpcMessage::Request(request) => request.request.extensions().get::<Self>(),
             _ => None,
         }
     }
 
-    /// Whether the request may be written now. It counts as sent from here on.
+    /// Marks the request as sent. Returns false if it was withdrawn and must not be written.
     pub(super) fn send(&self) -> bool {
-        self.0.state.compare_exchange(HELD, SENT, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        self.0.state.compare_exchange(QUEUED, SENT, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Withdraws the request. True if nothing of it was written, and so nothing will be.
+    /// Withdraws the request. Returns false if a part of it was or may be written.
     pub(super) fn withdraw(&self) -> bool {
-        let possible = self.0.state.compare_exchange(HELD, WITHDRAWN, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        let possible = self.0.state.compare_exchange(QUEUED, WITHDRAWN, Ordering::AcqRel, Ordering::Acquire).is_ok();
         self.0.withdrawal.notify_waiters();
         possible
     }
 
     /// Waits until the request is withdrawn.
-    pub(super) async fn withdrawn(&self) {
+    pub(super) async fn wait_for_withdrawal(&self) {
         let back = self.0.withdrawal.notified();
         tokio::pin!(back);
         back.as_mut().enable();
@@ -105,7 +107,7 @@ impl Tap {
         }
     }
 
-    /// Whether the server may have the request.
+    /// Returns whether the server may have received the request.
     pub(super) fn is_sent(&self) -> bool {
         self.is(SENT)
     }
@@ -114,28 +116,28 @@ impl Tap {
         self.0.state.load(Ordering::Acquire) == state
     }
 
-    /// Not a byte of the request could be written after all.
-    pub(super) fn never_sent(&self) {
-        self.0.state.store(HELD, Ordering::Release);
+    /// Marks a sent request as queued again, because not a single byte could be written.
+    pub(super) fn mark_unsent(&self) {
+        self.0.state.store(QUEUED, Ordering::Release);
     }
 
-    /// Whether the server asked for input that nobody could give.
-    pub(super) fn asked(&self) -> bool {
-        self.missed().is_some()
+    /// Returns whether the server asked for input that the caller can't give.
+    pub(super) fn lacks_input(&self) -> bool {
+        self.missing_capability().is_some()
     }
 
-    /// The capability of an MCP client that it missed then.
-    pub(super) fn missed(&self) -> Option<&'static str> {
-        self.0.missed.get().copied()
+    /// Returns the capability that this input requires and the caller's MCP client lacks.
+    pub(super) fn missing_capability(&self) -> Option<&'static str> {
+        self.0.missing.get().copied()
     }
 
-    fn miss(&self, kind: InputKind) {
-        // The first one counts.
-        let _ = self.0.missed.set(capability(kind));
+    fn note_missing(&self, kind: InputKind) {
+        // Only the first capability is stored.
+        let _ = self.0.missing.set(capability(kind));
     }
 
-    /// A question of the server, fit to be passed on.
-    fn cleaned(&self, ask: Ask) -> Ask {
+    /// Masks secrets in a server's question.
+    fn sanitize(&self, ask: Ask) -> Ask {
         let params = ask.params.map(|it| {
             let scrubbed = self.0.secrets.scrub_text(it.to_string());
             serde_json::from_str(&scrubbed).unwrap_or_default()
@@ -143,8 +145,8 @@ impl Tap {
         Ask { message: self.text(ask.message), params, ..ask }
     }
 
-    /// Waits until the server answered.
-    pub(super) async fn answered(&self) {
+    /// Waits until the server answers.
+    pub(super) async fn wait_for_answer(&self) {
         let answer = self.0.answer.notified();
         tokio::pin!(answer);
         answer.as_mut().enable();
@@ -161,9 +163,9 @@ impl Tap {
         &self.0.headers
     }
 
-    /// A text of the server, fit to be passed on.
+    /// Sanitizes a server's text for the caller.
     fn text(&self, text: String) -> String {
-        // Scrubbed before it is cut: half a secret is not found.
+        // Mask before truncating, because a truncated secret is not recognized.
         clean(&self.0.secrets.scrub_text(text), MAX_EVENT_TEXT)
     }
 
@@ -174,30 +176,30 @@ impl Tap {
     }
 }
 
-/// The requests of one connection that have no answer yet.
+/// A connection's unanswered requests.
 #[derive(Debug, Default)]
 pub(super) struct Taps {
-    open: Mutex<Open>,
+    open: Mutex<OpenRequests>,
 }
 
 #[derive(Debug, Default)]
-struct Open {
+struct OpenRequests {
     requests: HashMap<RequestId, Tap>,
     tokens: HashMap<NumberOrString, RequestId>,
-    /// Abandoned requests that are newer than the last one the server answered.
+    /// Abandoned requests that are newer than the last answered one.
     owed: HashSet<RequestId>,
 }
 
 impl Taps {
-    fn with<T>(&self, look: impl FnOnce(&mut Open) -> T) -> T {
-        look(&mut self.open.lock().unwrap_or_else(PoisonError::into_inner))
+    fn with<T>(&self, look: impl FnOnce(&mut OpenRequests) -> T) -> T {
+        look(&mut self.open.lock())
     }
 
-    /// Tracks a request that is about to be sent.
+    /// Starts tracking a request that is about to be sent.
     pub(super) fn watch(&self, message: &ClientJsonRpcMessage) {
-        let (JsonRpcMessage::Request(request), Some(tap)) = (message, Tap::of(message)) else { return };
+        let (JsonRpcMessage::Request(request), Some(tap)) = (message, Tap::from_message(message)) else { return };
         self.with(|open| {
-            // It will never be sent, and its call has forgotten it already.
+            // The call has withdrawn and forgotten this request, so it is never sent.
             if tap.is(WITHDRAWN) {
                 return;
             }
@@ -208,8 +210,9 @@ impl Taps {
         });
     }
 
-    /// The server answered. It is alive and owes no answer to an earlier request: a cancelled one need not be answered.
-    pub(super) fn answered(&self, id: &RequestId) {
+    /// Marks a request as answered. This shows that the server is alive, so earlier abandoned requests no longer
+    /// count: a server need not answer cancelled requests.
+    pub(super) fn complete(&self, id: &RequestId) {
         self.with(|open| open.owed.retain(|owed| is_later(owed, id)));
         if let Some(tap) = self.take(id) {
             tap.0.answered.store(true, Ordering::Release);
@@ -217,7 +220,7 @@ impl Taps {
         }
     }
 
-    /// The request that an answer without an id belongs to: the only one that the server has.
+    /// Returns the request that an answer without an id belongs to: the only unanswered one.
     pub(super) fn only_waiting(&self) -> Option<RequestId> {
         self.with(|open| match open.requests.iter().next() {
             Some((id, tap)) if open.requests.len() == 1 && !tap.0.abandoned.load(Ordering::Acquire) => Some(id.clone()),
@@ -225,12 +228,12 @@ impl Taps {
         })
     }
 
-    /// Whether a request of this id waits for its answer.
+    /// Returns whether a request with this id is unanswered.
     pub(super) fn waits(&self, id: &RequestId) -> bool {
         self.with(|open| open.requests.contains_key(id))
     }
 
-    /// Marks a request as abandoned: nobody waits for its answer. Returns how many abandoned requests there are.
+    /// Marks a request as abandoned, because its call no longer waits. Returns the number of abandoned requests.
     pub(super) fn abandon(&self, id: &RequestId) -> usize {
         self.with(|open| {
             if let Some(tap) = open.requests.get(id)
@@ -255,7 +258,7 @@ impl Taps {
         })
     }
 
-    /// Progress goes to the call whose token it names.
+    /// Forwards progress to the call with the token in the notification.
     pub(super) fn progress(&self, progress: ProgressNotificationParam) {
         let token = &progress.progress_token.0;
         let tap = self.with(|open| open.tokens.get(token).and_then(|id| open.requests.get(id)).cloned());
@@ -267,37 +270,38 @@ impl Taps {
         }
     }
 
-    /// A log message names no call. It goes to the call that runs; if several run, to none, as it may belong to another.
+    /// Forwards a log message to the only running call. Drops it if several calls run, because it names none and
+    /// may belong to any of them.
     pub(super) fn log(&self, level: &'static str, text: &str) {
         if let Some(tap) = self.only() {
             tap.event(Event::Log(Log { level: level.to_owned(), message: tap.text(text.to_owned()) }));
         }
     }
 
-    /// Relays a question of the server to the caller of its call, and waits for the answer. `call`: the request that the
-    /// server works on, where the transport knows it.
-    pub(super) async fn ask(&self, call: Option<&RequestId>, ask: Ask) -> Answer {
-        let Some(tap) = self.asker(call) else {
-            return Answer::Unavailable("the question belongs to no call".to_owned());
+    /// Relays a server's question to the caller, and waits for the answer. `call`: the request that the server is
+    /// working on, if the transport knows it.
+    pub(super) async fn ask(&self, call: Option<&RequestId>, ask: Ask) -> QuestionAnswer {
+        let Some(tap) = self.asking_call(call) else {
+            return QuestionAnswer::Unavailable("the question belongs to no call".to_owned());
         };
         let kind = ask.kind;
-        let answer = tap.0.sink.ask_for(tap.cleaned(ask)).await;
-        if matches!(answer, Answer::Unavailable(_)) {
-            tap.miss(kind);
+        let answer = tap.0.sink.ask_for(tap.sanitize(ask)).await;
+        if matches!(answer, QuestionAnswer::Unavailable(_)) {
+            tap.note_missing(kind);
         }
         answer
     }
 
-    /// The server asked for input in a way that cannot be relayed.
-    pub(super) fn not_asked(&self, call: Option<&RequestId>, kind: InputKind) {
-        if let Some(tap) = self.asker(call) {
-            tap.miss(kind);
+    /// Records that the server asked for input in a form that can't be relayed.
+    pub(super) fn note_unrelayed(&self, call: Option<&RequestId>, kind: InputKind) {
+        if let Some(tap) = self.asking_call(call) {
+            tap.note_missing(kind);
         }
     }
 
-    /// The call whose user a question is for. A guess could show it to the user of another call, so an abandoned request
-    /// counts too: its server may still work on it.
-    fn asker(&self, call: Option<&RequestId>) -> Option<Tap> {
+    /// Returns the call whose user a question is for. A wrong guess would show it to another call's user, so
+    /// abandoned requests count too: the server may still be working on them.
+    fn asking_call(&self, call: Option<&RequestId>) -> Option<Tap> {
         let tap = self.with(|open| match call {
             Some(id) => open.requests.get(id).cloned(),
             None if open.requests.len() == 1 => open.requests.values().next().cloned(),
@@ -306,7 +310,7 @@ impl Taps {
         tap.filter(|tap| !tap.0.abandoned.load(Ordering::Acquire))
     }
 
-    /// The call that waits for its answer, if there is exactly one.
+    /// Returns the only unanswered call, if there is exactly one.
     fn only(&self) -> Option<Tap> {
         self.with(|open| {
             let mut waiting = open.requests.values().filter(|tap| !tap.0.abandoned.load(Ordering::Acquire));
@@ -315,7 +319,7 @@ impl Taps {
     }
 }
 
-/// Whether a request was made after another: ours are numbered.
+/// Returns whether a request is later than another. Ids are increasing numbers.
 fn is_later(one: &RequestId, other: &RequestId) -> bool {
     matches!((one, other), (NumberOrString::Number(one), NumberOrString::Number(other)) if one > other)
 }
@@ -337,9 +341,9 @@ mod tests {
     #[test]
     fn a_request_is_sent_or_withdrawn_never_both() {
         let (message, tap, _events) = request(1);
-        assert!(Tap::of(&message).unwrap().send() && !tap.withdraw());
+        assert!(Tap::from_message(&message).unwrap().send() && !tap.withdraw());
         let (message, tap, _events) = request(2);
-        assert!(tap.withdraw() && !Tap::of(&message).unwrap().send());
+        assert!(tap.withdraw() && !Tap::from_message(&message).unwrap().send());
     }
 
     #[test]
@@ -365,7 +369,7 @@ mod tests {
         let requests = [request(1), request(2)];
         requests.iter().for_each(|(message, ..)| taps.watch(message));
         assert_eq!((taps.abandon(&ids[0]), taps.abandon(&ids[0]), taps.abandon(&ids[1])), (1, 1, 2));
-        taps.answered(&ids[0]);
+        taps.complete(&ids[0]);
         assert_eq!(taps.with(|open| open.owed.len()), 1);
         taps.forget(&ids[1]);
         assert!(requests[0].1.is_answered() && !requests[1].1.is_answered());
@@ -380,8 +384,8 @@ mod tests {
         for id in [1, 2, 4] {
             taps.abandon(&NumberOrString::Number(id));
         }
-        // The answer to a ping, which has no tap.
-        taps.answered(&NumberOrString::Number(3));
+        // This answers a ping, which has no tap.
+        taps.complete(&NumberOrString::Number(3));
         assert_eq!(taps.with(|open| open.owed.len()), 1);
     }
 
@@ -393,7 +397,7 @@ mod tests {
         assert_eq!(taps.only_waiting(), Some(NumberOrString::Number(1)));
         taps.watch(&two.0);
         assert_eq!(taps.only_waiting(), None);
-        taps.answered(&NumberOrString::Number(1));
+        taps.complete(&NumberOrString::Number(1));
         assert_eq!(taps.only_waiting(), Some(NumberOrString::Number(2)));
         taps.abandon(&NumberOrString::Number(2));
         assert_eq!(taps.only_waiting(), None, "nobody waits for it");
@@ -413,10 +417,10 @@ mod tests {
         [&one, &two].into_iter().for_each(|(message, ..)| taps.watch(message));
         let ids = [1, 2].map(NumberOrString::Number);
         taps.forget(&ids[0]);
-        taps.not_asked(Some(&ids[0]), InputKind::Form);
-        assert!(!one.1.asked() && !two.1.asked());
-        taps.not_asked(Some(&ids[1]), InputKind::Form);
-        assert!(two.1.asked());
+        taps.note_unrelayed(Some(&ids[0]), InputKind::Form);
+        assert!(!one.1.lacks_input() && !two.1.lacks_input());
+        taps.note_unrelayed(Some(&ids[1]), InputKind::Form);
+        assert!(two.1.lacks_input());
     }
 
     #[tokio::test]
@@ -426,13 +430,13 @@ mod tests {
         let ids = [1, 2].map(NumberOrString::Number);
         taps.abandon(&ids[0]);
         for call in [None, Some(&ids[0])] {
-            assert!(matches!(taps.ask(call, Ask::form("Which?", None)).await, Answer::Unavailable(_)));
-            taps.not_asked(call, InputKind::Form);
+            assert!(matches!(taps.ask(call, Ask::form("Which?", None)).await, QuestionAnswer::Unavailable(_)));
+            taps.note_unrelayed(call, InputKind::Form);
         }
-        assert!(!one.1.asked() && !two.1.asked());
+        assert!(!one.1.lacks_input() && !two.1.lacks_input());
         taps.forget(&ids[0]);
-        taps.not_asked(None, InputKind::Form);
-        assert!(two.1.asked());
+        taps.note_unrelayed(None, InputKind::Form);
+        assert!(two.1.lacks_input());
     }
 
     #[test]
@@ -440,7 +444,7 @@ mod tests {
         let (taps, (message, tap, _events)) = (Taps::default(), request(1));
         taps.watch(&message);
         taps.abandon(&NumberOrString::Number(1));
-        taps.not_asked(None, InputKind::Form);
-        assert!(!tap.asked());
+        taps.note_unrelayed(None, InputKind::Form);
+        assert!(!tap.lacks_input());
     }
 }

@@ -1,13 +1,15 @@
-//! A transport that updates the taps of the messages that pass, and handles the notifications that concern calls.
+//! A transport that updates the taps of the messages that it carries, and handles notifications about calls.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use openskill_proto::v1::InputKind;
+use openskill_sandbox::given_secrets::GivenSecrets;
+use parking_lot::Mutex;
 use rmcp::RoleClient;
 use rmcp::model::{
-    ClientJsonRpcMessage, Extensions, GetExtensions as _, JsonRpcMessage, NumberOrString, RequestId,
-    ServerJsonRpcMessage, ServerNotification, ServerRequest,
+    ClientJsonRpcMessage, Extensions, GetExtensions as _, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+    ServerNotification, ServerRequest,
 };
 #[expect(deprecated, reason = "servers log by it, and will for years")]
 use rmcp::model::{LoggingLevel, LoggingMessageNotification};
@@ -15,39 +17,39 @@ use rmcp::service::InboundStreamOrigin;
 use rmcp::transport::Transport;
 use tokio::sync::Notify;
 
-use super::subscriptions::Changed;
+use super::message::own_id;
+use super::subscriptions::ChangedResources;
 use super::tap::{Tap, Taps};
-use crate::process::given_secrets::GivenSecrets;
 
-/// How many requests of the server may wait for our answer. A server with more does not read its answers.
+/// The maximum number of the server's unanswered requests. A server that exceeds it does not read the answers.
 const MAX_QUESTIONS: usize = 256;
 
-/// What a connection shares with those that watch it.
+/// The state that a connection shares with the tasks that watch it.
 #[derive(Debug, Default)]
-pub(super) struct Signs {
+pub(super) struct ConnectionSignals {
     pub(super) taps: Taps,
-    /// The server announced that its tools, or something else that it lists, changed.
+    /// Notified when the server announces that one of its lists has changed.
     pub(super) tools_changed: Notify,
-    /// Resources that the server says have changed.
-    pub(super) changed: Changed,
-    /// For whoever logs what the server writes beside its messages.
+    /// The resources that the server has reported as changed.
+    pub(super) changed: ChangedResources,
+    /// Tells the task that logs the server's other output whether calls had secrets.
     pub(super) given_secrets: GivenSecrets,
     questions: Mutex<HashSet<RequestId>>,
 }
 
-/// A transport with taps.
-pub(super) struct Tapped<T> {
+/// Wraps a transport, and updates the taps of passing messages.
+pub(super) struct TappedTransport<T> {
     inner: T,
-    signs: Arc<Signs>,
+    signs: Arc<ConnectionSignals>,
 }
 
-impl<T> Tapped<T> {
-    pub(super) fn new(inner: T, signs: Arc<Signs>) -> Self {
+impl<T> TappedTransport<T> {
+    pub(super) fn new(inner: T, signs: Arc<ConnectionSignals>) -> Self {
         Self { inner, signs }
     }
 }
 
-impl<T: Transport<RoleClient>> Transport<RoleClient> for Tapped<T> {
+impl<T: Transport<RoleClient>> Transport<RoleClient> for TappedTransport<T> {
     type Error = T::Error;
 
     fn send(&mut self, item: ClientJsonRpcMessage) -> impl Future<Output = Result<(), T::Error>> + Send + 'static {
@@ -62,7 +64,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Tapped<T> {
         async move {
             let sent = sent.await;
             if let Some(id) = answer {
-                signs.questions.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+                signs.questions.lock().remove(&id);
             }
             sent
         }
@@ -72,31 +74,32 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Tapped<T> {
         loop {
             let message = self.inner.receive().await?;
             match message {
-                // Whoever listens waits for it.
+                // The listener task waits for this notification.
                 JsonRpcMessage::Notification(it)
                     if matches!(it.notification, ServerNotification::SubscriptionsAcknowledgedNotification(_)) =>
                 {
                     return Some(JsonRpcMessage::Notification(it));
                 }
-                JsonRpcMessage::Notification(it) => self.signs.notified(it.notification),
+                JsonRpcMessage::Notification(it) => self.signs.handle_notification(it.notification),
                 JsonRpcMessage::Request(it) => {
-                    if !self.signs.asked(&it.id, &it.request) {
-                        if openskill_log::admits("an MCP server is ended") {
-                            tracing::warn!("an MCP server sends requests without reading the answers: it is ended");
+                    if !self.signs.admit_request(&it.id, &it.request) {
+                        if openskill_log::admits("an MCP server was stopped") {
+                            tracing::warn!("an MCP server sends requests without reading the answers; stopping it");
                         }
                         return None;
                     }
                     return Some(JsonRpcMessage::Request(it));
                 }
-                JsonRpcMessage::Response(it) => {
-                    self.signs.taps.answered(&it.id);
+                JsonRpcMessage::Response(mut it) => {
+                    it.id = own_id(&it.id).unwrap_or(it.id);
+                    self.signs.taps.complete(&it.id);
                     return Some(JsonRpcMessage::Response(it));
                 }
                 JsonRpcMessage::Error(mut it) => {
-                    // Without an id of ours, it is the call that waits.
-                    it.id = it.id.filter(is_ours).or_else(|| self.signs.taps.only_waiting());
+                    // An error with an unknown id belongs to the only waiting call.
+                    it.id = it.id.as_ref().and_then(own_id).or_else(|| self.signs.taps.only_waiting());
                     if let Some(id) = &it.id {
-                        self.signs.taps.answered(id);
+                        self.signs.taps.complete(id);
                     }
                     return Some(JsonRpcMessage::Error(it));
                 }
@@ -109,8 +112,8 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Tapped<T> {
     }
 }
 
-impl Signs {
-    fn notified(&self, notification: ServerNotification) {
+impl ConnectionSignals {
+    fn handle_notification(&self, notification: ServerNotification) {
         match notification {
             ServerNotification::ProgressNotification(it) => self.taps.progress(it.params),
             ServerNotification::LoggingMessageNotification(it) => {
@@ -125,14 +128,14 @@ impl Signs {
         }
     }
 
-    /// Whether a request of the server is within bounds.
-    fn asked(&self, id: &RequestId, request: &ServerRequest) -> bool {
-        // An elicitation that the library cannot read.
+    /// Returns whether a request from the server is within the limits.
+    fn admit_request(&self, id: &RequestId, request: &ServerRequest) -> bool {
+        // The library could not parse this elicitation.
         if matches!(request, ServerRequest::CustomRequest(it) if it.method == "elicitation/create") {
-            self.taps.not_asked(origin(request.extensions()), InputKind::Form);
+            self.taps.note_unrelayed(origin(request.extensions()), InputKind::Form);
         }
-        let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
-        // A repeated id would get two answers.
+        let mut questions = self.questions.lock();
+        // A repeated id would be answered twice.
         questions.insert(id.clone()) && questions.len() <= MAX_QUESTIONS
     }
 }
@@ -149,7 +152,7 @@ fn log_line(message: &LoggingMessageNotification) -> (&'static str, String) {
     (level, data.as_str().map_or_else(|| data.to_string(), str::to_owned))
 }
 
-/// The request that a request of the server belongs to, where the transport knows it.
+/// Returns the call that a request from the server belongs to, if the transport knows it.
 pub(super) fn origin(extensions: &Extensions) -> Option<&RequestId> {
     match extensions.get::<InboundStreamOrigin>() {
         Some(InboundStreamOrigin::OutboundRequest(id)) => Some(id),
@@ -157,34 +160,29 @@ pub(super) fn origin(extensions: &Extensions) -> Option<&RequestId> {
     }
 }
 
-/// Whether an id may be that of a request of ours: they are numbers, which some servers answer as strings.
-fn is_ours(id: &RequestId) -> bool {
-    match id {
-        NumberOrString::Number(_) => true,
-        NumberOrString::String(text) => text.parse::<i64>().is_ok(),
-    }
-}
-
-/// Whether a message may be written now: a withdrawn one may not.
+/// Returns whether a message may be written. False for a withdrawn request.
 pub(super) fn may_send(message: &ClientJsonRpcMessage) -> bool {
-    Tap::of(message).is_none_or(Tap::send)
+    Tap::from_message(message).is_none_or(Tap::send)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rmcp::model::PingRequest;
+    use rmcp::model::{NumberOrString, PingRequest};
 
     #[test]
     fn an_id_of_ours_is_a_number() {
         let text = |id: &str| NumberOrString::String(id.into());
-        assert!(is_ours(&NumberOrString::Number(4)) && is_ours(&text("4")) && !is_ours(&text("server-error")));
+        let four = Some(NumberOrString::Number(4));
+        let ids = [NumberOrString::Number(4), text("4"), text("server-error")];
+        assert_eq!(ids.map(|id| own_id(&id)), [four.clone(), four, None]);
     }
 
     #[test]
     fn the_requests_of_a_server_are_bounded_and_their_ids_unique() {
-        let signs = Signs::default();
-        let ask = |id| signs.asked(&NumberOrString::Number(id), &ServerRequest::PingRequest(PingRequest::default()));
+        let signs = ConnectionSignals::default();
+        let ask =
+            |id| signs.admit_request(&NumberOrString::Number(id), &ServerRequest::PingRequest(PingRequest::default()));
         assert!((0..MAX_QUESTIONS as i64).all(ask));
         assert!(!ask(0) && !ask(-1));
     }

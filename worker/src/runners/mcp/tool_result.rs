@@ -1,27 +1,27 @@
-//! The result of a tool, as its server wrote it. Pure.
+//! A tool's result, as slices of the server's text. Pure.
 
 use rmcp::model::ContentBlock;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// A result.
+/// A result that borrows from the server's text.
 pub(super) struct ToolResult<'a> {
     pub(super) content: Vec<Block<'a>>,
-    /// None also if it is null.
+    /// `None` if the field is missing or null.
     pub(super) structured: Option<&'a RawValue>,
     pub(super) is_error: bool,
 }
 
-/// A block of a result.
+/// A content block, in the server's text and parsed.
 pub(super) struct Block<'a> {
     pub(super) json: &'a RawValue,
-    /// None if the protocol has no such type: it is passed on all the same.
+    /// `None` if the protocol does not define this type. The block is passed on unchanged.
     pub(super) known: Option<ContentBlock>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Fields<'a> {
+struct ResultFields<'a> {
     #[serde(borrow)]
     content: Option<Vec<&'a RawValue>>,
     #[serde(borrow)]
@@ -31,7 +31,7 @@ struct Fields<'a> {
     result_type: Option<&'a RawValue>,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> ResultFields<'a> {
     fn read(json: &'a str) -> Option<Self> {
         let fields: Self = serde_json::from_str(json).ok()?;
         let is_complete = fields.result_type.is_none_or(|it| it.get() == "\"complete\"");
@@ -40,14 +40,14 @@ impl<'a> Fields<'a> {
 }
 
 impl<'a> ToolResult<'a> {
-    /// Whether a result is that of a tool, and not of another request.
+    /// Returns whether this is a tool's result rather than that of another request.
     pub(super) fn is_one(json: &str) -> bool {
-        Fields::read(json).is_some()
+        ResultFields::read(json).is_some()
     }
 
-    /// Reads a result. None if it is not valid.
+    /// Parses a result. Returns `None` if it is invalid.
     pub(super) fn read(json: &'a str) -> Option<Self> {
-        let fields = Fields::read(json)?;
+        let fields = ResultFields::read(json)?;
         let content = fields.content.unwrap_or_default().into_iter().map(Block::read).collect::<Option<_>>()?;
         Some(Self { content, structured: fields.structured_content, is_error: fields.is_error == Some(true) })
     }

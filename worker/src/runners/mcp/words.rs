@@ -1,6 +1,6 @@
-//! Sanitizes texts of servers for logs and terminals.
+//! Sanitizes servers' texts for logs and terminals.
 
-/// At most `most` bytes of a text, cut between characters, without control characters except line ends.
+/// Truncates a text to at most `most` bytes at a character boundary. Removes control characters except line ends.
 pub(super) fn clean(text: &str, most: usize) -> String {
     let shown = |it: &char| !it.is_control() || *it == '\n';
     let mut cleaned: String = text.chars().filter(shown).take(most).collect();
@@ -8,7 +8,7 @@ pub(super) fn clean(text: &str, most: usize) -> String {
     cleaned
 }
 
-/// The same on one line.
+/// Does the same, and joins all lines.
 pub(super) fn line(text: &str, most: usize) -> String {
     clean(text, most).split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,7 +1,8 @@
-//! The interpreters of scripts that need other packages or another version than the worker's own Python.
+//! Provides the interpreters of scripts that require packages, or another version than the worker's Python.
 //!
-//! An environment is found by its content: the interpreter, the requirements and the settings that decide what they stand
-//! for. Skills that ask for the same share one. It is built in the background, never on a call.
+//! An environment is identified by its content: the interpreter, the requirements, and the settings that affect
+//! how requirements are resolved. Skills with the same requirements share an environment. It is built in the
+//! background, never during a call.
 //!
 //! ```text
 //! admit ──> requirements ──> key ──> there already? ── yes ──> interpreter
@@ -9,17 +10,19 @@
 //!                                        └──> build: lock ─> install (uv, pip) ─> publish ──> admitted again
 //! ```
 //!
-//! - [`requirements`]: what a manifest asks for; [`recipe`]: the key that follows from it
-//! - [`builder`]: builds one; [`install`]: runs the installer; [`mod@reason`]: why it failed
+//! - [`requirements`]: the requirements of a manifest; [`recipe`]: the key derived from them
+//! - [`builder`]: builds an environment; [`install`]: runs the installer; [`mod@reason`]: explains why that failed
 //! - [`store`]: the folder of environments, which workers share
-//! - [`venv`]: environments that somebody else made
+//! - [`venv`]: virtual environments that users created
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use openskill_metrics::{Snapshot, table};
+use openskill_sandbox::launch::Launcher;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -29,7 +32,6 @@ use super::interpreter::{self, Interpreter};
 use crate::config::{Builds, PythonPackages};
 use crate::manifest::Manifest;
 use crate::manifest::python::{Needs, Packages};
-use crate::process::launch::Launcher;
 
 mod builder;
 mod install;
@@ -40,40 +42,40 @@ pub(crate) mod store;
 mod venv;
 
 use builder::{Builder, NO_STORE};
-use install::Tool;
+use install::PackageInstaller;
 use recipe::Recipe;
 use store::Store;
 
-/// How long a failed build is left alone: at first, and after many failures.
+/// The pause before retrying a failed build, at first and after many failures.
 const RETRY: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(900));
 
-/// How often old environments are looked for.
+/// The interval between searches for old environments.
 const CLEAN_EVERY: Duration = Duration::from_secs(3600);
 
-/// The reason of a skill whose environment nobody was asked to build.
+/// The reason why a skill is unavailable if this process does not build environments.
 pub(crate) const NOT_BUILT: &str = "its environment is not built yet: a worker builds it, or `openskill check`";
 
-/// What installs packages here, and where environments are kept, for people.
+/// Describes for people which installer is used and where environments are stored.
 ///
 /// # Errors
-/// None can be built: why not.
+/// Returns the reason if environments can't be built.
 pub(crate) fn describe(settings: &PythonPackages) -> Result<String, String> {
-    let tool = Tool::find(settings.installer)?;
+    let tool = PackageInstaller::find(settings.installer)?;
     let folder = settings.store.as_deref().ok_or_else(|| NO_STORE.to_owned())?;
     let (tool, count) = (tool.name(), Store::count(folder));
-    Ok(format!("{tool} installs them, environments are in {} ({count} so far)", folder.display()))
+    Ok(format!("packages are installed with {tool}; {count} environments in {}", folder.display()))
 }
 
 /// The environments of a worker.
 #[derive(Clone)]
-pub(crate) struct Environments(Arc<Inner>);
+pub(crate) struct Environments(Arc<EnvironmentManager>);
 
-struct Inner {
-    /// The worker's own interpreter; none if there is no usable one.
+struct EnvironmentManager {
+    /// The worker's interpreter. `None` if no usable one was found.
     own: Option<Arc<Interpreter>>,
     builder: Builder,
     runtime: Handle,
-    /// Counted up when an environment is ready, or cannot be built.
+    /// Incremented when a build succeeds or fails.
     offers: watch::Sender<u64>,
     state: Mutex<State>,
     closing: CancellationToken,
@@ -82,19 +84,19 @@ struct Inner {
 
 #[derive(Default)]
 struct State {
-    /// Environments that are built, by key.
+    /// The state of each environment that this worker builds, by key.
     stages: HashMap<String, Stage>,
-    /// By skill: its interpreter, and the key of its environment if it is a built one.
+    /// By skill: its interpreter, and the key of its environment if the worker built one.
     chosen: HashMap<String, (Arc<Interpreter>, Option<String>)>,
-    /// By skill: the key of the environment that it waits for.
+    /// By skill: the key of the environment that it is waiting for.
     waiting: HashMap<String, String>,
-    /// Interpreters of other versions that were found.
+    /// Interpreters of other versions that were already found.
     versions: HashMap<(u32, u32), Arc<Interpreter>>,
     cleaned: Option<Instant>,
 }
 
 enum Stage {
-    /// It is being built. `before` says why that failed before.
+    /// The build is running. `before`: why the previous build failed.
     Building {
         before: Option<String>,
     },
@@ -107,7 +109,7 @@ enum Stage {
 }
 
 impl Environments {
-    /// Must be called within the runtime that lives as long as the worker.
+    /// Must be called within a runtime that lives as long as the worker.
     pub(crate) fn new(
         own: Option<Interpreter>,
         settings: PythonPackages,
@@ -117,10 +119,10 @@ impl Environments {
         let builder = Builder::new(settings, launcher);
         let (state, closing, tasks) = (Mutex::default(), CancellationToken::new(), TaskTracker::new());
         let (own, runtime) = (own.map(Arc::new), Handle::current());
-        Self(Arc::new(Inner { own, builder, runtime, offers, state, closing, tasks }))
+        Self(Arc::new(EnvironmentManager { own, builder, runtime, offers, state, closing, tasks }))
     }
 
-    /// The interpreter that runs this skill's script, if it was admitted. Reads no file.
+    /// Returns the interpreter of a skill's script, if the skill was admitted. Does not read files.
     pub(crate) fn interpreter(&self, skill: &str, needs: &Needs) -> Option<Arc<Interpreter>> {
         if needs.is_nothing() {
             return self.0.own.clone();
@@ -128,11 +130,11 @@ impl Environments {
         self.0.state().chosen.get(skill).map(|(interpreter, _)| Arc::clone(interpreter))
     }
 
-    /// Finds the interpreter of a skill. If its environment has to be built first, that begins in the background, and the
-    /// skill is offered again when it is over.
+    /// Finds a skill's interpreter. If its environment is missing, starts building it in the background, and
+    /// offers the skill again afterwards.
     ///
     /// # Errors
-    /// There is none, or not yet: the reason, for people.
+    /// Returns the reason, for people, if there is no interpreter or not yet.
     pub(crate) fn admit(&self, skill: &str, needs: &Needs) -> Result<Arc<Interpreter>, String> {
         let found = self.find(skill, needs);
         let mut state = self.0.state();
@@ -148,22 +150,23 @@ impl Environments {
         found.map(|(interpreter, _)| interpreter)
     }
 
-    /// The interpreter that a skill's environment is made with, which has an installer.
+    /// Returns the interpreter that creates a skill's environment, which has an installer.
     ///
     /// # Errors
-    /// There is none: the reason, for people.
+    /// Returns the reason, for people, if there is no such interpreter.
     pub(crate) fn base_of(&self, needs: &Needs) -> Result<Arc<Interpreter>, String> {
         self.base(needs.version)
     }
 
-    /// Builds the environment of something that is not served yet, if it is not there. Dropping the future ends the installer.
+    /// Builds an environment for a skill or server that is not installed yet, unless the environment exists.
+    /// Dropping the future stops the installer.
     ///
     /// # Errors
-    /// It can't be built: why not, for people.
+    /// Returns the reason, for people, if the environment can't be built.
     pub(crate) async fn provide(&self, skill: &str, needs: &Needs) -> Result<Arc<Interpreter>, String> {
         let base = self.base(needs.version)?;
         let wanted = requirements::read(&needs.packages)?;
-        let recipe = Recipe::new(skill, base, (wanted, needs), &self.0.builder.settings);
+        let recipe = Recipe::new(skill, base, wanted, needs, &self.0.builder.settings);
         let folder = tokio::select! {
             () = self.0.closing.cancelled() => return Err("the worker is shutting down".to_owned()),
             built = self.0.builder.build(&recipe) => built?,
@@ -185,14 +188,14 @@ impl Environments {
                 let base = self.base(needs.version)?;
                 let wanted = requirements::read(packages)?;
                 let store = self.0.builder.settings.store.as_deref().ok_or_else(|| NO_STORE.to_owned())?;
-                let recipe = Recipe::new(skill, base, (wanted, needs), &self.0.builder.settings);
+                let recipe = Recipe::new(skill, base, wanted, needs, &self.0.builder.settings);
                 let key = recipe.key.clone();
-                self.built(recipe, store).map(|interpreter| (interpreter, Some(key)))
+                self.find_or_build(recipe, store).map(|interpreter| (interpreter, Some(key)))
             }
         }
     }
 
-    /// The interpreter without packages.
+    /// Finds the interpreter of this version, without packages.
     fn base(&self, version: Option<(u32, u32)>) -> Result<Arc<Interpreter>, String> {
         let own = self.0.own.as_ref();
         let Some(wanted) = version.filter(|wanted| own.is_none_or(|own| own.version != *wanted)) else {
@@ -214,8 +217,9 @@ impl Environments {
         Ok(found)
     }
 
-    /// The environment of this recipe, if it is there; otherwise it is built.
-    fn built(&self, recipe: Recipe, store: &Path) -> Result<Arc<Interpreter>, String> {
+    /// Returns the interpreter in this recipe's environment. Starts building a missing environment in the
+    /// background.
+    fn find_or_build(&self, recipe: Recipe, store: &Path) -> Result<Arc<Interpreter>, String> {
         let mut state = self.0.state();
         let State { stages, waiting, .. } = &mut *state;
         waiting.insert(recipe.skill.clone(), recipe.key.clone());
@@ -247,14 +251,16 @@ impl Environments {
         Err(reason)
     }
 
-    /// Whether no environment is being built.
-    pub(crate) fn settled(&self) -> bool {
+    /// Returns whether no environment is being built.
+    pub(crate) fn is_settled(&self) -> bool {
         !self.0.state().stages.values().any(|it| matches!(it, Stage::Building { .. }))
     }
 
-    /// Forgets what no skill needs, has failed builds tried again, and removes old environments from the disk. Must not block.
-    pub(crate) fn tend(&self, manifests: &[Arc<Manifest>]) {
-        let ids: HashSet<&str> = manifests.iter().map(|it| it.id.as_str()).collect();
+    /// Forgets environments that no skill needs, retries failed builds, and removes old environments from the
+    /// disk. Must not block.
+    pub(crate) fn maintain(&self, manifests: &[Arc<Manifest>]) {
+        let needs_one = |it: &Manifest| it.unavailable.is_none() && it.how.needs().is_some_and(|it| !it.is_nothing());
+        let ids: HashSet<&str> = manifests.iter().filter(|it| needs_one(it)).map(|it| it.id.as_str()).collect();
         let mut state = self.0.state();
         let State { stages, chosen, waiting, cleaned, .. } = &mut *state;
         chosen.retain(|skill, _| ids.contains(skill.as_str()));
@@ -267,7 +273,7 @@ impl Environments {
         let due = stages.iter().any(|(key, stage)| match stage {
             Stage::Building { .. } => false,
             Stage::Failed { again, .. } => now >= *again,
-            // Somebody removed it.
+            // The environment may have been removed from the disk.
             Stage::Ready(_) => store.is_some_and(|folder| !Store::has(folder, key)),
         });
         if !in_use.is_empty() && cleaned.is_none_or(|it| it.elapsed() > CLEAN_EVERY) {
@@ -280,8 +286,8 @@ impl Environments {
         }
     }
 
-    /// Adds the metrics.
-    pub(super) fn measure(&self, metrics: &mut Snapshot) {
+    /// Adds the metrics of environments and builds.
+    pub(crate) fn measure(&self, metrics: &mut Snapshot) {
         let state = self.0.state();
         let name = |stage: &Stage| match stage {
             Stage::Ready(_) => "ready",
@@ -294,7 +300,7 @@ impl Environments {
         }
     }
 
-    /// Ends what is being built.
+    /// Stops all builds, and waits until they have ended.
     pub(crate) async fn close(&self) {
         self.0.closing.cancel();
         self.0.tasks.close();
@@ -302,8 +308,8 @@ impl Environments {
     }
 }
 
-impl Inner {
-    /// Builds an environment to its end, and has its skills offered again.
+impl EnvironmentManager {
+    /// Builds an environment, then offers its skills again.
     async fn build(self: Arc<Self>, recipe: Recipe, failures: u32) {
         let (skill, begun) = (&recipe.skill, Instant::now());
         let outcome = tokio::select! {
@@ -327,7 +333,7 @@ impl Inner {
         self.announce();
     }
 
-    /// Notes that these environments are used, and removes old ones, in the background.
+    /// In the background, marks these environments as used, and removes old ones.
     fn clean(&self, in_use: HashSet<String>) {
         let (Some(folder), keep) = (self.builder.settings.store.clone(), self.builder.settings.keep) else { return };
         if self.builder.settings.builds != Builds::All {
@@ -340,7 +346,7 @@ impl Inner {
             });
             match cleaned {
                 Ok(0) => {}
-                Ok(removed) => tracing::info!(removed, "removed environments of Python skills that nobody used"),
+                Ok(removed) => tracing::info!(removed, "removed unused environments of Python skills"),
                 Err(error) => tracing::warn!(%error, "old environments of Python skills could not be removed"),
             }
         });
@@ -351,7 +357,7 @@ impl Inner {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -1,6 +1,6 @@
-//! The program of a fork server, as one text.
+//! Assembles the source of a fork server's program.
 
-/// All of it but the last line, which names the class that preloads and runs calls.
+/// The program except its last line, which names the class that preloads and runs calls.
 const SERVER: &str = concat!(
     include_str!("script.py"),
     include_str!("fork/protocol.py"),
@@ -11,12 +11,12 @@ const SERVER: &str = concat!(
     include_str!("fork/server.py"),
 );
 
-/// The program of a fork server for scripts.
-pub(super) fn of_scripts() -> String {
+/// Returns the program of a fork server for scripts.
+pub(super) fn scripts_program() -> String {
     format!("{SERVER}\nmain(Preloading)\n")
 }
 
-/// The program of a fork server for processes that run `host`, which defines the class `Hosting`.
-pub(crate) fn of_host(host: &str) -> String {
+/// Returns the program of a fork server whose processes run `host`, which must define the class `Hosting`.
+pub(crate) fn host_program(host: &str) -> String {
     format!("{SERVER}\n{host}\nmain(Hosting)\n")
 }

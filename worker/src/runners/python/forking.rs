@@ -1,46 +1,44 @@
-//! `isolation: fork`: the fork servers of a skill, as many as its load needs.
+//! Implements `isolation: fork`: runs as many fork servers for a skill as its load requires.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use openskill_sandbox::forkserver::{ForkRequest, ForkServer, Forked, MOST_CALLS};
+use openskill_sandbox::jail::plan::Plan;
+use openskill_sandbox::protocol::{ColdImport, Command, ProcessLimits};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::json;
 
 use super::fork;
 use super::freshness::changed_since;
 use super::settings::{Cold, FORK, WarmSettings, program_arguments};
 use crate::environment::{self, path_text};
-use crate::process::forkserver::ForkServer;
-use crate::process::forkserver::Forked;
-use crate::process::forkserver::MOST_CALLS;
-use crate::process::jail::plan::Plan;
-use crate::process::protocol::ColdImport;
-use crate::process::protocol::Command;
-use crate::process::protocol::ProcessLimits;
 use crate::runner::{Invocation, RawOutput};
-use crate::runners::once::{check_start, input_parts, output, unfinished};
+use crate::runners::once::{check_start, input_parts, output, output_of_error};
 
-/// Children that wait for a call: at least, and when there is much to do.
+/// The number of children that wait for a call: the minimum, and the maximum under load.
 const LEAST_IDLE: usize = 2;
 const MOST_IDLE: usize = 8;
 
-/// At this many calls on a fork server, another one is started, if there is a core for it.
+/// When each fork server has this many calls, another one is started if a core is free.
 const CROWDED: usize = 4;
 
-/// Room for a call id; the fork server's program has the same limit.
+/// The maximum length of a call id. The fork server's program has the same limit.
 const CALL_ID_BYTES: usize = 128;
 
-/// While none is ready and one has been getting ready for this long, calls get fresh interpreters.
+/// If no fork server becomes ready within this time, calls get fresh interpreters.
 const SLOW_START: Duration = Duration::from_secs(2);
 
-/// How often a warm-up looks whether a fork server is ready.
+/// The interval at which a warm-up checks whether a fork server is ready.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// How often a call is tried on another fork server, if it was not started, before it gets an interpreter of its own.
+/// How many fork servers may fail to start a call before it gets a fresh interpreter.
 const TRIES: usize = 3;
 
-/// After so many fork servers in a row that started no call, the skill's calls get fresh interpreters for this long.
+/// After this many consecutive fork servers that started no call, calls get fresh interpreters for the duration of
+/// the break.
 const MOST_FAILURES: u32 = 3;
 const BREAK: Duration = Duration::from_secs(30);
 
@@ -53,28 +51,29 @@ pub(super) struct Forking {
 
 #[derive(Default)]
 struct State {
-    servers: Vec<Server>,
-    /// How many in a row ended before they started a call.
+    servers: Vec<WarmServer>,
+    /// The number of consecutive fork servers that ended before they started a call.
     failures: u32,
     broken_until: Option<Instant>,
-    /// Why the last call got a fresh interpreter, if it did.
+    /// Why the last call got a fresh interpreter. `None` if a fork server ran it.
     last: Option<Cold>,
 }
 
-struct Server {
+struct WarmServer {
     server: Arc<ForkServer>,
     started: SystemTime,
 }
 
 impl Forking {
-    /// `fresh` is how a fresh interpreter would run the script, with what is the same for all its calls. `fixed` is a folder
-    /// whose files do not change. `jailed`: a call can't send signals to its fork server, where the kernel has a way to forbid it.
+    /// `fresh`: the command that runs the script in a fresh interpreter, with the parts that all its calls share.
+    /// `fixed`: a folder whose files do not change. `jailed`: calls can't send signals to their fork server, if
+    /// the kernel supports this.
     pub(super) fn new(fresh: &Command, script: &Path, fixed: Option<&Path>, jailed: bool) -> Self {
         let command = server_command(fresh, script, fixed, jailed);
         Self { command, script: script.to_owned(), state: Mutex::default() }
     }
 
-    /// Starts a fork server, if there is none, and waits until it is ready or has ended.
+    /// Starts a fork server if none runs, and waits until it is ready or has ended.
     pub(super) async fn warm_up(&self, settings: &WarmSettings) {
         let started = self.pick(settings);
         if let Ok(server) = &started {
@@ -86,7 +85,8 @@ impl Forking {
         lock(&self.state).last = started.err().or_else(|| (!is_ready).then_some(Cold::Failed));
     }
 
-    /// Runs a call, if there is a fork server for it. Otherwise it was not started. `processes` is the limit on all of its user.
+    /// Runs a call on a fork server, or returns why it was not started. `processes`: the limit on all processes of
+    /// the call's user.
     pub(super) async fn run(
         &self,
         settings: &WarmSettings,
@@ -104,14 +104,15 @@ impl Forking {
         invocation: &Invocation,
         processes: u64,
     ) -> Result<RawOutput, Cold> {
-        let env: BTreeMap<_, _> = environment::of_call(invocation).collect();
+        let env: BTreeMap<_, _> = environment::call_variables(invocation).collect();
         let Invocation { input, events, slot, .. } = invocation;
         for _ in 0..TRIES {
             let server = self.pick(settings)?;
-            match server.run((&env, processes), &input_parts(input), events, slot.clone()).await {
+            let request = ForkRequest { env: &env, processes, nice: slot.nice() };
+            match server.run(request, &input_parts(input), events, slot.clone()).await {
                 Forked::Ran(ran) => {
                     lock(&self.state).failures = 0;
-                    return Ok(ran.map_or_else(|error| unfinished(&error), output));
+                    return Ok(ran.map_or_else(|error| output_of_error(&error), output));
                 }
                 Forked::NotStarted => {
                     settings.counts.failures.inc(FORK);
@@ -122,19 +123,19 @@ impl Forking {
         Err(Cold::Failed)
     }
 
-    /// The fork server for the next call: the one with the fewest, or a new one if all are crowded.
+    /// Returns the fork server with the fewest calls, or starts another if all are busy.
     fn pick(&self, settings: &WarmSettings) -> Result<Arc<ForkServer>, Cold> {
         let mut state = lock(&self.state);
         if state.broken_until.is_some_and(|until| Instant::now() < until) {
             return Err(Cold::Paused);
         }
         state.drop_stale(&self.script);
-        let waits = |it: &&Server| it.started.elapsed().is_ok_and(|since| since > SLOW_START);
+        let waits = |it: &&WarmServer| it.started.elapsed().is_ok_and(|since| since > SLOW_START);
         if !state.servers.iter().any(|it| it.server.is_ready()) && state.servers.iter().any(|it| waits(&it)) {
-            // Its imports are slow: a fresh interpreter is quicker than waiting for it.
+            // Its imports are slow. A fresh interpreter is faster than waiting.
             return Err(Cold::Starting);
         }
-        // One that is ready first, then the one with the fewest calls.
+        // Prefer ready fork servers, then the one with the fewest calls.
         let best = state.servers.iter().min_by_key(|it| (!it.server.is_ready(), it.server.in_flight()));
         if let Some(best) = best {
             let calls = best.server.in_flight();
@@ -142,14 +143,14 @@ impl Forking {
                 return Ok(Arc::clone(&best.server));
             }
         }
-        // A fresh interpreter cannot open it either: the call is told why.
+        // A fresh interpreter can't open the script either, and reports that error.
         check_start("script", &self.script).map_err(|_| Cold::Failed)?;
         let started = SystemTime::now();
         let _runtime = settings.runtime.enter();
-        match ForkServer::start(&settings.launcher, &self.command, fork::of_scripts().as_bytes()) {
+        match ForkServer::start(&settings.launcher, &self.command, fork::scripts_program().as_bytes()) {
             Ok(server) => {
                 settings.counts.starts.inc(FORK);
-                state.servers.push(Server { server: Arc::clone(&server), started });
+                state.servers.push(WarmServer { server: Arc::clone(&server), started });
                 Ok(server)
             }
             Err(error) => {
@@ -162,43 +163,44 @@ impl Forking {
         }
     }
 
-    /// A fork server ended before it started a call.
+    /// Records that a fork server ended before it started a call.
     fn note_failure(&self) {
         let mut state = lock(&self.state);
         state.failures += 1;
         if state.failures >= MOST_FAILURES {
             let script = self.script.file_name().unwrap_or_default().to_string_lossy();
-            tracing::warn!(%script, "the fork servers of this script start no calls: its calls get fresh interpreters for 30 s");
+            tracing::warn!(%script, "the fork servers of this script do not start calls: its calls get fresh interpreters for 30 s");
             state.failures = 0;
             state.broken_until = Some(Instant::now() + BREAK);
         }
     }
 
-    /// Whether to build it again: its break after failures is over, and the interpreter or its paths may have changed.
+    /// Returns whether to rebuild this pool, because the pause after failures is over and the interpreter or its
+    /// paths may have changed.
     pub(super) fn needs_rebuild(&self) -> bool {
         lock(&self.state).broken_until.is_some_and(|until| Instant::now() >= until)
     }
 
-    /// Why the last call got a fresh interpreter, if it did.
+    /// Returns why the last call got a fresh interpreter, or `None` if a fork server ran it.
     pub(super) fn last_cold(&self) -> Option<Cold> {
         lock(&self.state).last
     }
 
-    /// The imports that each call runs again, as far as is known.
+    /// Returns the imports that each call repeats, as far as they are known.
     pub(super) fn cold_imports(&self) -> Vec<ColdImport> {
         lock(&self.state).servers.first().map(|it| it.server.cold_imports()).unwrap_or_default()
     }
 
-    /// How many fork servers there are.
+    /// Returns the number of fork servers.
     pub(super) fn servers(&self) -> usize {
         lock(&self.state).servers.len()
     }
 
     /// Retires fork servers that are idle, or whose script or imports changed.
-    pub(super) fn tend(&self, settings: &WarmSettings) {
+    pub(super) fn maintain(&self, settings: &WarmSettings) {
         let mut state = lock(&self.state);
         state.drop_stale(&self.script);
-        let changed = |it: &Server| changed_since(it.started, it.server.files().iter().map(PathBuf::as_path));
+        let changed = |it: &WarmServer| changed_since(it.started, it.server.files().iter().map(PathBuf::as_path));
         state.servers.retain(|it| {
             let kept = it.server.idle_for() < settings.idle && !changed(it);
             if !kept {
@@ -208,7 +210,7 @@ impl Forking {
         });
     }
 
-    /// Takes no more calls. The fork servers, which end after their last one.
+    /// Stops accepting calls. Returns the fork servers, which end after their last calls.
     pub(super) fn retire(&self) -> Vec<Arc<ForkServer>> {
         let servers: Vec<_> = lock(&self.state).servers.drain(..).map(|it| it.server).collect();
         servers.iter().for_each(|it| it.retire());
@@ -217,7 +219,7 @@ impl Forking {
 }
 
 impl State {
-    /// Drops those that have ended, and those that have an older script.
+    /// Removes fork servers that have ended or that loaded an older version of the script.
     fn drop_stale(&mut self, script: &Path) {
         self.servers.retain(|it| {
             let fresh = !changed_since(it.started, [script].into_iter());
@@ -229,7 +231,7 @@ impl State {
     }
 }
 
-/// How a script's fork server is started.
+/// Returns the command that starts a script's fork server.
 fn server_command(fresh: &Command, script: &Path, fixed: Option<&Path>, jailed: bool) -> Command {
     let args = program_arguments();
     let program = path_text(&fresh.program);
@@ -249,14 +251,15 @@ fn server_command(fresh: &Command, script: &Path, fixed: Option<&Path>, jailed: 
             paths.map(|path| path_text(path)).collect::<Vec<_>>()
         }),
     });
-    // Room for the id of the call a child will have, so that the system shows whose process it is.
+    // Reserve space for a child's call id, so that system tools show which call a process runs.
     env.insert("OPENSKILL_CALL_ID".to_owned(), "-".repeat(CALL_ID_BYTES));
     env.insert("OPENSKILL_FORKSERVER".to_owned(), settings.to_string());
-    // Limits of each call, which its process sets itself: the server's own time and children are those of all calls.
+    // Each call's process sets its own limits. The fork server's CPU time and child processes include those of all
+    // calls.
     let limits = ProcessLimits { cpu_seconds: u64::MAX, processes: u64::MAX, ..fresh.limits };
     Command { args, env, limits, forks: true, ..fresh.clone() }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }

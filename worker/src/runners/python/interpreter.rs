@@ -1,38 +1,38 @@
-//! Finds the Python that runs scripts, once, and asks for its version.
+//! Finds the Python that runs scripts, and queries its version, once per worker.
 
 use std::path::{Path, PathBuf};
 use std::process::Command as StdCommand;
 
-/// The oldest Python whose standard library the SDK and the shipped skills use.
+/// The oldest Python that the SDK and the shipped skills support.
 const OLDEST: (u32, u32) = (3, 9);
 
-/// A Python interpreter that was found and asked for its version.
+/// A usable Python interpreter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Interpreter {
-    /// The interpreter itself: what a shim or a wrapper would start.
+    /// The interpreter itself, behind any shims and wrappers.
     pub(crate) path: PathBuf,
-    /// Major and minor version.
+    /// The major and minor version.
     pub(crate) version: (u32, u32),
-    /// Where its libraries are: what it has to be able to read.
+    /// The folders of its libraries, which must be readable for it.
     pub(crate) prefixes: Vec<PathBuf>,
-    /// What decides which packages fit it, beside its path.
+    /// Together with the path, determines which packages are compatible.
     pub(crate) tag: String,
-    /// The root of its virtual environment, if it is in one that a manifest asks for.
+    /// The root of its virtual environment, if it runs in one.
     pub(crate) environment: Option<PathBuf>,
 }
 
 impl Interpreter {
-    /// The same in a virtual environment that was made with it.
+    /// Returns the interpreter of a virtual environment that this interpreter created.
     pub(crate) fn in_environment(&self, folder: &Path) -> Self {
         let prefixes = self.prefixes.iter().cloned().chain([folder.to_owned()]).collect();
         Self { path: folder.join("bin/python"), prefixes, environment: Some(folder.to_owned()), ..self.clone() }
     }
 }
 
-/// Why there is no Python.
+/// The reason why no Python is usable.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PythonError {
-    /// It could not be started.
+    /// It can't be started.
     #[error(
         "'{0}' can't be started ({1}): install Python 3.9 or newer (Debian: apt-get install python3) or set OPENSKILL_PYTHON"
     )]
@@ -40,15 +40,15 @@ pub(crate) enum PythonError {
     /// It printed no version.
     #[error("'{0}' is not Python: it did not print its version")]
     NotPython(PathBuf),
-    /// It is too old.
+    /// Its version is too old.
     #[error("'{0}' is Python {1}.{2}; 3.9 or newer is needed")]
     TooOld(PathBuf, u32, u32),
 }
 
-/// Finds Python once, at start: through a shim each call would pay for the shim as well.
+/// Finds Python once, when the worker starts. Resolves shims, which would slow down each call.
 ///
 /// # Errors
-/// There is none, or none that is new enough.
+/// Fails if there is no Python or it is too old.
 pub(crate) fn find(wanted: Option<&Path>) -> Result<Interpreter, PythonError> {
     let wanted = wanted.unwrap_or(Path::new("python3"));
     let program = "import os, sys; print(sys.executable); print(*sys.version_info[:2]); \

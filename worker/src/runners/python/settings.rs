@@ -1,42 +1,42 @@
-//! How interpreters are started, for all Python skills.
+//! Settings that all Python skills share.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use openskill_metrics::Labelled;
+use openskill_metrics::LabelledCounters;
+use openskill_sandbox::launch::Launcher;
 
-use crate::process::launch::Launcher;
-
-/// No user site-packages, UTF-8 whatever the locale, nothing written beside the script.
+/// Disables user site-packages and bytecode files, and uses UTF-8 in any locale.
 pub(super) const FLAGS: [&str; 4] = ["-s", "-B", "-X", "utf8"];
 
-/// An interpreter's `-c` argument: it reads its program from descriptor 0.
+/// The `-c` argument, which makes an interpreter read its program from descriptor 0.
 const READ_PROGRAM: &str = "import os;exec(compile(os.pread(0,1<<20,0),'<openskill>','exec'))";
 
-/// What is counted of warm processes and of the calls of Python skills.
-pub(super) struct Counts {
-    pub(super) starts: Labelled,
-    pub(super) failures: Labelled,
-    pub(super) warm_calls: Labelled,
-    pub(super) cold_calls: Labelled,
+/// Counts warm processes, and the calls of Python skills.
+pub(super) struct WarmCounters {
+    pub(super) starts: LabelledCounters,
+    pub(super) failures: LabelledCounters,
+    pub(super) warm_calls: LabelledCounters,
+    pub(super) cold_calls: LabelledCounters,
 }
 
-/// Why a call gets a fresh interpreter.
+/// The reasons why a call gets a fresh interpreter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cold {
-    /// Its manifest says so.
+    /// The manifest selects `isolation: process`.
     Process,
-    /// Its jail allows no fork server.
+    /// The jail does not allow a fork server.
     Jail,
-    /// The fork server takes long to start.
+    /// The fork server starts slowly.
     Starting,
-    /// The fork servers failed repeatedly.
+    /// Fork servers failed repeatedly.
     Paused,
-    /// No warm process began the call.
+    /// No warm process started the call.
     Failed,
 }
 
-/// What an import may leave behind that forks would share, as metrics name it: those of `fork/preloading.py`, and how people say it.
+/// The traces of imports that forked processes would share, from `fork/preloading.py`: the name in metrics, and a
+/// phrase for people.
 pub(super) const COLD_IMPORT_TRACES: [(&str, &str); 7] = [
     ("thread", "a thread"),
     ("process", "a child process"),
@@ -47,30 +47,30 @@ pub(super) const COLD_IMPORT_TRACES: [(&str, &str); 7] = [
     ("environment", "a changed environment variable"),
 ];
 
-/// The isolations with warm processes, as metrics name them.
+/// The names in metrics of the kinds of isolation that use warm processes.
 pub(super) const FORK: &str = "fork";
 pub(super) const SHARED: &str = "shared";
 
-impl Counts {
+impl WarmCounters {
     pub(super) fn new() -> Self {
-        let of_isolations = || Labelled::new([FORK, SHARED]);
+        let of_isolations = || LabelledCounters::new([FORK, SHARED]);
         let reasons = [Cold::Process, Cold::Jail, Cold::Starting, Cold::Paused, Cold::Failed];
         Self {
             starts: of_isolations(),
             failures: of_isolations(),
             warm_calls: of_isolations(),
-            cold_calls: Labelled::new(reasons.map(Cold::name)),
+            cold_calls: LabelledCounters::new(reasons.map(Cold::name)),
         }
     }
 }
 
 impl Cold {
-    /// What it means for a skill, for people.
+    /// Explains for people what this means for a skill.
     pub(super) fn explanation(self) -> &'static str {
         match self {
             Self::Process => "its manifest says isolation: process",
             Self::Jail => {
-                "the user of skills can't reach all that the script needs, and a fork server must not pass file permissions"
+                "the user of skills can't reach all that the script needs, and a fork server must not bypass file permissions"
             }
             Self::Starting => "its imports take longer than two seconds, and its fork server is not ready yet",
             Self::Paused => "its fork servers failed repeatedly",
@@ -78,7 +78,7 @@ impl Cold {
         }
     }
 
-    /// The name in metrics.
+    /// Returns the name in metrics.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Process => "process",
@@ -90,19 +90,19 @@ impl Cold {
     }
 }
 
-/// How warm processes are started and when they end.
+/// Settings that control when warm processes start and stop.
 pub(super) struct WarmSettings {
     pub(super) launcher: Launcher,
-    pub(super) counts: Arc<Counts>,
-    /// The runtime that lives as long as the worker.
+    pub(super) counts: Arc<WarmCounters>,
+    /// A runtime that lives as long as the worker.
     pub(super) runtime: tokio::runtime::Handle,
-    /// A process without a call for this long is ended.
+    /// A process stops after this long without a call.
     pub(super) idle: Duration,
-    /// The most processes that share one skill's load.
+    /// The maximum number of processes that share one skill's load.
     pub(super) most: usize,
 }
 
-/// An interpreter's command line, for a program on its descriptor 0.
+/// Returns an interpreter's arguments for a program on descriptor 0.
 pub(crate) fn program_arguments() -> Vec<String> {
     FLAGS.into_iter().chain(["-c", READ_PROGRAM]).map(str::to_owned).collect()
 }

@@ -1,20 +1,26 @@
-//! `isolation: shared`: a few interpreters that serve one call after another, for scripts that are trusted and pure.
+//! Implements `isolation: shared`: a few interpreters serve one call after another, for trusted and pure scripts.
 //!
 //! ```text
 //! run ──> pool ──calls──> queue ──> interpreter
 //!   └────── end ─── attend <──answers───┘
 //! ```
 //!
-//! - [`pool`]: which interpreter has which call, and what happens to calls when an interpreter ends
-//! - [`queue`]: calls that no interpreter has begun
+//! - [`pool`]: assigns calls to interpreters, and handles the end of an interpreter
+//! - [`queue`]: calls that interpreters have not begun
 //! - [`mod@attend`]: the task that starts an interpreter and reads its [`answers`]
-//! - [`message`]: a call as it is sent
+//! - [`message`]: the encoding of a call
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use openskill_proto::limits::{MAX_OUTPUT_BYTES, MAX_STDERR_BYTES};
+use openskill_sandbox::given_secrets::GivenSecrets;
+use openskill_sandbox::jail::plan::Plan;
+use openskill_sandbox::launch::{LaunchError, Launcher, SupervisedRun};
+use openskill_sandbox::plain_file;
+use openskill_sandbox::protocol::{Command, ProcessLimits};
+use openskill_sandbox::run::{RunError, drain_to_log};
 use rustix::pipe::{PipeFlags, pipe_with};
 use serde_json::json;
 use tokio::sync::Semaphore;
@@ -22,18 +28,8 @@ use tokio::sync::Semaphore;
 use super::settings::{SHARED, WarmSettings, program_arguments};
 use crate::environment::{self, path_text};
 use crate::events::EventSink;
-use crate::plain_file;
-use crate::process::given_secrets::GivenSecrets;
-use crate::process::jail::plan::Plan;
-use crate::process::launch::LaunchError;
-use crate::process::launch::Launcher;
-use crate::process::launch::Running;
-use crate::process::protocol::Command;
-use crate::process::protocol::ProcessLimits;
-use crate::process::run::RunError;
-use crate::process::run::drain_to_log;
 use crate::runner::{Invocation, RawOutput};
-use crate::runners::once::unfinished;
+use crate::runners::once::output_of_error;
 use crate::schedule::Slot;
 
 mod answers;
@@ -46,43 +42,44 @@ mod queue;
 mod tests;
 
 use attend::attend;
-use interpreter::{Connected, End, Process, Slots};
-use message::Message;
+use interpreter::{CallEnd, Connected, Process, Slots};
+use message::CallMessage;
 use pool::Pool;
 use queue::Queue;
 
-/// The program of an interpreter.
+/// The source of the program that an interpreter runs.
 const PROGRAM: &str = concat!(include_str!("script.py"), include_str!("shared.py"));
 
-/// Calls an interpreter may have: one that it runs, and a few so that it need not wait for the next.
+/// The maximum number of calls per interpreter: the running one, and a few more, so that it need not wait for the
+/// next one.
 const DEPTH: usize = 4;
 
-/// After waiting behind another call for this long, a call may move to an idle interpreter.
+/// A call that waited behind another for this long may move to an idle interpreter.
 const PATIENCE: Duration = Duration::from_millis(2);
 
-/// How often a call that is first in its queue is checked: it may come to be behind another.
+/// The interval between checks of a call that is first in its queue, because it may move behind another one.
 const PATIENCE_OF_FIRST: Duration = Duration::from_millis(100);
 
-/// The interpreters of one skill, all alike.
-pub(super) struct Shared {
+/// The interpreters of one skill, which are interchangeable.
+pub(super) struct SharedPool {
     pool: Arc<Pool>,
-    /// One for each call that interpreters may have.
+    /// One permit for each call that the interpreters may have.
     permits: Semaphore,
 }
 
-impl Shared {
-    /// `fresh` is how a fresh interpreter would run the script, with what is the same for all its calls.
+impl SharedPool {
+    /// `fresh`: the command that runs the script in a fresh interpreter, with the parts that all its calls share.
     pub(super) fn new(settings: &WarmSettings, fresh: &Command, script: &Path) -> Self {
         let program = json!({
             "script": path_text(script),
             "stderr_bytes": MAX_STDERR_BYTES,
             "output_bytes": MAX_OUTPUT_BYTES,
-            "names": environment::OF_CALL,
+            "names": environment::CALL_VARIABLES,
             "filtered": fresh.jail.as_ref().is_some_and(Plan::filters_calls),
         });
         let mut env = fresh.env.clone();
         env.insert("OPENSKILL_SHARED".to_owned(), program.to_string());
-        // The time of all calls together; a single one has its deadline.
+        // The CPU time includes all calls. A single call is limited by its deadline.
         let limits = ProcessLimits { cpu_seconds: u64::MAX, ..fresh.limits };
         let command = Command { args: program_arguments(), env, limits, ..fresh.clone() };
         let (launcher, runtime) = (settings.launcher.clone(), settings.runtime.clone());
@@ -98,42 +95,42 @@ impl Shared {
         Self { pool: Pool::new(connect, attend, script.to_owned(), settings.most), permits }
     }
 
-    /// Runs a call when an interpreter can have it. None: it was not started.
+    /// Waits for capacity and runs the call. Returns `None` if it was not started.
     pub(super) async fn run(&self, invocation: &Invocation) -> Option<RawOutput> {
         let _permit = self.permits.acquire().await.ok()?;
-        let message = Message::of(invocation)?;
-        // If this is dropped from here on, the interpreter ends with the call, if it has begun it.
+        let message = CallMessage::from_invocation(invocation)?;
+        // From here on, dropping this future ends the interpreter if it has begun the call.
         match run(&self.pool, message, &invocation.slot, &invocation.events).await {
-            End::Ran(output) => Some(output),
-            End::Failed(error) => Some(unfinished(&error)),
-            End::NotStarted => None,
+            CallEnd::Ran(output) => Some(output),
+            CallEnd::Failed(error) => Some(output_of_error(&error)),
+            CallEnd::NotStarted => None,
         }
     }
 
     /// Ends interpreters that are idle, or whose script changed.
-    pub(super) fn tend(&self, settings: &WarmSettings) {
-        self.pool.tend(settings.idle);
+    pub(super) fn maintain(&self, settings: &WarmSettings) {
+        self.pool.maintain(settings.idle);
     }
 
-    /// How many interpreters there are.
+    /// Returns the number of interpreters.
     pub(super) fn interpreters(&self) -> usize {
         self.pool.len()
     }
 
-    /// Ends all of them, each after its calls.
+    /// Ends all interpreters, each after its last call.
     pub(super) fn retire(&self) {
         self.pool.retire();
     }
 }
 
-async fn run(pool: &Arc<Pool>, message: Message, slot: &Slot, events: &EventSink) -> End {
+async fn run(pool: &Arc<Pool>, message: CallMessage, slot: &Slot, events: &EventSink) -> CallEnd {
     let queued = pool.put(message, slot.clone(), events.clone());
-    let mut watched = Watched { pool, number: queued.number, over: false };
+    let mut watched = CancelOnDrop { pool, number: queued.number, over: false };
     let mut end = queued.end;
     let mut is_behind = queued.behind;
     loop {
-        // A call waits microseconds behind another, unless that one is slow. The first may come to be behind another if its
-        // interpreter ends before beginning it.
+        // A call waits microseconds behind another, unless that one is slow. A first call may move behind another
+        // if its interpreter ends before beginning it.
         let patience = if is_behind { PATIENCE } else { PATIENCE_OF_FIRST };
         match tokio::time::timeout(patience, &mut end).await {
             Ok(end) => return watched.over(end.ok()),
@@ -142,21 +139,21 @@ async fn run(pool: &Arc<Pool>, message: Message, slot: &Slot, events: &EventSink
     }
 }
 
-/// A call that somebody waits for. Dropped before its end, it is cancelled.
-struct Watched<'a> {
+/// Cancels a call when dropped, unless it has ended.
+struct CancelOnDrop<'a> {
     pool: &'a Arc<Pool>,
     number: u64,
     over: bool,
 }
 
-impl Watched<'_> {
-    fn over(&mut self, end: Option<End>) -> End {
+impl CancelOnDrop<'_> {
+    fn over(&mut self, end: Option<CallEnd>) -> CallEnd {
         self.over = true;
-        end.unwrap_or(End::Failed(RunError::Launch(LaunchError::Lost)))
+        end.unwrap_or(CallEnd::Failed(RunError::Launch(LaunchError::Lost)))
     }
 }
 
-impl Drop for Watched<'_> {
+impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
         if !self.over {
             self.pool.drop_call(self.number);
@@ -164,9 +161,9 @@ impl Drop for Watched<'_> {
     }
 }
 
-/// A process that ends on the runtime that lives as long as the worker.
+/// A process that is dropped on the runtime that lives as long as the worker.
 struct OnRuntime {
-    running: Option<Running<Slots>>,
+    running: Option<SupervisedRun<Slots>>,
     runtime: tokio::runtime::Handle,
 }
 
@@ -177,7 +174,7 @@ impl Drop for OnRuntime {
     }
 }
 
-/// The descriptors of a new interpreter, and what starts its process.
+/// Returns the descriptors of a new interpreter, and a closure that starts its process.
 fn connect(
     launcher: &Launcher,
     runtime: &tokio::runtime::Handle,
@@ -196,11 +193,10 @@ fn connect(
         given_secrets.clone(),
     );
     let launch = move || {
-        // It would wait to open it, and its calls with it.
+        // If the script were a pipe, opening it would block the interpreter and its calls.
         plain_file::check_start(&script).map_err(std::io::Error::other)?;
         let _runtime = runtime.enter();
-        let descriptors = (calls, Some(theirs));
-        let (running, stderr) = launcher.launch_host(&command, PROGRAM.as_bytes(), descriptors, guard)?;
+        let (running, stderr) = launcher.launch_host(&command, PROGRAM.as_bytes(), calls, Some(theirs), guard)?;
         tokio::spawn(drain_to_log(stderr, noted));
         Ok(Box::new(OnRuntime { running: Some(running), runtime: runtime.clone() }) as Process)
     };

@@ -1,12 +1,13 @@
-//! The environment variables that Python scripts have beyond those of every skill.
+//! Sets additional environment variables for Python scripts.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::environment::path_text;
 
-/// How many threads numeric libraries start, each by a variable of its own. They start them at import, and forks lose them: so
-/// that a call would have to import the library again. A worker runs many calls at once anyway.
+/// Variables that limit the threads of numeric libraries, one per library. Libraries start threads at import and
+/// lose them in a fork, so each call would have to import the library again. One thread is enough, because a
+/// worker runs many calls concurrently.
 const THREADS: [&str; 6] = [
     "OPENBLAS_NUM_THREADS",
     "OMP_NUM_THREADS",
@@ -16,7 +17,8 @@ const THREADS: [&str; 6] = [
     "VECLIB_MAXIMUM_THREADS",
 ];
 
-/// Adds them. What the manifest gives stays. `environment` is the root of the virtual environment, if there is one.
+/// Adds the variables. The manifest's variables take precedence. `environment`: the root of the virtual
+/// environment, if any.
 pub(crate) fn complete(env: &mut BTreeMap<String, String>, environment: Option<&Path>) {
     for name in THREADS {
         env.entry(name.to_owned()).or_insert_with(|| "1".to_owned());

@@ -1,52 +1,54 @@
-//! What a call is told: the data of its result, as JSON text.
+//! Formats calls' results as JSON.
 
 use std::time::Duration;
 
 use openskill_proto::limits::MAX_OUTPUT_BYTES;
 use openskill_proto::v1::{Artifact, Blame, ErrorCode, SkillError};
+use openskill_sandbox::forkserver::KeptProcessEnd;
+use openskill_sandbox::protocol::Exit;
+use openskill_sandbox::sessions::book::{SessionBounds, SessionRefusal, SessionSummary, Terms};
 use serde_json::json;
 
 use super::packages::Provided;
-use crate::process::forkserver::KeptEnd;
-use crate::process::protocol::Exit;
-use crate::sessions::book::{Bounds, Listed, Refusal, Terms};
-use crate::sessions::cell::{End, Interruption, Loss, Ran};
+use crate::sessions::cell::{CellOutcome, Interruption, Loss, Ran};
 use crate::sessions::drive::{Outcome, State};
-use crate::sessions::line::{Ended, Exception};
+use crate::sessions::line::{CellEnd, Exception};
 use crate::sessions::packages::Package;
-use crate::sessions::tally::Counts;
+use crate::sessions::tally::SessionCounts;
 
-/// How long a caller waits before it tries again.
+/// How long a caller should wait before it retries, in milliseconds.
 const RETRY_AFTER_MS: u64 = 1000;
 
-/// What there is to say of the sandbox's health.
-pub(super) struct Report {
-    /// Sessions of the caller.
+/// The health of the sandbox, as one caller sees it.
+pub(super) struct HealthReport {
+    /// How many sessions the caller has.
     pub(super) own: usize,
     pub(super) is_full: bool,
     pub(super) is_warm: bool,
-    /// Imports that the manifest names and no session begins with, each with the reason.
+    /// Imports that the manifest lists but sessions do not preload, each with the reason.
     pub(super) not_preloaded: Vec<String>,
     pub(super) python: Option<(u32, u32)>,
-    pub(super) bounds: Bounds,
+    pub(super) bounds: SessionBounds,
 }
 
-/// The result of a cell. `artifacts` are those that the worker collected, whatever the process claims; `time` is the timeout
-/// that the call asked for.
-pub(super) fn executed(
+/// Formats a cell's result. `artifacts`: those that the worker collected, regardless of what the process claims.
+/// `time`: the timeout that the call requested.
+pub(super) fn cell_result(
     outcome: &Outcome,
     artifacts: &[Artifact],
-    (number, session_id, time): (u64, Option<&str>, Duration),
+    number: u64,
+    session_id: Option<&str>,
+    time: Duration,
 ) -> String {
     let Outcome { ran, state } = outcome;
     let Ran { stdout, stderr, end, interrupted, took } = ran;
-    let none = Ended::default();
+    let none = CellEnd::default();
     let ended = match end {
-        End::Ended(ended) => ended,
-        End::Lost(_) => &none,
+        CellOutcome::Ended(ended) => ended,
+        CellOutcome::Lost(_) => &none,
     };
     let error = error(ran, *state, time, session_id.is_some());
-    let failed = error.is_some() || ended.return_code != 0 || matches!(end, End::Lost(_));
+    let failed = error.is_some() || ended.return_code != 0 || matches!(end, CellOutcome::Lost(_));
     let mut notes = ended.notes.clone();
     for (name, printed) in [("stdout", stdout), ("stderr", stderr)] {
         if printed.dropped > 0 {
@@ -78,8 +80,8 @@ pub(super) fn executed(
     .to_string()
 }
 
-/// What a session has of the packages that a call asked for.
-pub(super) fn installed(session_id: &str, state: State, already: bool, all: &[Provided]) -> String {
+/// Formats an installation's result: the packages that the session has now.
+pub(super) fn install_result(session_id: &str, state: State, already: bool, all: &[Provided]) -> String {
     let packages: Vec<_> = all
         .iter()
         .map(|it| {
@@ -98,7 +100,7 @@ pub(super) fn installed(session_id: &str, state: State, already: bool, all: &[Pr
     let left_out = all.iter().filter(|it| it.left_out > 0);
     let note = |it: &Provided| {
         let Package { name, .. } = &it.package;
-        format!("{} files of {name} that no import finds, such as programs, were left out", it.left_out)
+        format!("{} files of {name} that imports do not use, such as programs, were left out", it.left_out)
     };
     json!({
         "session_id": session_id,
@@ -110,11 +112,12 @@ pub(super) fn installed(session_id: &str, state: State, already: bool, all: &[Pr
     .to_string()
 }
 
-/// The exception of the code, or why the code did not complete. `named`: the session has a name, so it was to be kept.
+/// Returns the code's exception, or why the code did not complete. `named`: the session has a name, so it should
+/// have been kept.
 fn error(ran: &Ran, state: State, time: Duration, named: bool) -> Option<Exception> {
     let too_much = || format!("the code printed more than {MAX_OUTPUT_BYTES} bytes");
     let (name, reason, traceback) = match &ran.end {
-        End::Ended(ended) => {
+        CellOutcome::Ended(ended) => {
             let (name, reason) = match ran.interrupted {
                 None => return ended.error.clone(),
                 Some(Interruption::Time) => ("TimeoutError", over(ran.took, time)),
@@ -124,7 +127,7 @@ fn error(ran: &Ran, state: State, time: Duration, named: bool) -> Option<Excepti
             let traceback = ended.error.as_ref().map(|it| it.traceback.clone());
             (name, format!("{reason}, and was interrupted"), traceback.unwrap_or_default())
         }
-        End::Lost(loss) => {
+        CellOutcome::Lost(loss) => {
             let killed = |reason: String| format!("{reason}, did not stop when it was interrupted, and was killed");
             let (name, reason) = match loss {
                 Loss::Process(end) => ("ProcessEnded", ended_with(end)),
@@ -151,36 +154,38 @@ fn over(took: Duration, time: Duration) -> String {
     format!("the code ran for {:.1} s and exceeded {limit}", took.as_secs_f64())
 }
 
-fn ended_with(end: &KeptEnd) -> String {
+fn ended_with(end: &KeptProcessEnd) -> String {
     match end {
-        KeptEnd::Exceeded(reason) => reason.clone(),
-        KeptEnd::Exited(Exit::Code(code)) => format!("the code ended its own process with exit code {code}"),
-        KeptEnd::Exited(Exit::Signal(signal)) => format!("the process was ended by signal {signal}"),
-        KeptEnd::NotStarted | KeptEnd::Unknown => "the process ended".to_owned(),
+        KeptProcessEnd::Exceeded(reason) => reason.clone(),
+        KeptProcessEnd::Exited(Exit::Code(code)) => format!("the code ended its own process with exit code {code}"),
+        KeptProcessEnd::Exited(Exit::Signal(signal)) => format!("the process was killed by signal {signal}"),
+        KeptProcessEnd::NotStarted | KeptProcessEnd::Unknown => "the process ended".to_owned(),
     }
 }
 
-/// Why a call gets no session.
-pub(super) fn refused(refusal: Refusal, (bounds, terms): (Bounds, Terms)) -> SkillError {
+/// Returns the error of a call that gets no session.
+pub(super) fn session_refusal(refusal: SessionRefusal, bounds: SessionBounds, terms: Terms) -> SkillError {
     let message = match refusal {
-        Refusal::Busy => "another call runs in this session: wait for its end, or use another session_id".to_owned(),
-        Refusal::CallerFull => {
+        SessionRefusal::Busy => {
+            "another call runs in this session: wait for its end, or use another session_id".to_owned()
+        }
+        SessionRefusal::CallerFull => {
             format!("all {} sessions that a caller may have are in use: wait for one, or close one", bounds.per_caller)
         }
-        Refusal::MemoryFull => {
+        SessionRefusal::MemoryFull => {
             let most = terms.together;
             format!(
-                "there is memory for {most} sessions of a caller, and none can make room: close one with close_session"
+                "there is memory for {most} sessions of a caller, and no session can make room: close one with close_session"
             )
         }
-        Refusal::PrincipalFull => {
+        SessionRefusal::PrincipalFull => {
             let most = bounds.per_principal();
             format!("all {most} sessions that the caller may have on a worker are in use: wait for one, or close one")
         }
-        Refusal::WorkerFull => {
-            format!("the worker has {} sessions, as many as it may: try again later", bounds.per_worker)
+        SessionRefusal::WorkerFull => {
+            format!("the worker has {} sessions, which is the maximum: try again later", bounds.per_worker)
         }
-        Refusal::Closed => return SkillError::unavailable("the worker is shutting down"),
+        SessionRefusal::Closed => return SkillError::unavailable("the worker is shutting down"),
     };
     SkillError::new(ErrorCode::Overloaded, message).with_blame(Blame::Caller).with_retry_after_ms(RETRY_AFTER_MS)
 }
@@ -190,7 +195,7 @@ pub(super) fn no_such_session(name: &str) -> SkillError {
     SkillError::new(ErrorCode::NotFound, message)
 }
 
-pub(super) fn listed(sessions: &[Listed]) -> String {
+pub(super) fn session_list(sessions: &[SessionSummary]) -> String {
     let sessions: Vec<_> = sessions
         .iter()
         .map(|it| {
@@ -206,16 +211,16 @@ pub(super) fn listed(sessions: &[Listed]) -> String {
     json!({ "count": sessions.len(), "sessions": sessions }).to_string()
 }
 
-pub(super) fn closed(name: &str) -> String {
+pub(super) fn close_result(name: &str) -> String {
     json!({ "session_id": name, "closed": true }).to_string()
 }
 
-pub(super) fn cleaned(names: &[String]) -> String {
+pub(super) fn cleanup_result(names: &[String]) -> String {
     json!({ "cleaned_count": names.len(), "session_ids": names }).to_string()
 }
 
-pub(super) fn counted(counts: Counts, sessions: usize) -> String {
-    let Counts { cells, failed, timed_out, started, lost, total, longest, last_start } = counts;
+pub(super) fn stats(counts: SessionCounts, sessions: usize) -> String {
+    let SessionCounts { cells, failed, timed_out, started, lost, total, longest, last_start } = counts;
     let ms = |time: Duration| (time.as_secs_f64() * 1e5).round() / 100.0;
     let mean = u32::try_from(cells).ok().filter(|it| *it > 0).map(|cells| ms(total / cells));
     json!({
@@ -233,8 +238,8 @@ pub(super) fn counted(counts: Counts, sessions: usize) -> String {
     .to_string()
 }
 
-pub(super) fn health(report: &Report) -> String {
-    let Report { own, is_full, is_warm, not_preloaded, python, bounds } = report;
+pub(super) fn health(report: &HealthReport) -> String {
+    let HealthReport { own, is_full, is_warm, not_preloaded, python, bounds } = report;
     json!({
         "status": if *is_full { "full" } else { "healthy" },
         "active_sessions": own,
@@ -256,17 +261,17 @@ mod tests {
     use crate::sessions::line::Label;
     use crate::sessions::output::Printed;
 
-    fn data(end: End, interrupted: Option<Interruption>, state: State) -> Value {
+    fn data(end: CellOutcome, interrupted: Option<Interruption>, state: State) -> Value {
         let took = Duration::from_secs(30);
         let printed = |text: &str, dropped| Printed { text: text.to_owned(), dropped };
         let ran = Ran { stdout: printed("out", 0), stderr: printed("", 7), end, interrupted, took };
-        serde_json::from_str(&executed(&Outcome { ran, state }, &[], (3, Some("s"), took))).unwrap()
+        serde_json::from_str(&cell_result(&Outcome { ran, state }, &[], 3, Some("s"), took)).unwrap()
     }
 
     #[test]
     fn an_ordinary_end() {
-        let ended = Ended { result: Some("5".to_owned()), ..Ended::default() };
-        let told = data(End::Ended(ended), None, State::Kept);
+        let ended = CellEnd { result: Some("5".to_owned()), ..CellEnd::default() };
+        let told = data(CellOutcome::Ended(ended), None, State::Kept);
         assert_eq!((&told["stdout"], &told["return_code"], &told["result"]), (&json!("out"), &json!(0), &json!("5")));
         assert_eq!((&told["error"], &told["session_state"]), (&Value::Null, &json!("kept")));
         assert_eq!((&told["execution_count"], &told["session_id"]), (&json!(3), &json!("s")));
@@ -277,16 +282,16 @@ mod tests {
     fn artifacts_are_those_of_the_call_and_not_what_the_process_claims() {
         let took = Duration::from_secs(1);
         let claimed = Label { name: "../../claimed".to_owned(), ..Label::default() };
-        let ended = Ended { artifacts: vec![claimed; 3], ..Ended::default() };
+        let ended = CellEnd { artifacts: vec![claimed; 3], ..CellEnd::default() };
         let printed = || Printed { text: String::new(), dropped: 0 };
-        let ran = Ran { stdout: printed(), stderr: printed(), end: End::Ended(ended), interrupted: None, took };
+        let ran = Ran { stdout: printed(), stderr: printed(), end: CellOutcome::Ended(ended), interrupted: None, took };
         let there = Artifact {
             name: "a.csv".to_owned(),
             media_type: "text/csv".to_owned(),
             size_bytes: 4,
             ..Artifact::default()
         };
-        let told = executed(&Outcome { ran, state: State::New }, &[there], (1, None, took));
+        let told = cell_result(&Outcome { ran, state: State::New }, &[there], 1, None, took);
         let told: Value = serde_json::from_str(&told).unwrap();
         assert_eq!(told["artifacts"], json!([{"name": "a.csv", "media_type": "text/csv", "size_bytes": 4}]));
         assert!(told["notes"][0].as_str().unwrap().starts_with("2 artifacts are missing"), "{told}");
@@ -294,11 +299,23 @@ mod tests {
 
     #[test]
     fn an_end_that_the_code_did_not_choose_has_a_reason_and_a_return_code() {
-        let lost = |loss| End::Lost(loss);
-        let exited = KeptEnd::Exited(Exit::Code(7));
+        let lost = |loss| CellOutcome::Lost(loss);
+        let exited = KeptProcessEnd::Exited(Exit::Code(7));
         for (end, interrupted, state, name, word) in [
-            (End::Ended(Ended::default()), Some(Interruption::Time), State::Kept, "TimeoutError", "keeps its state"),
-            (End::Ended(Ended::default()), Some(Interruption::Output), State::New, "OutputTooLarge", "10485760"),
+            (
+                CellOutcome::Ended(CellEnd::default()),
+                Some(Interruption::Time),
+                State::Kept,
+                "TimeoutError",
+                "keeps its state",
+            ),
+            (
+                CellOutcome::Ended(CellEnd::default()),
+                Some(Interruption::Output),
+                State::New,
+                "OutputTooLarge",
+                "10485760",
+            ),
             (lost(Loss::Unresponsive), Some(Interruption::Time), State::Lost, "TimeoutError", "is lost"),
             (lost(Loss::Process(exited)), None, State::Lost, "ProcessEnded", "exit code 7"),
             (lost(Loss::HungUp), None, State::Lost, "ProcessEnded", "connection"),
@@ -314,12 +331,17 @@ mod tests {
     #[test]
     fn a_refusal_is_the_callers_to_act_on() {
         let hour = Duration::from_secs(3600);
-        let bounds = Bounds { per_caller: 8, per_worker: 32, idle: hour, age: hour };
+        let bounds = SessionBounds { per_caller: 8, per_worker: 32, idle: hour, age: hour };
         let terms = Terms { maker: 1, together: 5 };
-        let all =
-            [Refusal::Busy, Refusal::CallerFull, Refusal::MemoryFull, Refusal::PrincipalFull, Refusal::WorkerFull];
+        let all = [
+            SessionRefusal::Busy,
+            SessionRefusal::CallerFull,
+            SessionRefusal::MemoryFull,
+            SessionRefusal::PrincipalFull,
+            SessionRefusal::WorkerFull,
+        ];
         for refusal in all {
-            let error = refused(refusal, (bounds, terms));
+            let error = session_refusal(refusal, bounds, terms);
             assert!(error.code() == ErrorCode::Overloaded && !error.is_status() && error.retryable, "{error:?}");
         }
     }

@@ -1,70 +1,71 @@
-//! Installs a package in a session: first into the store, then by links into the folder that the session sees.
+//! Installs a package in a session: first into the store, then as links in the folder that the session sees.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use openskill_proto::v1::{Blame, ErrorCode, SkillError};
+use openskill_sandbox::sessions::book::Lease;
+use openskill_sandbox::sessions::key::{Key, SessionOwner};
 
-use super::packages::{Provided, Request, Using, unable};
+use super::packages::{PackageRequest, Provided, Using, unable};
 use super::servers::Servers;
 use super::{Sandbox, WAIT, answer, not_here, request};
-use crate::manifest::{How, Manifest};
+use crate::manifest::{Manifest, RunnerSpec};
 use crate::runner::{Invocation, RawOutput};
 use crate::schedule::Slot;
-use crate::sessions::book::Lease;
 use crate::sessions::drive::State;
-use crate::sessions::key::{Key, Owner};
-use crate::sessions::packages::{Package, Refusal, unguessable};
-use crate::sessions::process::Process;
+use crate::sessions::packages::{Package, PackageRefusal, unguessable};
+use crate::sessions::process::SessionProcess;
 
-/// What a session got.
+/// The packages that were added to a session.
 struct Added {
     state: State,
-    /// How many packages are new to it.
+    /// How many packages are new in the session.
     count: usize,
 }
 
 impl Sandbox {
-    /// Installs the package of a call.
-    pub(super) async fn install(self: Arc<Self>, invocation: Invocation, owner: Owner) -> RawOutput {
+    /// Installs the package that a call requests.
+    pub(super) async fn install(self: Arc<Self>, invocation: Invocation, owner: SessionOwner) -> RawOutput {
         match self.try_install(invocation, owner).await {
-            Ok(told) => RawOutput::Value(told),
-            // Nothing is changed, so the call may be tried again.
+            Ok(result) => RawOutput::Value(result),
+            // The session has not changed, so the call may be retried.
             Err(error) => RawOutput::NotStarted(error),
         }
     }
 
-    async fn try_install(self: Arc<Self>, invocation: Invocation, owner: Owner) -> Result<String, SkillError> {
+    async fn try_install(self: Arc<Self>, invocation: Invocation, owner: SessionOwner) -> Result<String, SkillError> {
         let (request, name) = request::install(&invocation.input)?;
-        // Without a name, a new session starts, and the answer names it.
+        // If the call names no session, a new one starts. The answer contains its name.
         let name = name.unwrap_or_else(|| format!("packages-{}", unguessable()));
         let key = Key { owner, name: Some(name.clone()) };
         let servers = self.host(&key)?;
         let slot = Arc::new(invocation.slot);
-        let all = self.provide(&request, &servers, (&invocation.manifest, Arc::clone(&slot))).await?;
+        let all = self.provide(&request, &servers, &invocation.manifest, Arc::clone(&slot)).await?;
         let packages = all.iter().map(|it| it.package.clone()).collect();
-        // The skill may have been reloaded meanwhile: sessions of the old one get no packages, nor does the new one from it.
+        // If the skill was reloaded meanwhile, neither its old nor its new sessions get the packages.
         if self.host(&key)?.terms().maker != servers.terms().maker {
             let reason = "the skill that runs the session's code changed during the installation: call again";
             return Err(SkillError::new(ErrorCode::Unavailable, reason).with_blame(Blame::Skill));
         }
-        // Not to be dropped halfway: it holds the session.
-        let putting = Arc::clone(&self).put((servers, key), packages, slot);
+        // Must run to completion, because it owns the lease of the session.
+        let putting = Arc::clone(&self).put(servers, key, packages, slot);
         let added = self.tasks.spawn_on(putting, &self.runtime).await;
         let Added { state, count } =
             added.map_err(|_| SkillError::new(ErrorCode::Unavailable, "the worker ended the session"))??;
-        Ok(answer::installed(&name, state, count == 0, &all))
+        Ok(answer::install_result(&name, state, count == 0, &all))
     }
 
-    /// Has the packages in the store.
+    /// Installs the packages into the store.
     async fn provide(
         &self,
-        request: &Request,
+        request: &PackageRequest,
         servers: &Servers,
-        (own, slot): (&Manifest, Arc<Slot>),
+        own: &Manifest,
+        slot: Arc<Slot>,
     ) -> Result<Vec<Provided>, SkillError> {
         let of_session = servers.manifest();
-        let How::Session(session) = &of_session.how else { return Err(not_here()) };
+        let RunnerSpec::Session(session) = &of_session.how else { return Err(not_here()) };
         let of_sessions = self.environments.interpreter(&of_session.id, &session.needs).ok_or_else(not_here)?;
         let installer = self.environments.base_of(&session.needs);
         let installer = installer.map_err(unable)?;
@@ -77,13 +78,14 @@ impl Sandbox {
         self.packages.provide(request, using).await
     }
 
-    /// The skill of the toolset that gets the package: the one that has the session, else the first by id.
+    /// Returns the skill of the toolset that gets the package: the one that has the session, otherwise the first
+    /// one by id.
     fn host(&self, key: &Key) -> Result<Arc<Servers>, SkillError> {
-        let hosts = self.hosts.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        let hosts = self.hosts.lock().clone();
         let mut first = None;
         for manifest in hosts.values().filter(|it| it.group() == key.owner.group) {
-            let How::Session(session) = &manifest.how else { continue };
-            // One that can't run has no sessions.
+            let RunnerSpec::Session(session) = &manifest.how else { continue };
+            // A skill that can't run has no sessions.
             let Ok(servers) = self.servers(manifest, session) else { continue };
             if self.book.holds(key, servers.terms().maker) {
                 return Ok(servers);
@@ -93,15 +95,16 @@ impl Sandbox {
         first.ok_or_else(|| SkillError::new(ErrorCode::Unavailable, "no skill of the toolset runs code in sessions"))
     }
 
-    /// Puts packages into a session, which begins if there is none.
+    /// Adds packages to a session. Starts the session if it does not exist.
     async fn put(
         self: Arc<Self>,
-        (servers, key): (Arc<Servers>, Key),
+        servers: Arc<Servers>,
+        key: Key,
         packages: Vec<Package>,
         slot: Arc<Slot>,
     ) -> Result<Added, SkillError> {
         let mut lease = self.take(&key, servers.terms(), Instant::now() + WAIT).await?;
-        // It runs no code.
+        // An installation runs none of the caller's code.
         lease.is_no_call();
         let (mut process, state) = match lease.process.take() {
             Some(process) => (process, State::Kept),
@@ -110,7 +113,7 @@ impl Sandbox {
         let shelf = process.packages.take();
         let Some(mut shelf) = shelf else {
             end(lease, process, state).await;
-            let reason = "the session has no place for packages: close it and begin another";
+            let reason = "the session has no directory for packages: close it and begin another";
             return Err(SkillError::new(ErrorCode::Unavailable, reason));
         };
         let linked = tokio::task::spawn_blocking(move || {
@@ -130,14 +133,14 @@ impl Sandbox {
             },
             Err(refusal) => {
                 end(lease, process, state).await;
-                Err(refused(&refusal))
+                Err(link_error(&refusal))
             }
         }
     }
 }
 
-/// Leaves a session as it was before the call.
-async fn end(lease: Lease<Process>, process: Process, state: State) {
+/// Restores the state in which the session was before the call.
+async fn end(lease: Lease<SessionProcess>, process: SessionProcess, state: State) {
     match state {
         State::Kept => drop(lease.give_back(process, Instant::now())),
         State::New | State::Lost => {
@@ -147,12 +150,12 @@ async fn end(lease: Lease<Process>, process: Process, state: State) {
     }
 }
 
-fn refused(refusal: &Refusal) -> SkillError {
+fn link_error(refusal: &PackageRefusal) -> SkillError {
     match refusal {
-        Refusal::OtherVersion { .. } | Refusal::TooMany | Refusal::TooLarge => {
+        PackageRefusal::OtherVersion { .. } | PackageRefusal::TooMany | PackageRefusal::TooLarge => {
             SkillError::new(ErrorCode::InvalidArgument, refusal.to_string())
         }
-        Refusal::Disk(error) => {
+        PackageRefusal::Disk(error) => {
             tracing::warn!(%error, "a package was not linked into a session");
             SkillError::new(
                 ErrorCode::ToolInvocationError,
@@ -163,5 +166,5 @@ fn refused(refusal: &Refusal) -> SkillError {
     }
 }
 
-/// The pause before a retry after the store removed an entry during the call.
+/// The pause before a retry, in milliseconds, if the store removed an entry during the call.
 const RETRY_AFTER_MS: u64 = 1000;

@@ -1,40 +1,40 @@
-//! Installs packages for sessions: from a source and a list that the operator sets, without code of a package running outside
-//! of a jail.
+//! Installs packages for sessions, from a source and an allowlist that the operator configures. No package's code
+//! runs outside a jail.
 //!
 //! ```text
 //! request ──> on the list? ──> key ──> known? ── yes ──────────────────────────────────────────┐
 //!                                        │ no: one of few turns, and the lock of the key       v
 //!                                        └─> fetch (pip) ─> unpack each wheel ─> try imports ─> set of wheels ──> sessions link
-//!                                             jailed          jailed              jailed          in the store       the files
+//! jailed          jailed              jailed          in the store       the files
 //! ```
 //!
-//! The store is a folder `packages` beside the environments, whose entries are published in one step, shared by workers, and
-//! removed when nobody used them for long: wheels by their SHA-256, and sets of them by what was asked for.
+//! The store is a folder `packages` next to the environments. Workers share it. Entries are published atomically,
+//! and removed after a long time without use. It contains wheels, identified by their SHA-256, and sets of wheels,
+//! identified by the request.
 //!
-//! - [`source`]: where packages come from; [`fetch`]: the wheels of a request, by pip
-//! - [`unpack`]: from a wheel to its files; [`trial`]: whether it imports; [`jailed`]: the processes that do all this
-//! - [`record`]: what the store says; [`work`]: an entry that is being built; [`watch`]: how large it may get
+//! - [`source`]: the index or folder of packages; [`fetch`]: downloads the wheels of a request with pip
+//! - [`unpack`]: unpacks a wheel; [`trial`]: tries to import it; [`jailed`]: the processes that do all this
+//! - [`record`]: the records in the store; [`work`]: an entry that is being built; [`watch`]: limits its size
 
 use std::collections::HashSet;
 use std::fs::{File, Permissions};
 use std::io;
 use std::os::unix::fs::{PermissionsExt as _, lchown};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use openskill_log::admits;
 use openskill_proto::v1::{ErrorCode, SkillError};
+use openskill_sandbox::launch::Launcher;
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use crate::config::PythonPackages;
-use crate::manifest::Manifest;
-use crate::process::jail::jailer::Jailer;
-use crate::process::launch::Launcher;
+use crate::config::allowed::NONE_ALLOWED;
 use crate::runners::python::environments::store::Store;
-use crate::runners::python::interpreter::Interpreter;
-use crate::sessions::allowed::NONE_ALLOWED;
-use crate::sessions::packages::{MOST_PACKAGES, Place, unguessable};
+use crate::sessions::packages::{MOST_PACKAGES, PackageRoot, unguessable};
+use crate::skill_jailer::SkillJailer;
 
 mod bounds;
 mod fetch;
@@ -50,90 +50,95 @@ mod work;
 pub(super) use bounds::unable;
 use bounds::{MAX_WHEEL_BYTES, MOST_AT_ONCE, MOST_BYTES, MOST_ENTRIES, MOST_WAITING, on_disk, storage, unfit};
 use fetch::Fetch;
-use jailed::Jails;
-use record::{Found, Set, Wheel};
-use source::Source;
+use jailed::{JailedInterpreter, Jails};
+use record::{ImportOutcome, Set, Wheel};
+use source::PackageSource;
 use unpack::Downloaded;
-pub(crate) use wanted::{Provided, Request, Using};
+pub(crate) use wanted::{PackageRequest, Provided, Using};
 use work::Work;
 
-/// How often the store is cleaned.
+/// The interval between cleanups of the store.
 const CLEAN_EVERY: Duration = Duration::from_secs(3600);
 
-/// What installs packages in the sessions of a worker.
+/// Installs packages in a worker's sessions.
 pub(super) struct Packages {
     settings: PythonPackages,
     jails: Jails,
     turns: Semaphore,
     queue: Semaphore,
-    own: Mutex<Option<Own>>,
+    open_store: Mutex<Option<OpenStore>>,
     cleaned: Mutex<Option<Instant>>,
 }
 
-/// What a worker has of the store while it lives.
-struct Own {
+/// The store, which the worker keeps open while it lives.
+struct OpenStore {
     store: Store,
     key: String,
-    /// The folder with the packages of its sessions.
+    /// The folder with the packages of this worker's sessions.
     folder: PathBuf,
     lock: Arc<File>,
 }
 
 impl Packages {
-    pub(super) fn new(settings: PythonPackages, jailer: Jailer, launcher: Launcher) -> Self {
+    pub(super) fn new(settings: PythonPackages, jailer: SkillJailer, launcher: Launcher) -> Self {
         Self {
             settings,
             jails: Jails { jailer, launcher },
             turns: Semaphore::new(MOST_AT_ONCE),
             queue: Semaphore::new(MOST_AT_ONCE + MOST_WAITING),
-            own: Mutex::default(),
+            open_store: Mutex::default(),
             cleaned: Mutex::default(),
         }
     }
 
-    /// Whether this worker installs packages.
+    /// Checks whether this worker installs packages.
     ///
     /// # Errors
-    /// It does not: what an operator has to set.
+    /// If it does not, returns what an operator has to configure.
     pub(super) fn admit(&self) -> Result<(), String> {
         self.source().map(drop)
     }
 
-    fn source(&self) -> Result<Source, String> {
+    fn source(&self) -> Result<PackageSource, String> {
         if self.settings.for_sessions.is_empty() {
             return Err(NONE_ALLOWED.to_owned());
         }
         if self.settings.store.is_none() {
-            return Err("this worker has no place for packages: set OPENSKILL_PYTHON_ENVIRONMENTS".to_owned());
+            return Err("this worker has no directory for packages: set OPENSKILL_PYTHON_ENVIRONMENTS".to_owned());
         }
-        Source::of(&self.settings)
+        PackageSource::from_settings(&self.settings)
     }
 
-    /// A folder for the sessions of a new fork server. None: this worker installs nothing.
-    pub(super) fn place(&self) -> Option<Arc<Place>> {
+    /// Creates a folder for the sessions of a new fork server. Returns `None` if this worker does not install
+    /// packages.
+    pub(super) fn place(&self) -> Option<Arc<PackageRoot>> {
         self.admit().ok()?;
-        let made = self.with_own(|own| Place::make(&own.folder, Arc::clone(&own.lock)));
+        let made = self.with_store(|it| PackageRoot::make(&it.folder, Arc::clone(&it.lock)));
         if let Err(error) = &made
-            && admits("no place for the packages of sessions")
+            && admits("the package directory of sessions can't be created")
         {
-            tracing::warn!(%error, "there is no place for the packages of sessions (OPENSKILL_PYTHON_ENVIRONMENTS)");
+            tracing::warn!(%error, "the package directory of sessions can't be created (OPENSKILL_PYTHON_ENVIRONMENTS)");
         }
         made.ok()
     }
 
-    /// Has the package of a request, and all that it needs, in the store. The one that was asked for comes first. Dropping the
-    /// future ends the installation.
+    /// Installs the requested package and its dependencies into the store. Returns the requested package first.
+    /// Dropping the future stops the installation.
     ///
     /// # Errors
-    /// It is not allowed, not there, or can't be installed. Nothing of it is left.
-    pub(super) async fn provide(&self, request: &Request, using: Using<'_>) -> Result<Vec<Provided>, SkillError> {
+    /// Fails if the package is not allowed, does not exist, or can't be installed. A failed installation leaves
+    /// nothing behind.
+    pub(super) async fn provide(
+        &self,
+        request: &PackageRequest,
+        using: Using<'_>,
+    ) -> Result<Vec<Provided>, SkillError> {
         let source = self.source().map_err(unable)?;
         self.check(&request.name)?;
-        let store = self.with_own(|own| Ok(own.store.clone())).map_err(|error| storage(&error))?;
+        let store = self.with_store(|it| Ok(it.store.clone())).map_err(|error| storage(&error))?;
         let allowed = self.settings.for_sessions.text();
-        let Request { name, version } = request;
-        let key =
-            record::key((name, version.as_deref()), (using.installer, using.of_sessions), &source.text(), &allowed);
+        let PackageRequest { name, version } = request;
+        let key = record::key(name, version.as_deref(), using.installer, using.of_sessions, &source.text(), &allowed);
         let known = async || {
             let (store, key, exact) = (store.clone(), key.clone(), version.is_some());
             on_disk(move || Ok(Set::find(&store, &key, exact))).await
@@ -147,16 +152,17 @@ impl Packages {
                 let work = Work::begin(&store, &key, slot).await.map_err(|error| storage(&error))?;
                 match known().await? {
                     Some(found) => found,
-                    None => self.install(request, &source, &using, (&store, &work)).await?,
+                    None => self.install(request, &source, &using, &store, &work).await?,
                 }
             }
         };
-        let mut all: Vec<_> = found.into_iter().map(|it| provided(request, &store, it)).collect();
+        let mut all: Vec<_> =
+            found.into_iter().map(|(wheel, outcome)| describe_package(request, &store, wheel, outcome)).collect();
         all.sort_by_key(|it| (!it.requested, it.package.name.clone()));
         Ok(all)
     }
 
-    /// Refuses a package that is not on the list.
+    /// Rejects a package that is not on the allowlist.
     fn check(&self, name: &str) -> Result<(), SkillError> {
         let list = &self.settings.for_sessions;
         if list.has(name) {
@@ -173,13 +179,16 @@ impl Packages {
 
     async fn install(
         &self,
-        request: &Request,
-        source: &Source,
+        request: &PackageRequest,
+        source: &PackageSource,
         using: &Using<'_>,
-        (store, work): (&Store, &Arc<Work>),
-    ) -> Result<Vec<(Wheel, Found)>, SkillError> {
+        store: &Store,
+        work: &Arc<Work>,
+    ) -> Result<Vec<(Wheel, ImportOutcome)>, SkillError> {
         let Using { installer, of_sessions, manifests: (own, of_session), .. } = *using;
-        // Those that wait for the same package wait for its lock, and take no turn.
+        let unpacking = JailedInterpreter { interpreter: installer, limits_of: own };
+        let importing = JailedInterpreter { interpreter: of_sessions, limits_of: of_session };
+        // Calls for the same package wait for its lock without taking a turn.
         let _turn = self.turns.acquire().await.map_err(|_| SkillError::unavailable("the worker is shutting down"))?;
         let begun = Instant::now();
         let trimmed = store.clone();
@@ -187,15 +196,15 @@ impl Packages {
         let constraints = self.settings.for_sessions.constraints();
         let fetch = Fetch { request, source, constraints, interpreter: installer, limits_of: own };
         let files = fetch.run(&self.jails, work).await?;
-        let downloaded = on_disk(move || files.into_iter().map(looked_at).collect::<io::Result<Vec<_>>>()).await?;
+        let downloaded = on_disk(move || files.into_iter().map(adopt).collect::<io::Result<Vec<_>>>()).await?;
         self.check_all(request, &downloaded)?;
         let mut wheels = Vec::new();
         for it in &downloaded {
-            wheels.push(self.stored((installer, own), it, (store, work)).await?);
+            wheels.push(self.store_wheel(unpacking, it, store, work).await?);
         }
-        let found = trial::tried(&self.jails, (of_sessions, of_session), (store, &wheels), work).await?;
+        let found = trial::try_imports(&self.jails, importing, store, &wheels, work).await?;
         let all: Vec<_> = wheels.into_iter().zip(found.clone()).collect();
-        // A failed import may have lacked time or memory, so the next request tries it again.
+        // An import may have failed for lack of time or memory, so the next request tries again.
         if found.iter().any(|it| it.fault.is_some()) {
             return Ok(all);
         }
@@ -211,8 +220,8 @@ impl Packages {
         Ok(all)
     }
 
-    /// Holds what was downloaded to the list and the limits.
-    fn check_all(&self, request: &Request, downloaded: &[Downloaded]) -> Result<(), SkillError> {
+    /// Checks downloaded packages against the allowlist and the limits.
+    fn check_all(&self, request: &PackageRequest, downloaded: &[Downloaded]) -> Result<(), SkillError> {
         if downloaded.len() > MOST_PACKAGES {
             let message = format!("'{}' needs more than {MOST_PACKAGES} packages: it is not installed", request.name);
             return Err(unfit(message));
@@ -232,12 +241,13 @@ impl Packages {
         Err(SkillError::new(ErrorCode::PermissionDenied, message))
     }
 
-    /// Has a wheel in the store.
-    async fn stored(
+    /// Unpacks a wheel into the store.
+    async fn store_wheel(
         &self,
-        used: (&Interpreter, &Manifest),
+        python: JailedInterpreter<'_>,
         wheel: &Downloaded,
-        (store, work): (&Store, &Arc<Work>),
+        store: &Store,
+        work: &Arc<Work>,
     ) -> Result<Wheel, SkillError> {
         let known = async || {
             let (store, key) = (store.clone(), wheel.sha256.clone());
@@ -250,23 +260,24 @@ impl Packages {
         if let Some(known) = known().await? {
             return Ok(known);
         }
-        let unpacked = unpack::unpack(&self.jails, used, wheel, [&entry, work]).await?;
+        let unpacked = unpack::unpack(&self.jails, python, wheel, [&entry, work]).await?;
         let record = serde_json::to_string(&unpacked).map_err(|error| storage(&io::Error::other(error)))?;
         on_disk(move || entry.publish(&record)).await?;
         Ok(unpacked)
     }
 
-    /// Removes from the store what killed workers left and what nobody uses, now and then, in the background.
-    pub(super) fn tend(&self, runtime: &tokio::runtime::Handle) {
+    /// If a cleanup is due, removes the remains of killed workers and unused entries from the store, in the
+    /// background.
+    pub(super) fn maintain(&self, runtime: &tokio::runtime::Handle) {
         if self.admit().is_err() {
             return;
         }
-        let mut cleaned = self.cleaned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cleaned = self.cleaned.lock();
         if cleaned.is_some_and(|it| it.elapsed() < CLEAN_EVERY) {
             return;
         }
         *cleaned = Some(Instant::now());
-        let (opened, keep) = (self.with_own(|own| Ok(own.store.clone())), self.settings.keep);
+        let (opened, keep) = (self.with_store(|it| Ok(it.store.clone())), self.settings.keep);
         runtime.spawn_blocking(move || {
             let clean = |store: Store| {
                 let left = store.sweep()?;
@@ -275,7 +286,7 @@ impl Packages {
             };
             match opened.and_then(clean) {
                 Ok(0) => {}
-                Ok(removed) => tracing::info!(removed, "removed packages of sessions that nobody used"),
+                Ok(removed) => tracing::info!(removed, "removed unused packages of sessions"),
                 Err(error) => tracing::warn!(%error, "the packages of sessions could not be cleaned up"),
             }
         });
@@ -283,51 +294,52 @@ impl Packages {
 
     /// Removes what only this worker used. Blocks on the disk.
     pub(super) fn close(&self) {
-        let own = self.own.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let own = self.open_store.lock().take();
         if let Some(own) = own
             && let Err(error) = own.store.remove_own(&own.key)
         {
-            tracing::debug!(%error, "the packages of sessions were not removed: the next worker that starts does");
+            tracing::debug!(%error, "the packages of sessions were not removed: the next worker that starts removes them");
         }
     }
 
-    fn with_own<T>(&self, use_it: impl FnOnce(&Own) -> io::Result<T>) -> io::Result<T> {
-        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+    fn with_store<T>(&self, use_it: impl FnOnce(&OpenStore) -> io::Result<T>) -> io::Result<T> {
+        let mut own = self.open_store.lock();
         if let Some(own) = own.as_ref() {
             return use_it(own);
         }
         let above = self.settings.store.as_ref().ok_or(io::ErrorKind::NotFound)?;
-        // The parent folder must be as safe from other writers.
+        // The parent folder must be protected from other writers, too.
         Store::open(above)?;
         let store = Store::open(&above.canonicalize()?.join("packages"))?;
         let key = unguessable();
         let lock = Arc::new(store.lock(&key)?.ok_or(io::ErrorKind::AlreadyExists)?);
         let folder = store.make_own(&key)?;
-        use_it(own.insert(Own { store, key, folder, lock }))
+        use_it(own.insert(OpenStore { store, key, folder, lock }))
     }
 }
 
-/// Removes the least recently used entries beyond the bounds of the store. Blocks on the disk.
+/// Removes the least recently used entries that exceed the store's limits. Blocks on the disk.
 fn trim(store: &Store) -> io::Result<usize> {
     store.trim(MOST_ENTRIES, MOST_BYTES, |key| record::bytes(store, key))
 }
 
-fn provided(request: &Request, store: &Store, (wheel, found): (Wheel, Found)) -> Provided {
+fn describe_package(request: &PackageRequest, store: &Store, wheel: Wheel, outcome: ImportOutcome) -> Provided {
     Provided {
         requested: wheel.name == request.name,
         has_modules: !wheel.modules.is_empty(),
         left_out: wheel.left_out,
         package: wheel.package(store),
-        fault: found.fault,
+        fault: outcome.fault,
     }
 }
 
-/// Looks at a file that a jailed process downloaded, and makes it the worker's. Blocks on the disk.
-fn looked_at(file: PathBuf) -> io::Result<Downloaded> {
-    let wrong = || io::Error::new(io::ErrorKind::InvalidData, "what was downloaded is no wheel");
+/// Checks a file that a jailed process downloaded, and makes the worker its owner. Blocks on the disk.
+fn adopt(file: PathBuf) -> io::Result<Downloaded> {
+    let wrong = || io::Error::new(io::ErrorKind::InvalidData, "the downloaded file is not a wheel");
     let about = std::fs::symlink_metadata(&file)?;
-    let (name, version) =
-        unpack::named(&file).filter(|_| about.is_file() && about.len() <= MAX_WHEEL_BYTES).ok_or_else(wrong)?;
+    let (name, version) = unpack::parse_file_name(&file)
+        .filter(|_| about.is_file() && about.len() <= MAX_WHEEL_BYTES)
+        .ok_or_else(wrong)?;
     if rustix::process::geteuid().is_root() {
         lchown(&file, Some(0), None)?;
     }

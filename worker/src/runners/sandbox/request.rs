@@ -1,4 +1,5 @@
-//! The arguments of a call. The gateway checks them against the skill's schema, but nobody does for a direct call to a worker.
+//! Parses a call's arguments. The gateway checks them against the skill's schema, but calls that are sent directly
+//! to a worker are checked only here.
 
 use std::time::{Duration, Instant};
 
@@ -7,41 +8,41 @@ use openskill_proto::v1::{ErrorCode, SkillError};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::packages::Request;
-use crate::sessions::allowed::{is_name, normalized};
+use super::packages::PackageRequest;
+use crate::config::allowed::{is_name, normalize_name};
 use crate::sessions::cell::GRACE;
 
-/// How long code may run: by default, and at most.
+/// The default and the maximum timeout of code.
 const DEFAULT: Duration = Duration::from_secs(30);
 const MOST: Duration = Duration::from_secs(300);
 
-/// Reserved for the answer to reach the caller.
+/// Time reserved for the answer to reach the caller.
 const MARGIN: Duration = Duration::from_millis(250);
 
-/// The longest version of a package.
+/// The maximum length of a package's version, in bytes.
 const MAX_VERSION_BYTES: usize = 64;
 
-/// Code to run.
+/// The arguments of a call that runs code.
 pub(super) struct Execute {
     pub(super) code: String,
-    /// None: a session for this call alone.
+    /// `None` for a session that ends with the call.
     pub(super) session_id: Option<String>,
     pub(super) timeout: Duration,
 }
 
-/// How long code may run.
+/// A cell's time limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Times {
-    /// What the call asks for.
+pub(super) struct CellDeadlines {
+    /// The timeout that the call requested.
     pub(super) time: Duration,
-    /// When the code must stop so that its call can be answered.
+    /// The time at which the code must stop so that its call can still be answered.
     pub(super) latest: Instant,
-    /// How long it may take to stop.
+    /// How long the code may take to stop after an interrupt.
     pub(super) grace: Duration,
 }
 
-impl Times {
-    pub(super) fn of(time: Duration, deadline: Instant, now: Instant) -> Self {
+impl CellDeadlines {
+    pub(super) fn new(time: Duration, deadline: Instant, now: Instant) -> Self {
         let left = deadline.saturating_duration_since(now);
         let grace = GRACE.min(left / 4);
         let latest = deadline.checked_sub(grace + MARGIN.min(left / 8)).unwrap_or(now);
@@ -49,34 +50,34 @@ impl Times {
     }
 }
 
-/// Reads the arguments of a call that runs code.
+/// Parses the arguments of a call that runs code.
 pub(super) fn read(input: &[u8]) -> Result<Execute, SkillError> {
     #[derive(Deserialize)]
-    struct Arguments {
+    struct ExecuteArguments {
         code: String,
         session_id: Option<String>,
         timeout: Option<f64>,
     }
-    let Arguments { code, session_id, timeout } = arguments(input)?;
+    let ExecuteArguments { code, session_id, timeout } = arguments(input)?;
     let timeout = match timeout {
         None => DEFAULT,
         Some(seconds) if seconds > 0.0 && seconds <= MOST.as_secs_f64() => Duration::from_secs_f64(seconds),
         Some(_) => return Err(invalid(format!("timeout must be above 0, and at most {} seconds", MOST.as_secs()))),
     };
-    // Models pass an empty string for an argument that they do not mean to set.
+    // Models pass an empty string for an argument that they do not want to set.
     let session_id = session_id.filter(|it| !it.is_empty()).map(valid_name).transpose()?;
     Ok(Execute { code, session_id, timeout })
 }
 
-/// The package that a call asks for, and the session that it is for.
-pub(super) fn install(input: &[u8]) -> Result<(Request, Option<String>), SkillError> {
+/// Parses the package that a call requests, and the session to install it in.
+pub(super) fn install(input: &[u8]) -> Result<(PackageRequest, Option<String>), SkillError> {
     #[derive(Deserialize)]
-    struct Arguments {
+    struct InstallArguments {
         package_name: String,
         version: Option<String>,
         session_id: Option<String>,
     }
-    let Arguments { package_name, version, session_id } = arguments(input)?;
+    let InstallArguments { package_name, version, session_id } = arguments(input)?;
     if !is_name(&package_name) {
         let rule = "package_name must be the name of one package, such as numpy, without a version, extras or a URL";
         return Err(invalid(rule.to_owned()));
@@ -88,25 +89,25 @@ pub(super) fn install(input: &[u8]) -> Result<(Request, Option<String>), SkillEr
         return Err(invalid("version must be one exact version, such as 1.21.0".to_owned()));
     }
     let session_id = session_id.filter(|it| !it.is_empty()).map(valid_name).transpose()?;
-    Ok((Request { name: normalized(&package_name), version }, session_id))
+    Ok((PackageRequest { name: normalize_name(&package_name), version }, session_id))
 }
 
-/// The session that a call names.
+/// Parses a call's session id.
 pub(super) fn session_id(input: &[u8]) -> Result<String, SkillError> {
     #[derive(Deserialize)]
-    struct Arguments {
+    struct CloseArguments {
         session_id: String,
     }
-    valid_name(arguments::<Arguments>(input)?.session_id)
+    valid_name(arguments::<CloseArguments>(input)?.session_id)
 }
 
-/// The age that a call names.
+/// Parses a call's maximum age.
 pub(super) fn max_age(input: &[u8]) -> Result<Option<Duration>, SkillError> {
     #[derive(Deserialize)]
-    struct Arguments {
+    struct CleanupArguments {
         max_age: Option<u64>,
     }
-    Ok(arguments::<Arguments>(input)?.max_age.map(Duration::from_secs))
+    Ok(arguments::<CleanupArguments>(input)?.max_age.map(Duration::from_secs))
 }
 
 fn arguments<T: DeserializeOwned>(input: &[u8]) -> Result<T, SkillError> {
@@ -115,7 +116,9 @@ fn arguments<T: DeserializeOwned>(input: &[u8]) -> Result<T, SkillError> {
 
 fn valid_name(name: String) -> Result<String, SkillError> {
     if name.is_empty() || name.len() > MAX_ID_BYTES || name.chars().any(char::is_control) {
-        return Err(invalid(format!("session_id must be 1 to {MAX_ID_BYTES} bytes without control characters")));
+        return Err(invalid(format!(
+            "session_id must be 1 to {MAX_ID_BYTES} bytes and must not contain control characters"
+        )));
     }
     Ok(name)
 }
@@ -156,7 +159,7 @@ mod tests {
         let read = |text: &str| install(text.as_bytes());
         let (request, session) =
             read(r#"{"package_name": "Foo_Bar", "version": "1.0+cpu", "session_id": "s"}"#).unwrap();
-        let wanted = Request { name: "foo-bar".to_owned(), version: Some("1.0+cpu".to_owned()) };
+        let wanted = PackageRequest { name: "foo-bar".to_owned(), version: Some("1.0+cpu".to_owned()) };
         assert_eq!((request, session.as_deref()), (wanted, Some("s")));
         let (request, session) = read(r#"{"package_name": "six", "version": "", "session_id": ""}"#).unwrap();
         assert_eq!((request.version, session), (None, None));
@@ -178,7 +181,7 @@ mod tests {
     fn code_stops_early_enough_for_its_call_to_be_answered() {
         let now = Instant::now();
         let after = |left| {
-            let Times { latest, grace, .. } = Times::of(DEFAULT, now + left, now);
+            let CellDeadlines { latest, grace, .. } = CellDeadlines::new(DEFAULT, now + left, now);
             assert!(latest + grace <= now + left);
             (latest - now, grace)
         };

@@ -1,16 +1,16 @@
-//! What a gate decides, call by call.
+//! Tests of a gate's decisions, call by call.
 
 mod turns;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Arrival, Arrived, Book, Bounds, Ending, Next, Refusal};
+use super::{Arrival, Arrived, Ending, GateBounds, GateCalls, GateRefusal, Next};
 use crate::schedule::pace::Skill;
 
 const LONG: Duration = Duration::from_secs(5);
 
-/// How long callers are patient, if nothing else is said.
+/// The default time that callers wait.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 const fn ms(millis: u64) -> Duration {
@@ -20,27 +20,27 @@ const fn ms(millis: u64) -> Duration {
 #[test]
 fn a_full_queue_makes_room_for_whoever_has_less_in_it() {
     let skill: Arc<Skill> = Arc::default();
-    let mut book = Book::new(Bounds { places: 1, reserved: 0, most_waiting: 4 }, Instant::now());
+    let mut book = GateCalls::new(GateBounds { places: 1, reserved: 0, most_waiting: 4 }, Instant::now());
     let now = Instant::now();
-    let arrives = |book: &mut Book<usize>, session: &str, number: usize| {
+    let arrives = |book: &mut GateCalls<usize>, session: &str, number: usize| {
         let arrival = Arrival { principal: "", session, skill: &skill, deadline: now + PATIENCE };
         book.arrive(arrival, || (number, ()), now)
     };
     for number in 0..5 {
         assert!(matches!(arrives(&mut book, "flood", number), Arrived::Runs(_) | Arrived::Waits { evicted: None, .. }));
     }
-    assert!(matches!(arrives(&mut book, "flood", 5), Arrived::Refused(Refusal::Full)));
+    assert!(matches!(arrives(&mut book, "flood", 5), Arrived::Refused(GateRefusal::Full)));
     assert!(matches!(arrives(&mut book, "modest", 6), Arrived::Waits { evicted: Some(4), .. }));
     assert!(matches!(arrives(&mut book, "modest", 7), Arrived::Waits { evicted: Some(3), .. }));
-    assert!(matches!(arrives(&mut book, "modest", 8), Arrived::Refused(Refusal::Full)));
+    assert!(matches!(arrives(&mut book, "modest", 8), Arrived::Refused(GateRefusal::Full)));
     assert_eq!((book.running(), book.len()), (1, 5));
 }
 
 #[test]
 fn a_full_queue_makes_room_for_a_principal_that_has_less_in_it_however_many_sessions_others_have() {
     let (skill, now): (Arc<Skill>, _) = (Arc::default(), Instant::now());
-    let mut book = Book::new(Bounds { places: 1, reserved: 0, most_waiting: 4 }, now);
-    let arrives = |book: &mut Book<usize>, principal: &str, number: usize| {
+    let mut book = GateCalls::new(GateBounds { places: 1, reserved: 0, most_waiting: 4 }, now);
+    let arrives = |book: &mut GateCalls<usize>, principal: &str, number: usize| {
         let session = number.to_string();
         let arrival = Arrival { principal, session: &session, skill: &skill, deadline: now + PATIENCE };
         book.arrive(arrival, || (number, ()), now)
@@ -51,8 +51,8 @@ fn a_full_queue_makes_room_for_a_principal_that_has_less_in_it_however_many_sess
     for number in [5, 6] {
         assert!(matches!(arrives(&mut book, "one", number), Arrived::Waits { evicted: Some(1..=4), .. }));
     }
-    assert!(matches!(arrives(&mut book, "one", 7), Arrived::Refused(Refusal::Full)));
-    assert!(matches!(arrives(&mut book, "many", 8), Arrived::Refused(Refusal::Full)));
+    assert!(matches!(arrives(&mut book, "one", 7), Arrived::Refused(GateRefusal::Full)));
+    assert!(matches!(arrives(&mut book, "many", 8), Arrived::Refused(GateRefusal::Full)));
     assert_eq!((book.running(), book.len()), (1, 5));
 }
 
@@ -60,8 +60,8 @@ fn a_full_queue_makes_room_for_a_principal_that_has_less_in_it_however_many_sess
 fn beside_a_principal_with_as_many_calls_a_session_takes_the_room_of_a_longer_one_of_its_own() {
     for [first, second] in [["a", "b"], ["b", "a"]] {
         let (skill, now): (Arc<Skill>, _) = (Arc::default(), Instant::now());
-        let mut book = Book::new(Bounds { places: 1, reserved: 0, most_waiting: 6 }, now);
-        let arrives = |book: &mut Book<(&'static str, &'static str)>, principal, session| {
+        let mut book = GateCalls::new(GateBounds { places: 1, reserved: 0, most_waiting: 6 }, now);
+        let arrives = |book: &mut GateCalls<(&'static str, &'static str)>, principal, session| {
             let arrival = Arrival { principal, session, skill: &skill, deadline: now + PATIENCE };
             book.arrive(arrival, || ((principal, session), ()), now)
         };
@@ -72,7 +72,7 @@ fn beside_a_principal_with_as_many_calls_a_session_takes_the_room_of_a_longer_on
         for principal in [first, second] {
             let Arrived::Waits { evicted, .. } = arrives(&mut book, principal, "short") else { panic!("{principal}") };
             assert_eq!(evicted, Some((principal, "long")));
-            assert!(matches!(arrives(&mut book, principal, "short"), Arrived::Refused(Refusal::Full)));
+            assert!(matches!(arrives(&mut book, principal, "short"), Arrived::Refused(GateRefusal::Full)));
         }
     }
 }
@@ -80,8 +80,8 @@ fn beside_a_principal_with_as_many_calls_a_session_takes_the_room_of_a_longer_on
 #[test]
 fn the_estimate_lets_each_principal_have_one_turn_before_a_call() {
     let (skill, began): (Arc<Skill>, _) = (Arc::default(), Instant::now());
-    let mut book = Book::new(Bounds { places: 1, reserved: 0, most_waiting: 100 }, began);
-    let arrives = |book: &mut Book<()>, principal, session, left: Duration, now: Instant| {
+    let mut book = GateCalls::new(GateBounds { places: 1, reserved: 0, most_waiting: 100 }, began);
+    let arrives = |book: &mut GateCalls<()>, principal, session, left: Duration, now: Instant| {
         let arrival = Arrival { principal, session, skill: &skill, deadline: now + left };
         book.arrive(arrival, || ((), ()), now)
     };
@@ -93,8 +93,8 @@ fn the_estimate_lets_each_principal_have_one_turn_before_a_call() {
             let _ = arrives(&mut book, principal, session, PATIENCE * 100, now);
         }
     }
-    // A turn of each, its own, and a quarter more: 5 s. Then it runs for another.
-    assert!(matches!(arrives(&mut book, "d", "", ms(5900), now), Arrived::Refused(Refusal::Late { .. })));
+    // The wait is one turn of each caller and its own, plus a quarter: 5 s. Then the call runs for another second.
+    assert!(matches!(arrives(&mut book, "d", "", ms(5900), now), Arrived::Refused(GateRefusal::Late { .. })));
     assert!(matches!(arrives(&mut book, "d", "", ms(6100), now), Arrived::Waits { .. }));
 }
 
@@ -102,8 +102,8 @@ fn the_estimate_lets_each_principal_have_one_turn_before_a_call() {
 fn a_call_that_could_not_start_before_its_deadline_is_refused_and_others_are_not() {
     let skill: Arc<Skill> = Arc::default();
     let began = Instant::now();
-    let mut book = Book::new(Bounds { places: 4, reserved: 0, most_waiting: 100 }, began);
-    let arrives = |book: &mut Book<()>, session: &str, left: Duration, now: Instant| {
+    let mut book = GateCalls::new(GateBounds { places: 4, reserved: 0, most_waiting: 100 }, began);
+    let arrives = |book: &mut GateCalls<()>, session: &str, left: Duration, now: Instant| {
         let arrival = Arrival { principal: "", session, skill: &skill, deadline: now + left };
         book.arrive(arrival, || ((), ()), now)
     };
@@ -113,18 +113,19 @@ fn a_call_that_could_not_start_before_its_deadline_is_refused_and_others_are_not
     for _ in 0..8 {
         assert!(matches!(arrives(&mut book, "busy", PATIENCE, now), Arrived::Runs(_) | Arrived::Waits { .. }));
     }
-    // Four run and four wait: a place is free in about a second, and the call runs for another.
-    assert!(matches!(arrives(&mut book, "busy", ms(2000), now), Arrived::Refused(Refusal::Late { .. })));
+    // Four calls run and four wait, so a place becomes free in about a second. The call runs for another second.
+    assert!(matches!(arrives(&mut book, "busy", ms(2000), now), Arrived::Refused(GateRefusal::Late { .. })));
     assert!(matches!(arrives(&mut book, "other", ms(2000), now), Arrived::Waits { .. }));
     assert!(matches!(arrives(&mut book, "busy", ms(4000), now), Arrived::Waits { .. }));
 }
 
-/// A caller whose connection breaks cancels all its calls: each gets the place of the one before, and leaves it soon.
+/// A caller whose connection breaks cancels all its calls. Each of them gets the previous one's place and leaves
+/// it soon.
 #[test]
 fn cancelled_calls_do_not_make_a_slow_skill_look_short() {
     let (slow, began): (Arc<Skill>, _) = (Arc::default(), Instant::now());
-    let mut book = Book::new(Bounds { places: 1, reserved: 1, most_waiting: 100 }, began);
-    let arrives = |book: &mut Book<()>, now: Instant| {
+    let mut book = GateCalls::new(GateBounds { places: 1, reserved: 1, most_waiting: 100 }, began);
+    let arrives = |book: &mut GateCalls<()>, now: Instant| {
         let arrival = Arrival { principal: "", session: "slow", skill: &slow, deadline: now + PATIENCE * 100 };
         book.arrive(arrival, || ((), ()), now)
     };
@@ -147,8 +148,8 @@ fn cancelled_calls_do_not_make_a_slow_skill_look_short() {
 fn a_short_call_is_not_refused_for_the_long_ones_that_wait() {
     let (slow, quick): (Arc<Skill>, Arc<Skill>) = Default::default();
     let began = Instant::now();
-    let mut book = Book::new(Bounds { places: 1, reserved: 1, most_waiting: 100 }, began);
-    let arrives = |book: &mut Book<()>, session: &str, skill, left: Duration, now: Instant| {
+    let mut book = GateCalls::new(GateBounds { places: 1, reserved: 1, most_waiting: 100 }, began);
+    let arrives = |book: &mut GateCalls<()>, session: &str, skill, left: Duration, now: Instant| {
         let arrival = Arrival { principal: "", session, skill, deadline: now + left };
         book.arrive(arrival, || ((), ()), now)
     };
@@ -160,7 +161,7 @@ fn a_short_call_is_not_refused_for_the_long_ones_that_wait() {
     for session in ["slow-0", "slow-1", "slow-2", "slow-3"] {
         let _ = arrives(&mut book, session, &slow, PATIENCE, now);
     }
-    // One call runs in the reserve. The next waits for that one, not for the slow calls.
+    // One call has a reserved place. The next call waits for that one, not for the slow calls.
     assert!(matches!(arrives(&mut book, "quick", &quick, ms(100), now), Arrived::Runs(_)));
     assert!(matches!(arrives(&mut book, "quick", &quick, ms(100), now), Arrived::Waits { .. }));
 }
@@ -169,8 +170,8 @@ fn a_short_call_is_not_refused_for_the_long_ones_that_wait() {
 fn quick_calls_of_a_neighbour_do_not_make_the_long_calls_of_others_look_short() {
     let (slow, quick): (Arc<Skill>, Arc<Skill>) = Default::default();
     let began = Instant::now();
-    let mut book = Book::new(Bounds { places: 2, reserved: 1, most_waiting: 100 }, began);
-    let arrives = |book: &mut Book<()>, session: &str, skill, left: Duration, now: Instant| {
+    let mut book = GateCalls::new(GateBounds { places: 2, reserved: 1, most_waiting: 100 }, began);
+    let arrives = |book: &mut GateCalls<()>, session: &str, skill, left: Duration, now: Instant| {
         let arrival = Arrival { principal: "", session, skill, deadline: now + left };
         book.arrive(arrival, || ((), ()), now)
     };
@@ -185,8 +186,8 @@ fn quick_calls_of_a_neighbour_do_not_make_the_long_calls_of_others_look_short() 
         let came = arrives(&mut book, &format!("slow-{number}"), &slow, PATIENCE, now);
         assert!(matches!(came, Arrived::Runs(_) | Arrived::Waits { .. }));
     }
-    // Two run and six wait: the next starts in some seventeen seconds.
-    assert!(matches!(arrives(&mut book, "late", &slow, ms(15_000), now), Arrived::Refused(Refusal::Late { .. })));
+    // Two calls run and six wait, so the next one starts in about seventeen seconds.
+    assert!(matches!(arrives(&mut book, "late", &slow, ms(15_000), now), Arrived::Refused(GateRefusal::Late { .. })));
     assert!(matches!(arrives(&mut book, "in time", &slow, PATIENCE, now), Arrived::Waits { .. }));
 }
 
@@ -194,8 +195,8 @@ fn quick_calls_of_a_neighbour_do_not_make_the_long_calls_of_others_look_short() 
 fn a_call_that_once_took_long_does_not_make_the_short_calls_of_new_sessions_look_long() {
     let skill: Arc<Skill> = Arc::default();
     let began = Instant::now();
-    let mut book = Book::new(Bounds { places: 2, reserved: 0, most_waiting: 100 }, began);
-    let arrives = |book: &mut Book<()>, session: &str, left: Duration| {
+    let mut book = GateCalls::new(GateBounds { places: 2, reserved: 0, most_waiting: 100 }, began);
+    let arrives = |book: &mut GateCalls<()>, session: &str, left: Duration| {
         let arrival = Arrival { principal: "", session, skill: &skill, deadline: began + left };
         book.arrive(arrival, || ((), ()), began)
     };
@@ -206,7 +207,7 @@ fn a_call_that_once_took_long_does_not_make_the_short_calls_of_new_sessions_look
     for number in 0..8 {
         assert!(!matches!(arrives(&mut book, &format!("new-{number}"), PATIENCE), Arrived::Refused(_)));
     }
-    // Six wait, for less than a second each, and one call may take five.
+    // Six calls wait for less than a second each, and one call may take five.
     assert!(matches!(arrives(&mut book, "new", ms(14_000)), Arrived::Waits { .. }));
 }
 
@@ -214,8 +215,8 @@ fn a_call_that_once_took_long_does_not_make_the_short_calls_of_new_sessions_look
 fn a_call_that_was_cut_short_does_not_keep_new_sessions_from_its_skill() {
     let skill: Arc<Skill> = Arc::default();
     let began = Instant::now();
-    let mut book = Book::new(Bounds { places: 2, reserved: 0, most_waiting: 100 }, began);
-    let arrives = |book: &mut Book<()>, session: &str| {
+    let mut book = GateCalls::new(GateBounds { places: 2, reserved: 0, most_waiting: 100 }, began);
+    let arrives = |book: &mut GateCalls<()>, session: &str| {
         let arrival = Arrival { principal: "", session, skill: &skill, deadline: began + PATIENCE };
         book.arrive(arrival, || ((), ()), began)
     };
@@ -233,8 +234,8 @@ fn a_call_that_was_cut_short_does_not_keep_new_sessions_from_its_skill() {
 fn without_a_reserve_a_short_call_waits_for_the_long_ones_of_others() {
     let (slow, quick): (Arc<Skill>, Arc<Skill>) = Default::default();
     let began = Instant::now();
-    let mut book = Book::new(Bounds { places: 1, reserved: 0, most_waiting: 100 }, began);
-    let arrives = |book: &mut Book<()>, session: &str, skill, left: Duration| {
+    let mut book = GateCalls::new(GateBounds { places: 1, reserved: 0, most_waiting: 100 }, began);
+    let arrives = |book: &mut GateCalls<()>, session: &str, skill, left: Duration| {
         let arrival = Arrival { principal: "", session, skill, deadline: began + left };
         book.arrive(arrival, || ((), ()), began)
     };
@@ -245,15 +246,15 @@ fn without_a_reserve_a_short_call_waits_for_the_long_ones_of_others() {
     for session in ["slow-0", "slow-1", "slow-2"] {
         let _ = arrives(&mut book, session, &slow, PATIENCE);
     }
-    assert!(matches!(arrives(&mut book, "quick", &quick, LONG), Arrived::Refused(Refusal::Late { .. })));
+    assert!(matches!(arrives(&mut book, "quick", &quick, LONG), Arrived::Refused(GateRefusal::Late { .. })));
     assert!(matches!(arrives(&mut book, "quick", &quick, PATIENCE), Arrived::Waits { .. }));
 }
 
 #[test]
 fn a_call_whose_turn_leaves_it_no_time_to_start_and_run_is_refused() {
     let ([skill, other], began): ([Arc<Skill>; 2], _) = (Default::default(), Instant::now());
-    let mut book = Book::new(Bounds { places: 1, reserved: 0, most_waiting: 100 }, began);
-    let arrives = |book: &mut Book<&'static str>, session: &'static str, skill, left: Duration| {
+    let mut book = GateCalls::new(GateBounds { places: 1, reserved: 0, most_waiting: 100 }, began);
+    let arrives = |book: &mut GateCalls<&'static str>, session: &'static str, skill, left: Duration| {
         let arrival = Arrival { principal: "", session, skill, deadline: began + left };
         book.arrive(arrival, || (session, ()), began)
     };
@@ -262,9 +263,11 @@ fn a_call_whose_turn_leaves_it_no_time_to_start_and_run_is_refused() {
     for (session, left) in [("hurried", ms(3000)), ("patient", ms(5000))] {
         assert!(matches!(arrives(&mut book, session, &skill, left), Arrived::Waits { .. }));
     }
-    // The next call has the second that it runs for, but no time to start.
+    // The call has the second that it runs for, but no time to start.
     let now = began + ms(1950);
     book.leave(first, Ending::CutShort, now);
-    let Some(Next::Refused("hurried", Refusal::Late { .. })) = book.next(now) else { panic!("it can't end in time") };
+    let Some(Next::Refused("hurried", GateRefusal::Late { .. })) = book.next(now) else {
+        panic!("it can't end in time")
+    };
     assert!(matches!(book.next(now), Some(Next::Runs(_, "patient"))));
 }

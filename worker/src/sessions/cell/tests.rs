@@ -1,4 +1,4 @@
-//! Tests of a cell against a process that does what it likes.
+//! Tests of a cell against a hostile process.
 
 use openskill_proto::v1::execute_event::Event;
 use tokio::io::AsyncReadExt as _;
@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use super::super::process::Host;
 use super::*;
 use crate::artifacts::Collector;
-use crate::questions::{Asker, Questions};
+use crate::questions::{CallQuestions, Questions};
 
 const LONG: Duration = Duration::from_secs(600);
 const SHORT: Duration = Duration::from_millis(200);
@@ -18,7 +18,7 @@ fn cell(time: Duration, events: EventSink) -> Cell {
     Cell { number: 1, code: "1".to_owned(), time, latest, grace: LONG, events, dropped, closed }
 }
 
-/// Takes the cell, and begins it.
+/// Receives the cell and reports that it began.
 async fn begin(host: &mut Host) {
     let mut run = [0; 40];
     assert!(host.control.read(&mut run).await.unwrap() > 0);
@@ -29,7 +29,7 @@ async fn end(host: &mut Host) {
     host.control.write_all(b"{\"session\": {\"ended\": {\"cell\": 1}}}\n").await.unwrap();
 }
 
-/// Runs a cell on a process that does this. A cell that never ends fails its test.
+/// Runs a cell with `play` as the process. Fails the test if the cell never ends.
 async fn ran(cell: Cell, play: impl AsyncFnOnce(&mut Host)) -> Ran {
     let (mut process, mut host) = Host::start();
     let played = async {
@@ -43,7 +43,7 @@ async fn ran(cell: Cell, play: impl AsyncFnOnce(&mut Host)) -> Ran {
 #[tokio::test]
 async fn a_cell_ends_when_its_process_says_so() {
     let ran = ran(cell(LONG, EventSink::default()), async |host| end(host).await).await;
-    assert_eq!((ran.end, ran.interrupted), (End::Ended(Ended { cell: 1, ..Ended::default() }), None));
+    assert_eq!((ran.end, ran.interrupted), (CellOutcome::Ended(CellEnd { cell: 1, ..CellEnd::default() }), None));
 }
 
 #[tokio::test]
@@ -52,20 +52,20 @@ async fn an_end_that_cannot_be_read_is_not_waited_for() {
         let end = r#"{"session": {"ended": {"cell": 1, "error": {"message": "\udc80"}}}}"#;
         host.control.write_all(format!("{end}\n").as_bytes()).await.unwrap();
     });
-    assert_eq!(ran.await.end, End::Lost(Loss::HungUp));
+    assert_eq!(ran.await.end, CellOutcome::Lost(Loss::HungUp));
 }
 
 #[tokio::test]
 async fn a_process_that_says_too_much_is_not_read_on() {
     let ran = ran(cell(LONG, EventSink::default()), async |host| {
-        // More than is read: the rest is never taken, and the stream breaks with the process.
+        // This exceeds the limit, so the rest is never read and the stream breaks with the process.
         let lines = b"\n".repeat(2 * MAX_SAID_BYTES / LINE_COST);
         tokio::select! {
             _ = host.control.write_all(&lines) => {}
             () = tokio::time::sleep(Duration::from_secs(5)) => {}
         }
     });
-    assert_eq!(ran.await.end, End::Lost(Loss::Process(KeptEnd::Exceeded(TOO_MUCH_SAID.to_owned()))));
+    assert_eq!(ran.await.end, CellOutcome::Lost(Loss::Process(KeptProcessEnd::Exceeded(TOO_MUCH_SAID.to_owned()))));
 }
 
 #[tokio::test]
@@ -79,14 +79,14 @@ async fn a_process_that_never_stops_talking_does_not_stop_the_clock() {
     };
     let signals = Signals::new(&cell, Instant::now());
     let attended = tokio::time::timeout(Duration::from_secs(30), attend(talk, &process.kept, &cell, &signals));
-    assert!(matches!(attended.await, Ok((Stop::Unresponsive, Some(Interruption::Time)))));
+    assert!(matches!(attended.await, Ok((WaitEnd::Unresponsive, Some(Interruption::Time)))));
 }
 
-/// A call whose user can be asked.
+/// Creates a call whose user can be asked.
 fn asked(time: Duration) -> (mpsc::Receiver<Event>, Cell) {
     let (sender, listener) = mpsc::channel(100);
-    let asker = Asker::new(std::sync::Arc::<Questions>::default(), "ada", Instant::now() + LONG);
-    (listener, cell(time, EventSink::of_call(Some(sender), Collector::default(), Some(asker))))
+    let asker = CallQuestions::new(std::sync::Arc::<Questions>::default(), "ada", Instant::now() + LONG);
+    (listener, cell(time, EventSink::for_call(Some(sender), Collector::default(), Some(asker))))
 }
 
 #[tokio::test]
@@ -95,12 +95,12 @@ async fn code_cannot_stop_its_clock_with_what_is_no_question() {
         let (_listener, cell) = asked(SHORT);
         let ran = ran(cell, async |host| {
             host.control.write_all(line.as_bytes()).await.unwrap();
-            host.supervisor.interrupts().await;
+            host.supervisor.confirm_interrupt().await;
             end(host).await;
         });
         let ran = ran.await;
         assert_eq!(ran.interrupted, Some(Interruption::Time), "{line}");
-        assert!(matches!(ran.end, End::Ended(_)));
+        assert!(matches!(ran.end, CellOutcome::Ended(_)));
     }
 }
 
@@ -126,13 +126,13 @@ async fn a_listener_that_does_not_listen_costs_no_session() {
         for _ in 0..3 {
             host.control.write_all(b"{\"partial\": 1}\n").await.unwrap();
         }
-        // More than a pipe holds.
+        // More than a pipe's buffer.
         host.stdout.write_all(&[b'x'; 256 * 1024]).await.unwrap();
-        host.supervisor.interrupts().await;
+        host.supervisor.confirm_interrupt().await;
         end(host).await;
     });
     let ran = ran.await;
-    assert!(matches!(ran.end, End::Ended(_)), "{:?}", ran.end);
+    assert!(matches!(ran.end, CellOutcome::Ended(_)), "{:?}", ran.end);
     assert_eq!((ran.interrupted, ran.stdout.text.len()), (Some(Interruption::Time), 256 * 1024));
     drop(listener);
 }
@@ -140,10 +140,10 @@ async fn a_listener_that_does_not_listen_costs_no_session() {
 #[tokio::test]
 async fn a_process_that_may_still_get_a_signal_is_lost() {
     let ran = ran(cell(SHORT, EventSink::default()), async |host| {
-        // It does not send the signal, or later.
-        host.supervisor.told().await;
+        // The supervisor has not sent the signal yet, and may never send it.
+        host.supervisor.wait_for_order().await;
         end(host).await;
     });
     let ran = ran.await;
-    assert_eq!((ran.end, ran.interrupted), (End::Lost(Loss::Unresponsive), Some(Interruption::Time)));
+    assert_eq!((ran.end, ran.interrupted), (CellOutcome::Lost(Loss::Unresponsive), Some(Interruption::Time)));
 }

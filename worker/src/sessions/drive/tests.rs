@@ -1,11 +1,11 @@
-//! Tests of what happens between a lease and the run of its cell.
+//! Tests of the time between a lease and the run of its cell.
 
 use futures_util::FutureExt as _;
+use openskill_sandbox::sessions::book::{SessionBook, SessionBounds, Terms};
+use openskill_sandbox::sessions::key::Key;
 use tokio_util::sync::CancellationToken;
 
-use super::super::book::{Book, Bounds, Terms};
 use super::super::cell::Loss;
-use super::super::key::Key;
 use super::super::process::Host;
 use super::*;
 use crate::events::EventSink;
@@ -14,20 +14,20 @@ use crate::schedule::Scheduler;
 const LONG: Duration = Duration::from_secs(600);
 
 struct Call {
-    book: Arc<Book<Process>>,
+    book: Arc<SessionBook<SessionProcess>>,
     dropped: CancellationToken,
     answered: oneshot::Receiver<Result<Outcome, SkillError>>,
     driven: tokio::task::JoinHandle<()>,
 }
 
-/// A call whose session has this process, or gets one from `start`.
+/// Creates a call whose session has this process or gets one from `start`.
 async fn call(
-    process: Option<Process>,
-    start: impl Future<Output = Result<Process, SkillError>> + Send + 'static,
+    process: Option<SessionProcess>,
+    start: impl Future<Output = Result<SessionProcess, SkillError>> + Send + 'static,
     (time, dropped): (Duration, CancellationToken),
 ) -> Call {
-    let book = Book::new(Bounds { per_caller: 2, per_worker: 2, idle: LONG, age: LONG });
-    let owner = Owner { group: "g".to_owned(), principal: "ada".to_owned(), conversation: String::new() };
+    let book = SessionBook::new(SessionBounds { per_caller: 2, per_worker: 2, idle: LONG, age: LONG });
+    let owner = SessionOwner { group: "g".to_owned(), principal: "ada".to_owned(), conversation: String::new() };
     let key = Key { owner: owner.clone(), name: Some("s".to_owned()) };
     let latest = Instant::now() + time;
     let mut lease = book.take(&key, Terms { maker: 1, together: usize::MAX }, latest).await.unwrap();
@@ -36,13 +36,13 @@ async fn call(
     let code = "1".to_owned();
     let cell = Cell { number: 1, code, time: LONG, latest, grace: LONG, events, dropped: dropped.clone(), closed };
     let slot = Scheduler::new(1, 0, 1).any_slot().await;
-    let job = Job { lease, cell, start: start.boxed(), counted: (Arc::default(), owner), slot };
+    let job = SessionCall { lease, cell, start: start.boxed(), counted: (Arc::default(), owner), slot };
     let (answer, answered) = oneshot::channel();
     Call { book, dropped, answered, driven: tokio::spawn(drive(job, answer)) }
 }
 
-/// A start that takes longer than any test.
-async fn never() -> Result<Process, SkillError> {
+/// Never starts a process.
+async fn never() -> Result<SessionProcess, SkillError> {
     std::future::pending().await
 }
 
@@ -65,7 +65,7 @@ async fn a_session_that_is_closed_while_it_starts_is_not_started() {
     call.book.shut();
     ends(call.driven).await;
     let outcome = call.answered.await.unwrap().unwrap();
-    assert_eq!((outcome.ran.end, outcome.state), (End::Lost(Loss::Closed), State::Lost));
+    assert_eq!((outcome.ran.end, outcome.state), (CellOutcome::Lost(Loss::Closed), State::Lost));
 }
 
 #[tokio::test]
@@ -78,7 +78,7 @@ async fn a_start_that_outlives_its_call_is_a_call_that_did_not_begin() {
 
 #[tokio::test]
 async fn code_that_nobody_waits_for_does_not_begin() {
-    // While its session starts.
+    // The call is dropped while its session starts.
     let (dropped, (process, host)) = (CancellationToken::new(), Host::start());
     let late = dropped.clone();
     let start = async move {
@@ -88,7 +88,7 @@ async fn code_that_nobody_waits_for_does_not_begin() {
     let call_of_new = call(None, start, (LONG, dropped)).await;
     ends(call_of_new.driven).await;
     assert_eq!((told(host).await.len(), call_of_new.book.count()), (0, 0));
-    // Before a session that is there gets it. That one keeps its state.
+    // The call is dropped before an existing session gets it. That session keeps its state.
     let dropped = CancellationToken::new();
     dropped.cancel();
     for (time, dropped) in [(LONG, dropped), (Duration::ZERO, CancellationToken::new())] {
@@ -102,7 +102,7 @@ async fn code_that_nobody_waits_for_does_not_begin() {
     }
 }
 
-/// All that a process was told, once it is dropped.
+/// Returns all that the process received, after the call dropped it.
 async fn told(mut host: Host) -> Vec<u8> {
     let mut told = Vec::new();
     tokio::io::AsyncReadExt::read_to_end(&mut host.control, &mut told).await.unwrap();

@@ -32,6 +32,7 @@ class Artifacts:
         """Draws and closes the open figures of matplotlib, each by itself. Nobody imports it for this."""
         pyplot = sys.modules.get("matplotlib.pyplot")
         try:
+            # `list` gives none: pyplot is not imported, or not all of it yet.
             numbers = list(getattr(pyplot, "get_fignums", list)())
         except Exception as error:
             numbers = []
@@ -57,19 +58,19 @@ class Artifacts:
         """Files that the cell wrote, or changed."""
         after, is_whole = listing(folder)
         if not is_whole:
-            self.note(f"of the working folder, {MOST_ENTRIES} entries were looked at: files among the others are no artifacts")
+            self.note(f"only the first {MOST_ENTRIES} entries of the working folder were read: other files do not become artifacts")
         for path in sorted(path for path, stamp in after.items() if before.get(path) != stamp):
             name = os.path.relpath(path, folder).replace(os.sep, "-")
             try:
                 self.add(name, content(path))
             except OSError as error:
-                self.note(f"'{name}' is no artifact: {error.strerror}")
+                self.note(f"'{name}' is not an artifact: {error.strerror}")
 
     def has_room(self, name, size):
         if size > MOST_ARTIFACT_BYTES:
-            self.note(f"'{name}' is no artifact: it is larger than {MOST_ARTIFACT_BYTES} bytes")
+            self.note(f"'{name}' is not an artifact: it is larger than {MOST_ARTIFACT_BYTES} bytes")
         elif len(self.ended["artifacts"]) >= MOST_ARTIFACTS or self.bytes + size > MOST_ARTIFACTS_BYTES:
-            self.note(f"'{name}' is no artifact: the cell has too many, or too large ones")
+            self.note(f"'{name}' is not an artifact: the cell has too many artifacts, or artifacts that are too large")
         else:
             return True
         return False
@@ -79,9 +80,10 @@ class Artifacts:
             return
         told = self.ended["artifacts"]
         self.bytes += len(data)
+        name = distinct_name(name, [it["name"] for it in told])
         media_type = guess_type(name)[0] or "application/octet-stream"
         own = f"cell-{self.number}-{len(told) + 1}"
-        label = {"id": own, "name": cut(name, 255), "media_type": media_type}
+        label = {"id": own, "name": name, "media_type": media_type}
         begin = 0
         while True:
             chunk, begin = data[begin:begin + CHUNK_BYTES], begin + CHUNK_BYTES
@@ -89,7 +91,7 @@ class Artifacts:
             self.send({"artifact": {**label, "data": text, "more": begin < len(data)}})
             if begin >= len(data):
                 break
-        told.append({"name": label["name"], "media_type": media_type, "size_bytes": len(data)})
+        told.append({"name": name, "media_type": media_type, "size_bytes": len(data)})
 
     def note(self, text):
         notes = self.ended["notes"]
@@ -98,6 +100,18 @@ class Artifacts:
             notes.append(cut(text, MOST_MESSAGE))
         else:
             notes[MOST_NOTES - 1:] = [f"{self.noted - MOST_NOTES + 1} more notes are not listed"]
+
+
+def distinct_name(name, names):
+    """A name of at most 255 bytes, with a number if there is such a file already: `a/b` and `a-b` are both called `a-b`."""
+    stem, _, extension = name.rpartition(".")
+    stem, extension = (stem, "." + extension) if stem and extension.isalnum() else (name, "")
+    short = lambda text, most: text.encode("utf-8", "replace")[:most].decode("utf-8", "ignore")
+    name, number = short(stem, 190) + short(extension, 50), 1
+    while name in names:
+        number += 1
+        name = f"{short(stem, 190)}-{number}{short(extension, 50)}"
+    return name
 
 
 def replace_show(show):
@@ -157,5 +171,5 @@ def content(path):
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:
         if not S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(22, "it is no plain file")
+            raise OSError(22, "it is not a plain file")
         return file.read(MOST_ARTIFACT_BYTES + 1)

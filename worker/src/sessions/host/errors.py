@@ -11,6 +11,8 @@ OWN_FILE = (lambda: None).__code__.co_filename
 def described(error):
     """An exception as its author wants to see it: from the cell's own lines on."""
     kind = type(error)
+    # Before `traceback`, which swallows a signal that interrupts `__str__`: the next call would then run without end.
+    text = message(error)
     try:
         told = traceback.TracebackException(kind, error, own_frames(error.__traceback__))
         # Nor those of `ask`, which the code calls as `input`.
@@ -18,7 +20,7 @@ def described(error):
         lines = "".join(told.format())
     except Exception:
         lines = ""
-    return {"name": str(kind.__name__)[:128], "message": cut(message(error), MOST_MESSAGE), "traceback": cut_middle(lines, MOST_TRACEBACK)}
+    return {"name": str(kind.__name__)[:128], "message": cut(text, MOST_MESSAGE), "traceback": cut_middle(lines, MOST_TRACEBACK)}
 
 
 def message(error):

@@ -24,6 +24,7 @@ import os
 import sys
 import types
 from _io import BufferedWriter, FileIO, TextIOWrapper
+# Stands in for the code's signal handlers: it takes two arguments, does nothing, and runs no Python code.
 from _operator import is_ as no_handler
 from _signal import NSIG, SIG_IGN, SIGINT, default_int_handler, getsignal
 from _signal import signal as set_signal
@@ -115,7 +116,7 @@ class Session:
                 pass
 
     def remove_handlers(self):
-        """Those of the code, until its next cell: nothing else catches what they raise."""
+        """Takes the code's signal handlers away until its next cell: between cells, nothing catches what they raise."""
         for number in range(1, NSIG):
             handler = getsignal(number)
             if number != SIGINT and callable(handler) and handler is not no_handler:
@@ -128,8 +129,11 @@ class Session:
             del self.handlers[number]
 
     def work(self, number, code, ended):
-        self.send({"session": {"began": number}})
-        self.restore_streams()
+        try:
+            # Before a signal may come: dropping the streams of the last cell runs finalizers, which swallow what a handler raises.
+            self.restore_streams()
+        finally:
+            self.send({"session": {"began": number}})
         self.artifacts = Artifacts(self.send, number, ended)
         before, _ = listing(self.folder)
         try:
@@ -245,14 +249,14 @@ class Session:
         while True:
             line = self.read_line()
             if line is None:
-                raise EOFError("the worker hung up")
+                raise EOFError("the worker closed the connection")
             answer = loads(line).get("answer")
             if answer and answer.get("id") == own:
                 break
         if answer["action"] == "accept":
             return str(answer["content"]["text"])
         if answer["action"] == "unavailable":
-            raise EOFError(f"input() has nobody to ask: {answer.get('reason', '')}")
+            raise EOFError(f"input() can't ask the user: {answer.get('reason', '')}")
         raise EOFError(f"input() got no answer: the user chose to {answer['action']}")
 
     def read_line(self):

@@ -1,4 +1,4 @@
-//! Tests of what is read of a process.
+//! Tests of reading a process's lines.
 
 use std::io;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use super::*;
 async fn lines_are_bounded_and_what_follows_one_is_kept() {
     let long = [vec![b'x'; MAX_LINE_BYTES + CHUNK], b"\nlast\nhalf".to_vec()].concat();
     let text = [b"one\n\ntwo\n".to_vec(), long].concat();
-    let (mut lines, mut from) = (Lines::default(), text.as_slice());
+    let (mut lines, mut from) = (LineReader::default(), text.as_slice());
     let mut read = Vec::new();
     loop {
         match lines.next(&mut from).await {
@@ -24,7 +24,7 @@ async fn lines_are_bounded_and_what_follows_one_is_kept() {
     assert_eq!(read, [line("one"), line(""), line("two"), Read::TooLong, line("last")]);
 }
 
-/// A stream that has all of it at once, and notes the most that a read would take.
+/// A stream that has all bytes at once, and records the maximum size of a read.
 struct Burst {
     text: std::io::Cursor<Vec<u8>>,
     most: usize,
@@ -40,7 +40,7 @@ impl AsyncRead for Burst {
 #[tokio::test]
 async fn a_line_is_too_long_also_if_its_last_read_ends_it() {
     let text = [vec![b'x'; MAX_LINE_BYTES + 1], b"\n\n".to_vec()].concat();
-    let (mut lines, mut from) = (Lines::default(), text.as_slice());
+    let (mut lines, mut from) = (LineReader::default(), text.as_slice());
     assert_eq!(lines.next(&mut from).await, Read::TooLong);
     assert_eq!(lines.next(&mut from).await, Read::Line(Vec::new()));
 }
@@ -51,7 +51,7 @@ async fn many_lines_at_once_are_taken_in_small_reads_and_leave_time_to_others() 
     let text = [vec![b'x'; MAX_LINE_BYTES / 2], vec![b'\n'; EMPTY]].concat();
     let reader = tokio::spawn(async move {
         let (mut lines, mut from, mut count) =
-            (Lines::default(), Burst { text: std::io::Cursor::new(text), most: 0 }, 0);
+            (LineReader::default(), Burst { text: std::io::Cursor::new(text), most: 0 }, 0);
         while lines.next(&mut from).await != Read::End {
             count += 1;
         }
@@ -69,7 +69,7 @@ async fn many_lines_at_once_are_taken_in_small_reads_and_leave_time_to_others() 
 #[tokio::test]
 async fn what_was_given_out_is_not_moved_line_by_line() {
     let text = b"\n".repeat(CHUNK);
-    let (mut lines, mut from) = (Lines::default(), text.as_slice());
+    let (mut lines, mut from) = (LineReader::default(), text.as_slice());
     for given in 1..CHUNK {
         assert_eq!(lines.next(&mut from).await, Read::Line(Vec::new()));
         assert_eq!((lines.waiting.len(), lines.begin), (CHUNK, given));
@@ -81,11 +81,14 @@ fn the_end_of_a_cell_is_read_and_bounded() {
     let line =
         br#"{"session": {"ended": {"cell": 3, "return_code": 1, "result": null, "error": {"name": "E"}, "more": 1}}}"#;
     let error = Some(Exception { name: "E".to_owned(), ..Exception::default() });
-    assert_eq!(said(line), Some(Said::Ended(Ended { cell: 3, return_code: 1, error, ..Ended::default() })));
+    assert_eq!(
+        parse_notice(line),
+        Some(SessionNotice::Ended(CellEnd { cell: 3, return_code: 1, error, ..CellEnd::default() }))
+    );
     let long = serde_json::json!({"session": {"ended": {"cell": 1, "result": "\u{fc}".repeat(MAX_RESULT_BYTES), "notes": vec!["n"; 100]}}});
-    let Some(Said::Ended(ended)) = said(long.to_string().as_bytes()) else { panic!("no end") };
+    let Some(SessionNotice::Ended(ended)) = parse_notice(long.to_string().as_bytes()) else { panic!("no end") };
     assert_eq!((ended.result.unwrap().len(), ended.notes.len()), (MAX_RESULT_BYTES, MAX_LISTED));
-    assert_eq!(said(br#"{"session": {"ready": true}}"#), Some(Said::Ready(true)));
+    assert_eq!(parse_notice(br#"{"session": {"ready": true}}"#), Some(SessionNotice::Ready(true)));
 }
 
 #[test]
@@ -100,7 +103,7 @@ fn other_lines_and_broken_ones_say_nothing_of_the_session() {
         b"\xff",
         b"",
     ] {
-        assert_eq!(said(line), None, "{}", String::from_utf8_lossy(line));
+        assert_eq!(parse_notice(line), None, "{}", String::from_utf8_lossy(line));
     }
 }
 
@@ -112,7 +115,7 @@ fn an_end_that_cannot_be_read_is_known() {
         assert!(is_broken_end(broken.as_bytes(), 1), "{broken}");
         assert!(!is_broken_end(broken.as_bytes(), 2), "{broken}");
     }
-    // An interrupt may leave these.
+    // An interrupt may leave such lines.
     for other in [r#"{"session": {"beg"#, r#"{"session""#, r#"{"artifact": "#, ""] {
         assert!(!is_broken_end(other.as_bytes(), 1), "{other}");
     }

@@ -2,7 +2,7 @@ use std::os::unix::fs::MetadataExt as _;
 
 use super::*;
 
-/// A store with packages and a place, which goes with the test.
+/// A store with packages and a place, which is removed when the test ends.
 struct Top(PathBuf);
 
 impl Top {
@@ -24,9 +24,9 @@ impl Top {
         Package { name: name.to_owned(), version: version.to_owned(), sha256, bytes: 1, files: folder }
     }
 
-    fn place(&self) -> Arc<Place> {
+    fn place(&self) -> Arc<PackageRoot> {
         let lock = File::create(self.0.join("lock")).unwrap();
-        Place::make(&self.0, Arc::new(lock)).unwrap()
+        PackageRoot::make(&self.0, Arc::new(lock)).unwrap()
     }
 }
 
@@ -40,7 +40,7 @@ impl Drop for Top {
 fn packages_are_links_that_stay_when_the_store_lets_go() {
     let top = Top::new("links");
     let place = top.place();
-    let (mut one, mut two) = (place.shelf().unwrap(), place.shelf().unwrap());
+    let (mut one, mut two) = (place.make_dir().unwrap(), place.make_dir().unwrap());
     let package = top.package("a", "1", &["a/__init__.py", "a/b/c.py"]);
     assert_eq!(one.add(std::slice::from_ref(&package)).unwrap(), 1);
     assert_eq!(one.add(std::slice::from_ref(&package)).unwrap(), 0, "it is there");
@@ -58,27 +58,27 @@ fn packages_are_links_that_stay_when_the_store_lets_go() {
 #[test]
 fn packages_share_folders_and_the_first_file_stays() {
     let top = Top::new("shared");
-    let mut shelf = top.place().shelf().unwrap();
+    let mut dir = top.place().make_dir().unwrap();
     let all = [top.package("a", "1", &["space/a.py", "LICENSE"]), top.package("b", "1", &["space/b.py", "LICENSE"])];
-    assert_eq!(shelf.add(&all).unwrap(), 2);
-    assert!(shelf.path().join("space/a.py").exists() && shelf.path().join("space/b.py").exists());
-    assert_eq!(fs::read_to_string(shelf.path().join("LICENSE")).unwrap(), "a");
+    assert_eq!(dir.add(&all).unwrap(), 2);
+    assert!(dir.path().join("space/a.py").exists() && dir.path().join("space/b.py").exists());
+    assert_eq!(fs::read_to_string(dir.path().join("LICENSE")).unwrap(), "a");
 }
 
 #[test]
 fn what_is_refused_leaves_the_session_as_it_was() {
     let top = Top::new("refused");
-    let mut shelf = top.place().shelf().unwrap();
-    shelf.add(&[top.package("a", "1", &["a.py"])]).unwrap();
-    let refused = shelf.add(&[top.package("b", "1", &["b.py"]), top.package("a", "2", &["a.py"])]);
-    assert!(matches!(refused, Err(Refusal::OtherVersion { version, .. }) if version == "1"));
+    let mut dir = top.place().make_dir().unwrap();
+    dir.add(&[top.package("a", "1", &["a.py"])]).unwrap();
+    let refused = dir.add(&[top.package("b", "1", &["b.py"]), top.package("a", "2", &["a.py"])]);
+    assert!(matches!(refused, Err(PackageRefusal::OtherVersion { version, .. }) if version == "1"));
     let vast = Package { bytes: MOST_BYTES, ..top.package("c", "1", &["c.py"]) };
-    assert!(matches!(shelf.add(&[vast]), Err(Refusal::TooLarge)));
+    assert!(matches!(dir.add(&[vast]), Err(PackageRefusal::TooLarge)));
     let many: Vec<_> = (0..MOST_PACKAGES).map(|it| top.package(&format!("p{it}"), "1", &[])).collect();
-    assert!(matches!(shelf.add(&many), Err(Refusal::TooMany)));
-    // A folder where the file of the other is: found only while it is linked.
+    assert!(matches!(dir.add(&many), Err(PackageRefusal::TooMany)));
+    // A folder has the path of another package's file. This is only found while linking.
     let clash = top.package("d", "1", &["d.py", "a.py/inner.py"]);
-    assert!(matches!(shelf.add(&[clash]), Err(Refusal::Disk(_))));
-    let left: Vec<_> = fs::read_dir(shelf.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+    assert!(matches!(dir.add(&[clash]), Err(PackageRefusal::Disk(_))));
+    let left: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
     assert_eq!(left, ["a.py"]);
 }

@@ -1,18 +1,18 @@
-//! What `openskill doctor` says about the gateway of the settings: its certificate, and when that ends.
+//! For `openskill doctor`: checks whether the certificate of the configured gateway is valid, and when it expires.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use http::Uri;
-use openskill_net::tls::facts::Facts;
+use openskill_net::tls::certificate_info::CertificateInfo;
 use openskill_net::tls::inspect::{Inspection, inspect};
 use openskill_worker::doctor::{Finding, Status};
 
 use crate::settings::Settings;
 
-/// A certificate that expires sooner gets a warning, in seconds.
+/// The remaining lifetime that triggers a warning, in seconds.
 const SOON_S: i64 = 7 * 86_400;
 
-/// The finding, if the settings name a gateway that speaks TLS.
+/// Checks the certificate. Returns `None` if the settings name no gateway that uses TLS.
 pub(super) async fn certificate(settings: &Settings) -> Option<Finding> {
     let uri = settings.base_url.parse::<Uri>().ok().filter(|it| it.scheme_str() == Some("https"))?;
     let host = uri.host()?;
@@ -24,26 +24,27 @@ pub(super) async fn certificate(settings: &Settings) -> Option<Finding> {
     let inspected = inspect(host, uri.port_u16().unwrap_or(443), authorities.as_deref()).await;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() as i64;
     Some(match inspected {
-        Ok(inspection) => judged(&settings.base_url, &inspection, now),
+        Ok(inspection) => judge_certificate(&settings.base_url, &inspection, now),
         Err(reason) => finding(Status::No, format!("OPENSKILL_CA: {reason}")),
     })
 }
 
-fn judged(url: &str, Inspection { facts, failure }: &Inspection, now: i64) -> Finding {
-    let said = facts.as_ref().map(|facts| format!("certificate {facts} ({})", remaining(facts, now)));
+fn judge_certificate(url: &str, Inspection { certificate, failure }: &Inspection, now: i64) -> Finding {
+    let said =
+        certificate.as_ref().map(|certificate| format!("certificate {certificate} ({})", remaining(certificate, now)));
     match (said, failure) {
         (Some(said), None) => {
-            let is_soon = facts.as_ref().is_some_and(|facts| facts.ends.0 - now < SOON_S);
+            let is_soon = certificate.as_ref().is_some_and(|certificate| certificate.ends.0 - now < SOON_S);
             finding(if is_soon { Status::Part } else { Status::Ok }, format!("{url}: {said}"))
         }
-        (Some(said), Some(failure)) => finding(Status::No, format!("{url}: {said}; it is not used: {failure}")),
-        (None, Some(failure)) => finding(Status::No, format!("{url}: no certificate was seen: {failure}")),
+        (Some(said), Some(failure)) => finding(Status::No, format!("{url}: {said}; the connection failed: {failure}")),
+        (None, Some(failure)) => finding(Status::No, format!("{url}: no certificate was received: {failure}")),
         (None, None) => finding(Status::Part, format!("{url}: the certificate cannot be described")),
     }
 }
 
-fn remaining(facts: &Facts, now: i64) -> String {
-    let (days, is_past) = ((facts.ends.0 - now).abs() / 86_400, facts.ends.0 <= now);
+fn remaining(certificate: &CertificateInfo, now: i64) -> String {
+    let (days, is_past) = ((certificate.ends.0 - now).abs() / 86_400, certificate.ends.0 <= now);
     match (is_past, days) {
         (true, 0) => "it has expired".to_owned(),
         (true, days) => format!("it expired {days} days ago"),
@@ -65,15 +66,18 @@ mod tests {
     #[test]
     fn a_certificate_that_ends_soon_or_is_not_trusted_is_no_good_one() {
         let of = |ends: i64, failure: Option<&str>| {
-            let facts = Facts {
+            let certificate = CertificateInfo {
                 names: vec!["a".to_owned()],
                 issuer: "ours".to_owned(),
                 is_self_issued: false,
                 begins: Time(0),
                 ends: Time(ends),
             };
-            let found =
-                judged("https://a", &Inspection { facts: Some(facts), failure: failure.map(str::to_owned) }, 1_000_000);
+            let found = judge_certificate(
+                "https://a",
+                &Inspection { certificate: Some(certificate), failure: failure.map(str::to_owned) },
+                1_000_000,
+            );
             (found.status, found.text)
         };
         assert_eq!(of(1_000_000 + 30 * 86_400, None).0, Status::Ok);

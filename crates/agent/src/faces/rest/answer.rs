@@ -1,4 +1,4 @@
-//! Events as an answer: one JSON document, JSON lines, or server-sent events.
+//! Renders events as a single JSON document, JSON lines, or server-sent events.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -15,16 +15,16 @@ use serde_json::value::RawValue;
 
 use super::body;
 
-/// How much of a turn one JSON document holds.
+/// The maximum total size of the events in a JSON document, in bytes.
 const MAX_WHOLE_BYTES: usize = 8 * 1024 * 1024;
 
-/// How often a stream without events shows that it lives.
+/// The interval between keepalives on a stream without events.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// How soon a client that lost its connection goes on behind the last event.
+/// How long a client should wait before it reconnects to resume after the last event.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Server-sent events. Events that are kept have their number as the id, so that a client can go on behind the last one.
+/// Renders server-sent events. The id of a stored event is its number, so that a client can resume after it.
 pub(super) fn sse(
     events: impl Stream<Item = Result<ChatEvent, SkillError>> + Send + 'static,
     trace_id: String,
@@ -47,7 +47,7 @@ pub(super) fn sse(
     Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE))
 }
 
-/// One line of JSON for each event.
+/// Renders one line of JSON per event.
 pub(super) fn lines(
     events: impl Stream<Item = Result<ChatEvent, SkillError>> + Send + 'static,
     trace_id: String,
@@ -67,9 +67,9 @@ pub(super) fn lines(
 #[derive(Serialize)]
 struct Whole {
     conversation_id: String,
-    /// What is kept of the exchange, without `done`.
+    /// The stored events of the exchange, except `done`.
     events: Vec<Line>,
-    /// Events past the bound, which the conversation has all the same.
+    /// The number of events omitted because the document is full. The conversation still contains them.
     left_out: usize,
     done: Option<Box<RawValue>>,
 }
@@ -80,7 +80,7 @@ struct Line {
     data: Box<RawValue>,
 }
 
-/// The whole exchange as one document, once it is done.
+/// Collects the whole exchange in one document, and returns it once the exchange is done.
 pub(super) async fn whole(
     conversation_id: String,
     events: impl Stream<Item = Result<ChatEvent, SkillError>> + Send,
@@ -107,7 +107,7 @@ pub(super) async fn whole(
             (false, true) => whole.left_out += 1,
         }
     }
-    // Strings and JSON text: nothing that does not serialize.
+    // Serializing strings and JSON text can't fail.
     body::json(serde_json::to_string(&whole).unwrap_or_default())
 }
 

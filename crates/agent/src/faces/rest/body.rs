@@ -1,4 +1,4 @@
-//! Bodies: reading a bounded request, answering a refusal in the shape of a failed result.
+//! Reads bounded request bodies, and answers rejected requests with a failed result.
 
 use axum::body::{Bytes, to_bytes};
 use axum::extract::Request;
@@ -12,12 +12,12 @@ use openskill_proto::v1::{ErrorCode, SkillError};
 
 const JSON: (header::HeaderName, HeaderValue) = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
 
-/// JSON text as an answer.
+/// Returns a response with JSON text.
 pub(super) fn json(text: String) -> Response {
     ([JSON], text).into_response()
 }
 
-/// An error as an answer, with the HTTP status of its code.
+/// Returns the response for an error, with the HTTP status that belongs to its code.
 pub(super) fn error(error: &SkillError, trace_id: &str) -> Response {
     let status = StatusCode::from_u16(error.code().meaning().http).unwrap_or(StatusCode::BAD_REQUEST);
     let mut response = (status, [JSON], render::refusal(error, trace_id)).into_response();
@@ -32,12 +32,13 @@ fn refuse(status: StatusCode, code: ErrorCode, message: &str, trace_id: &str) ->
     (status, [JSON], render::refusal(&SkillError::new(code, message), trace_id)).into_response()
 }
 
-/// The request's trace id, if a layer before found one.
+/// Returns the trace id of the request, if an earlier layer set one.
 pub(super) fn trace_id(extensions: &Extensions) -> String {
     extensions.get::<Trace>().map(|trace| trace.id.clone()).unwrap_or_default()
 }
 
-/// Reads a JSON body within the limit. What `curl -d` sends counts as JSON; other media types are refused.
+/// Reads a JSON body within the size limit. Also accepts the default content type of `curl -d` as JSON, and
+/// rejects all others.
 pub(super) async fn read(request: Request, trace_id: &str) -> Result<Bytes, Response> {
     if !is_json(&request) {
         let message = "the body must be JSON: send 'Content-Type: application/json'";

@@ -1,13 +1,14 @@
-//! What the body of a chat request says. Pure.
+//! Parses the body of a chat request. Does no I/O.
 
 use openskill_proto::{json, v1};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::agent::Input;
+use crate::entry::{Decided, Mode};
 
-/// What a body looks like.
+/// The expected form of a body, for error messages.
 const FORM: &str = r#"send {"message": "..."}, or {"conversation_id": "...", "message" or "answers" or "decision" or "cancel": {...}}"#;
 
 #[derive(Deserialize)]
@@ -26,33 +27,27 @@ struct ChatBody<'a> {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a text or an object")]
-struct Message {
+#[serde(deny_unknown_fields, expecting = "a string or an object")]
+struct MessageBody {
     text: String,
     #[serde(default)]
     model: String,
+    #[serde(default, deserialize_with = "read_mode")]
+    mode: Option<Mode>,
     #[serde(default)]
-    mode: Mode,
-    #[serde(default)]
-    limits: Limits,
+    limits: LimitsBody,
     #[serde(default)]
     toolset: String,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Mode {
-    #[default]
-    #[serde(skip)]
-    Previous,
-    Ask,
-    ReadOnly,
-    Auto,
+/// Parses a mode that is present. Rejects null, unlike a missing mode.
+fn read_mode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Mode>, D::Error> {
+    Mode::deserialize(deserializer).map(Some)
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "an object")]
-struct Limits {
+struct LimitsBody {
     max_tool_calls: u32,
     max_iterations: u32,
     max_tokens: u64,
@@ -63,45 +58,36 @@ struct Limits {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object")]
-struct Answers {
+struct AnswersBody {
     request_id: String,
     #[serde(default)]
-    answers: Vec<Answer>,
+    answers: Vec<AnswerEntry>,
     #[serde(default)]
     declined: bool,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object")]
-struct Answer {
+struct AnswerEntry {
     id: String,
     answer: Value,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object")]
-struct Decision<'a> {
+struct DecisionBody<'a> {
     request_id: String,
-    decision: Verdict,
+    decision: Decided,
     #[serde(borrow)]
     arguments: Option<&'a RawValue>,
     #[serde(default)]
     reason: String,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Verdict {
-    Allow,
-    AllowConversation,
-    Edit,
-    Deny,
-}
-
-/// The conversation, empty for a new one, and what to do there.
+/// Parses a body into the conversation id, which is empty for a new conversation, and the input.
 ///
 /// # Errors
-/// Why the body can't be read, and what to send.
+/// The body is invalid. The message says why and what to send instead.
 pub(super) fn parse(bytes: &[u8]) -> Result<(String, Input), String> {
     let body: ChatBody<'_> = read(bytes, "the body")?;
     let input = match (body.message, body.answers, body.decision, body.cancel) {
@@ -114,7 +100,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(String, Input), String> {
     Ok((body.conversation_id, input))
 }
 
-/// `{}` or `true`.
+/// Returns whether the value is `{}` or `true`.
 fn is_set(cancel: &RawValue) -> bool {
     matches!(serde_json::from_str(cancel.get()), Ok(Value::Bool(true) | Value::Object(_)))
 }
@@ -123,13 +109,8 @@ fn message(raw: &RawValue) -> Result<v1::UserMessage, String> {
     if let Ok(text) = serde_json::from_str(raw.get()) {
         return Ok(v1::UserMessage { text, ..v1::UserMessage::default() });
     }
-    let it: Message = read(raw.get().as_bytes(), "message")?;
-    let mode = match it.mode {
-        Mode::Previous => v1::ApprovalMode::Unspecified,
-        Mode::Ask => v1::ApprovalMode::Ask,
-        Mode::ReadOnly => v1::ApprovalMode::ReadOnly,
-        Mode::Auto => v1::ApprovalMode::Auto,
-    };
+    let it: MessageBody = read(raw.get().as_bytes(), "message")?;
+    let mode = it.mode.map_or(v1::ApprovalMode::Unspecified, Into::into);
     let limits = v1::TurnLimits {
         max_tool_calls: it.limits.max_tool_calls,
         max_iterations: it.limits.max_iterations,
@@ -142,32 +123,26 @@ fn message(raw: &RawValue) -> Result<v1::UserMessage, String> {
 }
 
 fn answers(raw: &RawValue) -> Result<v1::UserAnswers, String> {
-    let it: Answers = read(raw.get().as_bytes(), "answers")?;
+    let it: AnswersBody = read(raw.get().as_bytes(), "answers")?;
     let answers = it.answers.into_iter().map(answer).collect::<Result<_, _>>()?;
     Ok(v1::UserAnswers { request_id: it.request_id, answers, declined: it.declined })
 }
 
-/// Numbers and truth values count as their text.
-fn answer(it: Answer) -> Result<v1::UserAnswer, String> {
+/// Converts an answer. Accepts numbers and booleans in place of strings.
+fn answer(it: AnswerEntry) -> Result<v1::UserAnswer, String> {
     let answer = match it.answer {
         Value::String(text) => text,
         Value::Bool(_) | Value::Number(_) => it.answer.to_string(),
-        _ => return Err("answers can't be read: an answer is a text, a number, true or false".to_owned()),
+        _ => return Err("answers can't be read: each answer must be a string, a number, true or false".to_owned()),
     };
     Ok(v1::UserAnswer { id: it.id, answer })
 }
 
 fn decision(raw: &RawValue) -> Result<v1::UserDecision, String> {
-    let it: Decision<'_> = read(raw.get().as_bytes(), "decision")?;
-    let decision = match it.decision {
-        Verdict::Allow => v1::Decision::Allow,
-        Verdict::AllowConversation => v1::Decision::AllowConversation,
-        Verdict::Edit => v1::Decision::Edit,
-        Verdict::Deny => v1::Decision::Deny,
-    };
+    let it: DecisionBody<'_> = read(raw.get().as_bytes(), "decision")?;
     Ok(v1::UserDecision {
         request_id: it.request_id,
-        decision: decision.into(),
+        decision: v1::Decision::from(it.decision).into(),
         arguments_json: it.arguments.map(|it| it.get().to_owned()).unwrap_or_default(),
         reason: it.reason,
     })

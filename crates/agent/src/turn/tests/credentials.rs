@@ -1,7 +1,8 @@
-//! A turn acts with the rights of the credential that began it, and of no other.
+//! A turn acts only with the rights of the credential that began it.
 
 use std::time::Duration;
 
+use openskill_model::ModelRequest;
 use openskill_proto::v1::{
     ApprovalMode, Decision, TurnEnd, UserAnswer, UserAnswers, UserDecision, UserMessage, chat_event::Event,
 };
@@ -10,20 +11,20 @@ use super::scene::{NARROW, Scene, calls, done, results, says, until};
 use crate::agent::{Accepted, Input};
 use crate::config::AgentConfig;
 use crate::error::AgentError;
-use crate::provider::Request;
-use crate::skills::{Owner, Validity};
+use crate::skills::{Caller, UserIdentity, Validity};
 
-fn with(credential: &str) -> Owner {
-    Owner { principal: "ada".to_owned(), credential: credential.to_owned() }
+fn with(credential: &str) -> Caller {
+    let owner = UserIdentity { principal: "ada".to_owned(), credential: credential.to_owned() };
+    Caller { owner, ..Caller::default() }
 }
 
-async fn begin(scene: &Scene, owner: &Owner, mode: ApprovalMode) -> Result<Accepted, AgentError> {
+async fn begin(scene: &Scene, caller: &Caller, mode: ApprovalMode) -> Result<Accepted, AgentError> {
     let message = UserMessage { text: "do it".to_owned(), mode: mode.into(), ..UserMessage::default() };
-    scene.agent.send(owner, "", Input::Message(message)).await
+    scene.agent.send(caller, "", Input::Message(message)).await
 }
 
 fn set(scene: &Scene, credential: &str, validity: Validity) {
-    scene.skills.validities.lock().unwrap().insert(credential.to_owned(), validity);
+    scene.skills.validities.lock().insert(credential.to_owned(), validity);
 }
 
 async fn asks(accepted: &mut Accepted) -> String {
@@ -74,7 +75,7 @@ async fn after_a_restart_a_turn_waits_a_while_until_its_token_is_shown_again() {
     for is_shown in [true, false] {
         let restart_patience = if is_shown { Duration::from_secs(60) } else { Duration::from_millis(100) };
         let config = AgentConfig { restart_patience, ..AgentConfig::default() };
-        let script = |step: usize, _: &Request| if step == 0 { calls(&[("slow", "{}")]) } else { says("done") };
+        let script = |step: usize, _: &ModelRequest| if step == 0 { calls(&[("slow", "{}")]) } else { says("done") };
         let scene = Scene::with(config, script).await;
         let mut accepted = begin(&scene, &with("token"), ApprovalMode::Ask).await.unwrap();
         until(&mut accepted.events, |it| matches!(it, Event::ToolCall(_))).await;

@@ -1,4 +1,4 @@
-//! How turns go, and end.
+//! The course and the end of turns.
 
 use openskill_proto::v1::{TurnEnd, UserMessage, chat_event::Event};
 
@@ -6,10 +6,11 @@ use super::scene::{Scene, calls, done, results, says, until};
 use crate::agent::{Accepted, Input};
 use crate::config::AgentConfig;
 use crate::error::AgentError;
-use crate::skills::Owner;
+use crate::skills::{Caller, UserIdentity};
 
-fn owner(principal: &str) -> Owner {
-    Owner { principal: principal.to_owned(), ..Owner::default() }
+fn owner(principal: &str) -> Caller {
+    let owner = UserIdentity { principal: principal.to_owned(), ..UserIdentity::default() };
+    Caller { owner, ..Caller::default() }
 }
 
 #[tokio::test]
@@ -33,7 +34,7 @@ async fn calls_run_and_their_results_reach_the_model() {
     let events = scene.turn().await;
     assert_eq!(results(&events).len(), 3);
     assert!(results(&events).iter().all(|it| it.success));
-    assert_eq!(scene.skills.ran.lock().unwrap()[1], ("write".into(), r#"{"b":12345678901234567890123}"#.into()));
+    assert_eq!(scene.skills.ran.lock()[1], ("write".into(), r#"{"b":12345678901234567890123}"#.into()));
     assert_eq!(done(&events).text, "done");
     assert_eq!(done(&events).usage.unwrap().tool_calls, 3);
 }
@@ -60,7 +61,7 @@ async fn a_cancelled_turn_gives_each_call_one_result_and_starts_nothing() {
     while scene.skills.runs("slow") == 0 {
         tokio::task::yield_now().await;
     }
-    scene.agent.send(&Owner::default(), &accepted.conversation_id, Input::Cancel).await.unwrap();
+    scene.agent.send(&Caller::default(), &accepted.conversation_id, Input::Cancel).await.unwrap();
     let events = until(&mut accepted.events, |it| matches!(it, Event::Done(_))).await;
     assert_eq!(done(&events).end(), TurnEnd::Cancelled);
     let unknown: Vec<_> = results(&events).iter().map(|it| it.unknown).collect();
@@ -73,7 +74,7 @@ async fn a_second_message_waits_for_the_first_ones_end() {
     let scene = Scene::new(|_, _| calls(&[("slow", "{}")])).await;
     let accepted = scene.begin().await;
     let message = openskill_proto::v1::UserMessage { text: "again".into(), ..Default::default() };
-    let refused = scene.agent.send(&Owner::default(), &accepted.conversation_id, Input::Message(message)).await;
+    let refused = scene.agent.send(&Caller::default(), &accepted.conversation_id, Input::Message(message)).await;
     assert_eq!(refused.unwrap_err(), AgentError::Busy);
 }
 
@@ -96,14 +97,14 @@ async fn every_cancellation_is_answered_however_near_the_end_of_its_turn_it_come
         for _ in 0..steps {
             tokio::task::yield_now().await;
         }
-        match scene.agent.send(&Owner::default(), &accepted.conversation_id, Input::Cancel).await {
+        match scene.agent.send(&Caller::default(), &accepted.conversation_id, Input::Cancel).await {
             Ok(mut cancelled) => drop(until(&mut cancelled.events, |it| matches!(it, Event::Done(_))).await),
             Err(error) => assert_eq!(error, AgentError::NotWaiting),
         }
     }
     let mut accepted = scene.begin().await;
     until(&mut accepted.events, |it| matches!(it, Event::Done(_))).await;
-    let late = scene.agent.send(&Owner::default(), &accepted.conversation_id, Input::Cancel).await;
+    let late = scene.agent.send(&Caller::default(), &accepted.conversation_id, Input::Cancel).await;
     assert_eq!(late.unwrap_err(), AgentError::NotWaiting);
 }
 

@@ -1,15 +1,15 @@
-//! Where a turn stops calling.
+//! The limits at which a turn stops making calls.
 
+use openskill_model::{ModelError, ModelRequest, ModelResponse};
 use openskill_proto::v1::{TurnEnd, TurnLimits, UserMessage, chat_event::Event};
 
 use super::scene::{Scene, calls, done, results, says, until};
 use crate::config::{AgentConfig, Price};
-use crate::provider::{ModelError, Reply, Request};
 
-/// A model that calls until it may not.
+/// Returns a model that makes calls until it is no longer allowed to.
 fn insists(
     call: impl Fn(usize) -> (String, String) + Send + Sync,
-) -> impl Fn(usize, &Request) -> Result<Reply, ModelError> {
+) -> impl Fn(usize, &ModelRequest) -> Result<ModelResponse, ModelError> {
     move |step, request| {
         let (name, arguments) = call(step);
         if request.may_call { calls(&[(&name, &arguments)]) } else { says("enough") }
@@ -30,20 +30,20 @@ async fn ends(scene: &Scene, limits: TurnLimits) -> (String, Vec<Event>) {
 
 #[tokio::test]
 async fn calls_are_bounded_exactly_also_in_parallel() {
-    let scene = Scene::new(|_, request: &Request| match request.may_call {
+    let scene = Scene::new(|_, request: &ModelRequest| match request.may_call {
         true => calls(&[("write", r#"{"n":1}"#), ("write", r#"{"n":2}"#), ("read", r#"{"n":3}"#)]),
         false => says("enough"),
     })
     .await;
     let (limit, events) = ends(&scene, TurnLimits { max_tool_calls: 2, ..TurnLimits::default() }).await;
     assert_eq!(limit, "max_tool_calls");
-    assert_eq!(scene.skills.ran.lock().unwrap().len(), 2);
+    assert_eq!(scene.skills.ran.lock().len(), 2);
     assert_eq!(results(&events).len(), 3);
 }
 
 #[tokio::test]
 async fn the_bound_of_calls_holds_in_the_last_iteration_too() {
-    let scene = Scene::new(|_, request: &Request| match request.may_call {
+    let scene = Scene::new(|_, request: &ModelRequest| match request.may_call {
         true => calls(&[("write", r#"{"n":1}"#), ("write", r#"{"n":2}"#), ("write", r#"{"n":3}"#)]),
         false => says("enough"),
     })
@@ -65,7 +65,7 @@ async fn iterations_tokens_and_cost_are_bounded() {
     let scene = Scene::with(AgentConfig { prices: vec![price], ..AgentConfig::default() }, insists(counted)).await;
     let (limit, events) = ends(&scene, TurnLimits { max_cost_micros: 40, ..TurnLimits::default() }).await;
     assert_eq!(limit, "max_cost_micros");
-    // Two requests of 20 each reached it, and the last one costs 20 more.
+    // Two requests with a cost of 20 each reach the limit, and the last request costs another 20.
     assert_eq!(done(&events).usage.unwrap().cost_micros, 60);
 }
 

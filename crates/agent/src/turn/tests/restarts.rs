@@ -1,8 +1,9 @@
-//! A crash between any two entries.
+//! Restarts after a crash between any two entries.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use openskill_model::{ModelError, ModelRequest, ModelResponse, Models};
 use openskill_proto::v1::{Decision, TurnEnd, UserAnswer, UserAnswers, UserDecision, chat_event::Event};
 
 use super::scene::{Counting, SURE, Scene, Scripted, calls, done, says, until};
@@ -10,11 +11,10 @@ use super::user::{decision, waits};
 use crate::agent::{Agent, Input};
 use crate::config::AgentConfig;
 use crate::context::elicitation::from_schema;
-use crate::entry::{Answer, Answered, Asked, Calling, Entry, ReplyCall, Stamped};
-use crate::provider::{ModelError, Models, Reply, Request};
-use crate::skills::{Owner, Skills};
+use crate::entry::{Answered, Calling, Entry, QuestionAnswer, QuestionsAsked, ReplyCall, Stamped};
+use crate::skills::{Caller, SkillGateway};
 
-fn script(step: usize, _: &Request) -> Result<Reply, ModelError> {
+fn script(step: usize, _: &ModelRequest) -> Result<ModelResponse, ModelError> {
     match step {
         0 => calls(&[("write", r#"{"n":1}"#), ("again", r#"{"n":2}"#)]),
         1 => calls(&[("wipe", r#"{"n":3}"#), ("write", r#"{"n":4}"#)]),
@@ -22,7 +22,7 @@ fn script(step: usize, _: &Request) -> Result<Reply, ModelError> {
     }
 }
 
-/// The entries of a whole turn.
+/// Returns the entries of a complete turn.
 async fn whole() -> Vec<Stamped> {
     let scene = Scene::new(script).await;
     let mut accepted = scene.begin().await;
@@ -31,23 +31,23 @@ async fn whole() -> Vec<Stamped> {
     scene.agent.journal().read(&id, 0, 1000).await.unwrap()
 }
 
-/// An agent that goes on with a conversation that a crash cut off.
+/// An agent that resumes a conversation after a crash.
 struct Restarted {
     agent: Agent,
     skills: Arc<Counting>,
     id: String,
 }
 
-/// Starts again after these entries, with skills that changed `release` times.
+/// Starts an agent with these entries in its log. Its skills have changed `release` times.
 async fn restart(
     before: &[Stamped],
-    script: fn(usize, &Request) -> Result<Reply, ModelError>,
+    script: fn(usize, &ModelRequest) -> Result<ModelResponse, ModelError>,
     release: u64,
 ) -> Restarted {
     let skills = Arc::new(Counting::default());
     skills.release.store(release, Ordering::Relaxed);
-    let models = Models::of(vec![Arc::new(Scripted(Box::new(script)))]);
-    let shared: Arc<dyn Skills> = Arc::clone(&skills) as _;
+    let models = Models::from_models(vec![Arc::new(Scripted(Box::new(script)))]);
+    let shared: Arc<dyn SkillGateway> = Arc::clone(&skills) as _;
     let agent = Agent::start(AgentConfig::default(), models, shared).await.unwrap();
     let journal = agent.journal();
     let id = journal.create("").await.unwrap();
@@ -56,23 +56,23 @@ async fn restart(
     Restarted { agent, skills, id }
 }
 
-fn purge(step: usize, _: &Request) -> Result<Reply, ModelError> {
+fn purge(step: usize, _: &ModelRequest) -> Result<ModelResponse, ModelError> {
     if step == 0 { calls(&[("purge", r#"{"path":"/important"}"#)]) } else { says("done") }
 }
 
-fn quiz(step: usize, _: &Request) -> Result<Reply, ModelError> {
+fn quiz(step: usize, _: &ModelRequest) -> Result<ModelResponse, ModelError> {
     if step == 0 { calls(&[("quiz", "{}")]) } else { says("done") }
 }
 
 const EDITED: &str = r#"{"path":"/tmp/scratch"}"#;
 
-/// The entries of a turn whose call the user edited, up to the one that is wanted.
+/// Returns the entries of a turn whose call was edited by the user, up to the entry for which `last` returns true.
 async fn edited(last: fn(&Entry) -> bool) -> Vec<Stamped> {
     let scene = Scene::new(purge).await;
     let mut accepted = scene.begin().await;
     let (_, request_id) = waits(&mut accepted.events).await;
     let edit = UserDecision { arguments_json: EDITED.into(), ..decision(&request_id, Decision::Edit) };
-    scene.agent.send(&Owner::default(), &accepted.conversation_id, Input::Decision(edit)).await.unwrap();
+    scene.agent.send(&Caller::default(), &accepted.conversation_id, Input::Decision(edit)).await.unwrap();
     until(&mut accepted.events, |it| matches!(it, Event::Done(_))).await;
     let mut entries = scene.agent.journal().read(&accepted.conversation_id, 0, 1000).await.unwrap();
     entries.truncate(1 + entries.iter().position(|it| last(&it.entry)).unwrap());
@@ -93,7 +93,7 @@ async fn what_the_user_edited_and_approved_runs_after_a_restart_and_nothing_else
         let Restarted { agent, skills, id } = restart(&edited(last).await, purge, 0).await;
         let mut events = agent.events("", &id, 0, true).await.unwrap();
         until(&mut events, |it| matches!(it, Event::Done(_))).await;
-        assert_eq!(*skills.ran.lock().unwrap(), [("purge".to_owned(), EDITED.to_owned())]);
+        assert_eq!(*skills.ran.lock(), [("purge".to_owned(), EDITED.to_owned())]);
     }
 }
 
@@ -109,23 +109,23 @@ async fn an_approved_call_asks_again_if_the_skill_changed_while_the_agent_was_do
             _ => None,
         });
         assert_eq!((asked, skills.runs("purge")), (Some(EDITED), 0), "with what the user wrote");
-        agent.send(&Owner::default(), &id, Input::Decision(decision(&request_id, Decision::Allow))).await.unwrap();
+        agent.send(&Caller::default(), &id, Input::Decision(decision(&request_id, Decision::Allow))).await.unwrap();
         until(&mut events, |it| matches!(it, Event::Done(_))).await;
-        assert_eq!(*skills.ran.lock().unwrap(), [("purge".to_owned(), EDITED.to_owned())]);
+        assert_eq!(*skills.ran.lock(), [("purge".to_owned(), EDITED.to_owned())]);
     }
 }
 
 #[tokio::test]
 async fn an_answer_of_before_a_restart_counts_for_its_own_question_alone() {
     let asked = |file: &str| {
-        Entry::Asked(Asked {
+        Entry::Asked(QuestionsAsked {
             request_id: format!("q-{file}"),
             call_id: "call_2_0".to_owned(),
             message: format!("Delete {file}?"),
             questions: from_schema(SURE),
         })
     };
-    let yes = Answer { id: "sure".to_owned(), answer: "true".to_owned() };
+    let yes = QuestionAnswer { id: "sure".to_owned(), answer: "true".to_owned() };
     let answered = Answered { request_id: "q-a.txt".to_owned(), answers: vec![yes], declined: false };
     let calling = Calling {
         call_id: "call_2_0".to_owned(),
@@ -150,9 +150,9 @@ async fn an_answer_of_before_a_restart_counts_for_its_own_question_alone() {
     assert!(matches!(&seen[0], Event::InputRequired(it) if it.message == "Delete b.txt?"), "{seen:?}");
     let no = UserAnswer { id: "sure".to_owned(), answer: "false".to_owned() };
     let no = UserAnswers { request_id, answers: vec![no], declined: false };
-    agent.send(&Owner::default(), &id, Input::Answers(no)).await.unwrap();
+    agent.send(&Caller::default(), &id, Input::Answers(no)).await.unwrap();
     until(&mut events, |it| matches!(it, Event::Done(_))).await;
-    let contents: Vec<_> = skills.answers.lock().unwrap().iter().map(|it| it.content_json.clone()).collect();
+    let contents: Vec<_> = skills.answers.lock().iter().map(|it| it.content_json.clone()).collect();
     assert_eq!(contents, [r#"{"sure":true}"#, r#"{"sure":false}"#]);
 }
 
@@ -163,7 +163,7 @@ async fn allow(agent: &Agent, id: &str, events: &mut crate::agent::Events) -> Ve
         let Some(Event::Waiting(waiting)) = all.last() else { return all };
         let request_id = waiting.request_ids[0].clone();
         let decision = UserDecision { request_id, decision: Decision::Allow.into(), ..UserDecision::default() };
-        let _ = agent.send(&Owner::default(), id, Input::Decision(decision)).await;
+        let _ = agent.send(&Caller::default(), id, Input::Decision(decision)).await;
     }
 }
 
@@ -182,7 +182,7 @@ async fn finished_calls_never_run_again_and_a_started_one_only_if_it_is_idempote
         let mut events = agent.events("", &id, 0, true).await.unwrap();
         let events = allow(&agent, &id, &mut events).await;
         assert_eq!(done(&events).end(), TurnEnd::Completed, "cut after {cut}: {events:?}");
-        // Two calls of `write` and one of `wipe` in all: those that began do not run again.
+        // Two calls of `write` and one of `wipe` in total: those that had begun don't run again.
         assert_eq!(skills.runs("write"), 2 - began("write"), "cut after {cut}");
         assert_eq!(skills.runs("wipe"), 1 - began("wipe"), "cut after {cut}");
         assert_eq!(skills.runs("again"), 1 - ended("again"), "cut after {cut}");

@@ -1,26 +1,26 @@
-//! A scripted model, skills that count how often they ran, and an agent between them.
+//! A scripted model, skills that count their runs, and an agent that uses both.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
+use openskill_model::{Message, Model, ModelCall, ModelError, ModelRequest, ModelResponse, Models, Tokens};
 use openskill_proto::v1::{
     self, Approval, Dialect, ErrorCode, SkillError, chat_event::Event, invoke_request::Arguments,
 };
+use parking_lot::Mutex;
 
 use tokio::sync::Notify;
 
 use crate::agent::{Accepted, Agent, Events, Input};
 use crate::config::AgentConfig;
-use crate::message::{Message, ModelCall, Tokens};
-use crate::provider::{Model, ModelError, Models, Reply, Request};
-use crate::skills::{Caller, Owner, Skills, Unreachable, Validity};
+use crate::skills::{Caller, SkillGateway, Unreachable, UserIdentity, Validity};
 
-/// A model that answers by what it was told so far, so that it says the same after a restart.
-pub(super) type Script = dyn Fn(usize, &Request) -> Result<Reply, ModelError> + Send + Sync;
+/// A model whose answer depends only on the step and the request, so that it answers alike after a restart.
+pub(super) type Script = dyn Fn(usize, &ModelRequest) -> Result<ModelResponse, ModelError> + Send + Sync;
 
 pub(super) struct Scripted(pub(super) Box<Script>);
 
@@ -41,9 +41,9 @@ impl Model for Scripted {
 
     fn ask<'a>(
         &'a self,
-        request: &'a Request,
+        request: &'a ModelRequest,
         text: &'a mut (dyn FnMut(&str) + Send),
-    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+    ) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
         Box::pin(async move {
             let rounds = request.messages.iter().rev().take_while(|it| !matches!(it, Message::User(_)));
             let step = rounds.filter(|it| matches!(it, Message::Results(_))).count();
@@ -54,29 +54,34 @@ impl Model for Scripted {
     }
 }
 
-/// A reply with text only.
-pub(super) fn says(text: &str) -> Result<Reply, ModelError> {
-    Ok(Reply { text: text.to_owned(), tokens: Tokens { input: 10, output: 5 }, ..Reply::default() })
+/// Returns a reply that contains only text.
+pub(super) fn says(text: &str) -> Result<ModelResponse, ModelError> {
+    Ok(ModelResponse { text: text.to_owned(), tokens: Tokens { input: 10, output: 5 }, ..ModelResponse::default() })
 }
 
-/// A reply with calls: names with arguments.
-pub(super) fn calls(calls: &[(&str, &str)]) -> Result<Reply, ModelError> {
+/// Returns a reply with calls, each given as name and arguments.
+pub(super) fn calls(calls: &[(&str, &str)]) -> Result<ModelResponse, ModelError> {
     let call = |(name, arguments): &(&str, &str)| ModelCall {
         id: String::new(),
         name: (*name).to_owned(),
         arguments: (*arguments).to_owned(),
         opaque: String::new(),
     };
-    Ok(Reply { calls: calls.iter().map(call).collect(), tokens: Tokens { input: 10, output: 5 }, ..Reply::default() })
+    Ok(ModelResponse {
+        calls: calls.iter().map(call).collect(),
+        tokens: Tokens { input: 10, output: 5 },
+        ..ModelResponse::default()
+    })
 }
 
-/// The schema of what `quiz` asks.
+/// The schema of the question that `quiz` asks.
 pub(super) const SURE: &str = r#"{"type":"object","properties":{"sure":{"type":"boolean"}},"required":["sure"]}"#;
 
-/// The content of the artifact that comes as a handle.
+/// The content of the artifact that must be read from the gateway.
 const LARGE: &[u8] = b"large";
 
-/// A picture with its content, one that is to be read, and a file that is none.
+/// Returns a picture with its content, a picture that must be read from the gateway, and a file that is not a
+/// picture.
 fn pictures() -> Vec<v1::Artifact> {
     use v1::artifact::Content;
     let one = |media_type: &str, content| v1::Artifact {
@@ -92,38 +97,39 @@ fn pictures() -> Vec<v1::Artifact> {
     ]
 }
 
-/// Skills that do nothing but count. A call that is to `draw` returns pictures. `wipe` is destructive, `web` untrusted, `fail` fails, `slow` never ends; `strict`
-/// refuses all arguments but `{"ok":true}`; `again` is repeatable and idempotent; `purge` is destructive and idempotent; `quiz`
-/// is idempotent, and asks the same question twice, with other messages. `helper` is an agent that uses two requests,
-/// two calls and 100 tokens; it reads text of strangers if its task names the web.
+/// Skills that only count their runs. A call whose arguments contain `draw` returns pictures. `wipe` is
+/// destructive, `web` is untrusted, `fail` fails, `slow` never ends, and `strict` rejects all arguments except for
+/// `{"ok":true}`. `again` is repeatable and idempotent. `purge` is destructive and idempotent. `quiz` is
+/// idempotent, and asks the same question twice with different messages. `helper` is a sub-agent that uses two
+/// requests, two calls and 100 tokens, and reads untrusted text if its task mentions the web.
 #[derive(Debug, Default)]
 pub(super) struct Counting {
-    /// The arguments that each skill ran with.
+    /// The skills that ran, with their arguments.
     pub(super) ran: Mutex<Vec<(String, String)>>,
-    /// What `helper` was given of the turn that called it.
+    /// The grants that `helper` received from calling turns.
     pub(super) delegations: Mutex<Vec<v1::Delegation>>,
-    /// Credentials that are not valid.
+    /// The validity of credentials that are not valid.
     pub(super) validities: Mutex<BTreeMap<String, Validity>>,
-    /// What the calls were answered.
+    /// The answers that calls received.
     pub(super) answers: Mutex<Vec<v1::InputResponse>>,
-    /// How often the skills changed: their version is 1.0.0 and their hash this number.
+    /// How often the skills have changed. Their version stays 1.0.0, and their hash is this number.
     pub(super) release: AtomicU64,
-    /// Whether they change once more when the next call arrives.
+    /// Whether the skills change again when the next call arrives.
     pub(super) changes_soon: AtomicBool,
     answered: Notify,
 }
 
-/// A credential that only `read` exists for.
+/// A credential that may only call `read`.
 pub(super) const NARROW: &str = "narrow";
 
 impl Counting {
     pub(super) fn runs(&self, skill: &str) -> usize {
-        self.ran.lock().unwrap().iter().filter(|(id, _)| id == skill).count()
+        self.ran.lock().iter().filter(|(id, _)| id == skill).count()
     }
 
     pub(super) fn all(&self) -> BTreeMap<String, usize> {
         let mut all = BTreeMap::new();
-        self.ran.lock().unwrap().iter().for_each(|(id, _)| *all.entry(id.clone()).or_default() += 1);
+        self.ran.lock().iter().for_each(|(id, _)| *all.entry(id.clone()).or_default() += 1);
         all
     }
 
@@ -169,9 +175,9 @@ fn arguments(request: &v1::InvokeRequest) -> String {
     }
 }
 
-impl Skills for Counting {
-    fn validity(&self, owner: &Owner) -> Validity {
-        self.validities.lock().unwrap().get(&owner.credential).copied().unwrap_or(Validity::Valid)
+impl SkillGateway for Counting {
+    fn validity(&self, owner: &UserIdentity) -> Validity {
+        self.validities.lock().get(&owner.credential).copied().unwrap_or(Validity::Valid)
     }
 
     fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Result<Vec<v1::Skill>, Unreachable>> {
@@ -229,7 +235,7 @@ impl Skills for Counting {
                 return v1::SkillResult { error, ..v1::SkillResult::default() };
             }
             let json = arguments(&request);
-            self.ran.lock().unwrap().push((request.skill_id.clone(), json.clone()));
+            self.ran.lock().push((request.skill_id.clone(), json.clone()));
             if request.skill_id == "slow" {
                 std::future::pending::<()>().await;
             }
@@ -238,7 +244,7 @@ impl Skills for Counting {
             }
             let is_lost = json.contains("lost");
             let agent = request.delegation.and_then(|given| {
-                self.delegations.lock().unwrap().push(given);
+                self.delegations.lock().push(given);
                 let untrusted = json.contains("web");
                 let used = v1::AgentUse {
                     input_tokens: 100,
@@ -268,7 +274,7 @@ impl Skills for Counting {
         _: &'a Caller,
         request: v1::ReadArtifactRequest,
     ) -> BoxFuture<'a, Result<v1::ReadArtifactResponse, Unreachable>> {
-        // In two pieces.
+        // The content arrives in two pieces.
         let at = usize::try_from(request.offset).unwrap_or(usize::MAX);
         let data = LARGE.get(at..LARGE.len().min(at + 3)).unwrap_or_default().to_vec().into();
         let size_bytes = LARGE.len() as u64;
@@ -278,13 +284,13 @@ impl Skills for Counting {
     }
 
     fn answer<'a>(&'a self, _: &'a Caller, response: v1::InputResponse) -> BoxFuture<'a, Result<bool, Unreachable>> {
-        self.answers.lock().unwrap().push(response);
+        self.answers.lock().push(response);
         self.answered.notify_one();
         Box::pin(async { Ok(true) })
     }
 }
 
-/// An agent with a scripted model.
+/// An agent with a scripted model and counting skills.
 pub(super) struct Scene {
     pub(super) agent: Agent,
     pub(super) skills: Arc<Counting>,
@@ -294,27 +300,28 @@ pub(super) struct Scene {
 
 impl Scene {
     pub(super) async fn new(
-        script: impl Fn(usize, &Request) -> Result<Reply, ModelError> + Send + Sync + 'static,
+        script: impl Fn(usize, &ModelRequest) -> Result<ModelResponse, ModelError> + Send + Sync + 'static,
     ) -> Self {
         Self::with(AgentConfig::default(), script).await
     }
 
     pub(super) async fn with(
         config: AgentConfig,
-        script: impl Fn(usize, &Request) -> Result<Reply, ModelError> + Send + Sync + 'static,
+        script: impl Fn(usize, &ModelRequest) -> Result<ModelResponse, ModelError> + Send + Sync + 'static,
     ) -> Self {
         let skills = Arc::new(Counting::default());
-        let models = Models::of(vec![Arc::new(Scripted(Box::new(script)))]);
-        let shared: Arc<dyn Skills> = Arc::clone(&skills) as _;
+        let models = Models::from_models(vec![Arc::new(Scripted(Box::new(script)))]);
+        let shared: Arc<dyn SkillGateway> = Arc::clone(&skills) as _;
         let agent = Agent::start(config.clone(), models.clone(), shared).await.unwrap();
         Self { agent, skills, config, models }
     }
 
-    /// Another agent that finds the log of one conversation, as after a restart, and its id there.
+    /// Starts another agent with the log of one conversation, as after a restart. Also returns the conversation's
+    /// new id.
     pub(super) async fn restarted(self, principal: &str, conversation: &str) -> (Self, String) {
         self.agent.shutdown().await;
         let entries = self.agent.journal().read(conversation, 0, 1000).await.unwrap();
-        let shared: Arc<dyn Skills> = Arc::clone(&self.skills) as _;
+        let shared: Arc<dyn SkillGateway> = Arc::clone(&self.skills) as _;
         let agent = Agent::start(self.config.clone(), self.models.clone(), shared).await.unwrap();
         let id = agent.journal().create(principal).await.unwrap();
         agent.journal().append(&id, entries.into_iter().map(|it| it.entry).collect()).await.unwrap();
@@ -322,7 +329,7 @@ impl Scene {
         (Self { agent, ..self }, id)
     }
 
-    /// Waits until no turn is in memory.
+    /// Waits until no turn is left in memory.
     pub(super) async fn until_parked(&self) {
         let left = async {
             while self.agent.turns_in_memory() > 0 {
@@ -338,17 +345,17 @@ impl Scene {
     }
 
     pub(super) async fn say(&self, conversation: &str, message: v1::UserMessage) -> Accepted {
-        self.agent.send(&Owner::default(), conversation, Input::Message(message)).await.unwrap()
+        self.agent.send(&Caller::default(), conversation, Input::Message(message)).await.unwrap()
     }
 
-    /// A whole turn: its events that are kept.
+    /// Runs a complete turn. Returns its stored events.
     pub(super) async fn turn(&self) -> Vec<Event> {
         let mut accepted = self.begin().await;
         until(&mut accepted.events, |event| matches!(event, Event::Done(_))).await
     }
 }
 
-/// The events that are kept, up to and with the one that is wanted.
+/// Returns stored events up to and including the first for which `wanted` returns true.
 pub(super) async fn until(events: &mut Events, wanted: impl Fn(&Event) -> bool) -> Vec<Event> {
     let mut seen = Vec::new();
     loop {
@@ -365,7 +372,7 @@ pub(super) async fn until(events: &mut Events, wanted: impl Fn(&Event) -> bool) 
     }
 }
 
-/// The results among events: call id, success, content.
+/// Returns the results among the events: call id, success, content.
 pub(super) fn results(events: &[Event]) -> Vec<v1::ToolResult> {
     let results = events.iter().filter_map(|it| match it {
         Event::ToolResult(result) => Some(result.clone()),
@@ -374,7 +381,7 @@ pub(super) fn results(events: &[Event]) -> Vec<v1::ToolResult> {
     results.collect()
 }
 
-/// The end of a turn.
+/// Returns the end of the turn.
 pub(super) fn done(events: &[Event]) -> v1::TurnDone {
     match events.last() {
         Some(Event::Done(done)) => done.clone(),

@@ -1,7 +1,8 @@
-//! Text of strangers.
+//! Untrusted text.
+
+use openskill_model::Message;
 
 use super::scene::{Scene, calls, results, says};
-use crate::message::Message;
 
 #[tokio::test]
 async fn a_part_of_a_strangers_text_is_fenced_as_the_whole_is() {

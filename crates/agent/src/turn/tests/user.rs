@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use openskill_identity::shares::Pool;
+use openskill_model::Models;
 use openskill_proto::v1::{
     ApprovalMode, Decision, TurnEnd, UserAnswer, UserAnswers, UserDecision, UserMessage, chat_event::Event,
 };
@@ -12,12 +13,11 @@ use tokio_util::sync::CancellationToken;
 use super::scene::{Counting, Scene, calls, done, results, says, until};
 use crate::agent::{Accepted, Events, Input};
 use crate::config::AgentConfig;
-use crate::entry::{ApprovalAsked, Asked, Entry, Question, QuestionKind, Started};
+use crate::entry::{ApprovalAsked, Entry, QuestionKind, QuestionsAsked, Started, UserQuestion};
 use crate::error::{AgentError, Bound};
 use crate::journal::Journal;
-use crate::provider::Models;
-use crate::skills::{Owner, Skills};
-use crate::turn::{Shared, State, Turn};
+use crate::skills::{Caller, SkillGateway};
+use crate::turn::{AgentResources, State, Turn, TurnOrigin};
 
 pub(super) async fn waits(events: &mut Events) -> (Vec<Event>, String) {
     let events = until(events, |it| matches!(it, Event::Waiting(_))).await;
@@ -27,23 +27,24 @@ pub(super) async fn waits(events: &mut Events) -> (Vec<Event>, String) {
 }
 
 async fn decide(scene: &Scene, accepted: &Accepted, decision: UserDecision) -> Result<Accepted, AgentError> {
-    scene.agent.send(&Owner::default(), &accepted.conversation_id, Input::Decision(decision)).await
+    scene.agent.send(&Caller::default(), &accepted.conversation_id, Input::Decision(decision)).await
 }
 
 pub(super) fn decision(request_id: &str, decision: Decision) -> UserDecision {
     UserDecision { request_id: request_id.to_owned(), decision: decision.into(), ..UserDecision::default() }
 }
 
-/// A turn of these entries that nobody works on, without any room in memory.
+/// Creates a turn with these entries that is not running, without any share of memory.
 async fn turn_of(entries: Vec<Entry>) -> Turn {
     let config = AgentConfig::default();
-    let journal = Journal::open(&config.place, config.conversation_lifetime).unwrap();
+    let journal = Journal::open(&config.store, config.conversation_lifetime).unwrap();
     let id = journal.create("").await.unwrap();
-    let state = State::of(journal.append(&id, entries).await.unwrap());
-    let skills: Arc<dyn Skills> = Arc::new(Counting::default());
-    let shared = Shared { config, journal, models: Models::none(), skills, shutdown: CancellationToken::new() };
+    let state = State::from_entries(journal.append(&id, entries).await.unwrap());
+    let skills: Arc<dyn SkillGateway> = Arc::new(Counting::default());
+    let shared = AgentResources { config, journal, models: Models::none(), skills, shutdown: CancellationToken::new() };
     let memory = Pool::new(0).share("");
-    Turn::new(Arc::new(shared), id, (String::new(), None), Arc::default(), (state, memory), false)
+    let origin = TurnOrigin { principal: String::new(), parent: None };
+    Turn::new(Arc::new(shared), id, origin, Arc::default(), state, memory, false)
 }
 
 async fn wipes(arguments: &'static str) -> Scene {
@@ -85,8 +86,8 @@ async fn an_input_that_is_written_is_not_refused_for_want_of_memory() {
     let asked = ApprovalAsked { request_id: "a1".to_owned(), ..ApprovalAsked::default() };
     let turn = turn_of(vec![Entry::Started(Started::default()), Entry::ApprovalAsked(asked)]).await;
     turn.decide(decision("a1", Decision::Allow)).await.unwrap();
-    assert!(turn.state().decision("a1").is_some());
-    assert!(turn.memory.lock().unwrap().amount() > 0, "it counts");
+    assert!(turn.state.lock().decision("a1").is_some());
+    assert!(turn.memory.lock().amount() > 0, "it counts");
     let more = turn.write(vec![Entry::Waiting { request_ids: Vec::new() }]).await;
     assert_eq!(more, Err(AgentError::Full(Bound::Memory)));
 }
@@ -94,7 +95,7 @@ async fn an_input_that_is_written_is_not_refused_for_want_of_memory() {
 #[tokio::test]
 async fn while_a_turn_waits_each_decision_and_answer_counts_once() {
     let approval = ApprovalAsked { request_id: "a1".to_owned(), ..ApprovalAsked::default() };
-    let question = Asked { request_id: "q1".to_owned(), ..Asked::default() };
+    let question = QuestionsAsked { request_id: "q1".to_owned(), ..QuestionsAsked::default() };
     let open = vec![Entry::Started(Started::default()), Entry::ApprovalAsked(approval), Entry::Asked(question)];
     let turn = turn_of(open).await;
     turn.decide(decision("a1", Decision::Deny)).await.unwrap();
@@ -123,7 +124,7 @@ async fn cancelled_turns_for_which_there_is_no_room_come_back_one_at_a_time() {
     let _running = scene.say("", running).await;
     let cancelled = waiting.into_iter().map(|id| {
         let agent = scene.agent.clone();
-        tokio::spawn(async move { agent.send(&Owner::default(), &id, Input::Cancel).await.map(drop) })
+        tokio::spawn(async move { agent.send(&Caller::default(), &id, Input::Cancel).await.map(drop) })
     });
     let cancelled: Vec<_> = cancelled.collect();
     let mut most = 0;
@@ -157,7 +158,7 @@ async fn an_edited_call_runs_with_the_users_arguments() {
     let edit = UserDecision { arguments_json: r#"{"a":2}"#.into(), ..decision(&request_id, Decision::Edit) };
     decide(&scene, &accepted, edit).await.unwrap();
     until(&mut accepted.events, |it| matches!(it, Event::Done(_))).await;
-    assert_eq!(scene.skills.ran.lock().unwrap()[0].1, r#"{"a":2}"#);
+    assert_eq!(scene.skills.ran.lock()[0].1, r#"{"a":2}"#);
 }
 
 #[tokio::test]
@@ -172,7 +173,7 @@ async fn whatever_was_decided_is_asked_again_if_the_skill_changed_meanwhile() {
         let mut accepted = scene.begin().await;
         let (_, request_id) = waits(&mut accepted.events).await;
         if changes_soon {
-            // Between the decision and the worker.
+            // The skill changes between the decision and the call.
             scene.skills.changes_soon.store(true, Ordering::Relaxed);
         } else {
             scene.skills.release.fetch_add(1, Ordering::Relaxed);
@@ -197,12 +198,12 @@ async fn each_question_of_a_call_has_an_answer_of_its_own() {
         let (_, request_id) = waits(&mut accepted.events).await;
         scene
             .agent
-            .send(&Owner::default(), &accepted.conversation_id, answers(&request_id, &[("sure", answer)]))
+            .send(&Caller::default(), &accepted.conversation_id, answers(&request_id, &[("sure", answer)]))
             .await
             .unwrap();
     }
     until(&mut accepted.events, |it| matches!(it, Event::Done(_))).await;
-    let contents: Vec<_> = scene.skills.answers.lock().unwrap().iter().map(|it| it.content_json.clone()).collect();
+    let contents: Vec<_> = scene.skills.answers.lock().iter().map(|it| it.content_json.clone()).collect();
     assert_eq!(contents, [r#"{"sure":true}"#, r#"{"sure":false}"#]);
 }
 
@@ -273,11 +274,11 @@ async fn a_secret_reaches_the_skill_and_neither_the_model_nor_the_log() {
     let id = accepted.conversation_id.clone();
     scene
         .agent
-        .send(&Owner::default(), &id, answers(&request_id, &[("name", "Ada"), ("key", "hunter2-x")]))
+        .send(&Caller::default(), &id, answers(&request_id, &[("name", "Ada"), ("key", "hunter2-x")]))
         .await
         .unwrap();
     let events = until(&mut accepted.events, |it| matches!(it, Event::Done(_))).await;
-    assert_eq!(scene.skills.ran.lock().unwrap()[0].1, r#"{"token":"hunter2-x"}"#);
+    assert_eq!(scene.skills.ran.lock()[0].1, r#"{"token":"hunter2-x"}"#);
     assert!(!format!("{events:?}").contains("hunter2-x"), "{events:?}");
 }
 
@@ -287,7 +288,7 @@ async fn a_declined_question_is_told_to_the_model() {
     let mut accepted = scene.begin().await;
     let (_, request_id) = waits(&mut accepted.events).await;
     let declined = UserAnswers { request_id, declined: true, ..UserAnswers::default() };
-    scene.agent.send(&Owner::default(), &accepted.conversation_id, Input::Answers(declined)).await.unwrap();
+    scene.agent.send(&Caller::default(), &accepted.conversation_id, Input::Answers(declined)).await.unwrap();
     let events = until(&mut accepted.events, |it| matches!(it, Event::Done(_))).await;
     assert!(results(&events)[0].content.contains("declined"));
 }
@@ -295,8 +296,12 @@ async fn a_declined_question_is_told_to_the_model() {
 #[tokio::test]
 async fn a_slash_in_a_skills_question_is_no_name_of_a_secret_unless_the_agent_asks_for_that_again() {
     let asked = |request_id: &str, id: &str| {
-        let question = Question { id: id.to_owned(), kind: QuestionKind::Secret, ..Question::default() };
-        Entry::Asked(Asked { request_id: request_id.to_owned(), questions: vec![question], ..Asked::default() })
+        let question = UserQuestion { id: id.to_owned(), kind: QuestionKind::Secret, ..UserQuestion::default() };
+        Entry::Asked(QuestionsAsked {
+            request_id: request_id.to_owned(),
+            questions: vec![question],
+            ..QuestionsAsked::default()
+        })
     };
     let mut entries = vec![Entry::Started(Started::default())];
     entries.extend([asked("q1", "db/password"), asked("q2", "db/password"), asked("q3", "q1/db/password")]);

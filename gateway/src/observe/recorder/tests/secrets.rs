@@ -1,4 +1,4 @@
-//! What lines of a call do not hold.
+//! Tests that a call's lines contain no secrets.
 
 use openskill_proto::v1::execute_event::Event;
 use openskill_proto::v1::{InputAction, InputRequired, InputResponse, Log, Partial, Repair};
@@ -9,11 +9,11 @@ use crate::arguments::secrets::Secrets;
 use crate::observe::call_event::CallEvent;
 use crate::observe::recording::Recording;
 
-/// A call of a skill whose parameter `token` is secret.
+/// Creates the recording of a call whose parameter `token` is secret.
 fn marked(arguments: &str, result: &str) -> Recording {
     let schema = r#"{"properties": {"token": {"x-secret": true}}}"#;
     let mut recording = Recording::sample(arguments);
-    recording.secrets = Secrets::of_question(schema, |_| false).map(Into::into);
+    recording.secrets = Secrets::from_question_schema(schema, |_| false).map(Into::into);
     recording.result.data_json = result.to_owned().into();
     recording
 }
@@ -70,7 +70,7 @@ fn a_call_with_more_secrets_than_are_looked_for_is_recorded_without_content() {
 fn a_call_whose_secrets_can_not_be_read_is_recorded_without_content() {
     let lines = rendered(&marked("{'token': 'hush hush', 'n'", r#"{"echo":"hush hush"}"#));
     assert!(!text(&lines).contains("hush"), "{lines:?}");
-    assert!(lines[0]["content_left_out"].as_str().unwrap().contains("can not be read"));
+    assert!(lines[0]["content_left_out"].as_str().unwrap().contains("can't be read"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `AdminService`.
+//! `AdminService`: lists and drains workers, lists and resets circuits, and drains the gateway.
 
 use std::time::Instant;
 
@@ -11,10 +11,9 @@ use tonic::{Request, Response, Status};
 
 use crate::gateway::Shard;
 
-/// How many circuits are listed by default.
+/// The default number of listed circuits.
 const DEFAULT_LIMIT: usize = 1000;
 
-/// The service.
 pub(crate) struct Admin {
     pub(crate) shard: Shard,
 }
@@ -54,7 +53,7 @@ impl AdminService for Admin {
         let gateway = &self.shard.gateway;
         if worker_id.is_empty() {
             gateway.drain(!resume);
-            tracing::warn!(resume, "an operator drained the gateway, or resumed it");
+            tracing::warn!(resume, "an operator drained or resumed the gateway");
             return Ok(Response::new(DrainResponse { in_flight: gateway.in_flight() as u32 }));
         }
         let all = gateway.fleet.all();
@@ -62,7 +61,7 @@ impl AdminService for Admin {
             return Err(Status::not_found("there is no worker with this id: ListWorkers lists them"));
         };
         worker.drain(!resume);
-        tracing::warn!(worker_id, resume, "an operator drained a worker, or resumed it");
+        tracing::warn!(worker_id, resume, "an operator drained or resumed a worker");
         gateway.catalog.rebuild(&gateway.fleet);
         Ok(Response::new(DrainResponse { in_flight: worker.in_flight() }))
     }

@@ -1,4 +1,5 @@
-//! `grpc.health.v1`: SERVING while the gateway is ready, for the server as a whole and for each service that its listener serves.
+//! `grpc.health.v1`. Reports SERVING while the gateway is ready, for the server as a whole and for each service of
+//! the listener.
 
 use std::sync::Arc;
 
@@ -15,22 +16,22 @@ use crate::gateway::Gateway;
 /// The status that all shards report.
 #[derive(Clone)]
 pub(crate) struct Health {
-    is_serving: Arc<watch::Sender<bool>>,
+    is_serving: watch::Sender<bool>,
 }
 
 impl Health {
     pub(crate) fn new() -> Self {
-        Self { is_serving: Arc::new(watch::Sender::new(false)) }
+        Self { is_serving: watch::Sender::new(false) }
     }
 
-    /// Adds the service of a listener that serves `services`.
+    /// Adds a health service that knows `services`.
     pub(crate) fn add_to(&self, routes: Routes, services: &[&'static str]) -> Routes {
         routes.add_service(HealthServer::new(HealthService { health: self.clone(), services: services.into() }))
     }
 
-    /// Follows the gateway until it is told to shut down.
+    /// Updates the status until the gateway shuts down.
     pub(crate) async fn follow(self, gateway: Arc<Gateway>) {
-        let (mut changes, mut drained) = (gateway.catalog.changes(), gateway.drained());
+        let (mut changes, mut drained) = (gateway.catalog.changes(), gateway.watch_drained());
         loop {
             self.set(gateway.is_ready());
             tokio::select! {
@@ -50,14 +51,14 @@ impl Health {
     }
 }
 
-/// The service of one listener.
+/// The health service of one listener.
 struct HealthService {
     health: Health,
-    services: Arc<[&'static str]>,
+    services: Vec<&'static str>,
 }
 
 impl HealthService {
-    /// Whether a request is about the server as a whole, or a service of it.
+    /// Whether a request names a service of this listener, or the server as a whole.
     fn knows(&self, request: &HealthCheckRequest) -> bool {
         request.service.is_empty() || self.services.contains(&request.service.as_str())
     }
@@ -74,19 +75,20 @@ impl health_server::Health for HealthService {
         Ok(Response::new(response(status(*self.health.is_serving.borrow()))))
     }
 
-    /// The protocol has a status for services that are unknown: clients take an error for a server that cannot be watched.
+    /// Streams the status. An unknown service gets SERVICE_UNKNOWN, not an error: to clients, an error means that
+    /// the server does not support Watch.
     async fn watch(&self, request: Request<HealthCheckRequest>) -> Result<Response<Self::WatchStream>, Status> {
         if !self.knows(request.get_ref()) {
             let unknown = stream::iter([Ok(response(ServingStatus::ServiceUnknown))]);
             return Ok(Response::new(unknown.chain(stream::pending()).boxed()));
         }
-        let begun = (self.health.is_serving.subscribe(), true);
-        let statuses = stream::unfold(begun, |(mut changes, is_first)| async move {
-            if !is_first {
-                changes.changed().await.ok()?;
-            }
+        let mut changes = self.health.is_serving.subscribe();
+        // Make the first message the current status.
+        changes.mark_changed();
+        let statuses = stream::unfold(changes, |mut changes| async move {
+            changes.changed().await.ok()?;
             let now = status(*changes.borrow_and_update());
-            Some((Ok(response(now)), (changes, false)))
+            Some((Ok(response(now)), changes))
         });
         Ok(Response::new(statuses.boxed()))
     }

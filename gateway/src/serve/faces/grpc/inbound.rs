@@ -23,10 +23,10 @@ where
 fn as_status(error: InboundError) -> Status {
     match error {
         InboundError::TooSlow => Status::deadline_exceeded(error.to_string()),
-        InboundError::Revoked => status::of(&SkillError::new(ErrorCode::Unauthenticated, error.to_string())),
-        InboundError::OverBudget => status::of(&SkillError::overloaded(error.to_string())),
+        InboundError::Revoked => status::from_error(&SkillError::new(ErrorCode::Unauthenticated, error.to_string())),
+        InboundError::OverBudget => status::from_error(&SkillError::overloaded(error.to_string())),
         InboundError::Compressed(InflateError::TooLarge) => Status::resource_exhausted(error.to_string()),
-        // As grpc-go has it.
+        // grpc-go returns the same status.
         InboundError::Compressed(InflateError::NotGzip) => Status::internal(error.to_string()),
         InboundError::Broken(source) => Status::from_error(source),
     }

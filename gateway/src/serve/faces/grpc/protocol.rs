@@ -1,5 +1,5 @@
-//! Which requests may be gRPC calls at all: POST over HTTP/2, of gRPC's own media type. Others get the HTTP status that the
-//! gRPC protocol and grpc-go have for them.
+//! Checks that a request can be a gRPC call: POST over HTTP/2 with gRPC's media type. Other requests get the HTTP
+//! status that the gRPC protocol and grpc-go prescribe.
 //! <https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>
 
 use axum::Router;
@@ -9,7 +9,7 @@ use axum::middleware::{Next, from_fn};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version, header};
 use tonic::service::Routes;
 
-/// The services as routes that take nothing but gRPC.
+/// Wraps services in routes that refuse all other requests.
 pub(crate) fn only_grpc(services: Routes) -> Router {
     services.into_axum_router().route_layer(from_fn(pass))
 }
@@ -21,14 +21,14 @@ async fn pass(request: AxumRequest, next: Next) -> Response<Body> {
     }
 }
 
-/// The answer to a request that is no gRPC call.
+/// Returns the response that refuses a request that is not a gRPC call. None if it is one.
 pub(crate) fn refusal<B>(request: &Request<B>) -> Option<Response<Body>> {
     let (status, message) = if request.version() != Version::HTTP_2 {
-        (StatusCode::HTTP_VERSION_NOT_SUPPORTED, "gRPC needs HTTP/2; over HTTP/1.1 there is REST: GET /docs\n")
+        (StatusCode::HTTP_VERSION_NOT_SUPPORTED, "gRPC needs HTTP/2; for REST over HTTP/1.1, see GET /docs\n")
     } else if request.method() != Method::POST {
         (StatusCode::METHOD_NOT_ALLOWED, "gRPC methods are called with POST\n")
     } else if !has_grpc_type(request.headers()) {
-        (StatusCode::UNSUPPORTED_MEDIA_TYPE, "gRPC has the content type application/grpc\n")
+        (StatusCode::UNSUPPORTED_MEDIA_TYPE, "gRPC requires the content type application/grpc\n")
     } else {
         return None;
     };
@@ -43,8 +43,8 @@ pub(crate) fn refusal<B>(request: &Request<B>) -> Option<Response<Body>> {
     Some(refusal)
 }
 
-/// Whether the content type is `application/grpc` or `application/grpc+proto`, with or without parameters. Not gRPC-Web, and
-/// no other encoding.
+/// Whether the content type is `application/grpc` or `application/grpc+proto`, with or without parameters. False
+/// for gRPC-Web and other encodings.
 pub(crate) fn has_grpc_type(headers: &HeaderMap) -> bool {
     let Some(Ok(kind)) = headers.get(header::CONTENT_TYPE).map(HeaderValue::to_str) else { return false };
     let kind = kind.split(';').next().unwrap_or_default().trim_end();

@@ -1,5 +1,5 @@
-//! gRPC reflection, in both versions that clients ask for. Each shows the services that its listener serves, among them both
-//! versions of itself, and no others, by whatever name they are asked for.
+//! gRPC reflection, in both versions that clients use. Shows only the services of its listener, including
+//! reflection itself. Other services can't be found by any name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,36 +16,36 @@ mod service;
 
 use service::{Index, Reflection};
 
-/// Served on every listener.
+/// The services on every listener.
 const ALWAYS: [&str; 3] =
     ["grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection"];
 
-/// What operators use.
+/// The services for operators.
 const ADMIN: [&str; 2] = [admin_service_server::SERVICE_NAME, trace_service_server::SERVICE_NAME];
 
-/// The services of the public listener.
+/// Returns the names of the services on the public listener.
 pub(crate) fn public(with_admin: bool, with_agent: bool) -> Vec<&'static str> {
     let admin = with_admin.then_some(ADMIN).into_iter().flatten();
     let agent = with_agent.then_some(AGENT);
     [skill_service_server::SERVICE_NAME].into_iter().chain(agent).chain(admin).chain(ALWAYS).collect()
 }
 
-/// The services of a listener that serves an agent alone.
+/// Returns the names of the services on a listener that serves only an agent.
 pub(crate) fn agent() -> Vec<&'static str> {
     [AGENT].into_iter().chain(ALWAYS).collect()
 }
 
-/// The services of the admin listener.
+/// Returns the names of the services on the admin listener.
 pub(crate) fn admin() -> Vec<&'static str> {
     ADMIN.into_iter().chain(ALWAYS).collect()
 }
 
-/// Those of these services that callers see who are no administrators.
+/// Removes the services that only administrators may see.
 pub(crate) fn without_administration(services: &[&'static str]) -> Vec<&'static str> {
     services.iter().copied().filter(|it| *it != admin_service_server::SERVICE_NAME).collect()
 }
 
-/// Whether a path is one of reflection.
+/// Whether a path is a reflection method.
 pub(crate) fn is_for(path: &str) -> bool {
     path.starts_with("/grpc.reflection.")
 }
@@ -61,8 +61,8 @@ pub(crate) fn add_to(routes: Routes, services: &[&'static str]) -> std::io::Resu
     Ok(routes.add_service(v1).add_service(v1alpha))
 }
 
-/// The files of `services` and those that they import. Other services are in none of them: what is not listed can't be found by
-/// the names of files and symbols either.
+/// Returns the files of `services` and their imports, without other services, so that an unlisted service can't be
+/// found by a file or symbol name.
 fn files(services: &[&'static str]) -> std::io::Result<FileDescriptorSet> {
     let mut files = BTreeMap::new();
     for set in
@@ -82,7 +82,7 @@ fn files(services: &[&'static str]) -> std::io::Result<FileDescriptorSet> {
     Ok(FileDescriptorSet { file: files.into_values().collect() })
 }
 
-/// A file without the services that are not shown, and without the comments of a file that has any.
+/// Removes unlisted services from a file. If it had any, also removes its comments.
 fn without_others(mut file: FileDescriptorProto, services: &[&'static str]) -> FileDescriptorProto {
     let (package, before) = (file.package().to_owned(), file.service.len());
     file.service.retain(|it| services.iter().any(|shown| *shown == format!("{package}.{}", it.name())));
@@ -98,7 +98,7 @@ mod tests {
 
     fn text(services: &[&'static str]) -> (Vec<String>, String) {
         let mut files = files(services).unwrap();
-        // Comments may name what is elsewhere.
+        // Comments may mention hidden services.
         files.file.iter_mut().for_each(|it| it.source_code_info = None);
         let names = files.file.iter().map(|it| it.name().to_owned()).collect();
         (names, String::from_utf8_lossy(&files.encode_to_vec()).into_owned())

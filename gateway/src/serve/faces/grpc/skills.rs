@@ -1,4 +1,4 @@
-//! `SkillService`.
+//! `SkillService`: runs skills and lists the catalog.
 
 use std::sync::Arc;
 
@@ -26,12 +26,12 @@ use crate::serve::streams::{self, Message};
 use crate::serve::tools;
 
 /// The service on one shard.
-pub(crate) struct Skills {
+pub(crate) struct GrpcSkills {
     pub(crate) shard: Shard,
 }
 
 #[tonic::async_trait]
-impl SkillService for Skills {
+impl SkillService for GrpcSkills {
     type InvokeStreamStream = BoxStream<'static, Result<InvokeEvent, Status>>;
     type InvokeManyStream = BoxStream<'static, Result<InvokeEvent, Status>>;
     type WatchSkillsStream = BoxStream<'static, Result<CatalogChange, Status>>;
@@ -41,7 +41,7 @@ impl SkillService for Skills {
         let record = CallRecord::begin(&self.shard.gateway.observer, &call);
         let result = invoke(&self.shard, call, permit, None, record).await;
         match &result.error {
-            Some(error) if error.is_status() => Err(status::of(error)),
+            Some(error) if error.is_status() => Err(status::from_error(error)),
             _ => Ok(Response::new(result)),
         }
     }
@@ -52,7 +52,7 @@ impl SkillService for Skills {
     ) -> Result<Response<Self::InvokeStreamStream>, Status> {
         let (call, permit) = self.admit(request).await?;
         let events = streams::one(self.shard.clone(), call, permit);
-        let events = events.map(|event| event.map_err(|error| status::of_stream(error.without_client())));
+        let events = events.map(|event| event.map_err(|error| status::from_stream_error(error.without_client())));
         Ok(Response::new(events.boxed()))
     }
 
@@ -68,7 +68,7 @@ impl SkillService for Skills {
             async move { Ok(message(&shard, request?, context).await) }
         });
         let events = streams::many(self.shard.clone(), messages.boxed());
-        Ok(Response::new(events.map(|event| event.map_err(status::of_stream)).boxed()))
+        Ok(Response::new(events.map(|event| event.map_err(status::from_stream_error)).boxed()))
     }
 
     async fn list_skills(&self, request: Request<ListSkillsRequest>) -> Result<Response<ListSkillsResponse>, Status> {
@@ -104,7 +104,7 @@ impl SkillService for Skills {
     ) -> Result<Response<ExportToolsResponse>, Status> {
         let principal = request_context(request.extensions()).principal;
         let exported = tools::export(&self.shard.gateway, &principal, &request.into_inner());
-        exported.map(Response::new).map_err(|error| status::of(&error))
+        exported.map(Response::new).map_err(|error| status::from_error(&error))
     }
 
     async fn prepare_call(&self, request: Request<InvokeRequest>) -> Result<Response<PreparedCall>, Status> {
@@ -117,7 +117,7 @@ impl SkillService for Skills {
         let principal = request_context(request.extensions()).principal;
         let questions = &self.shard.gateway.questions;
         let answered = questions.answer(&principal, request.into_inner(), self.shard.number).await;
-        answered.map(|()| Response::new(AnswerInputResponse {})).map_err(|error| status::of(&error))
+        answered.map(|()| Response::new(AnswerInputResponse {})).map_err(|error| status::from_error(&error))
     }
 
     async fn read_artifact(
@@ -126,12 +126,12 @@ impl SkillService for Skills {
     ) -> Result<Response<ReadArtifactResponse>, Status> {
         let principal = request_context(request.extensions()).principal;
         let read = artifacts::read(&self.shard, &principal, request.into_inner()).await;
-        read.map(Response::new).map_err(|error| status::of(&error))
+        read.map(Response::new).map_err(|error| status::from_error(&error))
     }
 }
 
-impl Skills {
-    /// A permit for one call, or the status that refuses it.
+impl GrpcSkills {
+    /// Admits one call, or returns the status that refuses it.
     async fn admit(&self, request: Request<InvokeRequest>) -> Result<(Arc<Call>, Permit), Status> {
         let context = request_context(request.extensions());
         let call = Arc::new(read(&self.shard, request.into_inner(), context).await);
@@ -139,7 +139,7 @@ impl Skills {
             Ok(permit) => Ok((call, permit)),
             Err(refusal) => {
                 let error = refusal.into();
-                let status = status::of(&error);
+                let status = status::from_error(&error);
                 refuse(&self.shard, &call, error);
                 Err(status)
             }
@@ -147,13 +147,13 @@ impl Skills {
     }
 }
 
-/// A message of `InvokeMany`: a call, or the answer to a question of one.
+/// Turns a message of `InvokeMany` into a call, or into the answer to a call's question.
 async fn message(shard: &Shard, mut request: InvokeRequest, context: RequestContext) -> Message {
     let is_call = request.arguments.is_some() || !request.skill_id.is_empty();
     match request.input_response.take() {
         Some(_) if is_call => {
             let mut call = read(shard, request, context).await;
-            let message = "send input_response in a message of its own: this one is a call too";
+            let message = "send input_response in a separate message: this one is also a call";
             call.fault = Some(SkillError::new(ErrorCode::InvalidArgument, message));
             Message::Call(Box::new(call))
         }
@@ -164,5 +164,5 @@ async fn message(shard: &Shard, mut request: InvokeRequest, context: RequestCont
 
 async fn read(shard: &Shard, request: InvokeRequest, context: RequestContext) -> Call {
     let gateway = &shard.gateway;
-    reading::read(&gateway.aside, gateway.config.default_timeout, request, context).await
+    reading::read(&gateway.blocking_pool, gateway.config.default_timeout, request, context).await
 }

@@ -1,4 +1,4 @@
-//! Statuses, for what only the calling program or its operator can act on, with google.rpc details.
+//! gRPC statuses with google.rpc details, for errors that only the calling program or its operator can fix.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use tonic_types::{ErrorDetails, StatusExt as _};
 use crate::catalog::lookup::MAY_BE_NEW;
 use crate::serve::streams::StreamError;
 
-/// The status of an error.
-pub(crate) fn of(error: &SkillError) -> Status {
+/// Converts an error.
+pub(crate) fn from_error(error: &SkillError) -> Status {
     let code = error.code();
     let mut details = ErrorDetails::new();
     let may_have_run = ("may_have_run".to_owned(), error.may_have_run.to_string());
@@ -23,17 +23,20 @@ pub(crate) fn of(error: &SkillError) -> Status {
     Status::with_error_details(code.meaning().grpc.into(), error.message.clone(), details)
 }
 
-/// The status that ends a stream.
-pub(super) fn of_stream(error: StreamError<Status>) -> Status {
+/// Converts the error that ends a stream.
+pub(super) fn from_stream_error(error: StreamError<Status>) -> Status {
     match error {
         StreamError::Client(status) => status,
-        StreamError::Gateway(error) => of(&error),
+        StreamError::Gateway(error) => from_error(&error),
     }
 }
 
-/// There is no such skill.
+/// The status for a skill that does not exist.
 pub(super) fn not_found() -> Status {
-    of(&SkillError::new(ErrorCode::NotFound, format!("unknown skill. {MAY_BE_NEW} ListSkills lists all skills")))
+    from_error(&SkillError::new(
+        ErrorCode::NotFound,
+        format!("unknown skill. {MAY_BE_NEW} ListSkills lists all skills"),
+    ))
 }
 
 #[cfg(test)]
@@ -42,7 +45,7 @@ mod tests {
 
     #[test]
     fn a_status_says_whether_the_skill_may_have_run_and_when_to_retry() {
-        let details = |error: &SkillError| of(error).get_error_details();
+        let details = |error: &SkillError| from_error(error).get_error_details();
         let refused = details(&SkillError::overloaded("full"));
         let info = refused.error_info().unwrap();
         assert_eq!((info.reason.as_str(), info.metadata["may_have_run"].as_str()), ("OVERLOADED", "false"));

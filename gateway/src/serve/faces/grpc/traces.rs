@@ -1,4 +1,4 @@
-//! `TraceService`.
+//! `TraceService`: reads recorded calls.
 
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 use openskill_proto::v1::trace_service_server::TraceService;

@@ -1,7 +1,7 @@
-//! `WatchSkills`: the catalog and the circuits now, then each change.
+//! `WatchSkills`: streams the current catalog and circuits, then each change.
 //!
-//! A slow watcher sees several changes of the catalog as one, and misses none. If it lags behind with circuits, it gets their
-//! state again.
+//! A slow watcher gets several catalog changes as one, but misses none. If it lags behind with circuits, it gets
+//! their state again.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,27 +16,27 @@ use tonic::Status;
 use crate::call::principal::Principal;
 use crate::catalog::snapshot::{Snapshot, difference};
 use crate::gateway::Gateway;
-use crate::protect::circuit::Change;
+use crate::protect::circuit::CircuitChange;
 
 struct Watch {
     gateway: Arc<Gateway>,
-    /// Whose session circuits are reported, beside the skills' own.
+    /// The principal whose session circuits are reported, along with the skills' circuits.
     principal: Principal,
     session: String,
     catalog: watch::Receiver<u64>,
-    circuits: broadcast::Receiver<Change>,
-    /// The catalog as the watcher knows it.
+    circuits: broadcast::Receiver<CircuitChange>,
+    /// The last catalog that was sent to the watcher.
     seen: Arc<Snapshot>,
     pending: VecDeque<CatalogChange>,
 }
 
-/// The state now, then each change, until the gateway shuts down.
+/// Streams the current state, then each change, until the gateway shuts down.
 pub(super) fn changes(
     gateway: Arc<Gateway>,
     principal: Principal,
     session: String,
 ) -> impl Stream<Item = Result<CatalogChange, Status>> {
-    // First subscribe, then read the state: a change in between is reported twice rather than never.
+    // Subscribe before reading the state, so that a change in between is reported twice rather than never.
     let (catalog, circuits) = (gateway.catalog.changes(), gateway.circuits.changes());
     let seen = gateway.catalog.snapshot_for(&principal);
     let pending = difference(&Snapshot::default(), &seen).into();
@@ -60,9 +60,9 @@ impl Watch {
                     self.seen = now;
                 }
                 changed = self.circuits.recv() => match changed {
-                    Ok(change) if self.concerns(&change) => self.pending.push_back(of_circuit(change)),
+                    Ok(change) if self.concerns(&change) => self.pending.push_back(circuit_change(change)),
                     Ok(_) => {}
-                    // Circuits that closed may be among the missed changes.
+                    // The missed changes may include circuits that closed.
                     Err(RecvError::Lagged(_)) => self.report_circuits(|_| true),
                     Err(RecvError::Closed) => return None,
                 },
@@ -73,8 +73,8 @@ impl Watch {
         Some((Ok(next), self))
     }
 
-    /// Whether the circuit is a skill's own, or the watcher's session's, and the skill exists for the watcher.
-    fn concerns(&self, change: &Change) -> bool {
+    /// Whether a circuit belongs to a skill that the watcher may see, or to one of its sessions.
+    fn concerns(&self, change: &CircuitChange) -> bool {
         if !self.principal.sees_all() && !self.seen.contains_key(&change.circuit.skill_id) {
             return false;
         }
@@ -82,14 +82,14 @@ impl Watch {
         session.is_empty() || (*session == self.session && change.principal == self.principal.name())
     }
 
-    /// Reports circuits as they are now.
-    fn report_circuits(&mut self, wanted: impl Fn(&Change) -> bool) {
+    /// Reports the current state of the circuits that `wanted` accepts.
+    fn report_circuits(&mut self, wanted: impl Fn(&CircuitChange) -> bool) {
         let circuits = self.gateway.circuits.list("", "", Instant::now()).into_iter();
-        let concerned: Vec<_> = circuits.filter(|it| self.concerns(it) && wanted(it)).map(of_circuit).collect();
+        let concerned: Vec<_> = circuits.filter(|it| self.concerns(it) && wanted(it)).map(circuit_change).collect();
         self.pending.extend(concerned);
     }
 }
 
-fn of_circuit(change: Change) -> CatalogChange {
+fn circuit_change(change: CircuitChange) -> CatalogChange {
     CatalogChange { kind: ChangeKind::Circuit.into(), circuit: Some(change.circuit), ..CatalogChange::default() }
 }

@@ -1,6 +1,7 @@
-//! Many messages in one body, for the one revision that has that. A few are answered at a time, and the answers go out as they
-//! are made, in the order of the messages: the gateway never holds all of them. A message that was begun goes on while its
-//! client reads nothing, so that it gives back what it holds.
+//! Batches: many messages in one body, which only one protocol revision supports. A few messages run concurrently.
+//! Responses are sent as they complete, in the order of the messages, so that the gateway never buffers all of
+//! them. A message that has started runs to its end even if its client reads nothing, so that it releases its
+//! resources.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,37 +16,37 @@ use http_body::Body as _;
 use openskill_identity::shares::{Pool, Share};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::answer::{JSON, accepted};
-use super::jsonrpc::{self, Code, Fault, Id, Message, Unreadable};
+use super::jsonrpc::{self, Code, Id, Message, RpcError, Unreadable};
+use super::response::{JSON, accepted_response};
 
-/// How many messages of a batch are answered at a time.
+/// How many messages of a batch run concurrently.
 const AT_A_TIME: usize = 4;
 
-/// What the answers of a batch may have together, in bytes. No further message is begun past that.
+/// The maximum total size of a batch's responses, in bytes. Beyond it, no more messages are started.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
 
-/// The answer to one message, and what it holds of its principal's share.
+/// The response to one message, with its share of the principal's limit.
 struct CountedAnswer {
     text: Bytes,
     share: Option<Share>,
 }
 
 impl CountedAnswer {
-    fn refused(id: Option<&Id>, fault: &Fault) -> Self {
+    fn from_fault(id: Option<&Id>, fault: &RpcError) -> Self {
         Self { text: jsonrpc::error(id, fault).into(), share: None }
     }
 }
 
-/// The messages of one batch share these.
+/// State that the messages of one batch share.
 struct Batch {
-    /// Of responses.
+    /// Accounts for the responses.
     pool: Pool,
     principal: Arc<str>,
-    /// The bytes of all answers so far.
+    /// The total size of the responses so far, in bytes.
     bytes: AtomicUsize,
 }
 
-/// Answers each message with what `one` answers, which must not be a stream.
+/// Answers each message with the response of `one`, which must not be a stream.
 pub(super) async fn answer<F>(
     pool: &Pool,
     principal: Arc<str>,
@@ -61,24 +62,25 @@ where
         let answering = message.map(|message| (!batch.is_full() || id.is_none()).then(|| one(message)));
         async move {
             match answering {
-                Err(Unreadable { id, fault }) => Some(CountedAnswer::refused(id.as_ref(), &fault)),
-                Ok(None) => Some(CountedAnswer::refused(id.as_ref(), &too_much())),
+                Err(Unreadable { id, fault }) => Some(CountedAnswer::from_fault(id.as_ref(), &fault)),
+                Ok(None) => Some(CountedAnswer::from_fault(id.as_ref(), &too_much())),
                 Ok(Some(answering)) => {
                     let asked = id.clone();
                     let task = tokio::spawn(async move { batch.collect(answering.await, id.as_ref()).await });
-                    let broken = || Fault::new(Code::Internal, "the gateway panicked while it answered this message");
+                    let broken =
+                        || RpcError::new(Code::Internal, "the gateway panicked while it answered this message");
                     let collected = AbortOnDropHandle::new(task).await;
-                    collected.unwrap_or_else(|_| Some(CountedAnswer::refused(asked.as_ref(), &broken())))
+                    collected.unwrap_or_else(|_| Some(CountedAnswer::from_fault(asked.as_ref(), &broken())))
                 }
             }
         }
     });
     let mut answers = Box::pin(answers.buffered(AT_A_TIME).filter_map(std::future::ready));
-    let Some(CountedAnswer { text, share }) = answers.next().await else { return accepted() };
+    let Some(CountedAnswer { text, share }) = answers.next().await else { return accepted_response() };
     let first = [(Bytes::from_static(b"["), None), (text, share)];
     let others = answers.flat_map(|it| stream::iter([(Bytes::from_static(b","), None), (it.text, it.share)]));
     let parts = stream::iter(first).chain(others).chain(stream::iter([(Bytes::from_static(b"]"), None)]));
-    // What a part holds counts as part of the response from here on.
+    // From here on, the bytes count as part of the response.
     let body = Body::from_stream(parts.map(|(text, _share)| Ok::<_, Infallible>(text)));
     (StatusCode::OK, [(header::CONTENT_TYPE, JSON)], body).into_response()
 }
@@ -88,7 +90,7 @@ impl Batch {
         self.bytes.load(Ordering::Relaxed) >= MAX_BYTES
     }
 
-    /// The text of an answer, once it counts. None for a message that has no answer.
+    /// Collects the text of a response, with its share. None for a message without a response.
     async fn collect(&self, response: Response, id: Option<&Id>) -> Option<CountedAnswer> {
         if response.status() == StatusCode::ACCEPTED {
             return None;
@@ -96,18 +98,18 @@ impl Batch {
         let body = response.into_body();
         let length = body.size_hint().exact().and_then(|length| usize::try_from(length).ok());
         let counted = length.and_then(|length| Some((length, self.pool.take(Arc::clone(&self.principal), length)?)));
-        let Some((length, share)) = counted else { return Some(CountedAnswer::refused(id, &too_much())) };
+        let Some((length, share)) = counted else { return Some(CountedAnswer::from_fault(id, &too_much())) };
         self.bytes.fetch_add(length, Ordering::Relaxed);
         Some(CountedAnswer { text: to_bytes(body, length).await.ok()?, share: Some(share) })
     }
 }
 
-fn too_much() -> Fault {
+fn too_much() -> RpcError {
     let message = format!(
-        "the answers of a batch have at most {MAX_BYTES} bytes, and no more than its caller's share of unread responses: \
-         send this message in a request of its own"
+        "the answers of a batch must not exceed {MAX_BYTES} bytes or the caller's share of unread responses: \
+         send this message in a separate request"
     );
-    Fault::new(Code::Overloaded, message)
+    RpcError::new(Code::Overloaded, message)
 }
 
 #[cfg(test)]
@@ -125,7 +127,7 @@ mod tests {
         }
     }
 
-    /// Answers each message with so many bytes, and says how many were begun.
+    /// Answers `count` messages with `bytes` bytes each. Also counts the messages that were started.
     async fn respond(pool: &Pool, count: usize, bytes: usize) -> (Response, Arc<AtomicUsize>) {
         let begun = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&begun);
@@ -140,15 +142,15 @@ mod tests {
     async fn a_client_that_does_not_read_makes_few_answers_and_they_count() {
         let pool = Pool::new(1 << 30);
         let (response, begun) = respond(&pool, 64, 1 << 20).await;
-        assert!(begun.load(Ordering::Relaxed) <= 2 * AT_A_TIME && pool.used() >= 1 << 20);
-        assert!(pool.used() <= (2 * AT_A_TIME) << 20, "{}", pool.used());
+        assert!(begun.load(Ordering::Relaxed) <= 2 * AT_A_TIME && pool.in_use() >= 1 << 20);
+        assert!(pool.in_use() <= (2 * AT_A_TIME) << 20, "{}", pool.in_use());
         let all: serde_json::Value =
             serde_json::from_slice(&response.into_body().collect().await.unwrap().to_bytes()).unwrap();
         assert_eq!(all.as_array().unwrap().len(), 64);
         let begun = begun.load(Ordering::Relaxed);
         assert!((MAX_BYTES >> 20..=(MAX_BYTES >> 20) + AT_A_TIME).contains(&begun), "{begun}");
-        assert!(all[63]["error"]["message"].as_str().unwrap().contains("of its own"), "{}", all[63]);
-        assert_eq!(pool.used(), 0);
+        assert!(all[63]["error"]["message"].as_str().unwrap().contains("separate request"), "{}", all[63]);
+        assert_eq!(pool.in_use(), 0);
     }
 
     #[tokio::test]

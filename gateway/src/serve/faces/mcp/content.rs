@@ -1,17 +1,19 @@
-//! The result of a call as content blocks of MCP.
+//! Renders the result of a call as MCP content blocks.
 //!
-//! - What a server behind `mcp:*` sent arrives as it was sent.
-//! - Data is text. If the tool declares a schema of its output, the data is structured content too, and fits the schema.
-//! - Pictures and sounds are blocks of their own; other files are embedded resources, or links if they are large.
-//! - Text beyond a budget is cut, with a link to all of it ([`long`]).
-//! - What a model can act on is a result with `isError`.
+//! - Content of a server behind `mcp:*` is passed through unchanged.
+//! - Data becomes text. If the tool declares an output schema, the data is also structured content and matches the
+//!   schema.
+//! - Images and audio become separate blocks. Other files become embedded resources, or links if they are large.
+//! - Text beyond a budget is truncated, with a link to the full text ([`long`]).
+//! - An error that a model can act on becomes a result with `isError`.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use openskill_proto::render::about_call;
+use openskill_proto::render::call_meta;
+use openskill_proto::uri_template::percent_encode;
 use openskill_proto::v1::artifact::Content;
 use openskill_proto::v1::skill_result::Output;
 use openskill_proto::v1::{Artifact, SkillResult};
@@ -19,22 +21,22 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::hello::server_info;
+use super::client::server_info;
 use super::jsonrpc::string;
 use super::long;
-use crate::call::aside::HEAVY_BYTES;
+use crate::call::blocking_pool::HEAVY_BYTES;
 use crate::catalog::entry::Entry;
 use crate::gateway::Gateway;
 use crate::mcp::owner::Owner;
 use crate::mcp::revision::Revision;
 
-/// Where artifacts are, as resources.
+/// The URI prefix of artifacts as resources.
 pub(super) const ARTIFACTS: &str = "openskill://artifacts/";
 
-/// What a server behind `mcp:*` sent.
+/// The result of an MCP server behind `mcp:*`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Sent<'a> {
+struct ServerResult<'a> {
     #[serde(borrow)]
     content: &'a RawValue,
     #[serde(borrow)]
@@ -45,19 +47,20 @@ struct Sent<'a> {
     meta: Option<Map<String, Value>>,
 }
 
-/// The parts of a result.
+/// The rendered parts of a result.
 struct Parts {
-    /// A JSON list of blocks.
+    /// Content blocks, as a JSON list.
     content: String,
-    /// JSON. Empty if there is none.
+    /// Structured content, as JSON. Empty if the result has none.
     structured: String,
     is_error: bool,
-    /// What the server said beside.
+    /// The server's `_meta`.
     meta: Map<String, Value>,
 }
 
-/// The result of `tools/call`, a JSON object. `entry`: the skill. `owner`: who gets it.
-pub(super) async fn of(
+/// Renders the result of `tools/call` as a JSON object. `entry` is the skill. `owner` may read a truncated result
+/// later.
+pub(super) async fn render_result(
     result: SkillResult,
     entry: Option<Arc<Entry>>,
     gateway: &Arc<Gateway>,
@@ -66,18 +69,18 @@ pub(super) async fn of(
 ) -> String {
     if data(&result).len().max(result.content_json.len()) > HEAVY_BYTES {
         let (shared, owner, skill) = (Arc::clone(gateway), owner.clone(), entry.clone());
-        let cut = move |content: &str| long::cut(&shared, (&owner, skill.as_deref()), content, revision);
-        return Box::pin(gateway.aside.run(move || write(&result, entry.as_deref(), revision, cut))).await;
+        let cut = move |content: &str| long::cut(&shared, &owner, skill.as_deref(), content, revision);
+        return Box::pin(gateway.blocking_pool.run(move || write(&result, entry.as_deref(), revision, cut))).await;
     }
     let entry = entry.as_deref();
-    write(&result, entry, revision, |content| long::cut(gateway, (owner, entry), content, revision))
+    write(&result, entry, revision, |content| long::cut(gateway, owner, entry, content, revision))
 }
 
-/// The result of a tool of the gateway itself. `structured`: JSON; empty for none.
-pub(super) fn said(text: &str, structured: &str, is_error: bool, revision: Revision) -> String {
+/// Renders the result of a built-in tool. `structured` is JSON, or empty.
+pub(super) fn builtin_result(text: &str, structured: &str, is_error: bool, revision: Revision) -> String {
     let mut blocks = Blocks::new();
     blocks.text(text);
-    let mut written = framed(&blocks.end(), structured, is_error, revision);
+    let mut written = open_result(&blocks.end(), structured, is_error, revision);
     if revision.is_stateless() {
         let about = json!({ "io.modelcontextprotocol/serverInfo": server_info() });
         written.push_str(&format!(",\"_meta\":{about}"));
@@ -86,7 +89,7 @@ pub(super) fn said(text: &str, structured: &str, is_error: bool, revision: Revis
     written
 }
 
-/// `cut`: content within the budget of text, if it is beyond that.
+/// Writes a result. `cut` is the truncated content, if it exceeds the text budget.
 fn write(
     result: &SkillResult,
     entry: Option<&Entry>,
@@ -94,17 +97,17 @@ fn write(
     cut: impl Fn(&str) -> Option<String>,
 ) -> String {
     let Parts { content, structured, is_error, meta } =
-        as_sent(result).unwrap_or_else(|| of_skill(result, entry, revision));
+        server_parts(result).unwrap_or_else(|| skill_parts(result, entry, revision));
     let content = cut(&content).unwrap_or(content);
-    let mut text = framed(&content, &structured, is_error, revision);
+    let mut text = open_result(&content, &structured, is_error, revision);
     text.push_str(",\"_meta\":");
     write_meta(&mut text, result, meta, revision);
     text.push('}');
     text
 }
 
-/// A result up to its `_meta`.
-fn framed(content: &str, structured: &str, is_error: bool, revision: Revision) -> String {
+/// Writes a result up to its `_meta`.
+fn open_result(content: &str, structured: &str, is_error: bool, revision: Revision) -> String {
     let mut text = String::with_capacity(content.len() + structured.len() + 512);
     text.push_str("{\"content\":");
     text.push_str(content);
@@ -121,14 +124,14 @@ fn framed(content: &str, structured: &str, is_error: bool, revision: Revision) -
     text
 }
 
-/// Adds what the call says of itself to what the server said.
+/// Appends `_meta`: the server's keys, and the call's.
 fn write_meta(text: &mut String, result: &SkillResult, mut meta: Map<String, Value>, revision: Revision) {
-    // What is ours is not for a server to say.
+    // A server must not set the gateway's keys.
     meta.retain(|key, _| !key.starts_with("openskill.dev/") && !key.starts_with("io.modelcontextprotocol/"));
     if revision.is_stateless() {
         meta.insert("io.modelcontextprotocol/serverInfo".to_owned(), server_info());
     }
-    let about = about_call(result);
+    let about = call_meta(result);
     if meta.is_empty() {
         text.push_str(&about);
         return;
@@ -139,17 +142,17 @@ fn write_meta(text: &mut String, result: &SkillResult, mut meta: Map<String, Val
     text.push_str(about.strip_prefix('{').unwrap_or_default());
 }
 
-fn as_sent(result: &SkillResult) -> Option<Parts> {
+fn server_parts(result: &SkillResult) -> Option<Parts> {
     if result.content_json.is_empty() {
         return None;
     }
-    let sent: Sent<'_> = serde_json::from_str(&result.content_json).ok()?;
+    let sent: ServerResult<'_> = serde_json::from_str(&result.content_json).ok()?;
     let structured = sent.structured_content.map(|it| it.get().to_owned()).unwrap_or_default();
     let (content, meta) = (sent.content.get().to_owned(), sent.meta.unwrap_or_default());
     Some(Parts { content, structured, is_error: sent.is_error || result.error.is_some(), meta })
 }
 
-/// The data of a success, as JSON.
+/// Returns the data of a success, as JSON.
 fn data(result: &SkillResult) -> &str {
     match &result.output {
         Some(Output::DataJson(data)) => data,
@@ -157,7 +160,7 @@ fn data(result: &SkillResult) -> &str {
     }
 }
 
-fn of_skill(result: &SkillResult, entry: Option<&Entry>, revision: Revision) -> Parts {
+fn skill_parts(result: &SkillResult, entry: Option<&Entry>, revision: Revision) -> Parts {
     let (mut structured, mut is_error) = (String::new(), result.error.is_some());
     let data = data(result);
     let mut blocks = Blocks::new();
@@ -173,7 +176,7 @@ fn of_skill(result: &SkillResult, entry: Option<&Entry>, revision: Revision) -> 
             }
             None => {}
         }
-        // A picture needs no text that says `null`.
+        // An image needs no text `null` next to it.
         let has_data = data != "null" || !structured.is_empty();
         let shown = (has_data || result.artifacts.is_empty() && result.text.is_empty()).then(|| plain(data));
         shown.iter().for_each(|it| blocks.text(it));
@@ -185,7 +188,7 @@ fn of_skill(result: &SkillResult, entry: Option<&Entry>, revision: Revision) -> 
     Parts { content: blocks.end(), structured, is_error, meta: Map::new() }
 }
 
-/// A JSON list of blocks that is being written.
+/// A JSON list of content blocks under construction.
 struct Blocks(String);
 
 impl Blocks {
@@ -200,7 +203,7 @@ impl Blocks {
         }
     }
 
-    /// Appends a block that is JSON already.
+    /// Appends a block that is already JSON.
     fn block(&mut self, json: &str) {
         self.separate();
         self.0.push_str(json);
@@ -218,18 +221,18 @@ impl Blocks {
     }
 }
 
-/// Whether the tool is listed with a schema of its output.
+/// Whether the tool is listed with an output schema.
 fn has_output(entry: &Entry) -> bool {
     crate::export::has_output(&entry.skill.output_schema_json)
 }
 
-/// A text stands for itself, other data is JSON.
+/// Renders a JSON string as its plain text, and other data as JSON.
 fn plain(data: &str) -> Cow<'_, str> {
     let text = data.trim_start().starts_with('"').then(|| serde_json::from_str(data).ok()).flatten();
     text.map_or(Cow::Borrowed(data), Cow::Owned)
 }
 
-/// An artifact as a content block.
+/// Renders an artifact as a content block.
 fn block(artifact: &Artifact, revision: Revision) -> String {
     let Artifact { id, name, media_type, size_bytes, content } = artifact;
     let block = match content {
@@ -251,7 +254,7 @@ fn block(artifact: &Artifact, revision: Revision) -> String {
                     json!({ "type": "audio", "data": STANDARD.encode(data), "mimeType": media_type })
                 }
                 kind => {
-                    let uri = format!("openskill://calls/{id}/{}", escaped(name));
+                    let uri = format!("openskill://calls/{id}/{}", percent_encode(name));
                     let text = std::str::from_utf8(data).ok().filter(|_| kind == Some("text"));
                     let mut resource = json!({ "uri": uri, "mimeType": media_type });
                     match text {
@@ -262,14 +265,9 @@ fn block(artifact: &Artifact, revision: Revision) -> String {
                 }
             }
         }
-        None => json!({ "type": "text", "text": format!("{name} ({media_type}) is not kept") }),
+        None => json!({ "type": "text", "text": format!("{name} ({media_type}) was not kept") }),
     };
     block.to_string()
-}
-
-/// A name as part of a URI.
-fn escaped(name: &str) -> String {
-    form_urlencoded::byte_serialize(name.as_bytes()).collect::<String>().replace('+', "%20")
 }
 
 #[cfg(test)]
@@ -281,7 +279,7 @@ mod tests {
 
     fn entry(output_schema: &Value) -> Entry {
         let skill = Skill { output_schema_json: output_schema.to_string(), ..Skill::default() };
-        let series = openskill_metrics::Skills::new(1).get("a", "http");
+        let series = openskill_metrics::SkillMetrics::new(1).get("a", "http");
         Entry::new(skill, Arc::new(Definition::without_schema(Rules::default())), Vec::new(), series)
     }
 

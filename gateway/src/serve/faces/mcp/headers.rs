@@ -1,32 +1,32 @@
-//! The headers that repeat parts of a message, since 2026-07-28: programs on the way route by them, so a request in which the
-//! two differ is refused.
+//! The headers that repeat parts of a message, since revision 2026-07-28. Proxies route by them, so a request whose
+//! headers and message differ is refused.
 
 use axum::http::{HeaderMap, HeaderName};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
-use super::jsonrpc::{Code, Fault, Params};
+use super::jsonrpc::{Code, Params, RpcError};
 
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
-/// The word of a schema that names a parameter's header.
+/// The schema keyword that names a parameter's header.
 const KEYWORD: &str = "x-mcp-header";
 
-/// How deep parameters with headers are looked for.
+/// The maximum depth at which the schema is searched for parameters with headers.
 const MAX_DEPTH: usize = 8;
 
-/// A header that should be there at most once.
+/// The value of a header that may occur at most once.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Only<'a> {
     None,
     One(&'a str),
-    /// More than one, or no visible ASCII.
+    /// More than one value, or one that is not visible ASCII.
     Several,
 }
 
-/// The value of a header, without the spaces around it.
+/// Reads a header, without surrounding spaces.
 pub(super) fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Only<'a> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
@@ -36,10 +36,10 @@ pub(super) fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Only<'a> {
     }
 }
 
-/// Compares `Mcp-Method` and `Mcp-Name` with the message.
-pub(super) fn check(headers: &HeaderMap, method: &str, params: &Params) -> Result<(), Fault> {
+/// Rejects a request whose `Mcp-Method` or `Mcp-Name` differs from its message.
+pub(super) fn check(headers: &HeaderMap, method: &str, params: &Params) -> Result<(), RpcError> {
     if only(headers, &METHOD) != Only::One(method) {
-        return Err(mismatch("Mcp-Method must be there once, and be the method of the message"));
+        return Err(mismatch("Mcp-Method must be sent once and must equal the message's method"));
     }
     let named = match method {
         "tools/call" | "prompts/get" => params.name.as_deref(),
@@ -49,16 +49,16 @@ pub(super) fn check(headers: &HeaderMap, method: &str, params: &Params) -> Resul
     };
     let Some(named) = named else { return Ok(()) };
     match only(headers, &NAME) {
-        Only::One(value) if decoded(value).as_deref() == Some(named) => Ok(()),
-        _ => Err(mismatch("Mcp-Name must be there once, and be the name, the uri or the task of the message")),
+        Only::One(value) if decode(value).as_deref() == Some(named) => Ok(()),
+        _ => Err(mismatch("Mcp-Name must be sent once and must equal the message's name, uri or task")),
     }
 }
 
-/// Compares the headers of parameters with a call's arguments, where the tool's schema asks for such headers.
-pub(super) fn check_arguments(headers: &HeaderMap, schema: Option<&Value>, arguments: &str) -> Result<(), Fault> {
+/// Rejects a call whose parameter headers differ from its arguments, if the tool's schema declares such headers.
+pub(super) fn check_arguments(headers: &HeaderMap, schema: Option<&Value>, arguments: &str) -> Result<(), RpcError> {
     let properties = schema.and_then(|it| it.get("properties")).and_then(Value::as_object);
     let Some(properties) = properties.filter(|it| has_keyword(it, 0)) else { return Ok(()) };
-    // Arguments that are no JSON object are refused by the call itself.
+    // The call itself refuses arguments that are not a JSON object.
     let arguments: Map<String, Value> = serde_json::from_str(arguments).unwrap_or_default();
     check_object(headers, properties, Some(&arguments), 0)
 }
@@ -74,7 +74,7 @@ fn check_object(
     properties: &Map<String, Value>,
     arguments: Option<&Map<String, Value>>,
     depth: usize,
-) -> Result<(), Fault> {
+) -> Result<(), RpcError> {
     for (name, schema) in properties {
         let argument = arguments.and_then(|it| it.get(name));
         if let Some(header) = schema.get(KEYWORD).and_then(Value::as_str) {
@@ -87,15 +87,19 @@ fn check_object(
     Ok(())
 }
 
-fn check_one(headers: &HeaderMap, header: &str, argument: Option<&Value>) -> Result<(), Fault> {
-    // A schema with a name that is none has no header.
+fn check_one(headers: &HeaderMap, header: &str, argument: Option<&Value>) -> Result<(), RpcError> {
+    // A parameter with an invalid header name has no header.
     let Ok(name) = HeaderName::try_from(format!("mcp-param-{header}")) else { return Ok(()) };
     let agrees = match (only(headers, &name), argument) {
         (Only::None, None | Some(Value::Null)) => true,
-        (Only::One(value), Some(argument)) => decoded(value).is_some_and(|value| is_same(&value, argument)),
+        (Only::One(value), Some(argument)) => decode(value).is_some_and(|value| is_same(&value, argument)),
         _ => false,
     };
-    if agrees { Ok(()) } else { Err(mismatch(&format!("{name} must be there once, and be the value of its argument"))) }
+    if agrees {
+        Ok(())
+    } else {
+        Err(mismatch(&format!("{name} must be sent once and must equal the value of its argument")))
+    }
 }
 
 fn is_same(header: &str, argument: &Value) -> bool {
@@ -109,16 +113,17 @@ fn is_same(header: &str, argument: &Value) -> bool {
     }
 }
 
-/// A header's value: `=?base64?…?=` is base64 of UTF-8, anything else stands for itself. None if it is broken base64.
-fn decoded(value: &str) -> Option<String> {
+/// Decodes a header value: `=?base64?…?=` is base64 of UTF-8, anything else is literal. None if the base64 is
+/// invalid.
+fn decode(value: &str) -> Option<String> {
     match value.strip_prefix("=?base64?").and_then(|it| it.strip_suffix("?=")) {
         Some(base64) => String::from_utf8(STANDARD.decode(base64).ok()?).ok(),
         None => Some(value.to_owned()),
     }
 }
 
-fn mismatch(message: &str) -> Fault {
-    Fault::new(Code::HeaderMismatch, message)
+fn mismatch(message: &str) -> RpcError {
+    RpcError::new(Code::HeaderMismatch, message)
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! JSON-RPC messages: reading them, and the frame of an answer. A message is parsed once; the arguments of a call stay text.
+//! Parses JSON-RPC messages, and writes the envelopes of responses. Parses each message once, and leaves a call's
+//! arguments as text.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -9,19 +10,19 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::capabilities::Capabilities;
-use crate::call::aside::HEAVY_BYTES;
+use crate::call::blocking_pool::HEAVY_BYTES;
+use crate::mcp::session::Capabilities;
 
-/// The longest id of a request, in bytes. It is repeated in the answer.
+/// The maximum length of a request id, in bytes. The response repeats it.
 const MAX_ID: usize = 256;
 
-/// How many messages a batch may have.
+/// The maximum number of messages in a batch.
 const MAX_BATCH: usize = 64;
 
-/// How deep arguments stand in a message, and how many values there may be around them.
+/// The depth of a call's arguments within its message, and the maximum number of values around them.
 const FRAME: (usize, usize) = (4, 1000);
 
-/// The errors of JSON-RPC and MCP.
+/// The error codes of JSON-RPC and MCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Code {
     Parse,
@@ -29,10 +30,10 @@ pub(super) enum Code {
     MethodNotFound,
     InvalidParams,
     Internal,
-    /// The gateway sheds load or drains, or no worker answers: the client may try again.
+    /// The gateway sheds load or drains, or no worker responds. The client may try again.
     Overloaded,
     Cancelled,
-    /// Before 2026-07-28.
+    /// Only used before revision 2026-07-28.
     NoResource,
     HeaderMismatch,
     MissingCapability,
@@ -66,15 +67,16 @@ impl Id {
         &self.0
     }
 
-    /// None if the text is no id: `null`, a structure, too long, or what others can't read.
+    /// Reads an id. None if the text is not a usable id: it is `null`, an array or an object, too long, or not
+    /// portable.
     fn read(json: Box<RawValue>) -> Option<Self> {
         let text: Box<str> = json.into();
         (text.len() <= MAX_ID && is_echoed(&text)).then_some(Self(text))
     }
 }
 
-/// Whether a JSON text is a string or a number that may be sent back as it came. Half of a surrogate pair and numbers beyond
-/// `f64` are JSON, but many clients can't read an answer that has one.
+/// Whether a JSON text is a string or a number that can be sent back unchanged. Unpaired surrogates and numbers beyond
+/// `f64` are valid JSON, but many clients can't parse a response that contains them.
 pub(super) fn is_echoed(json: &str) -> bool {
     match json.as_bytes() {
         [b'"', inner @ ..] if !inner.contains(&b'\\') => true,
@@ -84,16 +86,16 @@ pub(super) fn is_echoed(json: &str) -> bool {
     }
 }
 
-/// Why something is refused.
+/// The error object of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Fault {
+pub(super) struct RpcError {
     pub(super) code: Code,
     pub(super) message: String,
-    /// JSON for programs. Empty means none.
+    /// Machine-readable details as JSON. May be empty.
     pub(super) data: String,
 }
 
-impl Fault {
+impl RpcError {
     pub(super) fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: String::new() }
     }
@@ -103,7 +105,7 @@ impl Fault {
     }
 }
 
-/// A message of a client.
+/// A message from a client.
 #[derive(Debug)]
 pub(super) enum Message {
     Request {
@@ -115,7 +117,7 @@ pub(super) enum Message {
         method: String,
         params: Box<Params>,
     },
-    /// An answer to a request of the server. Without a result it is an error.
+    /// The response to a request of the server. Without a result, it is an error.
     Response {
         id: Id,
         result: Option<Box<RawValue>>,
@@ -123,7 +125,7 @@ pub(super) enum Message {
 }
 
 impl Message {
-    /// The id of a request. None: it is not one.
+    /// The id of a request. None for other kinds of message.
     pub(super) fn request_id(&self) -> Option<&Id> {
         match self {
             Self::Request { id, .. } => Some(id),
@@ -132,21 +134,21 @@ impl Message {
     }
 }
 
-/// A message that can't be read, with its id as far as that can be.
+/// A message that can't be read, with its id if that is readable.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unreadable {
     pub(super) id: Option<Id>,
-    pub(super) fault: Fault,
+    pub(super) fault: RpcError,
 }
 
-/// A body.
+/// A request body: one message or a batch.
 #[derive(Debug)]
 pub(super) enum Body {
     One(Result<Message, Unreadable>),
     Batch(Vec<Result<Message, Unreadable>>),
 }
 
-/// What any method of MCP may have as parameters, as far as it is read here.
+/// The parameters of all MCP methods, as far as the gateway reads them.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 pub(super) struct Params {
@@ -161,18 +163,18 @@ pub(super) struct Params {
     pub(super) request_id: Option<Box<RawValue>>,
     pub(super) level: Option<String>,
     pub(super) notifications: Option<Filter>,
-    /// Answers to questions, by their keys.
+    /// Answers to questions, by question key.
     pub(super) input_responses: Option<HashMap<String, Box<RawValue>>>,
     pub(super) request_state: Option<String>,
     pub(super) task_id: Option<String>,
-    /// What is to be completed, and the argument of it.
+    /// The prompt or template to complete, and its argument.
     #[serde(rename = "ref")]
     pub(super) reference: Option<Reference>,
     pub(super) argument: Option<Box<RawValue>>,
     pub(super) context: Option<Box<RawValue>>,
 }
 
-/// What a request says of itself.
+/// The `_meta` object of a request, as far as the gateway reads it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub(super) struct Meta {
@@ -192,7 +194,7 @@ pub(super) struct Meta {
     pub(super) idempotency_key: Option<String>,
 }
 
-/// What has arguments: a prompt, or a template of resources.
+/// A reference to something with arguments: a prompt or a resource template.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, expecting = "an object")]
 pub(super) struct Reference {
@@ -202,7 +204,7 @@ pub(super) struct Reference {
     pub(super) uri: String,
 }
 
-/// Which changes a client wants to hear of.
+/// The notifications that a client subscribes to.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 pub(super) struct Filter {
@@ -212,10 +214,10 @@ pub(super) struct Filter {
     pub(super) resource_subscriptions: Vec<String>,
 }
 
-/// A message, of which `params` are read as `P`.
+/// A message with `params` of type `P`.
 #[derive(Deserialize)]
 #[serde(expecting = "an object", bound = "P: Deserialize<'de>")]
-struct Raw<P> {
+struct RawMessage<P> {
     jsonrpc: String,
     #[serde(default, deserialize_with = "present")]
     id: Option<Box<RawValue>>,
@@ -229,14 +231,14 @@ struct Raw<P> {
     error: Option<IgnoredAny>,
 }
 
-/// A field that is there, even if it is `null`.
+/// Deserializes a field that is present, even if it is `null`.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
     Box::<RawValue>::deserialize(deserializer).map(Some)
 }
 
-/// Reads a body.
+/// Parses a request body.
 pub(super) fn read(bytes: &[u8]) -> Body {
-    if let Err(fault) = bounded(bytes) {
+    if let Err(fault) = check_bounds(bytes) {
         return Body::One(Err(Unreadable { id: None, fault }));
     }
     if !bytes.trim_ascii_start().starts_with(b"[") {
@@ -245,40 +247,40 @@ pub(super) fn read(bytes: &[u8]) -> Body {
     match serde_json::from_slice::<Vec<Box<RawValue>>>(bytes) {
         Err(error) => Body::One(Err(Unreadable { id: None, fault: unparsable(&error) })),
         Ok(batch) if batch.is_empty() || batch.len() > MAX_BATCH => {
-            let fault = Fault::new(Code::InvalidRequest, format!("a batch has 1 to {MAX_BATCH} messages"));
+            let fault = RpcError::new(Code::InvalidRequest, format!("a batch must have 1 to {MAX_BATCH} messages"));
             Body::One(Err(Unreadable { id: None, fault }))
         }
         Ok(batch) => Body::Batch(batch.iter().map(|it| message(it.get().as_bytes())).collect()),
     }
 }
 
-fn bounded(bytes: &[u8]) -> Result<(), Fault> {
+fn check_bounds(bytes: &[u8]) -> Result<(), RpcError> {
     let most = MAX_JSON_VALUES + FRAME.1;
-    if bytes.len() > HEAVY_BYTES && Survey::of(bytes, most).values > most {
+    if bytes.len() > HEAVY_BYTES && Survey::scan(bytes, most).values > most {
         let message = format!("the message has more than {MAX_JSON_VALUES} values");
-        return Err(Fault::new(Code::InvalidRequest, message));
+        return Err(RpcError::new(Code::InvalidRequest, message));
     }
     if depth(bytes) > MAX_JSON_DEPTH + FRAME.0 {
-        let message = format!("the message nests too deep: arguments have at most {MAX_JSON_DEPTH} levels");
-        return Err(Fault::new(Code::InvalidRequest, message));
+        let message = format!("the message is nested too deeply: arguments have at most {MAX_JSON_DEPTH} levels");
+        return Err(RpcError::new(Code::InvalidRequest, message));
     }
     Ok(())
 }
 
-fn unparsable(error: &serde_json::Error) -> Fault {
-    Fault::new(Code::Parse, format!("the body is not JSON: {error}"))
+fn unparsable(error: &serde_json::Error) -> RpcError {
+    RpcError::new(Code::Parse, format!("the body is not JSON: {error}"))
 }
 
 fn message(bytes: &[u8]) -> Result<Message, Unreadable> {
-    let raw = match json::read::<Raw<Box<Params>>>(bytes) {
+    let raw = match json::read::<RawMessage<Box<Params>>>(bytes) {
         Ok(raw) => raw,
         Err(error) if !error.is_data() => return Err(Unreadable { id: None, fault: unparsable(&error) }),
         Err(error) => return Err(misshapen(bytes, &error)),
     };
-    let Raw { jsonrpc, id, method, params, result, error } = raw;
+    let RawMessage { jsonrpc, id, method, params, result, error } = raw;
     let (has_id, id) = (id.is_some(), id.and_then(Id::read));
     let invalid =
-        |id: Option<Id>, message: String| Err(Unreadable { id, fault: Fault::new(Code::InvalidRequest, message) });
+        |id: Option<Id>, message: String| Err(Unreadable { id, fault: RpcError::new(Code::InvalidRequest, message) });
     if jsonrpc != "2.0" {
         return invalid(id, "jsonrpc must be \"2.0\"".to_owned());
     }
@@ -293,21 +295,21 @@ fn message(bytes: &[u8]) -> Result<Message, Unreadable> {
     }
 }
 
-/// A message of which something has the wrong type: its parameters, if the rest can be read.
+/// Returns the error for a message with a wrong type: invalid parameters, if the rest can be read.
 fn misshapen(bytes: &[u8], error: &serde_json::Error) -> Unreadable {
     #[derive(Deserialize)]
     struct OnlyId {
         id: Option<Box<RawValue>>,
     }
-    let code = match json::read::<Raw<IgnoredAny>>(bytes) {
+    let code = match json::read::<RawMessage<IgnoredAny>>(bytes) {
         Ok(_) => Code::InvalidParams,
         Err(_) => Code::InvalidRequest,
     };
     let id = json::read::<OnlyId>(bytes).ok().and_then(|it| it.id).and_then(Id::read);
-    Unreadable { id, fault: Fault::new(code, format!("the message can't be read: {error}")) }
+    Unreadable { id, fault: RpcError::new(code, format!("the message can't be read: {error}")) }
 }
 
-/// The answer with this result, which is a JSON object.
+/// Builds a response. `result` is a JSON object.
 pub(super) fn result(id: &Id, result: &str) -> String {
     let id = id.json();
     let mut text = String::with_capacity(result.len() + id.len() + 40);
@@ -317,31 +319,31 @@ pub(super) fn result(id: &Id, result: &str) -> String {
     text
 }
 
-/// The answer with this error. Without an id, none is written: MCP has no `null` there.
-pub(super) fn error(id: Option<&Id>, fault: &Fault) -> String {
+/// Builds an error response. Without an id, the field is omitted: MCP does not allow `null` there.
+pub(super) fn error(id: Option<&Id>, fault: &RpcError) -> String {
     let id = id.map_or_else(String::new, |id| format!("\"id\":{},", id.json()));
     let (number, message) = (fault.code.number(), string(&fault.message));
     let mut text = format!("{{\"jsonrpc\":\"2.0\",{id}\"error\":{{\"code\":{number},\"message\":{message}");
     if !fault.data.is_empty() {
-        // Writing to a string does not fail.
+        // Writing to a string can't fail.
         let _ = write!(text, ",\"data\":{}", fault.data);
     }
     text.push_str("}}");
     text
 }
 
-/// A notification with these parameters, which are a JSON object.
+/// Builds a notification. `params` is a JSON object.
 pub(super) fn notification(method: &str, params: &str) -> String {
     format!("{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\",\"params\":{params}}}")
 }
 
-/// A text as JSON.
+/// Encodes a text as a JSON string.
 pub(super) fn string(text: &str) -> String {
-    // A string can always be written.
+    // Serializing a string can't fail.
     serde_json::to_string(text).unwrap_or_default()
 }
 
-/// How many bytes [`string`] takes, without writing it.
+/// Returns the length of what [`string`] would return.
 pub(super) fn escaped_bytes(text: &str) -> usize {
     let bytes = text.bytes().map(|byte| match byte {
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
@@ -410,7 +412,7 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":7,"id":8,"method":"ping"}"#, (Code::InvalidRequest, None)),
             (r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":5}}"#, (Code::InvalidParams, seven())),
             (r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":5}"#, (Code::InvalidParams, seven())),
-            // Values by position have no keys that anybody on the way could look at.
+            // Positional parameters have no keys that a proxy could read.
             (
                 r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":[null,"echo",null,{}]}"#,
                 (Code::InvalidParams, seven()),
@@ -446,7 +448,7 @@ mod tests {
 
     #[test]
     fn answers_are_json() {
-        let fault = Fault::new(Code::InvalidParams, "a \"quote\"").with_data("{\"a\":1}".to_owned());
+        let fault = RpcError::new(Code::InvalidParams, "a \"quote\"").with_data("{\"a\":1}".to_owned());
         let error: serde_json::Value = serde_json::from_str(&error(None, &fault)).unwrap();
         let expected = serde_json::json!({"code": -32602, "message": "a \"quote\"", "data": {"a": 1}});
         assert_eq!((error.get("id"), &error["error"]), (None, &expected));

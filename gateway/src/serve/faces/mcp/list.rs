@@ -1,51 +1,57 @@
-//! `tools/list`: all tools of the caller on one page, unless they are very many.
+//! `tools/list`: all tools of the caller, on one page unless the list is very long.
+//!
+//! A view may instead list only built-in tools: one to search for tools, and two to call a tool that was found.
+//! There are two, so that a user can approve only read-only calls.
 
 use std::sync::Arc;
 
-use super::hello::{cache_scope, server_info};
-use super::jsonrpc::{Code, Fault, Params, string};
-use super::search;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::client::{cache_scope, server_info};
+use super::jsonrpc::{Code, Params, RpcError, string};
 use crate::call::principal::Principal;
-use crate::gateway::Shard;
+use crate::gateway::{Gateway, Shard};
 use crate::mcp::pages::List;
 use crate::mcp::revision::Revision;
 use crate::mcp::seal::Purpose;
-use crate::mcp::views::{ListMode, View};
+use crate::mcp::views::{CALL_READ_ONLY_TOOL, CALL_TOOL, ListMode, SEARCH_TOOLS, View};
 use crate::serve::tools;
 
-/// How long a client may rely on a list, in milliseconds. One that listens for changes hears of them sooner.
+/// How long a client may cache a list, in milliseconds. A client that listens for changes is notified earlier.
 pub(super) const TTL_MS: u64 = 5_000;
 
-/// The tools of a principal in a view, as they are now.
+/// Returns the current tools of a principal in a view.
 pub(super) fn current(shard: &Shard, view: &Arc<View>, principal: &Principal) -> Arc<List> {
     let gateway = &shard.gateway;
-    // Read first: a list that is newer than its number is written once more.
+    // Read the number first: if the list is newer than its number, it is only rendered once more.
     let change = gateway.catalog.change();
     gateway.mcp.pages.get(principal, view, change, || {
-        let mut listed = tools::of_mcp(gateway, principal, view);
+        let mut listed = tools::mcp_tools(gateway, principal, view);
         if view.list == ListMode::Search {
-            listed.extend(search::own(view));
+            listed.extend(builtin_tools(view));
             listed.sort();
         }
         List::new(listed)
     })
 }
 
-/// The result of `tools/list`.
+/// Returns the result of `tools/list`.
 pub(super) fn tools(
     shard: &Shard,
     view: &Arc<View>,
     params: &Params,
     principal: &Principal,
     revision: Revision,
-) -> Result<String, Fault> {
+) -> Result<String, RpcError> {
     let key = &shard.gateway.mcp.key;
     let after = match &params.cursor {
         None => None,
         Some(cursor) => {
             let name = key.open(Purpose::Cursor, principal.name(), cursor.as_bytes());
             let name = name.and_then(|it| String::from_utf8(it).ok());
-            Some(name.ok_or_else(|| Fault::new(Code::InvalidParams, "the cursor is not one of this list"))?)
+            Some(name.ok_or_else(|| RpcError::new(Code::InvalidParams, "the cursor is not from this list"))?)
         }
     };
     let list = current(shard, view, principal);
@@ -65,11 +71,204 @@ pub(super) fn tools(
     Ok(text)
 }
 
-/// The fields of a result that clients may keep, since 2026-07-28.
+/// Returns the fields of a cacheable result, since revision 2026-07-28.
 pub(super) fn cacheable(shard: &Shard, ttl_ms: u64) -> String {
     let (scope, server) = (cache_scope(shard), server_info());
     format!(
         ",\"resultType\":\"complete\",\"ttlMs\":{ttl_ms},\"cacheScope\":\"{scope}\",\
          \"_meta\":{{\"io.modelcontextprotocol/serverInfo\":{server}}}"
     )
+}
+
+/// The number of tools that a search returns: by default, and at most.
+const LIMIT: usize = 5;
+const MAX_LIMIT: usize = 20;
+
+/// The maximum length of a query, in bytes. The rest is ignored.
+const MAX_QUERY_BYTES: usize = 1024;
+
+/// What a tool call requests.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum ToolRequest {
+    Search {
+        task: String,
+        limit: usize,
+    },
+    Call {
+        name: String,
+        /// The arguments as JSON.
+        arguments: String,
+        via: CalledVia,
+    },
+}
+
+/// How a tool is named in a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CalledVia {
+    /// By its own name. The tool must be listed.
+    Name,
+    /// Through `call_tool`, which can call any tool.
+    CallTool,
+    /// Through `call_read_only_tool`, which can only call read-only tools.
+    ReadOnly,
+}
+
+/// Reads a call of `name` in a view.
+///
+/// # Errors
+/// Its arguments can't be read. The message is meant for the model.
+pub(super) fn tool_request(view: &View, name: String, arguments: String) -> Result<ToolRequest, String> {
+    let via = match name.as_str() {
+        _ if view.list == ListMode::All => CalledVia::Name,
+        SEARCH_TOOLS => return search(&arguments),
+        CALL_TOOL if !view.is_read_only() => CalledVia::CallTool,
+        CALL_READ_ONLY_TOOL => CalledVia::ReadOnly,
+        _ => CalledVia::Name,
+    };
+    if via == CalledVia::Name {
+        return Ok(ToolRequest::Call { name, arguments, via });
+    }
+    #[derive(Deserialize)]
+    #[serde(expecting = "an object")]
+    struct RawCall {
+        name: String,
+        arguments: Option<Box<RawValue>>,
+    }
+    let raw: RawCall = openskill_proto::json::read(arguments.as_bytes()).map_err(|error| {
+        format!("{error}. Example: {{\"name\": \"a tool that {SEARCH_TOOLS} found\", \"arguments\": {{}}}}")
+    })?;
+    let arguments = raw.arguments.map_or_else(|| "{}".to_owned(), |it| Box::<str>::from(it).into());
+    // Some models write arguments as a JSON string.
+    let arguments = serde_json::from_str::<String>(&arguments).unwrap_or(arguments);
+    Ok(ToolRequest::Call { name: raw.name, arguments, via })
+}
+
+fn search(arguments: &str) -> Result<ToolRequest, String> {
+    #[derive(Deserialize)]
+    #[serde(expecting = "an object")]
+    struct RawSearch {
+        query: String,
+        limit: Option<usize>,
+    }
+    let raw: RawSearch = openskill_proto::json::read(arguments.as_bytes())
+        .map_err(|error| format!("{error}. Example: {{\"query\": \"convert a picture to PDF\"}}"))?;
+    let mut task = raw.query;
+    task.truncate(task.floor_char_boundary(MAX_QUERY_BYTES));
+    Ok(ToolRequest::Search { task, limit: raw.limit.unwrap_or(LIMIT).clamp(1, MAX_LIMIT) })
+}
+
+/// Searches for tools. Returns JSON that matches the tool's output schema.
+pub(super) fn search_results(
+    gateway: &Gateway,
+    principal: &Principal,
+    view: &View,
+    task: &str,
+    limit: usize,
+) -> String {
+    let found = tools::search(gateway, principal, view, task, limit);
+    let definitions: Vec<_> = found.into_iter().map(|(_, definition)| definition).collect();
+    let hint = if definitions.is_empty() { "no tool matches: try other words" } else { hint(view) };
+    format!("{{\"tools\":[{}],\"hint\":{}}}", definitions.join(","), string(hint))
+}
+
+fn hint(view: &View) -> &'static str {
+    if view.is_read_only() {
+        "call one with call_read_only_tool"
+    } else {
+        "call one with call_tool, or with call_read_only_tool if its annotations have readOnlyHint"
+    }
+}
+
+/// Returns the built-in tools of a view with search: name and definition.
+fn builtin_tools(view: &View) -> Vec<(String, String)> {
+    let call = json!({
+        "type": "object",
+        "properties": {
+            "name": { "type": "string", "description": "The name of the tool, as search_tools returned it" },
+            "arguments": { "type": "object", "description": "The arguments, as the tool's inputSchema describes them" },
+        },
+        "required": ["name"],
+    });
+    let search = json!({
+        "type": "object",
+        "properties": {
+            "query": { "type": "string", "description": "What the tool should do, in English or Chinese" },
+            "limit": { "type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": LIMIT },
+        },
+        "required": ["query"],
+    });
+    let output = json!({
+        "type": "object",
+        "properties": { "tools": { "type": "array", "items": { "type": "object" } }, "hint": { "type": "string" } },
+        "required": ["tools"],
+    });
+    let reads = json!({ "readOnlyHint": true, "destructiveHint": false, "idempotentHint": true });
+    let searches = json!({
+        "name": SEARCH_TOOLS,
+        "description": "Finds tools that are not listed here, by what they do. Returns their names, descriptions and schemas.",
+        "inputSchema": search,
+        "outputSchema": output,
+        "annotations": reads,
+    });
+    let reader = json!({
+        "name": CALL_READ_ONLY_TOOL,
+        "description": "Calls a tool that search_tools found, if the tool changes nothing (readOnlyHint). Refuses all other tools.",
+        "inputSchema": call,
+        "annotations": { "readOnlyHint": true, "destructiveHint": false },
+    });
+    let caller = json!({
+        "name": CALL_TOOL,
+        "description": "Calls a tool that search_tools found, even if the tool changes something.",
+        "inputSchema": call,
+        "annotations": { "readOnlyHint": false, "destructiveHint": true },
+    });
+    let named = |name: &str, definition: &Value| (name.to_owned(), definition.to_string());
+    let mut tools = vec![named(SEARCH_TOOLS, &searches), named(CALL_READ_ONLY_TOOL, &reader)];
+    if !view.is_read_only() {
+        tools.push(named(CALL_TOOL, &caller));
+    }
+    tools
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_in(list: ListMode, name: &str, arguments: &Value) -> Result<ToolRequest, String> {
+        tool_request(&View::listing(list), name.to_owned(), arguments.to_string())
+    }
+
+    #[test]
+    fn a_call_names_what_it_calls() {
+        let call = |name: &str, arguments: &str, via| {
+            Ok(ToolRequest::Call { name: name.to_owned(), arguments: arguments.to_owned(), via })
+        };
+        let inner = json!({"name": "echo", "arguments": {"a":1}});
+        assert_eq!(read_in(ListMode::Search, CALL_TOOL, &inner), call("echo", "{\"a\":1}", CalledVia::CallTool));
+        assert_eq!(
+            read_in(ListMode::Search, CALL_READ_ONLY_TOOL, &inner),
+            call("echo", "{\"a\":1}", CalledVia::ReadOnly)
+        );
+        let text = json!({"name": "echo", "arguments": "{\"a\":1}"});
+        assert_eq!(read_in(ListMode::Search, CALL_TOOL, &text), call("echo", "{\"a\":1}", CalledVia::CallTool));
+        assert_eq!(
+            read_in(ListMode::Search, CALL_TOOL, &json!({"name": "echo"})),
+            call("echo", "{}", CalledVia::CallTool)
+        );
+        assert_eq!(read_in(ListMode::Search, "echo", &json!({})), call("echo", "{}", CalledVia::Name));
+        // In other views, these are ordinary tool names.
+        assert_eq!(read_in(ListMode::All, CALL_TOOL, &json!({})), call(CALL_TOOL, "{}", CalledVia::Name));
+        assert!(read_in(ListMode::Search, CALL_TOOL, &json!({})).unwrap_err().contains("`name`"));
+    }
+
+    #[test]
+    fn a_search_is_bounded() {
+        let limit = |arguments: Value| match read_in(ListMode::Search, SEARCH_TOOLS, &arguments) {
+            Ok(ToolRequest::Search { limit, .. }) => limit,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(limit(json!({"query": "x"})), LIMIT);
+        assert_eq!(limit(json!({"query": "x", "limit": 1000})), MAX_LIMIT);
+        assert!(read_in(ListMode::Search, SEARCH_TOOLS, &json!({})).unwrap_err().contains("Example"));
+    }
 }

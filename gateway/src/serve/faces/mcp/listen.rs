@@ -1,7 +1,7 @@
-//! Streams of changes: `GET /mcp` of older clients, and `subscriptions/listen`. What changed is in [`super::watch`]. `GET` with
-//! `Last-Event-ID` goes on with the stream of a call instead.
+//! Streams of changes: `GET /mcp` of older clients, and `subscriptions/listen`. [`super::watch`] finds the changes.
+//! `GET` with `Last-Event-ID` resumes the stream of a call instead.
 //!
-//! A change reaches a listener at once, and further ones at most every two seconds, as one.
+//! The first change is sent at once. Later changes are combined, and sent at most once per second.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -17,15 +17,14 @@ use openskill_identity::shares::Share;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::answer::{self, Accepts, refuse};
-use super::asker::Asker;
-use super::entrance::Entrance;
+use super::client::McpClient;
 use super::headers::{Only, only};
-use super::jsonrpc::{self, Code, Fault, Filter, Id, notification};
+use super::jsonrpc::{self, Code, Filter, Id, RpcError, notification};
 use super::list::current;
-use super::resumed;
-use super::shelf::Viewer;
-use super::sse::{BEAT, beat, event};
+use super::offerings::Viewer;
+use super::response::{self, Accepts, refuse};
+use super::sse::{self, BEAT, beat, event};
+use super::view_access::ViewAccess;
 use super::watch::Watch;
 use crate::call::principal::Principal;
 use crate::gateway::Shard;
@@ -33,31 +32,31 @@ use crate::mcp::pages::List;
 use crate::serve::layers::request_context;
 use crate::state::limits::SharedLimit;
 
-/// How much time lies between two notifications of a listener.
+/// The minimum time between two notifications to a listener.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The last event that a client got of a stream which it takes up again.
+/// The request header that resumes a stream: the id of the last event that the client received.
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
-/// A client that listens.
+/// A client that is listening for changes.
 struct Listener {
     shard: Shard,
-    entrance: Entrance,
+    access: ViewAccess,
     principal: Principal,
-    /// Of the catalog, and of the views.
+    /// Notifies about catalog changes.
     changes: watch::Receiver<u64>,
     views: watch::Receiver<u64>,
-    /// The list as the client may know it. None if it does not want to hear of it.
+    /// The list that the client may have cached. None if it does not want list changes.
     seen: Option<Arc<List>>,
-    /// What else it hears of.
+    /// The prompts and resources whose changes the client wants.
     watch: Watch,
-    /// Whether the list may have changed since.
+    /// Whether something may have changed since the last notification.
     is_due: bool,
-    /// When the next notification may be sent.
+    /// The earliest time of the next notification.
     not_before: Instant,
-    /// The request, for `subscriptions/listen`.
+    /// The id of the `subscriptions/listen` request, if there was one.
     id: Option<Id>,
-    /// The session, for a client that has one.
+    /// The session id. Empty for a client without a session.
     session: String,
     state: State,
     _place: Share,
@@ -70,90 +69,91 @@ enum State {
     Ended,
 }
 
-/// `GET /mcp`.
-pub(super) fn get(shard: Shard, entrance: Entrance, request: &Request) -> Response {
+/// `GET /mcp`: streams changes, or resumes the stream of a call.
+pub(super) fn get(shard: Shard, access: ViewAccess, request: &Request) -> Response {
     let context = request_context(request.extensions());
-    let fault = |status, code, message: &str| refuse(status, None, &Fault::new(code, message));
-    let asker = match Asker::of(&shard, request.headers(), &context.principal, None) {
-        Ok(asker) => asker,
-        // Only requests that say no more than a header can are refused for what they do not say.
+    let fault = |status, code, message: &str| refuse(status, None, &RpcError::new(code, message));
+    let client = match McpClient::identify(&shard, request.headers(), &context.principal, None) {
+        Ok(client) => client,
+        // A GET has no `_meta`. Tell a stateless client that GET is not supported, not that metadata is missing.
         Err((_, it)) if it.code == Code::InvalidParams => return no_get(STATELESS),
         Err((status, it)) => return refuse(status, None, &it),
     };
-    if asker.revision.is_stateless() {
+    if client.revision.is_stateless() {
         return no_get(STATELESS);
     }
-    if asker.session.is_none() {
-        return no_get(WITHOUT_SESSION);
-    }
-    if !Accepts::of(request.headers()).events {
+    let Some(session) = &client.session else { return no_get(WITHOUT_SESSION) };
+    if !Accepts::from_headers(request.headers()).events {
         let message = "this is a stream of events: send 'Accept: text/event-stream'";
         return fault(StatusCode::NOT_ACCEPTABLE, Code::InvalidRequest, message);
     }
     match only(request.headers(), &LAST_EVENT) {
         Only::None => {}
         Only::One(last) => {
-            let owner = asker.session.as_ref().map(|it| resumed::owner(it, &entrance.view)).unwrap_or_default();
+            let owner = sse::owner(session, &access.view);
             let reader = shard.gateway.mcp.replays.resume(&context.principal, &owner, last, std::time::Instant::now());
             return match reader {
-                Some(reader) => answer::events(Body::from_stream(resumed::events(reader))),
+                Some(reader) => response::events(Body::from_stream(sse::events(reader))),
                 None => fault(StatusCode::BAD_REQUEST, Code::InvalidRequest, "the stream of this event is not kept"),
             };
         }
         Only::Several => {
-            return fault(StatusCode::BAD_REQUEST, Code::InvalidRequest, "Last-Event-ID is there more than once");
+            return fault(StatusCode::BAD_REQUEST, Code::InvalidRequest, "Last-Event-ID is given more than once");
         }
     }
-    match listener(shard, entrance, context.principal, true) {
+    match listener(shard, access, context.principal, true) {
         Ok(listener) => {
-            let watch = Watch::of_session(&listener.shard, listener.viewer());
-            stream(Listener { session: asker.session_name().to_owned(), watch, ..listener })
+            let watch = Watch::for_session(&listener.shard, listener.viewer());
+            stream(Listener { session: session.name().to_owned(), watch, ..listener })
         }
         Err(it) => refuse(StatusCode::SERVICE_UNAVAILABLE, None, &it),
     }
 }
 
-const STATELESS: &str = "since 2026-07-28 there is no GET: POST subscriptions/listen";
+const STATELESS: &str = "GET is not supported since revision 2026-07-28: POST subscriptions/listen";
 
-/// A client of HTTP+SSE begins like this, and would wait for an event that never comes.
+/// A client of the old HTTP+SSE transport starts with a GET, and would wait forever for its first event.
 const WITHOUT_SESSION: &str = "this is a stream of a session: POST initialize, then send its Mcp-Session-Id. HTTP+SSE, the \
-                               transport of 2024-11-05, is not served";
+                               transport of 2024-11-05, is not supported";
 
 fn no_get(message: &str) -> Response {
-    let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, None, &Fault::new(Code::InvalidRequest, message));
+    let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, None, &RpcError::new(Code::InvalidRequest, message));
     let allow = axum::http::HeaderValue::from_static("POST");
     response.headers_mut().insert(axum::http::header::ALLOW, allow);
     response
 }
 
-/// `subscriptions/listen`.
+/// `subscriptions/listen`: streams the changes that the client wants.
 ///
 /// # Errors
-/// Too many clients listen.
+/// Too many clients are listening.
 pub(super) async fn subscribe(
     shard: &Shard,
-    entrance: Entrance,
+    access: ViewAccess,
     principal: Principal,
     id: Id,
     filter: Filter,
-) -> Result<Response, Fault> {
-    // Its changes from here on count, those while it subscribes too.
-    let listener = listener(shard.clone(), entrance, principal, filter.tools_list_changed)?;
-    let watch = Watch::of(shard, listener.viewer(), &filter).await?;
+) -> Result<Response, RpcError> {
+    // Create the listener first, so that no change is missed while it subscribes.
+    let listener = listener(shard.clone(), access, principal, filter.tools_list_changed)?;
+    let watch = Watch::for_filter(shard, listener.viewer(), &filter).await?;
     Ok(stream(Listener { id: Some(id), watch, ..listener }))
 }
 
-fn listener(shard: Shard, entrance: Entrance, principal: Principal, wants_tools: bool) -> Result<Listener, Fault> {
+fn listener(shard: Shard, access: ViewAccess, principal: Principal, wants_tools: bool) -> Result<Listener, RpcError> {
     let place = shard.gateway.limits.pool(SharedLimit::Listeners).take(principal.shared_name(), 1);
     let Some(place) = place else {
-        return Err(Fault::new(Code::Overloaded, "too many clients of this principal, or of all, listen for changes"));
+        return Err(RpcError::new(
+            Code::Overloaded,
+            "too many clients of this principal, or of all principals, are listening for changes",
+        ));
     };
-    // First subscribe, then read: a change in between is looked at twice rather than never.
+    // Subscribe before reading, so that a change in between is seen twice rather than never.
     let (changes, views) = (shard.gateway.catalog.changes(), shard.gateway.mcp.views.changes());
-    let seen = wants_tools.then(|| current(&shard, &entrance.view, &principal));
+    let seen = wants_tools.then(|| current(&shard, &access.view, &principal));
     Ok(Listener {
         shard,
-        entrance: entrance.kept(),
+        access: access.without_uri(),
         principal,
         changes,
         views,
@@ -169,7 +169,7 @@ fn listener(shard: Shard, entrance: Entrance, principal: Principal, wants_tools:
 }
 
 fn stream(listener: Listener) -> Response {
-    answer::events(Body::from_stream(events(listener)))
+    response::events(Body::from_stream(events(listener)))
 }
 
 fn events(listener: Listener) -> impl Stream<Item = Result<Bytes, Infallible>> {
@@ -181,7 +181,7 @@ fn events(listener: Listener) -> impl Stream<Item = Result<Bytes, Infallible>> {
 
 impl Listener {
     fn viewer(&self) -> Viewer<'_> {
-        Viewer { principal: &self.principal, view: &self.entrance.view, session_id: &self.session, trace_id: "" }
+        Viewer { principal: &self.principal, view: &self.access.view, session_id: &self.session, trace_id: "" }
     }
 
     async fn next(&mut self) -> Option<Bytes> {
@@ -199,15 +199,15 @@ impl Listener {
             tokio::select! {
                 biased;
                 () = gateway.shutdown.cancelled() => return self.end(),
-                // It lives as long as the gateway.
+                // This can't fail, because the sender lives as long as the gateway.
                 Ok(()) = self.views.changed() => {
-                    let Some(entrance) = self.entrance.again(&gateway) else { return self.end() };
-                    self.entrance = entrance;
+                    let Some(access) = self.access.renew(&gateway) else { return self.end() };
+                    self.access = access;
                     self.is_due |= self.seen.is_some() || !self.watch.is_nothing();
                 }
                 () = tokio::time::sleep_until(self.not_before), if self.is_due => {
                     self.is_due = false;
-                    if let Some(changed) = self.look().await {
+                    if let Some(changed) = self.refresh().await {
                         return Some(changed);
                     }
                 }
@@ -225,16 +225,16 @@ impl Listener {
         }
     }
 
-    /// Ends the stream. What is sent last.
+    /// Ends the stream. Returns its last event, if any.
     fn end(&mut self) -> Option<Bytes> {
         self.state = State::Ended;
-        self.id.as_ref().map(|id| event(&jsonrpc::result(id, &ended(id))))
+        self.id.as_ref().map(|id| event(&jsonrpc::result(id, &closing_result(id))))
     }
 
-    /// The first thing that is sent: what the client will hear of.
+    /// Returns the first event, which lists the notifications that the client will get.
     fn begin(&self) -> Bytes {
         let Some(id) = &self.id else { return beat() };
-        let mut notifications = self.watch.granted();
+        let mut notifications = self.watch.filter_fields();
         if self.seen.is_some() {
             notifications.insert("toolsListChanged".to_owned(), true.into());
         }
@@ -243,14 +243,14 @@ impl Listener {
         event(&notification("notifications/subscriptions/acknowledged", &params))
     }
 
-    /// Tells new workers of the subscriptions. Returns notifications of what has changed, if anything has.
-    async fn look(&mut self) -> Option<Bytes> {
-        // Not by its method: the watch changes meanwhile.
-        let (principal, view) = (&self.principal, &self.entrance.view);
+    /// Announces the subscriptions to new workers. Returns notifications about what has changed, if anything.
+    async fn refresh(&mut self) -> Option<Bytes> {
+        // Not `self.viewer()`, because `self.watch` is borrowed mutably.
+        let (principal, view) = (&self.principal, &self.access.view);
         let viewer = Viewer { principal, view, session_id: &self.session, trace_id: "" };
         self.watch.renew(&self.shard, viewer).await;
         let mut said = self.watch.changes(&self.shard, viewer, self.id.as_ref());
-        let now = current(&self.shard, &self.entrance.view, &self.principal);
+        let now = current(&self.shard, &self.access.view, &self.principal);
         if let Some(seen) = self.seen.as_mut().filter(|seen| !Arc::ptr_eq(seen, &now) && **seen != now) {
             *seen = now;
             let params = self.id.as_ref().map_or_else(|| "{}".to_owned(), |id| format!("{{\"_meta\":{}}}", tag(id)));
@@ -264,12 +264,12 @@ impl Listener {
     }
 }
 
-/// Which subscription a message belongs to.
+/// Returns the metadata that names the subscription of a message.
 fn tag(id: &Id) -> String {
     format!("{{\"io.modelcontextprotocol/subscriptionId\":{}}}", id.json())
 }
 
-/// The result of a subscription that the gateway ends.
-fn ended(id: &Id) -> String {
+/// Returns the result of a subscription that the gateway ends.
+fn closing_result(id: &Id) -> String {
     format!("{{\"resultType\":\"complete\",\"_meta\":{}}}", tag(id))
 }

@@ -1,32 +1,33 @@
-//! Results that are too long for a client to get at once: their beginning and a link, and reading the rest in ranges.
+//! Results that are too long to send at once. Sends the beginning and a link, and serves the rest in ranges.
 
 use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::jsonrpc::{Code, Fault};
+use super::jsonrpc::{Code, RpcError};
 use crate::call::principal::{GovernedSkill, Principal};
 use crate::catalog::entry::Entry;
 use crate::gateway::Gateway;
 use crate::mcp::owner::Owner;
 use crate::mcp::revision::Revision;
 
-/// Where long results are, as resources.
+/// The URI prefix of long results as resources.
 pub(super) const RESULTS: &str = "openskill://results/";
 
-/// The longest range, in bytes.
+/// The maximum size of a range, in bytes.
 const MAX_RANGE: usize = 1024 * 1024;
 
-/// The content blocks of a result within the budget of text, if they are beyond it. None if they fit as they are.
-/// `content`: a JSON list of blocks, the result of the skill of `entry`.
+/// Truncates the content blocks of a result to the text budget. None if they fit. `content` is a JSON list of
+/// blocks, produced by the skill of `entry`.
 pub(super) fn cut(
     gateway: &Gateway,
-    (owner, entry): (&Owner, Option<&Entry>),
+    owner: &Owner,
+    entry: Option<&Entry>,
     content: &str,
     revision: Revision,
 ) -> Option<String> {
     let budget = gateway.config.mcp_result_bytes;
-    // As JSON, a text is no shorter.
+    // JSON is never shorter than the text that it encodes.
     if content.len() <= budget {
         return None;
     }
@@ -39,10 +40,10 @@ pub(super) fn cut(
     let is_json = whole.starts_with(['{', '[']) && serde_json::from_str::<serde::de::IgnoredAny>(&whole).is_ok();
     let (media_type, size) = (if is_json { "application/json" } else { "text/plain" }, whole.len());
     let skill = entry.map(|it| GovernedSkill::from(&it.skill)).unwrap_or_default();
-    let uri = gateway.mcp.results.keep((owner.clone(), skill), media_type, whole, Instant::now());
+    let uri = gateway.mcp.results.keep(owner.clone(), skill, media_type, whole, Instant::now());
     let uri = uri.map(|id| format!("{RESULTS}{id}"));
     let shown = shorten(&mut blocks, budget);
-    blocks.extend(links(uri.as_deref(), media_type, (shown, size), revision));
+    blocks.extend(links(uri.as_deref(), media_type, shown, size, revision));
     Some(Value::from(blocks).to_string())
 }
 
@@ -50,7 +51,7 @@ fn text_of(block: &Value) -> Option<&str> {
     block.get("text").filter(|_| block.get("type").is_some_and(|it| it == "text"))?.as_str()
 }
 
-/// Cuts texts after the first `budget` bytes of all. Returns how many are left of the whole.
+/// Truncates the texts after `budget` bytes in total. Returns how many bytes of the full text remain.
 fn shorten(blocks: &mut Vec<Value>, budget: usize) -> usize {
     let (mut left, mut shown) = (budget, 0);
     blocks.retain_mut(|block| {
@@ -58,7 +59,7 @@ fn shorten(blocks: &mut Vec<Value>, budget: usize) -> usize {
         let end = text.floor_char_boundary(left);
         let head = text.get(..end).unwrap_or_default().to_owned();
         if left > 0 {
-            // One for the line's end that separates texts in the whole.
+            // One more for the newline that separates two texts in the full text.
             shown += end + usize::from(shown > 0);
         }
         left = if end < text.len() { 0 } else { left - end };
@@ -68,11 +69,12 @@ fn shorten(blocks: &mut Vec<Value>, budget: usize) -> usize {
     shown
 }
 
-/// What says that there is more, and where.
+/// Builds the blocks that state how much is missing, and where to read it.
 fn links(
     uri: Option<&str>,
     media_type: &str,
-    (shown, size): (usize, usize),
+    shown: usize,
+    size: usize,
     revision: Revision,
 ) -> impl Iterator<Item = Value> + use<> {
     let note = match uri {
@@ -82,7 +84,7 @@ fn links(
         None => format!("These are the first {shown} of {size} bytes. The rest is too long to be kept."),
     };
     let link = uri.filter(|_| revision >= Revision::V2025_06_18).map(|uri| {
-        let description = "All of the result. Append ?offset=…&length=…, in bytes, for a part of it.";
+        let description = "The whole result. Append ?offset=…&length=…, in bytes, for a part of it.";
         json!({
             "type": "resource_link", "uri": uri, "name": "result", "description": description,
             "mimeType": media_type, "size": size,
@@ -91,16 +93,18 @@ fn links(
     [json!({ "type": "text", "text": note })].into_iter().chain(link)
 }
 
-/// A range of a long result: what `resources/read` returns of it. `rest`: the URI after [`RESULTS`].
+/// Reads a range of a long result, for `resources/read`. `rest` is the URI after [`RESULTS`]. Returns None if the
+/// owner has no such result, or if the policy of `principal` no longer allows the skill.
 ///
 /// # Errors
-/// A range that can't be read. None: there is no such result of this owner, or the policy of `principal` no longer allows the skill.
+/// The range is invalid.
 pub(super) fn read(
     gateway: &Gateway,
-    (principal, owner): (&Principal, &Owner),
+    principal: &Principal,
+    owner: &Owner,
     uri: &str,
     rest: &str,
-) -> Result<Option<Value>, Fault> {
+) -> Result<Option<Value>, RpcError> {
     let (id, query) = rest.split_once('?').unwrap_or((rest, ""));
     let found = gateway.mcp.results.get(owner, id, Instant::now());
     let Some(long) = found.filter(|it| principal.may_have(&it.skill)) else { return Ok(None) };
@@ -117,16 +121,18 @@ pub(super) fn read(
     })))
 }
 
-/// Offset and length, in bytes.
-fn range(query: &str) -> Result<(usize, usize), Fault> {
+/// Parses offset and length, in bytes.
+fn range(query: &str) -> Result<(usize, usize), RpcError> {
     let (mut offset, mut length) = (0, MAX_RANGE);
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-        let wrong = |_| Fault::new(Code::InvalidParams, format!("{name} in the uri is not a number of bytes"));
+        let wrong = |_| RpcError::new(Code::InvalidParams, format!("{name} in the uri is not a number of bytes"));
         let number = value.parse::<usize>().map_err(wrong)?;
         match &*name {
             "offset" => offset = number,
             "length" => length = number.min(MAX_RANGE),
-            _ => return Err(Fault::new(Code::InvalidParams, "the uri may have offset and length, and no more")),
+            _ => {
+                return Err(RpcError::new(Code::InvalidParams, "the uri may contain only offset and length"));
+            }
         }
     }
     Ok((offset, length))

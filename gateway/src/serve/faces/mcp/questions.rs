@@ -1,7 +1,7 @@
-//! Questions of skills to the users of clients that can ask them.
+//! Forwards a skill's questions to the client's user.
 //!
-//! Before 2026-07-28 a question is a request on the stream of the call, and the answer is a message of its own. Since then the
-//! question is the result of the request, and the answer comes with the same request once more.
+//! Before revision 2026-07-28, a question is a request on the call's stream, and the answer is a separate message.
+//! Since then, the question is the result of the request, and the client repeats the request with the answer.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -12,39 +12,39 @@ use serde::de::{Error as _, IgnoredAny};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::hello::server_info;
-use super::jsonrpc::{self, Code, Fault, Id};
+use super::client::server_info;
+use super::jsonrpc::{self, Code, Id, RpcError};
 use crate::call::principal::Principal;
 use crate::gateway::Shard;
-use crate::mcp::parked::{Events, Fingerprint, Parked, Ticket};
+use crate::mcp::parked::{Events, Fingerprint, ParkedCall, Ticket};
 use crate::mcp::seal::Purpose;
 use crate::mcp::session::Abilities;
 use crate::serve::faces::user_action::UserAction;
 use crate::state::limits::SharedLimit;
 
-/// The answers that a request brings, by the keys of the questions.
+/// The answers in a request, by question key.
 pub(super) type Answers = HashMap<String, Box<RawValue>>;
 
-/// How a client asks its user.
-pub(super) enum Asks {
-    /// It does not.
+/// How questions reach a client's user.
+pub(super) enum ElicitationMode {
+    /// The client supports no questions.
     Never,
-    /// It takes requests on the stream of a call.
-    OnStream(Way),
-    /// It takes results that ask, and comes back.
-    ByResult(Way),
+    /// As requests on the call's stream.
+    OnStream(ResumableCall),
+    /// As a result with questions. The client repeats the request with the answers.
+    ByResult(ResumableCall),
 }
 
-/// The call that asks.
-pub(super) struct Way {
+/// A call that may ask its user questions, and what the client needs to resume it.
+pub(super) struct ResumableCall {
     pub(super) shard: Shard,
     pub(super) principal: Principal,
     pub(super) fingerprint: Fingerprint,
-    /// What the client can be asked for.
+    /// The kinds of questions that the client supports.
     pub(super) abilities: Abilities,
 }
 
-/// A user's answer, as clients write it. The results of sampling and of roots have no action.
+/// A user's answer in the client's format. Results of sampling and roots have no action.
 #[derive(Deserialize)]
 #[serde(expecting = "an object")]
 struct Reaction {
@@ -54,25 +54,25 @@ struct Reaction {
     roots: Option<IgnoredAny>,
 }
 
-impl Asks {
-    /// What skills may ask for.
+impl ElicitationMode {
+    /// The kinds of questions that a skill may ask.
     pub(super) fn abilities(&self) -> Abilities {
         match self {
             Self::Never => Abilities::default(),
-            Self::OnStream(way) | Self::ByResult(way) => way.abilities,
+            Self::OnStream(call) | Self::ByResult(call) => call.abilities,
         }
     }
 }
 
-/// Dismisses a question that asks for a secret: a form would show it to the client, and to everything that records what it does.
-/// Returns whether it was one.
+/// Dismisses a question that asks for a secret: a form would reveal it to the client, and to anything that records
+/// the client. Returns whether it dismissed the question.
 pub(super) async fn dismiss_secret(shard: &Shard, principal: &Principal, question: &InputRequired) -> bool {
     let schema: Value = serde_json::from_str(&question.schema_json).unwrap_or_default();
     if !marks_secret(&schema) {
         return false;
     }
     let cancel = InputResponse { request_id: question.request_id.clone(), ..response(InputAction::Cancel, None) };
-    // A call that ended meanwhile needs no answer.
+    // Fails if the call has ended, which then needs no answer.
     let _ = shard.gateway.questions.answer(principal, cancel, shard.number).await;
     true
 }
@@ -89,8 +89,8 @@ fn marks_secret(schema: &Value) -> bool {
     }
 }
 
-/// A question as a request: the method and its parameters.
-pub(super) fn asked(question: &InputRequired) -> (&'static str, Value) {
+/// Converts a question to a request: the method and its parameters.
+pub(super) fn method_and_params(question: &InputRequired) -> (&'static str, Value) {
     let given = || serde_json::from_str::<Map<String, Value>>(&question.params_json).unwrap_or_default();
     match question.kind() {
         InputKind::Form => ("elicitation/create", form(question)),
@@ -98,7 +98,7 @@ pub(super) fn asked(question: &InputRequired) -> (&'static str, Value) {
             let mut params = given();
             params.insert("mode".to_owned(), "url".into());
             params.insert("message".to_owned(), question.message.as_str().into());
-            // Clients before 2026-07-28 need a name for it.
+            // Clients before revision 2026-07-28 require an elicitation id.
             params.insert("elicitationId".to_owned(), question.request_id.as_str().into());
             ("elicitation/create", params.into())
         }
@@ -117,30 +117,30 @@ fn form(question: &InputRequired) -> Value {
     json!({ "message": question.message, "requestedSchema": schema })
 }
 
-/// Questions by their keys, as requests of a result.
+/// Converts questions to the requests within a result, by question key.
 pub(super) fn requests(questions: &[(String, InputRequired)]) -> Map<String, Value> {
     let request = |question: &InputRequired| {
-        let (method, params) = asked(question);
+        let (method, params) = method_and_params(question);
         json!({ "method": method, "params": params })
     };
     questions.iter().map(|(key, it)| (key.clone(), request(it))).collect()
 }
 
-/// The request on the stream of a call. Its id names the question, and nobody else can guess it.
+/// Builds the request on the call's stream. Its id is the question's, which other clients can't guess.
 pub(super) fn request(question: &InputRequired) -> String {
     let id = jsonrpc::string(&question.request_id);
-    let (method, params) = asked(question);
+    let (method, params) = method_and_params(question);
     format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"{method}\",\"params\":{params}}}")
 }
 
-/// Passes the answer to a request of the gateway on. One that can't be read, or does not fit, counts as none.
-pub(super) async fn answered(shard: &Shard, principal: &Principal, id: &Id, result: Option<&RawValue>) {
+/// Forwards the answer to a request of the gateway. An unreadable or invalid answer cancels the question.
+pub(super) async fn forward_answer(shard: &Shard, principal: &Principal, id: &Id, result: Option<&RawValue>) {
     let Ok(request_id) = serde_json::from_str::<String>(id.json()) else { return };
     let cancel = || InputResponse { request_id: request_id.clone(), ..response(InputAction::Cancel, None) };
     let read = result.and_then(|it| read(it, &request_id).ok()).unwrap_or_else(cancel);
     let delivered = shard.gateway.questions.answer(principal, read, shard.number).await;
     if delivered.is_err_and(|error| error.code() == ErrorCode::InvalidArgument) {
-        // The skill would wait for another one, which nobody sends.
+        // Otherwise the skill would wait for another answer that never comes.
         let _ = shard.gateway.questions.answer(principal, cancel(), shard.number).await;
     }
 }
@@ -150,16 +150,16 @@ fn response(action: InputAction, content: Option<Box<RawValue>>) -> InputRespons
     InputResponse { request_id: String::new(), action: action.into(), content_json }
 }
 
-/// Reads an answer as the client wrote it: a user's action, or the result of what was asked for.
+/// Reads a client's answer: a user's action, or the result of sampling or of roots.
 fn read(answer: &RawValue, request_id: &str) -> Result<InputResponse, serde_json::Error> {
     let read = match openskill_proto::json::read::<Reaction>(answer.get().as_bytes())? {
-        // Only an accepted form has content, and some clients leave an empty one out.
+        // Only an accepted form has content. Some clients omit it if it is empty.
         Reaction { action: Some(UserAction::Accept), content, .. } => {
             let content = content.or_else(|| RawValue::from_string("{}".to_owned()).ok());
             response(InputAction::Accept, content)
         }
         Reaction { action: Some(action), .. } => response(action.into(), None),
-        // What it has to be is checked where the question is.
+        // The question's owner validates the content.
         Reaction { action: None, role: Some(_), .. } | Reaction { action: None, roots: Some(_), .. } => {
             response(InputAction::Accept, Some(answer.to_owned()))
         }
@@ -168,20 +168,16 @@ fn read(answer: &RawValue, request_id: &str) -> Result<InputResponse, serde_json
     Ok(InputResponse { request_id: request_id.to_owned(), ..read })
 }
 
-/// Hands an answer to the skill that waits for it. Whether the question needs no other.
-pub(super) async fn delivered(
-    shard: &Shard,
-    principal: &Principal,
-    question: &InputRequired,
-    answer: &RawValue,
-) -> bool {
+/// Delivers an answer to the skill that is waiting for it. Returns whether the question is settled.
+pub(super) async fn deliver(shard: &Shard, principal: &Principal, question: &InputRequired, answer: &RawValue) -> bool {
     let Ok(read) = read(answer, &question.request_id) else { return false };
     let delivered = shard.gateway.questions.answer(principal, read, shard.number).await;
-    // A call that ended meanwhile needs no answer.
+    // A question is also settled if its call has ended.
     !delivered.is_err_and(|error| error.code() == ErrorCode::InvalidArgument)
 }
 
-/// The key of a question: the skill's own name for it, unless another one has it. `number`: of the question.
+/// Returns the key of a question: the name that the skill gave it, or one with `number` if another question has the
+/// same name.
 pub(super) fn key(question: &InputRequired, number: usize, others: &[(String, InputRequired)]) -> String {
     let is_free = |key: &str| others.iter().all(|(other, _)| other != key);
     match question.key.as_str() {
@@ -191,50 +187,62 @@ pub(super) fn key(question: &InputRequired, number: usize, others: &[(String, In
     }
 }
 
-/// Parks a call until its client comes back. Returns the result that asks.
+/// Parks a call until its client repeats the request. Returns the result that contains the questions.
 ///
 /// # Errors
-/// Too many calls wait.
-pub(super) fn ask(way: &Way, events: Events, questions: Vec<(String, InputRequired)>) -> Result<String, Fault> {
+/// Too many calls are parked.
+pub(super) fn ask(
+    call: &ResumableCall,
+    events: Events,
+    questions: Vec<(String, InputRequired)>,
+) -> Result<String, RpcError> {
     let requests = requests(&questions);
     let (now, left) = (Instant::now(), questions.iter().map(|(_, it)| it.timeout_ms).max().unwrap_or_default());
-    let (gateway, state) = (&way.shard.gateway, &way.shard.gateway.mcp);
+    let (gateway, state) = (&call.shard.gateway, &call.shard.gateway.mcp);
     state.parking.expire(now);
-    let Some(place) = gateway.limits.pool(SharedLimit::ParkedCalls).take(way.principal.shared_name(), 1) else {
-        return Err(Fault::new(Code::Overloaded, "too many calls of this principal, or of all, wait for answers"));
+    let Some(place) = gateway.limits.pool(SharedLimit::ParkedCalls).take(call.principal.shared_name(), 1) else {
+        return Err(RpcError::new(
+            Code::Overloaded,
+            "too many calls of this principal, or of all principals, are waiting for answers",
+        ));
     };
     let until = now + Duration::from_millis(left);
-    let ticket = state.parking.park(Parked { events, questions, fingerprint: way.fingerprint, until, _place: place });
+    let ticket =
+        state.parking.park(ParkedCall { events, questions, fingerprint: call.fingerprint, until, _place: place });
     let result = json!({
         "resultType": "input_required",
         "inputRequests": requests,
-        "requestState": state.key.seal(Purpose::State, way.principal.name(), &ticket),
+        "requestState": state.key.seal(Purpose::State, call.principal.name(), &ticket),
         "_meta": { "io.modelcontextprotocol/serverInfo": server_info() },
     });
     Ok(result.to_string())
 }
 
-/// What becomes of a call whose client came back.
-pub(super) enum Back {
-    /// It goes on.
-    On(Events),
-    /// This result asks again for what is missing.
-    Asked(String),
+/// A call whose client repeated the request with answers.
+pub(super) enum Resumed {
+    /// All questions are answered: the call continues.
+    Continues(Events),
+    /// This result repeats the unanswered questions.
+    AskAgain(String),
 }
 
-/// Hands the answers of a client that came back to its call.
+/// Delivers the answers in a repeated request to its call.
 ///
 /// # Errors
-/// The state is not one of this client and this request, was used before, or its call has ended.
-pub(super) async fn come_back(way: &Way, request_state: &str, answers: &Answers) -> Result<Back, Fault> {
-    let state = &way.shard.gateway.mcp;
-    let ticket = state.key.open(Purpose::State, way.principal.name(), request_state.as_bytes());
+/// The state does not belong to this client and request, or was used before, or the call has ended.
+pub(super) async fn resume_with_answers(
+    call: &ResumableCall,
+    request_state: &str,
+    answers: &Answers,
+) -> Result<Resumed, RpcError> {
+    let state = &call.shard.gateway.mcp;
+    let ticket = state.key.open(Purpose::State, call.principal.name(), request_state.as_bytes());
     let ticket = ticket.and_then(|it| Ticket::try_from(it).ok());
-    let parked = ticket.and_then(|it| state.parking.take(&it, way.fingerprint, Instant::now()));
-    let Some(Parked { events, questions, until, .. }) = parked else {
+    let parked = ticket.and_then(|it| state.parking.take(&it, call.fingerprint, Instant::now()));
+    let Some(ParkedCall { events, questions, until, .. }) = parked else {
         let message =
-            "requestState is not one of this request, was used before, or its call has ended: call the tool again";
-        return Err(Fault::new(Code::InvalidParams, message));
+            "requestState is not from this request, was used before, or its call has ended: call the tool again";
+        return Err(RpcError::new(Code::InvalidParams, message));
     };
     let mut missing = Vec::new();
     for (key, question) in questions {
@@ -242,16 +250,16 @@ pub(super) async fn come_back(way: &Way, request_state: &str, answers: &Answers)
             missing.push((key, question));
             continue;
         };
-        if !delivered(&way.shard, &way.principal, &question, answer).await {
+        if !deliver(&call.shard, &call.principal, &question, answer).await {
             missing.push((key, question));
         }
     }
     if missing.is_empty() {
-        return Ok(Back::On(events));
+        return Ok(Resumed::Continues(events));
     }
     let left = until.saturating_duration_since(Instant::now()).as_millis() as u64;
     missing.iter_mut().for_each(|(_, it)| it.timeout_ms = left);
-    ask(way, events, missing).map(Back::Asked)
+    ask(call, events, missing).map(Resumed::AskAgain)
 }
 
 #[cfg(test)]
@@ -271,13 +279,13 @@ mod tests {
         let expected = json!({"message": "Who?", "requestedSchema": {"type": "object", "properties": {}}});
         assert_eq!(request["params"], expected);
         let schema = json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
-        assert_eq!(asked(&question(&schema.to_string())).1["requestedSchema"], schema);
+        assert_eq!(method_and_params(&question(&schema.to_string())).1["requestedSchema"], schema);
     }
 
     #[test]
     fn each_kind_of_question_has_its_method() {
         let of = |kind: InputKind, params: &str| {
-            asked(&InputRequired { kind: kind.into(), params_json: params.to_owned(), ..question("") })
+            method_and_params(&InputRequired { kind: kind.into(), params_json: params.to_owned(), ..question("") })
         };
         let sampling = json!({"messages": [], "maxTokens": 5});
         assert_eq!(of(InputKind::Sampling, &sampling.to_string()), ("sampling/createMessage", sampling));

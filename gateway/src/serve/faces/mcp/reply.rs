@@ -1,4 +1,4 @@
-//! From the result of a call to the message that its client gets.
+//! Renders the result of a call as a message to its client.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use openskill_proto::v1::{ErrorCode, SkillError, SkillResult};
 use serde::Deserialize;
 
 use super::content;
-use super::jsonrpc::{self, Code, Fault, Id};
+use super::jsonrpc::{self, Code, Id, RpcError};
 use crate::call::principal::{GovernedSkill, Principal};
 use crate::catalog::entry::Entry;
 use crate::gateway::Shard;
@@ -16,77 +16,68 @@ use crate::mcp::revision::Revision;
 use crate::mcp::session::Abilities;
 use crate::state::limits::{SMALL, SharedLimit};
 
-/// Makes answers of one request.
-pub(super) struct Reply {
+/// Renders the response to a tool call.
+pub(super) struct ToolReply {
     pub(super) shard: Shard,
     pub(super) id: Id,
-    revision: Revision,
-    entry: Option<Arc<Entry>>,
+    pub(super) revision: Revision,
+    /// The skill. None if it does not exist.
+    pub(super) entry: Option<Arc<Entry>>,
     pub(super) principal: Principal,
-    /// Whose is what the client comes back for.
+    /// The owner of the call's task, stream or long result.
     pub(super) owner: Owner,
-    /// What the client said that it can be asked for.
-    abilities: Abilities,
+    /// The kinds of questions that the client declared.
+    pub(super) abilities: Abilities,
 }
 
-impl Reply {
-    /// `entry`: the tool. None if there is none.
-    pub(super) fn new(
-        (shard, principal, owner): (Shard, Principal, Owner),
-        id: Id,
-        revision: Revision,
-        entry: Option<Arc<Entry>>,
-        abilities: Abilities,
-    ) -> Self {
-        Self { shard, id, revision, entry, principal, owner, abilities }
-    }
-
-    /// The skill that the result comes of, as policies see it.
+impl ToolReply {
+    /// The properties of the skill that policies check.
     pub(super) fn skill(&self) -> GovernedSkill {
         self.entry.as_ref().map(|it| GovernedSkill::from(&it.skill)).unwrap_or_default()
     }
 
-    /// The message with the result. A tool that does not exist is an error of the request; all else is for the model.
-    pub(super) async fn message(&self, result: SkillResult) -> Result<String, Fault> {
+    /// Renders the message with the result. A nonexistent tool is a protocol error. All other errors become results
+    /// for the model.
+    pub(super) async fn message(&self, result: SkillResult) -> Result<String, RpcError> {
         Ok(jsonrpc::result(&self.id, &self.result(result).await?))
     }
 
-    /// The result alone, a JSON object.
-    pub(super) async fn result(&self, result: SkillResult) -> Result<String, Fault> {
+    /// Renders only the result, as a JSON object.
+    pub(super) async fn result(&self, result: SkillResult) -> Result<String, RpcError> {
         let is_unknown = |error: &SkillError| error.code() == ErrorCode::NotFound && self.entry.is_none();
         if let Some(error) = result.error.as_ref().filter(|it| is_unknown(it)) {
-            return Err(Fault::new(Code::InvalidParams, error.message.clone()));
+            return Err(RpcError::new(Code::InvalidParams, error.message.clone()));
         }
         if self.revision.is_stateless()
-            && let Some(missed) = result.error.as_ref().and_then(|it| missed(it, self.abilities))
+            && let Some(capability) = result.error.as_ref().and_then(|it| missing_capability(it, self.abilities))
         {
-            let message = "the tool asks the client for something that it does not declare";
-            return Err(Fault::new(Code::MissingCapability, message).with_data(required(missed)));
+            let message = "the tool requires a capability that the client does not declare";
+            return Err(RpcError::new(Code::MissingCapability, message).with_data(required_capabilities(capability)));
         }
         let gateway = &self.shard.gateway;
-        // Before it is written: with the escapes of a text in a text, it takes about twice as much.
+        // Reserve memory before writing: nested escapes about double the size.
         let mut share = gateway.share(SharedLimit::Responses, &self.principal);
         let size = prost::Message::encoded_len(&result);
         if size > SMALL && !share.grow(3 * size) {
-            return Err(Self::dropped());
+            return Err(Self::dropped_result());
         }
-        let text = content::of(result, self.entry.clone(), gateway, &self.owner, self.revision).await;
+        let text = content::render_result(result, self.entry.clone(), gateway, &self.owner, self.revision).await;
         match text.len() <= SMALL || share.resize(text.len()) {
             true => Ok(text),
-            false => Err(Self::dropped()),
+            false => Err(Self::dropped_result()),
         }
     }
 
-    /// The error in place of a result that there is no room for.
-    pub(super) fn dropped() -> Fault {
+    /// The error that replaces a result that does not fit into memory.
+    pub(super) fn dropped_result() -> RpcError {
         let message = "the tool ran, but its result was dropped: this caller, or others, have too many responses that they \
                        do not read";
-        Fault::new(Code::Internal, message)
+        RpcError::new(Code::Internal, message)
     }
 }
 
-/// What a skill asked for and its client does not declare, if that is why it failed.
-fn missed(error: &SkillError, abilities: Abilities) -> Option<&'static str> {
+/// Returns the client capability that a failed call lacked, if that is why it failed.
+fn missing_capability(error: &SkillError, abilities: Abilities) -> Option<&'static str> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
     struct Details {
@@ -106,7 +97,7 @@ fn missed(error: &SkillError, abilities: Abilities) -> Option<&'static str> {
     }
 }
 
-/// The data of an error that says what a client would have to declare.
-fn required(capability: &str) -> String {
+/// Builds the error data that names the capability that a client must declare.
+fn required_capabilities(capability: &str) -> String {
     format!("{{\"requiredCapabilities\":{{\"{capability}\":{{}}}}}}")
 }

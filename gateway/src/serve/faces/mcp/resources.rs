@@ -1,5 +1,5 @@
-//! Reading resources: those that skills and MCP servers declare, the artifacts of calls that are too large to be part of a
-//! result, and long results. A result links to these.
+//! `resources/read`: resources that skills and MCP servers declare, and artifacts and long results that are too
+//! large for a result, which links to them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,10 +12,10 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::content::ARTIFACTS;
-use super::jsonrpc::{Code, Fault, Params, escaped_bytes, string};
+use super::jsonrpc::{Code, Params, RpcError, escaped_bytes, string};
 use super::list::cacheable;
 use super::long::{self, RESULTS};
-use super::shelf::{self, Viewer};
+use super::offerings::{self, Viewer};
 use crate::call::principal::Principal;
 use crate::dispatch::artifacts;
 use crate::dispatch::consult::consult;
@@ -23,65 +23,65 @@ use crate::gateway::Shard;
 use crate::mcp::revision::Revision;
 use crate::state::limits::SharedLimit;
 
-/// The largest artifact that is read whole, in bytes. `GET /artifacts/{handle}` reads larger ones in ranges.
+/// The maximum size of an artifact that is read as a whole, in bytes. `GET /artifacts/{handle}` reads larger ones
+/// in ranges.
 const MAX_BYTES: u64 = 8 * 1024 * 1024;
 
-/// How many copies of an answer there are while it is made: the result, and the message with it.
+/// A response exists twice while it is built: as the result, and within its message.
 const COPIES: usize = 2;
 
-/// How long a client may keep an artifact, in milliseconds: it does not change, and expires.
+/// How long a client may cache an artifact, in milliseconds. Artifacts are immutable but expire.
 const TTL_MS: u64 = 60_000;
 
-/// The same of a resource that may change.
+/// How long a client may cache a declared resource, in milliseconds. It may change.
 const DECLARED_TTL_MS: u64 = 1_000;
 
 fn more(shard: &Shard, revision: Revision, ttl_ms: u64) -> String {
     if revision.is_stateless() { cacheable(shard, ttl_ms) } else { String::new() }
 }
 
-/// The result of `resources/read`.
+/// Returns the result of `resources/read`.
 ///
 /// # Errors
-/// There is no such resource for this viewer, or it is too large.
+/// The viewer has no such resource, or it is too large.
 pub(super) async fn read(
     shard: &Shard,
     params: &Params,
     viewer: Viewer<'_>,
     revision: Revision,
-) -> Result<String, Fault> {
+) -> Result<String, RpcError> {
     let Some(uri) = &params.uri else {
-        return Err(Fault::new(Code::InvalidParams, "params.uri is missing: it says which resource to read"));
+        return Err(RpcError::new(Code::InvalidParams, "params.uri is missing: set it to the resource to read"));
     };
     let code = if revision.is_stateless() { Code::InvalidParams } else { Code::NoResource };
-    let missing = || Fault::new(code, "there is no such resource, or it has expired");
+    let missing = || RpcError::new(code, "there is no such resource, or it has expired");
     let missing = || missing().with_data(json!({ "uri": uri }).to_string());
     if let Some(rest) = uri.strip_prefix(RESULTS) {
-        let contents =
-            long::read(&shard.gateway, (viewer.principal, &viewer.owner()), uri, rest)?.ok_or_else(missing)?;
+        let contents = long::read(&shard.gateway, viewer.principal, &viewer.owner(), uri, rest)?.ok_or_else(missing)?;
         return Ok(contents_of(shard, &contents, revision));
     }
     let Some(handle) = uri.strip_prefix(ARTIFACTS) else {
-        return declared(shard, uri, (viewer, revision), missing).await;
+        return read_declared(shard, uri, viewer, revision, missing).await;
     };
     let fault = |error: SkillError| match error.code() {
         ErrorCode::NotFound => missing(),
-        ErrorCode::OutputTooLarge => Fault::new(Code::InvalidParams, error.message),
-        _ => shelf::fault(error),
+        ErrorCode::OutputTooLarge => RpcError::new(Code::InvalidParams, error.message),
+        _ => offerings::fault(error),
     };
     let LoadedArtifact { media_type, data, mut share } = load(shard, viewer.principal, handle).await.map_err(fault)?;
     let (uri, more) = (uri.clone(), private(shard, revision));
-    let render = move || rendered(&uri, &media_type, data, &more, &mut share);
-    let rendered = shard.gateway.aside.run(render).await;
-    rendered.ok_or_else(|| shelf::fault(overloaded()))
+    let render = move || render_artifact(&uri, &media_type, data, &more, &mut share);
+    let rendered = shard.gateway.blocking_pool.run(render).await;
+    rendered.ok_or_else(|| offerings::fault(overload_error()))
 }
 
-/// What an answer that is its caller's only says of itself.
+/// Returns the cache fields of a response that is private to its caller.
 fn private(shard: &Shard, revision: Revision) -> String {
     more(shard, revision, TTL_MS).replace("\"cacheScope\":\"public\"", "\"cacheScope\":\"private\"")
 }
 
-/// The result with one artifact, written once. None if its text takes more than `share` can get.
-fn rendered(uri: &str, media_type: &str, data: Vec<u8>, more: &str, share: &mut Share) -> Option<String> {
+/// Renders the result with one artifact. None if its text needs more memory than `share` can get.
+fn render_artifact(uri: &str, media_type: &str, data: Vec<u8>, more: &str, share: &mut Share) -> Option<String> {
     let mut text = format!("{{\"contents\":[{{\"uri\":{},\"mimeType\":{},", string(uri), string(media_type));
     match String::from_utf8(data) {
         Ok(data) if media_type.starts_with("text/") => {
@@ -107,27 +107,28 @@ fn rendered(uri: &str, media_type: &str, data: Vec<u8>, more: &str, share: &mut 
     Some(text)
 }
 
-/// The result with one resource, which is its caller's only.
+/// Renders the result with one resource, which is private to its caller.
 fn contents_of(shard: &Shard, contents: &Value, revision: Revision) -> String {
     format!("{{\"contents\":[{contents}]{}}}", private(shard, revision))
 }
 
 /// Reads a resource that a skill or an MCP server declares.
-async fn declared(
+async fn read_declared(
     shard: &Shard,
     uri: &str,
-    (viewer, revision): (Viewer<'_>, Revision),
-    missing: impl Fn() -> Fault,
-) -> Result<String, Fault> {
-    let (shelf, skills) = (shard.gateway.catalog.shelf(), shard.gateway.catalog.snapshot());
+    viewer: Viewer<'_>,
+    revision: Revision,
+    missing: impl Fn() -> RpcError,
+) -> Result<String, RpcError> {
+    let (shelf, skills) = (shard.gateway.catalog.offerings(), shard.gateway.catalog.snapshot());
     let item = shelf.resource(uri, |it| viewer.sees(it, &skills)).ok_or_else(&missing)?;
     let template = if item.offering.key == uri { String::new() } else { item.offering.key.clone() };
-    let request = ConsultRequest { template, ..shelf::request(ConsultMethod::Read, item, &json!({ "uri": uri })) };
-    let result = consult(shard, viewer.asks(), item, request).await.map_err(|error| match error.code() {
+    let request = ConsultRequest { template, ..offerings::request(ConsultMethod::Read, item, &json!({ "uri": uri })) };
+    let result = consult(shard, viewer.consult_scope(), item, request).await.map_err(|error| match error.code() {
         ErrorCode::NotFound => missing(),
-        _ => shelf::fault(error),
+        _ => offerings::fault(error),
     })?;
-    let read: Declared<'_> = serde_json::from_str(&result).map_err(|_| missing())?;
+    let read: DeclaredContents<'_> = serde_json::from_str(&result).map_err(|_| missing())?;
     match read.contents.get() {
         contents if contents.starts_with('[') && contents[1..].trim_start() != "]" => {
             Ok(format!("{{\"contents\":{contents}{}}}", more(shard, revision, DECLARED_TTL_MS)))
@@ -136,37 +137,37 @@ async fn declared(
     }
 }
 
-/// An answer of the owner of a resource, of which only the contents are passed on.
+/// The response of a resource's owner. Only `contents` is forwarded.
 #[derive(Deserialize)]
-struct Declared<'a> {
+struct DeclaredContents<'a> {
     #[serde(borrow)]
     contents: &'a RawValue,
 }
 
-/// An artifact, and what it and its answer hold of its principal's share.
+/// An artifact, with the share that it and its response occupy.
 struct LoadedArtifact {
     media_type: String,
     data: Vec<u8>,
     share: Share,
 }
 
-/// All bytes of an artifact. Nothing is read before there is room for it, and for the answer with it.
+/// Loads a whole artifact. Reserves memory for it and its response first.
 async fn load(shard: &Shard, principal: &Principal, handle: &str) -> Result<LoadedArtifact, SkillError> {
     let piece = |offset: u64, length: u64| {
         let range = ReadArtifactRequest { handle: handle.to_owned(), offset, length };
         artifacts::read(shard, principal, range)
     };
-    // The first byte also tells the size.
+    // A read of the first byte also returns the size.
     let ReadArtifactResponse { size_bytes, media_type, .. } = piece(0, 1).await?;
     if size_bytes > MAX_BYTES {
         let message = format!("the resource has {size_bytes} bytes: read it in ranges with GET /artifacts");
         return Err(SkillError::new(ErrorCode::OutputTooLarge, message));
     }
     let size = size_bytes as usize;
-    // As base64. What is text may need more, when that is known.
+    // The size as base64. Text may need more, which is reserved once its size is known.
     let needed = size + COPIES * (size.div_ceil(3) * 4);
     let share = shard.gateway.limits.reserve(SharedLimit::Responses, &principal.shared_name(), needed).await;
-    let share = share.ok_or_else(overloaded)?;
+    let share = share.ok_or_else(overload_error)?;
     let mut data = Vec::with_capacity(size);
     while data.len() < size {
         let next = piece(data.len() as u64, 0).await?;
@@ -178,7 +179,7 @@ async fn load(shard: &Shard, principal: &Principal, handle: &str) -> Result<Load
     Ok(LoadedArtifact { media_type, data, share })
 }
 
-pub(super) fn overloaded() -> SkillError {
+pub(super) fn overload_error() -> SkillError {
     SkillError::overloaded("this caller, or others, have too many responses that they do not read: read them first")
 }
 
@@ -192,7 +193,7 @@ mod tests {
     fn text_stays_text_other_bytes_are_base64_and_what_takes_too_much_is_not_written() {
         let pool = Pool::new(1000);
         let write = |media_type: &str, data: &[u8]| {
-            let text = rendered("a:\"b", media_type, data.to_vec(), "", &mut pool.share("ada"))?;
+            let text = render_artifact("a:\"b", media_type, data.to_vec(), "", &mut pool.share("ada"))?;
             Some(serde_json::from_str::<Value>(&text).unwrap()["contents"][0].clone())
         };
         let text = write("text/plain", b"a\"b").unwrap();

@@ -1,40 +1,53 @@
-//! Server-sent events as text.
+//! Formats server-sent events, and keeps call streams that clients of older revisions can resume with `GET` and
+//! `Last-Event-ID`.
 
-use std::time::Duration;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures_util::stream::{self, Stream, StreamExt as _};
 
-/// How long nothing is sent before a comment shows that the stream lives.
+use super::client::McpClient;
+use crate::call::principal::{GovernedSkill, Principal};
+use crate::gateway::Gateway;
+use crate::mcp::replay::{Reader, Replay};
+use crate::mcp::revision::Revision;
+use crate::mcp::session::Session;
+use crate::mcp::views::View;
+use crate::state::key::join;
+
+/// How long a stream may be silent before a comment keeps it alive.
 pub(super) const BEAT: Duration = Duration::from_secs(10);
 
-/// A comment. Clients skip it.
+/// A keepalive comment. Clients skip it.
 pub(super) fn beat() -> Bytes {
     Bytes::from_static(b":\n\n")
 }
 
-/// A comment on a stream whose events have ids. Without an empty line: after an id, some clients take that for an event.
-pub(super) fn beat_after_id() -> Bytes {
+/// A keepalive comment for a stream whose events have ids. Omits the empty line, which some clients treat as an
+/// event after an id.
+fn beat_after_id() -> Bytes {
     Bytes::from_static(b":\n")
 }
 
-/// How soon a client that lost its connection takes the stream up again. Without an empty line: it is part of the event that
-/// comes next.
-pub(super) fn retry() -> Bytes {
+/// Sets the clients' reconnection delay. Omits the empty line, because it is part of the next event.
+fn retry() -> Bytes {
     Bytes::from_static(b"retry: 1000\n")
 }
 
-/// A message as an event. JSON may have line breaks between its parts, an event's line must not.
+/// Formats a message as an event. Removes line breaks between JSON tokens, which a data line must not contain.
 pub(super) fn event(message: &str) -> Bytes {
     named_event("", message)
 }
 
-/// The same with an id.
-pub(super) fn event_with_id(id: &str, message: &str) -> Bytes {
+/// Formats a message as an event with an id.
+fn event_with_id(id: &str, message: &str) -> Bytes {
     named_event(&format!("id: {id}\n"), message)
 }
 
-/// An event with an id and nothing else: a client that loses its connection knows where to go on.
-pub(super) fn only_id(id: &str) -> Bytes {
+/// An event that has only an id, so that a client that loses its connection knows where to resume.
+fn only_id(id: &str) -> Bytes {
     format!("id: {id}\ndata:\n\n").into()
 }
 
@@ -46,6 +59,90 @@ fn named_event(id: &str, message: &str) -> Bytes {
     text.extend(message.chars().map(|it| if matches!(it, '\n' | '\r') { ' ' } else { it }));
     text.push_str("\n\n");
     text.into()
+}
+
+/// A stream that its client may resume, before it opens.
+pub(super) struct ResumableStream {
+    gateway: Arc<Gateway>,
+    principal: Arc<str>,
+    session: Session,
+    view: Arc<View>,
+    /// Whether the client supports events that have only an id.
+    knows_empty: bool,
+}
+
+/// Fills a stream, independently of its readers.
+pub(super) struct Writer {
+    gateway: Arc<Gateway>,
+    replay: Arc<Replay>,
+    knows_empty: bool,
+}
+
+impl ResumableStream {
+    /// None for a client without a session, because the stream would have no owner.
+    pub(super) fn for_client(
+        gateway: &Arc<Gateway>,
+        principal: &Principal,
+        client: &McpClient,
+        view: Arc<View>,
+    ) -> Option<Self> {
+        let (session, knows_empty) = (client.session?, client.revision >= Revision::V2025_11_25);
+        Some(Self { gateway: Arc::clone(gateway), principal: principal.shared_name(), session, view, knows_empty })
+    }
+
+    /// Opens the stream for a call of `skill`. None if there is no room for the stream.
+    pub(super) fn open(self, skill: GovernedSkill) -> Option<(Writer, Reader)> {
+        let Self { gateway, principal, session, view, knows_empty } = self;
+        let (replay, reader) = gateway.mcp.replays.open(principal, &owner(&session, &view), skill, Instant::now())?;
+        Some((Writer { gateway, replay, knows_empty }, reader))
+    }
+}
+
+/// Returns the owner of a stream: a session, and the view in which it started.
+pub(super) fn owner(session: &Session, view: &View) -> String {
+    join([session.name(), &view.name])
+}
+
+impl Writer {
+    /// Runs `write` in a separate task, until it ends or the stream is abandoned.
+    pub(super) fn spawn<F>(self, write: impl FnOnce(Arc<Replay>) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let Self { gateway, replay, knows_empty } = self;
+        let (tasks, writing) = (gateway.tasks.clone(), write(Arc::clone(&replay)));
+        tasks.spawn(async move {
+            let replays = &gateway.mcp.replays;
+            let writing = async {
+                if knows_empty {
+                    let _ = replay.push(only_id).await;
+                }
+                writing.await;
+            };
+            tokio::select! {
+                () = writing => {}
+                () = replay.wait_until_abandoned(replays.patience()) => {}
+            }
+            replays.end(&replay, Instant::now());
+        });
+    }
+}
+
+/// Adds a message to a stream. Returns false if there is no room for it.
+pub(super) async fn say(replay: &Replay, message: &str) -> bool {
+    replay.push(|id| event_with_id(id, message)).await
+}
+
+/// Converts a reader into the stream of a response body.
+pub(super) fn events(reader: Reader) -> impl Stream<Item = Result<Bytes, Infallible>> {
+    let events = stream::unfold(reader, |mut reader| async move {
+        let next = match tokio::time::timeout(BEAT, reader.next()).await {
+            Ok(next) => next?,
+            Err(_) => beat_after_id(),
+        };
+        Some((Ok(next), reader))
+    });
+    stream::iter([Ok(retry())]).chain(events)
 }
 
 #[cfg(test)]

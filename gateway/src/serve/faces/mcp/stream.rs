@@ -1,8 +1,8 @@
-//! How the result of a call reaches its client: a JSON answer; or server-sent events, if the skill says something before the result
-//! or stays silent for long.
+//! Delivers the result of a call: as a JSON response, or as server-sent events if the skill sends events before the
+//! result or takes long.
 //!
-//! Dropping the stream drops the call: its processes end. The stream of a session may be [taken up again](resumed), so there the
-//! call goes on for a while.
+//! Dropping the stream drops the call and ends its processes. The stream of a session can be [resumed](sse), so its
+//! call continues until the stream expires.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -11,92 +11,92 @@ use axum::body::Body;
 use axum::http::StatusCode;
 use axum::response::Response;
 use bytes::Bytes;
-use futures_util::StreamExt as _;
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 use openskill_proto::v1::invoke_event::Event;
 use openskill_proto::v1::{InputRequired, Progress};
 use tokio::time::Instant;
 
-use super::answer::{self, Accepts};
-use super::jsonrpc::{self, Code, Fault, notification, string};
-use super::questions::{self, Answers, Asks};
-use super::reply::Reply;
-use super::resumed::{self, Resumable};
-use super::running::{Arrived, Running};
-pub(super) use super::sse::{BEAT, beat, event};
-use super::tasks::{self, Going};
+use super::jsonrpc::{self, Code, RpcError, notification, string};
+use super::questions::{self, Answers, ElicitationMode};
+use super::reply::ToolReply;
+use super::response::{self, Accepts};
+use super::sse::{self, BEAT, ResumableStream, beat, event};
+use super::tasks::{self, DetachedCall};
 use crate::mcp::clients::{Cancellable, Level};
+use crate::mcp::parked::{CallUpdate, RunningCall};
 use crate::mcp::replay::Replay;
 
-/// How much the progress grows if the skill does not say how far it is. It has to grow with each notification.
+/// How much the progress increases if the skill does not report a value. Each notification must report more than
+/// the one before.
 const STEP: f64 = 0.001;
 
-/// What a client wants to hear while its call runs.
-pub(super) struct Voice {
-    /// JSON.
+/// The notifications that a client wants while its call runs.
+pub(super) struct Notifications {
+    /// The token as JSON. None if the client does not want progress.
     progress_token: Option<String>,
+    /// The minimum level. None if the client does not want log messages.
     level: Option<Level>,
     skill_id: String,
-    /// What was reported last, of 100.
+    /// The last reported progress, out of 100.
     progress: Option<f64>,
 }
 
-/// A call and everything that its answer takes.
-pub(super) struct Call {
-    pub(super) running: Running,
-    pub(super) reply: Reply,
-    pub(super) voice: Voice,
+/// A call, with everything that its response needs.
+pub(super) struct StreamedCall {
+    pub(super) running: RunningCall,
+    pub(super) reply: ToolReply,
+    pub(super) notifications: Notifications,
     pub(super) cancellable: Option<Cancellable>,
-    pub(super) asks: Asks,
-    /// How many questions were asked.
-    pub(super) asked: usize,
-    /// Answers that came with the request, before their questions.
-    pub(super) given: Answers,
-    /// Questions that are asked together with the one that comes next.
-    pub(super) together: Vec<(String, InputRequired)>,
-    /// When it becomes a task, if it is to become one.
+    pub(super) elicitation: ElicitationMode,
+    /// The number of questions asked so far.
+    pub(super) question_count: usize,
+    /// Answers that came with the request, before their questions were asked.
+    pub(super) early_answers: Answers,
+    /// Questions that are not sent yet. They go out together with the next one.
+    pub(super) open_questions: Vec<(String, InputRequired)>,
+    /// When the call becomes a task. None: never.
     pub(super) task_at: Option<Instant>,
-    /// Who may take its stream up again.
-    pub(super) resumable: Option<Resumable>,
+    /// How to resume its stream. None if it can't be resumed.
+    pub(super) resumable: Option<ResumableStream>,
 }
 
-/// What comes next of a call.
+/// What happens next in a call.
 enum Next {
-    /// A notification.
-    Said(String),
-    /// The message that ends it.
-    Ended(Result<String, Fault>),
+    /// The client must get this notification.
+    Notification(String),
+    /// The call ended with this message.
+    Ended(Result<String, RpcError>),
     Cancelled,
-    /// It goes on as a task.
+    /// The call must become a task now.
     Due,
-    /// Nothing for a while.
+    /// Nothing happened for a [`BEAT`].
     Silence,
 }
 
-impl Voice {
+impl Notifications {
     pub(super) fn new(progress_token: Option<String>, level: Option<Level>, skill_id: &str) -> Self {
         Self { progress_token, level, skill_id: skill_id.to_owned(), progress: None }
     }
 
-    /// Whether anything but the result is sent.
-    pub(super) fn is_heard(&self) -> bool {
+    /// Whether the client wants any notification.
+    pub(super) fn wants_any(&self) -> bool {
         self.progress_token.is_some() || self.level.is_some()
     }
 
-    /// The notification of an event, if the client wants it.
-    fn of(&mut self, event: Event) -> Option<String> {
+    /// Renders the notification for an event, if the client wants it.
+    fn render(&mut self, event: Event) -> Option<String> {
         match event {
             Event::Progress(it) => self.progress(&it),
             Event::Partial(it) => {
                 let token = self.progress_token.clone()?;
-                let (now, data) = (self.grown(None), it.data_json);
+                let (now, data) = (self.next_progress(None), it.data_json);
                 let params = format!(
                     "{{\"progressToken\":{token},\"progress\":{now},\"_meta\":{{\"openskill.dev/partial\":{data}}}}}"
                 );
                 Some(notification("notifications/progress", &params))
             }
             Event::Log(line) if self.level.is_some_and(|it| it.admits(&line)) => {
-                let level = if Level::named(&line.level).is_some() { line.level.as_str() } else { "info" };
+                let level = if Level::from_name(&line.level).is_some() { line.level.as_str() } else { "info" };
                 let (logger, data) = (string(&self.skill_id), string(&line.message));
                 let params = format!("{{\"level\":\"{level}\",\"logger\":{logger},\"data\":{data}}}");
                 Some(notification("notifications/message", &params))
@@ -109,11 +109,11 @@ impl Voice {
         let token = self.progress_token.clone()?;
         let is_known = progress.fraction.is_finite() && progress.fraction >= 0.0;
         let said = is_known.then(|| (progress.fraction.min(1.0) * 100.0 * 1000.0).round() / 1000.0);
-        // What says nothing new is not worth a notification.
+        // Skip a report without news.
         if progress.message.is_empty() && said.is_some() && self.progress >= said {
             return None;
         }
-        let now = self.grown(said);
+        let now = self.next_progress(said);
         let total = if is_known { ",\"total\":100" } else { "" };
         let message = if progress.message.is_empty() {
             String::new()
@@ -124,8 +124,8 @@ impl Voice {
         Some(notification("notifications/progress", &params))
     }
 
-    /// The progress to report: what the skill says, if that is more than before.
-    fn grown(&mut self, said: Option<f64>) -> f64 {
+    /// Returns the progress to report: the skill's value, if it is higher than the last one.
+    fn next_progress(&mut self, said: Option<f64>) -> f64 {
         let now = match (self.progress, said) {
             (None, said) => said.unwrap_or_default(),
             (Some(before), Some(said)) if said > before => said,
@@ -136,12 +136,12 @@ impl Voice {
     }
 }
 
-impl Call {
-    /// Waits for what comes next, at most for a [`BEAT`].
+impl StreamedCall {
+    /// Waits for the next step, for at most a [`BEAT`].
     async fn next(&mut self) -> Next {
         let beat_at = Instant::now() + BEAT;
         loop {
-            let cancelled = cancelled(self.cancellable.as_ref());
+            let cancelled = wait_until_cancelled(self.cancellable.as_ref());
             let (task_at, is_due) = (self.task_at.unwrap_or(beat_at), self.task_at.is_some());
             let arrived = tokio::select! {
                 biased;
@@ -151,90 +151,113 @@ impl Call {
                 () = tokio::time::sleep_until(beat_at) => return Next::Silence,
             };
             match arrived {
-                Arrived::Result(result) => return Next::Ended(self.reply.message(result).await),
-                Arrived::Broken(message) => return Next::Ended(Err(Fault::new(Code::Internal, message))),
-                Arrived::Event(Event::InputRequired(question)) => {
+                CallUpdate::Result(result) => return Next::Ended(self.reply.message(result).await),
+                CallUpdate::Broken(message) => return Next::Ended(Err(RpcError::new(Code::Internal, message))),
+                CallUpdate::Event(Event::InputRequired(question)) => {
                     if let Some(next) = Box::pin(self.ask(question)).await {
                         return next;
                     }
                 }
-                Arrived::Event(event) => {
-                    if let Some(said) = self.voice.of(event) {
-                        return Next::Said(said);
+                CallUpdate::Event(event) => {
+                    if let Some(said) = self.notifications.render(event) {
+                        return Next::Notification(said);
                     }
                 }
             }
         }
     }
 
-    /// Asks the user in the client's way. None if this client is not asked, or not yet.
+    /// Asks the user, in the way that the client supports. None if the client was not asked, or will be later.
     async fn ask(&mut self, question: InputRequired) -> Option<Next> {
-        let (way, is_last) = match &self.asks {
-            Asks::Never => return None,
-            Asks::OnStream(way) | Asks::ByResult(way) => (way, !question.more),
+        let (call, is_last) = match &self.elicitation {
+            ElicitationMode::Never => return None,
+            ElicitationMode::OnStream(call) | ElicitationMode::ByResult(call) => (call, !question.more),
         };
-        let (shard, principal) = (&way.shard, &way.principal);
+        let (shard, principal) = (&call.shard, &call.principal);
         let is_dismissed = questions::dismiss_secret(shard, principal, &question).await;
-        if let Asks::OnStream(_) = &self.asks {
-            return (!is_dismissed).then(|| Next::Said(questions::request(&question)));
+        if let ElicitationMode::OnStream(_) = &self.elicitation {
+            return (!is_dismissed).then(|| Next::Notification(questions::request(&question)));
         }
-        self.asked += 1;
-        let key = questions::key(&question, self.asked, &self.together);
-        let is_answered = match self.given.remove(&key) {
-            Some(answer) if !is_dismissed => questions::delivered(shard, principal, &question, &answer).await,
+        self.question_count += 1;
+        let key = questions::key(&question, self.question_count, &self.open_questions);
+        let is_answered = match self.early_answers.remove(&key) {
+            Some(answer) if !is_dismissed => questions::deliver(shard, principal, &question, &answer).await,
             _ => is_dismissed,
         };
         if !is_answered {
-            self.together.push((key, question));
+            self.open_questions.push((key, question));
         }
-        if !is_last || self.together.is_empty() {
+        if !is_last || self.open_questions.is_empty() {
             return None;
         }
-        let gone = Running::Heard(stream::empty().boxed());
-        let Running::Heard(events) = std::mem::replace(&mut self.running, gone) else { return None };
-        let asked = questions::ask(way, events, std::mem::take(&mut self.together));
-        Some(Next::Ended(asked.map(|result| jsonrpc::result(&self.reply.id, &result))))
+        let gone = RunningCall::WithEvents(stream::empty().boxed());
+        let RunningCall::WithEvents(events) = std::mem::replace(&mut self.running, gone) else { return None };
+        let result = questions::ask(call, events, std::mem::take(&mut self.open_questions));
+        Some(Next::Ended(result.map(|result| jsonrpc::result(&self.reply.id, &result))))
     }
 
-    /// Makes a task of it: the message for its client, or the call if there is no room for another task.
+    /// Turns the call into a task. Returns the message for its client. Returns the call if no more tasks are
+    /// allowed.
     async fn promote(self) -> Result<String, Box<Self>> {
-        let Self { running, reply, voice, cancellable, asks, asked, given, together, task_at: _, resumable } = self;
-        tasks::promote(Going { running, reply, asked, together }).await.map_err(|going| {
-            let Going { running, reply, asked, together } = *going;
+        let Self {
+            running,
+            reply,
+            notifications,
+            cancellable,
+            elicitation,
+            question_count,
+            early_answers,
+            open_questions,
+            task_at: _,
+            resumable,
+        } = self;
+        tasks::promote(DetachedCall { running, reply, question_count, open_questions }).await.map_err(|detached| {
+            let DetachedCall { running, reply, question_count, open_questions } = *detached;
             let task_at = None;
-            Box::new(Self { running, reply, voice, cancellable, asks, asked, given, together, task_at, resumable })
+            Box::new(Self {
+                running,
+                reply,
+                notifications,
+                cancellable,
+                elicitation,
+                question_count,
+                early_answers,
+                open_questions,
+                task_at,
+                resumable,
+            })
         })
     }
 
-    fn ended(&self, ended: Result<String, Fault>) -> String {
+    fn final_message(&self, ended: Result<String, RpcError>) -> String {
         ended.unwrap_or_else(|fault| jsonrpc::error(Some(&self.reply.id), &fault))
     }
 }
 
 /// Waits until the client of a call cancels it.
-async fn cancelled(cancellable: Option<&Cancellable>) {
+async fn wait_until_cancelled(cancellable: Option<&Cancellable>) {
     match cancellable {
-        Some(it) => it.cancelled().await,
+        Some(it) => it.wait_until_cancelled().await,
         None => std::future::pending().await,
     }
 }
 
-/// The answer to a call, as soon as it is known what it begins with. `call` is boxed, because each of the nested futures would
-/// hold a copy.
+/// Responds to a call, once it is known whether the response is JSON or a stream. `call` is boxed because otherwise
+/// each of the nested futures would contain a copy.
 ///
 /// # Errors
-/// There is no such tool, and nothing was sent before.
-pub(super) async fn answer(mut call: Box<Call>, accepts: Accepts) -> Result<Response, Fault> {
+/// The tool does not exist, and no event was sent.
+pub(super) async fn answer(mut call: Box<StreamedCall>, accepts: Accepts) -> Result<Response, RpcError> {
     loop {
         let first = match call.next().await {
-            Next::Ended(ended) if accepts.json => return Ok(answer::json(StatusCode::OK, ended?)),
+            Next::Ended(ended) if accepts.json => return Ok(response::json(StatusCode::OK, ended?)),
             Next::Ended(ended) => {
-                return Ok(answer::events(Body::from(event(&ended?))));
+                return Ok(response::events(Body::from(event(&ended?))));
             }
-            Next::Cancelled => return Err(Fault::new(Code::Cancelled, "the request was cancelled")),
+            Next::Cancelled => return Err(RpcError::new(Code::Cancelled, "the request was cancelled")),
             Next::Due => match Box::pin(call.promote()).await {
-                Ok(created) if accepts.json => return Ok(answer::json(StatusCode::OK, created)),
-                Ok(created) => return Ok(answer::events(Body::from(event(&created)))),
+                Ok(created) if accepts.json => return Ok(response::json(StatusCode::OK, created)),
+                Ok(created) => return Ok(response::events(Body::from(event(&created)))),
                 Err(back) => {
                     call = back;
                     continue;
@@ -242,47 +265,47 @@ pub(super) async fn answer(mut call: Box<Call>, accepts: Accepts) -> Result<Resp
             },
             Next::Silence if !accepts.events => continue,
             Next::Silence => None,
-            Next::Said(message) => Some(message),
+            Next::Notification(message) => Some(message),
         };
         if let Some(resumable) = call.resumable.take()
             && let Some((writer, reader)) = resumable.open(call.reply.skill())
         {
             writer.spawn(|replay| write(replay, first, call));
-            return Ok(answer::events(Body::from_stream(resumed::events(reader))));
+            return Ok(response::events(Body::from_stream(sse::events(reader))));
         }
         let first = first.map_or_else(beat, |it| event(&it));
-        return Ok(answer::events(Body::from_stream(stream(first, call))));
+        return Ok(response::events(Body::from_stream(stream(first, call))));
     }
 }
 
-/// Writes the stream of a call, whoever reads it.
-async fn write(replay: Arc<Replay>, first: Option<String>, mut call: Box<Call>) {
+/// Writes the stream of a call to `replay`, where its readers find it.
+async fn write(replay: Arc<Replay>, first: Option<String>, mut call: Box<StreamedCall>) {
     if let Some(first) = first {
-        let _ = resumed::say(&replay, &first).await;
+        let _ = sse::say(&replay, &first).await;
     }
     loop {
         match call.next().await {
-            Next::Said(message) => {
+            Next::Notification(message) => {
                 let is_cancelled = tokio::select! {
                     biased;
-                    () = cancelled(call.cancellable.as_ref()) => true,
-                    _ = resumed::say(&replay, &message) => false,
+                    () = wait_until_cancelled(call.cancellable.as_ref()) => true,
+                    _ = sse::say(&replay, &message) => false,
                 };
                 if is_cancelled {
                     return;
                 }
             }
-            // Readers know themselves when they have read nothing for long.
+            // Readers send their own keepalives.
             Next::Silence => {}
-            // Clients with sessions take no tasks.
+            // Clients with sessions do not support tasks.
             Next::Due => call.task_at = None,
             Next::Ended(ended) => {
-                if !resumed::say(&replay, &call.ended(ended)).await {
-                    let _ = resumed::say(&replay, &call.ended(Err(Reply::dropped()))).await;
+                if !sse::say(&replay, &call.final_message(ended)).await {
+                    let _ = sse::say(&replay, &call.final_message(Err(ToolReply::dropped_result()))).await;
                 }
                 return;
             }
-            // The client waits for no answer.
+            // The client does not expect a response.
             Next::Cancelled => return,
         }
     }
@@ -290,12 +313,12 @@ async fn write(replay: Arc<Replay>, first: Option<String>, mut call: Box<Call>) 
 
 /// What is left of a stream.
 enum Rest {
-    First(Bytes, Box<Call>),
-    Running(Box<Call>),
+    First(Bytes, Box<StreamedCall>),
+    Running(Box<StreamedCall>),
     Done,
 }
 
-fn stream(first: Bytes, call: Box<Call>) -> impl futures_util::Stream<Item = Result<Bytes, Infallible>> {
+fn stream(first: Bytes, call: Box<StreamedCall>) -> impl futures_util::Stream<Item = Result<Bytes, Infallible>> {
     stream::unfold(Rest::First(first, call), |rest| async move {
         let mut call = match rest {
             Rest::First(first, call) => return Some((Ok(first), Rest::Running(call))),
@@ -303,14 +326,14 @@ fn stream(first: Bytes, call: Box<Call>) -> impl futures_util::Stream<Item = Res
             Rest::Done => return None,
         };
         match call.next().await {
-            Next::Said(message) => Some((Ok(event(&message)), Rest::Running(call))),
+            Next::Notification(message) => Some((Ok(event(&message)), Rest::Running(call))),
             Next::Silence => Some((Ok(beat()), Rest::Running(call))),
-            Next::Ended(ended) => Some((Ok(event(&call.ended(ended))), Rest::Done)),
-            // The client waits for no answer.
+            Next::Ended(ended) => Some((Ok(event(&call.final_message(ended))), Rest::Done)),
+            // The client does not expect a response.
             Next::Cancelled => None,
             Next::Due => match call.promote().await {
                 Ok(created) => Some((Ok(event(&created)), Rest::Done)),
-                // There is no room for it: it goes on as it began.
+                // No more tasks are allowed: the call continues on this stream.
                 Err(call) => Some((Ok(beat()), Rest::Running(call))),
             },
         }
@@ -324,8 +347,8 @@ mod tests {
 
     use super::*;
 
-    fn params(voice: &mut Voice, event: Event) -> Option<Value> {
-        let text = voice.of(event)?;
+    fn params(notifications: &mut Notifications, event: Event) -> Option<Value> {
+        let text = notifications.render(event)?;
         let message: Value = serde_json::from_str(&text).unwrap();
         Some(message["params"].clone())
     }
@@ -336,12 +359,12 @@ mod tests {
 
     #[test]
     fn progress_is_of_a_hundred_and_always_grows() {
-        let mut voice = Voice::new(Some("\"t\"".to_owned()), None, "echo");
+        let mut notifications = Notifications::new(Some("\"t\"".to_owned()), None, "echo");
         let mut said = Vec::new();
         for event in
             [progress(0.0, ""), progress(0.5, "half"), progress(0.5, ""), progress(0.2, "again"), progress(1.0, "")]
         {
-            said.extend(params(&mut voice, event));
+            said.extend(params(&mut notifications, event));
         }
         let numbers: Vec<_> = said.iter().map(|it| it["progress"].as_f64().unwrap()).collect();
         assert!(numbers.is_sorted_by(|one, other| one < other) && numbers.len() == 4, "{numbers:?}");
@@ -349,19 +372,19 @@ mod tests {
             (&said[0], &said[1]["message"]),
             (&json!({"progressToken": "t", "progress": 0, "total": 100}), &json!("half"))
         );
-        let unknown = params(&mut voice, progress(-1.0, "on and on")).unwrap();
+        let unknown = params(&mut notifications, progress(-1.0, "on and on")).unwrap();
         assert!(unknown.get("total").is_none() && unknown["progress"].as_f64().unwrap() > 100.0);
-        let part = params(&mut voice, Event::Partial(Partial { data_json: "[1]".to_owned() })).unwrap();
+        let part = params(&mut notifications, Event::Partial(Partial { data_json: "[1]".to_owned() })).unwrap();
         assert_eq!(part["_meta"]["openskill.dev/partial"], json!([1]));
     }
 
     #[test]
     fn nobody_hears_what_it_did_not_ask_for() {
         let log = || Event::Log(Log { level: "info".to_owned(), message: "working".to_owned() });
-        assert_eq!(Voice::new(None, None, "echo").of(log()), None);
-        assert_eq!(Voice::new(None, Some(Level::Warning), "echo").of(log()), None);
-        assert_eq!(Voice::new(None, Some(Level::Debug), "echo").of(progress(0.5, "half")), None);
-        let said = params(&mut Voice::new(None, Some(Level::Debug), "echo"), log()).unwrap();
+        assert_eq!(Notifications::new(None, None, "echo").render(log()), None);
+        assert_eq!(Notifications::new(None, Some(Level::Warning), "echo").render(log()), None);
+        assert_eq!(Notifications::new(None, Some(Level::Debug), "echo").render(progress(0.5, "half")), None);
+        let said = params(&mut Notifications::new(None, Some(Level::Debug), "echo"), log()).unwrap();
         assert_eq!(said, json!({"level": "info", "logger": "echo", "data": "working"}));
     }
 }

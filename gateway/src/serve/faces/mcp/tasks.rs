@@ -1,47 +1,51 @@
-//! Calls as tasks: they go on without their requests; `tasks/get`, `tasks/update` and `tasks/cancel`.
+//! Runs calls as tasks, which outlive their requests. Implements `tasks/get`, `tasks/update` and `tasks/cancel`.
+
+use std::time::Duration;
 
 use openskill_identity::shares::Share;
 use openskill_proto::timestamp::Timestamp;
 use openskill_proto::v1::invoke_event::Event;
-use openskill_proto::v1::{ErrorCode, InputRequired, SkillResult};
+use openskill_proto::v1::{ErrorCode, InputRequired, SkillResult, TaskSupport};
 use serde_json::{Value, json};
 
-use super::hello::server_info;
-use super::jsonrpc::{self, Code, Fault, Params};
+use super::client::server_info;
+use super::jsonrpc::{self, Code, Params, RpcError};
+use super::offerings::{self, Viewer};
 use super::questions::{self, Answers};
-use super::reply::Reply;
-use super::resources::overloaded;
-use super::running::{Arrived, Running};
-use super::shelf::{self, Viewer};
-use super::task_rules::{not_declared, takes_tasks};
+use super::reply::ToolReply;
+use super::resources::overload_error;
 use crate::call::principal::Principal;
+use crate::catalog::entry::Entry;
 use crate::gateway::Shard;
-use crate::mcp::tasks::record::{End, Record};
-use crate::mcp::tasks::{Running as Task, Seen};
+use crate::mcp::parked::{CallUpdate, RunningCall};
+use crate::mcp::revision::Revision;
+use crate::mcp::session::TASKS;
+use crate::mcp::tasks::record::{Record, TaskOutcome};
+use crate::mcp::tasks::{RunningTask, TaskSnapshot};
 use crate::state::limits::SharedLimit;
 
-/// How many copies of a task there are at a time: as it is stored, as it is read, and as it is written.
+/// The number of concurrent copies of a task: the stored record, the parsed task, and the response.
 const COPIES: usize = 3;
 
-/// How often a client should ask, in milliseconds.
+/// The interval at which clients should poll, in milliseconds.
 const POLL_MS: u64 = 1_000;
 
-/// A call that goes on as a task.
-pub(super) struct Going {
-    pub(super) running: Running,
-    pub(super) reply: Reply,
-    /// How many questions were asked.
-    pub(super) asked: usize,
-    /// Questions that nobody was asked yet.
-    pub(super) together: Vec<(String, InputRequired)>,
+/// A call that is about to run as a task.
+pub(super) struct DetachedCall {
+    pub(super) running: RunningCall,
+    pub(super) reply: ToolReply,
+    /// The number of questions asked so far.
+    pub(super) question_count: usize,
+    /// Questions that are not sent yet.
+    pub(super) open_questions: Vec<(String, InputRequired)>,
 }
 
-/// Makes a task of a call. Returns the message for its client, or the call if there is no room for another task.
-pub(super) async fn promote(call: Going) -> Result<String, Box<Going>> {
+/// Turns a call into a task. Returns the message for its client. Returns the call if no more tasks are allowed.
+pub(super) async fn promote(call: DetachedCall) -> Result<String, Box<DetachedCall>> {
     let (shard, principal, owner) = (call.reply.shard.clone(), call.reply.principal.clone(), call.reply.owner.clone());
     let Ok(task) = shard.gateway.mcp.tasks.begin(&owner, call.reply.skill()).await else { return Err(Box::new(call)) };
     let created = match shard.gateway.mcp.tasks.get(&owner, task.id()).await {
-        Ok(Some(seen)) => jsonrpc::result(&call.reply.id, &written(task.id(), &seen, "task")),
+        Ok(Some(seen)) => jsonrpc::result(&call.reply.id, &render(task.id(), &seen, "task")),
         _ => return Err(Box::new(call)),
     };
     let tracker = shard.gateway.tasks.clone();
@@ -49,57 +53,64 @@ pub(super) async fn promote(call: Going) -> Result<String, Box<Going>> {
     Ok(created)
 }
 
-/// Runs the call of a task until it ends, or its owner cancels it: then it is dropped, and its processes end.
-async fn drive(mut call: Going, task: Task, shard: Shard, principal: Principal) {
-    for (key, question) in std::mem::take(&mut call.together) {
+/// Runs the call of a task until it ends or its owner cancels it. Cancellation drops the call and ends its
+/// processes.
+async fn drive(mut call: DetachedCall, task: RunningTask, shard: Shard, principal: Principal) {
+    for (key, question) in std::mem::take(&mut call.open_questions) {
         task.ask(key, question);
     }
     let end = loop {
         let arrived = tokio::select! {
             biased;
-            () = task.cancelled() => break End::Cancelled,
+            () = task.wait_until_cancelled() => break TaskOutcome::Cancelled,
             arrived = call.running.next() => arrived,
         };
         match arrived {
-            Arrived::Result(result) => break ended(&call.reply, result).await,
-            Arrived::Broken(message) => break failed(&Fault::new(Code::Internal, message)),
-            Arrived::Event(Event::InputRequired(question)) => {
-                ask(&mut call, &task, question, (&shard, &principal)).await
+            CallUpdate::Result(result) => break outcome(&call.reply, result).await,
+            CallUpdate::Broken(message) => break failure(&RpcError::new(Code::Internal, message)),
+            CallUpdate::Event(Event::InputRequired(question)) => {
+                ask(&mut call, &task, question, &shard, &principal).await
             }
-            Arrived::Event(Event::Progress(progress)) if !progress.message.is_empty() => task.say(progress.message),
-            Arrived::Event(_) => {}
+            CallUpdate::Event(Event::Progress(progress)) if !progress.message.is_empty() => task.say(progress.message),
+            CallUpdate::Event(_) => {}
         }
     };
     drop(call);
     task.end(end, too_large).await;
 }
 
-async fn ask(call: &mut Going, task: &Task, question: InputRequired, (shard, principal): (&Shard, &Principal)) {
+async fn ask(
+    call: &mut DetachedCall,
+    task: &RunningTask,
+    question: InputRequired,
+    shard: &Shard,
+    principal: &Principal,
+) {
     if questions::dismiss_secret(shard, principal, &question).await {
         return;
     }
-    call.asked += 1;
-    // Keys of a task are never used twice.
+    call.question_count += 1;
+    // Keys of a task's questions must never repeat.
     let key = if question.key.is_empty() { "question" } else { &question.key };
-    task.ask(format!("{key}-{}", call.asked), question);
+    task.ask(format!("{key}-{}", call.question_count), question);
 }
 
-async fn ended(reply: &Reply, result: SkillResult) -> End {
+async fn outcome(reply: &ToolReply, result: SkillResult) -> TaskOutcome {
     if let Some(error) = result.error.as_ref().filter(|it| it.code() == ErrorCode::Internal) {
-        return failed(&Fault::new(Code::Internal, error.message.clone()));
+        return failure(&RpcError::new(Code::Internal, error.message.clone()));
     }
     match reply.result(result).await {
-        Ok(result) => End::Completed(result),
-        Err(fault) => failed(&fault),
+        Ok(result) => TaskOutcome::Completed(result),
+        Err(fault) => failure(&fault),
     }
 }
 
-fn failed(fault: &Fault) -> End {
+fn failure(fault: &RpcError) -> TaskOutcome {
     let mut error = json!({ "code": fault.code.number(), "message": fault.message });
     if let Ok(data) = serde_json::from_str::<Value>(&fault.data) {
         error["data"] = data;
     }
-    End::Failed(error.to_string())
+    TaskOutcome::Failed(error.to_string())
 }
 
 fn too_large() -> String {
@@ -107,16 +118,16 @@ fn too_large() -> String {
     json!({ "content": [{ "type": "text", "text": text }], "isError": true, "resultType": "complete" }).to_string()
 }
 
-/// A task as its owner gets it, as JSON. Its result may be large, and is copied as it was stored.
-fn written(id: &str, seen: &Seen, result_type: &str) -> String {
+/// Renders a task for its owner, as JSON. Its result may be large, and is copied without parsing.
+fn render(id: &str, seen: &TaskSnapshot, result_type: &str) -> String {
     let Record { created_ms, updated_ms, ttl_ms, end, .. } = &seen.record;
     let time = |ms: u64| Timestamp(ms * 1000).to_string();
     let status = match end {
         None if seen.questions.is_empty() => "working",
         None => "input_required",
-        Some(End::Completed(_)) => "completed",
-        Some(End::Failed(_)) => "failed",
-        Some(End::Cancelled) => "cancelled",
+        Some(TaskOutcome::Completed(_)) => "completed",
+        Some(TaskOutcome::Failed(_)) => "failed",
+        Some(TaskOutcome::Cancelled) => "cancelled",
     };
     let mut task = json!({
         "resultType": result_type,
@@ -135,23 +146,24 @@ fn written(id: &str, seen: &Seen, result_type: &str) -> String {
         task["inputRequests"] = questions::requests(&seen.questions).into();
     }
     let mut text = task.to_string();
-    if let Some(End::Completed(json) | End::Failed(json)) = end {
+    if let Some(TaskOutcome::Completed(json) | TaskOutcome::Failed(json)) = end {
         text.pop();
         text.extend([",\"", if status == "failed" { "error" } else { "result" }, "\":", json, "}"]);
     }
     text
 }
 
-/// A method of tasks. None: there is no such method.
+/// Handles a `tasks/` method. None if the method does not exist.
 ///
 /// # Errors
-/// The client does not declare the extension, there is no such task of this viewer, or its policy no longer allows the skill.
+/// The client does not declare the extension, the viewer has no such task, or its policy no longer allows the
+/// skill.
 pub(super) async fn method(
     shard: &Shard,
     method: &str,
     params: &mut Params,
     viewer: Viewer<'_>,
-) -> Option<Result<String, Fault>> {
+) -> Option<Result<String, RpcError>> {
     if !matches!(method, "tasks/get" | "tasks/update" | "tasks/cancel") {
         return None;
     }
@@ -159,53 +171,87 @@ pub(super) async fn method(
         return Some(Err(not_declared()));
     }
     let Some(id) = params.task_id.take() else {
-        return Some(Err(Fault::new(Code::InvalidParams, "params.taskId is missing")));
+        return Some(Err(RpcError::new(Code::InvalidParams, "params.taskId is missing")));
     };
     Some(match method {
-        "tasks/get" => get(shard, &id, viewer).await.map(|(seen, _share)| written(&id, &seen, "complete")),
+        "tasks/get" => get(shard, &id, viewer).await.map(|(seen, _share)| render(&id, &seen, "complete")),
         "tasks/update" => match params.input_responses.take() {
             Some(answers) => update(shard, &id, &answers, viewer).await,
-            None => Err(Fault::new(Code::InvalidParams, "params.inputResponses is missing")),
+            None => Err(RpcError::new(Code::InvalidParams, "params.inputResponses is missing")),
         },
         _ => cancel(shard, &id, viewer),
     })
 }
 
-/// A task, and what it takes of its viewer's share until it is written.
-async fn get(shard: &Shard, id: &str, viewer: Viewer<'_>) -> Result<(Seen, Share), Fault> {
+/// Loads a task, with a share of the viewer's limit that lasts until the task is sent.
+async fn get(shard: &Shard, id: &str, viewer: Viewer<'_>) -> Result<(TaskSnapshot, Share), RpcError> {
     let (limits, tasks, owner) = (&shard.gateway.limits, &shard.gateway.mcp.tasks, viewer.owner());
     let size = tasks.size(&owner, viewer.principal, id).ok_or_else(unknown)?;
     let share = limits.reserve(SharedLimit::Responses, &viewer.principal.shared_name(), COPIES * size).await;
-    let share = share.ok_or_else(|| shelf::fault(overloaded()))?;
-    let found = tasks.get(&owner, id).await.map_err(|error| Fault::new(Code::Internal, error.to_string()))?;
+    let share = share.ok_or_else(|| offerings::fault(overload_error()))?;
+    let found = tasks.get(&owner, id).await.map_err(|error| RpcError::new(Code::Internal, error.to_string()))?;
     Ok((found.ok_or_else(unknown)?, share))
 }
 
-fn cancel(shard: &Shard, id: &str, viewer: Viewer<'_>) -> Result<String, Fault> {
+fn cancel(shard: &Shard, id: &str, viewer: Viewer<'_>) -> Result<String, RpcError> {
     let (tasks, owner) = (&shard.gateway.mcp.tasks, viewer.owner());
     let is_its = tasks.size(&owner, viewer.principal, id).is_some();
-    if is_its && tasks.cancel(&owner, id) { Ok(acknowledged()) } else { Err(unknown()) }
+    if is_its && tasks.cancel(&owner, id) { Ok(acknowledgement()) } else { Err(unknown()) }
 }
 
-/// Hands answers to the call of a task. What it did not ask for is ignored; what does not fit is still asked for.
-async fn update(shard: &Shard, id: &str, answers: &Answers, viewer: Viewer<'_>) -> Result<String, Fault> {
+/// Delivers answers to the call of a task. Ignores answers that match no question. A question with an invalid
+/// answer stays open.
+async fn update(shard: &Shard, id: &str, answers: &Answers, viewer: Viewer<'_>) -> Result<String, RpcError> {
     for (key, question) in get(shard, id, viewer).await?.0.questions {
         if let Some(answer) = answers.get(&key)
-            && questions::delivered(shard, viewer.principal, &question, answer).await
+            && questions::deliver(shard, viewer.principal, &question, answer).await
         {
-            shard.gateway.mcp.tasks.answered(id, &key);
+            shard.gateway.mcp.tasks.remove_question(id, &key);
         }
     }
-    Ok(acknowledged())
+    Ok(acknowledgement())
 }
 
-fn acknowledged() -> String {
+fn acknowledgement() -> String {
     let info = server_info();
     json!({ "resultType": "complete", "_meta": { "io.modelcontextprotocol/serverInfo": info } }).to_string()
 }
 
-fn unknown() -> Fault {
-    Fault::new(Code::InvalidParams, "there is no such task, or it has expired")
+fn unknown() -> RpcError {
+    RpcError::new(Code::InvalidParams, "there is no such task, or it has expired")
+}
+
+/// Returns how long a call runs before it becomes a task. None: it never does.
+///
+/// # Errors
+/// The skill runs only as a task, and the client does not accept tasks.
+pub(super) fn task_delay(
+    shard: &Shard,
+    params: &Params,
+    revision: Revision,
+    entry: Option<&Entry>,
+) -> Result<Option<Duration>, RpcError> {
+    let (Some(entry), true) = (entry, revision.is_stateless()) else { return Ok(None) };
+    let rules = entry.skill.task.unwrap_or_default();
+    if rules.support() == TaskSupport::Forbidden {
+        return Ok(None);
+    }
+    if !takes_tasks(params) {
+        return if rules.support() == TaskSupport::Required { Err(not_declared()) } else { Ok(None) };
+    }
+    let usual = shard.gateway.mcp.tasks.times().after;
+    Ok(Some(rules.after_ms.map_or(usual, |it| Duration::from_millis(it.into()))))
+}
+
+/// Whether a client accepts a task in place of a result.
+fn takes_tasks(params: &Params) -> bool {
+    params.meta.as_ref().and_then(|it| it.capabilities.as_ref()).is_some_and(|it| it.takes_tasks())
+}
+
+/// Returns the error for a client that does not declare support for tasks.
+fn not_declared() -> RpcError {
+    let data = json!({ "requiredCapabilities": { "extensions": { TASKS: {} } } });
+    RpcError::new(Code::MissingCapability, "the client does not declare support for tasks").with_data(data.to_string())
 }
 
 #[cfg(test)]
@@ -214,7 +260,7 @@ mod tests {
     use crate::call::principal::GovernedSkill;
     use crate::mcp::owner::Owner;
 
-    fn seen(end: Option<End>, questions: Vec<(String, InputRequired)>) -> Seen {
+    fn seen(end: Option<TaskOutcome>, questions: Vec<(String, InputRequired)>) -> TaskSnapshot {
         let record = Record {
             owner: Owner::default(),
             skill: GovernedSkill::default(),
@@ -223,12 +269,13 @@ mod tests {
             ttl_ms: 5,
             end,
         };
-        Seen { record, message: "half".to_owned(), questions }
+        TaskSnapshot { record, message: "half".to_owned(), questions }
     }
 
     #[test]
     fn a_task_is_written_as_the_extension_says() {
-        let written = |seen: &Seen, kind| serde_json::from_str::<Value>(&super::written("t", seen, kind)).unwrap();
+        let written =
+            |seen: &TaskSnapshot, kind| serde_json::from_str::<Value>(&super::render("t", seen, kind)).unwrap();
         let task = written(&seen(None, Vec::new()), "task");
         assert_eq!(
             (&task["status"], &task["resultType"], &task["statusMessage"]),
@@ -241,10 +288,10 @@ mod tests {
             (&task["status"], &task["inputRequests"]["q"]["method"]),
             (&json!("input_required"), &json!("elicitation/create"))
         );
-        let task = written(&seen(Some(End::Completed("{\"content\":[]}".to_owned())), Vec::new()), "complete");
+        let task = written(&seen(Some(TaskOutcome::Completed("{\"content\":[]}".to_owned())), Vec::new()), "complete");
         assert_eq!((&task["status"], &task["result"]), (&json!("completed"), &json!({"content": []})));
-        let task = written(&seen(Some(failed(&unknown())), Vec::new()), "complete");
+        let task = written(&seen(Some(failure(&unknown())), Vec::new()), "complete");
         assert_eq!((&task["status"], &task["error"]["code"]), (&json!("failed"), &json!(-32602)));
-        assert_eq!(written(&seen(Some(End::Cancelled), Vec::new()), "complete")["status"], "cancelled");
+        assert_eq!(written(&seen(Some(TaskOutcome::Cancelled), Vec::new()), "complete")["status"], "cancelled");
     }
 }

@@ -1,86 +1,86 @@
-//! What a listener hears of beside the list of tools: changes of the lists of prompts and resources, and of resources that it
-//! subscribed to.
+//! Finds changes for a listener, other than in the list of tools: in the lists of prompts and resources, and in
+//! subscribed resources.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::json;
 
-use super::jsonrpc::{Fault, Filter, Id, notification};
-use super::shelf::{Listed, Viewer, current, fault};
+use super::jsonrpc::{Filter, Id, RpcError, notification};
+use super::offerings::{ListKind, Viewer, current, fault};
 use crate::dispatch::consult::tell_all;
 use crate::gateway::Shard;
 use crate::mcp::pages::List;
 
-/// How many resources one listener watches.
+/// The maximum number of resources that one listener watches.
 pub(super) const MAX_WATCHED: usize = 64;
 
-/// The longest URI of a resource that is watched, in bytes.
+/// The maximum length of a watched resource's URI, in bytes.
 pub(super) const MAX_URI: usize = 2048;
 
-/// What a listener knows.
+/// The state that a listener's client has seen.
 #[derive(Default)]
 pub(super) struct Watch {
     prompts: Option<Arc<List>>,
     resources: Option<(Arc<List>, Arc<List>)>,
-    /// Resources and their states.
+    /// The last known state of each watched resource.
     watched: BTreeMap<String, String>,
-    /// The workers that were told of a subscription to a resource of their servers, by instance.
-    told: BTreeMap<String, Vec<String>>,
+    /// By URI, the workers that know about the subscription to a resource of their servers, as instance ids.
+    notified_workers: BTreeMap<String, Vec<String>>,
 }
 
 impl Watch {
-    /// Watches what a client asks for.
+    /// Watches the changes that a client wants.
     ///
     /// # Errors
     /// The gateway sheds load.
-    pub(super) async fn of(shard: &Shard, viewer: Viewer<'_>, filter: &Filter) -> Result<Self, Fault> {
-        let (mut watched, mut told) = (BTreeMap::new(), BTreeMap::new());
+    pub(super) async fn for_filter(shard: &Shard, viewer: Viewer<'_>, filter: &Filter) -> Result<Self, RpcError> {
+        let (mut watched, mut notified_workers) = (BTreeMap::new(), BTreeMap::new());
         for uri in filter.resource_subscriptions.iter().take(MAX_WATCHED).filter(|it| it.len() <= MAX_URI) {
             let owners = owners(shard, viewer, uri);
             if let Some(state) = subscribe(shard, viewer, uri).await? {
                 watched.insert(uri.clone(), state);
-                told.insert(uri.clone(), owners);
+                notified_workers.insert(uri.clone(), owners);
             }
         }
         Ok(Self {
             prompts: filter.prompts_list_changed.then(|| prompts(shard, viewer)),
             resources: filter.resources_list_changed.then(|| resources(shard, viewer)),
             watched,
-            told,
+            notified_workers,
         })
     }
 
-    /// Watches everything that a client with a session hears of. Its subscriptions are its session's.
-    pub(super) fn of_session(shard: &Shard, viewer: Viewer<'_>) -> Self {
+    /// Watches all changes for a client with a session, including the session's subscriptions.
+    pub(super) fn for_session(shard: &Shard, viewer: Viewer<'_>) -> Self {
         let (prompts, resources) = (prompts(shard, viewer), resources(shard, viewer));
         Self { prompts: Some(prompts), resources: Some(resources), ..Self::default() }
     }
 
-    /// Tells workers that came since, or started again, of the subscriptions to resources of their servers.
+    /// Announces the subscriptions to new and restarted workers whose servers own the resources.
     pub(super) async fn renew(&mut self, shard: &Shard, viewer: Viewer<'_>) {
         let mut uris: Vec<String> = self.watched.keys().cloned().collect();
         if !viewer.session_id.is_empty() {
-            uris.extend(shard.gateway.mcp.clients.subscribed(viewer.principal.name(), viewer.session_id));
+            uris.extend(shard.gateway.mcp.clients.subscribed_uris(viewer.principal.name(), viewer.session_id));
         }
-        self.told.retain(|uri, _| uris.contains(uri));
+        self.notified_workers.retain(|uri, _| uris.contains(uri));
         for uri in uris {
             let owners = owners(shard, viewer, &uri);
-            let is_told = |it| self.told.get(&uri).is_some_and(|told| told.contains(it));
-            // Without a permit, it is tried again after the next change.
+            let is_told = |it| self.notified_workers.get(&uri).is_some_and(|instances| instances.contains(it));
+            // Without a permit, this is retried after the next change.
             if !owners.iter().all(is_told) && subscribe(shard, viewer, &uri).await.is_ok() {
-                self.told.insert(uri, owners);
+                self.notified_workers.insert(uri, owners);
             }
         }
     }
 
-    /// Whether there is anything to watch.
+    /// Whether the client watches no changes.
     pub(super) fn is_nothing(&self) -> bool {
         self.prompts.is_none() && self.resources.is_none() && self.watched.is_empty()
     }
 
-    /// What is watched, as fields of a filter.
-    pub(super) fn granted(&self) -> serde_json::Map<String, serde_json::Value> {
+    /// Returns the watched items, as fields of a filter.
+    pub(super) fn filter_fields(&self) -> serde_json::Map<String, serde_json::Value> {
         let mut granted = serde_json::Map::new();
         if self.prompts.is_some() {
             granted.insert("promptsListChanged".to_owned(), true.into());
@@ -94,7 +94,7 @@ impl Watch {
         granted
     }
 
-    /// The notifications of what has changed since. `id`: of the subscription.
+    /// Returns notifications about changes since the last call. `id` is the subscription's.
     pub(super) fn changes(&mut self, shard: &Shard, viewer: Viewer<'_>, id: Option<&Id>) -> Vec<String> {
         let tag = id.map(|it| format!("\"_meta\":{{\"io.modelcontextprotocol/subscriptionId\":{}}}", it.json()));
         let tag = tag.unwrap_or_default();
@@ -113,8 +113,8 @@ impl Watch {
                 said.push(notification("notifications/resources/list_changed", &format!("{{{tag}}}")));
             }
         }
-        let (shelf, skills) = (shard.gateway.catalog.shelf(), shard.gateway.catalog.snapshot());
-        // A resource that the policy or the view no longer allows is not announced.
+        let (shelf, skills) = (shard.gateway.catalog.offerings(), shard.gateway.catalog.snapshot());
+        // Do not announce changes of a resource that the policy or the view no longer allows.
         let state = |uri: &str| {
             let item = shelf.resource(uri, |it| viewer.sees(it, &skills))?;
             Some(shelf.revision(item, uri).to_owned())
@@ -130,7 +130,7 @@ impl Watch {
         }
         if !viewer.session_id.is_empty() {
             let clients = &shard.gateway.mcp.clients;
-            changed.extend(clients.changed(viewer.principal.name(), viewer.session_id, state));
+            changed.extend(clients.take_changed_uris(viewer.principal.name(), viewer.session_id, state));
         }
         said.extend(changed.into_iter().map(|uri| {
             let uri = json!(uri);
@@ -141,33 +141,34 @@ impl Watch {
     }
 }
 
-/// Has the owner of a resource tell of its changes from now on. Returns its state; none if it does not exist for the viewer.
+/// Makes the owner of a resource report changes. Returns the resource's state. None if the viewer has no such
+/// resource.
 ///
 /// # Errors
 /// The gateway sheds load.
-pub(super) async fn subscribe(shard: &Shard, viewer: Viewer<'_>, uri: &str) -> Result<Option<String>, Fault> {
-    let shelf = shard.gateway.catalog.shelf();
+pub(super) async fn subscribe(shard: &Shard, viewer: Viewer<'_>, uri: &str) -> Result<Option<String>, RpcError> {
+    let shelf = shard.gateway.catalog.offerings();
     let skills = shard.gateway.catalog.snapshot();
     let Some(item) = shelf.resource(uri, |it| viewer.sees(it, &skills)) else { return Ok(None) };
     if item.offering.of_server {
         let params = json!({ "uri": uri });
-        let request = super::shelf::request(openskill_proto::v1::ConsultMethod::Subscribe, item, &params);
-        tell_all(shard, viewer.asks(), item, &request).await.map_err(fault)?;
+        let request = super::offerings::request(openskill_proto::v1::ConsultMethod::Subscribe, item, &params);
+        tell_all(shard, viewer.consult_scope(), item, &request).await.map_err(fault)?;
     }
     Ok(Some(shelf.revision(item, uri).to_owned()))
 }
 
-/// The workers at whose servers a resource is subscribed to, by instance.
+/// Returns the instance ids of the workers whose servers own a resource.
 fn owners(shard: &Shard, viewer: Viewer<'_>, uri: &str) -> Vec<String> {
-    let (shelf, skills) = (shard.gateway.catalog.shelf(), shard.gateway.catalog.snapshot());
+    let (shelf, skills) = (shard.gateway.catalog.offerings(), shard.gateway.catalog.snapshot());
     let item = shelf.resource(uri, |it| viewer.sees(it, &skills)).filter(|it| it.offering.of_server);
     item.map(|it| it.workers.iter().filter(|it| it.is_serving()).map(|it| it.instance()).collect()).unwrap_or_default()
 }
 
 fn prompts(shard: &Shard, viewer: Viewer<'_>) -> Arc<List> {
-    current(shard, Listed::Prompts, viewer)
+    current(shard, ListKind::Prompts, viewer)
 }
 
 fn resources(shard: &Shard, viewer: Viewer<'_>) -> (Arc<List>, Arc<List>) {
-    (current(shard, Listed::Resources, viewer), current(shard, Listed::Templates, viewer))
+    (current(shard, ListKind::Resources, viewer), current(shard, ListKind::Templates, viewer))
 }

@@ -1,4 +1,4 @@
-//! `GET /artifacts/{handle}`: an artifact that came as a handle, whole or a range of it (RFC 9110, one range).
+//! `GET /artifacts/{handle}`: an artifact, as a whole or in part (RFC 9110, single range).
 
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
@@ -14,26 +14,26 @@ use crate::dispatch::artifacts;
 use crate::gateway::Shard;
 use crate::serve::layers::request_context;
 
-/// The bytes a client asks for.
+/// The requested bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Range {
     All,
-    /// From the first to the last byte, both included.
+    /// From the first to the last byte, inclusive.
     FromTo(u64, Option<u64>),
-    /// The last bytes.
+    /// This many bytes at the end.
     Last(u64),
 }
 
-pub(super) async fn read(
+pub(crate) async fn read(
     State(shard): State<Shard>,
     handle: Result<Path<String>, PathRejection>,
     request: Request,
 ) -> Response {
     let context = request_context(request.extensions());
-    // A handle that is not UTF-8 names no artifact.
+    // A handle that is not UTF-8 matches no artifact.
     let handle = handle.map_or_else(|_| String::new(), |Path(handle)| handle);
     let reader = Reader { shard, principal: context.principal, handle };
-    // The first piece also tells the size.
+    // A read of the first byte also returns the size.
     let first = match reader.read(0, 1).await {
         Ok(first) => first,
         Err(error) => return body::error(&error, &context.trace.id),
@@ -64,7 +64,7 @@ impl Reader {
         artifacts::read(&self.shard, &self.principal, range).await
     }
 
-    /// Streams the bytes from `begin` up to, but without, `end`.
+    /// Streams the bytes from `begin` up to `end`, exclusive.
     fn respond(self, about: &ReadArtifactResponse, begin: u64, end: u64) -> Response {
         let (size, is_all) = (about.size_bytes, begin == 0 && end == about.size_bytes);
         let pieces = stream::try_unfold((self, begin), move |(reader, offset)| async move {
@@ -84,7 +84,7 @@ impl Reader {
         set(&mut response, header::CONTENT_TYPE, &about.media_type);
         set(&mut response, header::CONTENT_LENGTH, &(end - begin).to_string());
         set(&mut response, header::ACCEPT_RANGES, "bytes");
-        // A skill's file is not the gateway's own page: a browser must neither sniff its type nor open it.
+        // Files from skills are untrusted: a browser must neither sniff their type nor display them.
         set(&mut response, header::X_CONTENT_TYPE_OPTIONS, "nosniff");
         set(&mut response, header::CONTENT_DISPOSITION, "attachment");
         if !is_all {
@@ -100,7 +100,7 @@ fn set(response: &mut Response, name: header::HeaderName, value: &str) {
     }
 }
 
-/// The range in the headers. A malformed one, and several at once, count as absent, as the RFC allows.
+/// Reads the `Range` header. Ignores a malformed one, or several ranges, as the RFC allows.
 fn range(headers: &HeaderMap) -> Range {
     let value = headers.get(header::RANGE).and_then(|value| value.to_str().ok());
     let Some((begin, end)) = value.and_then(|it| it.strip_prefix("bytes=")?.split_once('-')) else { return Range::All };
@@ -112,7 +112,7 @@ fn range(headers: &HeaderMap) -> Range {
     }
 }
 
-/// The first byte and the one after the last; none if the range is outside of the content.
+/// Returns the first byte, and the one after the last. None if the range lies outside the content.
 fn resolve(range: Range, size: u64) -> Option<(u64, u64)> {
     match range {
         Range::All => Some((0, size)),

@@ -1,4 +1,4 @@
-//! Bodies: reading a bounded request, writing an answer for every refusal.
+//! Reads bounded request bodies, and writes refusals.
 
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
@@ -14,7 +14,7 @@ use tonic::{Code, Status};
 
 use crate::serve::layers::request_context;
 
-/// How much of a body that is too large is still read and discarded.
+/// The maximum number of bytes that are read from an oversized body and discarded.
 const MAX_DISCARDED_BYTES: usize = 8 * MAX_REQUEST_BYTES;
 
 /// A refusal, ready to send.
@@ -22,12 +22,12 @@ pub(crate) type Refusal = (StatusCode, [(header::HeaderName, HeaderValue); 1], S
 
 const JSON: (header::HeaderName, HeaderValue) = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
 
-/// The answer to a request that is not a call.
+/// Refuses a request that is not a call.
 pub(crate) fn refuse(status: StatusCode, code: ErrorCode, message: &str, trace_id: &str) -> Refusal {
     (status, [JSON], render::refusal(&SkillError::new(code, message), trace_id))
 }
 
-/// An error as the answer to a request that is not a call.
+/// Converts an error to the response to a request that is not a call.
 pub(crate) fn error(error: &SkillError, trace_id: &str) -> Response {
     let status = StatusCode::from_u16(error.code().meaning().http).unwrap_or(StatusCode::BAD_REQUEST);
     let response = (status, [JSON], render::refusal(error, trace_id)).into_response();
@@ -41,12 +41,12 @@ fn with_retry_after(mut response: Response, retry_after_ms: u64) -> Response {
     response
 }
 
-/// JSON text as an answer.
+/// Builds a response from JSON text.
 pub(super) fn json(text: String) -> Response {
     ([JSON], text).into_response()
 }
 
-/// A result, with the HTTP status of its error.
+/// Renders a result, with the HTTP status of its error.
 pub(super) fn result(result: &SkillResult) -> Response {
     let status = result.error.as_ref().map_or(200, |error| error.code().meaning().http);
     let text = if result.rendered_json.is_empty() { render::result(result) } else { result.rendered_json.clone() };
@@ -55,39 +55,39 @@ pub(super) fn result(result: &SkillResult) -> Response {
     with_retry_after((status, [JSON], text).into_response(), retry_after_ms)
 }
 
-/// A prepared call, with the HTTP status of its error.
-pub(super) fn prepared(prepared: &PreparedCall, trace_id: &str) -> Response {
+/// Renders a prepared call, with the HTTP status of its error.
+pub(super) fn prepared_call(prepared: &PreparedCall, trace_id: &str) -> Response {
     let status = prepared.error.as_ref().map_or(200, |error| error.code().meaning().http);
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let retry_after_ms = prepared.error.as_ref().map_or(0, |error| error.retry_after_ms);
-    with_retry_after((status, [JSON], render::prepared(prepared, trace_id)).into_response(), retry_after_ms)
+    with_retry_after((status, [JSON], render::prepared_call(prepared, trace_id)).into_response(), retry_after_ms)
 }
 
 /// Why a body was not read.
 #[derive(Debug)]
-pub(crate) struct Unread {
+pub(crate) struct BodyError {
     pub(crate) status: StatusCode,
     pub(crate) code: ErrorCode,
     pub(crate) message: String,
 }
 
-impl Unread {
+impl BodyError {
     fn new(status: StatusCode, code: ErrorCode, message: impl Into<String>) -> Self {
         Self { status, code, message: message.into() }
     }
 }
 
-/// Reads a JSON body within the limit. What `curl -d` sends counts as JSON; other media types are refused.
+/// Reads a JSON body within the limit. Accepts the media type that `curl -d` sends as JSON, and refuses all others.
 pub(super) async fn read(request: Request, trace_id: &str) -> Result<Bytes, Refusal> {
     let (parts, body) = request.into_parts();
     bytes(&parts.headers, body).await.map_err(|it| refuse(it.status, it.code, &it.message, trace_id))
 }
 
-/// The same for a face that writes refusals of its own.
-pub(crate) async fn bytes(headers: &HeaderMap, body: Body) -> Result<Bytes, Unread> {
+/// Reads a bounded body, for a face that writes its own refusals.
+pub(crate) async fn bytes(headers: &HeaderMap, body: Body) -> Result<Bytes, BodyError> {
     if !is_json(headers) {
         let message = "the body must be JSON: send 'Content-Type: application/json'";
-        return Err(Unread::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, ErrorCode::InvalidArgument, message));
+        return Err(BodyError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, ErrorCode::InvalidArgument, message));
     }
     let expects = headers.contains_key(header::EXPECT);
     if body.size_hint().lower() > MAX_REQUEST_BYTES as u64 {
@@ -96,31 +96,32 @@ pub(crate) async fn bytes(headers: &HeaderMap, body: Body) -> Result<Bytes, Unre
         }
         return Err(too_large());
     }
-    to_bytes(body, MAX_REQUEST_BYTES).await.map_err(|error| broken(&error))
+    to_bytes(body, MAX_REQUEST_BYTES).await.map_err(|error| read_error(&error))
 }
 
-/// Why a body could not be read to its end.
-fn broken(error: &axum::Error) -> Unread {
+/// Explains why a body could not be read to its end.
+fn read_error(error: &axum::Error) -> BodyError {
     let mut causes = std::iter::successors(std::error::Error::source(error), |cause| (*cause).source());
     if causes.clone().any(|cause| cause.is::<http_body_util::LengthLimitError>()) {
         return too_large();
     }
     let is_full = |status: &Status| status.code() == Code::ResourceExhausted;
     match causes.find_map(|cause| cause.downcast_ref::<Status>()).filter(|status| is_full(status)) {
-        Some(status) => Unread::new(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Overloaded, status.message()),
+        Some(status) => BodyError::new(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Overloaded, status.message()),
         None => {
             let message = "the body is incomplete, or took too long to arrive";
-            Unread::new(StatusCode::BAD_REQUEST, ErrorCode::InvalidArgument, message)
+            BodyError::new(StatusCode::BAD_REQUEST, ErrorCode::InvalidArgument, message)
         }
     }
 }
 
-fn too_large() -> Unread {
+fn too_large() -> BodyError {
     let message = format!("the body is over {MAX_REQUEST_BYTES} bytes");
-    Unread::new(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::InvalidArgument, message)
+    BodyError::new(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::InvalidArgument, message)
 }
 
-/// Reads on for a while and keeps nothing: a client that is cut off while it sends may lose the answer.
+/// Reads and discards the rest of a body, within limits: a client that is disconnected while it sends may not see
+/// the response.
 async fn discard(mut body: Body) {
     let mut left = MAX_DISCARDED_BYTES;
     while let Some(Ok(frame)) = body.frame().await {
@@ -139,7 +140,7 @@ fn is_json(headers: &HeaderMap) -> bool {
     kind == "application/json" || kind.ends_with("+json") || kind == "application/x-www-form-urlencoded"
 }
 
-/// For a path that is not served: a status over gRPC, a body over REST.
+/// Responds to an unknown path: with a status over gRPC, with a body over REST.
 pub(super) async fn no_route(request: Request) -> Response {
     if is_grpc(&request) {
         return tonic::Status::unimplemented("there is no such method: use reflection to list them")
@@ -148,21 +149,21 @@ pub(super) async fn no_route(request: Request) -> Response {
     refuse(
         StatusCode::NOT_FOUND,
         ErrorCode::NotFound,
-        "there is no such path: GET /docs lists all paths",
+        "there is no such path: GET /openapi.json lists all paths",
         &trace_id(&request),
     )
     .into_response()
 }
 
-/// For a path that is served, but not with this method. The router adds the methods that it takes.
+/// Responds to a known path with a wrong method. The router adds the `Allow` header.
 pub(super) async fn method_not_allowed(request: Request) -> Response {
-    let message = "this path does not take this method: GET /docs lists what it takes";
+    let message = "this path does not support this method: GET /docs lists its methods";
     refuse(StatusCode::METHOD_NOT_ALLOWED, ErrorCode::InvalidArgument, message, &trace_id(&request)).into_response()
 }
 
-/// The same where the methods depend on more than the router knows.
+/// Responds to a wrong method where the router can't know the allowed ones.
 pub(super) fn not_allowed(request: &Request, methods: &'static str) -> Response {
-    let message = format!("this path takes only {methods}");
+    let message = format!("this path supports only {methods}");
     let status = StatusCode::METHOD_NOT_ALLOWED;
     let refusal = refuse(status, ErrorCode::InvalidArgument, &message, &trace_id(request));
     ([(header::ALLOW, HeaderValue::from_static(methods))], refusal).into_response()
@@ -173,7 +174,7 @@ fn is_grpc(request: &Request) -> bool {
     kind.is_some_and(|kind| kind.starts_with("application/grpc"))
 }
 
-/// The request's trace id.
+/// Returns the trace id of a request.
 pub(crate) fn trace_id(request: &Request) -> String {
     request_context(request.extensions()).trace.id
 }

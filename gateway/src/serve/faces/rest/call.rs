@@ -1,6 +1,7 @@
-//! `POST /skills/{id}:invoke`, `:stream` and `:prepare`; without the id for raw calls, which name their skill.
+//! `POST /skills/{id}:invoke`, `:stream` and `:prepare`. Without the id, they accept raw calls, which name their
+//! skill.
 //!
-//! `:stream` answers with server-sent events; `render::event` gives each its name and its JSON.
+//! `:stream` responds with server-sent events, whose names and JSON come from `render::event`.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -24,13 +25,13 @@ use serde_json::value::RawValue;
 
 use super::body;
 use crate::arguments::too_many_values;
-use crate::call::aside::HEAVY_BYTES;
+use crate::call::blocking_pool::HEAVY_BYTES;
 use crate::call::reading;
 use crate::call::request::{Call, RequestContext};
 use crate::gateway::Shard;
 use crate::invoke::{invoke as run, refuse};
 use crate::observe::call_record::CallRecord;
-use crate::prepare::prepare as prepared;
+use crate::prepare::prepare as prepare_call;
 use crate::serve::layers::request_context;
 use crate::serve::streams::{self, StreamError};
 
@@ -40,7 +41,7 @@ use crate::serve::streams::{self, StreamError};
 struct CallBody<'a> {
     #[serde(borrow)]
     input: Option<&'a RawValue>,
-    /// A model's raw call: text, or a tool-call object as it stands.
+    /// A model's raw call: text, or a tool-call object.
     #[serde(borrow)]
     call: Option<&'a RawValue>,
     #[serde(default)]
@@ -81,13 +82,13 @@ type Target = Result<Path<String>, PathRejection>;
 enum Verb {
     Invoke,
     Stream,
-    /// What the call would run with. Starts nothing.
+    /// Previews the repaired arguments. Runs nothing.
     Prepare,
 }
 
-/// `POST /skills/{id}:invoke`, `:stream` and `:prepare`.
-pub(super) async fn post(State(shard): State<Shard>, target: Target, request: Request) -> Response {
-    // A path that is not UTF-8 names no verb that exists.
+/// Handles `POST /skills/{id}:invoke`, `:stream` and `:prepare`.
+pub(crate) async fn post(State(shard): State<Shard>, target: Target, request: Request) -> Response {
+    // A path that is not UTF-8 contains no valid verb.
     let target = target.as_ref().map_or(":", |Path(target)| target.as_str());
     let (skill_id, verb) = match target.rsplit_once(':') {
         Some((id, "invoke")) => (id, Verb::Invoke),
@@ -104,17 +105,17 @@ pub(super) async fn post(State(shard): State<Shard>, target: Target, request: Re
 }
 
 /// `POST /skills:invoke`.
-pub(super) async fn invoke(State(shard): State<Shard>, request: Request) -> Response {
+pub(crate) async fn invoke(State(shard): State<Shard>, request: Request) -> Response {
     answer(shard, "", Verb::Invoke, request).await
 }
 
 /// `POST /skills:stream`.
-pub(super) async fn stream(State(shard): State<Shard>, request: Request) -> Response {
+pub(crate) async fn stream(State(shard): State<Shard>, request: Request) -> Response {
     answer(shard, "", Verb::Stream, request).await
 }
 
 /// `POST /skills:prepare`.
-pub(super) async fn prepare(State(shard): State<Shard>, request: Request) -> Response {
+pub(crate) async fn prepare(State(shard): State<Shard>, request: Request) -> Response {
     answer(shard, "", Verb::Prepare, request).await
 }
 
@@ -122,11 +123,11 @@ async fn answer(shard: Shard, skill_id: &str, verb: Verb, request: Request) -> R
     let context = request_context(request.extensions());
     let key = request.headers().get(IDEMPOTENCY_KEY).map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
     let call = match body::read(request, &context.trace.id).await {
-        Ok(bytes) => Arc::new(read(&shard, skill_id, (bytes, key), context).await),
+        Ok(bytes) => Arc::new(read(&shard, skill_id, bytes, key, context).await),
         Err(refusal) => return refusal.into_response(),
     };
     if matches!(verb, Verb::Prepare) {
-        return body::prepared(&prepared(&shard, &call).await, &call.trace.id);
+        return body::prepared_call(&prepare_call(&shard, &call).await, &call.trace.id);
     }
     let permit = match shard.gateway.admit(&call) {
         Ok(permit) => permit,
@@ -141,27 +142,27 @@ async fn answer(shard: Shard, skill_id: &str, verb: Verb, request: Request) -> R
     body::result(&run(&shard, call, permit, None, record).await)
 }
 
-/// Reads the call from a body, and a large body aside.
-async fn read(shard: &Shard, skill_id: &str, (bytes, key): (Bytes, Option<String>), context: RequestContext) -> Call {
-    let (aside, default) = (&shard.gateway.aside, shard.gateway.config.default_timeout);
+/// Reads the call from a body, off the shard's thread if it is large. `key` is the idempotency key in the headers.
+async fn read(shard: &Shard, skill_id: &str, bytes: Bytes, key: Option<String>, context: RequestContext) -> Call {
+    let (pool, default) = (&shard.gateway.blocking_pool, shard.gateway.config.default_timeout);
     if bytes.len() <= HEAVY_BYTES {
         return match parse_request(skill_id, &bytes, key) {
-            Ok(request) => reading::read(aside, default, request, context).await,
+            Ok(request) => reading::read(pool, default, request, context).await,
             Err(fault) => Call::unread(nameless(skill_id), context, fault),
         };
     }
-    // The body, and the arguments in it.
+    // Count the bytes twice: for the body, and for the arguments in it.
     let (until, held) = (reading::deadline(default, &context), 2 * bytes.len());
     let (named, heard) = (nameless(skill_id), context.clone());
     let read =
-        aside.run_until(until, (&heard.principal, held), move || match parse_request(&named.skill_id, &bytes, key) {
+        pool.run_until(until, &heard.principal, held, move || match parse_request(&named.skill_id, &bytes, key) {
             Ok(request) => Call::new(request, context),
             Err(fault) => Call::unread(named, context, fault),
         });
     Box::pin(read).await.unwrap_or_else(|error| Call::unread(nameless(skill_id), heard, error))
 }
 
-/// A request that names only its skill.
+/// Builds a request that contains only the skill id.
 fn nameless(skill_id: &str) -> InvokeRequest {
     InvokeRequest { skill_id: skill_id.to_owned(), ..InvokeRequest::default() }
 }
@@ -176,12 +177,12 @@ fn parse_request(skill_id: &str, bytes: &[u8], key: Option<String>) -> Result<In
 
 fn parse(bytes: &[u8]) -> Result<CallBody<'_>, SkillError> {
     let form = r#"send {"input": {...}} or {"call": ...}"#;
-    // The body has some values of its own.
-    if bytes.len() > HEAVY_BYTES && Survey::of(bytes, MAX_JSON_VALUES + 16).values > MAX_JSON_VALUES + 16 {
+    // A margin for the values of the body around the arguments.
+    if bytes.len() > HEAVY_BYTES && Survey::scan(bytes, MAX_JSON_VALUES + 16).values > MAX_JSON_VALUES + 16 {
         return Err(SkillError::new(ErrorCode::InvalidArgument, too_many_values()));
     }
     if openskill_proto::json::depth(bytes) > MAX_JSON_DEPTH + 1 {
-        let message = format!("the arguments nest too deep: at most {MAX_JSON_DEPTH} levels");
+        let message = format!("the arguments are nested too deeply: at most {MAX_JSON_DEPTH} levels");
         return Err(SkillError::new(ErrorCode::InvalidJson, message));
     }
     let body: CallBody<'_> = json::read(bytes).map_err(|error| {
@@ -224,7 +225,7 @@ fn to_request(skill_id: &str, body: CallBody<'_>) -> InvokeRequest {
     }
 }
 
-/// A string's content, or the JSON itself.
+/// Returns a string's content, or other JSON as text.
 fn text_of(call: &RawValue) -> String {
     serde_json::from_str(call.get()).unwrap_or_else(|_| call.get().to_owned())
 }

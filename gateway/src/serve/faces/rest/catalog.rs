@@ -16,28 +16,28 @@ use crate::serve::layers::request_context;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Wanted {
+pub(crate) struct ListQuery {
     #[serde(default)]
     toolset: String,
 }
 
-pub(super) async fn list(
+pub(crate) async fn list(
     State(shard): State<Shard>,
-    wanted: Result<Query<Wanted>, QueryRejection>,
+    query: Result<Query<ListQuery>, QueryRejection>,
     request: Request,
 ) -> Response {
-    let Ok(Query(wanted)) = wanted else {
-        let (status, message) = (StatusCode::BAD_REQUEST, "the query can't be read: it may hold one toolset=NAME");
+    let Ok(Query(query)) = query else {
+        let (status, message) = (StatusCode::BAD_REQUEST, "the query can't be read: it may contain one toolset=NAME");
         return body::refuse(status, ErrorCode::InvalidArgument, message, &body::trace_id(&request)).into_response();
     };
     let principal = request_context(request.extensions()).principal;
     let snapshot = shard.gateway.catalog.snapshot_for(&principal);
-    let chosen = snapshot.values().filter(|it| wanted.toolset.is_empty() || it.skill.toolset == wanted.toolset);
+    let chosen = snapshot.values().filter(|it| query.toolset.is_empty() || it.skill.toolset == query.toolset);
     let skills: Vec<Value> = chosen.map(|entry| render::skill(&entry.skill)).collect();
     body::json(json!({ "skills": skills }).to_string())
 }
 
-pub(super) async fn one(
+pub(crate) async fn one(
     State(shard): State<Shard>,
     id: Result<Path<String>, PathRejection>,
     request: Request,
@@ -56,8 +56,8 @@ pub(super) async fn one(
     }
 }
 
-/// For another method of such a path: a skill is read, and called with a verb behind it.
-pub(super) async fn other(id: Result<Path<String>, PathRejection>, request: Request) -> Response {
+/// Responds to other methods: skills are read with GET, and called with POST and a verb.
+pub(crate) async fn other(id: Result<Path<String>, PathRejection>, request: Request) -> Response {
     let is_call = id.is_ok_and(|Path(id)| id.contains(':'));
     body::not_allowed(&request, if is_call { "POST" } else { "GET,HEAD" })
 }

@@ -1,23 +1,25 @@
-//! `GET /docs`: Swagger UI over `/openapi.json`. Its files are part of the binary; nothing is loaded from elsewhere.
+//! `GET /docs`: Swagger UI for `/openapi.json`. Its files are embedded in the binary, so that nothing is loaded
+//! from other servers.
 
 mod archive;
 
 use std::collections::HashMap;
-use std::sync::{LazyLock, PoisonError, RwLock};
+use std::sync::LazyLock;
 
 use axum::extract::{Path, Request};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use openskill_proto::v1::ErrorCode;
+use parking_lot::RwLock;
 use utoipa_swagger_ui_vendored::SWAGGER_UI_VENDORED;
 
 use super::body;
-use super::documents::Document;
+use super::documents::HttpDocument;
 
-/// Where the page's files are in [`SWAGGER_UI_VENDORED`].
+/// The folder with the page's files in [`SWAGGER_UI_VENDORED`].
 const FOLDER: &str = "swagger-ui-5.32.6/dist";
 
-/// The files of the page, and their media types.
+/// The page's files, and their media types.
 const KINDS: [(&str, &str); 7] = [
     ("index.html", "text/html"),
     ("index.css", "text/css"),
@@ -28,7 +30,7 @@ const KINDS: [(&str, &str); 7] = [
     ("favicon-32x32.png", "image/png"),
 ];
 
-/// Starts Swagger UI. The archive's own shows a pet store.
+/// Starts Swagger UI. Replaces the archive's own file, which shows a demo API.
 const INITIALIZER: &str = r##"window.onload = () => {
   window.ui = SwaggerUIBundle({
     url: "/openapi.json",
@@ -43,26 +45,26 @@ const INITIALIZER: &str = r##"window.onload = () => {
 };
 "##;
 
-/// The files that were asked for so far. Only files that there are get in.
-static FILES: LazyLock<RwLock<HashMap<String, Document>>> = LazyLock::new(RwLock::default);
+/// Caches files that were requested. Only existing files are cached.
+static FILES: LazyLock<RwLock<HashMap<String, HttpDocument>>> = LazyLock::new(RwLock::default);
 
-/// The page's own files, and nothing else. Nor may it be moved, framed, or send a form anywhere.
+/// The content security policy: allows only the page's own files, and no framing, base URLs or form targets.
 const POLICY: &str = "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'; \
                       base-uri 'none'; form-action 'none'";
 
-pub(super) async fn home() -> Redirect {
+pub(crate) async fn home() -> Redirect {
     Redirect::temporary("/docs/")
 }
 
-pub(super) async fn redirect() -> Redirect {
+pub(crate) async fn redirect() -> Redirect {
     Redirect::permanent("/docs/")
 }
 
-pub(super) async fn index(request: Request) -> Response {
+pub(crate) async fn index(request: Request) -> Response {
     serve("index.html", &request)
 }
 
-pub(super) async fn file(Path(file): Path<String>, request: Request) -> Response {
+pub(crate) async fn file(Path(file): Path<String>, request: Request) -> Response {
     serve(&file, &request)
 }
 
@@ -79,18 +81,18 @@ fn serve(name: &str, request: &Request) -> Response {
     }
 }
 
-fn find(name: &str) -> Option<Document> {
-    if let Some(file) = FILES.read().unwrap_or_else(PoisonError::into_inner).get(name) {
+fn find(name: &str) -> Option<HttpDocument> {
+    if let Some(file) = FILES.read().get(name) {
         return Some(file.clone());
     }
     let file = if name == "swagger-initializer.js" {
-        Document::new(INITIALIZER.into(), HeaderValue::from_static("text/javascript"))
+        HttpDocument::new(INITIALIZER.into(), HeaderValue::from_static("text/javascript"))
     } else {
         let (_, kind) = KINDS.iter().find(|(file, _)| *file == name)?;
         let content = archive::read(SWAGGER_UI_VENDORED, &format!("{FOLDER}/{name}"))?;
-        Document::new(content.into(), HeaderValue::from_static(kind))
+        HttpDocument::new(content.into(), HeaderValue::from_static(kind))
     };
-    FILES.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), file.clone());
+    FILES.write().insert(name.to_owned(), file.clone());
     Some(file)
 }
 
@@ -110,6 +112,6 @@ mod tests {
         let bundle = find("swagger-ui-bundle.js").unwrap();
         assert!(bundle.is_the_same(&find("swagger-ui-bundle.js").unwrap()));
         assert!(find("no-such-file.js").is_none());
-        assert!(!FILES.read().unwrap().contains_key("no-such-file.js"));
+        assert!(!FILES.read().contains_key("no-such-file.js"));
     }
 }

@@ -1,4 +1,4 @@
-//! Documents: bytes that many clients get, kept once. A client that has the current one gets 304 without a body.
+//! Cached documents that many clients request. A client that has the current version gets 304 without a body.
 
 use std::sync::{Arc, Weak};
 
@@ -8,25 +8,25 @@ use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
-/// A document as it is served.
+/// A document with its HTTP headers.
 #[derive(Debug, Clone)]
-pub(super) struct Document {
+pub(super) struct HttpDocument {
     bytes: Bytes,
     kind: HeaderValue,
     tag: HeaderValue,
 }
 
-impl Document {
-    /// `kind`: the media type.
+impl HttpDocument {
+    /// `kind` is the media type.
     pub(super) fn new(bytes: Bytes, kind: HeaderValue) -> Self {
         let digest = openskill_proto::trace::hex(&Sha256::digest(&bytes)[..16]);
         let tag = HeaderValue::try_from(format!("\"{digest}\"")).unwrap_or(HeaderValue::from_static("\"\""));
         Self { bytes, kind, tag }
     }
 
-    /// The answer to a request with these headers.
+    /// Responds to a request with these headers.
     pub(super) fn answer(&self, request: &HeaderMap) -> Response {
-        // Kept, but asked about each time: the catalog changes, and so does the binary.
+        // Clients may cache it, but must revalidate: the catalog changes, and the binary may change.
         let headers = [(header::ETAG, self.tag.clone()), (header::CACHE_CONTROL, HeaderValue::from_static("no-cache"))];
         if self.is_known(request) {
             return (StatusCode::NOT_MODIFIED, headers).into_response();
@@ -43,38 +43,39 @@ impl Document {
     }
 }
 
-/// A document that is made of something else, and made again when that changes. The shards share it.
+/// A document that is generated from a source, and regenerated when the source changes. All shards share it.
 #[derive(Debug)]
-pub(super) struct Derived<K>(ArcSwapOption<Made<K>>);
+pub(super) struct Derived<K>(ArcSwapOption<Derivation<K>>);
 
 #[derive(Debug)]
-struct Made<K> {
-    /// Only known by its address: whoever asks last must not keep it alive.
+struct Derivation<K> {
+    /// Weak, so that the cache does not keep it alive. Only its address is compared.
     source: Weak<K>,
-    document: Document,
+    document: HttpDocument,
 }
 
 impl<K> Derived<K> {
-    /// Nothing has been asked for yet.
+    /// Creates an empty cache.
     pub(super) const fn new() -> Self {
         Self(ArcSwapOption::const_empty())
     }
 
-    /// The document of `source`.
-    pub(super) fn get(&self, source: &Arc<K>, make: impl FnOnce(&K) -> Document) -> Document {
-        let is_current = |made: &&Arc<Made<K>>| std::ptr::eq(made.source.as_ptr(), Arc::as_ptr(source));
-        if let Some(made) = self.0.load().as_ref().filter(is_current) {
-            return made.document.clone();
+    /// Returns the document for `source`. Calls `make` if the cached one has another source.
+    pub(super) fn get(&self, source: &Arc<K>, make: impl FnOnce(&K) -> HttpDocument) -> HttpDocument {
+        let is_current =
+            |derivation: &&Arc<Derivation<K>>| std::ptr::eq(derivation.source.as_ptr(), Arc::as_ptr(source));
+        if let Some(derivation) = self.0.load().as_ref().filter(is_current) {
+            return derivation.document.clone();
         }
         let document = make(source);
-        self.0.store(Some(Arc::new(Made { source: Arc::downgrade(source), document: document.clone() })));
+        self.0.store(Some(Arc::new(Derivation { source: Arc::downgrade(source), document: document.clone() })));
         document
     }
 }
 
 #[cfg(test)]
-impl Document {
-    /// Whether both are the same bytes in memory.
+impl HttpDocument {
+    /// Whether both share their bytes in memory.
     pub(super) fn is_the_same(&self, other: &Self) -> bool {
         std::ptr::eq(self.bytes.as_ptr(), other.bytes.as_ptr())
     }
@@ -84,11 +85,11 @@ impl Document {
 mod tests {
     use super::*;
 
-    fn document(text: &'static str) -> Document {
-        Document::new(Bytes::from_static(text.as_bytes()), HeaderValue::from_static("text/plain"))
+    fn document(text: &'static str) -> HttpDocument {
+        HttpDocument::new(Bytes::from_static(text.as_bytes()), HeaderValue::from_static("text/plain"))
     }
 
-    fn status(document: &Document, tags: &[&str]) -> u16 {
+    fn status(document: &HttpDocument, tags: &[&str]) -> u16 {
         let mut headers = HeaderMap::new();
         for tag in tags {
             headers.append(header::IF_NONE_MATCH, tag.parse().unwrap());

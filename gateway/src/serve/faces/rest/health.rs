@@ -1,4 +1,4 @@
-//! `GET /healthz`: the process is alive. `GET /readyz`: calls are served. `GET /metrics`: all metrics.
+//! `GET /healthz`: whether the process is alive. `GET /readyz`: whether it serves calls. `GET /metrics`: metrics.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use super::body;
 use crate::gateway::Shard;
 use crate::serve::layers::request_context;
 
-pub(super) async fn live() -> Response {
+pub(crate) async fn live() -> Response {
     body::json(json!({ "status": "ok" }).to_string())
 }
 
-/// In the text format of Prometheus, or that of OpenMetrics if the client accepts it.
-/// Administrators see all metrics, other principals those of their skills.
-pub(super) async fn metrics(State(shard): State<Shard>, request: Request) -> Response {
+/// Returns metrics in the Prometheus text format, or in the OpenMetrics format if the client accepts it.
+/// Administrators see all metrics, other principals only those of their skills.
+pub(crate) async fn metrics(State(shard): State<Shard>, request: Request) -> Response {
     let accepted = request.headers().get(ACCEPT).and_then(|it| it.to_str().ok()).unwrap_or_default();
-    let (format, gateway) = (Format::accepted(accepted), Arc::clone(&shard.gateway));
-    // Milliseconds, if there are many skills.
+    let (format, gateway) = (Format::from_accept(accepted), Arc::clone(&shard.gateway));
+    // With many skills, this takes milliseconds.
     let principal = request_context(request.extensions()).principal;
     let encode = move || {
         let mut all = gateway.metrics();
@@ -32,11 +32,11 @@ pub(super) async fn metrics(State(shard): State<Shard>, request: Request) -> Res
         }
         format.encode(&all)
     };
-    let text = shard.gateway.aside.run(encode).await;
+    let text = shard.gateway.blocking_pool.run(encode).await;
     ([(CONTENT_TYPE, HeaderValue::from_static(format.content_type()))], text).into_response()
 }
 
-pub(super) async fn ready(State(shard): State<Shard>) -> Response {
+pub(crate) async fn ready(State(shard): State<Shard>) -> Response {
     let gateway = &shard.gateway;
     let status = match (gateway.is_ready(), gateway.is_draining()) {
         (true, _) => "ready",
@@ -45,7 +45,7 @@ pub(super) async fn ready(State(shard): State<Shard>) -> Response {
     };
     let code = if gateway.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     if gateway.registry.is_some() {
-        // Anybody may ask.
+        // The endpoint is public, so it returns only the status.
         return (code, body::json(json!({ "status": status }).to_string())).into_response();
     }
     let text = json!({
@@ -57,8 +57,8 @@ pub(super) async fn ready(State(shard): State<Shard>) -> Response {
     (code, body::json(text.to_string())).into_response()
 }
 
-/// Whether new requests are taken.
-pub(super) async fn takes_requests(State(shard): State<Shard>) -> Response {
+/// Responds whether new requests are accepted.
+pub(crate) async fn takes_requests(State(shard): State<Shard>) -> Response {
     let (code, status) = match shard.gateway.is_draining() {
         false => (StatusCode::OK, "ready"),
         true => (StatusCode::SERVICE_UNAVAILABLE, "draining"),

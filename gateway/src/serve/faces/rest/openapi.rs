@@ -1,73 +1,78 @@
-//! `GET /openapi.json`: an OpenAPI 3.1 document of the skills there are now, each with its own schemas.
+//! `GET /openapi.json`: an OpenAPI 3.1 document of the current skills, each with its own schemas.
 //!
-//! - [`calls`]: the paths of calls, and what they take; [`reads`]: those of everything else; [`agent`]: those of the agent,
-//!   where one is served
-//! - [`responses`]: which answers a path may give; [`components`]: what they hold
-//! - [`references`]: a skill's schema as part of the document
+//! - [`calls`]: describes calls; [`agent`]: the agent, if enabled; [`reads`]: everything else. Each row in the
+//!   table of operations names a function in these modules
+//! - [`description`]: derives the rest of a description from its row; [`components`]: schemas, parameters, headers
+//!   and refusals
+//! - [`references`]: embeds a skill's schema in the document
 
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::HeaderValue;
 use axum::response::Response;
 use openskill_proto::v1::{Skill, SkillStatus};
 use serde_json::{Map, Value, json};
 
-use super::documents::{Derived, Document};
+use super::documents::{Derived, HttpDocument};
 use crate::arguments::Definition;
 use crate::catalog::snapshot::Snapshot;
 use crate::gateway::Shard;
 use crate::serve::layers::request_context;
 
-mod agent;
-mod calls;
+pub(crate) mod agent;
+pub(crate) mod calls;
 mod components;
-mod reads;
+pub(crate) mod description;
+pub(crate) mod reads;
 mod references;
-mod responses;
 
-/// The document of one gateway. A program with several has one of the last that was asked.
+/// The cached document. If a process runs several gateways, only the last one that was requested.
 static DOCUMENT: Derived<Snapshot> = Derived::new();
 
-pub(super) async fn document(State(shard): State<Shard>, request: Request) -> Response {
+/// Responds with the document. `paths` returns the paths that don't belong to a skill, with or without the agent's.
+pub(crate) fn document(shard: &Shard, request: &Request, paths: fn(bool) -> Map<String, Value>) -> Response {
     let with_agent = shard.gateway.config.agent.is_some();
     let principal = request_context(request.extensions()).principal;
     let snapshot = shard.gateway.catalog.snapshot_for(&principal);
     let make = |snapshot: &Snapshot| {
-        let text = build(snapshot.values().map(|entry| (&entry.skill, &*entry.definition)), with_agent).to_string();
-        Document::new(text.into(), HeaderValue::from_static("application/json"))
+        let skills = snapshot.values().map(|entry| (&entry.skill, &*entry.definition));
+        let text = build(skills, paths(with_agent), with_agent).to_string();
+        HttpDocument::new(text.into(), HeaderValue::from_static("application/json"))
     };
-    // One that is made for some principal is no other's.
+    // Only the document with all skills is cached.
     let document = if principal.sees_all() { DOCUMENT.get(&snapshot, make) } else { make(&snapshot) };
     document.answer(request.headers())
 }
 
-fn build<'a>(skills: impl Iterator<Item = (&'a Skill, &'a Definition)>, with_agent: bool) -> Value {
-    let (mut paths, mut schemas) = (reads::paths(), components::schemas());
-    paths.extend(calls::of_any_skill());
+fn build<'a>(
+    skills: impl Iterator<Item = (&'a Skill, &'a Definition)>,
+    mut paths: Map<String, Value>,
+    with_agent: bool,
+) -> Value {
+    let mut schemas = components::schemas();
     if with_agent {
-        paths.extend(agent::paths());
         schemas.extend(agent::schemas());
     }
     for (skill, definition) in skills.filter(|(skill, _)| skill.status() == SkillStatus::Available) {
-        paths.extend(calls::of(skill, definition));
-        schemas.extend(calls::schemas_of(skill));
+        paths.extend(calls::skill_paths(skill, definition));
+        schemas.extend(calls::skill_schemas(skill));
     }
     json!({
         "openapi": "3.1.0",
         "info": {
             "title": "openskill",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Skills for AI agents. Every answer to a call has one shape, also the failures.",
+            "description": "Skills for AI agents. All results, including failures, have the same shape.",
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
         "servers": [{ "url": "/" }],
-        // Either: a gateway may ask for keys, and need not.
+        // Two alternatives, because a gateway may or may not require keys.
         "security": [{}, { "key": [] }],
         "tags": tags(with_agent),
         "paths": paths,
         "components": {
             "securitySchemes": { "key": { "type": "http", "scheme": "bearer" } },
             "schemas": schemas,
-            "responses": responses::all(),
+            "responses": components::responses(),
             "parameters": components::parameters(),
             "headers": components::headers(),
         },
@@ -84,6 +89,7 @@ fn tags(with_agent: bool) -> Vec<Map<String, Value>> {
 mod tests {
     use super::*;
     use crate::arguments::Rules;
+    use crate::serve::operations::paths;
 
     fn skill() -> Skill {
         let mut skill = Skill {
@@ -101,10 +107,10 @@ mod tests {
     fn document(with_agent: bool) -> Value {
         let skill = skill();
         let definition = Definition::compile(&skill.input_schema_json, Rules::default(), &[]).unwrap();
-        build([(&skill, &definition)].into_iter(), with_agent)
+        build([(&skill, &definition)].into_iter(), paths(with_agent), with_agent)
     }
 
-    /// Every reference in a value.
+    /// Collects every reference in a value.
     fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
         match value {
             Value::Object(fields) => {
@@ -150,7 +156,7 @@ mod tests {
         }
     }
 
-    /// Whether a body may be sent to an operation.
+    /// Whether an operation accepts a body.
     fn takes(document: &Value, path: &str, body: &Value) -> bool {
         let schema = &document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"];
         let schema = json!({ "allOf": [schema], "components": document["components"] });
@@ -174,7 +180,7 @@ mod tests {
             assert_eq!(takes(&document, "/skills/tree:prepare", &body), expected, "{body}");
         }
         let free = Definition::without_schema(Rules::default());
-        document = build([(&skill(), &free)].into_iter(), false);
+        document = build([(&skill(), &free)].into_iter(), paths(false), false);
         assert!(takes(&document, "/skills/tree:invoke", &json!({})));
     }
 
@@ -196,8 +202,8 @@ mod tests {
         }
     }
 
-    /// What stops generators of clients, or makes them leave out an answer: parts that are put together, types that are null
-    /// alone or several, and media types with patterns alone.
+    /// Collects constructs with which client generators fail or omit a response: combined schemas, types that are
+    /// only null or several types, and media types that are only patterns.
     fn hard_parts(value: &Value, path: &str, found: &mut Vec<String>) {
         if let Value::Object(fields) = value {
             let types = fields.get("type");

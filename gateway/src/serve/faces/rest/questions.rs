@@ -1,4 +1,4 @@
-//! `POST /questions/{request_id}:answer`: the answer to a question of a call that runs.
+//! `POST /questions/{request_id}:answer`: answers a question of a running call.
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
@@ -22,7 +22,7 @@ struct AnswerBody<'a> {
     content: Option<&'a RawValue>,
 }
 
-pub(super) async fn answer(
+pub(crate) async fn answer(
     State(shard): State<Shard>,
     target: Result<Path<String>, PathRejection>,
     request: Request,

@@ -1,4 +1,4 @@
-//! `GET /tools`: tool definitions for a model.
+//! `GET /tools`: returns tool definitions for a model.
 
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -11,7 +11,7 @@ use crate::gateway::Shard;
 use crate::serve::layers::request_context;
 use crate::serve::tools;
 
-pub(super) async fn list(State(shard): State<Shard>, request: Request) -> Response {
+pub(crate) async fn list(State(shard): State<Shard>, request: Request) -> Response {
     let refuse =
         |status, code, message: &str| body::refuse(status, code, message, &body::trace_id(&request)).into_response();
     let wanted = match read(request.uri().query().unwrap_or_default()) {
@@ -25,7 +25,7 @@ pub(super) async fn list(State(shard): State<Shard>, request: Request) -> Respon
     }
 }
 
-/// The query: `dialect`, `strict`, `toolset`, `skill` (may stand more than once), `query`, `limit`, `session_id`,
+/// Reads the query: `dialect`, `strict`, `toolset`, `skill` (may be repeated), `query`, `limit`, `session_id`,
 /// `include_unavailable`.
 fn read(query: &str) -> Result<ExportToolsRequest, String> {
     let mut request = ExportToolsRequest::default();
@@ -33,12 +33,14 @@ fn read(query: &str) -> Result<ExportToolsRequest, String> {
         let flag = || match value.to_ascii_lowercase().as_str() {
             "true" | "1" | "" => Ok(true),
             "false" | "0" => Ok(false),
-            _ => Err(format!("{key} is true or false")),
+            _ => Err(format!("{key} must be true or false")),
         };
         match &*key {
             "dialect" => {
                 let names = || Dialect::NAMES.map(|(name, _)| name).join(", ");
-                request.set_dialect(Dialect::named(&value).ok_or_else(|| format!("dialect is one of {}", names()))?);
+                request.set_dialect(
+                    Dialect::from_name(&value).ok_or_else(|| format!("dialect must be one of {}", names()))?,
+                );
             }
             "strict" => request.strict = flag()?,
             "include_unavailable" => request.include_unavailable = flag()?,
@@ -46,10 +48,10 @@ fn read(query: &str) -> Result<ExportToolsRequest, String> {
             "skill" => request.skill_ids.push(value.into_owned()),
             "query" => request.query = value.into_owned(),
             "session_id" => request.session_id = value.into_owned(),
-            "limit" => request.limit = value.parse().map_err(|_| "limit is a whole number".to_owned())?,
+            "limit" => request.limit = value.parse().map_err(|_| "limit must be a whole number".to_owned())?,
             _ => {
                 let known = "dialect, strict, toolset, skill, query, limit, session_id and include_unavailable";
-                return Err(format!("the query may hold {known}"));
+                return Err(format!("the query may contain {known}"));
             }
         }
     }

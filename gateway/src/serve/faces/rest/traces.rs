@@ -1,4 +1,4 @@
-//! `GET /traces` and `GET /traces/{id}`: recorded calls.
+//! `GET /traces` and `GET /traces/{id}`: returns recorded calls.
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
@@ -11,7 +11,7 @@ use openskill_proto::v1::{ErrorCode, ListTracesRequest, TraceFilter};
 use super::body;
 use crate::serve::traces::{NoTraces, Traces};
 
-pub(super) async fn list(State(traces): State<Traces>, request: Request) -> Response {
+pub(crate) async fn list(State(traces): State<Traces>, request: Request) -> Response {
     let wanted = match read(request.uri().query().unwrap_or_default(), Timestamp::now()) {
         Ok(wanted) => wanted,
         Err(message) => {
@@ -26,13 +26,13 @@ pub(super) async fn list(State(traces): State<Traces>, request: Request) -> Resp
     }
 }
 
-pub(super) async fn one(
+pub(crate) async fn one(
     State(traces): State<Traces>,
     id: Result<Path<String>, PathRejection>,
     request: Request,
 ) -> Response {
     let reader = traces.reader(request.extensions());
-    // A path that is no UTF-8 is no id.
+    // A path that is not UTF-8 can't be an id.
     let id = id.map(|Path(id)| id).unwrap_or_default();
     match traces.get(id, reader).await {
         Ok(trace) => body::json(render::trace(&trace)),
@@ -49,7 +49,7 @@ fn refuse(error: NoTraces, request: &Request) -> Response {
     body::refuse(status, code, &error.to_string(), &body::trace_id(request)).into_response()
 }
 
-/// The query: `skill`, `code`, `principal`, `session`, `min_duration`, `since`, `until`, `limit`, `cursor`.
+/// Reads the query: `skill`, `code`, `principal`, `session`, `min_duration`, `since`, `until`, `limit`, `cursor`.
 fn read(query: &str, now: Timestamp) -> Result<ListTracesRequest, String> {
     let mut request = ListTracesRequest::default();
     let mut filter = TraceFilter::default();
@@ -57,7 +57,7 @@ fn read(query: &str, now: Timestamp) -> Result<ListTracesRequest, String> {
         let time = || {
             let ago = Timestamp::parse_ago(&value, now);
             ago.map(|it| it.0)
-                .ok_or_else(|| format!("{key} is a time such as 2026-01-31T12:00:00Z, or an age such as 15m"))
+                .ok_or_else(|| format!("{key} must be a time such as 2026-01-31T12:00:00Z, or an age such as 15m"))
         };
         match &*key {
             "skill" => filter.skill_id = value.into_owned(),
@@ -66,16 +66,16 @@ fn read(query: &str, now: Timestamp) -> Result<ListTracesRequest, String> {
             "session" => filter.session_id = value.into_owned(),
             "min_duration" => {
                 let duration = parse_duration(&value);
-                let duration = duration.ok_or("min_duration is a duration such as 250ms, 2s or 5m")?;
+                let duration = duration.ok_or("min_duration must be a duration such as 250ms, 2s or 5m")?;
                 filter.min_duration_us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
             }
             "since" => filter.since_us = time()?,
             "until" => filter.until_us = time()?,
-            "limit" => request.limit = value.parse().map_err(|_| "limit is a whole number".to_owned())?,
+            "limit" => request.limit = value.parse().map_err(|_| "limit must be a whole number".to_owned())?,
             "cursor" => request.cursor = value.into_owned(),
             _ => {
                 let known = "skill, code, principal, session, min_duration, since, until, limit and cursor";
-                return Err(format!("the query may hold {known}"));
+                return Err(format!("the query may contain {known}"));
             }
         }
     }

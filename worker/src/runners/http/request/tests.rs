@@ -1,19 +1,19 @@
 use std::path::Path;
 
 use super::*;
-use crate::manifest::{How, Manifest, Rules};
-use crate::runners::http::arguments::Arguments;
+use crate::manifest::{Manifest, Rules, RunnerSpec};
+use crate::runners::http::arguments::CallArguments;
 
 fn settings(manifest: &str) -> Http {
     let rules = Rules { allowed_root: Path::new("/"), toolset: None };
     let text = format!("id: x\ntype: http\n{manifest}");
     match Manifest::parse(Path::new("/skills/x.yaml"), &text, rules).unwrap().how {
-        How::Http(http) => *http,
+        RunnerSpec::Http(http) => *http,
         other => panic!("{other:?}"),
     }
 }
 
-/// The request of these arguments; without variables.
+/// Fills a manifest's request with these arguments, without secrets.
 fn filled(manifest: &str, input: &str) -> Result<Request, SkillError> {
     let bytes = Bytes::from(input.to_owned());
     fill(&settings(manifest), &bytes, &Secrets::default())
@@ -100,7 +100,7 @@ fn a_query_leaves_out_what_is_absent_and_repeats_lists() {
         url(r#"{"u": "a&b=c", "tags": ["x", 2]}"#),
         "https://a.example/?fixed=1&units=a%26b%3Dc&tag=t-x&tag=t-2"
     );
-    // What has no place of its own goes there too, without a body.
+    // Without a body, the other arguments are also in the query.
     assert_eq!(
         url(r#"{"o": {"a": 1}, "n": null, "l": [1, 2]}"#),
         "https://a.example/?fixed=1&o=%7B%22a%22%3A+1%7D&l=1&l=2"
@@ -175,10 +175,10 @@ fn a_url_is_bounded() {
 
 #[test]
 fn arguments_are_read_in_order_and_the_last_of_a_name_counts() {
-    let arguments = Arguments::read(br#"{"a": 1, "\u0062": [2], "a": 3}"#).unwrap();
+    let arguments = CallArguments::read(br#"{"a": 1, "\u0062": [2], "a": 3}"#).unwrap();
     assert_eq!(arguments.get("a").unwrap().get(), "3");
     assert_eq!(arguments.get("b").unwrap().get(), "[2]");
-    assert!(Arguments::read(b"[1]").is_err());
+    assert!(CallArguments::read(b"[1]").is_err());
 }
 
 #[test]

@@ -17,11 +17,11 @@ fn catalog(tools: Value) -> Catalog {
         .unwrap()
         .iter()
         .map(|it| (it["name"].as_str().unwrap().to_owned(), it.as_object().unwrap().clone()));
-    Catalog { version: "1.2".to_owned(), tools: tools.collect(), shelf: Shelf::default() }
+    Catalog { version: "1.2".to_owned(), tools: tools.collect(), offerings: McpOfferings::default() }
 }
 
 fn offers(manifest: &Manifest, catalog: &Catalog, pinned: &BTreeMap<String, Pin>) -> Vec<Offer> {
-    let How::Mcp(mcp) = &manifest.how else { panic!("no server") };
+    let RunnerSpec::Mcp(mcp) = &manifest.how else { panic!("no server") };
     catalog.offers(manifest, mcp, pinned, true, None)
 }
 
@@ -39,7 +39,7 @@ fn a_tool_becomes_a_skill_with_its_servers_description() {
     );
     assert_eq!((it.toolset.as_str(), it.timeout_ms, it.runner.as_str()), ("files", Some(500), "mcp:stdio"));
     assert!(it.idempotent && !it.destructive && it.output_schema.is_some());
-    assert!(matches!(&it.how, How::McpTool(tool) if tool.tool == "readFile" && tool.server == "files"));
+    assert!(matches!(&it.how, RunnerSpec::McpTool(tool) if tool.tool == "readFile" && tool.server == "files"));
 }
 
 #[test]
@@ -73,17 +73,17 @@ fn unpinned_hints_do_not_allow_retries() {
     let catalog =
         catalog(json!([{"name": "t", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}}]));
     let manifest = server("mcp: {pin: strict}");
-    let How::Mcp(mcp) = &manifest.how else { panic!("no server") };
+    let RunnerSpec::Mcp(mcp) = &manifest.how else { panic!("no server") };
     let it = &catalog.offers(&manifest, mcp, &catalog.pins(), false, None)[0].manifest;
     assert!(!it.idempotent && it.destructive);
 }
 
-/// Approval, untrusted and read-only of the only tool.
+/// Returns whether the only tool requires approval, is untrusted, and is read-only.
 fn conduct_of(annotations: Value, more: &str) -> (bool, bool, bool) {
     let catalog = catalog(json!([{"name": "t", "inputSchema": {"type": "object"}, "annotations": annotations}]));
     let it = &offers(&server(more), &catalog, &catalog.pins())[0].manifest;
-    assert!(!(it.conduct.read_only && it.destructive), "{more}");
-    (it.conduct.asks(it.destructive), it.conduct.untrusted, it.conduct.read_only)
+    assert!(!(it.tool_hints.read_only && it.destructive), "{more}");
+    (it.tool_hints.asks(it.destructive), it.tool_hints.untrusted, it.tool_hints.read_only)
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn an_agent_asks_for_every_tool_that_is_not_known_to_only_read() {
 fn a_tool_that_the_manifest_says_only_reads_may_be_retried() {
     let catalog = catalog(json!([{"name": "t", "inputSchema": {"type": "object"}}]));
     let it = &offers(&server("mcp: {overrides: {t: {read_only: true}}}"), &catalog, &catalog.pins())[0].manifest;
-    assert!(it.idempotent && !it.destructive && it.conduct.read_only);
+    assert!(it.idempotent && !it.destructive && it.tool_hints.read_only);
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn nothing_of_a_changed_definition_is_shown_under_strict_pins() {
         assert!(reason.contains("differs from its pin") && reason.contains("openskill pin files"), "{reason}");
         assert_eq!((it.description.as_str(), it.toolset.as_str()), (WITHHELD, "files"));
         assert_eq!((&it.input_schema, &it.output_schema, it.idempotent), (&None, &None, false));
-        assert!(it.conduct.asks(it.destructive) && it.conduct.untrusted && !it.conduct.read_only);
+        assert!(it.tool_hints.asks(it.destructive) && it.tool_hints.untrusted && !it.tool_hints.read_only);
         assert!(!format!("{it:?}{reason}").contains("poison"), "{it:?}");
     }
 }
@@ -199,8 +199,8 @@ fn a_malformed_definition_does_not_affect_the_others() {
     assert!(read(serde_json::from_value(json!({})).unwrap()).is_err());
 }
 
-/// The catalog of a server that answers these methods, and refuses all others.
-async fn asked(capabilities: Value, answers: Value) -> Result<Catalog, Why> {
+/// Reads the catalog of a server that answers these methods and refuses all others.
+async fn ask_catalog(capabilities: Value, answers: Value) -> Result<Catalog, ConnectError> {
     let (ours, theirs) = tokio::io::duplex(64 * 1024);
     tokio::spawn(async move {
         let (read, mut write) = tokio::io::split(theirs);
@@ -231,12 +231,12 @@ async fn a_server_without_tools_is_served_for_what_it_has() {
     let prompts = json!({"prompts/list": {"prompts": [{"name": "greet"}]}});
     let resources = json!({"resources/list": {"resources": [{"uri": "a:b", "name": "b"}]}});
     for (capabilities, answers) in [(json!({"prompts": {}}), prompts), (json!({"resources": {}}), resources)] {
-        let catalog = asked(capabilities, answers).await.unwrap();
-        assert!(catalog.tools.is_empty() && !catalog.shelf.is_empty(), "{catalog:?}");
+        let catalog = ask_catalog(capabilities, answers).await.unwrap();
+        assert!(catalog.tools.is_empty() && !catalog.offerings.is_empty(), "{catalog:?}");
     }
     let undeclared = json!({"tools/list": {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}});
-    assert_eq!(asked(json!({"prompts": {}}), undeclared).await.unwrap().tools.len(), 1);
+    assert_eq!(ask_catalog(json!({"prompts": {}}), undeclared).await.unwrap().tools.len(), 1);
     for capabilities in [json!({}), json!({"tools": {}, "prompts": {}})] {
-        assert_eq!(asked(capabilities, json!({})).await.unwrap_err().to_string(), "it has no tools");
+        assert_eq!(ask_catalog(capabilities, json!({})).await.unwrap_err().to_string(), "it has no tools");
     }
 }

@@ -1,31 +1,31 @@
-//! Builds environments: one at a time by its key, a few at a time in all.
+//! Builds environments: one at a time per key, and a few at a time in total.
 
 use std::fs::File;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use openskill_sandbox::launch::Launcher;
 use tokio::sync::Semaphore;
 
-use super::install::{Job, Tool, storage};
+use super::install::{InstallJob, PackageInstaller, storage};
 use super::recipe::Recipe;
 use super::store::Store;
 use crate::config::PythonPackages;
-use crate::process::launch::Launcher;
 
-/// Environments that are built at once.
+/// The maximum number of concurrent builds.
 const MOST_BUILDS: usize = 2;
 
-/// How often a worker looks whether another one has finished with an environment.
+/// The interval between checks whether another worker finished a build.
 const STEP: Duration = Duration::from_millis(200);
 
-/// How often a build says that it goes on.
+/// The interval between log messages about a running build.
 const STILL: Duration = Duration::from_secs(10);
 
-/// Why nothing can be built without a folder for it.
+/// The reason why nothing can be built without a folder for environments.
 pub(super) const NO_STORE: &str =
-    "this worker has no place for the environments of Python skills: set OPENSKILL_PYTHON_ENVIRONMENTS";
+    "this worker has no directory for the environments of Python skills: set OPENSKILL_PYTHON_ENVIRONMENTS";
 
-/// What builds environments.
+/// Builds environments, within the limit on concurrent builds.
 pub(super) struct Builder {
     pub(super) settings: PythonPackages,
     launcher: Launcher,
@@ -37,14 +37,14 @@ impl Builder {
         Self { settings, launcher, builds: Semaphore::new(MOST_BUILDS) }
     }
 
-    /// Gives the folder of the environment, built by this process or meanwhile by another. Dropping the future ends the
-    /// installer.
+    /// Builds an environment, unless another process builds it meanwhile, and returns its folder. Dropping the
+    /// future stops the installer.
     ///
     /// # Errors
-    /// It can't be built: why not, for people.
+    /// Returns the reason, for people, if the environment can't be built.
     pub(super) async fn build(&self, recipe: &Recipe) -> Result<PathBuf, String> {
         let folder = self.settings.store.clone().ok_or_else(|| NO_STORE.to_owned())?;
-        let tool = Tool::find(self.settings.installer)?;
+        let tool = PackageInstaller::find(self.settings.installer)?;
         let store = Store::open(&folder).map_err(|error| storage(&error))?;
         let lock = self.lock(&store, &recipe.key).await?;
         if let Some(folder) = Store::find(&folder, &recipe.key) {
@@ -58,7 +58,7 @@ impl Builder {
         let unfinished = Unfinished { store: &store, key: &recipe.key };
         let Recipe { base, wanted, source_builds, require_hashes, .. } = recipe;
         let (settings, source_builds, require_hashes) = (&self.settings, *source_builds, *require_hashes);
-        let job = Job { tool: &tool, base, wanted, source_builds, require_hashes, settings, folder: &new };
+        let job = InstallJob { tool: &tool, base, wanted, source_builds, require_hashes, settings, folder: &new };
         let limit = self.settings.build_timeout;
         let built = tokio::time::timeout(limit, self.with_news(skill, job.run(&self.launcher))).await;
         built.unwrap_or_else(|_| {
@@ -67,7 +67,7 @@ impl Builder {
         })?;
         let record = recipe.record(tool.name());
         unfinished.passes_on();
-        // The lock goes with the work, which goes on when this future is dropped.
+        // The closure takes the lock, because the work continues if this future is dropped.
         on_disk(&store, &recipe.key, move |store, key| {
             let published = store.publish(&key, &record);
             if published.is_err() {
@@ -79,21 +79,22 @@ impl Builder {
         .await
     }
 
-    /// Says every few seconds that a build goes on.
+    /// Logs every few seconds that a build is still in progress.
     async fn with_news<T>(&self, skill: &str, work: impl Future<Output = T>) -> T {
         let begun = Instant::now();
         let mut work = std::pin::pin!(work);
         loop {
             match tokio::time::timeout(STILL, &mut work).await {
                 Ok(done) => return done,
-                Err(_) => {
-                    (self.settings.progress)(&format!("{skill}: still installing, {} s", begun.elapsed().as_secs()))
-                }
+                Err(_) => (self.settings.progress)(&format!(
+                    "{skill}: still installing after {} s",
+                    begun.elapsed().as_secs()
+                )),
             }
         }
     }
 
-    /// Waits until no other process builds this environment.
+    /// Waits until it holds the lock that excludes other builders of this environment.
     async fn lock(&self, store: &Store, key: &str) -> Result<File, String> {
         loop {
             if let Some(lock) = store.lock(key).map_err(|error| storage(&error))? {
@@ -104,14 +105,14 @@ impl Builder {
     }
 }
 
-/// An environment that is being built. Dropped before its end, it is removed; after it, there is nothing to remove.
+/// An unfinished environment. Dropping it removes the environment.
 struct Unfinished<'a> {
     store: &'a Store,
     key: &'a str,
 }
 
 impl Unfinished<'_> {
-    /// Leaves the folder to the task that publishes it or removes it.
+    /// Leaves the folder to the task that publishes or removes it.
     fn passes_on(self) {
         std::mem::forget(self);
     }
@@ -123,7 +124,7 @@ impl Drop for Unfinished<'_> {
     }
 }
 
-/// Works on the disk for as long as it takes.
+/// Runs disk operations on the blocking pool.
 async fn on_disk<T: Send + 'static>(
     store: &Store,
     key: &str,

@@ -1,27 +1,28 @@
-//! Installs the packages of an environment, with uv or with pip. Each step is a supervised process.
+//! Installs an environment's packages with uv or pip. Each step is a supervised process.
 //!
-//! An installer runs with the worker's rights, and not in the jail: it needs the network and its own configuration. So by
-//! default it only unpacks wheels. Building a package from source would run that package's code.
+//! An installer runs with the worker's permissions and without a jail, because it needs the network and its own
+//! configuration. So by default it only unpacks wheels: building a package from source would run that package's code.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use openskill_sandbox::launch::Launcher;
+use openskill_sandbox::protocol::{Command, Exit, ProcessLimits};
+use openskill_sandbox::run::{Finished, run};
+
 use super::reason::{full_disk, reason};
-use super::requirements::{Wanted, read_lines};
+use super::requirements::{RequirementSet, read_lines};
 use crate::config::{Index, Installer, NO_WHEEL_FOLDER, PythonPackages};
 use crate::environment::path_text;
 use crate::events::EventSink;
 use crate::manifest::python::{PYPROJECT, UV_LOCK};
-use crate::process::launch::Launcher;
-use crate::process::protocol::{Command, Exit, ProcessLimits};
-use crate::process::run::{Finished, run};
 use crate::runners::python::interpreter::Interpreter;
 
-/// How many files an installer may have open.
+/// The maximum number of an installer's open files.
 const OPEN_FILES: u64 = 4096;
 
-/// Variables of the worker that an installer sees: its own configuration, the network's, and where things are.
+/// The worker's variables that an installer gets: its configuration, the network's configuration, and locations.
 const PASSED_ON: [&str; 16] = [
     "PATH",
     "HOME",
@@ -42,19 +43,19 @@ const PASSED_ON: [&str; 16] = [
 ];
 const PASSED_ON_BY_PREFIX: [&str; 3] = ["PIP_", "UV_", "XDG_"];
 
-/// The installer of a worker.
+/// The package installer that this worker uses.
 #[derive(Debug, Clone)]
-pub(super) enum Tool {
+pub(super) enum PackageInstaller {
     /// uv, at this path.
     Uv(PathBuf),
     Pip,
 }
 
-impl Tool {
-    /// What the settings ask for.
+impl PackageInstaller {
+    /// Selects the installer that the settings name.
     ///
     /// # Errors
-    /// It is uv, and there is none.
+    /// Fails if the settings select uv, and it is not found.
     pub(super) fn find(wanted: Installer) -> Result<Self, String> {
         let uv = || {
             let folders = std::env::var_os("PATH")?;
@@ -77,55 +78,55 @@ impl Tool {
     }
 }
 
-/// Whose pip installs the packages of an environment.
+/// The pip that installs an environment's packages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pip {
-    /// That of the interpreter which the environment is made with.
+    /// The pip of the interpreter that creates the environment.
     OfBase,
     Own,
 }
 
-/// The first pip that installs into another environment (`--python`).
+/// The oldest pip version that can install into another environment (`--python`).
 const PIP_FOR_OTHERS: (u32, u32) = (22, 3);
 
-/// Of what `pip --version` prints.
+/// Parses the output of `pip --version`.
 fn pip_version(text: &str) -> Option<(u32, u32)> {
     let mut numbers = text.strip_prefix("pip ")?.split(['.', ' ']).map_while(|it| it.parse().ok());
     Some((numbers.next()?, numbers.next()?))
 }
 
-/// An environment to be made.
-pub(super) struct Job<'a> {
-    pub(super) tool: &'a Tool,
+/// An environment to create.
+pub(super) struct InstallJob<'a> {
+    pub(super) tool: &'a PackageInstaller,
     pub(super) base: &'a Interpreter,
-    pub(super) wanted: &'a Wanted,
+    pub(super) wanted: &'a RequirementSet,
     pub(super) source_builds: bool,
     pub(super) require_hashes: bool,
     pub(super) settings: &'a PythonPackages,
-    /// Where it is made: no such folder exists.
+    /// The folder to create it in. Must not exist yet.
     pub(super) folder: &'a Path,
 }
 
-impl Job<'_> {
-    /// Makes the environment. Dropping the future ends the installer.
+impl InstallJob<'_> {
+    /// Creates the environment. Dropping the future stops the installer.
     ///
     /// # Errors
-    /// Why not, for people.
+    /// Returns the reason, for people, if the environment can't be created.
     pub(super) async fn run(&self, launcher: &Launcher) -> Result<(), String> {
         if self.settings.wheel_folder().is_some_and(|it| !it.is_dir()) {
             return Err(NO_WHEEL_FOLDER.to_owned());
         }
         let pip = self.base_pip(launcher).await;
         self.step(launcher, self.creation(pip)).await?;
-        // Temporary files are on the same disk, and go with the folder.
+        // Temporary files are on the same disk and are removed with the folder.
         std::fs::create_dir_all(self.temp()).map_err(|error| storage(&error))?;
         let requirements = self.folder.join("requirements.txt");
         match self.wanted {
-            Wanted::Lines(lines) => {
+            RequirementSet::Lines(lines) => {
                 std::fs::write(&requirements, lines.join("\n") + "\n").map_err(|error| storage(&error))?;
             }
-            Wanted::Lock { project, lock } => {
-                let Tool::Uv(uv) = self.tool else {
+            RequirementSet::Lock { project, lock } => {
+                let PackageInstaller::Uv(uv) = self.tool else {
                     return Err(format!(
                         "its {UV_LOCK} needs uv: install uv on this worker, or name a requirements file"
                     ));
@@ -134,7 +135,7 @@ impl Job<'_> {
                 let written = std::fs::write(folder.join(PYPROJECT), project)
                     .and_then(|()| std::fs::write(folder.join(UV_LOCK), lock));
                 written.map_err(|error| storage(&error))?;
-                // The author's project configures no installer.
+                // The author's project must not configure the installer.
                 let args = [
                     "export",
                     "--no-config",
@@ -159,9 +160,10 @@ impl Job<'_> {
         self.folder.join("tmp")
     }
 
-    /// Whose pip installs. An environment gets one of its own only if it must: making it takes longer than most packages.
+    /// Selects the pip to use. An environment gets its own pip only if necessary, because creating it takes longer
+    /// than installing most packages.
     async fn base_pip(&self, launcher: &Launcher) -> Pip {
-        if matches!(self.tool, Tool::Uv(_)) {
+        if matches!(self.tool, PackageInstaller::Uv(_)) {
             return Pip::OfBase;
         }
         let asked = self.output(launcher, (self.base.path.clone(), texts(&["-I", "-m", "pip", "--version"]))).await;
@@ -169,33 +171,33 @@ impl Job<'_> {
         if version >= Some(PIP_FOR_OTHERS) { Pip::OfBase } else { Pip::Own }
     }
 
-    /// What makes an environment without packages.
+    /// Returns the command that creates an environment without packages.
     fn creation(&self, pip: Pip) -> (PathBuf, Vec<String>) {
         let (base, folder) = (path_text(&self.base.path), path_text(self.folder));
         match self.tool {
-            Tool::Uv(uv) => (uv.clone(), texts(&["venv", "--quiet", "--python", &base, &folder])),
-            Tool::Pip => {
+            PackageInstaller::Uv(uv) => (uv.clone(), texts(&["venv", "--quiet", "--python", &base, &folder])),
+            PackageInstaller::Pip => {
                 let without = if pip == Pip::OfBase { "--without-pip" } else { "--clear" };
                 (self.base.path.clone(), texts(&["-I", "-m", "venv", without, &folder]))
             }
         }
     }
 
-    /// What installs the packages.
+    /// Returns the command that installs the packages.
     fn installation(&self, pip: Pip, requirements: &Path) -> (PathBuf, Vec<String>) {
         let (python, requirements) = (self.folder.join("bin/python"), path_text(requirements));
         let (program, mut args) = match (self.tool, pip) {
-            (Tool::Uv(uv), _) => {
+            (PackageInstaller::Uv(uv), _) => {
                 let python = path_text(&python);
                 (uv.clone(), texts(&["pip", "install", "--quiet", "--compile-bytecode", "--python", &python]))
             }
-            (Tool::Pip, Pip::Own) => (python, texts(&["-I", "-m", "pip", "install"])),
-            (Tool::Pip, Pip::OfBase) => {
+            (PackageInstaller::Pip, Pip::Own) => (python, texts(&["-I", "-m", "pip", "install"])),
+            (PackageInstaller::Pip, Pip::OfBase) => {
                 let python = path_text(&python);
                 (self.base.path.clone(), texts(&["-I", "-m", "pip", "--python", &python, "install"]))
             }
         };
-        if matches!(self.tool, Tool::Pip) {
+        if matches!(self.tool, PackageInstaller::Pip) {
             args.extend(texts(&["--quiet", "--no-input", "--disable-pip-version-check", "--no-color"]));
         }
         args.extend(texts(&["--requirement", &requirements]));
@@ -233,7 +235,7 @@ impl Job<'_> {
             program,
             args,
             env: self.environment(std::env::vars_os().filter_map(|(name, value)| {
-                // An installer needs none that is not UTF-8.
+                // An installer needs no variables that are not UTF-8.
                 Some((name.into_string().ok()?, value.into_string().ok()?))
             })),
             cwd: self.folder.parent().unwrap_or(Path::new("/")).to_owned(),
@@ -253,20 +255,20 @@ impl Job<'_> {
         finished.map_err(|error| format!("{} {error}", self.tool.name()))
     }
 
-    /// What an installer sees of the worker's variables, and the settings that come by them. A URL may hold a password, which a
-    /// command line would show.
+    /// Returns an installer's variables: some of the worker's, and the settings. URLs are variables, because a
+    /// command line would reveal a password in a URL.
     fn environment(&self, all: impl Iterator<Item = (String, String)>) -> BTreeMap<String, String> {
         let passed =
             |name: &str| PASSED_ON.contains(&name) || PASSED_ON_BY_PREFIX.iter().any(|it| name.starts_with(it));
         let mut env: BTreeMap<_, _> = all.filter(|(name, _)| passed(name)).collect();
-        if let (Tool::Uv(_), Index::Configured) = (self.tool, &self.settings.index) {
+        if let (PackageInstaller::Uv(_), Index::Configured) = (self.tool, &self.settings.index) {
             // uv does not read pip's variables.
             let uv_has = env.contains_key("UV_DEFAULT_INDEX") || env.contains_key("UV_INDEX_URL");
             let url = env.get("PIP_INDEX_URL").filter(|_| !uv_has).cloned();
             env.extend(url.map(|url| ("UV_DEFAULT_INDEX".to_owned(), url)));
         }
         if let Index::Url(url) = &self.settings.index {
-            // The only one: a package of another index must not take the place of one of this index.
+            // Use only this index, so that another index can't replace its packages.
             for name in ["UV_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL", "PIP_EXTRA_INDEX_URL"] {
                 env.remove(name);
             }
@@ -282,7 +284,7 @@ impl Job<'_> {
         let own = [
             ("PIP_USER", "0"),
             ("PIP_ROOT_USER_ACTION", "ignore"),
-            // Nothing but what the folder holds, in which nobody else writes.
+            // Use only files in this folder, to which only the worker writes.
             ("UV_LINK_MODE", "copy"),
             ("UV_PYTHON_DOWNLOADS", "never"),
             ("UV_NO_PROGRESS", "1"),
@@ -296,14 +298,14 @@ impl Job<'_> {
     }
 }
 
-/// Holds what uv made of a lock file to the rules of every requirement: a lock may name paths and URLs.
+/// Checks requirements that uv exported from a lock file, because a lock file may contain paths and URLs.
 fn check_export(requirements: &Path) -> Result<(), String> {
     let text = std::fs::read_to_string(requirements).map_err(|error| storage(&error))?;
     let lines = read_lines(&text).map_err(|reason| format!("{reason} (from {UV_LOCK})"))?;
     std::fs::write(requirements, lines.join("\n") + "\n").map_err(|error| storage(&error))
 }
 
-/// Why a file of an environment can't be written, for people.
+/// Explains for people why an environment's file can't be written.
 pub(super) fn storage(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => full_disk(),
@@ -341,14 +343,19 @@ mod tests {
         Interpreter { path, version: (3, 12), prefixes, tag: String::new(), environment: None }
     }
 
-    fn with_job<T>(tool: &Tool, settings: &PythonPackages, source_builds: bool, look: impl Fn(&Job<'_>) -> T) -> T {
-        let (base, wanted, folder) = (interpreter(), Wanted::Lines(Vec::new()), Path::new("/store/.new-key"));
-        look(&Job { tool, base: &base, wanted: &wanted, source_builds, require_hashes: true, settings, folder })
+    fn with_job<T>(
+        tool: &PackageInstaller,
+        settings: &PythonPackages,
+        source_builds: bool,
+        look: impl Fn(&InstallJob<'_>) -> T,
+    ) -> T {
+        let (base, wanted, folder) = (interpreter(), RequirementSet::Lines(Vec::new()), Path::new("/store/.new-key"));
+        look(&InstallJob { tool, base: &base, wanted: &wanted, source_builds, require_hashes: true, settings, folder })
     }
 
     #[test]
     fn by_default_no_code_of_a_package_runs_while_it_is_installed() {
-        for tool in [Tool::Uv("/bin/uv".into()), Tool::Pip] {
+        for tool in [PackageInstaller::Uv("/bin/uv".into()), PackageInstaller::Pip] {
             let line = |source_builds| {
                 with_job(&tool, &settings(Index::None), source_builds, |job| {
                     job.installation(Pip::OfBase, Path::new("requirements.txt")).1.join(" ")
@@ -395,12 +402,12 @@ mod tests {
             ("PIP_EXTRA_INDEX_URL", "https://elsewhere/simple"),
         ];
         let worker = worker.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let uv = Tool::Uv("/bin/uv".into());
+        let uv = PackageInstaller::Uv("/bin/uv".into());
         let env = with_job(&uv, &settings(Index::Configured), false, |job| job.environment(worker.clone().into_iter()));
         assert_eq!(env["UV_DEFAULT_INDEX"], "https://ann:pw@host/simple", "uv takes pip's index");
         assert!(!env.contains_key("OPENAI_API_KEY"));
         let own = settings(Index::Url("https://own/simple".to_owned()));
-        let env = with_job(&Tool::Pip, &own, false, |job| job.environment(worker.clone().into_iter()));
+        let env = with_job(&PackageInstaller::Pip, &own, false, |job| job.environment(worker.clone().into_iter()));
         assert_eq!((env["PIP_INDEX_URL"].as_str(), env["PATH"].as_str()), ("https://own/simple", "/bin"));
         assert!(!env.contains_key("PIP_EXTRA_INDEX_URL"), "it would be searched too");
     }

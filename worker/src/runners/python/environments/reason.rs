@@ -1,11 +1,11 @@
-//! Why an installer failed, in a sentence: from what it printed.
+//! Summarizes an installer's output in one sentence that says why it failed.
 
 use crate::normalize::exception::without_folders;
 
-/// The longest reason.
+/// The maximum length of a reason, in bytes.
 const MAX_BYTES: usize = 600;
 
-/// What an installer prints when it does not reach the index.
+/// Texts that installers print when they can't reach the index.
 const UNREACHABLE: [&str; 9] = [
     "NewConnectionError",
     "NameResolutionError",
@@ -18,7 +18,7 @@ const UNREACHABLE: [&str; 9] = [
     "Cannot connect to proxy",
 ];
 
-/// The reason. `hidden` are paths of the host that nobody outside is to see.
+/// Returns the reason. `hidden`: host paths that must not be revealed.
 pub(crate) fn reason(installer: &str, output: &str, hidden: &[&str]) -> String {
     if output.contains("No space left on device") || output.contains("os error 28") {
         return full_disk();
@@ -27,7 +27,7 @@ pub(crate) fn reason(installer: &str, output: &str, hidden: &[&str]) -> String {
         return "its Python has no pip for new environments: install uv, or Python's venv (Debian: apt-get install python3-venv)"
             .to_owned();
     }
-    let said = clean(&said(output), hidden);
+    let said = clean(&installer_message(output), hidden);
     let unreachable = UNREACHABLE.iter().any(|it| output.contains(it));
     let hint = if unreachable {
         "the package index was not reached (see OPENSKILL_PYTHON_INDEX_URL and OPENSKILL_PYTHON_FIND_LINKS): "
@@ -37,15 +37,15 @@ pub(crate) fn reason(installer: &str, output: &str, hidden: &[&str]) -> String {
     format!("{installer} could not install its packages: {hint}{said}")
 }
 
-/// What a full disk is called, whoever finds it.
+/// Returns the message for a full disk, whichever program reported it.
 pub(crate) fn full_disk() -> String {
     "the disk with the environments of Python skills is full: free some space, or set OPENSKILL_PYTHON_ENVIRONMENTS to a \
      directory on another disk"
         .to_owned()
 }
 
-/// What the installer says is wrong: pip's first error, uv's whole explanation, or the last line of another.
-fn said(output: &str) -> String {
+/// Finds the installer's error message: pip's first error, uv's whole explanation, or another program's last line.
+fn installer_message(output: &str) -> String {
     let lines: Vec<_> = output.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     if let Some(error) = lines.iter().find_map(|line| line.strip_prefix("ERROR: ")) {
         return error.to_owned();
@@ -58,7 +58,7 @@ fn said(output: &str) -> String {
     lines.last().map_or_else(|| "it did not say why".to_owned(), |line| (*line).to_owned())
 }
 
-/// One line of bounded length, without control characters, passwords and paths of the host.
+/// Sanitizes a text: one line of limited length, without control characters, passwords and host paths.
 pub(crate) fn clean(text: &str, hidden: &[&str]) -> String {
     let mut text = text.to_owned();
     for path in hidden.iter().filter(|it| !it.is_empty()) {
@@ -72,7 +72,7 @@ pub(crate) fn clean(text: &str, hidden: &[&str]) -> String {
 
 fn without_password(word: &str) -> String {
     let Some(scheme) = word.find("://") else { return word.to_owned() };
-    // A query may hold a token.
+    // A query may contain a token.
     let word = word.split('?').next().unwrap_or_default();
     match word.rfind('@') {
         Some(at) if scheme < at => format!("{}***{}", &word[..scheme + 3], &word[at..]),

@@ -1,27 +1,28 @@
-//! What an environment is built from, and the key that follows from it.
+//! Defines what an environment is built from, and derives its key.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use openskill_proto::trace::hex;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use super::requirements::Wanted;
+use super::requirements::RequirementSet;
 use crate::config::{Index, PythonPackages};
 use crate::environment::path_text;
 use crate::manifest::python::Needs;
 use crate::runners::python::interpreter::Interpreter;
 
-/// Counts as a change of how environments are built: older ones are not used any more.
+/// Increment this when the build procedure changes, so that workers no longer use older environments.
 const FORMAT: u32 = 1;
 
-/// What an environment is built from.
+/// The inputs of a build, and the key that is derived from them.
 pub(super) struct Recipe {
-    /// The skill that asked first.
+    /// The first skill that needed it.
     pub(super) skill: String,
     pub(super) key: String,
     pub(super) base: Arc<Interpreter>,
-    pub(super) wanted: Wanted,
+    pub(super) wanted: RequirementSet,
     pub(super) source_builds: bool,
     pub(super) require_hashes: bool,
 }
@@ -30,7 +31,8 @@ impl Recipe {
     pub(super) fn new(
         skill: &str,
         base: Arc<Interpreter>,
-        (wanted, needs): (Wanted, &Needs),
+        wanted: RequirementSet,
+        needs: &Needs,
         settings: &PythonPackages,
     ) -> Self {
         let Needs { source_builds, require_hashes, .. } = *needs;
@@ -38,11 +40,11 @@ impl Recipe {
         Self { skill: skill.to_owned(), key, base, wanted, source_builds, require_hashes }
     }
 
-    /// What is kept beside an environment, for people.
+    /// Returns the record that is stored with an environment, for people.
     pub(super) fn record(&self, installer: &str) -> String {
         let requirements = match &self.wanted {
-            Wanted::Lines(lines) => json!(lines),
-            Wanted::Lock { .. } => json!("uv.lock"),
+            RequirementSet::Lines(lines) => json!(lines),
+            RequirementSet::Lock { .. } => json!("uv.lock"),
         };
         let record: BTreeMap<_, _> = [
             ("python", json!(path_text(&self.base.path))),
@@ -55,16 +57,16 @@ impl Recipe {
     }
 }
 
-/// What tells environments apart.
+/// Derives the key that identifies an environment.
 fn key(
     base: &Interpreter,
-    wanted: &Wanted,
+    wanted: &RequirementSet,
     (source_builds, require_hashes): (bool, bool),
     settings: &PythonPackages,
 ) -> String {
     let wanted = match wanted {
-        Wanted::Lines(lines) => json!(lines),
-        Wanted::Lock { project, lock } => json!({"project": project, "lock": lock}),
+        RequirementSet::Lines(lines) => json!(lines),
+        RequirementSet::Lock { project, lock } => json!({"project": project, "lock": lock}),
     };
     let index = match &settings.index {
         Index::Configured => json!(null),
@@ -80,10 +82,10 @@ fn key(
         "find_links": settings.find_links,
     });
     if require_hashes {
-        // Added, so that the others keep their keys.
+        // Added only if set, so that other environments keep their keys.
         all["require_hashes"] = json!(true);
     }
-    Sha256::digest(all.to_string().as_bytes()).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(all.to_string().as_bytes())[..16])
 }
 
 #[cfg(test)]
@@ -114,7 +116,7 @@ mod tests {
             builds: Builds::All,
             progress: |_| {},
         };
-        let lines = |lines: &[&str]| Wanted::Lines(lines.iter().map(|it| (*it).to_owned()).collect());
+        let lines = |lines: &[&str]| RequirementSet::Lines(lines.iter().map(|it| (*it).to_owned()).collect());
         let first = key(&base, &lines(&["a==1"]), (false, false), &settings);
         let pip = PythonPackages { installer: Installer::Pip, keep: Some(Duration::ZERO), ..settings.clone() };
         assert_eq!(first, key(&base, &lines(&["a==1"]), (false, false), &pip), "the installer gives the same");

@@ -1,31 +1,32 @@
-//! The requirements of a skill, read from where its manifest says and checked: packages of the index, and nothing else.
+//! Reads a skill's requirements from the source that its manifest names. Allows only packages from the index.
 //!
-//! An installer takes more than that in a requirement: options, paths and URLs. They would name another index than the
-//! operator's, or run a package's own code while it is built.
+//! Installers also accept options, paths and URLs as requirements. These could select an index that the operator
+//! did not choose, or run a package's code during a build.
 
 use std::path::Path;
 
+use openskill_sandbox::plain_file;
 use serde::Deserialize;
 
 use crate::manifest::python::{PYPROJECT, Packages, UV_LOCK};
-use crate::plain_file;
 
-/// The largest file of requirements, the most of them, and the longest one: a hash for each file of a package.
+/// The maximum size of a requirements file, number of requirements, and length of one requirement. A requirement
+/// has a hash for each of its package's files.
 const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
 const MOST: usize = 4096;
 const MAX_BYTES: usize = 64 * 1024;
 
-/// What is to be installed.
+/// The packages to install.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Wanted {
-    /// Requirements, sorted.
+pub(super) enum RequirementSet {
+    /// Requirements in the format of pip, sorted.
     Lines(Vec<String>),
     /// The texts of a project's `pyproject.toml` and `uv.lock`.
     Lock { project: String, lock: String },
 }
 
-impl Wanted {
-    /// In a few words, for people.
+impl RequirementSet {
+    /// Returns a short summary for people.
     pub(super) fn summary(&self) -> String {
         match self {
             Self::Lock { .. } => format!("the packages of {UV_LOCK}"),
@@ -40,32 +41,32 @@ impl Wanted {
     }
 }
 
-/// Reads the requirements of a skill.
+/// Reads and checks a skill's requirements.
 ///
 /// # Errors
-/// A file cannot be read, or a requirement is not one: the reason, for people.
-pub(super) fn read(packages: &Packages) -> Result<Wanted, String> {
+/// Returns the reason, for people, if a file can't be read or a requirement is invalid.
+pub(super) fn read(packages: &Packages) -> Result<RequirementSet, String> {
     match packages {
-        Packages::Listed(lines) => checked(lines.iter().map(String::as_str)).map(Wanted::Lines),
+        Packages::Listed(lines) => check_all(lines.iter().map(String::as_str)).map(RequirementSet::Lines),
         Packages::File(file) if file.ends_with(UV_LOCK) => {
-            Ok(Wanted::Lock { project: text(&file.with_file_name(PYPROJECT))?, lock: text(file)? })
+            Ok(RequirementSet::Lock { project: text(&file.with_file_name(PYPROJECT))?, lock: text(file)? })
         }
         Packages::File(file) if file.ends_with(PYPROJECT) => {
             let lines = dependencies(&text(file)?)?;
-            checked(lines.iter().map(String::as_str)).map(Wanted::Lines)
+            check_all(lines.iter().map(String::as_str)).map(RequirementSet::Lines)
         }
-        Packages::File(file) => read_lines(&text(file)?).map(Wanted::Lines),
-        Packages::None | Packages::Venv(_) => Ok(Wanted::Lines(Vec::new())),
+        Packages::File(file) => read_lines(&text(file)?).map(RequirementSet::Lines),
+        Packages::None | Packages::Venv(_) => Ok(RequirementSet::Lines(Vec::new())),
     }
 }
 
-/// Reads a requirements file, the author's or what uv makes of a lock file.
+/// Parses a requirements file, which the author wrote or uv exported from a lock file.
 ///
 /// # Errors
-/// A requirement is not one: the reason, for people.
+/// Returns the reason, for people, if a requirement is invalid.
 pub(super) fn read_lines(text: &str) -> Result<Vec<String>, String> {
-    // A line that ends in a backslash goes on in the next.
-    checked(text.replace("\r\n", "\n").replace("\\\n", " ").lines())
+    // A line that ends in a backslash continues on the next line.
+    check_all(text.replace("\r\n", "\n").replace("\\\n", " ").lines())
 }
 
 fn text(file: &Path) -> Result<String, String> {
@@ -76,7 +77,7 @@ fn text(file: &Path) -> Result<String, String> {
     })
 }
 
-/// The dependencies of a project, which is not installed itself.
+/// Reads a project's dependencies. The project itself is not installed.
 fn dependencies(text: &str) -> Result<Vec<String>, String> {
     #[derive(Deserialize)]
     struct File {
@@ -95,8 +96,8 @@ fn dependencies(text: &str) -> Result<Vec<String>, String> {
     Ok(project.dependencies)
 }
 
-/// The requirements among these lines, sorted.
-fn checked<'a>(lines: impl Iterator<Item = &'a str>) -> Result<Vec<String>, String> {
+/// Checks the requirements among these lines, and sorts them.
+fn check_all<'a>(lines: impl Iterator<Item = &'a str>) -> Result<Vec<String>, String> {
     let lines = lines.map(without_comment).filter(|line| !line.is_empty());
     let mut found = lines.map(|line| check(line).map(|()| line.to_owned())).collect::<Result<Vec<_>, _>>()?;
     if found.len() > MOST {
@@ -113,11 +114,11 @@ fn without_comment(line: &str) -> &str {
 }
 
 fn check(line: &str) -> Result<(), String> {
-    let shown = shown(line);
+    let shown = excerpt(line);
     if line.len() > MAX_BYTES || line.chars().any(|it| it.is_control() && it != '\t') {
         return Err(format!("its requirement '{shown}' is too long, or has control characters"));
     }
-    // The hashes of its files are the only options that belong to a requirement.
+    // Hashes are the only allowed options of a requirement.
     let words = || line.split_whitespace().filter(|word| !is_hash(word));
     if words().any(|word| word.starts_with('-')) {
         return Err(format!(
@@ -125,7 +126,7 @@ fn check(line: &str) -> Result<(), String> {
              of the worker (OPENSKILL_PYTHON_INDEX_URL)"
         ));
     }
-    // `$` would read the worker's environment, and `file:` with `%2F` is a path too.
+    // `$` would read the worker's environment. `file:` with `%2F` is also a path.
     if words().any(|word| word.contains(['@', '/', '$', ':', '%', '\\'])) || line.starts_with('.') {
         return Err(format!(
             "its requirement '{shown}' is a path or URL: name the package and its version, and put a wheel of it into \
@@ -143,8 +144,8 @@ fn is_hash(word: &str) -> bool {
     word.strip_prefix("--hash=").is_some_and(|hash| hash.chars().all(is_plain))
 }
 
-/// The beginning of a line, for a message.
-fn shown(line: &str) -> String {
+/// Returns the beginning of a line, for an error message.
+fn excerpt(line: &str) -> String {
     line.chars().take(100).map(|it| if it.is_control() { ' ' } else { it }).collect()
 }
 
@@ -152,7 +153,7 @@ fn shown(line: &str) -> String {
 mod tests {
     use super::*;
 
-    fn file(name: &str, text: &str) -> Result<Wanted, String> {
+    fn file(name: &str, text: &str) -> Result<RequirementSet, String> {
         let folder = std::env::temp_dir().join(format!("openskill-requirements-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join(name), text).unwrap();
@@ -164,7 +165,7 @@ mod tests {
     #[test]
     fn order_and_comments_make_no_other_environment() {
         let listed = Packages::Listed(vec!["requests".to_owned(), "pandas==2.2.3".to_owned()]);
-        let expected = Wanted::Lines(vec!["pandas==2.2.3".to_owned(), "requests".to_owned()]);
+        let expected = RequirementSet::Lines(vec!["pandas==2.2.3".to_owned(), "requests".to_owned()]);
         assert_eq!(read(&listed), Ok(expected.clone()));
         assert_eq!(
             file("requirements.txt", "# for the plot\npandas==2.2.3  # the newest\n\nrequests\n"),
@@ -178,7 +179,7 @@ mod tests {
     fn hashes_stay_with_their_requirement() {
         let text = "a==1 \\\n    --hash=sha256:00 \\\n    --hash=sha256:11\n";
         for text in [text.to_owned(), text.replace('\n', "\r\n")] {
-            let Ok(Wanted::Lines(lines)) = file("requirements.txt", &text) else { panic!("no lines") };
+            let Ok(RequirementSet::Lines(lines)) = file("requirements.txt", &text) else { panic!("no lines") };
             assert_eq!(lines.len(), 1);
             assert!(lines[0].starts_with("a==1") && lines[0].ends_with("--hash=sha256:11"), "{lines:?}");
         }

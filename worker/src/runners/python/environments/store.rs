@@ -1,13 +1,13 @@
-//! The folder of environments, or of the packages of sessions. Several workers share it, on one host or on one file system.
+//! A folder of environments, or of session packages. Workers share it, on one host or over a network file system.
 //!
 //! | path | content |
 //! |---|---|
-//! | `<key>/` | an entry, complete: it came here in one step |
-//! | `<key>/openskill.json` | what it was built from; its time of change says when it was used last, within hours |
-//! | `.lock-<key>` | locked (flock(2)) by whoever builds, uses or removes what has this key |
+//! | `<key>/` | a complete entry, which was moved here atomically |
+//! | `<key>/openskill.json` | its recipe; the modification time is that of the last use, accurate to hours |
+//! | `.lock-<key>` | locked (flock(2)) by the process that builds, uses or removes the entry with this key |
 //! | `.new-<key>/` | an entry that is being built, or was when its worker was killed |
-//! | `.old-<key>/` | one that is being removed |
-//! | `.use-<key>/` | what a worker has for itself while it lives |
+//! | `.old-<key>/` | an entry that is being removed |
+//! | `.use-<key>/` | a private folder of a worker while it lives |
 
 use std::collections::HashSet;
 use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
@@ -16,42 +16,41 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use openskill_sandbox::plain_file;
 use rustix::fs::syncfs;
 use rustix::process::geteuid;
 
-use crate::plain_file;
-
-/// The file that makes a folder an environment.
+/// The file that marks a folder as a complete entry.
 const RECORD: &str = "openskill.json";
 
-/// How exactly the time of the last use is kept. An environment is kept for a day at least.
+/// The accuracy of the recorded last use. Environments are kept for at least a day.
 const EXACTNESS: Duration = Duration::from_secs(6 * 3600);
 
-/// The largest record that is read.
+/// The maximum size of a record, in bytes.
 const MAX_RECORD_BYTES: u64 = 1024 * 1024;
 
-/// The longest script of an environment that may hold its path.
+/// The maximum size of a script whose interpreter path is changed, in bytes.
 const MAX_SCRIPT_BYTES: u64 = 1024 * 1024;
 
-/// The folder.
 #[derive(Debug, Clone)]
 pub(crate) struct Store(PathBuf);
 
 impl Store {
-    /// Makes the folder, if there is none.
+    /// Opens the folder, or creates it.
     ///
     /// # Errors
-    /// It can't be made, or others may write to it: the packages of skills could be anybody's.
+    /// Fails if the folder can't be created, or if other users may write to it and could replace skills' packages.
     pub(crate) fn open(folder: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
         let found = fs::metadata(folder)?;
         if !is_trusted(&found) {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "others may write to it"));
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "other users can write to it"));
         }
         Ok(Self(folder.to_owned()))
     }
 
-    /// The environment of this key, if it is there. Notes that it is used. In a folder where others may write there is none.
+    /// Finds the environment with this key, and records that it is used. Returns `None` if it does not exist or
+    /// other users may write to the folder.
     pub(crate) fn find(folder: &Path, key: &str) -> Option<PathBuf> {
         if !is_trusted(&fs::metadata(folder).ok()?) {
             return None;
@@ -63,28 +62,29 @@ impl Store {
         let record = environment.join(RECORD);
         let used = fs::metadata(&record).ok()?.modified().ok()?;
         if used.elapsed().is_ok_and(|since| since > EXACTNESS) {
-            // If this fails, another owner's workers note it.
+            // If this fails, the folder belongs to another user, whose workers record its use.
             let _ = File::open(&record).and_then(|file| file.set_modified(SystemTime::now()));
         }
         Some(environment)
     }
 
-    /// Whether the environment of this key is there. Does not count as a use.
+    /// Returns whether the environment with this key exists. Does not count as a use.
     pub(crate) fn has(folder: &Path, key: &str) -> bool {
         folder.join(key).join(RECORD).is_file()
     }
 
-    /// How many environments a folder has.
+    /// Counts the environments in a folder.
     pub(crate) fn count(folder: &Path) -> usize {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
         let is_one = |entry: &fs::DirEntry| !entry.file_name().as_encoded_bytes().starts_with(b".");
         entries.filter(|entry| is_one(entry) && entry.path().join(RECORD).is_file()).count()
     }
 
-    /// The right to build or remove this environment. None: another process has it.
+    /// Takes the lock that permits building or removing this environment. Returns `None` if another process holds
+    /// it.
     ///
     /// # Errors
-    /// The lock file can't be made.
+    /// Fails if the lock file can't be created.
     pub(crate) fn lock(&self, key: &str) -> io::Result<Option<File>> {
         let path = self.0.join(format!(".lock-{key}"));
         loop {
@@ -94,17 +94,17 @@ impl Store {
                 Err(TryLockError::WouldBlock) => return Ok(None),
                 Err(TryLockError::Error(error)) => return Err(error),
             }
-            // A sweep may have removed the file in between, and the lock of an unlinked file excludes nobody.
+            // A sweep may have removed the file since it was opened. Locking an unlinked file is useless.
             if fs::metadata(&path).is_ok_and(|it| file.metadata().is_ok_and(|own| own.ino() == it.ino())) {
                 return Ok(Some(file));
             }
         }
     }
 
-    /// Makes a folder that is this process's own for as long as it holds the lock of this key.
+    /// Creates a private folder for this process. Workers keep it while the process holds this key's lock.
     ///
     /// # Errors
-    /// It can't be made.
+    /// Fails if the folder can't be created.
     pub(crate) fn make_own(&self, key: &str) -> io::Result<PathBuf> {
         let own = self.0.join(format!(".use-{key}"));
         fs::create_dir(&own)?;
@@ -112,19 +112,19 @@ impl Store {
         Ok(own)
     }
 
-    /// Removes such a folder, and its lock. The key is not used again.
+    /// Removes a private folder and its lock. The key is never reused.
     ///
     /// # Errors
-    /// Some of it is left: the next sweep removes it.
+    /// Fails if a part of the folder remains. The next sweep removes it.
     pub(crate) fn remove_own(&self, key: &str) -> io::Result<()> {
         remove(&self.0.join(format!(".use-{key}")))?;
         fs::remove_file(self.0.join(format!(".lock-{key}")))
     }
 
-    /// Removes what killed workers left, with unused locks. Returns the number of folders.
+    /// Removes the remains of killed workers, and unused locks. Returns the number of removed folders.
     ///
     /// # Errors
-    /// The folder can't be read.
+    /// Fails if the folder can't be read.
     pub(crate) fn sweep(&self) -> io::Result<usize> {
         let mut removed = 0;
         for entry in fs::read_dir(&self.0)?.flatten() {
@@ -144,11 +144,11 @@ impl Store {
         Ok(removed)
     }
 
-    /// Removes the entries that were used least recently, so that at most `most` are left, with at most `most_bytes` by
-    /// `bytes_of`. An entry that is being used stays, and counts. Returns how many were removed.
+    /// Removes the least recently used entries until at most `most` are left, with at most `most_bytes` in total
+    /// according to `bytes_of`. Keeps entries in use, which count too. Returns the number of removed entries.
     ///
     /// # Errors
-    /// The folder can't be read.
+    /// Fails if the folder can't be read.
     pub(crate) fn trim(&self, most: usize, most_bytes: u64, bytes_of: impl Fn(&str) -> u64) -> io::Result<usize> {
         let used = |entry: fs::DirEntry| {
             let name = entry.file_name().into_string().ok().filter(|it| !it.starts_with('.'))?;
@@ -171,51 +171,53 @@ impl Store {
         Ok(removed)
     }
 
-    /// What is kept beside an entry.
+    /// Reads the record that is stored with an entry.
     pub(crate) fn record(&self, key: &str) -> Option<String> {
         plain_file::read_in_folder(&self.0.join(key).join(RECORD), MAX_RECORD_BYTES).ok()
     }
 
-    /// The folder itself.
+    /// Returns the path of the folder.
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 
-    /// Where an environment is built. Removes what a killed worker left there: whoever calls this has its lock.
+    /// Returns the folder in which to build an environment, without the remains of a killed worker. The caller
+    /// must hold the lock.
     ///
     /// # Errors
-    /// What was left can't be removed.
+    /// Fails if the remains can't be removed.
     pub(crate) fn begin(&self, key: &str) -> io::Result<PathBuf> {
         let new = self.new_folder(key);
         remove(&new)?;
         Ok(new)
     }
 
-    /// Removes an environment that was not completed.
+    /// Removes an incomplete environment.
     pub(crate) fn give_up(&self, key: &str) {
         let _ = remove(&self.new_folder(key));
     }
 
-    /// An environment that was built where [`Store::begin`] said is complete from here on.
+    /// Publishes a complete environment that was built in the folder from [`Store::begin`].
     ///
     /// # Errors
-    /// The disk is full, or a file can't be changed.
+    /// Fails if the disk is full or a file can't be changed.
     pub(crate) fn publish(&self, key: &str, record: &str) -> io::Result<PathBuf> {
         let (new, path) = (self.new_folder(key), self.0.join(key));
         move_scripts(&new, &path)?;
         fs::write(new.join(RECORD), record)?;
         open_to_all(&new)?;
-        // All of it is on the disk before it has its name.
+        // Flush all files to disk before the folder is renamed.
         syncfs(File::open(&self.0)?)?;
         remove(&path)?;
         fs::rename(&new, &path)?;
         Ok(path)
     }
 
-    /// Removes the environments that nobody used for so long, but those `in_use`. How many.
+    /// Removes environments that were not used for this long, except those `in_use`. Returns the number of removed
+    /// environments.
     ///
     /// # Errors
-    /// The folder can't be read.
+    /// Fails if the folder can't be read.
     pub(crate) fn clean(&self, keep: Duration, in_use: &HashSet<String>) -> io::Result<usize> {
         let mut removed = 0;
         for entry in fs::read_dir(&self.0)?.flatten() {
@@ -241,7 +243,7 @@ impl Store {
             return Ok(false);
         }
         let Some(_lock) = self.lock(key)? else { return Ok(false) };
-        // Another worker may have begun to use it meanwhile.
+        // Another worker may have started to use it meanwhile.
         if !is_old() {
             return Ok(false);
         }
@@ -257,7 +259,7 @@ impl Store {
     }
 }
 
-/// Whether nobody but the worker and root can write to a folder.
+/// Returns whether only the worker and root can write to a folder.
 fn is_trusted(folder: &fs::Metadata) -> bool {
     is_own(folder) && folder.mode() & 0o022 == 0
 }
@@ -273,7 +275,7 @@ fn remove(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// The programs of an environment begin with the path of its interpreter: it is to be the one that it will have.
+/// Changes the interpreter path in an environment's scripts to its final location.
 fn move_scripts(new: &Path, path: &Path) -> io::Result<()> {
     let (before, after) = (new.to_string_lossy().into_owned(), path.to_string_lossy().into_owned());
     let programs = match fs::read_dir(new.join("bin")) {
@@ -286,7 +288,7 @@ fn move_scripts(new: &Path, path: &Path) -> io::Result<()> {
         if !found.is_file() || found.len() > MAX_SCRIPT_BYTES {
             continue;
         }
-        // What is no text is a program of another kind.
+        // A file that is not text is not a script.
         let Ok(text) = fs::read_to_string(&file) else { continue };
         if text.contains(&before) {
             fs::write(&file, text.replace(&before, &after))?;
@@ -295,7 +297,8 @@ fn move_scripts(new: &Path, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Skills may run as another user than the worker, whose mask may hide what it makes.
+/// Makes a folder readable for all users. Skills may run as another user, and the worker's umask may hide the
+/// files.
 fn open_to_all(folder: &Path) -> io::Result<()> {
     let found = fs::metadata(folder)?;
     fs::set_permissions(folder, Permissions::from_mode(found.mode() | 0o555))?;
@@ -341,7 +344,7 @@ mod tests {
             Self(path)
         }
 
-        /// An environment with one script, not yet complete.
+        /// Builds an environment with one script, but does not publish it.
         fn build(&self, store: &Store, key: &str) {
             let new = store.begin(key).unwrap();
             fs::create_dir_all(new.join("bin")).unwrap();
@@ -350,7 +353,7 @@ mod tests {
             fs::set_permissions(new.join("bin/tool"), Permissions::from_mode(0o700)).unwrap();
         }
 
-        /// Makes it seem unused since then.
+        /// Sets the last use to this many days ago.
         fn age(&self, key: &str, days: u32) {
             let record = File::open(self.0.join(key).join(RECORD)).unwrap();
             record.set_modified(SystemTime::now() - DAY * days).unwrap();

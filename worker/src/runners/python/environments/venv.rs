@@ -1,24 +1,25 @@
-//! A virtual environment that somebody else made: its `pyvenv.cfg` says what it belongs to.
+//! Reads virtual environments that users created. Their `pyvenv.cfg` names the interpreter that they belong to.
 
 use std::path::{Path, PathBuf};
 
-use crate::plain_file;
+use openskill_sandbox::plain_file;
+
 use crate::runners::python::interpreter::Interpreter;
 
-/// The largest `pyvenv.cfg` that is read.
+/// The maximum size of `pyvenv.cfg`, in bytes.
 const MAX_BYTES: u64 = 64 * 1024;
 
-/// Reads it. Starts nothing.
+/// Reads the environment without starting a process.
 ///
 /// # Errors
-/// It is no virtual environment, or cannot be used: the reason, for people.
+/// Returns the reason, for people, if the folder is not a usable virtual environment.
 pub(super) fn read(folder: &Path) -> Result<Interpreter, String> {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     if !folder.is_dir() {
         return Err(format!("its virtual environment '{name}' does not exist: make it, or change python.venv"));
     }
     let config = plain_file::read_in_folder(&folder.join("pyvenv.cfg"), MAX_BYTES)
-        .map_err(|error| format!("'{name}' is no virtual environment, its pyvenv.cfg can't be read: {error}"))?;
+        .map_err(|error| format!("'{name}' is not a virtual environment: its pyvenv.cfg can't be read: {error}"))?;
     let value = |key: &str| {
         let pairs = config.lines().filter_map(|line| line.split_once('='));
         pairs.map(|(name, value)| (name.trim(), value.trim())).find(|(name, _)| *name == key).map(|(_, value)| value)
@@ -26,12 +27,12 @@ pub(super) fn read(folder: &Path) -> Result<Interpreter, String> {
     let home = value("home").map(PathBuf::from).filter(|it| it.is_absolute());
     let version = value("version").or_else(|| value("version_info")).and_then(version);
     let (Some(home), Some(version)) = (home, version) else {
-        return Err(format!("'{name}' is no virtual environment: its pyvenv.cfg has no home or no version"));
+        return Err(format!("'{name}' is not a virtual environment: its pyvenv.cfg has no home or no version"));
     };
     let path = folder.join("bin/python");
     if !path.is_file() {
         return Err(format!(
-            "the virtual environment '{name}' has no interpreter: the Python it was made with is gone"
+            "the virtual environment '{name}' has no interpreter: the Python it was made with was removed"
         ));
     }
     if version < (3, 9) {
@@ -40,7 +41,7 @@ pub(super) fn read(folder: &Path) -> Result<Interpreter, String> {
             version.0, version.1
         ));
     }
-    // The libraries are where the interpreter is that the links lead to, which `home` need not be.
+    // The libraries are next to the interpreter that the links lead to. Its folder may differ from `home`.
     let real = path.canonicalize().ok().and_then(|it| Some(it.parent()?.parent()?.to_owned()));
     let prefixes = home.parent().map(Path::to_owned).into_iter().chain(real).chain([folder.to_owned()]).collect();
     Ok(Interpreter { path, version, prefixes, tag: String::new(), environment: Some(folder.to_owned()) })
@@ -89,7 +90,7 @@ mod tests {
     fn what_is_no_venv_is_refused_with_a_reason() {
         assert!(read(Path::new("/nonexistent/plot")).unwrap_err().contains("'plot' does not exist"));
         let gone = Venv::new("gone", "home = /opt/python/bin\nversion_info = 3.12.1\n");
-        assert!(read(&gone.0).unwrap_err().contains("is gone"));
+        assert!(read(&gone.0).unwrap_err().contains("was removed"));
         let empty = Venv::new("empty", "");
         assert!(read(&empty.0).unwrap_err().contains("no home"));
         let old = Venv::new("old", "home = /opt/python/bin\nversion = 3.8.2\n");

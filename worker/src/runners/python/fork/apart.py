@@ -24,7 +24,7 @@ CHANGE_FOLDER = {1: sum(1 << bit for bit in range(4, 13)), 2: 1 << 13}
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full")
 
 
-class Apart:
+class PerForkIsolation:
     """Landlock rules for each call, on top of those of the fork server: it signals only its own processes, and changes only its own
     temporary files. As far as the kernel supports that. All but the rule for its own directory is prepared once."""
 

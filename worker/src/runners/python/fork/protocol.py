@@ -1,4 +1,4 @@
-"""The messages of a fork server and its children, as worker/src/process/protocol.rs has them: who sends what, and when, is there.
+"""The messages of a fork server and its children, as crates/sandbox/src/protocol.rs has them: who sends what, and when, is there.
 One JSON object is one packet. Part of the program of a fork server.
 """
 

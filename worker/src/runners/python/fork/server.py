@@ -44,7 +44,7 @@ class Server:
         self.namespaces = Namespaces(settings["namespaces"]) if settings["namespaces"] else None
         # No process of the same user may trace it or open its descriptors.
         prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
-        self.apart = Apart(settings["writable"]) if settings["jailed"] and not self.namespaces else None
+        self.apart = PerForkIsolation(settings["writable"]) if settings["jailed"] and not self.namespaces else None
         self.base = environ.get("TMPDIR")
         self.makes_folders = self.base is not None and not self.namespaces
         self.idle = set()
@@ -189,7 +189,7 @@ class Server:
             setsid()
             # Orphans of the call stay below this process while it lives, and come to the supervisor when it exits.
             prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-            # SIGXCPU tells why it ended. Whoever ignores that is killed a second later.
+            # SIGXCPU shows why the process ended. One that ignores it is killed a second later.
             limit(RLIMIT_CPU, self.settings["cpu_seconds"], 1)
             pid = getpid()
             if self.namespaces:

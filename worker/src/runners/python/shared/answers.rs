@@ -1,56 +1,56 @@
-//! Parses the output of an interpreter: events, and answers in the order of the calls.
+//! Parses an interpreter's output: events, and answers in the order of the calls.
 
 use openskill_proto::limits::{MAX_EVENT_BYTES, MAX_OUTPUT_BYTES, MAX_STDERR_BYTES};
+use openskill_sandbox::launch::LaunchError;
+use openskill_sandbox::protocol::Exit;
+use openskill_sandbox::run::RunError;
 use serde::Deserialize;
 
-use crate::process::launch::LaunchError;
-use crate::process::protocol::Exit;
-use crate::process::run::RunError;
 use crate::runner::RawOutput;
 
-/// How much is read at once, and kept between answers.
+/// The size of one read, and the maximum buffer that is kept between answers, in bytes.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Output that was read and not parsed yet.
+/// The output that was read but not parsed yet.
 #[derive(Default)]
 pub(super) struct Answers {
     bytes: Vec<u8>,
-    /// How much of it was parsed.
+    /// The index of the first unparsed byte.
     begin: usize,
-    /// Up to where there is no newline.
+    /// No newline precedes this index.
     searched: usize,
-    /// An answer whose output is not all there.
-    open: Option<Ended>,
+    /// The end of a call whose output is incomplete.
+    open: Option<EndLine>,
 }
 
-/// What an interpreter sent.
+/// A message from an interpreter.
 #[derive(Debug)]
-pub(super) enum Heard {
-    /// A line of the script, while it runs.
+pub(super) enum InterpreterEvent {
+    /// A line that the running script sent.
     Event(Vec<u8>),
-    /// A call is over. `last`: the interpreter takes no other one.
+    /// A call ended. `last`: the interpreter accepts no more calls.
     Ended { call: u64, last: bool, output: RawOutput },
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Line {
-    Ended(Ended),
+enum AnswerLine {
+    Ended(EndLine),
 }
 
 #[derive(Deserialize)]
-struct Ended {
+struct EndLine {
     call: u64,
     status: i32,
     stdout: usize,
     stderr: usize,
-    /// Processes that the script left running.
+    /// How many processes the script left running.
     left: u32,
     last: bool,
 }
 
 impl Answers {
-    /// Where to read to.
+    /// Returns the buffer to read into.
     pub(super) fn room(&mut self) -> &mut Vec<u8> {
         self.bytes.drain(..self.begin);
         self.searched -= self.begin;
@@ -62,19 +62,20 @@ impl Answers {
         &mut self.bytes
     }
 
-    /// The next that is complete.
-    pub(super) fn next(&mut self) -> Result<Option<Heard>, RunError> {
+    /// Returns the next complete message, or `None` if more output is needed.
+    pub(super) fn next(&mut self) -> Result<Option<InterpreterEvent>, RunError> {
         let ended = loop {
             if let Some(ended) = self.open.take() {
                 break ended;
             }
             match self.line()? {
                 None => return Ok(None),
-                // One is before each answer, in case the script left half a line.
+                // The interpreter writes a newline before each answer, in case the script's last line is
+                // incomplete.
                 Some(b"\n") => {}
                 Some(line) => match serde_json::from_slice(line) {
-                    Ok(Line::Ended(ended)) => break ended,
-                    Err(_) => return Ok(Some(Heard::Event(line.to_vec()))),
+                    Ok(AnswerLine::Ended(ended)) => break ended,
+                    Err(_) => return Ok(Some(InterpreterEvent::Event(line.to_vec()))),
                 },
             }
         };
@@ -90,9 +91,9 @@ impl Answers {
         let (stdout, stderr) = (stdout.to_vec(), stderr.to_vec());
         self.begin += length;
         self.searched = self.begin;
-        let Ended { call, status, left, last, .. } = ended;
+        let EndLine { call, status, left, last, .. } = ended;
         let output = RawOutput::Process { stdout, stderr, exit: Exit::Code(status), leftovers: left };
-        Ok(Some(Heard::Ended { call, last, output }))
+        Ok(Some(InterpreterEvent::Ended { call, last, output }))
     }
 
     fn line(&mut self) -> Result<Option<&[u8]>, RunError> {
@@ -120,13 +121,15 @@ mod tests {
         let said = b"{\"progress\": 1}\n{\"ended\": {\"call\": 1, \"status\": 0, \"stdout\": 3, \"stderr\": 1, \"left\": 0, \"last\": false}}\na\nbe\
                      {\"ended\": {\"call\": 2, \"status\": 7, \"stdout\": 2, \"stderr\": 0, \"left\": 1, \"last\": true}}\n\n";
         answers.room().extend_from_slice(said);
-        assert!(matches!(answers.next(), Ok(Some(Heard::Event(line))) if line == b"{\"progress\": 1}\n"));
-        let Ok(Some(Heard::Ended { call: 1, last: false, output })) = answers.next() else { panic!("the first") };
+        assert!(matches!(answers.next(), Ok(Some(InterpreterEvent::Event(line))) if line == b"{\"progress\": 1}\n"));
+        let Ok(Some(InterpreterEvent::Ended { call: 1, last: false, output })) = answers.next() else {
+            panic!("the first")
+        };
         let RawOutput::Process { stdout, stderr, exit: Exit::Code(0), .. } = output else { panic!("{output:?}") };
         assert_eq!((&stdout[..], &stderr[..]), (&b"a\nb"[..], &b"e"[..]));
         assert!(matches!(answers.next(), Ok(None)));
         answers.room().extend_from_slice(b"\n{\"pro");
-        assert!(matches!(answers.next(), Ok(Some(Heard::Ended { call: 2, last: true, .. }))));
+        assert!(matches!(answers.next(), Ok(Some(InterpreterEvent::Ended { call: 2, last: true, .. }))));
         assert!(matches!(answers.next(), Ok(None)));
     }
 

@@ -1,20 +1,21 @@
-//! Starts one interpreter's process and reads what it says, until it ends.
+//! Starts one interpreter's process and reads its output until it ends.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use openskill_sandbox::launch::LaunchError;
+use openskill_sandbox::run::RunError;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 
-use super::answers::{Answers, Heard};
+use super::answers::{Answers, InterpreterEvent};
 use super::interpreter::Wire;
 use super::pool::{Pool, Started};
-use crate::process::launch::LaunchError;
-use crate::process::run::RunError;
 
-/// Until the interpreter is gone. Its process is kept where the pool lets go of it; if the pool has done so already, it ends.
+/// Runs until the interpreter has ended. Stores its process in the slot that the pool owns. If the pool has
+/// dropped that slot, the process ends.
 pub(super) fn attend(pool: Arc<Pool>, started: Started) -> BoxFuture<'static, ()> {
     attend_to(pool, started).boxed()
 }
@@ -23,7 +24,7 @@ async fn attend_to(pool: Arc<Pool>, started: Started) {
     let Started { id, answers: stream, wire, launch, kept } = started;
     let stream = launch().and_then(|process| {
         if let Some(kept) = kept.upgrade() {
-            *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(process);
+            *kept.lock() = Some(process);
         }
         Ok(pipe::Receiver::from_owned_fd(stream)?)
     });
@@ -37,18 +38,18 @@ async fn attend_to(pool: Arc<Pool>, started: Started) {
         }
     };
     if let Err(error) = ended {
-        pool.lost(id, error);
+        pool.fail_interpreter(id, error);
     }
 }
 
-/// Ok: the pool has ended it.
+/// Reads answers until the interpreter fails. Returns `Ok` if the pool ended it.
 async fn read(pool: &Arc<Pool>, id: u64, mut stream: pipe::Receiver, wire: &Wire) -> Result<(), RunError> {
     let mut answers = Answers::default();
     loop {
         while let Some(heard) = answers.next()? {
             let goes_on = match heard {
-                Heard::Event(line) => deliver(pool, id, &line, wire).await,
-                Heard::Ended { call, last, output } => pool.answered(id, call, last, output),
+                InterpreterEvent::Event(line) => deliver(pool, id, &line, wire).await,
+                InterpreterEvent::Ended { call, last, output } => pool.finish_call(id, call, last, output),
             };
             if !goes_on {
                 return Ok(());
@@ -77,9 +78,10 @@ async fn read(pool: &Arc<Pool>, id: u64, mut stream: pipe::Receiver, wire: &Wire
     }
 }
 
-/// Forwards one event of the current call; a slow listener slows the script down. Whether the interpreter goes on.
+/// Forwards one event of the current call. A slow listener slows the script down. Returns whether the interpreter
+/// continues.
 async fn deliver(pool: &Pool, id: u64, line: &[u8], wire: &Wire) -> bool {
-    // Without a call, it comes from a thread that the script left running.
+    // Without a call, the event comes from a thread that the script left running.
     let Some(events) = pool.events(id) else { return true };
     let mut delivered = std::pin::pin!(events.line(line));
     loop {

@@ -1,4 +1,4 @@
-//! A call as it is sent to an interpreter.
+//! Encodes a call for an interpreter.
 
 use std::os::fd::OwnedFd;
 
@@ -8,36 +8,37 @@ use crate::environment;
 use crate::runner::Invocation;
 use crate::runners::once::input_parts;
 
-/// A larger input goes in a file, so that a few calls fit into a queue.
+/// The maximum size of an input inside the message. Larger inputs are sent as files, so that several calls fit
+/// into a queue.
 const MOST_INPUT_BYTES: usize = 16 * 1024;
 
-/// More than this is never set in the environment of a call.
+/// The maximum size of a call's environment.
 const MOST_ENVIRONMENT_BYTES: usize = 32 * 1024;
 
-/// The number of a call, and the length of its part of the environment, before everything else.
+/// The size of a call's number, which starts the message. The length of the call's environment follows.
 pub(super) const NUMBER_BYTES: usize = 8;
 const HEAD_BYTES: usize = NUMBER_BYTES + 4;
 
-/// A call, ready to be sent, and to be sent again elsewhere when it was taken back.
+/// An encoded call. It can be sent again after it was taken back.
 #[derive(Debug)]
-pub(super) struct Message {
+pub(super) struct CallMessage {
     pub(super) bytes: Vec<u8>,
-    /// A large input.
+    /// The input, if it is large.
     pub(super) file: Option<OwnedFd>,
     pub(super) has_secrets: bool,
 }
 
-impl Message {
-    /// None: its environment does not fit, or can't be expressed.
-    pub(super) fn of(invocation: &Invocation) -> Option<Self> {
+impl CallMessage {
+    /// Encodes a call. Returns `None` if its environment is too large or can't be encoded.
+    pub(super) fn from_invocation(invocation: &Invocation) -> Option<Self> {
         let mut bytes = vec![0; HEAD_BYTES];
         bytes.reserve(512 + invocation.input.len().min(MOST_INPUT_BYTES));
-        for (name, value) in environment::of_call(invocation) {
+        for (name, value) in environment::call_variables(invocation) {
             if value.contains('\0') {
                 return None;
             }
-            // Before all but the first.
-            if name != environment::OF_CALL[0] {
+            // Separate the variables with zero bytes.
+            if name != environment::CALL_VARIABLES[0] {
                 bytes.push(0);
             }
             bytes.extend_from_slice(value.as_bytes());
@@ -62,7 +63,7 @@ impl Message {
     }
 }
 
-/// A file in memory, to be read from its beginning.
+/// Creates a file in memory, positioned at its start.
 fn file(parts: &[&[u8]]) -> std::io::Result<OwnedFd> {
     use std::io::{Seek as _, Write as _};
     let mut file = std::fs::File::from(memfd_create("openskill-input", MemfdFlags::CLOEXEC)?);

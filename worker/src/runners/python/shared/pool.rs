@@ -1,47 +1,49 @@
-//! The interpreters of one skill, and which call is with which.
+//! Assigns a skill's calls to its interpreters.
 //!
-//! A call goes to the interpreter with the fewest calls. Those behind the first wait in its [queue](super::queue). The pool takes
-//! them back when another interpreter is idle, and when this one ends: a call that was taken back was not begun.
+//! A call goes to the interpreter with the fewest calls. Calls behind the first one wait in its
+//! [queue](super::queue). The pool takes them back when another interpreter is idle or this one ends. A call that
+//! was taken back has not begun.
 
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
 use futures_util::future::BoxFuture;
+use openskill_sandbox::launch::LaunchError;
+use openskill_sandbox::run::RunError;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 use super::super::freshness::changed_since;
-use super::interpreter::{Connected, End, Interpreter, Launch, Pending, Process, Wire};
-use super::message::Message;
+use super::interpreter::{CallEnd, Connected, Interpreter, Launch, Pending, Process, Wire};
+use super::message::CallMessage;
 use crate::events::EventSink;
-use crate::process::launch::LaunchError;
-use crate::process::run::RunError;
 use crate::runner::RawOutput;
 use crate::schedule::Slot;
 
-/// An interpreter is replaced after so many calls, which frees what they made it keep.
+/// An interpreter is replaced after this many calls, to free the memory that it has accumulated.
 const MOST_CALLS: u64 = 100_000;
 
 /// How many interpreters may end before one of them begins a call.
 const TRIES: u32 = 3;
 
-/// Makes the descriptors of a new interpreter, and what starts its process.
+/// Creates a new interpreter's descriptors, and a closure that starts its process.
 pub(super) type Connect = Box<dyn Fn() -> io::Result<Connected> + Send + Sync>;
 
-/// Starts an interpreter's process and reads what it says, until it ends.
+/// Starts an interpreter's process and reads its output until it ends.
 pub(super) type Attend = fn(Arc<Pool>, Started) -> BoxFuture<'static, ()>;
 
-/// An interpreter whose process is to be started.
+/// An interpreter whose process is about to be started.
 pub(super) struct Started {
     pub(super) id: u64,
     pub(super) answers: OwnedFd,
     pub(super) wire: Arc<Wire>,
     pub(super) launch: Launch,
-    /// Where the pool keeps its process.
+    /// The slot in which the pool stores its process.
     pub(super) kept: Weak<Mutex<Option<Process>>>,
 }
 
@@ -56,17 +58,17 @@ pub(super) struct Pool {
 #[derive(Default)]
 struct State {
     interpreters: Vec<Interpreter>,
-    /// Counted up with each call, and each interpreter.
+    /// The last number that was given to a call or interpreter.
     last: u64,
-    /// An interpreter that is started from now on ends after its first calls.
+    /// Whether new interpreters end after their first calls.
     retired: bool,
 }
 
-/// A call in the queue of an interpreter.
+/// A call that was put into an interpreter's queue.
 pub(super) struct Queued {
     pub(super) number: u64,
-    pub(super) end: oneshot::Receiver<End>,
-    /// Another call is before it.
+    pub(super) end: oneshot::Receiver<CallEnd>,
+    /// Whether another call precedes it.
     pub(super) behind: bool,
 }
 
@@ -75,8 +77,8 @@ impl Pool {
         Arc::new(Self { connect, attend, script, most, state: Mutex::default() })
     }
 
-    /// Gives a call to an interpreter. Must be called within a runtime.
-    pub(super) fn put(self: &Arc<Self>, mut message: Message, slot: Slot, events: EventSink) -> Queued {
+    /// Assigns a call to an interpreter. Must be called within a runtime.
+    pub(super) fn put(self: &Arc<Self>, mut message: CallMessage, slot: Slot, events: EventSink) -> Queued {
         let mut state = self.lock();
         state.drop_changed(self);
         state.last += 1;
@@ -87,7 +89,7 @@ impl Pool {
         Queued { number, end, behind }
     }
 
-    /// Nobody waits for a call any more. If it was begun, its interpreter ends.
+    /// Drops a call that is no longer wanted. Ends its interpreter if it has begun the call.
     pub(super) fn drop_call(self: &Arc<Self>, number: u64) {
         let mut state = self.lock();
         let Some(at) = state.with_call(number) else { return };
@@ -96,7 +98,7 @@ impl Pool {
         wire.changed.notify_one();
     }
 
-    /// Decides about the dropped calls of an interpreter, of which more is known now. Whether it goes on.
+    /// Settles the dropped calls of an interpreter after new output. Returns whether the interpreter continues.
     pub(super) fn judge_dropped(self: &Arc<Self>, id: u64) -> bool {
         let mut state = self.lock();
         let Some(at) = state.with_id(id) else { return false };
@@ -109,8 +111,8 @@ impl Pool {
         state.with_id(id).is_some()
     }
 
-    /// A call has waited for a while. Those behind the first of its interpreter move to idle ones. Whether it is still behind
-    /// another.
+    /// Moves calls behind the first one of their interpreter to idle interpreters. Called for a call that has
+    /// waited for a while. Returns whether this call is still behind another.
     pub(super) fn rebalance(self: &Arc<Self>, number: u64) -> bool {
         let mut state = self.lock();
         let Some(at) = state.with_call(number) else { return false };
@@ -127,22 +129,24 @@ impl Pool {
         true
     }
 
-    /// An interpreter answered, and takes no other call if this is its `last`. Whether it goes on.
-    pub(super) fn answered(self: &Arc<Self>, id: u64, number: u64, last: bool, output: RawOutput) -> bool {
+    /// Ends a call that its interpreter answered. If this is its `last` call, the interpreter accepts no more.
+    /// Returns whether the interpreter continues.
+    pub(super) fn finish_call(self: &Arc<Self>, id: u64, number: u64, last: bool, output: RawOutput) -> bool {
         let mut state = self.lock();
         let Some(at) = state.with_id(id) else { return false };
         let interpreter = &mut state.interpreters[at];
         let Some(call) = interpreter.calls.pop_front_if(|it| it.number == number) else {
-            // It answers a call that it does not have.
+            // The interpreter answered a call that is not in its queue.
             state.end(self, at, RunError::Launch(LaunchError::Lost));
             return false;
         };
         interpreter.last_used = Instant::now();
         if last {
-            // It ends, with the threads and processes that the call left. The call's slot is free after that.
+            // The interpreter ends, and with it the threads and processes that the call left running. Only then is
+            // the call's slot free.
             lock(&interpreter.slots).push(call.slot);
         }
-        let _ = call.ended.send(End::Ran(output));
+        let _ = call.ended.send(CallEnd::Ran(output));
         let interpreter = &state.interpreters[at];
         if last || (interpreter.draining && interpreter.calls.is_empty()) {
             state.end(self, at, RunError::Launch(LaunchError::Lost));
@@ -151,15 +155,15 @@ impl Pool {
         true
     }
 
-    /// An interpreter failed. Its first call fails with `error`, if it was begun.
-    pub(super) fn lost(self: &Arc<Self>, id: u64, error: RunError) {
+    /// Ends an interpreter that failed. If its first call has begun, this call fails with `error`.
+    pub(super) fn fail_interpreter(self: &Arc<Self>, id: u64, error: RunError) {
         let mut state = self.lock();
         if let Some(at) = state.with_id(id) {
             state.end(self, at, error);
         }
     }
 
-    /// Where the events go that an interpreter reports. None: its call was dropped, or there is none.
+    /// Returns the sink for an interpreter's events. Returns `None` if its call was dropped or it has no call.
     pub(super) fn events(&self, id: u64) -> Option<EventSink> {
         let state = self.lock();
         let first = state.interpreters[state.with_id(id)?].calls.front()?;
@@ -167,7 +171,7 @@ impl Pool {
     }
 
     /// Ends interpreters that are idle, or whose script changed.
-    pub(super) fn tend(self: &Arc<Self>, idle: Duration) {
+    pub(super) fn maintain(self: &Arc<Self>, idle: Duration) {
         let mut state = self.lock();
         for it in &mut state.interpreters {
             it.draining |= it.calls.is_empty() && it.last_used.elapsed() >= idle;
@@ -176,17 +180,17 @@ impl Pool {
         state.drop_changed(self);
     }
 
-    /// How many interpreters there are.
+    /// Returns the number of interpreters.
     pub(super) fn len(&self) -> usize {
         self.lock().interpreters.len()
     }
 
-    /// Whether the pool still has this interpreter.
+    /// Returns whether the pool still contains this interpreter.
     pub(super) fn has(&self, id: u64) -> bool {
         self.lock().with_id(id).is_some()
     }
 
-    /// Ends all interpreters, each after its calls.
+    /// Ends all interpreters, each after its last call.
     pub(super) fn retire(self: &Arc<Self>) {
         let mut state = self.lock();
         state.retired = true;
@@ -208,7 +212,7 @@ impl State {
         self.interpreters.iter().position(|it| it.calls.iter().any(|call| call.number == number))
     }
 
-    /// Those that take calls.
+    /// Iterates over the interpreters that accept calls.
     fn open(&self) -> impl Iterator<Item = &Interpreter> {
         self.interpreters.iter().filter(|it| !it.draining)
     }
@@ -227,7 +231,7 @@ impl State {
         }
     }
 
-    /// Puts a call into the shortest queue, or ends it as not started. Whether it is behind another.
+    /// Puts a call into the shortest queue, or ends it as not started. Returns whether it is behind another call.
     fn place(&mut self, pool: &Arc<Pool>, call: Pending) -> bool {
         if call.ended.is_closed() {
             return false;
@@ -239,7 +243,7 @@ impl State {
             interpreter.queue.put(&call.message).is_ok()
         };
         let Some(at) = picked.filter(put) else {
-            let _ = call.ended.send(End::NotStarted);
+            let _ = call.ended.send(CallEnd::NotStarted);
             return false;
         };
         let interpreter = &mut self.interpreters[at];
@@ -249,10 +253,10 @@ impl State {
         interpreter.calls.len() > 1
     }
 
-    /// The interpreter with the fewest calls, or a new one if all are busy and there may be more.
+    /// Returns the interpreter with the fewest calls, or creates one if all are busy and the limit allows it.
     fn pick(&mut self, pool: &Arc<Pool>) -> Option<usize> {
         let open = self.interpreters.iter().enumerate().filter(|(_, it)| !it.draining);
-        // One that may be about to end is the last choice.
+        // Prefer interpreters that will not end soon.
         let rank = |it: &Interpreter| (it.wire.dropped.load(Ordering::Acquire), it.calls.len());
         let best = open.min_by_key(|(_, it)| rank(it)).map(|(at, it)| (at, it.calls.len()));
         if let Some((at, calls)) = best
@@ -271,15 +275,16 @@ impl State {
         }
     }
 
-    /// A new interpreter. Its process is started by the task that attends to it: this holds the pool's lock.
+    /// Creates an interpreter. Its attending task starts the process, because this function runs under the pool's
+    /// lock.
     fn start(&mut self, pool: &Arc<Pool>) -> io::Result<usize> {
-        // There is none when the worker ends.
+        // No runtime exists while the worker shuts down.
         let runtime = tokio::runtime::Handle::try_current().map_err(io::Error::other)?;
         let started_at = SystemTime::now();
         let Connected { queue, answers, launch, slots, given_secrets } = (pool.connect)()?;
         self.last += 1;
         let id = self.last;
-        let wire = Arc::new(Wire::of(&answers)?);
+        let wire = Arc::new(Wire::new(&answers)?);
         let process = Arc::default();
         let started = Started { id, answers, wire: Arc::clone(&wire), launch, kept: Arc::downgrade(&process) };
         runtime.spawn((pool.attend)(Arc::clone(pool), started));
@@ -299,8 +304,8 @@ impl State {
         Ok(self.interpreters.len() - 1)
     }
 
-    /// Decides about a call that nobody waits for. The calls behind it are taken back first. If it was begun, and nothing is
-    /// left to read after which it may be over, nothing else runs in its interpreter, which is ended.
+    /// Settles a dropped call. First takes back the calls behind it. If the call has begun, and no unread output
+    /// could show that it has ended, ends its interpreter, which has no other call.
     fn judge(&mut self, pool: &Arc<Pool>, at: usize, number: u64) {
         let mut behind = self.interpreters[at].take_back();
         let interpreter = &mut self.interpreters[at];
@@ -308,7 +313,7 @@ impl State {
         behind.retain(|call| call.number != number);
         let was_begun = behind.len() == waiting;
         let is_alone = interpreter.calls.len() == 1;
-        // Decided on once before: a script that goes on to report events is not waited for.
+        // This call was checked before, so do not wait for a script that keeps reporting events.
         let again = interpreter.calls.iter().any(|it| it.number == number && it.dropped);
         let ends = was_begun && (!interpreter.wire.has_more() || (again && is_alone));
         if was_begun && !ends {
@@ -323,7 +328,7 @@ impl State {
         }
     }
 
-    /// Ends an interpreter. Calls it did not begin move to others.
+    /// Ends an interpreter. Moves calls that it has not begun to others.
     fn end(&mut self, pool: &Arc<Pool>, at: usize, error: RunError) {
         self.interpreters[at].draining = true;
         let behind = self.interpreters[at].take_back();
@@ -332,7 +337,7 @@ impl State {
         for call in interpreter.calls {
             lock(&interpreter.slots).push(call.slot);
             let error = error.take().unwrap_or(RunError::Launch(LaunchError::Lost));
-            let _ = call.ended.send(End::Failed(error));
+            let _ = call.ended.send(CallEnd::Failed(error));
         }
         interpreter.wire.changed.notify_one();
         for mut call in behind {
@@ -343,5 +348,5 @@ impl State {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }

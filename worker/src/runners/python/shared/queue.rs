@@ -1,7 +1,7 @@
-//! The calls an interpreter has not begun: a queue in the kernel that both sides can take from.
+//! A kernel queue of calls that an interpreter has not begun. Both sides can take from it.
 //!
-//! Each message is taken once, by the interpreter or back by the worker. So the worker knows for certain which calls a
-//! script has not begun: those it has taken back.
+//! Each message is taken once, either by the interpreter or back by the worker. So calls that the worker has taken
+//! back have certainly not begun.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -12,28 +12,28 @@ use rustix::net::{
     SocketFlags, SocketType, recvmsg, sendmsg, shutdown, socketpair,
 };
 
-use super::message::{Message, NUMBER_BYTES};
+use super::message::{CallMessage, NUMBER_BYTES};
 
-/// The worker's end of a queue.
+/// The worker's side of a queue.
 pub(super) struct Queue {
-    /// Where calls are added.
+    /// The end to which calls are added.
     entrance: OwnedFd,
-    /// Where they are taken, by the interpreter too.
+    /// The end from which calls are taken, which the interpreter shares.
     exit: OwnedFd,
 }
 
 impl Queue {
-    /// A queue, and the interpreter's end of it.
+    /// Creates a queue. Also returns the interpreter's end.
     pub(super) fn new() -> std::io::Result<(Self, OwnedFd)> {
         let (entrance, exit) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let theirs = exit.try_clone()?;
-        // Nothing comes back, whoever has the other end.
+        // This end is never read, whatever the other process sends.
         shutdown(&entrance, Shutdown::Read)?;
         Ok((Self { entrance, exit }, theirs))
     }
 
-    /// Puts a call in. Never waits: a full queue is an error.
-    pub(super) fn put(&self, message: &Message) -> std::io::Result<()> {
+    /// Adds a call. Never blocks: fails if the queue is full.
+    pub(super) fn put(&self, message: &CallMessage) -> std::io::Result<()> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         let files = message.file.as_ref().map(|file| [file.as_fd()]);
@@ -45,10 +45,10 @@ impl Queue {
         Ok(())
     }
 
-    /// Takes back the oldest call that was not begun: its number.
+    /// Takes back the oldest call that has not begun, and returns its number.
     pub(super) fn take_back(&self) -> Option<u64> {
         let mut number = [0; NUMBER_BYTES];
-        // The rest of the message is dropped, with a file that comes with it: the pool still has both.
+        // Drops the rest of the message and its file, because the pool still has both.
         let mut ancillary = RecvAncillaryBuffer::default();
         let mut parts = [IoSliceMut::new(&mut number)];
         let taken = recvmsg(&self.exit, &mut parts, &mut ancillary, RecvFlags::DONTWAIT).ok()?;
@@ -59,7 +59,7 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::sockets::sends_descriptors;
+    use openskill_sandbox::sockets::sends_descriptors;
 
     #[test]
     fn nothing_comes_back_from_an_interpreter() {
@@ -67,7 +67,7 @@ mod tests {
         assert_ne!(sends_descriptors(&theirs), Some(true));
         assert_eq!(rustix::io::write(&theirs, b"x"), Err(rustix::io::Errno::PIPE));
         let bytes = 7_u64.to_le_bytes().to_vec();
-        queue.put(&Message { bytes, file: None, has_secrets: false }).unwrap();
+        queue.put(&CallMessage { bytes, file: None, has_secrets: false }).unwrap();
         assert_eq!(queue.take_back(), Some(7));
     }
 }

@@ -1,42 +1,43 @@
 use std::io::{PipeWriter, Write as _};
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use openskill_sandbox::given_secrets::GivenSecrets;
+use openskill_sandbox::launch::LaunchError;
+use openskill_sandbox::run::RunError;
+use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
 use super::attend::attend;
-use super::interpreter::{Connected, End, Process, Slots};
+use super::interpreter::{CallEnd, Connected, Process, Slots};
 use super::pool::Pool;
 use super::queue::Queue;
-use super::{Message, run};
+use super::{CallMessage, run};
 use crate::events::EventSink;
-use crate::process::given_secrets::GivenSecrets;
-use crate::process::launch::LaunchError;
-use crate::process::run::RunError;
 use crate::runner::RawOutput;
 use crate::schedule::{Scheduler, Slot};
 
 const LONG: Duration = Duration::from_secs(10);
 
-/// The interpreter's side, played by a test.
+/// A fake interpreter.
 struct Played {
     calls: OwnedFd,
-    /// None: it has ended.
+    /// `None` after the interpreter has ended.
     answers: Option<PipeWriter>,
-    /// Whether the worker has ended it.
+    /// Dropped when the worker ends the interpreter.
     alive: Arc<()>,
-    /// As whoever logs for it sees it.
+    /// Shared with the logger of the interpreter's output.
     given_secrets: GivenSecrets,
 }
 
 impl Played {
-    /// Takes the next call: its number. None: there is none.
+    /// Takes the next call and returns its number. Returns `None` if the queue is empty.
     fn take(&self) -> Option<u64> {
         let mut message = [0; 65536];
         let taken = rustix::net::recv(&self.calls, &mut message, rustix::net::RecvFlags::DONTWAIT).ok()?;
         if taken.1 == 0 {
-            return None; // The worker has let go of it.
+            return None; // The worker has closed its end.
         }
         Some(u64::from_le_bytes(message[..8].try_into().unwrap()))
     }
@@ -59,7 +60,7 @@ impl Played {
     }
 }
 
-/// A pool whose interpreters are played, and those it started.
+/// A pool with fake interpreters, and the interpreters that it started.
 struct Stage {
     pool: Arc<Pool>,
     started: Arc<Mutex<Vec<Option<Played>>>>,
@@ -75,32 +76,31 @@ impl Stage {
             let (alive, given_secrets) = (Arc::new(()), GivenSecrets::default());
             let (theirs, noted) = (Some(theirs), given_secrets.clone());
             let played = Played { calls, answers: theirs, alive: Arc::clone(&alive), given_secrets: noted };
-            list.lock().unwrap().push(Some(played));
+            list.lock().push(Some(played));
             let launch = Box::new(move || Ok(Box::new(alive) as Process));
             Ok(Connected { queue, answers: answers.into(), launch, slots: Slots::default(), given_secrets })
         });
-        // A file that is there, and does not change.
+        // An existing file that does not change.
         let script = std::env::current_exe().unwrap();
         Self { pool: Pool::new(connect, attend, script, most), started }
     }
 
     fn count(&self) -> usize {
-        self.started.lock().unwrap().len()
+        self.started.lock().len()
     }
 
     fn interpreter(&self, at: usize) -> Played {
-        self.started.lock().unwrap()[at].take().unwrap()
+        self.started.lock()[at].take().unwrap()
     }
 
-    /// A call under way.
-    async fn call(&self) -> JoinHandle<End> {
+    async fn call(&self) -> JoinHandle<CallEnd> {
         self.call_with(EventSink::default(), Scheduler::new(1, 0, 0).any_slot().await).await
     }
 
-    async fn call_with(&self, events: EventSink, slot: Slot) -> JoinHandle<End> {
+    async fn call_with(&self, events: EventSink, slot: Slot) -> JoinHandle<CallEnd> {
         let pool = Arc::clone(&self.pool);
         let call = tokio::spawn(async move {
-            let message = Message { bytes: vec![0; 16], file: None, has_secrets: false };
+            let message = CallMessage { bytes: vec![0; 16], file: None, has_secrets: false };
             run(&pool, message, &slot, &events).await
         });
         tokio::task::yield_now().await;
@@ -108,13 +108,13 @@ impl Stage {
     }
 }
 
-async fn output(call: JoinHandle<End>) -> String {
+async fn output(call: JoinHandle<CallEnd>) -> String {
     match tokio::time::timeout(LONG, call).await.unwrap().unwrap() {
-        End::Ran(RawOutput::Process { stdout, .. }) => String::from_utf8(stdout).unwrap(),
-        End::Ran(_) => "another output".to_owned(),
-        End::Failed(RunError::Launch(LaunchError::Lost)) => "lost".to_owned(),
-        End::Failed(error) => error.to_string(),
-        End::NotStarted => "not started".to_owned(),
+        CallEnd::Ran(RawOutput::Process { stdout, .. }) => String::from_utf8(stdout).unwrap(),
+        CallEnd::Ran(_) => "another output".to_owned(),
+        CallEnd::Failed(RunError::Launch(LaunchError::Lost)) => "lost".to_owned(),
+        CallEnd::Failed(error) => error.to_string(),
+        CallEnd::NotStarted => "not started".to_owned(),
     }
 }
 
@@ -152,7 +152,7 @@ async fn answers_and_events_reach_their_own_calls() {
 async fn an_interpreter_that_was_given_secrets_is_known_before_it_has_the_call() {
     let (stage, slot) = (Stage::new(2), Scheduler::new(1, 0, 0).any_slot().await);
     let _calls = [false, true].map(|has_secrets| {
-        let message = Message { bytes: vec![0; 16], file: None, has_secrets };
+        let message = CallMessage { bytes: vec![0; 16], file: None, has_secrets };
         stage.pool.put(message, slot.clone(), EventSink::default())
     });
     let given = [0, 1].map(|at| {
@@ -239,7 +239,7 @@ async fn a_dropped_call_that_has_ended_leaves_its_interpreter_running() {
     let (first, second) = (stage.call().await, stage.call().await);
     let mut played = stage.interpreter(0);
     let calls = [played.take().unwrap(), played.take().unwrap()];
-    // In one go, so that the answer is there, and nobody has read it.
+    // Answers and drops at once, so that the answer is still unread.
     played.answer(calls[0], false);
     stage.pool.drop_call(calls[0]);
     until(|| first.is_finished()).await;
@@ -294,7 +294,7 @@ async fn an_interpreter_with_leftover_processes_ends_and_frees_the_slot() {
     let call = next.take().unwrap();
     next.answer(call, false);
     assert_eq!(output(behind).await, call.to_string());
-    // Nothing of it is left, once its process is gone.
+    // When its process has ended, its slot is free.
     tokio::time::timeout(LONG, scheduler.any_slot()).await.unwrap();
 }
 

@@ -1,40 +1,41 @@
-//! What an installation may take, and what is said when the store can't be used.
+//! The limits of an installation, and the errors for an unusable store.
 
 use std::io;
 
 use openskill_log::admits;
 use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 
-/// The largest wheel, and all wheels of a request together, in bytes.
+/// The maximum size of a wheel, and of all wheels of a request together, in bytes.
 pub(super) const MAX_WHEEL_BYTES: u64 = 256 * 1024 * 1024;
 pub(super) const MAX_DOWNLOAD_BYTES: u64 = 2 * MAX_WHEEL_BYTES;
 
-/// What a wheel may have when it is unpacked, in bytes and in files.
+/// The maximum size of an unpacked wheel, in bytes and in files.
 pub(super) const MAX_UNPACKED_BYTES: u64 = 1024 * 1024 * 1024;
 pub(super) const MOST_FILES: u64 = 20_000;
 
-/// Installations at once, and those that wait for their turn.
+/// How many installations may run concurrently, and how many may wait for their turn.
 pub(super) const MOST_AT_ONCE: usize = 2;
 pub(super) const MOST_WAITING: usize = 8;
 
-/// Entries of the store: wheels, and sets of them.
+/// The maximum number of entries in the store: wheels and sets of wheels.
 pub(super) const MOST_ENTRIES: usize = 512;
 
-/// What all wheels of the store may have when they are unpacked, in bytes, before the least recently used ones are removed.
+/// The maximum size of all unpacked wheels in the store, in bytes. Beyond it, the least recently used ones are
+/// removed.
 pub(super) const MOST_BYTES: u64 = 8 * MAX_UNPACKED_BYTES;
 
-/// No package can be installed here, until an operator changes something. The circuit breaker of the skill may open: the
-/// worker is fit for other skills and stays.
+/// Creates the error for a worker that can't install packages until an operator changes something. The skill's
+/// circuit breaker may open, but the worker stays available for other skills.
 pub(in crate::runners::sandbox) fn unable(reason: impl Into<String>) -> SkillError {
     SkillError::new(ErrorCode::Unavailable, reason).with_blame(Blame::Skill)
 }
 
-/// A package that can't be installed. Another may well be: it is not the skill's fault.
+/// Creates the error for a package that can't be installed. Others may work, so the skill is not to blame.
 pub(super) fn unfit(reason: impl Into<String>) -> SkillError {
     SkillError::new(ErrorCode::ExecutionError, reason).with_blame(Blame::Caller)
 }
 
-/// Why a file of the store can't be written, for callers.
+/// Logs a failure to write to the store, and returns the error for callers.
 pub(super) fn storage(error: &io::Error) -> SkillError {
     if admits("a package of a session was not stored") {
         tracing::warn!(%error, "a package of a session was not stored");
@@ -48,10 +49,10 @@ pub(super) fn storage(error: &io::Error) -> SkillError {
     }
 }
 
-/// Works on the disk for as long as it takes.
+/// Runs blocking disk operations on the blocking pool.
 ///
 /// # Errors
-/// As [`storage`] says it.
+/// Returns the error of [`storage`].
 pub(super) async fn on_disk<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, SkillError> {

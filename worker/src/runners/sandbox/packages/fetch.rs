@@ -1,30 +1,32 @@
-//! Downloads the wheels of a package and of what it needs: pip, in a jail whose only writable folder is the one it fills.
+//! Downloads the wheels of a package and its dependencies with pip, in a jail whose only writable folder is the
+//! download folder.
 //!
-//! pip finds out which versions fit each other and the interpreter, and checks the hashes that the index names. It runs no
-//! code of a package: packages without a wheel are not built, and a wheel that names a URL as what it needs is refused. pip
-//! would fetch that from anywhere, and build it.
+//! pip resolves which versions are compatible with each other and the interpreter, and checks the hashes in the
+//! index. It runs no package's code, because packages without a wheel are not built. A dependency that is a URL is
+//! refused, because pip would download it from anywhere and build it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use openskill_proto::v1::{Blame, ErrorCode, SkillError};
+use openskill_sandbox::protocol::Exit;
+use openskill_sandbox::run::Finished;
 use serde_json::Value;
 
 use super::bounds::{MAX_DOWNLOAD_BYTES, MAX_WHEEL_BYTES, storage, unable};
-use super::jailed::{Jails, Step};
-use super::source::Source;
-use super::wanted::Request;
+use super::jailed::{JailedStep, Jails};
+use super::source::PackageSource;
+use super::wanted::PackageRequest;
 use super::watch::within;
 use super::work::Work;
 use crate::config::NO_WHEEL_FOLDER;
 use crate::environment::path_text;
 use crate::manifest::Manifest;
-use crate::process::protocol::Exit;
-use crate::process::run::Finished;
 use crate::runners::python::environments::reason::reason;
 use crate::runners::python::interpreter::Interpreter;
 
-/// Runs pip with its temporary files in the folder that its first argument names, and without requirements that are URLs.
+/// Runs pip with its temporary files in the folder that the first argument names. Refuses requirements that are
+/// URLs.
 const PIP: &str = "\
 import os, runpy, sys, tempfile
 tempfile.tempdir = os.environ['TMPDIR'] = os.environ['HOME'] = sys.argv.pop(1)
@@ -39,25 +41,25 @@ requirements.Requirement.__init__ = read_name
 runpy.run_module('pip', run_name='__main__', alter_sys=True)
 ";
 
-/// What pip prints when it does not reach an index.
+/// Printed when pip can't reach an index.
 const UNREACHABLE: &str = "was not reached";
 
-/// What is fetched.
+/// A download of a request's wheels.
 pub(super) struct Fetch<'a> {
-    pub(super) request: &'a Request,
-    pub(super) source: &'a Source,
-    /// Lines of a file of constraints.
+    pub(super) request: &'a PackageRequest,
+    pub(super) source: &'a PackageSource,
+    /// The content of a constraints file.
     pub(super) constraints: String,
-    /// It has pip.
+    /// The interpreter that runs pip.
     pub(super) interpreter: &'a Interpreter,
     pub(super) limits_of: &'a Manifest,
 }
 
 impl Fetch<'_> {
-    /// Gives the wheels. Dropping the future ends pip.
+    /// Downloads the wheels, and returns their paths. Dropping the future stops pip.
     ///
     /// # Errors
-    /// There is no such package or version here, or no wheel that fits; or the index was not reached.
+    /// Fails if the package or version does not exist, no wheel is compatible, or the index is unreachable.
     pub(super) async fn run(&self, jails: &Jails, work: &Arc<Work>) -> Result<Vec<PathBuf>, SkillError> {
         if let Some(folder) = self.source.folder()
             && !folder.is_dir()
@@ -73,7 +75,7 @@ impl Fetch<'_> {
         let constraints = folder.join("constraints.txt");
         std::fs::write(&constraints, &self.constraints).map_err(|error| storage(&error))?;
         let worker = |name: &str| std::env::var(name).ok().filter(|it| !it.is_empty());
-        let step = Step {
+        let step = JailedStep {
             interpreter: self.interpreter,
             limits_of: self.limits_of,
             args: self.args(&temp, &wheels, &constraints),
@@ -93,7 +95,7 @@ impl Fetch<'_> {
     }
 
     fn args(&self, temp: &Path, wheels: &Path, constraints: &Path) -> Vec<String> {
-        let Request { name, version } = self.request;
+        let PackageRequest { name, version } = self.request;
         let wanted = version.as_ref().map_or_else(|| name.clone(), |version| format!("{name}=={version}"));
         let mut args: Vec<_> = ["-I", "-B", "-c", PIP].map(str::to_owned).into();
         args.push(path_text(temp));
@@ -106,12 +108,12 @@ impl Fetch<'_> {
         args
     }
 
-    /// Why pip failed.
+    /// Explains why pip failed.
     fn fault(&self, finished: &Finished, hidden: &[&str]) -> SkillError {
         let Finished { stdout, stderr, .. } = finished;
         let output = [stdout, stderr].map(|it| String::from_utf8_lossy(it).into_owned()).join("\n");
         tracing::debug!(output, "the packages of a session were not downloaded");
-        let Request { name, version } = self.request;
+        let PackageRequest { name, version } = self.request;
         let what = version.as_ref().map_or_else(|| name.clone(), |version| format!("{name} {version}"));
         let mut hidden = hidden.to_vec();
         let folder = self.source.folder().map(path_text).unwrap_or_default();
@@ -124,7 +126,7 @@ impl Fetch<'_> {
             return unable("this worker's Python has no pip, which downloads packages");
         }
         let (code, message) = if has("a URL in place of a version") {
-            let reason = "it or a package that it needs asks for a URL in place of a version";
+            let reason = "it, or a package that it needs, requires a URL in place of a version";
             (ErrorCode::ExecutionError, format!("{what} is not installed: {reason}"))
         } else if has("File too large") || has("Errno 27") {
             let most = MAX_WHEEL_BYTES;
@@ -142,12 +144,12 @@ impl Fetch<'_> {
             (ErrorCode::ExecutionError, format!("{what} is not installed: {said}"))
         };
         let error = SkillError::new(code, message);
-        // Another package may well be installed: what is wrong with this one is not the skill's fault.
+        // Other packages may work, so the skill is not to blame.
         if code == ErrorCode::ExecutionError { error.with_blame(Blame::Caller) } else { error }
     }
 }
 
-/// The files that pip left in its folder. They may belong to another user.
+/// Finds the files that pip downloaded. They may belong to another user.
 fn found(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut all = std::fs::read_dir(folder)?.map(|it| Ok(it?.path())).collect::<std::io::Result<Vec<_>>>()?;
     all.sort();

@@ -1,56 +1,64 @@
-//! Steps of an installation that run in a jail: each a process of the interpreter that sees what it is given, and no more.
+//! Runs an installation's steps in a jail. Each is a process of the interpreter that sees only the files it needs.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use openskill_proto::v1::{ErrorCode, SkillError};
+use openskill_sandbox::jail::{Level, Network};
+use openskill_sandbox::launch::Launcher;
+use openskill_sandbox::protocol::{Command, ProcessLimits};
+use openskill_sandbox::run::{Finished, RunError, run};
 use serde_json::Value;
 
 use super::bounds::{unable, unfit};
 use super::work::Work;
 use crate::events::EventSink;
-use crate::manifest::{Jail, Level, Manifest, Network};
-use crate::process::jail::jailer::Jailer;
-use crate::process::launch::Launcher;
-use crate::process::protocol::{Command, ProcessLimits};
-use crate::process::run::{Finished, RunError, run};
+use crate::manifest::{Jail, Manifest};
 use crate::runners::python::interpreter::Interpreter;
+use crate::skill_jailer::SkillJailer;
 
-/// What starts the processes.
+/// Starts processes in jails that see only what a step needs.
 #[derive(Clone)]
 pub(super) struct Jails {
-    pub(super) jailer: Jailer,
+    pub(super) jailer: SkillJailer,
     pub(super) launcher: Launcher,
 }
 
-/// A process.
-pub(super) struct Step<'a> {
+/// The interpreter for a step, and the manifest whose limits apply to it.
+#[derive(Clone, Copy)]
+pub(super) struct JailedInterpreter<'a> {
+    pub(super) interpreter: &'a Interpreter,
+    pub(super) limits_of: &'a Manifest,
+}
+
+/// A step of an installation.
+pub(super) struct JailedStep<'a> {
     pub(super) interpreter: &'a Interpreter,
     /// The manifest whose limits apply.
     pub(super) limits_of: &'a Manifest,
-    /// The interpreter's arguments.
     pub(super) args: Vec<String>,
-    /// What it reads on stdin.
+    /// The value that is written to its stdin as JSON.
     pub(super) input: Value,
     pub(super) env: BTreeMap<String, String>,
-    /// What it may read besides the interpreter: absolute paths.
+    /// Additional absolute paths that it may read.
     pub(super) readable: Vec<PathBuf>,
-    /// The folder that it fills.
+    /// The folder that it writes to.
     pub(super) writable: Option<PathBuf>,
     pub(super) network: Network,
-    /// The largest file that it may write, in bytes.
+    /// The maximum size of a file that it writes, in bytes.
     pub(super) most_file_bytes: u64,
 }
 
 impl Jails {
-    /// Runs a process to its end. `works`: what must not be removed before nothing of the process is left. Dropping the future
-    /// kills the process.
+    /// Runs a process to its end. Keeps `works` until the process tree has ended. Dropping the future kills the
+    /// process.
     ///
     /// # Errors
-    /// It was not started, or exceeded its limits.
-    pub(super) async fn run(&self, step: Step<'_>, works: Vec<Arc<Work>>) -> Result<Finished, SkillError> {
-        let Step { interpreter, limits_of, args, input, mut env, readable, writable, network, most_file_bytes } = step;
+    /// Fails if the process was not started or exceeded its limits.
+    pub(super) async fn run(&self, step: JailedStep<'_>, works: Vec<Arc<Work>>) -> Result<Finished, SkillError> {
+        let JailedStep { interpreter, limits_of, args, input, mut env, readable, writable, network, most_file_bytes } =
+            step;
         let mut manifest = limits_of.clone();
         manifest.jail = Jail { level: Level::Strict, network, readable: Vec::new() };
         manifest.allowed_root = None;
@@ -61,7 +69,7 @@ impl Jails {
         let jail = plan.map_err(unable)?;
         let own = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("LANG", "C.UTF-8"), ("OPENBLAS_NUM_THREADS", "1")];
         env.extend(own.map(|(name, value)| (name.to_owned(), value.to_owned())));
-        let limits = ProcessLimits::of(&manifest.limits);
+        let limits = ProcessLimits::from_limits(&manifest.limits);
         let file_size_bytes = limits.file_size_bytes.min(most_file_bytes);
         let command = Command {
             program: interpreter.path.clone(),
@@ -71,7 +79,7 @@ impl Jails {
             limits: ProcessLimits { file_size_bytes, ..limits },
             nice: 0,
             forks: false,
-            jail,
+            jail: Some(jail),
             root: None,
         };
         let input = input.to_string();

@@ -1,9 +1,10 @@
-//! The records of the store's entries: of wheels, and of the wheels that a request resolved to.
+//! The records of the store's entries: wheels, and the sets of wheels that requests resolve to.
 
 use std::io::Read as _;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use openskill_proto::trace::hex;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -13,48 +14,48 @@ use crate::runners::python::environments::store::Store;
 use crate::runners::python::interpreter::Interpreter;
 use crate::sessions::packages::Package;
 
-/// Counts as a change of how packages are installed: older entries are not used any more.
+/// Increment this when the installation procedure changes, so that workers no longer use older entries.
 const FORMAT: u32 = 2;
 
-/// How long the newest version of a package is taken to be the newest.
+/// How long a package's newest version, once resolved, counts as the newest.
 const FRESH: Duration = Duration::from_secs(3600);
 
-/// The folder of an entry that has the files of a wheel.
+/// The folder inside a wheel's entry that contains its files.
 pub(super) const FILES: &str = "files";
 
 /// A wheel in the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Wheel {
-    /// Normalized.
+    /// The normalized package name.
     pub(super) name: String,
     pub(super) version: String,
     pub(super) sha256: String,
-    /// What can be imported of it.
+    /// The modules that it provides.
     pub(super) modules: Vec<String>,
-    /// How many of its files no import finds: programs, headers, data.
+    /// The number of files that can't be imported: programs, headers, data.
     pub(super) left_out: u64,
     pub(super) files: u64,
     pub(super) bytes: u64,
 }
 
-/// A package of a request, and whether it imports.
+/// A package of a request, and whether it can be imported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Found {
+pub(super) struct ImportOutcome {
     pub(super) sha256: String,
-    /// Why an import of it fails.
+    /// Why the import failed. `None` if it succeeded.
     pub(super) fault: Option<String>,
 }
 
-/// What a request resolved to: its package and the dependencies.
+/// The result of resolving a request: the package and its dependencies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Set {
-    pub(super) found: Vec<Found>,
-    /// When it was found out, in seconds since 1970.
+    pub(super) found: Vec<ImportOutcome>,
+    /// When it was resolved, in seconds since 1970.
     pub(super) made_s: u64,
 }
 
 impl Wheel {
-    /// It as sessions take it.
+    /// Returns the package to link into sessions.
     pub(super) fn package(&self, store: &Store) -> Package {
         Package {
             name: self.name.clone(),
@@ -65,8 +66,8 @@ impl Wheel {
         }
     }
 
-    /// What is imported to see whether it works: the module of its own name if there is one.
-    pub(super) fn tried(&self) -> Vec<&str> {
+    /// Returns the modules to import as a trial: only the one that has the package's name, if it exists.
+    pub(super) fn trial_modules(&self) -> Vec<&str> {
         let own = self.name.replace('-', "_");
         match self.modules.iter().find(|it| it.eq_ignore_ascii_case(&own)) {
             Some(own) => vec![own],
@@ -76,12 +77,12 @@ impl Wheel {
 }
 
 impl Set {
-    pub(super) fn new(found: Vec<Found>) -> Self {
+    pub(super) fn new(found: Vec<ImportOutcome>) -> Self {
         Self { found, made_s: now_s() }
     }
 
-    /// What the store has for this key, if all of it is there. Notes that it is used. Blocks on the disk.
-    pub(super) fn find(store: &Store, key: &str, exact: bool) -> Option<Vec<(Wheel, Found)>> {
+    /// Finds the stored resolution for this key, if it is complete, and records its use. Blocks on the disk.
+    pub(super) fn find(store: &Store, key: &str, exact: bool) -> Option<Vec<(Wheel, ImportOutcome)>> {
         Store::find(store.path(), key)?;
         let set: Self = serde_json::from_str(&store.record(key)?).ok()?;
         if !exact && now_s().abs_diff(set.made_s) > FRESH.as_secs() {
@@ -91,38 +92,41 @@ impl Set {
     }
 }
 
-/// A wheel that is in the store. Notes that it is used. Blocks on the disk.
+/// Finds a wheel in the store, and records its use. Blocks on the disk.
 pub(super) fn wheel(store: &Store, sha256: &str) -> Option<Wheel> {
     Store::find(store.path(), sha256)?;
     serde_json::from_str(&store.record(sha256)?).ok()
 }
 
-/// The bytes of an entry: those of a wheel's files, and none of a set. Blocks on the disk.
+/// Returns an entry's size: the total size of a wheel's files, and zero for a set. Blocks on the disk.
 pub(super) fn bytes(store: &Store, key: &str) -> u64 {
     let wheel = store.record(key).and_then(|it| serde_json::from_str::<Wheel>(&it).ok());
     wheel.map_or(0, |it| it.bytes)
 }
 
-/// The key of a request: requests that may resolve to different packages have different keys.
+/// Derives a request's key. Requests that may resolve to different packages get different keys.
 pub(super) fn key(
-    (name, version): (&str, Option<&str>),
-    (installer, of_sessions): (&Interpreter, &Interpreter),
+    name: &str,
+    version: Option<&str>,
+    installer: &Interpreter,
+    of_sessions: &Interpreter,
     source: &str,
     allowed: &str,
 ) -> String {
-    // What the sessions have decides whether a package imports.
+    // The packages that sessions already have affect whether an import succeeds.
     let interpreters = [installer, of_sessions].map(|it| [path_text(&it.path), it.tag.clone()]);
     let all = json!([FORMAT, name, version, interpreters, source, allowed]);
-    // Wheels have longer keys.
-    Sha256::digest(all.to_string().as_bytes()).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    // Shorter than the keys of wheels, so the two can't clash.
+    hex(&Sha256::digest(all.to_string().as_bytes())[..16])
 }
 
-/// The SHA-256 of a file in hexadecimal. Blocks on the disk.
+/// Computes the SHA-256 of a file in hexadecimal. Blocks on the disk.
 ///
 /// # Errors
-/// It can't be read, or is no plain file.
+/// Fails if the file can't be read or is not a regular file.
 pub(super) fn digest(file: &Path) -> std::io::Result<String> {
-    let mut file = crate::plain_file::open(file).map_err(|error| std::io::Error::other(error.to_string()))?;
+    let mut file =
+        openskill_sandbox::plain_file::open(file).map_err(|error| std::io::Error::other(error.to_string()))?;
     let (mut hasher, mut part) = (Sha256::new(), vec![0; 64 * 1024]);
     loop {
         match file.read(&mut part)? {
@@ -130,7 +134,7 @@ pub(super) fn digest(file: &Path) -> std::io::Result<String> {
             count => hasher.update(&part[..count]),
         }
     }
-    Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(&hasher.finalize()))
 }
 
 fn now_s() -> u64 {
@@ -149,9 +153,9 @@ mod tests {
 
     #[test]
     fn the_module_of_a_packages_own_name_is_tried_or_else_all() {
-        assert_eq!(wheel("my-pack", &["my_pack", "tests"]).tried(), ["my_pack"]);
-        assert_eq!(wheel("Pillow", &["PIL"]).tried(), ["PIL"]);
-        assert_eq!(wheel("python-dateutil", &["dateutil", "extra"]).tried(), ["dateutil", "extra"]);
+        assert_eq!(wheel("my-pack", &["my_pack", "tests"]).trial_modules(), ["my_pack"]);
+        assert_eq!(wheel("Pillow", &["PIL"]).trial_modules(), ["PIL"]);
+        assert_eq!(wheel("python-dateutil", &["dateutil", "extra"]).trial_modules(), ["dateutil", "extra"]);
     }
 
     #[test]
@@ -160,13 +164,13 @@ mod tests {
         let base = Interpreter { path, version: (3, 12), prefixes, tag: "312".to_owned(), environment: None };
         let newer = Interpreter { tag: "313".to_owned(), ..base.clone() };
         let keys = [
-            key(("a", None), (&base, &base), "x", "a"),
-            key(("a", Some("1")), (&base, &base), "x", "a"),
-            key(("b", None), (&base, &base), "x", "a"),
-            key(("a", None), (&newer, &base), "x", "a"),
-            key(("a", None), (&base, &newer), "x", "a"),
-            key(("a", None), (&base, &base), "y", "a"),
-            key(("a", None), (&base, &base), "x", "a b"),
+            key("a", None, &base, &base, "x", "a"),
+            key("a", Some("1"), &base, &base, "x", "a"),
+            key("b", None, &base, &base, "x", "a"),
+            key("a", None, &newer, &base, "x", "a"),
+            key("a", None, &base, &newer, "x", "a"),
+            key("a", None, &base, &base, "y", "a"),
+            key("a", None, &base, &base, "x", "a b"),
         ];
         assert_eq!(keys.iter().collect::<std::collections::HashSet<_>>().len(), keys.len());
     }

@@ -1,38 +1,38 @@
-//! Where the packages of sessions come from: the index and the folder that the operator names, and nothing else.
+//! The source of session packages: only the index and folder that the operator configures.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use openskill_sandbox::jail::Network;
 use url::Url;
 
 use crate::config::{Index, PythonPackages};
-use crate::manifest::Network;
 
-/// Variables of the worker that say how its network is reached.
+/// The worker's variables that configure network access.
 const OF_NETWORK: [&str; 8] =
     ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"];
 
-/// Variables of the worker that name files with the certificates of authorities.
+/// The worker's variables that contain paths of certificate authorities.
 const OF_CERTIFICATES: [&str; 3] = ["PIP_CERT", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"];
 
-/// Files of an index are on other hosts too.
+/// The port that is always allowed, because an index may refer to files on other hosts over HTTPS.
 const HTTPS: u16 = 443;
 
 /// An index, a folder or page of wheels, or both.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Source {
+pub(super) struct PackageSource {
     index: Option<String>,
     folder: Option<PathBuf>,
     page: Option<String>,
 }
 
-impl Source {
-    /// What the settings name.
+impl PackageSource {
+    /// Reads the source from the settings.
     ///
     /// # Errors
-    /// They name nothing: what to do, for people.
-    pub(super) fn of(settings: &PythonPackages) -> Result<Self, String> {
+    /// If no source is configured, returns what to do, for people.
+    pub(super) fn from_settings(settings: &PythonPackages) -> Result<Self, String> {
         let index = match &settings.index {
             Index::Url(url) => Some(url.clone()),
             Index::Configured | Index::None => None,
@@ -49,13 +49,13 @@ impl Source {
         Ok(Self { index, folder, page })
     }
 
-    /// Identifies the source. The text changes when a wheel is added to or removed from the folder.
+    /// Returns a text that identifies the source. It changes when a wheel is added to or removed from the folder.
     pub(super) fn text(&self) -> String {
         let changed = |it: &PathBuf| std::fs::metadata(it).map_or((0, 0), |it| (it.mtime(), it.mtime_nsec()));
         format!("{:?} {:?} {:?} {:?}", self.index, self.page, self.folder, self.folder.as_ref().map(changed))
     }
 
-    /// The arguments of pip.
+    /// Returns the arguments with which pip uses only this source.
     pub(super) fn args(&self) -> Vec<String> {
         let mut args = Vec::new();
         if self.index.is_none() {
@@ -67,7 +67,8 @@ impl Source {
         args
     }
 
-    /// The variables of pip. A URL may hold a password, which a command line would show. `worker`: a variable of the worker.
+    /// Returns pip's variables. URLs are variables, because a command line would reveal a password in a URL.
+    /// `worker`: looks up one of the worker's variables.
     pub(super) fn env(&self, worker: impl Fn(&str) -> Option<String>) -> BTreeMap<String, String> {
         let mut env = BTreeMap::from([("PIP_CONFIG_FILE".to_owned(), "/dev/null".to_owned())]);
         let urls = [("PIP_INDEX_URL", &self.index), ("PIP_FIND_LINKS", &self.page)];
@@ -79,21 +80,22 @@ impl Source {
         env
     }
 
-    /// What pip reads.
+    /// Returns the files and folders that pip reads.
     pub(super) fn readable(&self, worker: impl Fn(&str) -> Option<String>) -> Vec<PathBuf> {
         let certificates = OF_CERTIFICATES.iter().filter_map(|name| worker(name)).map(PathBuf::from);
         let certificates = certificates.filter(|it| it.is_absolute() && self.uses_network());
         certificates.chain(self.folder.clone()).collect()
     }
 
-    /// The ports of the index and of the proxies on the way. None if all is in a folder.
+    /// Returns the network access that pip needs: the ports of the index and the proxies, or none if all packages
+    /// are in a folder.
     pub(super) fn network(&self, worker: impl Fn(&str) -> Option<String>) -> Network {
         if !self.uses_network() {
             return Network::None;
         }
         let names = OF_NETWORK.iter().filter(|name| !name.eq_ignore_ascii_case("no_proxy"));
         let proxies = names.filter_map(|name| worker(name));
-        // As pip reads them: `proxy:3128` is one that speaks HTTP.
+        // pip also interprets `proxy:3128` as an HTTP proxy.
         let proxies = proxies.map(|it| if it.contains("://") { it } else { format!("http://{it}") });
         let urls = self.index.iter().chain(&self.page).cloned().chain(proxies);
         let port = |url: String| Url::parse(&url).ok()?.port_or_known_default();
@@ -103,12 +105,12 @@ impl Source {
         Network::Connect(ports)
     }
 
-    /// The URLs of the index and the page, whose paths may hold a token.
+    /// Returns the URLs of the index and the page. Their paths may contain a token.
     pub(super) fn urls(&self) -> impl Iterator<Item = &str> {
         self.index.iter().chain(&self.page).map(|it| it.trim_end_matches('/'))
     }
 
-    /// The folder of wheels.
+    /// Returns the folder of wheels, if one is configured.
     pub(super) fn folder(&self) -> Option<&Path> {
         self.folder.as_deref()
     }
@@ -122,8 +124,8 @@ impl Source {
 mod tests {
     use super::*;
 
-    fn source(index: Option<&str>, folder: Option<&str>) -> Source {
-        Source { index: index.map(str::to_owned), folder: folder.map(PathBuf::from), page: None }
+    fn source(index: Option<&str>, folder: Option<&str>) -> PackageSource {
+        PackageSource { index: index.map(str::to_owned), folder: folder.map(PathBuf::from), page: None }
     }
 
     #[test]

@@ -1,44 +1,44 @@
-//! Tries whether packages can be imported, in a jailed process that ends with the trial.
+//! Imports packages as a trial, in a jailed process that ends afterwards.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use openskill_proto::v1::{ErrorCode, SkillError};
+use openskill_sandbox::jail::Network;
 use serde_json::json;
 
-use super::jailed::{Jails, Step};
-use super::record::{FILES, Found, Wheel};
+use super::jailed::{JailedInterpreter, JailedStep, Jails};
+use super::record::{FILES, ImportOutcome, Wheel};
 use super::work::Work;
 use crate::environment::path_text;
-use crate::manifest::{Manifest, Network};
 use crate::runners::python::environments::reason::clean;
 use crate::runners::python::environments::store::Store;
-use crate::runners::python::interpreter::Interpreter;
 
-/// The program of the process.
+/// The source of the trial's program.
 const PROGRAM: &str = include_str!("trial.py");
 
-/// How long the import of one package may take.
+/// The timeout for importing one package, in seconds.
 const SECONDS: u64 = 30;
 
-/// The largest file that an import may write, in bytes.
+/// The maximum size of a file that an import writes, in bytes.
 const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Imports each of these wheels, with all of them to be found.
+/// Imports each of these wheels as a trial, with all others available.
 ///
 /// # Errors
-/// The process could not be run.
-pub(super) async fn tried(
+/// Fails if the process could not run.
+pub(super) async fn try_imports(
     jails: &Jails,
-    (interpreter, limits_of): (&Interpreter, &Manifest),
-    (store, wheels): (&Store, &[Wheel]),
+    python: JailedInterpreter<'_>,
+    store: &Store,
+    wheels: &[Wheel],
     work: &Arc<Work>,
-) -> Result<Vec<Found>, SkillError> {
+) -> Result<Vec<ImportOutcome>, SkillError> {
     let folders: Vec<_> = wheels.iter().map(|it| store.path().join(&it.sha256).join(FILES)).collect();
-    let packages: Vec<_> = wheels.iter().map(|it| json!({"name": it.name, "modules": it.tried()})).collect();
-    let step = Step {
-        interpreter,
-        limits_of,
+    let packages: Vec<_> = wheels.iter().map(|it| json!({"name": it.name, "modules": it.trial_modules()})).collect();
+    let step = JailedStep {
+        interpreter: python.interpreter,
+        limits_of: python.limits_of,
         args: ["-I", "-B", "-c", PROGRAM].map(str::to_owned).into(),
         input: json!({
             "paths": folders.iter().map(|it| path_text(it)).collect::<Vec<_>>(),
@@ -51,18 +51,18 @@ pub(super) async fn tried(
         network: Network::None,
         most_file_bytes: MAX_FILE_BYTES,
     };
-    // Memory that runs out is a reason too.
-    let told = match jails.run(step, vec![Arc::clone(work)]).await {
+    // Running out of memory also counts as a failed import.
+    let faults = match jails.run(step, vec![Arc::clone(work)]).await {
         Ok(finished) => serde_json::from_slice::<BTreeMap<String, Option<String>>>(&finished.stdout).ok(),
         Err(error) if error.code() == ErrorCode::ExecutionError => None,
         Err(error) => return Err(error),
     };
-    let told = told.unwrap_or_default();
+    let faults = faults.unwrap_or_default();
     let hidden = path_text(store.path());
-    let fault = |wheel: &Wheel| match told.get(&wheel.name) {
+    let fault = |wheel: &Wheel| match faults.get(&wheel.name) {
         Some(None) => None,
         Some(Some(reason)) => Some(clean(reason, &[&hidden])),
         None => Some("its import ended the process that tried it".to_owned()),
     };
-    Ok(wheels.iter().map(|it| Found { sha256: it.sha256.clone(), fault: fault(it) }).collect())
+    Ok(wheels.iter().map(|it| ImportOutcome { sha256: it.sha256.clone(), fault: fault(it) }).collect())
 }

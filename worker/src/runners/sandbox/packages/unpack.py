@@ -31,7 +31,7 @@ def checked(name):
     """The parts of a path within the wheel."""
     parts = name.split("/")
     if name.startswith("/") or "\\" in name or "\0" in name or any(part in ("", ".", "..") for part in parts):
-        raise Refused(f"its file {shown(name)} lies outside of the wheel")
+        raise Refused(f"its file {shown(name)} is outside the wheel")
     if len(parts) > MOST_DEPTH or any(len(os.fsencode(part)) > MOST_NAME for part in parts):
         raise Refused(f"the path {shown(name)} is too long")
     return parts
@@ -105,12 +105,12 @@ def write(wheel, entry, target, wanted, left):
                 break
             size += len(data)
             if size > left:
-                raise Refused("it has more bytes than it says")
+                raise Refused("it has more bytes than its list declares")
             if digest:
                 digest.update(data)
             sink.write(data)
     if digest and base64.urlsafe_b64encode(digest.digest()).rstrip(b"=") != told.rstrip("=").encode():
-        raise Refused(f"{shown(entry.filename)} does not have the hash that the wheel says")
+        raise Refused(f"{shown(entry.filename)} does not have the hash that the wheel lists")
     return size
 
 

@@ -1,4 +1,4 @@
-//! Unpacks wheels: a jailed process does, and what it made is looked at before anybody uses it.
+//! Unpacks wheels in a jailed process, and checks the result before it is used.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -7,53 +7,52 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use openskill_proto::v1::SkillError;
+use openskill_sandbox::jail::Network;
+use openskill_sandbox::protocol::Exit;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::bounds::{MAX_UNPACKED_BYTES, MOST_FILES, storage, unfit};
-use super::jailed::{Jails, Step};
+use super::jailed::{JailedInterpreter, JailedStep, Jails};
 use super::record::{FILES, Wheel};
 use super::watch::within;
 use super::work::Work;
+use crate::config::allowed::{is_name, normalize_name};
 use crate::environment::path_text;
-use crate::manifest::{Manifest, Network};
-use crate::process::protocol::Exit;
 use crate::runners::python::environments::reason::clean;
-use crate::runners::python::interpreter::Interpreter;
-use crate::sessions::allowed::{is_name, normalized};
 
-/// The program of the process.
+/// The source of the program that unpacks a wheel.
 const PROGRAM: &str = include_str!("unpack.py");
 
-/// The most modules of a wheel, and the longest name of one in bytes.
+/// The maximum number of modules in a wheel, and the maximum length of a module's name in bytes.
 const MOST_MODULES: usize = 64;
 const MAX_MODULE_BYTES: usize = 200;
 
-/// Compiled code and folders, for each file of a wheel.
+/// The entries allowed per file of a wheel, because a file may add compiled code and folders.
 const PER_FILE: u64 = 3;
 
-/// A wheel that was downloaded.
+/// A downloaded wheel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Downloaded {
     pub(super) file: PathBuf,
-    /// Normalized.
+    /// The normalized package name.
     pub(super) name: String,
     pub(super) version: String,
     pub(super) sha256: String,
 }
 
-/// The name and the version that the name of a wheel's file says: `name-version[-build]-python-abi-platform.whl`.
-pub(super) fn named(file: &Path) -> Option<(String, String)> {
+/// Parses a wheel's name and version from its file name: `name-version[-build]-python-abi-platform.whl`.
+pub(super) fn parse_file_name(file: &Path) -> Option<(String, String)> {
     let parts: Vec<_> = file.file_name()?.to_str()?.strip_suffix(".whl")?.split('-').collect();
     let (name, version) = (*parts.first()?, *parts.get(1)?);
     let is_version = |it: char| it.is_ascii_alphanumeric() || matches!(it, '.' | '_' | '+' | '!');
     let fits = matches!(parts.len(), 5 | 6) && version.len() <= 100 && version.chars().all(is_version);
-    (fits && is_name(name)).then(|| (normalized(name), version.replace('_', "-")))
+    (fits && is_name(name)).then(|| (normalize_name(name), version.replace('_', "-")))
 }
 
-/// What the process says.
+/// What the unpacking process prints.
 #[derive(Deserialize)]
-struct Told {
+struct UnpackReport {
     refused: Option<String>,
     #[serde(default)]
     modules: Vec<String>,
@@ -61,20 +60,20 @@ struct Told {
     left_out: u64,
 }
 
-/// Unpacks a wheel into the folder of its entry. Gives what is to be known of it.
+/// Unpacks a wheel into the folder of its entry, and returns its record.
 ///
 /// # Errors
-/// It is no proper wheel, or too large.
+/// Fails if the wheel is invalid or too large.
 pub(super) async fn unpack(
     jails: &Jails,
-    (interpreter, limits_of): (&Interpreter, &Manifest),
+    python: JailedInterpreter<'_>,
     wheel: &Downloaded,
     works: [&Arc<Work>; 2],
 ) -> Result<Wheel, SkillError> {
     let target = works[0].make(FILES).map_err(|error| storage(&error))?;
-    let step = Step {
-        interpreter,
-        limits_of,
+    let step = JailedStep {
+        interpreter: python.interpreter,
+        limits_of: python.limits_of,
         args: ["-I", "-B", "-c", PROGRAM].map(str::to_owned).into(),
         input: json!({
             "wheel": path_text(&wheel.file),
@@ -94,35 +93,37 @@ pub(super) async fn unpack(
         let Downloaded { name, version, .. } = wheel;
         unfit(format!("the wheel of {name} {version} is not installed: {reason}"))
     };
-    let told = serde_json::from_slice::<Told>(&finished.stdout).ok().filter(|_| finished.exit == Exit::Code(0));
-    let told = told.ok_or_else(|| refused("it can't be unpacked"))?;
-    if let Some(reason) = told.refused {
+    let report =
+        serde_json::from_slice::<UnpackReport>(&finished.stdout).ok().filter(|_| finished.exit == Exit::Code(0));
+    let report = report.ok_or_else(|| refused("it can't be unpacked"))?;
+    if let Some(reason) = report.refused {
         return Err(refused(&clean(&reason, &[])));
     }
-    let looked_at = tokio::task::spawn_blocking(move || {
-        let mut found = Content::default();
+    let taking_over = tokio::task::spawn_blocking(move || {
+        let mut found = UnpackedSize::default();
         let owner = rustix::process::geteuid().is_root().then(|| rustix::process::getegid().as_raw());
         take_over(&target, owner, &mut found).map(|()| found)
     });
-    let Content { files, bytes } =
-        looked_at.await.map_err(io::Error::other).flatten().map_err(|error| refused(&error.to_string()))?;
+    let UnpackedSize { files, bytes } =
+        taking_over.await.map_err(io::Error::other).flatten().map_err(|error| refused(&error.to_string()))?;
     let is_module =
         |it: &String| it.len() <= MAX_MODULE_BYTES && it.chars().all(|it| it.is_alphanumeric() || it == '_');
-    let modules = told.modules.into_iter().filter(is_module).take(MOST_MODULES).collect();
+    let modules = report.modules.into_iter().filter(is_module).take(MOST_MODULES).collect();
     let Downloaded { name, version, sha256, .. } = wheel.clone();
-    Ok(Wheel { name, version, sha256, modules, left_out: told.left_out, files, bytes })
+    Ok(Wheel { name, version, sha256, modules, left_out: report.left_out, files, bytes })
 }
 
-/// What was unpacked.
+/// The totals of the unpacked files.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Content {
+struct UnpackedSize {
     files: u64,
     bytes: u64,
 }
 
-/// Looks at all that a jailed process made, and makes it the worker's: plain files and folders, which nobody else changes.
-/// `owner`: the group of the worker, if that is root and the process was not.
-fn take_over(folder: &Path, owner: Option<u32>, found: &mut Content) -> io::Result<()> {
+/// Checks everything that a jailed process created, and makes the worker its owner. Accepts only regular files and
+/// folders; afterwards only the worker can change them. `owner`: the worker's group, if the worker is root and the
+/// process was not.
+fn take_over(folder: &Path, owner: Option<u32>, found: &mut UnpackedSize) -> io::Result<()> {
     let wrong = |reason: &str| io::Error::other(reason.to_owned());
     let own = |path: &Path, mode| {
         owner.map_or(Ok(()), |group| lchown(path, Some(0), Some(group)))?;
@@ -154,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_file_name_says_what_a_wheel_is() {
-        let found = |name: &str| named(Path::new(name));
+        let found = |name: &str| parse_file_name(Path::new(name));
         let wheel = |name: &str, version: &str| Some((name.to_owned(), version.to_owned()));
         assert_eq!(found("/x/Foo_Bar-1.0-py3-none-any.whl"), wheel("foo-bar", "1.0"));
         assert_eq!(found("a-1.0+cpu-1-cp312-cp312-linux_x86_64.whl"), wheel("a", "1.0+cpu"));
@@ -169,15 +170,15 @@ mod tests {
         fs::create_dir_all(top.join("a/b")).unwrap();
         fs::write(top.join("a/b/c.py"), "xy").unwrap();
         fs::set_permissions(top.join("a/b/c.py"), Permissions::from_mode(0o6777)).unwrap();
-        let mut found = Content::default();
+        let mut found = UnpackedSize::default();
         take_over(&top, None, &mut found).unwrap();
         assert_eq!(found.files, 3);
         assert_eq!(fs::metadata(top.join("a/b/c.py")).unwrap().mode() & 0o7777, 0o444);
         std::os::unix::fs::symlink("/etc/passwd", top.join("a/link")).unwrap();
-        assert!(take_over(&top, None, &mut Content::default()).unwrap_err().to_string().contains("link"));
+        assert!(take_over(&top, None, &mut UnpackedSize::default()).unwrap_err().to_string().contains("link"));
         fs::remove_file(top.join("a/link")).unwrap();
         fs::hard_link(top.join("a/b/c.py"), top.join("d.py")).unwrap();
-        assert!(take_over(&top, None, &mut Content::default()).is_err());
+        assert!(take_over(&top, None, &mut UnpackedSize::default()).is_err());
         fs::remove_dir_all(&top).unwrap();
     }
 }

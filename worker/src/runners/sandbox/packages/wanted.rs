@@ -1,4 +1,4 @@
-//! What a call asks for, and what it gets.
+//! Package requests and their results.
 
 use std::sync::Arc;
 
@@ -7,37 +7,37 @@ use crate::runners::python::interpreter::Interpreter;
 use crate::schedule::Slot;
 use crate::sessions::packages::Package;
 
-/// What a call asks for.
+/// A request for a package.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Request {
-    /// Normalized.
+pub(crate) struct PackageRequest {
+    /// The normalized package name.
     pub(crate) name: String,
-    /// The exact version; none: the newest that fits.
+    /// The exact version, or `None` for the newest compatible one.
     pub(crate) version: Option<String>,
 }
 
-/// Whom a package is for.
+/// The interpreters and skills of an installation.
 pub(crate) struct Using<'a> {
-    /// Downloads and unpacks.
+    /// The interpreter that downloads and unpacks the packages.
     pub(crate) installer: &'a Interpreter,
-    /// What sessions run.
+    /// The interpreter of the sessions that get the packages.
     pub(crate) of_sessions: &'a Interpreter,
-    /// The skill that installs, and the one whose sessions are served: their limits hold.
+    /// The skill that installs, and the sessions' skill. The limits of both apply.
     pub(crate) manifests: (&'a Manifest, &'a Manifest),
-    /// Held until nothing runs for the call.
+    /// Held until all processes of the call have ended.
     pub(crate) slot: Arc<Slot>,
 }
 
-/// A package that is there to be linked.
+/// A package that is ready to be linked into a session.
 #[derive(Debug, Clone)]
 pub(crate) struct Provided {
     pub(crate) package: Package,
-    /// Whether it is the one that was asked for.
+    /// Whether it is the requested package rather than a dependency.
     pub(crate) requested: bool,
-    /// Whether there is anything to import.
+    /// Whether it contains modules to import.
     pub(crate) has_modules: bool,
-    /// Why its import fails.
+    /// Why the import failed. `None` if it succeeded.
     pub(crate) fault: Option<String>,
-    /// How many of its files no import finds.
+    /// The number of its files that can't be imported.
     pub(crate) left_out: u64,
 }

@@ -1,4 +1,4 @@
-//! Watches the size of a folder while a process fills it.
+//! Limits the size of a folder while a process fills it.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -8,19 +8,19 @@ use openskill_proto::v1::SkillError;
 
 use super::bounds::unfit;
 
-/// How often it is measured.
+/// The interval between measurements.
 const EVERY: Duration = Duration::from_millis(200);
 
-/// Entries that are counted. A folder with more is too large.
+/// The maximum number of entries that are counted. A folder with more is too large.
 const MOST_ENTRIES: usize = 200_000;
 
-/// What a block of a file has, in bytes (stat(2)).
+/// The size of a block in bytes, as stat(2) defines it.
 const BLOCK: u64 = 512;
 
-/// Does what fills a folder, unless that gets larger than `most` bytes.
+/// Runs work that fills a folder, and stops it if the folder exceeds `most` bytes.
 ///
 /// # Errors
-/// Those of the work; or the folder got too large.
+/// Returns the work's error, or fails if the folder became too large.
 pub(super) async fn within<T>(
     folder: &Path,
     most: u64,
@@ -44,7 +44,7 @@ pub(super) async fn within<T>(
     }
 }
 
-/// The bytes on disk. Files that disappear during the walk do not count.
+/// Sums the folder's size on disk. Ignores files that disappear meanwhile.
 fn size(folder: &Path, entries: &mut usize) -> u64 {
     let mut sum = 0_u64;
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {

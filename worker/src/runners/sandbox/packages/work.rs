@@ -1,4 +1,4 @@
-//! An entry of the store while it is built: locked, and removed unless it was published.
+//! An unfinished entry of the store. It is locked, and removed unless it is published.
 
 use std::fs::{DirBuilder, File, Permissions};
 use std::io;
@@ -10,24 +10,25 @@ use std::time::Duration;
 use crate::runners::python::environments::store::Store;
 use crate::schedule::Slot;
 
-/// How often a worker looks whether another one has finished with an entry.
+/// The interval between checks whether another worker finished an entry.
 const STEP: Duration = Duration::from_millis(100);
 
-/// What is being built. The last one who holds it removes what was not published.
+/// An unfinished entry. Dropping the last reference removes it, unless it was published.
 pub(super) struct Work {
     store: Store,
     key: String,
     folder: PathBuf,
     lock: Option<File>,
-    /// Held until nothing runs for the call.
+    /// Held until all processes of the call have ended.
     _slot: Option<Arc<Slot>>,
 }
 
 impl Work {
-    /// Waits until nobody else builds the entry of this key. Makes its folder, in which only the worker's user finds its way.
+    /// Waits until no other process builds the entry with this key. Creates its folder, which only the worker's
+    /// user can enter.
     ///
     /// # Errors
-    /// The folder or its lock can't be made.
+    /// Fails if the folder or its lock can't be created.
     pub(super) async fn begin(store: &Store, key: &str, slot: Option<Arc<Slot>>) -> io::Result<Arc<Self>> {
         let lock = loop {
             match store.lock(key)? {
@@ -36,7 +37,8 @@ impl Work {
             }
         };
         let (store, key) = (store.clone(), key.to_owned());
-        // It may have much to remove. The lock goes along, as it must outlive the removal if this future is dropped.
+        // This may remove many files. The closure takes the lock, which must outlive the removal even if this
+        // future is dropped.
         let begun = tokio::task::spawn_blocking(move || {
             let folder = store.begin(&key)?;
             DirBuilder::new().mode(0o700).create(&folder)?;
@@ -45,10 +47,11 @@ impl Work {
         begun.await.map_err(io::Error::other)?
     }
 
-    /// Makes a folder for a jailed process to fill: it runs as some other user, and only a mount leads there.
+    /// Creates a folder that a jailed process fills. The process runs as another user and reaches the folder only
+    /// through a mount.
     ///
     /// # Errors
-    /// It can't be made.
+    /// Fails if the folder can't be created.
     pub(super) fn make(&self, name: &str) -> io::Result<PathBuf> {
         let folder = self.folder.join(name);
         std::fs::create_dir(&folder)?;
@@ -60,10 +63,10 @@ impl Work {
         &self.folder
     }
 
-    /// Makes it an entry. Blocks on the disk.
+    /// Publishes the entry. Blocks on the disk.
     ///
     /// # Errors
-    /// The disk is full, or a file can't be changed.
+    /// Fails if the disk is full or a file can't be changed.
     pub(super) fn publish(&self, record: &str) -> io::Result<PathBuf> {
         std::fs::set_permissions(&self.folder, Permissions::from_mode(0o755))?;
         self.store.publish(&self.key, record)

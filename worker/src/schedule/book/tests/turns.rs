@@ -1,29 +1,29 @@
-//! Whose turn it is, of several principals.
+//! Tests of whose turn it is among several principals.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::PATIENCE;
-use crate::schedule::book::{Arrival, Arrived, Book, Bounds, Ending, Next};
+use crate::schedule::book::{Arrival, Arrived, Ending, GateBounds, GateCalls, Next};
 use crate::schedule::flows::Ticket;
 
-/// A gate without a reserve where calls come from principals, each with a session.
+/// A gate without reserved places, and a principal and session for each call.
 struct Turns {
-    book: Book<(String, String)>,
+    book: GateCalls<(String, String)>,
     began: Instant,
 }
 
 impl Turns {
     fn new(places: usize) -> Self {
         let began = Instant::now();
-        Self { book: Book::new(Bounds { places, reserved: 0, most_waiting: 1024 }, began), began }
+        Self { book: GateCalls::new(GateBounds { places, reserved: 0, most_waiting: 1024 }, began), began }
     }
 
     fn at(&self, seconds: u64) -> Instant {
         self.began + Duration::from_secs(seconds)
     }
 
-    /// A call comes. Its ticket, if it runs.
+    /// Adds a call. Returns its ticket if it runs.
     fn call(&mut self, who: &str, session: &str, at: u64) -> Option<Ticket> {
         let (skill, now) = (Arc::default(), self.at(at));
         let arrival = Arrival { principal: who, session, skill: &skill, deadline: now + PATIENCE * 100 };
@@ -34,13 +34,13 @@ impl Turns {
         }
     }
 
-    /// A call ends. Whose runs next.
+    /// Ends a call. Returns the principal of the call that runs next, and its ticket.
     fn end(&mut self, ticket: Ticket, at: u64) -> (String, Ticket) {
         let ((who, _), ticket) = self.end_of_session(ticket, at);
         (who, ticket)
     }
 
-    /// The same with the session.
+    /// Ends a call. Returns the principal and session of the call that runs next, and its ticket.
     fn end_of_session(&mut self, ticket: Ticket, at: u64) -> ((String, String), Ticket) {
         self.book.leave(ticket, Ending::Whole, self.at(at));
         match self.book.next(self.at(at)) {

@@ -1,4 +1,4 @@
-//! The answers of reflection, the same in both versions. What is not found is said in the stream, which goes on.
+//! Answers reflection requests of both versions. An unknown name gets an error within the stream, which stays open.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use prost_types::{DescriptorProto, EnumDescriptorProto, FileDescriptorProto};
 use tonic::{Code, Request, Response, Status, Streaming};
 use tonic_reflection::pb::{v1, v1alpha};
 
-/// Files by their names and by the symbols in them.
+/// Indexes files by name, and by the symbols they define.
 #[derive(Default)]
 pub(super) struct Index {
     services: Vec<&'static str>,
@@ -55,7 +55,7 @@ impl Index {
     }
 }
 
-/// The values of an enum are in its scope, not in the enum.
+/// Adds an enum and its values. In protobuf, the values belong to the scope that contains the enum.
 fn add_enum(scope: &str, kind: &EnumDescriptorProto, symbols: &mut Vec<String>) {
     symbols.extend(kind.value.iter().map(|it| join(scope, it.name())));
     symbols.push(join(scope, kind.name()));
@@ -65,7 +65,7 @@ fn join(scope: &str, name: &str) -> String {
     if scope.is_empty() { name.to_owned() } else { format!("{scope}.{name}") }
 }
 
-/// Both versions of the service.
+/// The reflection service, in both versions.
 #[derive(Clone)]
 pub(super) struct Reflection {
     pub(super) index: Arc<Index>,
@@ -88,29 +88,31 @@ macro_rules! serve {
         }
 
         fn $answer(index: &Index, request: $version::ServerReflectionRequest) -> $version::ServerReflectionResponse {
-            use $version::server_reflection_request::MessageRequest as Asked;
-            use $version::server_reflection_response::MessageResponse as Answer;
+            use $version::server_reflection_request::MessageRequest;
+            use $version::server_reflection_response::MessageResponse;
             use $version::{
                 ErrorResponse, ExtensionNumberResponse, FileDescriptorResponse, ListServiceResponse, ServiceResponse,
             };
             let file = |bytes: &Arc<[u8]>| {
-                Answer::FileDescriptorResponse(FileDescriptorResponse { file_descriptor_proto: vec![bytes.to_vec()] })
+                MessageResponse::FileDescriptorResponse(FileDescriptorResponse {
+                    file_descriptor_proto: vec![bytes.to_vec()],
+                })
             };
             let found = match &request.message_request {
-                Some(Asked::FileByFilename(name)) => index.files.get(name).map(file),
-                Some(Asked::FileContainingSymbol(name)) => index.symbols.get(name).map(file),
-                // The contract has no extensions.
-                Some(Asked::FileContainingExtension(_)) | None => None,
-                Some(Asked::AllExtensionNumbersOfType(name)) => index.messages.get(name).map(|name| {
+                Some(MessageRequest::FileByFilename(name)) => index.files.get(name).map(file),
+                Some(MessageRequest::FileContainingSymbol(name)) => index.symbols.get(name).map(file),
+                // The API defines no extensions.
+                Some(MessageRequest::FileContainingExtension(_)) | None => None,
+                Some(MessageRequest::AllExtensionNumbersOfType(name)) => index.messages.get(name).map(|name| {
                     let base_type_name = name.clone();
-                    Answer::AllExtensionNumbersResponse(ExtensionNumberResponse {
+                    MessageResponse::AllExtensionNumbersResponse(ExtensionNumberResponse {
                         base_type_name,
                         ..ExtensionNumberResponse::default()
                     })
                 }),
-                Some(Asked::ListServices(_)) => {
+                Some(MessageRequest::ListServices(_)) => {
                     let service = index.services.iter().map(|it| ServiceResponse { name: (*it).to_owned() });
-                    Some(Answer::ListServicesResponse(ListServiceResponse { service: service.collect() }))
+                    Some(MessageResponse::ListServicesResponse(ListServiceResponse { service: service.collect() }))
                 }
             };
             let code = if request.message_request.is_some() { Code::NotFound } else { Code::InvalidArgument };
@@ -118,7 +120,7 @@ macro_rules! serve {
             $version::ServerReflectionResponse {
                 valid_host: request.host.clone(),
                 original_request: Some(request),
-                message_response: Some(found.unwrap_or_else(|| Answer::ErrorResponse(error()))),
+                message_response: Some(found.unwrap_or_else(|| MessageResponse::ErrorResponse(error()))),
             }
         }
     };
@@ -131,13 +133,13 @@ serve!(v1alpha, answer_v1alpha);
 mod tests {
     use prost_types::FileDescriptorSet;
     use tonic_reflection::pb::v1::ServerReflectionRequest;
-    use tonic_reflection::pb::v1::server_reflection_request::MessageRequest as Asked;
-    use tonic_reflection::pb::v1::server_reflection_response::MessageResponse as Answer;
+    use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
+    use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 
     use super::*;
 
-    /// The code of the error, or 0 for an answer.
-    fn code(asked: Option<Asked>) -> i32 {
+    /// Returns the error code of a response, or 0 for success.
+    fn code(asked: Option<MessageRequest>) -> i32 {
         let sets = [openskill_proto::DESCRIPTORS, tonic_health::pb::FILE_DESCRIPTOR_SET];
         let files: Vec<_> = sets.iter().flat_map(|it| FileDescriptorSet::decode(*it).unwrap().file).collect();
         let index = Index::new(&files, &[]);
@@ -145,7 +147,7 @@ mod tests {
         let answer = answer_v1(&index, request.clone());
         assert_eq!((answer.valid_host.as_str(), answer.original_request), ("h", Some(request)));
         match answer.message_response.unwrap() {
-            Answer::ErrorResponse(error) => error.error_code,
+            MessageResponse::ErrorResponse(error) => error.error_code,
             _ => 0,
         }
     }
@@ -162,16 +164,16 @@ mod tests {
             "openskill.v1.ERROR_CODE_UNSPECIFIED",
             "grpc.health.v1.HealthCheckResponse.SERVING",
         ] {
-            assert_eq!(code(Some(Asked::FileContainingSymbol(symbol.to_owned()))), 0, "{symbol}");
+            assert_eq!(code(Some(MessageRequest::FileContainingSymbol(symbol.to_owned()))), 0, "{symbol}");
         }
-        let message = |name: &str| Some(Asked::AllExtensionNumbersOfType(name.to_owned()));
+        let message = |name: &str| Some(MessageRequest::AllExtensionNumbersOfType(name.to_owned()));
         assert_eq!(code(message("openskill.v1.InvokeRequest")), 0);
         for unknown in [
             message("no.Such"),
-            Some(Asked::FileContainingSymbol("no.Such".to_owned())),
-            Some(Asked::FileContainingSymbol(String::new())),
-            Some(Asked::FileByFilename("none.proto".to_owned())),
-            Some(Asked::FileContainingExtension(v1::ExtensionRequest::default())),
+            Some(MessageRequest::FileContainingSymbol("no.Such".to_owned())),
+            Some(MessageRequest::FileContainingSymbol(String::new())),
+            Some(MessageRequest::FileByFilename("none.proto".to_owned())),
+            Some(MessageRequest::FileContainingExtension(v1::ExtensionRequest::default())),
         ] {
             assert_eq!(code(unknown.clone()), Code::NotFound as i32, "{unknown:?}");
         }

@@ -1,11 +1,11 @@
-//! Reads a file out of a ZIP archive that is part of the binary.
+//! Reads a file from a ZIP archive that is embedded in the binary.
 
 use std::io::Read as _;
 
 use flate2::read::DeflateDecoder;
 
-/// The content of the file `path`, if the archive contains it. Supports stored and deflated files without encryption, up to 4 GiB
-/// (APPNOTE.TXT 4.3).
+/// Returns the content of the file at `path`, if the archive contains it. Supports stored and deflated files
+/// without encryption, up to 4 GiB (APPNOTE.TXT 4.3).
 pub(super) fn read(archive: &[u8], path: &str) -> Option<Vec<u8>> {
     let entry = entries(archive)?.find(|entry| entry.path == path.as_bytes())?;
     let header = archive.get(entry.header..)?;
@@ -22,7 +22,7 @@ pub(super) fn read(archive: &[u8], path: &str) -> Option<Vec<u8>> {
     }
 }
 
-/// A file in the central directory. Sizes and offsets are in bytes.
+/// An entry of the central directory. Sizes and offsets are in bytes.
 struct Entry<'a> {
     path: &'a [u8],
     method: usize,
@@ -31,7 +31,7 @@ struct Entry<'a> {
     header: usize,
 }
 
-/// The central directory. The record that points to it is the last, and only a comment may follow.
+/// Reads the central directory. Its end record must be at the end of the archive, followed at most by a comment.
 fn entries(archive: &[u8]) -> Option<impl Iterator<Item = Entry<'_>>> {
     let end = archive.get(archive.windows(4).rposition(|it| it == b"PK\x05\x06")?..)?;
     let mut rest = archive.get(number(end, 16, 4)?..)?;
@@ -49,7 +49,7 @@ fn entries(archive: &[u8]) -> Option<impl Iterator<Item = Entry<'_>>> {
     }))
 }
 
-/// The little-endian number of `size` bytes at `at`.
+/// Reads the little-endian number of `size` bytes at `at`.
 fn number(bytes: &[u8], at: usize, size: usize) -> Option<usize> {
     Some(bytes.get(at..at + size)?.iter().rev().fold(0, |number, byte| number << 8 | usize::from(*byte)))
 }

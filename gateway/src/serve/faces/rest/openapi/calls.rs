@@ -1,14 +1,14 @@
-//! The paths of calls: of each skill, and of a model's raw call, which names its skill.
+//! Describes the call operations: those of each skill, and those of a raw call, which names its skill.
 
 use openskill_proto::v1::Skill;
 use serde_json::{Map, Value, json};
 
-use super::components::{either, id, one_of, reference, success};
+use super::components::{either, id, reference, schema, success, type_schemas};
+use super::description::{Description, json_of, text_of};
 use super::references::moved;
-use super::responses::{json_of, text_of, with};
 use crate::arguments::{Definition, Policy};
 
-/// What a path does with a call.
+/// The verb at the end of a path.
 #[derive(Clone, Copy)]
 enum Verb {
     Invoke,
@@ -18,40 +18,34 @@ enum Verb {
 
 const VERBS: [(&str, Verb); 3] = [("invoke", Verb::Invoke), ("stream", Verb::Stream), ("prepare", Verb::Prepare)];
 
-/// The paths of a skill.
-pub(super) fn of(skill: &Skill, definition: &Definition) -> Map<String, Value> {
+/// Returns the paths of a skill.
+pub(super) fn skill_paths(skill: &Skill, definition: &Definition) -> Map<String, Value> {
     let may_be_absent = definition.prepare("{}", Policy::Strict).is_ok();
     let paths = VERBS.map(|(name, verb)| {
         let summary = match verb {
             Verb::Invoke => skill.id.clone(),
-            Verb::Stream => format!("{} with events", skill.id),
-            Verb::Prepare => format!("The arguments that {} would get; nothing runs", skill.id),
+            Verb::Stream => format!("Call {} and stream its events", skill.id),
+            Verb::Prepare => format!("Prepare arguments for {} without running it", skill.id),
         };
         let examples: Map<String, Value> = (1..)
             .zip(&skill.example_inputs_json)
             .map(|(number, text)| (format!("example-{number}"), json!({ "value": { "input": parse(text) } })))
             .collect();
-        let input = reference("schemas", &format!("{}.input", skill.id));
-        let mut content = json!({ "schema": body_of(&input, may_be_absent) });
+        let input = schema(&format!("{}.input", skill.id));
+        let mut content = json!({ "schema": skill_body(&input, may_be_absent) });
         if !examples.is_empty() {
             content["examples"] = examples.into();
         }
-        let operation = json!({
-            "tags": ["skills"],
-            "operationId": format!("{}_{name}", skill.id),
-            "summary": summary,
-            "description": skill.description,
-            "parameters": headers(verb),
-            "requestBody": { "required": true, "content": { "application/json": content } },
-            "responses": answers(verb, &envelopes(&skill.id)),
-        });
-        (format!("/skills/{}:{name}", skill.id), json!({ "post": operation }))
+        let path = format!("/skills/{}:{name}", skill.id);
+        let operation = describe_call(verb, &format!("{}_{name}", skill.id), &summary, &envelopes(&skill.id));
+        let operation = operation.set("description", skill.description.as_str()).body(content).into_json(&path, false);
+        (path, json!({ "post": operation }))
     });
     paths.into_iter().collect()
 }
 
-/// The schemas that those paths refer to.
-pub(super) fn schemas_of(skill: &Skill) -> [(String, Value); 4] {
+/// Returns the schemas that those paths refer to.
+pub(super) fn skill_schemas(skill: &Skill) -> [(String, Value); 4] {
     let input = parse(&skill.input_schema_json);
     let input = if input == json!({}) { json!({ "type": "object" }) } else { input };
     let [input, output] = [("input", input), ("output", parse(&skill.output_schema_json))].map(|(which, schema)| {
@@ -60,55 +54,44 @@ pub(super) fn schemas_of(skill: &Skill) -> [(String, Value); 4] {
         (name, schema)
     });
     let [result, status] = envelopes(&skill.id);
-    let [in_result, in_status] = success(&reference("schemas", &output.0));
+    let [in_result, in_status] = success(&schema(&output.0));
     [input, output, (result, in_result), (status, in_status)]
 }
 
-/// The names of a skill's answers in both envelopes.
+/// Returns the names of a skill's result schemas, one per envelope.
 fn envelopes(skill_id: &str) -> [String; 2] {
     ["result", "status"].map(|which| format!("{skill_id}.{which}"))
 }
 
-/// The paths of raw calls.
-pub(super) fn of_any_skill() -> Map<String, Value> {
-    let paths = VERBS.map(|(name, verb)| {
-        let summary = match verb {
-            Verb::Invoke => "A model's raw call, which names its skill",
-            Verb::Stream => "A model's raw call, with events",
-            Verb::Prepare => "The arguments that a model's raw call would run with; nothing runs",
-        };
-        let operation = json!({
-            "tags": ["skills"],
-            "operationId": format!("{name}_raw"),
-            "summary": summary,
-            "parameters": headers(verb),
-            "requestBody": { "required": true, "content": { "application/json": { "schema": raw_body() } } },
-            "responses": answers(verb, &["SkillResult", "StatusResult"].map(str::to_owned)),
-        });
-        (format!("/skills:{name}"), json!({ "post": operation }))
-    });
-    paths.into_iter().collect()
+pub(crate) fn invoke() -> Description {
+    raw(Verb::Invoke, "invoke_raw", "Run a model's raw call, which names its skill")
+}
+
+pub(crate) fn stream() -> Description {
+    raw(Verb::Stream, "stream_raw", "Run a model's raw call and stream its events")
+}
+
+pub(crate) fn prepare() -> Description {
+    raw(Verb::Prepare, "prepare_raw", "Prepare the arguments of a model's raw call without running it")
+}
+
+/// Describes a raw call.
+fn raw(verb: Verb, id: &str, summary: &str) -> Description {
+    let envelopes = ["SkillResult", "StatusResult"].map(str::to_owned);
+    describe_call(verb, id, summary, &envelopes).body(json!({ "schema": raw_body() }))
 }
 
 fn parse(schema: &str) -> Value {
     serde_json::from_str(schema).unwrap_or_else(|_| json!({}))
 }
 
-fn headers(verb: Verb) -> Value {
-    let own = |names: &[&str]| names.iter().map(|name| reference("parameters", name)).collect::<Vec<_>>();
-    match verb {
-        Verb::Invoke | Verb::Stream => own(&["TraceId", "TimeoutMs", "IdempotencyKey"]),
-        Verb::Prepare => own(&["TraceId", "TimeoutMs"]),
-    }
-    .into()
-}
-
-/// What a call of a skill sends: `input`, which may be absent if the skill takes `{}`, or a model's call.
-fn body_of(input: &Value, may_be_absent: bool) -> Value {
+/// Describes the request body of a skill's call: `input`, which may be absent if the skill accepts `{}`, or a
+/// model's call.
+fn skill_body(input: &Value, may_be_absent: bool) -> Value {
     let mut schema = body();
     schema["properties"]["input"] = input.clone();
     schema["description"] = json!("Give input or call, not both.");
-    // Not oneOf: generators read that as types of their own.
+    // Not `oneOf`, which code generators turn into separate types.
     schema["if"] = json!({ "required": ["call"] });
     schema["then"] = json!({ "not": { "required": ["input"] } });
     if !may_be_absent {
@@ -117,7 +100,7 @@ fn body_of(input: &Value, may_be_absent: bool) -> Value {
     schema
 }
 
-/// What a call sends that names its skill.
+/// Describes the request body of a call that names its skill.
 fn raw_body() -> Value {
     let mut schema = body();
     schema["required"] = json!(["call"]);
@@ -127,7 +110,7 @@ fn raw_body() -> Value {
 fn body() -> Value {
     let call = json!({
         "description": "A model's call as it wrote it: text, or a tool-call object. It names its skill unless the path does.",
-        "oneOf": one_of(&["string", "object"]),
+        "oneOf": type_schemas(&["string", "object"]),
     });
     json!({
         "type": "object",
@@ -145,39 +128,41 @@ fn body() -> Value {
             "argument_policy": { "enum": ["repair", "strict"], "default": "repair" },
             "timeout_ms": { "type": "integer", "minimum": 0, "maximum": 3_600_000, "description": "0 means unset." },
             "envelope": { "enum": ["normalized", "status"], "default": "normalized" },
-            "interactive": { "type": "boolean", "default": false, "description": "You answer questions (:stream only)." },
+            "interactive": { "type": "boolean", "default": false, "description": "Whether the caller answers questions (:stream only)." },
         },
     })
 }
 
-/// `envelopes`: the names of what a call returns that succeeded.
-fn answers(verb: Verb, envelopes: &[String; 2]) -> Value {
-    const FAILURES: [u16; 12] = [400, 403, 404, 409, 413, 415, 429, 431, 500, 502, 503, 504];
+/// Describes a call without its body. `envelopes` are the schema names of a successful call.
+fn describe_call(verb: Verb, id: &str, summary: &str, envelopes: &[String; 2]) -> Description {
+    let headers = |names: &[&str]| names.iter().map(|name| reference("parameters", name)).collect::<Vec<_>>();
+    let call = Description::new("skills", id, summary);
     match verb {
-        Verb::Invoke => {
-            let schema = either(envelopes);
-            with(&json!({ "200": json_of("The skill's answer, in the envelope of the request.", &schema) }), &FAILURES)
-        }
+        Verb::Invoke => call
+            .set("parameters", headers(&["TraceId", "TimeoutMs", "IdempotencyKey"]))
+            .response(200, json_of("The skill's answer, in the envelope of the request.", &either(envelopes)))
+            .failures(&[400, 404, 409, 429, 431, 500, 502, 503, 504]),
         Verb::Stream => {
             let description = "Server-sent events: accepted first, result last; progress, log, partial, artifact and \
                                input_required between. A failure of the call is its result.";
-            with(&json!({ "200": text_of(description, &["text/event-stream"]) }), &[413, 415, 429, 431, 503])
+            call.set("parameters", headers(&["TraceId", "TimeoutMs", "IdempotencyKey"]))
+                .response(200, text_of(description, &["text/event-stream"]))
+                .failures(&[429, 431, 503])
         }
         Verb::Prepare => {
-            let prepared = reference("schemas", "PreparedCall");
-            let mut answers = with(&json!({}), &[413, 415, 431]);
-            answers["200"] = json_of("The arguments after repairs. Nothing ran.", &prepared);
             let refused = either(&["PreparedCall", "FailedResult", "FailedStatus"]);
-            for (status, why) in [
-                ("400", "The arguments do not fit."),
-                ("404", "There is no such skill."),
-                ("500", "openskill failed."),
-                ("503", "The skill cannot run now."),
-                ("504", "The arguments were not read in time."),
-            ] {
-                answers[status] = json_of(why, &refused);
-            }
-            answers
+            [
+                (400, "The arguments do not match the schema."),
+                (404, "There is no such skill."),
+                (500, "openskill failed."),
+                (503, "The skill cannot run now."),
+                (504, "The arguments were not read in time."),
+            ]
+            .into_iter()
+            .fold(call, |call, (status, why)| call.response(status, json_of(why, &refused)))
+            .set("parameters", headers(&["TraceId", "TimeoutMs"]))
+            .response(200, json_of("The arguments after repairs. Nothing ran.", &schema("PreparedCall")))
+            .failures(&[431])
         }
     }
 }

@@ -1,21 +1,35 @@
-//! What the paths of the document have in common.
+//! Schemas and other components that the paths of the document share.
 
 use openskill_proto::error::TABLE;
 use serde_json::{Map, Value, json};
 
-/// A reference to a component.
+/// Builds a reference to a component.
 pub(super) fn reference(kind: &str, name: &str) -> Value {
     json!({ "$ref": format!("#/components/{kind}/{name}") })
 }
 
-/// An object with these fields and no others, all of them there but the optional ones.
+/// Builds a reference to a schema.
+pub(super) fn schema(name: &str) -> Value {
+    reference("schemas", name)
+}
+
+/// Builds the schema of an object with exactly these fields.
+pub(super) fn object(properties: Value, required: &[&str]) -> Value {
+    let mut schema = json!({ "type": "object", "properties": properties, "additionalProperties": false });
+    if !required.is_empty() {
+        schema["required"] = json!(required);
+    }
+    schema
+}
+
+/// Builds the schema of an object with at least these fields. All are required except the optional ones.
 pub(super) fn record(properties: Value, optional: &[&str]) -> Value {
     let names = properties.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
     let required: Vec<_> = names.filter(|it| !optional.contains(it)).collect();
     json!({ "type": "object", "required": required, "properties": properties })
 }
 
-/// What answers hold.
+/// Returns the schemas of responses.
 pub(super) fn schemas() -> Map<String, Value> {
     let ([result, status], [failed_result, failed_status]) = (success(&json!({})), failure());
     [
@@ -37,15 +51,15 @@ pub(super) fn schemas() -> Map<String, Value> {
     .collect()
 }
 
-fn text() -> Value {
+pub(super) fn text() -> Value {
     json!({ "type": "string" })
 }
 
-fn flag() -> Value {
+pub(super) fn flag() -> Value {
     json!({ "type": "boolean" })
 }
 
-fn count() -> Value {
+pub(super) fn count() -> Value {
     json!({ "type": "integer", "minimum": 0 })
 }
 
@@ -53,34 +67,40 @@ fn nullable(schema: &Value) -> Value {
     json!({ "oneOf": [{ "type": "null" }, schema] })
 }
 
-fn list_of(name: &str) -> Value {
-    json!({ "type": "array", "items": reference("schemas", name) })
+/// The schema of a count that fits into 32 bits.
+pub(super) fn small_count() -> Value {
+    json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX })
 }
 
-/// Any of these components.
+pub(super) fn list_of(items: &Value) -> Value {
+    json!({ "type": "array", "items": items })
+}
+
+/// Builds a schema that exactly one of these components must match.
 pub(super) fn either(names: &[impl AsRef<str>]) -> Value {
-    let names = names.iter().map(|name| reference("schemas", name.as_ref()));
+    let names = names.iter().map(|name| schema(name.as_ref()));
     json!({ "oneOf": names.collect::<Vec<_>>() })
 }
 
-/// Schemas of these types. Generators of clients know no list of types, but null beside another.
-pub(super) fn one_of(types: &[&str]) -> Vec<Value> {
+/// Builds one schema per type. Client generators can't read a list of types, except one type and null.
+pub(super) fn type_schemas(types: &[&str]) -> Vec<Value> {
     types.iter().map(|it| json!({ "type": it })).collect()
 }
 
-/// Always null. Generators of clients know no type that is null alone.
+/// The schema of a value that is always null. Client generators can't read the type `null` alone.
 fn nothing() -> Value {
     json!({ "const": null })
 }
 
-/// The answer to a call that succeeded with `data`, in the normalized envelope and in `status`.
+/// Builds the response schemas of a call that succeeded with `data`: for the `normalized` and for the `status`
+/// envelope.
 pub(super) fn success(data: &Value) -> [Value; 2] {
     [normalized(true, data, &nothing()), status(&json!({ "enum": ["success", "partial"] }), data, None)]
 }
 
-/// The same of a call that failed.
+/// Builds the response schemas of a failed call, for both envelopes.
 fn failure() -> [Value; 2] {
-    let errors = ["SkillError", "StatusError"].map(|name| reference("schemas", name));
+    let errors = ["SkillError", "StatusError"].map(schema);
     [normalized(false, &nothing(), &errors[0]), status(&json!({ "const": "error" }), &nothing(), Some(&errors[1]))]
 }
 
@@ -92,9 +112,9 @@ fn normalized(success: bool, data: &Value, error: &Value) -> Value {
             "trace_id": text(),
             "data": data,
             "error": error,
-            "meta": reference("schemas", "Meta"),
+            "meta": schema("Meta"),
             "text": { "type": "string", "description": "One line for a model." },
-            "artifacts": list_of("Artifact"),
+            "artifacts": list_of(&schema("Artifact")),
         }),
         &["artifacts"],
     )
@@ -107,7 +127,7 @@ fn status(status: &Value, data: &Value, error: Option<&Value>) -> Value {
         "text": { "type": "string", "description": "One line for a model." },
         "stats": record(json!({ "time_ms": { "type": "number", "minimum": 0 } }), &[]),
         "context": record(json!({ "cwd": text(), "params_input": { "description": "The arguments." } }), &[]),
-        "artifacts": list_of("Artifact"),
+        "artifacts": list_of(&schema("Artifact")),
     });
     if let Some(error) = error {
         properties["error"] = error.clone();
@@ -124,8 +144,8 @@ fn prepared() -> Value {
             "trace_id": text(),
             "version": text(),
             "arguments": { "type": ["object", "null"], "description": arguments },
-            "repairs": list_of("Repair"),
-            "error": nullable(&reference("schemas", "SkillError")),
+            "repairs": list_of(&schema("Repair")),
+            "error": nullable(&schema("SkillError")),
         }),
         &[],
     )
@@ -139,7 +159,7 @@ fn artifact() -> Value {
             "media_type": text(),
             "size_bytes": count(),
             "data": { "type": "string", "contentEncoding": "base64" },
-            "handle": { "type": "string", "description": "What GET /artifacts/{handle} takes." },
+            "handle": { "type": "string", "description": "The handle for GET /artifacts/{handle}." },
         }),
         &["data", "handle"],
     )
@@ -149,13 +169,13 @@ fn grade() -> Value {
     json!({ "enum": ["param_error", "parse_error", "network_error", "execution_error"] })
 }
 
-/// `with_type`: as the envelope `status` has it.
+/// Builds the schema of an error. `with_type`: as in the `status` envelope.
 fn error(with_type: bool) -> Value {
     let codes: Vec<_> = TABLE.iter().map(|row| row.code.as_str_name()).collect();
     let mut properties = json!({
         "code": { "enum": codes },
         "message": { "type": "string" },
-        "details": { "description": "More about the error, by its code." },
+        "details": { "description": "More about the error. The fields depend on its code." },
         "grade": grade(),
         "blame": { "enum": ["caller", "skill", "worker", "gateway"] },
         "retryable": { "type": "boolean", "description": "The same call may succeed later, and a retry is safe." },
@@ -177,8 +197,8 @@ fn meta() -> Value {
             "runner": text(),
             "worker_id": text(),
             "attempts": count(),
-            "repairs": { "type": "array", "items": reference("schemas", "Repair") },
-            "warnings": { "type": "array", "items": text() },
+            "repairs": list_of(&schema("Repair")),
+            "warnings": list_of(&text()),
             "jail": { "enum": ["strict", "standard", "partial", "off"] },
             "agent": { "type": "object", "description": "What the skill used, if it is an agent: tokens, requests, calls, cost." },
         }),
@@ -187,7 +207,7 @@ fn meta() -> Value {
 }
 
 fn skill() -> Value {
-    let schema = json!({ "description": "A JSON Schema. Null if the skill declares none." });
+    let declared = json!({ "description": "A JSON Schema. Null if the skill declares none." });
     record(
         json!({
             "id": text(),
@@ -202,33 +222,77 @@ fn skill() -> Value {
             "idempotent": flag(),
             "destructive": flag(),
             "approval": { "enum": ["ask", "never"], "description": "Whether an agent asks its user before each call." },
-            "repeatable": { "type": "boolean", "description": "An identical call right after the first one is meant." },
-            "untrusted": { "type": "boolean", "description": "Results hold text of strangers." },
-            "read_only": { "type": "boolean", "description": "It changes nothing, and sends nothing to others." },
+            "repeatable": { "type": "boolean", "description": "Whether identical calls in a row are intended." },
+            "untrusted": { "type": "boolean", "description": "Whether results contain text from strangers." },
+            "read_only": { "type": "boolean", "description": "Whether the skill changes nothing and sends nothing to others." },
             "session_affinity": flag(),
-            "caller_affinity": { "type": "boolean", "description": "Calls of a caller without a session go to one worker too." },
-            "input_schema": schema,
-            "output_schema": schema,
-            "examples": { "type": "array", "items": { "description": "Arguments of a call." } },
+            "caller_affinity": { "type": "boolean", "description": "Whether a caller's calls without a session also go to one worker." },
+            "input_schema": declared,
+            "output_schema": declared,
+            "examples": list_of(&json!({ "description": "Arguments of a call." })),
             "agent": { "type": "object", "description": "Set if the skill is an agent: its tools, model and limits." },
         }),
         &["agent"],
     )
 }
 
-/// Headers of requests.
+/// All refusals and failures: name, status, description.
+pub(super) const FAILURES: [(&str, u16, &str); 16] = [
+    ("BadRequest", 400, "The request is malformed, or the arguments do not match the schema."),
+    ("Unauthorized", 401, "This gateway asks for API keys, and the request has none that is valid."),
+    ("Forbidden", 403, "Not allowed for this caller, web page, host or path."),
+    ("NotFound", 404, "Not found."),
+    ("MethodNotAllowed", 405, "This path does not support this method: Allow lists its methods."),
+    ("Conflict", 409, "The skill asked its user a question, and no user is available."),
+    ("TooLarge", 413, "The body is over 4 MiB."),
+    ("UnsupportedMediaType", 415, "The body is not JSON."),
+    ("RangeNotSatisfiable", 416, "The range is outside the content: Content-Range has the size of the content."),
+    ("RateLimited", 429, "The caller is at a limit of its policy. Retry-After says when to try again."),
+    ("HeadersTooLarge", 431, "The headers are too large, or too many."),
+    ("Internal", 500, "The skill or openskill failed."),
+    ("BadGateway", 502, "The skill failed, could not be started, or could not reach a service."),
+    (
+        "Unavailable",
+        503,
+        "No worker accepts the request now, or the circuit is open. Retry-After says when to try again.",
+    ),
+    ("Timeout", 504, "The deadline passed."),
+    ("Failure", 0, "Any other failure, with its code."),
+];
+
+/// Returns the responses of refusals and failures.
+pub(super) fn responses() -> Map<String, Value> {
+    let failures = FAILURES.iter().map(|(name, status, description)| {
+        let mut headers = json!({ "X-Trace-Id": reference("headers", "TraceId") });
+        let more = match status {
+            405 => Some(("Allow", "Allow")),
+            416 => Some(("Content-Range", "ContentRange")),
+            429 | 503 => Some(("Retry-After", "RetryAfter")),
+            _ => None,
+        };
+        if let Some((name, component)) = more {
+            headers[name] = reference("headers", component);
+        }
+        let content = json!({ "application/json": { "schema": schema("Failure") } });
+        let response = json!({ "description": description, "headers": headers, "content": content });
+        ((*name).to_owned(), response)
+    });
+    failures.collect()
+}
+
+/// Describes request headers.
 pub(super) fn parameters() -> Value {
     json!({
         "TraceId": {
             "name": "X-Trace-Id",
             "in": "header",
-            "description": "Your id of the trace: 1 to 128 visible ASCII characters. Comes back as given; a malformed one is replaced.",
+            "description": "Your trace id: 1 to 128 visible ASCII characters. Comes back as given; a malformed one is replaced.",
             "schema": { "type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[!-~]*$" },
         },
         "TimeoutMs": {
             "name": "X-Timeout-Ms",
             "in": "header",
-            "description": "The longest you wait, in milliseconds. A malformed one counts as none.",
+            "description": "The longest time that the caller waits, in milliseconds. A malformed value is ignored.",
             "schema": { "type": "integer", "minimum": 1, "maximum": 3_600_000 },
         },
         "IdempotencyKey": {
@@ -240,19 +304,19 @@ pub(super) fn parameters() -> Value {
     })
 }
 
-/// An id that the caller chooses.
+/// The schema of an id that the caller chooses.
 pub(super) fn id() -> Value {
     json!({ "type": "string", "maxLength": 128, "pattern": "^[ -~]*$", "description": "At most 128 bytes." })
 }
 
-/// Headers of answers.
+/// Describes response headers.
 pub(super) fn headers() -> Value {
     let header = |description: &str, kind: &str| json!({ "description": description, "schema": { "type": kind } });
     json!({
         "TraceId": header("The trace's id.", "string"),
         "RetryAfter": header("When to try again, in seconds. Absent if that would not help.", "integer"),
-        "Allow": header("The methods that the path takes.", "string"),
-        "ContentRange": header("Which bytes these are, and how many there are.", "string"),
+        "Allow": header("The methods that the path supports.", "string"),
+        "ContentRange": header("The range of these bytes, and the size of the whole.", "string"),
         "ETag": header("The version of the document, for If-None-Match.", "string"),
     })
 }

@@ -1,136 +1,83 @@
-//! The paths that are no calls: the catalog, artifacts, questions, traces, probes and metrics.
+//! Describes the operations that are not calls: the catalog, artifacts, questions, traces, probes and metrics.
 
 use openskill_proto::v1::Dialect;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::components::{record, reference};
-use super::responses::{json_of, text_of, with};
+use super::components::{flag, list_of, object, record, reference, schema, small_count as count, text};
+use super::description::{Description, in_path, json_of, query, text_of};
 
-/// The paths.
-pub(super) fn paths() -> Map<String, Value> {
-    let groups = [catalog(), artifacts(), questions(), traces(), operations()];
-    groups.into_iter().flatten().map(|(path, item)| (path.to_owned(), item)).collect()
+pub(crate) fn list_skills() -> Description {
+    let skills = record(json!({ "skills": list_of(&schema("Skill")) }), &[]);
+    Description::new("catalog", "list_skills", "List all skills")
+        .set("parameters", [query("toolset", text())])
+        .ok(&skills)
 }
 
-type Paths = Vec<(&'static str, Value)>;
-
-fn get(id: &str, tag: &str, summary: &str, parameters: &[Value], responses: &Value) -> Value {
-    json!({ "get": {
-        "operationId": id,
-        "tags": [tag],
-        "summary": summary,
-        "parameters": parameters,
-        "responses": responses,
-    } })
+pub(crate) fn get_skill() -> Description {
+    let id = json!({ "type": "string", "pattern": "^[a-z][a-z0-9_-]{0,63}$" });
+    Description::new("catalog", "get_skill", "Get one skill with its schemas")
+        .set("parameters", [in_path("id", id, "The skill's id.")])
+        .ok(&schema("Skill"))
+        .failures(&[405])
 }
 
-fn query(name: &str, schema: Value) -> Value {
-    json!({ "name": name, "in": "query", "schema": schema })
-}
-
-fn in_path(name: &str, schema: Value, description: &str) -> Value {
-    json!({ "name": name, "in": "path", "required": true, "schema": schema, "description": description })
-}
-
-fn text() -> Value {
-    json!({ "type": "string" })
-}
-
-fn count() -> Value {
-    json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX })
-}
-
-fn catalog() -> Paths {
-    let list = |schema: Value| json!({ "type": "array", "items": schema });
-    let skills = record(json!({ "skills": list(reference("schemas", "Skill")) }), &[]);
-    let ok = |schema: &Value| json!({ "200": json_of("OK", schema) });
-    let id = in_path("id", json!({ "type": "string", "pattern": "^[a-z][a-z0-9_-]{0,63}$" }), "The skill's id.");
+pub(crate) fn export_tools() -> Description {
     let disabled =
         record(json!({ "skill_id": text(), "reason": text(), "retry_after_ms": { "type": ["integer", "null"] } }), &[]);
     let names = Dialect::NAMES.map(|(name, _)| name);
     let tools = record(
         json!({
             "dialect": { "enum": names },
-            "tools": list(json!({ "type": "object" })),
-            "skill_ids": { "type": "object", "additionalProperties": text(), "description": "Skills by the names of tools." },
-            "disabled": list(disabled),
-            "notes": list(text()),
+            "tools": list_of(&json!({ "type": "object" })),
+            "skill_ids": { "type": "object", "additionalProperties": text(), "description": "Skill ids by tool name." },
+            "disabled": list_of(&disabled),
+            "notes": list_of(&text()),
         }),
         &[],
     );
-    let parameters = [
-        query("dialect", json!({ "enum": names, "default": "openai" })),
-        query("strict", json!({ "type": "boolean" })),
-        query("toolset", text()),
-        query("skill", list(text())),
-        query("query", text()),
-        query("limit", count()),
-        query("session_id", text()),
-        query("include_unavailable", json!({ "type": "boolean" })),
-    ];
-    vec![
-        (
-            "/skills",
-            get("list_skills", "catalog", "All skills", &[query("toolset", text())], &with(&ok(&skills), &[400, 503])),
-        ),
-        (
-            "/skills/{id}",
-            get(
-                "get_skill",
-                "catalog",
-                "One skill, with its schemas",
-                &[id],
-                &with(&ok(&reference("schemas", "Skill")), &[404, 405, 503]),
-            ),
-        ),
-        (
-            "/tools",
-            get(
-                "export_tools",
-                "catalog",
-                "The skills as tools of a model",
-                &parameters,
-                &with(&ok(&tools), &[400, 404, 503]),
-            ),
-        ),
-    ]
+    Description::new("catalog", "export_tools", "List skills as tools of a model")
+        .set(
+            "parameters",
+            [
+                query("dialect", json!({ "enum": names, "default": "openai" })),
+                query("strict", flag()),
+                query("toolset", text()),
+                query("skill", list_of(&text())),
+                query("query", text()),
+                query("limit", count()),
+                query("session_id", text()),
+                query("include_unavailable", flag()),
+            ],
+        )
+        .ok(&tools)
+        .failures(&[404])
 }
 
-fn artifacts() -> Paths {
+pub(crate) fn read_artifact() -> Description {
     let handle = in_path("handle", text(), "The handle in a result's artifacts, percent-encoded or as it is.");
     let range = json!({ "name": "Range", "in": "header", "schema": text(), "description": "One range of bytes.", "example": "bytes=0-1023" });
-    // Any type; the first one is for generators of clients, which know no patterns.
+    // The media type may be anything. Client generators can't read patterns, so one type is named.
     let content = json!({ "application/octet-stream": { "schema": { "type": "string", "format": "binary" } }, "*/*": { "schema": {} } });
     let bytes = |description: &str, headers: Value| json!({ "description": description, "headers": headers, "content": content });
-    let own = json!({
-        "200": bytes("The content.", json!({})),
-        "206": bytes("The range.", json!({ "Content-Range": reference("headers", "ContentRange") })),
-    });
-    let responses = with(&own, &[404, 416, 502, 503]);
-    vec![(
-        "/artifacts/{handle}",
-        get("read_artifact", "skills", "An artifact, or a range of it", &[handle, range], &responses),
-    )]
+    let size = json!({ "Content-Range": reference("headers", "ContentRange") });
+    Description::new("skills", "read_artifact", "Get an artifact or a range of it")
+        .set("parameters", [handle, range])
+        .response(200, bytes("The content.", json!({})))
+        .response(206, bytes("The range.", size))
+        .failures(&[416, 502])
 }
 
-fn questions() -> Paths {
-    let content = json!({ "type": "object", "description": "accept: what the question asks for." });
-    let mut body =
-        record(json!({ "action": { "enum": ["accept", "decline", "cancel"] }, "content": content }), &["content"]);
-    body["additionalProperties"] = false.into();
-    let own = json!({ "200": json_of("The skill has the answer.", &json!({ "type": "object" })) });
-    let answer = json!({
-        "operationId": "answer_question",
-        "tags": ["skills"],
-        "summary": "Answer a question of a running call",
-        "parameters": [in_path("request_id", text(), "The id of the question, in its input_required event.")],
-        "requestBody": { "required": true, "content": { "application/json": { "schema": body } } },
-        "responses": with(&own, &[400, 404, 413, 415, 503]),
-    });
-    vec![("/questions/{request_id}:answer", json!({ "post": answer }))]
+pub(crate) fn answer_question() -> Description {
+    let content = json!({ "type": "object", "description": "accept: the values that the question asks for." });
+    let body = json!({ "action": { "enum": ["accept", "decline", "cancel"] }, "content": content });
+    Description::new("skills", "answer_question", "Answer a question of a running call")
+        .set("parameters", [in_path("request_id", text(), "The id of the question, in its input_required event.")])
+        .body(json!({ "schema": object(body, &["action"]) }))
+        .response(200, json_of("The skill received the answer.", &json!({ "type": "object" })))
+        .failures(&[400, 503])
 }
 
-fn traces() -> Paths {
+pub(crate) fn list_traces() -> Description {
     let (optional, time) = (json!({ "type": ["string", "null"] }), json!({ "type": "string", "format": "date-time" }));
     let call = record(
         json!({
@@ -140,69 +87,67 @@ fn traces() -> Paths {
         }),
         &[],
     );
-    let page =
-        record(json!({ "gateway": text(), "calls": { "type": "array", "items": call }, "next_cursor": optional }), &[]);
-    let events = json!({ "type": "array", "items": { "type": "object" } });
-    let trace = record(json!({ "gateway": text(), "events": events, "left_out": count() }), &[]);
+    let page = record(json!({ "gateway": text(), "calls": list_of(&call), "next_cursor": optional }), &[]);
     let time = |example: &str| json!({ "type": "string", "description": "A time or an age.", "examples": [example] });
-    let parameters = [
-        query("skill", text()),
-        query("code", json!({ "type": "string", "description": "An error code, or OK." })),
-        query("principal", text()),
-        query("session", text()),
-        query(
-            "min_duration",
-            json!({ "type": "string", "pattern": "^[0-9]{1,9}([.][0-9]{1,9})?(us|ms|s|m|h|d)$", "examples": ["250ms"] }),
-        ),
-        query("since", time("15m")),
-        query("until", time("2026-01-31T12:00:00Z")),
-        query("limit", count()),
-        query("cursor", json!({ "type": "string", "description": "next_cursor of the previous page." })),
-    ];
-    let id = in_path("id", text(), "The X-Trace-Id, or a call's id.");
-    let ok = |schema: &Value| json!({ "200": json_of("OK", schema) });
-    let (list, one) =
-        ("Recorded calls, where AdminService is served", "The events of a trace, where AdminService is served");
-    vec![
-        ("/traces", get("list_traces", "traces", list, &parameters, &with(&ok(&page), &[400, 404, 503]))),
-        ("/traces/{id}", get("get_trace", "traces", one, &[id], &with(&ok(&trace), &[404, 503]))),
-    ]
+    let duration =
+        json!({ "type": "string", "pattern": "^[0-9]{1,9}([.][0-9]{1,9})?(us|ms|s|m|h|d)$", "examples": ["250ms"] });
+    Description::new("traces", "list_traces", "List recorded calls, where AdminService is served")
+        .set(
+            "parameters",
+            [
+                query("skill", text()),
+                query("code", json!({ "type": "string", "description": "An error code, or OK." })),
+                query("principal", text()),
+                query("session", text()),
+                query("min_duration", duration),
+                query("since", time("15m")),
+                query("until", time("2026-01-31T12:00:00Z")),
+                query("limit", count()),
+                query("cursor", json!({ "type": "string", "description": "next_cursor of the previous page." })),
+            ],
+        )
+        .ok(&page)
+        .failures(&[404])
 }
 
-fn operations() -> Paths {
-    let status = |description: &str, schema: &Value| json_of(description, schema);
-    let alive = record(json!({ "status": { "const": "ok" } }), &[]);
-    let workers = record(json!({ "up": count(), "known": count() }), &[]);
-    let ready = record(
+pub(crate) fn get_trace() -> Description {
+    let events = list_of(&json!({ "type": "object" }));
+    let trace = record(json!({ "gateway": text(), "events": events, "left_out": count() }), &[]);
+    Description::new("traces", "get_trace", "Get the events of a trace, where AdminService is served")
+        .set("parameters", [in_path("id", text(), "The X-Trace-Id, or a call's id.")])
+        .ok(&trace)
+}
+
+pub(crate) fn openapi() -> Description {
+    Description::new("catalog", "openapi", "Get this document")
+        .response(200, json_of("This document.", &json!({ "type": "object" })))
+        .response(304, json!({ "description": "The document has not changed." }))
+}
+
+pub(crate) fn metrics() -> Description {
+    let summary = "Get all metrics, as text for Prometheus, or as OpenMetrics text if the client accepts it";
+    let media_types = ["text/plain", "application/openmetrics-text"];
+    Description::new("health", "metrics", summary).response(200, text_of("All metrics.", &media_types))
+}
+
+pub(crate) fn live() -> Description {
+    let status = record(json!({ "status": { "const": "ok" } }), &[]);
+    Description::new("health", "live", "Check whether the process is alive")
+        .response(200, json_of("The process is alive.", &status))
+}
+
+pub(crate) fn ready() -> Description {
+    let status = record(
         json!({
             "status": { "enum": ["ready", "draining", "no worker is up"] },
-            "workers": workers,
+            "workers": record(json!({ "up": count(), "known": count() }), &[]),
             "skills": count(),
             "in_flight": count(),
         }),
         // A gateway that requires keys returns only the status.
         &["workers", "skills", "in_flight"],
     );
-    let is_ready = json!({ "200": status("Calls are served.", &ready), "503": status("Calls are not served, or soon won't be.", &ready) });
-    let metrics = json!({ "200": text_of("All metrics.", &["text/plain", "application/openmetrics-text"]) });
-    let document = json!({
-        "200": json_of("This document.", &json!({ "type": "object" })),
-        "304": { "description": "The document has not changed." },
-    });
-    let summary = "All metrics, as text for Prometheus, or as OpenMetrics text if the client accepts it";
-    vec![
-        ("/openapi.json", get("openapi", "catalog", "This document", &[], &with(&document, &[503]))),
-        ("/metrics", get("metrics", "health", summary, &[], &with(&metrics, &[503]))),
-        (
-            "/healthz",
-            get(
-                "live",
-                "health",
-                "Whether the process is alive",
-                &[],
-                &with(&json!({ "200": status("It is.", &alive) }), &[]),
-            ),
-        ),
-        ("/readyz", get("ready", "health", "Whether the gateway serves calls", &[], &with(&is_ready, &[]))),
-    ]
+    Description::new("health", "ready", "Check whether the gateway serves calls")
+        .response(200, json_of("Calls are served.", &status))
+        .response(503, json_of("Calls are not served, or soon won't be.", &status))
 }

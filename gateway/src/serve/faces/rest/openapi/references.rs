@@ -1,9 +1,9 @@
-//! A skill's schema as part of the document. References in it are relative to the schema; here they have to be relative to
-//! the document, which code generators and Swagger UI read without regard to `$id`.
+//! Embeds a skill's schema in the document. Its references are relative to the schema, and must become relative to
+//! the document, because code generators and Swagger UI ignore `$id`.
 
 use serde_json::{Map, Value};
 
-/// A schema for a place in the document, such as `#/components/schemas/echo.input`.
+/// Rewrites a schema's references for its place in the document, such as `#/components/schemas/echo.input`.
 pub(super) fn moved(mut schema: Value, place: &str) -> Value {
     if let Some(root) = schema.as_object_mut() {
         root.shift_remove("$id");
@@ -13,10 +13,10 @@ pub(super) fn moved(mut schema: Value, place: &str) -> Value {
     schema
 }
 
-/// Keywords whose values are data, and no schemas.
+/// Keywords whose values are data, not schemas.
 const DATA: [&str; 5] = ["const", "default", "enum", "example", "examples"];
 
-/// Keywords whose values have schemas by names that somebody chose.
+/// Keywords whose values are maps of schemas by user-defined names.
 const NAMED: [&str; 5] = ["$defs", "definitions", "dependentSchemas", "patternProperties", "properties"];
 
 fn relate(schema: &mut Map<String, Value>, place: &str) {

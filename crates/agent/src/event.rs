@@ -1,0 +1,182 @@
+//! Converts entries into events for clients.
+
+use openskill_proto::v1::{self, chat_event::Event};
+
+use crate::context::result::render;
+use crate::entry::{
+    Answered, ApprovalAsked, ApprovalDecided, Called, Calling, Decided, EndReason, Entry, Mode, QuestionKind,
+    QuestionsAsked, Replied, Stamped, Started, TurnEnded, TurnUsage, UserQuestion,
+};
+
+/// Returns the event that clients receive for an entry.
+pub fn event(conversation_id: &str, stamped: &Stamped) -> v1::ChatEvent {
+    v1::ChatEvent {
+        number: stamped.number,
+        conversation_id: conversation_id.to_owned(),
+        time_us: stamped.time_us,
+        event: Some(payload(&stamped.entry)),
+    }
+}
+
+/// Builds an event that watchers receive but the log does not store.
+pub fn ephemeral(conversation_id: &str, time_us: u64, event: Event) -> v1::ChatEvent {
+    v1::ChatEvent { number: 0, conversation_id: conversation_id.to_owned(), time_us, event: Some(event) }
+}
+
+/// Converts a turn's usage to its form for clients.
+pub fn usage(used: TurnUsage) -> v1::Usage {
+    v1::Usage {
+        input_tokens: used.input_tokens,
+        output_tokens: used.output_tokens,
+        iterations: used.iterations,
+        tool_calls: used.tool_calls,
+        cost_micros: used.cost_micros,
+    }
+}
+
+fn payload(entry: &Entry) -> Event {
+    match entry {
+        Entry::Started(it) => Event::Started(turn_started(it)),
+        Entry::Replied(it) => Event::Reply(model_reply(it)),
+        Entry::ApprovalAsked(it) => Event::ApprovalRequired(approval_requested(it)),
+        Entry::ApprovalDecided(it) => Event::Decided(approval_decided(it)),
+        Entry::Calling(it) => Event::ToolCall(tool_call(it)),
+        Entry::Asked(it) => Event::InputRequired(input_requested(it)),
+        Entry::Answered(it) => Event::Answered(input_answered(it)),
+        Entry::Called(it) => Event::ToolResult(tool_result(it)),
+        Entry::Waiting { request_ids } => Event::Waiting(v1::TurnWaiting { request_ids: request_ids.clone() }),
+        Entry::Summarized(it) => Event::Summarized(v1::Summarized { until: it.until, text: it.text.clone() }),
+        Entry::Ended(it) => Event::Done(turn_done(it)),
+    }
+}
+
+impl From<Mode> for v1::ApprovalMode {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Ask => Self::Ask,
+            Mode::ReadOnly => Self::ReadOnly,
+            Mode::Auto => Self::Auto,
+        }
+    }
+}
+
+impl From<Decided> for v1::Decision {
+    fn from(decided: Decided) -> Self {
+        match decided {
+            Decided::Allow => Self::Allow,
+            Decided::AllowConversation => Self::AllowConversation,
+            Decided::Edit => Self::Edit,
+            Decided::Deny => Self::Deny,
+        }
+    }
+}
+
+fn turn_started(it: &Started) -> v1::TurnStarted {
+    v1::TurnStarted {
+        text: it.text.clone(),
+        model: it.model.clone(),
+        mode: v1::ApprovalMode::from(it.mode).into(),
+        trace_id: it.trace_id.clone(),
+    }
+}
+
+fn model_reply(it: &Replied) -> v1::ModelReply {
+    v1::ModelReply {
+        text: it.text.clone(),
+        call_ids: it.calls.iter().map(|call| call.id.clone()).collect(),
+        routing: it
+            .routing
+            .as_ref()
+            .map(|routing| v1::Routing { selected_skill_id: routing.skill_id.clone(), reason: routing.reason.clone() }),
+    }
+}
+
+fn approval_requested(it: &ApprovalAsked) -> v1::ApprovalRequested {
+    v1::ApprovalRequested {
+        request_id: it.request_id.clone(),
+        call_id: it.call_id.clone(),
+        skill_id: it.skill_id.clone(),
+        version: it.version.clone(),
+        arguments_json: it.arguments.clone(),
+        repairs: it.repairs.iter().cloned().map(Into::into).collect(),
+        reason: it.reason.clone(),
+        expires_us: it.expires_us,
+        tainted: it.tainted,
+    }
+}
+
+fn approval_decided(it: &ApprovalDecided) -> v1::ApprovalDecided {
+    let decision = v1::Decision::from(it.decision).into();
+    v1::ApprovalDecided { request_id: it.request_id.clone(), decision, reason: it.reason.clone() }
+}
+
+fn tool_call(it: &Calling) -> v1::ToolCall {
+    let arguments = if it.masked.is_empty() { &it.arguments } else { &it.masked };
+    v1::ToolCall {
+        call_id: it.call_id.clone(),
+        skill_id: it.skill_id.clone(),
+        name: it.name.clone(),
+        arguments_json: arguments.clone(),
+        repairs: it.repairs.iter().cloned().map(Into::into).collect(),
+    }
+}
+
+fn input_requested(it: &QuestionsAsked) -> v1::InputRequested {
+    v1::InputRequested {
+        request_id: it.request_id.clone(),
+        call_id: it.call_id.clone(),
+        message: it.message.clone(),
+        questions: it.questions.iter().map(question).collect(),
+    }
+}
+
+fn question(it: &UserQuestion) -> v1::Question {
+    let kind = match it.kind {
+        QuestionKind::Text => v1::QuestionType::Text,
+        QuestionKind::Choice => v1::QuestionType::Choice,
+        QuestionKind::Confirm => v1::QuestionType::Confirm,
+        QuestionKind::Secret => v1::QuestionType::Secret,
+    };
+    v1::Question {
+        id: it.id.clone(),
+        text: it.text.clone(),
+        r#type: kind.into(),
+        options: it.options.clone(),
+        required: it.required,
+    }
+}
+
+fn input_answered(it: &Answered) -> v1::InputAnswered {
+    let answers = it.answers.iter().map(|it| v1::UserAnswer { id: it.id.clone(), answer: it.answer.clone() });
+    v1::InputAnswered { request_id: it.request_id.clone(), answers: answers.collect(), declined: it.declined }
+}
+
+fn tool_result(it: &Called) -> v1::ToolResult {
+    let rendered = render(it);
+    v1::ToolResult {
+        call_id: it.call_id.clone(),
+        success: it.outcome.is_success(),
+        content: rendered.content,
+        result_id: rendered.result_id,
+        code: it.outcome.code,
+        latency_ms: it.latency_ms,
+        replayed: !it.replays.is_empty(),
+        unknown: it.unknown,
+    }
+}
+
+fn turn_done(it: &TurnEnded) -> v1::TurnDone {
+    let end = match it.end {
+        EndReason::Completed => v1::TurnEnd::Completed,
+        EndReason::Limit => v1::TurnEnd::Limit,
+        EndReason::Cancelled => v1::TurnEnd::Cancelled,
+        EndReason::Failed => v1::TurnEnd::Failed,
+    };
+    v1::TurnDone {
+        end: end.into(),
+        text: it.text.clone(),
+        error: it.error.clone(),
+        usage: Some(usage(it.used)),
+        limit: it.limit.clone(),
+    }
+}

@@ -1,8 +1,0 @@
-mod cut_streams;
-mod exchange;
-mod folding;
-mod pictures;
-mod quirks;
-mod server;
-
-pub(super) use folding::{Streams, calls, history, read, sent, streams};

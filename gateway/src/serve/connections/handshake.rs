@@ -1,0 +1,67 @@
+//! The first exchange on a connection: the TLS handshake, if the listener has a certificate, and protocol
+//! detection.
+
+use openskill_net::tls::server::{Acceptor, is_http2};
+use openskill_net::tls::stream::MaybeTls;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+
+use super::protocol::{self, Protocol};
+
+/// The first byte of a TLS connection: the record type `handshake`.
+const HANDSHAKE: u8 = 0x16;
+
+/// The response to a client that speaks plain HTTP/1 on a TLS port.
+const SPEAK_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\ncontent-length: 42\r\n\
+    connection: close\r\n\r\nthis address speaks TLS: use an https URL\n";
+
+/// Completes the handshake, and detects the protocol. None if the connection can't be used. The caller sets the
+/// timeout.
+pub(super) async fn negotiate(stream: TcpStream, tls: Option<Acceptor>) -> Option<(MaybeTls<TcpStream>, Protocol)> {
+    let Some(tls) = tls else {
+        let protocol = protocol::detect(&stream).await?;
+        return Some((MaybeTls::Plain(stream), protocol));
+    };
+    let mut first = [0];
+    if stream.peek(&mut first).await.ok()? == 0 {
+        return None;
+    }
+    if first != [HANDSHAKE] {
+        return explain(stream, first[0]).await;
+    }
+    match tls.accept(stream).await {
+        Ok(stream) => {
+            let protocol = if is_http2(&stream) { Protocol::Http2 } else { Protocol::Http1 };
+            Some((MaybeTls::Tls(Box::new(stream)), protocol))
+        }
+        Err(error) => {
+            tracing::debug!(%error, "a TLS handshake failed");
+            None
+        }
+    }
+}
+
+/// Explains the mistake to a plain-text client, if its first byte looks like HTTP/1.
+async fn explain(mut stream: TcpStream, first: u8) -> Option<(MaybeTls<TcpStream>, Protocol)> {
+    if first.is_ascii_uppercase() {
+        let _ = stream.write_all(SPEAK_TLS).await;
+        let _ = stream.shutdown().await;
+        // Unread input would make the kernel discard the response.
+        let mut rest = [0; 4096];
+        let _ = stream.readable().await;
+        let _ = stream.try_read(&mut rest);
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answer_in_plain_text_has_the_length_that_it_says() {
+        let text = std::str::from_utf8(SPEAK_TLS).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(&format!("content-length: {}\r\n", body.len())), "{text}");
+    }
+}
