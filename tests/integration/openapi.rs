@@ -116,6 +116,7 @@ async fn other_answers_are_as_documented() {
         ("/metrics", "/metrics", 200),
         ("/healthz", "/healthz", 200),
         ("/readyz", "/readyz", 200),
+        ("/version", "/version", 200),
         ("/openapi.json", "/openapi.json", 200),
         ("/agent/conversations", "/agent/conversations", 200),
         ("/agent/conversations", "/agent/conversations?limit=few", 400),

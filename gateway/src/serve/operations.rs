@@ -186,6 +186,7 @@ pub(crate) static OPERATIONS: &[Row] = &[
     http("GET /readyz", handle!(GatewayProbe, health::ready)).open().document(document::ready),
     http("GET /readyz", handle!(AgentProbe, health::takes_requests)).open(),
     http("GET /metrics", handle!(Probe, health::metrics)).limit(SharedLimit::Operations).document(document::metrics),
+    http("GET /version", handle!(Skills, health::version)).limit(SharedLimit::Pages).document(document::version),
     // Metadata and documentation. A client without a token learns here where to get one.
     http("GET /.well-known/oauth-protected-resource", handle!(Skills, mcp::metadata)).open(),
     http("GET /.well-known/oauth-protected-resource/mcp", handle!(Skills, mcp::metadata)).open(),

@@ -1,4 +1,5 @@
 //! `GET /healthz`: whether the process is alive. `GET /readyz`: whether it serves calls. `GET /metrics`: metrics.
+//! `GET /version`: the version of the gateway.
 
 use std::sync::Arc;
 
@@ -15,6 +16,10 @@ use crate::serve::layers::request_context;
 
 pub(crate) async fn live() -> Response {
     body::json(json!({ "status": "ok" }).to_string())
+}
+
+pub(crate) async fn version() -> Response {
+    body::json(json!({ "version": env!("CARGO_PKG_VERSION") }).to_string())
 }
 
 /// Returns metrics in the Prometheus text format, or in the OpenMetrics format if the client accepts it.

@@ -136,6 +136,11 @@ pub(crate) fn live() -> Description {
         .response(200, json_of("The process is alive.", &status))
 }
 
+pub(crate) fn version() -> Description {
+    Description::new("health", "version", "Get the version of the gateway")
+        .ok(&record(json!({ "version": text() }), &[]))
+}
+
 pub(crate) fn ready() -> Description {
     let status = record(
         json!({
