@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
+use openskill_tests::alone::alone;
 use openskill_tests::processes;
 use openskill_tests::wait::until_true;
 use rustix::process::Signal;
@@ -115,6 +116,7 @@ async fn nothing_is_pressed_on_a_page_with_more_frames_than_are_told_of_the_pres
 
 #[tokio::test]
 async fn a_page_that_goes_elsewhere_again_and_again_can_be_left() {
+    let _alone = alone();
     let Some(stage) = Stage::start(pages).await else { return };
     for path in ["/pushes", "/goes", "/reloads"] {
         let _ = stage.call("navigate", json!({"url": stage.server.url(path)})).await;
