@@ -40,7 +40,6 @@ mod feedback;
 mod fold;
 mod kind;
 mod parse;
-mod prepared;
 mod repair;
 mod rules;
 mod schema;
@@ -49,15 +48,13 @@ pub(crate) mod structs;
 mod tool_call;
 mod tree;
 
-pub use definition::Definition;
+pub use definition::{Definition, Prepared, Rejected};
 pub use feedback::{Feedback, Violation};
 pub(crate) use fold::{fold_key, nearest};
 pub use kind::{Kind, Repair};
 pub use openskill_skill::schema::compile as compile_schema;
 pub(crate) use parse::too_many_values;
-pub use prepared::{Prepared, Rejected};
 pub use rules::{Policy, Rules};
-pub use schema::SchemaRefused;
 pub use tool_call::{ToolCall, read as read_tool_call};
 
 #[cfg(test)]

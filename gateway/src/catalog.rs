@@ -151,13 +151,8 @@ impl Catalog {
         skills.iter().for_each(|skill| drop(self.definitions.get(skill)));
     }
 
-    /// Whether a worker that disappeared recently, for example to restart, offered the skill.
-    fn had_recently(&self, id: &str) -> bool {
-        let recently_removed = self.recently_removed.lock();
-        recently_removed.get(id).is_some_and(RecentlyRemoved::is_expected)
-    }
-
-    /// Like [`Self::had_recently`], for a skill that this principal could see.
+    /// Whether a worker that disappeared recently, for example to restart, offered the skill, and this principal
+    /// could see it.
     pub(crate) fn had_recently_for(&self, id: &str, principal: &Principal) -> bool {
         let recently_removed = self.recently_removed.lock();
         let existed = |it: &RecentlyRemoved| principal.allows(id, &it.toolset, it.is_destructive);
@@ -189,7 +184,8 @@ impl Catalog {
         let ids: HashSet<&str> = offered().map(|skill| skill.id.as_str()).collect();
         self.note_removed(&ids);
         // Drop removed skills first, to make room for new ones.
-        self.series.keep(|id| ids.contains(id) || self.had_recently(id));
+        let is_expected = |id: &str| self.recently_removed.lock().get(id).is_some_and(RecentlyRemoved::is_expected);
+        self.series.keep(|id| ids.contains(id) || is_expected(id));
         let snapshot = merge(&workers, &self.definitions, &self.agents, &self.series, &self.current.load());
         // Also keep definitions of unlisted offers: in a rolling update they may be listed again.
         self.definitions.keep(offered().chain(snapshot.values().map(|entry| &entry.skill)));

@@ -76,9 +76,9 @@ pub(crate) fn export_known(tools: &[(Tool<'_>, &Forms)], dialect: Dialect, stric
         exported.notes.push("this provider has no strict mode for tools: the definitions are not strict".to_owned());
     }
     let names = names::assign(tools.iter().map(|(tool, _)| tool.name), dialect);
-    let mut budget = limits::StrictBudget::new(dialect, strict);
+    let mut budget = (strict && dialect.has_strict()).then(|| limits::StrictBudget::new(dialect));
     for ((tool, forms), name) in tools.iter().zip(names) {
-        let (definition, notes) = define(tool, forms, &name, dialect, &mut budget);
+        let (definition, notes) = define(tool, forms, &name, dialect, budget.as_mut());
         exported.notes.extend(notes.into_iter().map(|note| format!("{}: {note}", tool.name)));
         exported.tools.push(definition);
         exported.names.insert(name, tool.name.to_owned());
@@ -90,27 +90,24 @@ pub(crate) fn export_known(tools: &[(Tool<'_>, &Forms)], dialect: Dialect, stric
     exported
 }
 
-/// Exports one tool. It is strict if that was requested, its schema allows it, and the budget suffices.
+/// Exports one tool. It is strict if there is a budget for strict tools, its schema allows it, and the budget
+/// suffices.
 fn define(
     tool: &Tool<'_>,
     forms: &Forms,
     name: &str,
     dialect: Dialect,
-    budget: &mut limits::StrictBudget,
+    budget: Option<&mut limits::StrictBudget>,
 ) -> (String, Vec<String>) {
     let mut notes = Vec::new();
-    if budget.is_strict() {
-        let strict = forms.strict(tool, name, dialect);
-        let granted = match &*strict {
-            Ok(form) => budget.spend(&form.usage).map(|()| form),
-            Err(reason) => Err(reason.clone()),
-        };
-        match granted {
-            Ok(form) => return (form.text.clone(), form.notes.clone()),
+    if let Some(budget) = budget {
+        let form = forms.get(tool, name, dialect, true);
+        match form.usage.clone().and_then(|usage| budget.spend(&usage)) {
+            Ok(()) => return (form.text.clone(), form.notes.clone()),
             Err(reason) => notes.push(format!("not strict: {reason}")),
         }
     }
-    let form = forms.plain(tool, name, dialect);
+    let form = forms.get(tool, name, dialect, false);
     notes.extend(form.notes.iter().cloned());
     (form.text.clone(), notes)
 }

@@ -9,7 +9,8 @@
 //! - [`replay`]: streams that clients can resume
 //! - [`tasks`]: calls that outlive their requests
 //! - [`results`]: results that are too long to send at once
-//! - [`owner`]: the owner of a task or a long result; [`shares`]: which principal loses an entry if a store is full
+//! - [`owner`]: the owner of a task or a long result; [`shares`]: a store whose entries expire, and which principal
+//!   loses one if it is full
 //! - [`views`]: parts of the catalog at separate paths; [`pages`]: lists of tools, written once per change
 
 pub(crate) mod clients;

@@ -24,13 +24,12 @@ use crate::serve::{connections, stack};
 pub(crate) async fn run(
     gateway: Arc<Gateway>,
     draining: CancellationToken,
-    setup: Setup,
+    mut setup: Setup,
     skills: Arc<dyn SkillGateway>,
     listener: TcpListener,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
     let limit = gateway.config.drain_timeout;
-    let mut setup = setup;
     setup.config.tracer.clone_from(&gateway.config.tracer);
     let agent = Hosted::start(setup, skills).await.map_err(io::Error::other)?;
     let health = Health::new();

@@ -12,10 +12,9 @@ use serde_json::Value;
 use super::feedback::{self, Feedback, Violation};
 use super::kind::Repair;
 use super::parse::{self, StrictError};
-use super::prepared::{Prepared, Rejected};
 use super::repair;
 use super::rules::{Policy, Rules};
-use super::schema::{self, SchemaRefused};
+use super::schema;
 use super::secrets::Secrets;
 
 /// The maximum work of validating a call: bytes of the call times subschemas per value.
@@ -27,6 +26,24 @@ const MAX_DIAGNOSIS_WORK: u64 = 200_000;
 /// The feedback for an invalid call that is too large to diagnose: diagnosis copies the offending value into each
 /// error.
 const TOO_LARGE: &str = "the arguments do not match the skill's schema, and are too large to say where";
+
+/// Arguments that match the skill's schema.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prepared<'a> {
+    /// A JSON object as text. If nothing was repaired, it is the caller's text, byte for byte.
+    pub text: Cow<'a, str>,
+    /// What was changed, in order. Empty if and only if `text` is the original text.
+    pub repairs: Vec<Repair>,
+}
+
+/// Why a call was rejected.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Rejected {
+    /// The text can't be parsed as JSON. Contains the reason.
+    Unreadable(String),
+    /// The arguments are JSON, but do not match the schema.
+    Unfit(Box<Feedback>),
+}
 
 /// The arguments that a skill accepts, and how invalid ones may be repaired.
 #[derive(Debug)]
@@ -54,11 +71,11 @@ impl Definition {
     ///
     /// # Errors
     /// The schema can't be used, or validating a call against it could take too long.
-    pub fn compile(schema: &str, rules: Rules, examples: &[String]) -> Result<Self, SchemaRefused> {
-        let declared: Value = serde_json::from_str(schema).map_err(|error| SchemaRefused(error.to_string()))?;
-        let schema = schema::close(draft::to_2020_12(&declared).map_err(SchemaRefused)?);
-        let bounds = openskill_skill::schema::check(&schema).map_err(SchemaRefused)?;
-        let validator = openskill_skill::schema::compile(&schema).map_err(SchemaRefused)?;
+    pub fn compile(schema: &str, rules: Rules, examples: &[String]) -> Result<Self, String> {
+        let declared: Value = serde_json::from_str(schema).map_err(|error| error.to_string())?;
+        let schema = schema::close(draft::to_2020_12(&declared)?);
+        let bounds = openskill_skill::schema::check(&schema)?;
+        let validator = openskill_skill::schema::compile(&schema)?;
         let given = examples.iter().filter_map(|text| serde_json::from_str(text).ok());
         let example = given
             .chain(feedback::example(&schema))
@@ -70,11 +87,6 @@ impl Definition {
     /// Creates the definition of a skill without a schema, which accepts any JSON object unchanged.
     pub fn without_schema(rules: Rules) -> Self {
         Self { schema: None, rules, secrets: None }
-    }
-
-    /// Whether arguments are validated at all.
-    pub fn has_schema(&self) -> bool {
-        self.schema.is_some()
     }
 
     /// The schema that calls are validated against: the declared one in draft 2020-12, closed at its top level if

@@ -13,8 +13,7 @@ mod strict;
 
 pub(crate) use errors::too_many_values;
 pub(super) use errors::{StrictError, too_deep};
-use prose::ProseError;
-pub(super) use strict::strict;
+pub(super) use strict::{Stop, read, strict};
 
 /// The maximum size of a text that is read leniently and repaired, in bytes. Also bounds the product of its length
 /// and its depth. Models write far less. Larger arguments are validated, but not repaired.
@@ -60,11 +59,7 @@ fn one_value(text: &str, repairs: &mut Vec<Repair>) -> Result<Tree, String> {
         }
         Err(error) => error,
     };
-    let (tree, deviates) = prose::in_prose(text).map_err(|found| match found {
-        ProseError::NoObject => error.to_string(),
-        ProseError::Broken(inner) => inner.to_string(),
-        ProseError::Several => "found more than one object: send one call at a time".to_owned(),
-    })?;
+    let Some((tree, deviates)) = prose::in_prose(text)? else { return Err(error) };
     repairs.push(Repair::new("", Kind::Extracted, Some(quote(text)), Some(tree.write())));
     if deviates {
         repairs.push(Repair::new("", Kind::Syntax, None, Some(tree.write())));

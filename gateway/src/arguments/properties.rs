@@ -1,9 +1,22 @@
 //! Property tests with generated calls and schemas.
 
+use std::sync::LazyLock;
+
 use proptest::prelude::*;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{Definition, Kind, Policy, Prepared, Rules, tool_call};
+
+/// What generated schemas and calls consist of.
+#[derive(Deserialize)]
+struct Examples {
+    /// Schemas of scalars.
+    schemas: Vec<Value>,
+    texts: Vec<String>,
+}
+
+static EXAMPLES: LazyLock<Examples> = LazyLock::new(|| serde_json::from_str(include_str!("properties.json")).unwrap());
 
 /// Names that fold to the same key, are aliases of one another, or are wrapper keys.
 const NAMES: [&str; 10] =
@@ -14,20 +27,7 @@ fn name() -> impl Strategy<Value = String> {
 }
 
 fn scalar_schema() -> impl Strategy<Value = Value> {
-    prop_oneof![
-        Just(json!({"type": "string"})),
-        Just(json!({"type": "integer"})),
-        Just(json!({"type": "integer", "minimum": 1, "default": 3})),
-        Just(json!({"type": "number"})),
-        Just(json!({"type": "boolean"})),
-        Just(json!({"type": ["string", "null"]})),
-        Just(json!({"enum": ["Like New", "used", "a,b"]})),
-        Just(json!({"enum": ["AB", "ab", 5, "5"]})),
-        Just(json!({"const": "Exactly"})),
-        Just(json!({"anyOf": [{"type": "integer"}, {"type": "boolean"}, {"type": "null"}]})),
-        Just(json!({"oneOf": [{"type": "number"}, {"type": "array", "items": {"type": "integer"}}]})),
-        Just(json!({})),
-    ]
+    proptest::sample::select(EXAMPLES.schemas.clone())
 }
 
 fn any_schema() -> impl Strategy<Value = Value> {
@@ -57,35 +57,12 @@ fn object_schema(inner: impl Strategy<Value = Value>) -> impl Strategy<Value = V
 }
 
 fn leaf() -> impl Strategy<Value = Value> {
-    let texts = [
-        "x",
-        "5",
-        "05",
-        "1.5",
-        "true",
-        "True",
-        "like new",
-        "LIKE-NEW",
-        "Ab",
-        "[1, 2]",
-        "['a', \"b\"]",
-        "{\"task\": 1}",
-        "1, 2",
-        "1,2,3",
-        "1,000",
-        "",
-        "null",
-        "None",
-        "exactly",
-        "{'maxSteps': '5',}",
-        "\"5\"",
-    ];
     prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
         any::<i8>().prop_map(Value::from),
         (-4_i8..4).prop_map(|it| json!(f64::from(it) + 0.5)),
-        proptest::sample::select(texts.to_vec()).prop_map(Value::from),
+        proptest::sample::select(EXAMPLES.texts.clone()).prop_map(Value::from),
     ]
 }
 

@@ -4,6 +4,8 @@
 //! the only one proposed for its path. The validator then checks the result, so that rules need not understand
 //! `$ref`, `allOf` and the like. At worst, a rule leaves the call rejected.
 
+use std::collections::HashSet;
+
 use jsonschema::{ValidationError, Validator};
 use openskill_proto::json;
 use openskill_proto::limits::MAX_JSON_DEPTH;
@@ -37,7 +39,9 @@ pub(super) fn repair(
     tree: Tree,
     repairs: Vec<Repair>,
 ) -> Result<(String, Vec<Repair>), (Vec<Violation>, Value)> {
-    let mut repairer = Repairer::new(schema, validator, rules, tree, repairs);
+    let dropped_nulls = HashSet::new();
+    let mut repairer =
+        Repairer { schema, validator, rules, tree, repairs, default_filled: false, trials: 0, dropped_nulls };
     let mut previous = None;
     for _ in 0..MAX_ROUNDS {
         let value = repairer.tree.to_value();

@@ -4,11 +4,6 @@ use jsonschema::ValidationError;
 use openskill_skill::schema::{children, lookup};
 use serde_json::{Map, Value};
 
-/// Why a schema can't be used.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct SchemaRefused(pub String);
-
 /// Returns the schema that calls are validated against: the declared one, closed if it does not mention additional
 /// keys.
 ///

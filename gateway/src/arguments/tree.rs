@@ -3,19 +3,23 @@
 //! `serde_json::Value` would turn the id 12345678901234567890123 into 1.2345678901234568e22, although a repair
 //! elsewhere in the object must not change it.
 
-use serde::ser::{Error as _, Serialize, Serializer};
+use serde::Serialize;
+use serde::ser::{Error as _, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
 pub(super) enum Tree {
     Null,
     Bool(bool),
     /// The number as written: valid JSON, and finite as a double.
+    #[serde(serialize_with = "serialize_number")]
     Number(String),
     Text(String),
     List(Vec<Tree>),
     /// Keys are unique.
+    #[serde(serialize_with = "serialize_fields")]
     Object(Vec<(String, Tree)>),
 }
 
@@ -46,10 +50,8 @@ impl Tree {
 
     /// Returns the fields. None if this is not an object.
     pub(super) fn fields(&self) -> Option<&Vec<(String, Tree)>> {
-        match self {
-            Self::Object(fields) => Some(fields),
-            _ => None,
-        }
+        let Self::Object(fields) = self else { return None };
+        Some(fields)
     }
 
     /// Returns the field with this name. None if it is missing, or this is not an object.
@@ -59,10 +61,8 @@ impl Tree {
 
     /// Returns the string. None if this is not one.
     pub(super) fn as_text(&self) -> Option<&str> {
-        match self {
-            Self::Text(it) => Some(it),
-            _ => None,
-        }
+        let Self::Text(text) = self else { return None };
+        Some(text)
     }
 
     /// Whether this is an empty object, list or text.
@@ -100,20 +100,12 @@ impl Tree {
     }
 }
 
-impl Serialize for Tree {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Null => serializer.serialize_unit(),
-            Self::Bool(it) => serializer.serialize_bool(*it),
-            Self::Number(it) => {
-                let written: &RawValue = serde_json::from_str(it).map_err(S::Error::custom)?;
-                written.serialize(serializer)
-            }
-            Self::Text(it) => serializer.serialize_str(it),
-            Self::List(items) => serializer.collect_seq(items),
-            Self::Object(fields) => serializer.collect_map(fields.iter().map(|(key, it)| (key, it))),
-        }
-    }
+fn serialize_number<S: Serializer>(written: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    serde_json::from_str::<&RawValue>(written).map_err(S::Error::custom)?.serialize(serializer)
+}
+
+fn serialize_fields<S: Serializer>(fields: &[(String, Tree)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(fields.iter().map(|(key, it)| (key, it)))
 }
 
 /// Returns the unescaped segments of a JSON Pointer (RFC 6901).

@@ -54,7 +54,7 @@ fn prepare(call: &Call, definition: &Definition) -> Result<Preparation, SkillErr
     let Prepared { text: fitting, repairs } = prepared.map_err(|rejected| as_error(&rejected))?;
     let json = call.input.bytes_of(fitting);
     let mut preparation = Preparation { json, ..Preparation::default() };
-    if !definition.has_schema() {
+    if definition.schema().is_none() {
         preparation.warnings.push("the skill declares no schema: its arguments were not checked".to_owned());
     }
     if !call.deviations.is_empty() || !repairs.is_empty() {

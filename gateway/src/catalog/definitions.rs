@@ -10,12 +10,13 @@ use openskill_proto::v1::Skill;
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
-use crate::arguments::{Definition, Rules, SchemaRefused};
+use crate::arguments::{Definition, Rules};
 
 /// A hash of everything that a compiled definition depends on.
 type Key = [u8; 32];
 
-type Compiled = Result<Arc<Definition>, SchemaRefused>;
+/// A definition, or why the schema can't be used.
+type Compiled = Result<Arc<Definition>, String>;
 
 /// Definitions by the hash of their inputs.
 #[derive(Debug, Default)]

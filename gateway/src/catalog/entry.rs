@@ -96,24 +96,18 @@ impl Entry {
     pub(crate) fn forms(&self) -> &Forms {
         &self.exports.forms
     }
-}
 
-impl Entry {
     /// Explains why `data`, JSON text, does not match the skill's output schema. None if it matches, or the skill
     /// has no such schema.
     pub(crate) fn misfit(&self, data: &str) -> Option<String> {
-        let validator =
-            self.exports.output.get_or_init(|| compile_validator(&self.skill.output_schema_json)).as_ref()?;
+        // Ignore a schema that can't be compiled: the skill works without it.
+        let compile = || compile_schema(&serde_json::from_str(&self.skill.output_schema_json).ok()?).ok();
+        let validator = self.exports.output.get_or_init(compile).as_ref()?;
         let data = serde_json::from_str(data).unwrap_or_default();
         let error = validator.validate(&data).err()?;
         let place = Some(error.instance_path().to_string()).filter(|it| !it.is_empty());
         Some(format!("at {}: {error}", place.as_deref().unwrap_or("its root")))
     }
-}
-
-fn compile_validator(schema: &str) -> Option<Validator> {
-    // Ignore a schema that can't be compiled: the skill works without it.
-    serde_json::from_str(schema).ok().and_then(|schema| compile_schema(&schema).ok())
 }
 
 #[cfg(test)]

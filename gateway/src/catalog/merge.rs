@@ -74,10 +74,9 @@ fn merge_one(
     let mut candidates: Vec<_> = able.map(candidate).collect();
     let definition = match definitions.get(&skill) {
         Ok(definition) => definition,
-        Err(refused) => {
+        Err(reason) => {
             // A skill whose calls can't be validated is unavailable. The reason quotes the schema, so it is listed
             // with the skill, and logged only at level DEBUG.
-            let reason = refused.to_string();
             if openskill_log::admits("a schema can't be compiled") {
                 let reason_bytes = reason.len();
                 tracing::error!(skill_id = skill.id, reason_bytes, "skill unavailable: its schema can't be compiled");

@@ -17,7 +17,6 @@ const MAX_LARGE_ENUM_CHARACTERS: usize = 15_000;
 /// What remains of a provider's limits on all strict tools of one request.
 #[derive(Debug)]
 pub(super) struct StrictBudget {
-    strict: bool,
     dialect: Dialect,
     tools: usize,
     optional: usize,
@@ -38,18 +37,13 @@ pub(super) struct Usage {
 
 impl StrictBudget {
     /// The full budget for one request.
-    pub(super) fn new(dialect: Dialect, strict: bool) -> Self {
+    pub(super) fn new(dialect: Dialect) -> Self {
         // Anthropic's limits apply to all strict tools of a request together, OpenAI's to each schema.
         let (tools, optional, unions) = match dialect {
             Dialect::Anthropic => (20, 24, 16),
             _ => (usize::MAX, usize::MAX, usize::MAX),
         };
-        Self { strict: strict && dialect.has_strict(), dialect, tools, optional, unions }
-    }
-
-    /// Whether any tools are exported as strict.
-    pub(super) fn is_strict(&self) -> bool {
-        self.strict
+        Self { dialect, tools, optional, unions }
     }
 
     /// Spends what a schema uses. The error names the limit that it would exceed.

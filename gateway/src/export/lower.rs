@@ -48,7 +48,7 @@ pub(super) fn root(schema: &Value, subset: &Subset) -> Lowered {
 impl Lowering<'_> {
     /// Flattens the top level to one object: merges the parts of `allOf`, and turns `anyOf` and `oneOf` into sentences.
     fn flatten_top(&mut self, schema: &Value) -> (Map<String, Value>, Vec<String>) {
-        let mut object = self.merge(schema, &mut Vec::new());
+        let mut object = self.merge(schema, &mut Vec::new(), 0);
         let mut remarks = Vec::new();
         for keyword in
             ["anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependentRequired", "dependencies"]
@@ -64,7 +64,7 @@ impl Lowering<'_> {
             };
             let mut joined = Map::new();
             for branch in branches {
-                let branch = self.merge(&branch, &mut Vec::new());
+                let branch = self.merge(&branch, &mut Vec::new(), 0);
                 merge::join_properties(&mut joined, branch.get("properties"));
             }
             merge::adopt_properties(&mut object, joined);
@@ -80,7 +80,7 @@ impl Lowering<'_> {
         }
         self.subschemas_left -= 1;
         let mut followed = Vec::new();
-        let merged = self.merge(schema, &mut followed);
+        let merged = self.merge(schema, &mut followed, 0);
         if followed.iter().any(|reference| self.stack.contains(reference)) {
             return self.text(schema, nullable);
         }

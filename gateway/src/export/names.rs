@@ -9,10 +9,7 @@ use super::dialect::Dialect;
 
 /// Returns the maximum length of a name, in bytes.
 fn max_bytes(dialect: Dialect) -> usize {
-    match dialect {
-        Dialect::Mcp => 128,
-        _ => 64,
-    }
+    if dialect == Dialect::Mcp { 128 } else { 64 }
 }
 
 /// Returns a name for each tool, in order: its own if the provider accepts it, otherwise a similar one with a

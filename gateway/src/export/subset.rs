@@ -1,9 +1,15 @@
-//! Each provider's subset of JSON Schema. Where documentation and behaviour differ, the narrower one applies.
+//! Each provider's subset of JSON Schema, as `subsets.toml` lists it.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
 
 use super::dialect::Dialect;
 
-/// What a provider accepts of JSON Schema.
-#[derive(Debug, Clone, Default)]
+/// What a provider accepts of JSON Schema: at least types, descriptions, properties, items and enums of strings.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub(super) struct Subset {
     /// Whether the schema passes through unchanged below its top level.
     pub(super) passes_through: bool,
@@ -22,9 +28,9 @@ pub(super) struct Subset {
     /// Whether `default` is allowed.
     pub(super) default: bool,
     /// The keywords for strings, numbers and arrays that are kept.
-    pub(super) bounds: &'static [&'static str],
+    pub(super) bounds: Vec<String>,
     /// The values of `format` that are kept.
-    pub(super) formats: &'static [&'static str],
+    pub(super) formats: Vec<String>,
     /// The maximum `minItems` that is kept. None: all are kept.
     pub(super) max_min_items: Option<u64>,
     /// Whether `additionalProperties: false` is written.
@@ -37,86 +43,43 @@ pub(super) struct Subset {
     pub(super) ordering: bool,
     /// The characters that property names may contain in addition to ASCII letters and digits. If empty, any name
     /// is accepted.
-    pub(super) key_characters: &'static [char],
+    pub(super) key_characters: String,
     /// The maximum depth of schemas.
     pub(super) depth: usize,
 }
 
-const OPENAI_BOUNDS: [&str; 8] =
-    ["pattern", "multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems"];
-
-const OPENAI_FORMATS: [&str; 9] =
-    ["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"];
-
-const ANTHROPIC_FORMATS: [&str; 10] =
-    ["date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"];
+/// The tests read every subset.
+static SUBSETS: LazyLock<HashMap<String, Subset>> =
+    LazyLock::new(|| toml_edit::de::from_str(include_str!("subsets.toml")).unwrap_or_default());
 
 impl Subset {
     /// Returns the subset of a dialect.
     pub(super) fn for_dialect(dialect: Dialect, strict: bool) -> Self {
-        match (dialect, strict) {
-            // Structured outputs, as documented in 2026. Without strict mode, optional parameters stay optional.
-            (Dialect::OpenAi | Dialect::OpenAiResponses, _) => Self {
-                any_of: true,
-                constant: true,
-                null_in_type: true,
-                null_in_enum: true,
-                mixed_enum: true,
-                title: true,
-                bounds: &OPENAI_BOUNDS,
-                formats: &OPENAI_FORMATS,
-                writes_closed: true,
-                maps: !strict,
-                all_required: strict,
-                depth: 10,
-                ..Self::narrow()
-            },
-            // Strict tool use. Optional parameters stay optional.
-            (Dialect::Anthropic, true) => Self {
-                any_of: true,
-                constant: true,
-                null_in_type: true,
-                mixed_enum: true,
-                title: true,
-                default: true,
-                bounds: &["minItems"],
-                formats: &ANTHROPIC_FORMATS,
-                max_min_items: Some(1),
-                writes_closed: true,
-                key_characters: &['_', '-', '.'],
-                depth: 32,
-                ..Self::narrow()
-            },
-            (Dialect::Anthropic, false) => {
-                Self { passes_through: true, maps: true, key_characters: &['_', '-', '.'], ..Self::narrow() }
-            }
-            (Dialect::Mcp, _) => Self { passes_through: true, maps: true, ..Self::narrow() },
-            // The intersection of the OpenAPI form of `parameters` and the documented JSON Schema support.
-            (Dialect::Gemini, _) => Self {
-                title: true,
-                bounds: &["minimum", "maximum", "minItems", "maxItems"],
-                // The documentation lists more formats, but the service rejects them.
-                formats: &["date-time"],
-                ordering: true,
-                key_characters: &['_'],
-                ..Self::narrow()
-            },
-            // DashScope documents no subset. This is the intersection of OpenAI's and Gemini's.
-            (Dialect::DashScope, _) => Self {
-                null_in_type: true,
-                null_in_enum: true,
-                mixed_enum: true,
-                title: true,
-                bounds: &["minimum", "maximum", "minItems", "maxItems"],
-                formats: &["date-time", "date", "time"],
-                writes_closed: true,
-                ..Self::narrow()
-            },
+        let name = match dialect {
+            Dialect::OpenAi | Dialect::OpenAiResponses => "openai",
+            Dialect::Anthropic if strict => "anthropic_strict",
+            Dialect::Anthropic => "anthropic",
+            Dialect::Gemini => "gemini",
+            Dialect::DashScope => "dashscope",
+            Dialect::Mcp => "mcp",
+        };
+        let subset = SUBSETS.get(name).cloned().unwrap_or_default();
+        match dialect {
+            // Without strict mode, optional parameters stay optional.
+            Dialect::OpenAi | Dialect::OpenAiResponses => Self { maps: !strict, all_required: strict, ..subset },
+            _ => subset,
         }
     }
+}
 
-    /// The narrowest subset: types, descriptions, properties, items and enums of strings.
-    fn narrow() -> Self {
-        Self { depth: 10, ..Self::default() }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_dialect_has_a_subset() {
+        for (dialect, strict) in Dialect::ALL.into_iter().flat_map(|it| [(it, false), (it, true)]) {
+            assert!(Subset::for_dialect(dialect, strict).depth > 0, "{dialect:?} {strict}");
+        }
     }
 }

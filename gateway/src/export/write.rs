@@ -15,48 +15,42 @@ use super::tool::Tool;
 #[derive(Debug, Clone)]
 pub(super) struct Form {
     pub(super) name: String,
-    /// The definition, as a JSON object.
+    /// The definition, as a JSON object. Empty if strict mode was requested and the tool can't have it.
     pub(super) text: String,
     /// What was lost because of the provider's limits, in words for people.
     pub(super) notes: Vec<String>,
-    /// What it uses of the provider's limits for strict tools.
-    pub(super) usage: Usage,
+    /// What it uses of the provider's limits for strict tools, or why the tool can't be strict.
+    pub(super) usage: Result<Usage, String>,
 }
 
-/// A strict definition, or why the tool can't be strict.
-pub(super) type StrictForm = Result<Form, String>;
-
-/// Writes the definition without strict mode, as far as the provider's subset allows.
-pub(super) fn plain(tool: &Tool<'_>, name: &str, dialect: Dialect) -> Form {
+/// Writes the definition, in the provider's strict mode or as far as the provider's subset allows.
+pub(super) fn form(tool: &Tool<'_>, name: &str, dialect: Dialect, strict: bool) -> Form {
+    let mut form = Form { name: name.to_owned(), text: String::new(), notes: Vec::new(), usage: Ok(Usage::default()) };
     if dialect == Dialect::Mcp {
-        return form(name, &mcp(tool, name), Vec::new(), Usage::default());
+        form.text = mcp(tool, name).to_string();
+        return form;
     }
-    let lowered = lower::root(&schema(tool), &Subset::for_dialect(dialect, false));
-    let mut notes = Vec::new();
-    if tool.refuses_repairs && lowered.needs_decoding {
-        notes.push(
+    let lowered = lower::root(&schema(tool), &Subset::for_dialect(dialect, strict));
+    if strict {
+        form.usage = check_strict(tool, &lowered);
+    } else if tool.refuses_repairs && lowered.needs_decoding {
+        form.notes.push(
             "some parameters can only be given as JSON text, which its strict argument policy rejects".to_owned(),
         );
     }
-    let definition = shape(tool, name, dialect, lowered, false, &mut notes);
-    form(name, &definition, notes, Usage::default())
+    if form.usage.is_ok() {
+        form.text = shape(tool, name, dialect, lowered, strict, &mut form.notes).to_string();
+    }
+    form
 }
 
-/// Writes the definition in the provider's strict mode. The error explains why the tool can't be strict.
-pub(super) fn strict(tool: &Tool<'_>, name: &str, dialect: Dialect) -> StrictForm {
-    let lowered = lower::root(&schema(tool), &Subset::for_dialect(dialect, true));
+/// Returns what a strict definition uses of the provider's limits. The error explains why the tool can't be strict.
+fn check_strict(tool: &Tool<'_>, lowered: &Lowered) -> Result<Usage, String> {
     if tool.refuses_repairs && (lowered.nulls_omit || lowered.needs_decoding) {
         return Err("its argument policy is strict, but a strict definition needs repairs: null for omitted parameters, or JSON text".to_owned());
     }
     lowered.check_lossless()?;
-    let usage = Usage::from_schema(&lowered.schema);
-    let mut notes = Vec::new();
-    let definition = shape(tool, name, dialect, lowered, true, &mut notes);
-    Ok(form(name, &definition, notes, usage))
-}
-
-fn form(name: &str, definition: &Value, notes: Vec<String>, usage: Usage) -> Form {
-    Form { name: name.to_owned(), text: definition.to_string(), notes, usage }
+    Ok(Usage::from_schema(&lowered.schema))
 }
 
 /// Returns the tool's schema. If it has none, one that accepts any object.
@@ -75,38 +69,22 @@ fn shape(
 ) -> Value {
     notes.extend(lowered.notes);
     let description = limits::description(tool.description, &lowered.remarks, dialect, notes);
-    let schema = lowered.schema;
+    let mut definition = match dialect {
+        Dialect::OpenAiResponses => json!({ "type": "function", "name": name, "description": description }),
+        _ => json!({ "name": name, "description": description }),
+    };
+    let key = if dialect == Dialect::Anthropic { "input_schema" } else { "parameters" };
+    // Gemini rejects an object without properties: a tool without parameters omits the key.
+    if dialect != Dialect::Gemini || lowered.schema["properties"] != json!({}) {
+        definition[key] = lowered.schema;
+    }
+    // The Responses API is strict by default.
+    if strict || dialect == Dialect::OpenAiResponses {
+        definition["strict"] = strict.into();
+    }
     match dialect {
-        Dialect::OpenAi => {
-            let mut function = json!({ "name": name, "description": description, "parameters": schema });
-            if strict {
-                function["strict"] = Value::Bool(true);
-            }
-            json!({ "type": "function", "function": function })
-        }
-        // The Responses API is strict by default.
-        Dialect::OpenAiResponses => json!({
-            "type": "function",
-            "name": name,
-            "description": description,
-            "parameters": schema,
-            "strict": strict,
-        }),
-        Dialect::Anthropic => {
-            let mut tool = json!({ "name": name, "description": description, "input_schema": schema });
-            if strict {
-                tool["strict"] = Value::Bool(true);
-            }
-            tool
-        }
-        // Gemini rejects an object without properties: a tool without parameters omits the key.
-        Dialect::Gemini if schema["properties"] == json!({}) => json!({ "name": name, "description": description }),
-        Dialect::Gemini => json!({ "name": name, "description": description, "parameters": schema }),
-        Dialect::DashScope => json!({
-            "type": "function",
-            "function": { "name": name, "description": description, "parameters": schema },
-        }),
-        Dialect::Mcp => mcp(tool, name),
+        Dialect::OpenAi | Dialect::DashScope => json!({ "type": "function", "function": definition }),
+        _ => definition,
     }
 }
 

@@ -27,13 +27,9 @@ pub(crate) struct Identified {
 
 /// The scopes of a token. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct Scopes(Arc<BTreeSet<String>>);
+pub(crate) struct Scopes(pub(super) Arc<BTreeSet<String>>);
 
 impl Scopes {
-    pub(super) fn new(scopes: BTreeSet<String>) -> Self {
-        Self(Arc::new(scopes))
-    }
-
     /// Whether these include all `wanted` scopes.
     pub(crate) fn have<'a>(&self, wanted: impl IntoIterator<Item = &'a String>) -> bool {
         wanted.into_iter().all(|it| self.0.contains(it))

@@ -1,6 +1,5 @@
 //! An issuer of tokens, with the public keys from the last read.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -100,10 +99,5 @@ impl LiveIssuer {
             self.wanted.notify_one();
         }
         let _ = tokio::time::timeout(PATIENCE, readings.changed()).await;
-    }
-
-    /// The CA file for the key server, for log lines.
-    pub(super) fn ca(&self) -> Option<&PathBuf> {
-        self.issuer.ca.as_ref()
     }
 }

@@ -86,7 +86,7 @@ async fn keep(issuer: &LiveIssuer) {
 async fn read_keys(issuer: &LiveIssuer) -> Result<Vec<PublicKey>, String> {
     let document = match &issuer.issuer.keys {
         KeySource::File(path) => read(path).await?,
-        KeySource::Url(url) => fetch(url, issuer.ca().map(|it| it.as_path())).await?,
+        KeySource::Url(url) => fetch(url, issuer.issuer.ca.as_deref()).await?,
     };
     parse(&document)
 }

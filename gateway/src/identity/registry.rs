@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use openskill_identity::jwt::verify::TokenRefusal;
 use openskill_identity::key::{KeyHash, KeyId, PresentedKey};
 use openskill_identity::key_file::{KeyFile, StoredKey};
 use openskill_proto::timestamp::Timestamp;
@@ -14,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 use super::account::Account;
 use super::credentials::Credentials;
 use super::identified::Identified;
-use super::issuer::LiveIssuer;
-use super::tokens::{Checked, JwtConfig, TOKEN_PREFIX, Tokens};
+pub(crate) use super::tokens::Unidentified;
+use super::tokens::{JwtConfig, TOKEN_PREFIX, Tokens};
 
 /// Who may use a gateway. At least one field is set.
 #[derive(Debug, Clone, Default)]
@@ -57,15 +56,6 @@ struct KnownKey {
     kept: StoredKey,
 }
 
-/// Why the caller of a request could not be identified.
-#[derive(Debug, Clone)]
-pub(crate) enum Unidentified {
-    /// The request has no valid credentials. Contains the reason, for the log.
-    Invalid(&'static str),
-    /// The issuer's keys must be read again, after which identification may succeed.
-    Later(Arc<LiveIssuer>),
-}
-
 impl Registry {
     pub(crate) fn new(config: IdentityConfig) -> Self {
         let (file, contents) = config.keys.map_or((None, KeyFile::default()), |it| (Some(it.file), it.contents));
@@ -81,11 +71,7 @@ impl Registry {
                 self.identify_key(presented, now).ok_or(Unidentified::Invalid("unknown, revoked or expired key"))
             }
             (Credentials::Token(_), None) => Err(Unidentified::Invalid("malformed")),
-            (Credentials::Token(text), Some(tokens)) => match tokens.check(text, now) {
-                Checked::Valid(identified) => Ok(identified),
-                Checked::Invalid(refusal) => Err(Unidentified::Invalid(reason(refusal))),
-                Checked::Unknown(issuer) => Err(Unidentified::Later(issuer)),
-            },
+            (Credentials::Token(text), Some(tokens)) => tokens.check(text, now),
         }
     }
 
@@ -157,22 +143,6 @@ impl Registry {
     pub(super) fn end_expired(&self, now: Timestamp) {
         let known = self.current.load();
         known.keys.values().filter(|it| it.kept.is_expired(now)).for_each(|it| it.identified.ended.cancel());
-    }
-}
-
-/// Returns the reason for the log.
-fn reason(refusal: TokenRefusal) -> &'static str {
-    match refusal {
-        TokenRefusal::Malformed => "malformed token",
-        TokenRefusal::Issuer => "token of an unknown issuer",
-        TokenRefusal::Algorithm => "token with an algorithm that is not allowed",
-        TokenRefusal::Key => "token with an unknown key",
-        TokenRefusal::Signature => "token with a wrong signature",
-        TokenRefusal::Audience => "token for another audience",
-        TokenRefusal::Expired => "expired token",
-        TokenRefusal::NotYet => "token that is not valid yet",
-        TokenRefusal::Subject => "token without a usable subject",
-        TokenRefusal::Rule => "token that no rule allows",
     }
 }
 

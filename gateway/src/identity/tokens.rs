@@ -9,7 +9,7 @@ use openskill_identity::jwt::issuers::Issuer;
 use openskill_identity::jwt::token::Token;
 use openskill_identity::jwt::verify::{TokenRefusal, Verified, choose, verify};
 use openskill_proto::timestamp::Timestamp;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 
@@ -50,54 +50,65 @@ pub(crate) struct Tokens {
     usages: Mutex<Recent<Arc<Usage>>>,
 }
 
-/// The result of checking a token.
-pub(crate) enum Checked {
-    Valid(Arc<Identified>),
-    Invalid(TokenRefusal),
-    /// Its key is unknown, but another read may find it.
-    Unknown(Arc<LiveIssuer>),
+/// Why the caller of a request could not be identified.
+#[derive(Debug, Clone)]
+pub(crate) enum Unidentified {
+    /// The request has no valid credentials. Contains the reason, for the log.
+    Invalid(&'static str),
+    /// The issuer's keys must be read again, after which identification may succeed.
+    Later(Arc<LiveIssuer>),
+}
+
+impl From<TokenRefusal> for Unidentified {
+    fn from(refusal: TokenRefusal) -> Self {
+        Self::Invalid(match refusal {
+            TokenRefusal::Malformed => "malformed token",
+            TokenRefusal::Issuer => "token of an unknown issuer",
+            TokenRefusal::Algorithm => "token with an algorithm that is not allowed",
+            TokenRefusal::Key => "token with an unknown key",
+            TokenRefusal::Signature => "token with a wrong signature",
+            TokenRefusal::Audience => "token for another audience",
+            TokenRefusal::Expired => "expired token",
+            TokenRefusal::NotYet => "token that is not valid yet",
+            TokenRefusal::Subject => "token without a usable subject",
+            TokenRefusal::Rule => "token that no rule allows",
+        })
+    }
 }
 
 impl Tokens {
     pub(super) fn new(config: JwtConfig) -> Self {
-        let tokens = Self {
+        Self {
             file: config.file,
-            issuers: ArcSwap::default(),
+            issuers: ArcSwap::from_pointee(live(config.issuers, &HashMap::new())),
             verified: Mutex::new(Recent::new(TOKENS)),
             usages: Mutex::new(Recent::new(PRINCIPALS)),
-        };
-        tokens.issuers.store(Arc::new(live(config.issuers, &HashMap::new())));
-        tokens
+        }
     }
 
-    pub(super) fn check(&self, text: &[u8], now: Timestamp) -> Checked {
+    pub(super) fn check(&self, text: &[u8], now: Timestamp) -> Result<Arc<Identified>, Unidentified> {
         // The hash distinguishes tokens, but is useless to an attacker.
         let credential =
             format!("{TOKEN_PREFIX}{}", openskill_proto::trace::hex(&<[u8; 32]>::from(Sha256::digest(text))));
         if let Some(known) = self.find(&credential, now) {
-            return Checked::Valid(known);
+            return Ok(known);
         }
-        let Some(token) = Token::read(text) else { return Checked::Invalid(TokenRefusal::Malformed) };
+        let token = Token::read(text).ok_or(TokenRefusal::Malformed)?;
         let issuers = self.issuers.load();
-        let Some(live) = token.issuer().and_then(|it| issuers.get(it)) else {
-            return Checked::Invalid(TokenRefusal::Issuer);
-        };
+        let live = token.issuer().and_then(|it| issuers.get(it)).ok_or(TokenRefusal::Issuer)?;
         let keys = live.keys();
         let (at, algorithm) = match choose(&live.issuer, &token, keys.iter().map(|it| &*it.key)) {
-            Ok(chosen) => chosen,
-            Err(TokenRefusal::Key) if live.may_learn() => return Checked::Unknown(Arc::clone(live)),
-            Err(refusal) => return Checked::Invalid(refusal),
+            Err(TokenRefusal::Key) if live.may_learn() => return Err(Unidentified::Later(Arc::clone(live))),
+            chosen => chosen?,
         };
-        let Some(live_key) = keys.get(at) else { return Checked::Invalid(TokenRefusal::Key) };
-        match verify(&live.issuer, &token, &live_key.key, algorithm, now) {
-            Ok(verified) => Checked::Valid(self.keep(credential, verified, live_key.ended.clone())),
-            Err(refusal) => Checked::Invalid(refusal),
-        }
+        let live_key = keys.get(at).ok_or(TokenRefusal::Key)?;
+        let verified = verify(&live.issuer, &token, &live_key.key, algorithm, now)?;
+        Ok(self.keep(credential, verified, live_key.ended.clone()))
     }
 
     fn keep(&self, credential: String, verified: Verified, ended: CancellationToken) -> Arc<Identified> {
         let Verified { principal, policy, expires, scopes } = verified;
-        let mut usages = lock(&self.usages);
+        let mut usages = self.usages.lock();
         let usage = usages.use_mut(&principal).cloned().unwrap_or_default();
         let account = Arc::new(Account { name: Arc::from(principal.as_str()), policy, usage: Arc::clone(&usage) });
         usages.insert(principal, usage);
@@ -107,20 +118,20 @@ impl Tokens {
             account,
             ended,
             expires: Some(expires),
-            scopes: Some(Scopes::new(scopes)),
+            scopes: Some(Scopes(Arc::new(scopes))),
         });
-        lock(&self.verified).insert(credential, Arc::clone(&identified));
+        self.verified.lock().insert(credential, Arc::clone(&identified));
         identified
     }
 
     /// Whether the token with this name was verified here, and is remembered.
     pub(super) fn has_seen(&self, credential: &str) -> bool {
-        lock(&self.verified).peek(credential).is_some()
+        self.verified.lock().peek(credential).is_some()
     }
 
     /// Returns the token with this name, if it was verified here and is still valid.
     pub(super) fn find(&self, credential: &str, now: Timestamp) -> Option<Arc<Identified>> {
-        let found = lock(&self.verified).use_mut(credential).cloned()?;
+        let found = self.verified.lock().use_mut(credential).cloned()?;
         let is_valid = !found.ended.is_cancelled() && !found.is_expired(now);
         is_valid.then_some(found)
     }
@@ -161,9 +172,4 @@ fn live(issuers: Vec<Issuer>, before: &HashMap<String, Arc<LiveIssuer>>) -> Hash
         (issuer.issuer.clone(), same.unwrap_or_else(|| LiveIssuer::new(issuer)))
     });
     issuers.collect()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No code panics while it holds the lock. Even if it did, the state would be consistent.
-    mutex.lock()
 }

@@ -14,9 +14,9 @@ use bytes::Bytes;
 use openskill_identity::shares::{Pool, Share};
 use openskill_proto::trace::{hex, random_id};
 use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::Notify;
+use tokio::sync::watch;
 
-use super::shares::heaviest;
+use super::shares::ExpiringStore;
 use crate::call::principal::{GovernedSkill, Principal};
 use crate::state::limits::{ASK_AGAIN, Limits, PATIENCE, SharedLimit};
 
@@ -43,18 +43,9 @@ pub(crate) struct Replays {
 
 #[derive(Debug, Default)]
 struct Streams {
-    by_id: HashMap<String, Arc<Replay>>,
-    /// The streams whose calls have ended, oldest first.
-    ended: VecDeque<EndedStream>,
-    ended_bytes: usize,
-}
-
-#[derive(Debug)]
-struct EndedStream {
-    id: String,
-    principal: Arc<str>,
-    at: Instant,
-    bytes: usize,
+    running: HashMap<String, Arc<Replay>>,
+    /// The streams whose calls have ended.
+    ended: ExpiringStore<Arc<Replay>>,
 }
 
 /// The stream of one call.
@@ -67,13 +58,8 @@ pub(crate) struct Replay {
     skill: GovernedSkill,
     principal: Arc<str>,
     _place: Share,
-    state: Mutex<State>,
-    /// Notified when an event is written, or another reader takes over.
-    written: Notify,
-    /// Notified when an event is read.
-    read: Notify,
-    /// Notified when a reader connects or disconnects.
-    turned: Notify,
+    /// Readers watch it for events, and the writer for readers.
+    state: watch::Sender<State>,
 }
 
 #[derive(Debug)]
@@ -125,7 +111,7 @@ impl Replays {
         now: Instant,
     ) -> Option<(Arc<Replay>, Reader)> {
         let mut streams = self.lock();
-        streams.forget(now, self.patience);
+        streams.ended.shrink(now, self.patience, MAX_ENDED_BYTES);
         if self.patience.is_zero() {
             return None;
         }
@@ -133,26 +119,16 @@ impl Replays {
             match self.places.take(Arc::clone(&principal), 1) {
                 Some(place) => break place,
                 // Make room by forgetting an ended stream.
-                None => streams.forget_oldest(&principal).then_some(())?,
+                None => streams.ended.remove_oldest(&principal).then_some(())?,
             }
         };
         let id = hex(&random_id::<12>());
         let share = self.bytes.share(Arc::clone(&principal));
         let state =
             State { events: VecDeque::new(), share, first: 0, next: 0, is_over: false, reader: 0, is_read: false };
-        let (session, state) = (session.to_owned(), Mutex::new(state));
-        let replay = Arc::new(Replay {
-            id: id.clone(),
-            session,
-            skill,
-            principal,
-            _place: place,
-            state,
-            written: Notify::new(),
-            read: Notify::new(),
-            turned: Notify::new(),
-        });
-        streams.by_id.insert(id, Arc::clone(&replay));
+        let (session, state) = (session.to_owned(), watch::Sender::new(state));
+        let replay = Arc::new(Replay { id: id.clone(), session, skill, principal, _place: place, state });
+        streams.running.insert(id, Arc::clone(&replay));
         let reader = replay.reader(0)?;
         Some((replay, reader))
     }
@@ -163,19 +139,19 @@ impl Replays {
         let (id, number) = last.rsplit_once('-')?;
         let after = number.parse::<u64>().ok()?.checked_add(1)?;
         let mut streams = self.lock();
-        streams.forget(now, self.patience);
-        let replay = streams.by_id.get(id).filter(|it| it.session == session && principal.may_have(&it.skill))?;
-        replay.reader(after)
+        streams.ended.shrink(now, self.patience, MAX_ENDED_BYTES);
+        let replay = streams.running.get(id).or_else(|| streams.ended.values().find(|it| it.id == id));
+        replay.filter(|it| it.session == session && principal.may_have(&it.skill))?.reader(after)
     }
 
     /// Records that the call of a stream has ended. The stream is kept until it expires.
     pub(crate) fn end(&self, replay: &Replay, now: Instant) {
         let bytes = replay.end(self.ended_bytes.share(Arc::clone(&replay.principal)));
         let mut streams = self.lock();
-        streams.ended_bytes += bytes;
-        let (id, principal) = (replay.id.clone(), Arc::clone(&replay.principal));
-        streams.ended.push_back(EndedStream { id, principal, at: now, bytes });
-        streams.forget(now, self.patience);
+        if let Some(replay) = streams.running.remove(&replay.id) {
+            streams.ended.push(now, Arc::clone(&replay.principal), bytes, replay);
+        }
+        streams.ended.shrink(now, self.patience, MAX_ENDED_BYTES);
     }
 
     fn lock(&self) -> MutexGuard<'_, Streams> {
@@ -183,73 +159,31 @@ impl Replays {
     }
 }
 
-impl Streams {
-    /// Forgets expired streams. While the others take too much memory, forgets the oldest one of the principal that
-    /// has the most.
-    fn forget(&mut self, now: Instant, patience: Duration) {
-        while self.ended.front().is_some_and(|it| now.saturating_duration_since(it.at) >= patience) {
-            self.remove(0);
-        }
-        while self.ended_bytes > MAX_ENDED_BYTES {
-            let most = heaviest(self.ended.iter().map(|it| (&*it.principal, it.bytes))).map(Arc::from);
-            if !most.is_some_and(|principal| self.forget_oldest(&principal)) {
-                return;
-            }
-        }
-    }
-
-    /// Forgets the oldest ended stream of a principal. Returns false if it has none.
-    fn forget_oldest(&mut self, principal: &Arc<str>) -> bool {
-        let oldest = self.ended.iter().position(|it| it.principal == *principal);
-        oldest.map(|place| self.remove(place)).is_some()
-    }
-
-    fn remove(&mut self, place: usize) {
-        if let Some(ended) = self.ended.remove(place) {
-            self.by_id.remove(&ended.id);
-            self.ended_bytes -= ended.bytes;
-        }
-    }
-}
-
 impl Replay {
     /// Adds an event, which `write` creates from its id. Waits while too much is unread. If the principal's share
     /// stays full for too long, drops the event and returns false.
     pub(crate) async fn push(&self, write: impl FnOnce(&str) -> Bytes) -> bool {
-        loop {
-            let read = self.read.notified();
-            if self.lock().has_room() {
-                break;
-            }
-            read.await;
-        }
-        let event = write(&format!("{}-{}", self.id, self.lock().events_written()));
+        // `wait_for` fails only without a sender.
+        drop(self.state.subscribe().wait_for(State::has_room).await);
+        let event = write(&format!("{}-{}", self.id, self.state.borrow().events_written()));
         let until = Instant::now() + PATIENCE;
-        while !self.lock().add(&event) {
+        while !self.state.send_if_modified(|state| state.add(&event)) {
             if Instant::now() >= until {
                 return false;
             }
             tokio::time::sleep(ASK_AGAIN).await;
         }
-        self.written.notify_waiters();
         true
     }
 
     /// Waits until the stream has had no reader for `patience`.
     pub(crate) async fn wait_until_abandoned(&self, patience: Duration) {
-        let mut until = None;
+        let mut state = self.state.subscribe();
         loop {
-            let turned = self.turned.notified();
-            until = (!self.lock().is_read).then(|| until.unwrap_or_else(|| tokio::time::Instant::now() + patience));
-            let is_over = async {
-                match until {
-                    Some(until) => tokio::time::sleep_until(until).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                () = turned => {}
-                () = is_over => return,
+            drop(state.wait_for(|it| !it.is_read).await);
+            let next_reader = state.wait_for(|it| it.is_read);
+            if tokio::time::timeout(patience, next_reader).await.is_err() {
+                return;
             }
         }
     }
@@ -257,33 +191,29 @@ impl Replay {
     /// Creates a reader that starts at this event and replaces any other reader. None if the event is no longer
     /// kept.
     fn reader(self: &Arc<Self>, from: u64) -> Option<Reader> {
-        let mut state = self.lock();
-        if !(state.first..=state.events_written()).contains(&from) {
-            return None;
-        }
-        state.reader += 1;
-        (state.next, state.is_read) = (from, true);
-        let number = state.reader;
-        drop(state);
-        self.written.notify_waiters();
-        self.turned.notify_waiters();
-        Some(Reader { replay: Arc::clone(self), number })
+        let mut number = None;
+        self.state.send_if_modified(|state| {
+            let is_kept = (state.first..=state.events_written()).contains(&from);
+            if is_kept {
+                state.reader += 1;
+                (state.next, state.is_read) = (from, true);
+                number = Some(state.reader);
+            }
+            is_kept
+        });
+        Some(Reader { replay: Arc::clone(self), number: number? })
     }
 
     /// Ends the stream. From now on, its events count towards `share`, that of ended streams. Returns their size.
     fn end(&self, mut share: Share) -> usize {
-        let mut state = self.lock();
-        state.is_over = true;
-        let size = state.events.iter().map(Bytes::len).sum();
-        share.count(size);
-        state.share = share;
-        drop(state);
-        self.written.notify_waiters();
+        let mut size = 0;
+        self.state.send_modify(|state| {
+            state.is_over = true;
+            size = state.events.iter().map(Bytes::len).sum();
+            share.count(size);
+            state.share = share;
+        });
         size
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
     }
 }
 
@@ -312,6 +242,13 @@ impl State {
         self.events.iter().skip(self.events_read()).map(Bytes::len).sum::<usize>() < MAX_BYTES
     }
 
+    /// Returns the next event for a reader. None if there is none yet, or another connection took over.
+    fn read(&mut self, reader: u64) -> Option<Bytes> {
+        let event = self.events.get(self.events_read()).filter(|_| self.reader == reader).cloned()?;
+        self.next += 1;
+        Some(event)
+    }
+
     /// Drops read events, the oldest first, until the rest is within the limit.
     fn forget(&mut self) {
         let mut kept: usize = self.events.iter().map(Bytes::len).sum();
@@ -327,37 +264,27 @@ impl State {
 impl Reader {
     /// Returns the next event. None at the end of the stream, or if another connection took over.
     pub(crate) async fn next(&mut self) -> Option<Bytes> {
-        loop {
-            let written = self.replay.written.notified();
-            {
-                let mut state = self.replay.lock();
-                if state.reader != self.number {
-                    return None;
-                }
-                let event = state.events.get(state.events_read()).cloned();
-                if let Some(event) = event {
-                    state.next += 1;
-                    drop(state);
-                    self.replay.read.notify_waiters();
-                    return Some(event);
-                }
-                if state.is_over {
-                    return None;
-                }
-            }
-            written.await;
-        }
+        let number = self.number;
+        let is_decided = |it: &State| it.reader != number || it.is_over || it.events_read() < it.events.len();
+        drop(self.replay.state.subscribe().wait_for(is_decided).await);
+        let mut event = None;
+        self.replay.state.send_if_modified(|state| {
+            event = state.read(number);
+            event.is_some()
+        });
+        event
     }
 }
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        let mut state = self.replay.lock();
-        if state.reader == self.number {
-            state.is_read = false;
-        }
-        drop(state);
-        self.replay.turned.notify_waiters();
+        self.replay.state.send_if_modified(|state| {
+            let is_latest = state.reader == self.number;
+            if is_latest {
+                state.is_read = false;
+            }
+            is_latest
+        });
     }
 }
 
@@ -369,6 +296,11 @@ mod tests {
 
     fn open(replays: &Replays) -> (Arc<Replay>, Reader) {
         replays.open("ada".into(), "s", GovernedSkill::default(), Instant::now()).unwrap()
+    }
+
+    fn count(replays: &Replays) -> usize {
+        let streams = replays.lock();
+        streams.running.len() + streams.ended.values().count()
     }
 
     async fn write(replay: &Replay, text: &str) -> String {
@@ -411,7 +343,7 @@ mod tests {
         replays.end(&replay, now);
         assert!(replays.resume(&Principal::anonymous(), "s", &id, now).is_some());
         assert!(replays.resume(&Principal::anonymous(), "s", &id, now + PATIENCE).is_none());
-        assert!(replays.lock().by_id.is_empty());
+        assert_eq!(count(&replays), 0);
         let none = Replays::new(Duration::ZERO, &Limits::default());
         assert!(none.open("ada".into(), "s", GovernedSkill::default(), now).is_none());
     }
@@ -424,7 +356,7 @@ mod tests {
         let mut second = replays.resume(&Principal::anonymous(), "s", &id, Instant::now()).unwrap();
         assert_eq!(first.next().await, None);
         drop(first);
-        assert!(replay.lock().is_read, "the second still reads");
+        assert!(replay.state.borrow().is_read, "the second still reads");
         write(&replay, "two").await;
         assert_eq!(second.next().await.unwrap(), "two");
     }
@@ -458,7 +390,7 @@ mod tests {
         second.await;
         reader.next().await.unwrap();
         write(&replay, "small").await;
-        assert!(replay.lock().events.iter().map(Bytes::len).sum::<usize>() <= MAX_BYTES + 5);
+        assert!(replay.state.borrow().events.iter().map(Bytes::len).sum::<usize>() <= MAX_BYTES + 5);
         assert!(replays.resume(&Principal::anonymous(), "s", &first, Instant::now()).is_none(), "it is no longer kept");
     }
 
@@ -469,7 +401,7 @@ mod tests {
             let (replay, _reader) = replays.open("greedy".into(), "s", GovernedSkill::default(), now).unwrap();
             replays.end(&replay, now);
         }
-        assert!(replays.lock().by_id.len() < SharedLimit::ResumableStreams.bound());
+        assert!(count(&replays) < SharedLimit::ResumableStreams.bound());
         let streams: Vec<_> =
             std::iter::from_fn(|| replays.open("greedy".into(), "s", GovernedSkill::default(), now)).collect();
         assert!(streams.len() < SharedLimit::ResumableStreams.bound());
@@ -486,7 +418,7 @@ mod tests {
             replays.end(&replay, now);
             drop(reader);
             let id = replay.id.clone();
-            move |replays: &Replays| replays.lock().by_id.contains_key(&id)
+            move |replays: &Replays| replays.lock().ended.values().any(|it| it.id == id)
         };
         let small = keep("honest", 1000).await;
         let first = keep("greedy", MAX_ENDED_BYTES / 2).await;
@@ -495,6 +427,7 @@ mod tests {
         assert!(small(&replays) && !first(&replays) && second(&replays));
         assert_eq!((pool.in_use(), limits.pool(SharedLimit::Responses).in_use()), (1000 + MAX_ENDED_BYTES / 2, 0));
         let (replay, _reader) = replays.open("greedy".into(), "s", GovernedSkill::default(), now).unwrap();
-        assert!(!replay.lock().add(&vec![0; SharedLimit::Responses.bound() + 1].into()), "there is no room for it");
+        let huge = vec![0; SharedLimit::Responses.bound() + 1].into();
+        assert!(!replay.state.send_if_modified(|it| it.add(&huge)), "there is no room for it");
     }
 }

@@ -1,7 +1,6 @@
 //! Results that are too long to send to a client at once. Only the owner can read a result, for a limited time. The
 //! total size is bounded.
 
-use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,7 +8,7 @@ use openskill_proto::trace::{hex, random_id};
 use parking_lot::Mutex;
 
 use super::owner::Owner;
-use super::shares::heaviest;
+use super::shares::ExpiringStore;
 use crate::call::principal::GovernedSkill;
 use crate::state::limits::SharedLimit;
 
@@ -23,6 +22,7 @@ const MAX_BYTES: usize = SharedLimit::LongResults.bound();
 /// A result that is read in ranges.
 #[derive(Debug)]
 pub(crate) struct LongResult {
+    id: String,
     owner: Owner,
     /// The skill that returned it.
     pub(crate) skill: GovernedSkill,
@@ -32,15 +32,7 @@ pub(crate) struct LongResult {
 
 /// All kept results.
 #[derive(Debug, Default)]
-pub(crate) struct Results(Mutex<ResultStore>);
-
-#[derive(Debug, Default)]
-struct ResultStore {
-    by_id: HashMap<String, Arc<LongResult>>,
-    /// When each result was stored, with its id. Oldest first.
-    order: VecDeque<(Instant, String)>,
-    bytes: usize,
-}
+pub(crate) struct Results(Mutex<ExpiringStore<Arc<LongResult>>>);
 
 impl Results {
     /// Stores the text of a skill's result for its owner. Returns its id. None if it does not fit.
@@ -55,51 +47,21 @@ impl Results {
         if text.len() > MAX_BYTES {
             return None;
         }
+        let (id, principal, bytes) = (hex(&random_id::<16>()), owner.principal.as_str().into(), text.len());
+        let result = LongResult { id: id.clone(), owner, skill, media_type, text };
         let mut kept = self.0.lock();
-        kept.forget(now);
-        let id = hex(&random_id::<16>());
-        kept.bytes += text.len();
-        kept.by_id.insert(id.clone(), Arc::new(LongResult { owner, skill, media_type, text }));
-        kept.order.push_back((now, id.clone()));
-        kept.make_room();
+        kept.push(now, principal, bytes, Arc::new(result));
+        kept.shrink(now, LIFETIME, MAX_BYTES);
         // The new text may be the one that was evicted.
-        kept.by_id.contains_key(&id).then_some(id)
+        let is_kept = kept.values().any(|it| it.id == id);
+        is_kept.then_some(id)
     }
 
     /// Returns a result of this owner. None if the id is unknown, expired, or belongs to another owner.
     pub(crate) fn get(&self, owner: &Owner, id: &str, now: Instant) -> Option<Arc<LongResult>> {
         let mut kept = self.0.lock();
-        kept.forget(now);
-        kept.by_id.get(id).filter(|it| it.owner == *owner).cloned()
-    }
-}
-
-impl ResultStore {
-    /// Removes expired results.
-    fn forget(&mut self, now: Instant) {
-        while let Some((at, _)) = self.order.front()
-            && now.saturating_duration_since(*at) >= LIFETIME
-        {
-            self.remove(0);
-        }
-    }
-
-    /// Evicts results while they take too much memory: the oldest one of the principal that has the most.
-    fn make_room(&mut self) {
-        while self.bytes > MAX_BYTES {
-            let owners = self.by_id.values().map(|it| (it.owner.principal.as_str(), it.text.len()));
-            let Some(principal) = heaviest(owners) else { return };
-            let is_its =
-                |(_, id): &(Instant, String)| self.by_id.get(id).is_some_and(|it| it.owner.principal == principal);
-            let Some(oldest) = self.order.iter().position(is_its) else { return };
-            self.remove(oldest);
-        }
-    }
-
-    fn remove(&mut self, place: usize) {
-        if let Some((_, id)) = self.order.remove(place) {
-            self.bytes -= self.by_id.remove(&id).map_or(0, |it| it.text.len());
-        }
+        kept.shrink(now, LIFETIME, MAX_BYTES);
+        kept.values().find(|it| it.id == id && it.owner == *owner).cloned()
     }
 }
 

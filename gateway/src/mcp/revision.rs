@@ -23,13 +23,7 @@ impl Revision {
     pub(crate) const WITHOUT_HEADER: Self = Self::V2025_03_26;
 
     pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::V2024_11_05 => "2024-11-05",
-            Self::V2025_03_26 => "2025-03-26",
-            Self::V2025_06_18 => "2025-06-18",
-            Self::V2025_11_25 => "2025-11-25",
-            Self::V2026_07_28 => "2026-07-28",
-        }
+        ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"][self as usize]
     }
 
     pub(crate) fn from_name(name: &str) -> Option<Self> {
@@ -55,6 +49,7 @@ mod tests {
     fn each_revision_has_its_name_and_the_newest_comes_first() {
         assert!(Revision::ALL.iter().all(|it| Revision::from_name(it.name()) == Some(*it)));
         assert!(Revision::ALL.is_sorted_by(|one, other| one > other));
+        assert_eq!(Revision::from_name("2026-07-28"), Some(Revision::V2026_07_28));
         assert_eq!(Revision::from_name("2026-07-29"), None);
     }
 }

@@ -88,11 +88,9 @@ pub(crate) struct Session {
     /// Seconds since 1970.
     begun_s: u64,
     nonce: [u8; 16],
-    name: Name,
+    /// `mcp-` and the hexadecimal digits of the nonce. Formatted once per request, because it is read several times.
+    name: [u8; 36],
 }
-
-/// `mcp-` and the hexadecimal digits of a nonce. Formatted once per request, because it is read several times.
-type Name = [u8; 36];
 
 impl Session {
     pub(crate) fn begin(revision: Revision, abilities: Abilities, now_s: u64) -> Self {
@@ -100,7 +98,9 @@ impl Session {
     }
 
     fn from_parts(revision: Revision, abilities: Abilities, begun_s: u64, nonce: [u8; 16]) -> Self {
-        Self { revision, abilities, begun_s, nonce, name: name(&nonce) }
+        let mut name = *b"mcp-00000000000000000000000000000000";
+        name[4..].copy_from_slice(hex(&nonce).as_bytes());
+        Self { revision, abilities, begun_s, nonce, name }
     }
 
     /// Returns the id. It works only for the same `owner`.
@@ -108,7 +108,8 @@ impl Session {
         let Abilities { elicitation, url, sampling, roots } = self.abilities;
         let bits = [elicitation, sampling, roots, url].into_iter().enumerate();
         let abilities = bits.fold(0, |all, (place, can)| all | u8::from(can) << place);
-        let mut payload = vec![FORM, revision_index(self.revision), abilities];
+        let revision = Revision::ALL.iter().position(|it| *it == self.revision).unwrap_or_default() as u8;
+        let mut payload = vec![FORM, revision, abilities];
         payload.extend(self.begun_s.to_be_bytes());
         payload.extend(self.nonce);
         key.seal(Purpose::Session, owner, &payload)
@@ -132,16 +133,6 @@ impl Session {
         // The name is ASCII.
         std::str::from_utf8(&self.name).unwrap_or_default()
     }
-}
-
-fn name(nonce: &[u8; 16]) -> Name {
-    let mut name = *b"mcp-00000000000000000000000000000000";
-    name[4..].copy_from_slice(hex(nonce).as_bytes());
-    name
-}
-
-fn revision_index(revision: Revision) -> u8 {
-    Revision::ALL.iter().position(|it| *it == revision).unwrap_or_default() as u8
 }
 
 #[cfg(test)]

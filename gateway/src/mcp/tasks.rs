@@ -1,10 +1,10 @@
 //! Calls that outlive their requests, as defined by MCP's tasks extension.
 //!
-//! A task belongs to its caller's principal and to the view in which it was called. It is stored before its client
-//! learns its id, and again when it ends. While it runs, its state is in memory. If the process ends first, the
+//! A task belongs to its caller's principal and to the view in which it was called. All tasks are in memory. With a
+//! file, a task is stored before its client learns its id, and again when it ends. If the process ends first, the
 //! task counts as failed.
 //!
-//! - [`record`]: a stored task; [`store`]: the store, on disk or in memory
+//! - [`record`]: a stored task; [`store`]: the store, if there is a file
 
 pub(crate) mod record;
 pub(crate) mod store;
@@ -61,44 +61,23 @@ struct SharedTasks {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The running tasks of this process.
-    live: HashMap<String, LiveTask>,
-    /// What is known about each task in the store.
-    stored: HashMap<String, TaskSummary>,
+    tasks: HashMap<String, Task>,
+    /// The estimated size of all tasks.
     bytes: usize,
     /// The tasks to remove from the store with the next write.
     forgotten: Vec<String>,
 }
 
-/// What is kept in memory about a stored task.
-#[derive(Debug)]
-struct TaskSummary {
-    owner: Owner,
-    skill: GovernedSkill,
-    created_ms: u64,
-    expires_ms: u64,
-    size: usize,
-    has_ended: bool,
-}
-
-/// A running task.
-#[derive(Debug)]
-struct LiveTask {
-    record: Record,
-    /// The progress message from its skill. May be empty.
-    message: String,
-    /// The open questions from its skill, by the keys of the answers.
-    questions: Vec<(String, InputRequired)>,
-    cancelled: CancellationToken,
-}
-
-/// A task as its owner sees it.
-#[derive(Debug)]
-pub(crate) struct TaskSnapshot {
+/// A task, as its owner sees it.
+#[derive(Debug, Clone)]
+pub(crate) struct Task {
     pub(crate) record: Record,
+    /// The progress message from its skill. Empty if the task has ended.
     pub(crate) message: String,
-    /// The open questions. Empty if the task has ended.
+    /// The open questions from its skill, by the keys of the answers. Empty if the task has ended.
     pub(crate) questions: Vec<(String, InputRequired)>,
+    /// Cancels its call. None once the task has ended.
+    running: Option<CancellationToken>,
 }
 
 /// No more tasks are allowed, or the store failed.
@@ -122,7 +101,7 @@ impl Tasks {
                 (record.end, record.updated_ms) = (Some(TaskOutcome::Failed(interrupted_error())), now);
                 change.put.push((id.clone(), record.clone()));
             }
-            state.keep(id, &record);
+            state.keep(id, Task::new(record, None));
         }
         store.write(&change)?;
         Ok(Self(Arc::new(SharedTasks { times, store, state: Mutex::new(state) })))
@@ -148,17 +127,7 @@ impl Tasks {
         };
         self.lock().make_room(&owner.principal, record.size(), now)?;
         let cancelled = CancellationToken::new();
-        {
-            let mut state = self.lock();
-            state.keep(id.clone(), &record);
-            let live = LiveTask {
-                record: record.clone(),
-                message: String::new(),
-                questions: Vec::new(),
-                cancelled: cancelled.clone(),
-            };
-            state.live.insert(id.clone(), live);
-        }
+        self.lock().keep(id.clone(), Task::new(record.clone(), Some(cancelled.clone())));
         let running = RunningTask { tasks: self.clone(), id: id.clone(), cancelled };
         match self.write(id, record).await {
             Ok(()) => Ok(running),
@@ -173,49 +142,34 @@ impl Tasks {
     /// Estimates the size of a task of `owner` in the store, in bytes. None if the task does not exist, has
     /// expired, or `principal` may no longer call its skill.
     pub(crate) fn size(&self, owner: &Owner, principal: &Principal, id: &str) -> Option<usize> {
-        let (state, now) = (self.lock(), now_ms());
-        let is_its = |it: &&TaskSummary| it.owner == *owner && it.expires_ms > now && principal.may_have(&it.skill);
-        state.stored.get(id).filter(is_its).map(|it| it.size)
+        let state = self.lock();
+        let task = state.get(owner, id).filter(|it| principal.may_have(&it.record.skill))?;
+        Some(task.record.size())
     }
 
     /// Returns a task of `owner`. None if it does not exist or has expired.
-    ///
-    /// # Errors
-    /// The store failed.
-    pub(crate) async fn get(&self, owner: &Owner, id: &str) -> Result<Option<TaskSnapshot>, StoreError> {
-        let now = now_ms();
-        {
-            let state = self.lock();
-            let is_its = |it: &&TaskSummary| it.owner == *owner && it.expires_ms > now;
-            if state.stored.get(id).filter(is_its).is_none() {
-                return Ok(None);
-            }
-            if let Some(live) = state.live.get(id) {
-                let (record, message) = (live.record.clone(), live.message.clone());
-                return Ok(Some(TaskSnapshot { record, message, questions: live.questions.clone() }));
-            }
+    pub(crate) fn get(&self, owner: &Owner, id: &str) -> Option<Task> {
+        let mut task = self.lock().get(owner, id).cloned()?;
+        if task.running.is_some() {
+            // Its end is not stored yet.
+            task.record.end = None;
         }
-        let found = self.0.store.get(id).await?;
-        Ok(found.map(|mut record| {
-            // Its call was dropped before it ended, because the gateway is shutting down.
-            record.end.get_or_insert_with(|| TaskOutcome::Failed(interrupted_error()));
-            TaskSnapshot { record, message: String::new(), questions: Vec::new() }
-        }))
+        Some(task)
     }
 
     /// Cancels a task of `owner` if it is running. Returns false if the owner has no such task.
     pub(crate) fn cancel(&self, owner: &Owner, id: &str) -> bool {
-        let (state, now) = (self.lock(), now_ms());
-        let is_there = state.stored.get(id).is_some_and(|it| it.owner == *owner && it.expires_ms > now);
-        if let Some(live) = state.live.get(id).filter(|_| is_there) {
-            live.cancelled.cancel();
+        let state = self.lock();
+        let task = state.get(owner, id);
+        if let Some(running) = task.and_then(|it| it.running.as_ref()) {
+            running.cancel();
         }
-        is_there
+        task.is_some()
     }
 
     /// Removes a question that was answered.
     pub(crate) fn remove_question(&self, id: &str, key: &str) {
-        self.change(id, |live| live.questions.retain(|(its, _)| its != key));
+        self.change(id, |task| task.questions.retain(|(its, _)| its != key));
     }
 
     /// Writes a task, and removes the forgotten ones from the store.
@@ -228,10 +182,11 @@ impl Tasks {
         written
     }
 
-    fn change(&self, id: &str, change: impl FnOnce(&mut LiveTask)) {
-        if let Some(live) = self.lock().live.get_mut(id) {
-            change(live);
-            live.record.updated_ms = now_ms();
+    /// Changes a running task.
+    fn change(&self, id: &str, change: impl FnOnce(&mut Task)) {
+        if let Some(task) = self.lock().tasks.get_mut(id).filter(|it| it.running.is_some()) {
+            change(task);
+            task.record.updated_ms = now_ms();
         }
     }
 
@@ -260,12 +215,12 @@ impl RunningTask {
 
     /// Adds a question from its skill.
     pub(crate) fn ask(&self, key: String, question: InputRequired) {
-        self.tasks.change(&self.id, |live| live.questions.push((key, question)));
+        self.tasks.change(&self.id, |task| task.questions.push((key, question)));
     }
 
     /// Sets the progress message.
     pub(crate) fn say(&self, message: String) {
-        self.tasks.change(&self.id, |live| live.message = message);
+        self.tasks.change(&self.id, |task| task.message = message);
     }
 
     /// Stores how the call ended. Replaces a result that is too large with what `too_large` returns.
@@ -274,54 +229,67 @@ impl RunningTask {
             TaskOutcome::Completed(json) if json.len() > MAX_RESULT_BYTES => TaskOutcome::Completed(too_large()),
             end => end,
         };
-        let (record, id) = {
+        let record = {
             let (mut state, now) = (self.tasks.lock(), now_ms());
-            let Some(live) = state.live.get(&self.id) else { return };
-            let record = Record { end: Some(end), updated_ms: now, ..live.record.clone() };
+            let Some(task) = state.tasks.get(&self.id) else { return };
+            let record = Record { end: Some(end), updated_ms: now, ..task.record.clone() };
             state.shrink((&record.owner.principal, record.size()), now, &self.id);
-            state.keep(self.id.clone(), &record);
-            (record, self.id.clone())
+            state.replace(&self.id, record.clone());
+            record
         };
-        if let Err(error) = self.tasks.write(id.clone(), record).await {
-            tracing::error!(%error, "a task's result can't be stored");
+        match self.tasks.write(self.id.clone(), record).await {
+            Ok(()) => self.tasks.lock().tasks.get_mut(&self.id).into_iter().for_each(Task::stop),
+            Err(error) => tracing::error!(%error, "a task's result can't be stored"),
         }
-        self.tasks.lock().live.remove(&id);
     }
 }
 
 impl Drop for RunningTask {
     fn drop(&mut self) {
         let mut state = self.tasks.lock();
-        // A task that did not end, possibly because its client left before it was stored, expires and is evicted
-        // like others.
-        if state.live.remove(&self.id).is_some()
-            && let Some(kept) = state.stored.get_mut(&self.id)
-        {
-            kept.has_ended = true;
+        // The task did not end, possibly because its client left before it was stored, or its end is not stored.
+        if let Some(task) = state.tasks.get_mut(&self.id).filter(|it| it.running.is_some()) {
+            task.stop();
+            let record = Record { end: Some(TaskOutcome::Failed(interrupted_error())), ..task.record.clone() };
+            state.replace(&self.id, record);
         }
     }
 }
 
+impl Task {
+    pub(crate) fn new(record: Record, running: Option<CancellationToken>) -> Self {
+        Self { record, message: String::new(), questions: Vec::new(), running }
+    }
+
+    /// Drops what only a running task has.
+    fn stop(&mut self) {
+        self.message.clear();
+        self.questions.clear();
+        self.running = None;
+    }
+}
+
 impl State {
-    fn keep(&mut self, id: String, record: &Record) {
-        let kept = TaskSummary {
-            owner: record.owner.clone(),
-            skill: record.skill.clone(),
-            created_ms: record.created_ms,
-            expires_ms: record.expires_ms(),
-            size: record.size(),
-            has_ended: record.end.is_some(),
-        };
-        self.bytes += kept.size;
-        if let Some(before) = self.stored.insert(id, kept) {
-            self.bytes -= before.size;
+    /// Returns a task of `owner` that has not expired.
+    fn get(&self, owner: &Owner, id: &str) -> Option<&Task> {
+        self.tasks.get(id).filter(|it| it.record.owner == *owner && it.record.expires_ms() > now_ms())
+    }
+
+    fn keep(&mut self, id: String, task: Task) {
+        self.bytes += task.record.size();
+        self.tasks.insert(id, task);
+    }
+
+    fn replace(&mut self, id: &str, record: Record) {
+        if let Some(task) = self.tasks.get_mut(id) {
+            self.bytes = self.bytes - task.record.size() + record.size();
+            task.record = record;
         }
     }
 
     fn forget(&mut self, id: &str) {
-        self.live.remove(id);
-        if let Some(kept) = self.stored.remove(id) {
-            self.bytes -= kept.size;
+        if let Some(task) = self.tasks.remove(id) {
+            self.bytes -= task.record.size();
         }
     }
 
@@ -334,12 +302,12 @@ impl State {
     /// Makes room for one more task of a principal. Fails if nothing can be evicted.
     fn make_room(&mut self, principal: &str, size: usize, now_ms: u64) -> Result<(), Full> {
         self.shrink((principal, size), now_ms, "");
-        let own = self.stored.values().filter(|it| it.owner.principal == principal).count();
+        let own = self.tasks.values().filter(|it| it.record.owner.principal == principal).count();
         if own >= MAX_TASKS_OF_ONE {
             let id = self.oldest(principal, "").ok_or(Full)?;
             self.evict(id);
         }
-        if self.stored.len() >= MAX_TASKS {
+        if self.tasks.len() >= MAX_TASKS {
             let id = self.eviction_candidate((principal, 1), |_| 1, "").ok_or(Full)?;
             self.evict(id);
         }
@@ -349,36 +317,34 @@ impl State {
     /// Forgets expired tasks, and evicts ended ones while all of them take too much space. `more` is a principal
     /// with the bytes that it needs.
     fn shrink(&mut self, more: (&str, usize), now_ms: u64, but: &str) {
-        let is_over =
-            |(id, it): &(&String, &TaskSummary)| it.expires_ms <= now_ms && it.has_ended && id.as_str() != but;
-        let over: Vec<_> = self.stored.iter().filter(is_over).map(|(id, _)| id.clone()).collect();
+        let over: Vec<_> =
+            self.ended(but).filter(|(_, it)| it.expires_ms() <= now_ms).map(|(id, _)| id.clone()).collect();
         over.into_iter().for_each(|id| self.evict(id));
         while self.bytes + more.1 > MAX_BYTES {
-            let Some(id) = self.eviction_candidate(more, |it| it.size, but) else { break };
+            let Some(id) = self.eviction_candidate(more, Record::size, but) else { break };
             self.evict(id);
         }
     }
 
     /// Chooses the task to evict: the oldest ended task of the principal that has the most, among those with ended
     /// tasks. `more` is a principal with the weight that it is about to add.
-    fn eviction_candidate(
-        &self,
-        more: (&str, usize),
-        weigh: impl Fn(&TaskSummary) -> usize,
-        but: &str,
-    ) -> Option<String> {
-        let ended = self.stored.iter().filter(|(id, it)| it.has_ended && id.as_str() != but);
-        let able: HashSet<&str> = ended.map(|(_, it)| it.owner.principal.as_str()).collect();
-        let kept = self.stored.values().map(|it| (it.owner.principal.as_str(), weigh(it))).chain([more]);
+    fn eviction_candidate(&self, more: (&str, usize), weigh: impl Fn(&Record) -> usize, but: &str) -> Option<String> {
+        let able: HashSet<&str> = self.ended(but).map(|(_, it)| it.owner.principal.as_str()).collect();
+        let kept = self.tasks.values().map(|it| (it.record.owner.principal.as_str(), weigh(&it.record))).chain([more]);
         let principal = heaviest(kept.filter(|(principal, _)| able.contains(principal)))?;
         self.oldest(principal, but)
     }
 
     /// Returns the oldest ended task of a principal.
     fn oldest(&self, principal: &str, but: &str) -> Option<String> {
-        let is_its =
-            |(id, it): &(&String, &TaskSummary)| it.has_ended && it.owner.principal == principal && id.as_str() != but;
-        self.stored.iter().filter(is_its).min_by_key(|(_, it)| it.created_ms).map(|(id, _)| id.clone())
+        let own = self.ended(but).filter(|(_, it)| it.owner.principal == principal);
+        own.min_by_key(|(_, it)| it.created_ms).map(|(id, _)| id.clone())
+    }
+
+    /// The ended tasks except `but`.
+    fn ended(&self, but: &str) -> impl Iterator<Item = (&String, &Record)> {
+        let records = self.tasks.iter().map(|(id, it)| (id, &it.record));
+        records.filter(move |(id, it)| it.end.is_some() && id.as_str() != but)
     }
 }
 

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use openskill_metrics::Counter;
 use openskill_proto::v1::{Offering, Skill};
+use serde::Deserialize;
 use tokio::sync::watch;
 
 /// The built-in tools of a view whose list is `search`.
@@ -31,16 +32,20 @@ pub struct ViewsConfig {
 }
 
 /// All views of a file.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Contents {
     /// The view at `/mcp`.
-    default: View,
+    #[serde(default)]
+    default: Arc<View>,
     /// The other views, by name.
-    named: BTreeMap<String, View>,
+    #[serde(default, rename = "views")]
+    named: BTreeMap<String, Arc<View>>,
 }
 
 /// Which tools `tools/list` returns.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum ListMode {
     /// All tools of the view.
     #[default]
@@ -50,18 +55,22 @@ pub(crate) enum ListMode {
 }
 
 /// A part of the catalog.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub(crate) struct View {
     /// Its name. Empty for the view at `/mcp`.
+    #[serde(skip)]
     pub(crate) name: String,
-    /// The skill ids and the toolsets in this view. None: all skills.
-    chosen: Option<(BTreeSet<String>, BTreeSet<String>)>,
-    is_read_only: bool,
+    /// The skill ids and the toolsets in this view. If both are None: all skills.
+    skills: Option<BTreeSet<String>>,
+    toolsets: Option<BTreeSet<String>>,
+    read_only: bool,
     pub(crate) list: ListMode,
     /// The ids of skills that are listed in every mode.
     pinned: BTreeSet<String>,
     /// Tool names by skill id, and skill ids by tool name.
-    names: HashMap<String, String>,
+    names: BTreeMap<String, String>,
+    #[serde(skip)]
     ids: HashMap<String, String>,
     /// The scopes that a token needs to use the view, and to call tools that may change something.
     pub(crate) scopes: Vec<String>,
@@ -71,30 +80,32 @@ pub(crate) struct View {
 impl View {
     /// Whether a skill is a tool in this view.
     pub(crate) fn has(&self, skill: &Skill) -> bool {
-        let is_chosen = self
-            .chosen
-            .as_ref()
-            .is_none_or(|(ids, toolsets)| ids.contains(&skill.id) || toolsets.contains(&skill.toolset));
         // A tool name hides the skill with the same id.
         let is_hidden = || self.ids.get(&skill.id).is_some_and(|id| *id != skill.id);
-        is_chosen && (!self.is_read_only || skill.read_only) && !is_hidden()
+        self.selects(&skill.id, &skill.toolset) && (!self.read_only || skill.read_only) && !is_hidden()
     }
 
     /// Whether the view includes this skill id, for a skill that may not be in the catalog.
     pub(crate) fn chooses(&self, id: &str) -> bool {
-        !self.is_read_only && self.chosen.as_ref().is_none_or(|(ids, _)| ids.contains(id))
+        !self.read_only && (self.selects_all() || includes(self.skills.as_ref(), id))
     }
 
     /// Whether it has all skills, possibly under other names.
     pub(crate) fn has_all(&self) -> bool {
-        self.chosen.is_none() && !self.is_read_only
+        self.selects_all() && !self.read_only
     }
 
     /// Whether it includes the offerings of a server without tools.
     pub(crate) fn offers(&self, offering: &Offering) -> bool {
-        self.chosen
-            .as_ref()
-            .is_none_or(|(ids, toolsets)| ids.contains(&offering.owner) || toolsets.contains(&offering.toolset))
+        self.selects(&offering.owner, &offering.toolset)
+    }
+
+    fn selects_all(&self) -> bool {
+        self.skills.is_none() && self.toolsets.is_none()
+    }
+
+    fn selects(&self, id: &str, toolset: &str) -> bool {
+        self.selects_all() || includes(self.skills.as_ref(), id) || includes(self.toolsets.as_ref(), toolset)
     }
 
     /// Returns the tool name of a skill.
@@ -118,12 +129,12 @@ impl View {
 
     /// Whether it has only read-only tools.
     pub(crate) fn is_read_only(&self) -> bool {
-        self.is_read_only
+        self.read_only
     }
 
     /// Whether it has all skills, under their own names.
     pub(crate) fn is_full_catalog(&self) -> bool {
-        self.chosen.is_none() && !self.is_read_only && self.list == ListMode::All && self.names.is_empty()
+        self.has_all() && self.list == ListMode::All && self.names.is_empty()
     }
 
     /// Creates a view of all skills.
@@ -138,35 +149,32 @@ impl View {
     }
 }
 
+fn includes(names: Option<&BTreeSet<String>>, name: &str) -> bool {
+    names.is_some_and(|it| it.contains(name))
+}
+
 /// The current views of a gateway.
 #[derive(Debug)]
 pub(crate) struct Views {
     /// The file of views, if configured.
     file: Option<PathBuf>,
-    current: ArcSwap<Table>,
+    current: ArcSwap<Contents>,
     changes: watch::Sender<u64>,
     /// The number of times that a changed file could not be used.
     pub(crate) failures: Counter,
 }
 
-#[derive(Debug, Default)]
-struct Table {
-    default: Arc<View>,
-    named: BTreeMap<String, Arc<View>>,
-}
-
 impl Views {
     pub(crate) fn new(config: Option<ViewsConfig>) -> Self {
         let (file, contents) = config.map_or((None, Contents::default()), |it| (Some(it.file), it.contents));
-        let table = Table::after(&Table::default(), contents);
-        let (current, changes) = (ArcSwap::from_pointee(table), watch::Sender::new(0));
+        let (current, changes) = (ArcSwap::from_pointee(contents), watch::Sender::new(0));
         Self { file, current, changes, failures: Counter::new() }
     }
 
     /// Returns the view with this name. The empty name is the view at `/mcp`, which always exists.
     pub(crate) fn get(&self, name: &str) -> Option<Arc<View>> {
-        let table = self.current.load();
-        if name.is_empty() { Some(Arc::clone(&table.default)) } else { table.named.get(name).cloned() }
+        let views = self.current.load();
+        if name.is_empty() { Some(Arc::clone(&views.default)) } else { views.named.get(name).cloned() }
     }
 
     /// Subscribes to changes of the views.
@@ -174,34 +182,16 @@ impl Views {
         self.changes.subscribe()
     }
 
-    /// Whether the current views equal those in `contents`.
-    fn has(&self, contents: &Contents) -> bool {
-        let table = self.current.load();
-        let same = |(name, view): (&String, &View)| table.named.get(name).is_some_and(|it| **it == *view);
-        *table.default == contents.default
-            && table.named.len() == contents.named.len()
-            && contents.named.iter().all(same)
-    }
-
     /// Replaces the views with those of a new file. An unchanged view stays the same object.
-    fn replace(&self, contents: Contents) {
-        let table = Table::after(&self.current.load(), contents);
-        self.current.store(Arc::new(table));
-        self.changes.send_modify(|change| *change += 1);
-    }
-}
-
-impl Table {
-    fn after(before: &Self, contents: Contents) -> Self {
-        let same = |old: Option<&Arc<View>>, new: View| match old {
-            Some(old) if **old == new => Arc::clone(old),
-            _ => Arc::new(new),
-        };
-        let named = contents.named.into_iter();
-        Self {
-            default: same(Some(&before.default), contents.default),
-            named: named.map(|(name, view)| (name.clone(), same(before.named.get(&name), view))).collect(),
+    fn replace(&self, mut contents: Contents) {
+        let before = self.current.load();
+        for view in contents.named.values_mut().chain([&mut contents.default]) {
+            if let Some(same) = before.named.get(&view.name).or(Some(&before.default)).filter(|old| **old == *view) {
+                *view = Arc::clone(same);
+            }
         }
+        self.current.store(Arc::new(contents));
+        self.changes.send_modify(|change| *change += 1);
     }
 }
 

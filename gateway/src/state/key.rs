@@ -5,14 +5,7 @@ const SEPARATOR: char = '\0';
 
 /// Joins names into a key. Runs several times per call, so it avoids the formatter.
 pub(crate) fn join<const N: usize>(names: [&str; N]) -> String {
-    let mut key = String::with_capacity(names.iter().map(|name| name.len() + 1).sum());
-    for (index, name) in names.into_iter().enumerate() {
-        if index > 0 {
-            key.push(SEPARATOR);
-        }
-        key.push_str(name);
-    }
-    key
+    names.join(&*SEPARATOR.encode_utf8(&mut [0; 4]))
 }
 
 /// Splits a key into its names. Missing names are empty.

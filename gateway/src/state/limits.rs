@@ -68,81 +68,52 @@ pub(crate) enum SharedLimit {
     CallStreams,
 }
 
+/// The limits in the order of declaration, each with its name in `docs/limits.md` and the bound for the gateway.
+const LIMITS: [(SharedLimit, &str, usize); 23] = [
+    (SharedLimit::Requests, "request bodies that arrive or wait to be read", 512 * MIB),
+    (SharedLimit::Responses, "responses in progress, or that clients have not read", 512 * MIB),
+    (SharedLimit::Arguments, "arguments of calls in flight", 512 * MIB),
+    (SharedLimit::Recordings, "messages of skills and users in calls in flight", 64 * MIB),
+    (SharedLimit::Keys, "idempotency keys", 64 * 1024),
+    (SharedLimit::KeyResults, "results of idempotency keys", 32 * MIB),
+    (SharedLimit::ParkedCalls, "calls that wait for answers from their MCP clients", 4096),
+    (SharedLimit::ResumableStreams, "streams of calls that MCP clients may resume", 4096),
+    (SharedLimit::EndedStreams, "retained MCP streams whose calls have ended", 16 * MIB),
+    (SharedLimit::LongResults, "long results over MCP", 32 * MIB),
+    (SharedLimit::Tasks, "tasks of MCP clients", 10_000),
+    (SharedLimit::TaskBytes, "memory of MCP tasks", 32 * MIB),
+    (SharedLimit::Listeners, "MCP clients that listen for changes", 8192),
+    (SharedLimit::Subscriptions, "resources that MCP sessions subscribed to", 64 * 1024),
+    (SharedLimit::SessionCircuits, "circuit breakers of sessions", 32 * 1024),
+    (SharedLimit::Affinity, "sessions with affinity", 32 * 1024),
+    (SharedLimit::Pages, "responses in flight: pages and openapi.json", 256),
+    (SharedLimit::Catalog, "responses in flight: skills, tools and artifacts", 256),
+    (SharedLimit::Operations, "responses in flight: /metrics, ListWorkers and ListCircuits", 64),
+    (SharedLimit::Traces, "responses in flight: recorded calls, followers included", 64),
+    (SharedLimit::Conversations, "responses in flight: conversations, watchers included", 1024),
+    (SharedLimit::Watchers, "streams of changes and reflection over gRPC", 4096),
+    (SharedLimit::CallStreams, "streams of many calls, and chats", 4096),
+];
+
 impl SharedLimit {
-    /// All limits, in the order of declaration.
-    const ALL: [Self; 23] = [
-        Self::Requests,
-        Self::Responses,
-        Self::Arguments,
-        Self::Recordings,
-        Self::Keys,
-        Self::KeyResults,
-        Self::ParkedCalls,
-        Self::ResumableStreams,
-        Self::EndedStreams,
-        Self::LongResults,
-        Self::Tasks,
-        Self::TaskBytes,
-        Self::Listeners,
-        Self::Subscriptions,
-        Self::SessionCircuits,
-        Self::Affinity,
-        Self::Pages,
-        Self::Catalog,
-        Self::Operations,
-        Self::Traces,
-        Self::Conversations,
-        Self::Watchers,
-        Self::CallStreams,
-    ];
-
-    /// Returns the name in `docs/limits.md`, and the bound for the gateway.
-    const fn row(self) -> (&'static str, usize) {
-        match self {
-            Self::Requests => ("request bodies that arrive or wait to be read", 512 * MIB),
-            Self::Responses => ("responses in progress, or that clients have not read", 512 * MIB),
-            Self::Arguments => ("arguments of calls in flight", 512 * MIB),
-            Self::Recordings => ("messages of skills and users in calls in flight", 64 * MIB),
-            Self::Keys => ("idempotency keys", 64 * 1024),
-            Self::KeyResults => ("results of idempotency keys", 32 * MIB),
-            Self::ParkedCalls => ("calls that wait for answers from their MCP clients", 4096),
-            Self::ResumableStreams => ("streams of calls that MCP clients may resume", 4096),
-            Self::EndedStreams => ("retained MCP streams whose calls have ended", 16 * MIB),
-            Self::LongResults => ("long results over MCP", 32 * MIB),
-            Self::Tasks => ("tasks of MCP clients", 10_000),
-            Self::TaskBytes => ("memory of MCP tasks", 32 * MIB),
-            Self::Listeners => ("MCP clients that listen for changes", 8192),
-            Self::Subscriptions => ("resources that MCP sessions subscribed to", 64 * 1024),
-            Self::SessionCircuits => ("circuit breakers of sessions", 32 * 1024),
-            Self::Affinity => ("sessions with affinity", 32 * 1024),
-            Self::Pages => ("responses in flight: pages and openapi.json", 256),
-            Self::Catalog => ("responses in flight: skills, tools and artifacts", 256),
-            Self::Operations => ("responses in flight: /metrics, ListWorkers and ListCircuits", 64),
-            Self::Traces => ("responses in flight: recorded calls, followers included", 64),
-            Self::Conversations => ("responses in flight: conversations, watchers included", 1024),
-            Self::Watchers => ("streams of changes and reflection over gRPC", 4096),
-            Self::CallStreams => ("streams of many calls, and chats", 4096),
-        }
-    }
-
     /// The name in `docs/limits.md`.
     pub(crate) const fn name(self) -> &'static str {
-        self.row().0
+        LIMITS[self as usize].1
     }
 
     /// The bound for the whole gateway.
     pub(crate) const fn bound(self) -> usize {
-        self.row().1
+        LIMITS[self as usize].2
     }
 }
 
 /// The pools of a gateway, one per limit. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct Limits([Pool; SharedLimit::ALL.len()]);
+pub(crate) struct Limits([Pool; LIMITS.len()]);
 
 impl Default for Limits {
     fn default() -> Self {
-        Self(SharedLimit::ALL.map(|it| Pool::new(it.bound())))
+        Self(LIMITS.map(|(_, _, bound)| Pool::new(bound)))
     }
 }
 
@@ -190,14 +161,14 @@ mod tests {
     fn the_docs_have_the_same_table() {
         let rows = documented("Kept for principals");
         let documented: Vec<_> = rows.iter().map(|row| (row[0].as_str(), row[1].clone())).collect();
-        let expected: Vec<_> = SharedLimit::ALL.into_iter().map(|it| (it.name(), written(it))).collect();
+        let expected: Vec<_> = LIMITS.into_iter().map(|(it, name, _)| (name, written(it))).collect();
         assert_eq!(documented[..expected.len()], expected);
     }
 
     #[test]
     fn a_principal_leaves_some_of_each_limit_to_others() {
         let limits = Limits::default();
-        for limit in SharedLimit::ALL {
+        for (limit, ..) in LIMITS {
             let (pool, step) = (limits.pool(limit), limit.bound().div_ceil(64));
             let take = |principal: &str| std::iter::from_fn(|| pool.take(principal, step)).collect::<Vec<_>>();
             let (greedy, honest) = (take("greedy"), take("honest"));
@@ -208,7 +179,7 @@ mod tests {
     #[test]
     fn each_limit_has_its_own_pool() {
         let limits = Limits::default();
-        for (place, limit) in SharedLimit::ALL.into_iter().enumerate() {
+        for (place, (limit, ..)) in LIMITS.into_iter().enumerate() {
             assert_eq!((limit as usize, limits.pool(limit).limit()), (place, limit.bound()));
         }
     }

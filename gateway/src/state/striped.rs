@@ -20,16 +20,11 @@ impl<T> Striped<T> {
 
     /// Locks the stripe that a key belongs to.
     pub(crate) fn lock(&self, key: &str) -> MutexGuard<'_, T> {
-        lock(&self.stripes[self.hasher.hash_one(key) as usize % STRIPES])
+        self.stripes[self.hasher.hash_one(key) as usize % STRIPES].lock()
     }
 
     /// Locks each stripe, one after the other.
     pub(crate) fn all(&self) -> impl Iterator<Item = MutexGuard<'_, T>> {
-        self.stripes.iter().map(lock)
+        self.stripes.iter().map(Mutex::lock)
     }
-}
-
-fn lock<T>(stripe: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No code panics while it holds a stripe. Even if it did, the state would be consistent.
-    stripe.lock()
 }

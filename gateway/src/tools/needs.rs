@@ -17,7 +17,7 @@ use crate::protect::circuit::Session;
 
 mod analysis;
 
-use analysis::{State, Tool, analyze};
+use analysis::{Obstacle, Tool, analyze};
 
 /// The runner of skills that the gateway itself runs.
 const RUNNER: &str = "gateway:tool_needs";
@@ -49,12 +49,12 @@ fn needs(context: &CallContext) -> Result<ExecuteResult, SkillError> {
         .values()
         .filter(|it| !is_own(&it.skill))
         .map(|entry| {
-            let state = match check_disabled(gateway, entry, session, now) {
-                None => State::Available,
-                Some(it) if entry.candidates.is_empty() => State::Unavailable { reason: it.reason },
-                Some(it) => State::Paused { reason: it.reason, retry_after_ms: it.retry_after_ms },
-            };
-            Tool { id: &entry.skill.id, toolset: &entry.skill.toolset, document: entry.document(), state }
+            let obstacle = check_disabled(gateway, entry, session, now).map(|it| Obstacle {
+                tool: it.skill_id,
+                reason: it.reason,
+                retry_after_ms: (!entry.candidates.is_empty()).then_some(it.retry_after_ms),
+            });
+            Tool { id: &entry.skill.id, toolset: &entry.skill.toolset, document: entry.document(), obstacle }
         })
         .collect();
     let needs = analyze(&task, &tools);

@@ -72,9 +72,8 @@ fn missing(root: &Value, schema: Option<&Value>, path: &str, name: &str) -> Viol
     Violation {
         path: join(path, name),
         expected: expected.chars().take(MAX_EXPECTED_CHARACTERS).collect(),
-        got: None,
-        did_you_mean: None,
         problem: ViolationKind::Missing,
+        ..Violation::default()
     }
 }
 

@@ -1,5 +1,6 @@
 //! Generates a minimal value for a schema, with only the required parts.
 
+use openskill_text::word_list::entries;
 use serde_json::{Map, Number, Value, json};
 
 use crate::arguments::schema::resolve;
@@ -9,6 +10,9 @@ const MAX_DEPTH: usize = 8;
 
 /// The maximum number of values in one example.
 const MAX_VALUES: usize = 200;
+
+/// A value of each string format.
+const SAMPLES: &str = include_str!("samples.txt");
 
 /// Generates a call that probably matches a schema. The caller must validate it, because keywords such as `pattern`
 /// are ignored.
@@ -52,20 +56,9 @@ fn sample(root: &Value, schema: &Value, depth: usize, left: &mut usize) -> Optio
 }
 
 fn text(schema: &Value) -> String {
-    let mut text = match schema.get("format").and_then(Value::as_str) {
-        Some("date-time") => "2025-01-31T12:00:00Z",
-        Some("date") => "2025-01-31",
-        Some("time") => "12:00:00Z",
-        Some("duration") => "PT1H",
-        Some("email" | "idn-email") => "name@example.com",
-        Some("hostname" | "idn-hostname") => "example.com",
-        Some("ipv4") => "192.0.2.1",
-        Some("ipv6") => "2001:db8::1",
-        Some("uri" | "url" | "iri" | "uri-reference" | "iri-reference") => "https://example.com/",
-        Some("uuid") => "123e4567-e89b-42d3-a456-426614174000",
-        _ => "text",
-    }
-    .to_owned();
+    let format = schema.get("format").and_then(Value::as_str).unwrap_or_default();
+    let sample = entries(SAMPLES).find(|(known, _)| *known == format);
+    let mut text = sample.map_or("text", |(_, sample)| sample).to_owned();
     let bound = |keyword: &str| schema.get(keyword).and_then(Value::as_u64).and_then(|it| usize::try_from(it).ok());
     if let Some(most) = bound("maxLength") {
         text.truncate(most);

@@ -9,7 +9,7 @@ pub(super) const MAX_VIOLATIONS: usize = 16;
 const MAX_NAME_CHARACTERS: usize = 80;
 
 /// One thing that is wrong with a call.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Violation {
     /// Where, as a JSON Pointer into the arguments.
     pub path: String,
@@ -23,9 +23,10 @@ pub struct Violation {
 }
 
 /// The kind of a violation, in the order in which feedback lists them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ViolationKind {
     /// The arguments as a whole are unusable.
+    #[default]
     Whole,
     /// A required parameter is missing.
     Missing,
@@ -38,13 +39,7 @@ pub(super) enum ViolationKind {
 impl Violation {
     /// Builds the violation for arguments that are unusable as a whole.
     pub(in crate::arguments) fn unusable(reason: &str) -> Self {
-        Self {
-            path: String::new(),
-            expected: reason.to_owned(),
-            got: None,
-            did_you_mean: None,
-            problem: ViolationKind::Whole,
-        }
+        Self { expected: reason.to_owned(), ..Self::default() }
     }
 
     /// Describes the violation as part of a sentence, without a full stop.

@@ -1,7 +1,5 @@
 //! Explains to a model why a text can't be read.
 
-use std::fmt;
-
 use openskill_proto::limits::{MAX_JSON_DEPTH, MAX_JSON_VALUES};
 use serde_json::Value;
 
@@ -14,25 +12,11 @@ pub(in crate::arguments) enum StrictError {
     Fatal(String),
 }
 
-/// Why the lenient parser can't read a text, and where it stopped.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::arguments) struct LenientError {
-    /// The position in characters, starting at 1.
-    character: usize,
-    reason: String,
-}
-
-impl LenientError {
-    /// Creates an error at byte `at` of `text`.
-    pub(super) fn at(text: &str, at: usize, reason: impl Into<String>) -> Self {
-        Self { character: text[..text.floor_char_boundary(at)].chars().count() + 1, reason: reason.into() }
-    }
-}
-
-impl fmt::Display for LenientError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "invalid JSON at character {}: {}", self.character, self.reason)
-    }
+/// Explains why the lenient parser stopped at byte `at` of `text`.
+pub(super) fn stopped_at(text: &str, at: usize, reason: &str) -> String {
+    // People count characters, starting at 1.
+    let character = text[..text.floor_char_boundary(at)].chars().count() + 1;
+    format!("invalid JSON at character {character}: {reason}")
 }
 
 pub(in crate::arguments) fn too_deep() -> String {

@@ -9,26 +9,26 @@ use std::collections::HashSet;
 use openskill_proto::limits::{MAX_JSON_DEPTH, MAX_JSON_VALUES};
 use openskill_proto::model_text::comment_length;
 
-use super::errors::{LenientError, duplicate_key, too_deep, too_many_values};
+use super::errors::{duplicate_key, stopped_at, too_deep, too_many_values};
 use crate::arguments::tree::Tree;
 
 /// The error for text that ends within a value.
 const CUT_OFF: &str = "unexpected end of the text: was it cut off?";
 
 /// Reads the value that begins at byte `at`. Returns the value, its end, and whether it deviates from JSON.
-pub(in crate::arguments) fn value_at(text: &str, at: usize) -> Result<(Tree, usize, bool), LenientError> {
+pub(in crate::arguments) fn value_at(text: &str, at: usize) -> Result<(Tree, usize, bool), String> {
     let mut reader = Reader { text, at, deviates: false, values: 0 };
     let tree = reader.value(0)?;
     Ok((tree, reader.at, reader.deviates))
 }
 
 /// Reads a value that spans the whole text. Returns the value, and whether it deviates from JSON.
-pub(in crate::arguments) fn parse_complete(text: &str) -> Result<(Tree, bool), LenientError> {
+pub(in crate::arguments) fn parse_complete(text: &str) -> Result<(Tree, bool), String> {
     let mut reader = Reader { text, at: 0, deviates: false, values: 0 };
     let tree = reader.value(0)?;
     reader.skip_blanks()?;
     if reader.at < text.len() {
-        return Err(LenientError::at(text, reader.at, "unexpected text after the value"));
+        return reader.fail("unexpected text after the value");
     }
     Ok((tree, reader.deviates))
 }
@@ -43,8 +43,8 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn fail<T>(&self, reason: impl Into<String>) -> Result<T, LenientError> {
-        Err(LenientError::at(self.text, self.at, reason))
+    fn fail<T>(&self, reason: impl AsRef<str>) -> Result<T, String> {
+        Err(stopped_at(self.text, self.at, reason.as_ref()))
     }
 
     fn rest(&self) -> &str {
@@ -64,7 +64,7 @@ impl Reader<'_> {
     }
 
     /// Skips whitespace and comments.
-    fn skip_blanks(&mut self) -> Result<(), LenientError> {
+    fn skip_blanks(&mut self) -> Result<(), String> {
         loop {
             let blanks = self.rest().len() - self.rest().trim_start_matches([' ', '\t', '\n', '\r', '\u{feff}']).len();
             self.deviates |= self.rest()[..blanks].contains('\u{feff}');
@@ -78,7 +78,7 @@ impl Reader<'_> {
         }
     }
 
-    fn value(&mut self, depth: usize) -> Result<Tree, LenientError> {
+    fn value(&mut self, depth: usize) -> Result<Tree, String> {
         self.skip_blanks()?;
         self.values += 1;
         match self.peek() {
@@ -93,7 +93,7 @@ impl Reader<'_> {
         }
     }
 
-    fn object(&mut self, depth: usize) -> Result<Tree, LenientError> {
+    fn object(&mut self, depth: usize) -> Result<Tree, String> {
         self.at += 1;
         let (mut fields, mut seen) = (Vec::new(), HashSet::new());
         loop {
@@ -121,7 +121,7 @@ impl Reader<'_> {
         }
     }
 
-    fn list(&mut self, depth: usize) -> Result<Tree, LenientError> {
+    fn list(&mut self, depth: usize) -> Result<Tree, String> {
         self.at += 1;
         let mut items = Vec::new();
         loop {
@@ -138,7 +138,7 @@ impl Reader<'_> {
     }
 
     /// Consumes a comma or the end character. Returns whether it was a comma.
-    fn comma(&mut self, end: char) -> Result<bool, LenientError> {
+    fn comma(&mut self, end: char) -> Result<bool, String> {
         self.skip_blanks()?;
         if self.skip(',') {
             return Ok(true);
@@ -152,7 +152,7 @@ impl Reader<'_> {
         }
     }
 
-    fn string(&mut self, quote: char) -> Result<String, LenientError> {
+    fn string(&mut self, quote: char) -> Result<String, String> {
         self.deviates |= quote != '"';
         self.at += 1;
         let mut out = String::new();
@@ -171,7 +171,7 @@ impl Reader<'_> {
         }
     }
 
-    fn escape(&mut self) -> Result<char, LenientError> {
+    fn escape(&mut self) -> Result<char, String> {
         let Some(next) = self.peek() else { return self.fail("unterminated string: was it cut off?") };
         self.at += next.len_utf8();
         Ok(match next {
@@ -190,25 +190,20 @@ impl Reader<'_> {
         })
     }
 
-    fn unicode(&mut self) -> Result<char, LenientError> {
-        let first = self.hex4()?;
-        let code = match first {
-            0xd800..=0xdbff => {
-                let paired = self.rest().starts_with("\\u");
-                self.at += if paired { 2 } else { 0 };
-                match if paired { self.hex4()? } else { 0 } {
-                    second @ 0xdc00..=0xdfff => 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00),
-                    _ => return self.fail("unpaired surrogate"),
-                }
-            }
-            other => other,
-        };
-        char::from_u32(code).map_or_else(|| self.fail("unpaired surrogate"), Ok)
+    fn unicode(&mut self) -> Result<char, String> {
+        let high = self.hex4()?;
+        let mut low = None;
+        if (0xd800..0xdc00).contains(&high) && self.rest().starts_with("\\u") {
+            self.at += 2;
+            low = Some(self.hex4()?);
+        }
+        let character = char::decode_utf16([high].into_iter().chain(low)).next();
+        character.and_then(Result::ok).map_or_else(|| self.fail("unpaired surrogate"), Ok)
     }
 
-    fn hex4(&mut self) -> Result<u32, LenientError> {
+    fn hex4(&mut self) -> Result<u16, String> {
         let digits = self.rest().get(..4).filter(|it| it.bytes().all(|byte| byte.is_ascii_hexdigit()));
-        match digits.and_then(|it| u32::from_str_radix(it, 16).ok()) {
+        match digits.and_then(|it| u16::from_str_radix(it, 16).ok()) {
             Some(code) => {
                 self.at += 4;
                 Ok(code)
@@ -217,7 +212,7 @@ impl Reader<'_> {
         }
     }
 
-    fn number(&mut self) -> Result<Tree, LenientError> {
+    fn number(&mut self) -> Result<Tree, String> {
         let length = self.rest().find(|it: char| !matches!(it, '0'..='9' | '+' | '-' | '.' | 'e' | 'E' | '_'));
         let written = &self.rest()[..length.unwrap_or(self.rest().len())];
         if serde_json::from_str::<serde_json::Number>(written).is_err() {
@@ -228,7 +223,7 @@ impl Reader<'_> {
         Ok(number)
     }
 
-    fn word(&mut self) -> Result<Tree, LenientError> {
+    fn word(&mut self) -> Result<Tree, String> {
         let length = self.rest().find(|it: char| !it.is_alphanumeric() && it != '_').unwrap_or(self.rest().len());
         let word = &self.rest()[..length];
         let tree = match word {

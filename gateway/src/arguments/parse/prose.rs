@@ -2,39 +2,30 @@
 
 use openskill_proto::model_text::{Kind, Token, tokens};
 
-use super::errors::LenientError;
 use super::lenient::value_at;
 use crate::arguments::tree::Tree;
 
-/// Why a text does not contain exactly one object.
-pub(super) enum ProseError {
-    /// The text contains no object, or the object is part of something else.
-    NoObject,
-    /// The object cannot be parsed.
-    Broken(LenientError),
-    /// The text may contain more than one object.
-    Several,
-}
-
 /// Reads the only object in a text that is not JSON as a whole. Returns the object, and whether it deviates from
-/// JSON.
-pub(super) fn in_prose(text: &str) -> Result<(Tree, bool), ProseError> {
+/// JSON. None if the text contains no object, or the object is part of something else.
+///
+/// # Errors
+/// The object can't be parsed, or the text may contain more than one.
+pub(super) fn in_prose(text: &str) -> Result<Option<(Tree, bool)>, String> {
     let tokens = tokens(text);
     let (start, tokens) = after_reasoning(text, &tokens);
-    let value = tokens.iter().find(|it| matches!(it.kind, Kind::Value | Kind::Unclosed)).ok_or(ProseError::NoObject)?;
+    let is_value = |it: &&Token<'_>| matches!(it.kind, Kind::Value | Kind::Unclosed);
+    let Some(value) = tokens.iter().find(is_value) else { return Ok(None) };
     if !text[value.begin..].starts_with('{') || is_part_of_more(&text[start..value.begin]) {
-        return Err(ProseError::NoObject);
+        return Ok(None);
     }
-    let (tree, end, deviates) = value_at(text, value.begin).map_err(ProseError::Broken)?;
+    let (tree, end, deviates) = value_at(text, value.begin)?;
     let after = &text[end..];
     if after.contains(['{', '}']) {
-        return Err(ProseError::Several);
+        return Err("found more than one object: send one call at a time".to_owned());
     }
     let is_unclosed = tokens.last().is_some_and(|it| it.kind == Kind::Unclosed);
-    if is_unclosed || after.trim_start().starts_with([',', ':', ']', ')', '"', '\'', '+', '*', '/', '=', '|', '\\']) {
-        return Err(ProseError::NoObject);
-    }
-    Ok((tree, deviates))
+    let continues = after.trim_start().starts_with([',', ':', ']', ')', '"', '\'', '+', '*', '/', '=', '|', '\\']);
+    Ok((!is_unclosed && !continues).then_some((tree, deviates)))
 }
 
 /// Returns where a model's reasoning ends, and the tokens after it. Reasoning always comes first.

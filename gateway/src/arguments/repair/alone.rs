@@ -33,11 +33,7 @@ pub(super) fn drop_empty(repairer: &mut Repairer<'_>, errors: &[ValidationError<
     // dropping either of two is enough, drop neither.
     let is_needed = |path: &&String| !is_valid_without(&all.iter().filter(|other| other != path).collect::<Vec<_>>());
     let needed: Vec<&String> = all.iter().filter(is_needed).collect();
-    let is_enough = is_valid_without(&needed);
-    if is_enough {
-        needed.into_iter().for_each(|path| repairer.apply(dropping(path)));
-    }
-    is_enough
+    is_valid_without(&needed) && repairer.apply_all(needed.into_iter().map(|path| dropping(path)).collect())
 }
 
 fn dropping(path: &str) -> Edit {
@@ -76,11 +72,7 @@ pub(super) fn quote_integers(repairer: &mut Repairer<'_>, errors: &[ValidationEr
         _ => None,
     });
     let Some(edits) = edits.collect::<Option<Vec<Edit>>>() else { return false };
-    let is_valid = is_valid_after(&*repairer, edits.iter().cloned());
-    if is_valid {
-        edits.into_iter().for_each(|edit| repairer.apply(edit));
-    }
-    is_valid
+    is_valid_after(&*repairer, edits.iter().cloned()) && repairer.apply_all(edits)
 }
 
 /// Whether the call is valid after these edits.

@@ -7,7 +7,7 @@ use jsonschema::error::ValidationErrorKind as ErrorKind;
 use openskill_skill::schema::join;
 use serde_json::Value;
 
-use super::state::{MAX_REPAIRS, Repairer};
+use super::state::{Edit, MAX_REPAIRS, Repairer};
 use super::values;
 use crate::arguments::fold::{exactly_one, fold_key, is_typo};
 use crate::arguments::kind::{Kind, Repair};
@@ -220,14 +220,10 @@ pub(super) fn drop_unknown(repairer: &mut Repairer<'_>, errors: &[ValidationErro
         if keys.unexpected.iter().any(|key| may_be_meant(repairer, object, &names, key, path.is_empty())) {
             return false;
         }
-        unknown.extend(keys.unexpected.iter().map(|key| (path.to_owned(), (*key).to_owned())));
+        let dropping = |key: &&str| Edit { path: join(path, key), kind: Kind::UnknownDropped, new: None };
+        unknown.extend(keys.unexpected.iter().map(dropping));
     }
-    for (path, key) in &unknown {
-        if let Some(dropped) = repairer.tree.at_mut(path).and_then(|object| object.remove(key)) {
-            repairer.repairs.push(Repair::new(join(path, key), Kind::UnknownDropped, Some(dropped.write()), None));
-        }
-    }
-    !unknown.is_empty()
+    repairer.apply_all(unknown)
 }
 
 /// Whether dropping a key could lose what the model meant: the key is declared elsewhere, is a second value for a

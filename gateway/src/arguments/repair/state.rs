@@ -29,9 +29,9 @@ pub(super) struct Repairer<'a> {
     pub(super) repairs: Vec<Repair>,
     /// Whether a default was filled in. An unknown key may have been meant for that parameter.
     pub(super) default_filled: bool,
-    trials: usize,
+    pub(super) trials: usize,
     /// The paths of dropped nulls.
-    dropped_nulls: HashSet<String>,
+    pub(super) dropped_nulls: HashSet<String>,
 }
 
 /// A change to the value at one path.
@@ -54,19 +54,14 @@ impl Edit {
 }
 
 impl<'a> Repairer<'a> {
-    pub(super) fn new(
-        schema: &'a Value,
-        validator: &'a Validator,
-        rules: &'a Rules,
-        tree: Tree,
-        repairs: Vec<Repair>,
-    ) -> Self {
-        let dropped_nulls = HashSet::new();
-        Self { schema, validator, rules, tree, repairs, default_filled: false, trials: 0, dropped_nulls }
+    /// Makes edits and records them. Returns whether there are any.
+    pub(super) fn apply_all(&mut self, edits: Vec<Edit>) -> bool {
+        let has_edits = !edits.is_empty();
+        edits.into_iter().for_each(|edit| self.apply(edit));
+        has_edits
     }
 
-    /// Makes an edit and records it.
-    pub(super) fn apply(&mut self, edit: Edit) {
+    fn apply(&mut self, edit: Edit) {
         let before = self.tree.at(&edit.path).map(Tree::write);
         let after = edit.new.as_ref().map(Tree::write);
         let repair = Repair::new(edit.path.clone(), edit.kind, before, after);

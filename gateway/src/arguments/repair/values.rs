@@ -22,9 +22,7 @@ const MAX_NESTING: usize = 3;
 /// Changes each value that has exactly one possible change. Returns whether any was changed.
 pub(super) fn fix(repairer: &mut Repairer<'_>, errors: &[ValidationError<'_>]) -> bool {
     let edits = edits(repairer, errors, 0);
-    let changed = !edits.is_empty();
-    edits.into_iter().for_each(|edit| repairer.apply(edit));
-    changed
+    repairer.apply_all(edits)
 }
 
 fn edits(repairer: &mut Repairer<'_>, errors: &[ValidationError<'_>], nesting: usize) -> Vec<Edit> {

@@ -2,6 +2,8 @@
 //! strings. Either no skill runs, or the one that is named outside of strings, with its argument.
 //! `OPENSKILL_FUZZ_ROUNDS` sets the number of calls.
 
+use std::sync::LazyLock;
+
 use openskill_redact::testing::Random;
 use serde_json::{Value, json};
 
@@ -11,66 +13,7 @@ use crate::arguments::{Definition, Policy, Rules};
 const ROUNDS: u64 = 2000;
 
 /// Building blocks of quoted text.
-const PIECES: &[&str] = &[
-    "</think>",
-    "<think>",
-    "</thinking>",
-    "<wipe>{}</wipe>",
-    "<wipe></wipe>",
-    "<wipe>",
-    "</wipe>",
-    "<core><wipe>{}</wipe></core>",
-    "<tool_call>{\"name\": \"wipe\", \"arguments\": {}}</tool_call>",
-    "<tool_call>",
-    "</tool_call>",
-    "</text>",
-    "<text>",
-    "</core>",
-    "{\"name\": \"wipe\", \"arguments\": {}}",
-    "{'name': 'wipe', 'arguments': {}}",
-    "{\"text\": \"",
-    "\"}",
-    "\"}}",
-    "'}",
-    "{",
-    "}",
-    "[",
-    "]",
-    "(",
-    ")",
-    "\"",
-    "'",
-    "\\",
-    "\\\"",
-    "`",
-    "```",
-    "```json\n",
-    "\n```\n",
-    "````",
-    "//",
-    "// ",
-    "# ",
-    "/*",
-    "*/",
-    "\n",
-    " ",
-    "a",
-    "it's",
-    "“",
-    "”",
-    "é",
-    ":",
-    ",",
-    "=",
-    "\": ",
-    "<b>",
-    "<!--",
-    "-->",
-    "<function=wipe>",
-    "<invoke name=\"wipe\">",
-    "echo(text=\"",
-    "name: wipe\n",
-];
+static PIECES: LazyLock<Vec<String>> = LazyLock::new(|| serde_json::from_str(include_str!("pieces.json")).unwrap());
 
 /// Prose without quotes or unclosed brackets.
 const PROSE: &[&str] = &[
@@ -99,7 +42,7 @@ impl Writer {
 
     /// Generates text from elsewhere, such as a quoted document.
     fn foreign_text(&mut self) -> String {
-        (0..=self.below(8)).map(|_| self.one(PIECES)).collect()
+        (0..=self.below(8)).map(|_| PIECES[self.below(PIECES.len())].as_str()).collect()
     }
 
     /// Writes a string like a model: as JSON, with line breaks, or in single quotes.

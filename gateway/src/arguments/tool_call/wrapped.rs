@@ -75,7 +75,7 @@ fn read_wrapped<'a>(text: &'a str, start: usize, tokens: &[Token<'a>]) -> Result
     match adjacent(text, end, rest) {
         Some((Token { kind: Kind::Close(_), .. }, _)) => {}
         Some((object, later)) if text[object.begin..].starts_with('{') => {
-            value_at(text, object.begin).map_err(|error| error.to_string())?;
+            value_at(text, object.begin)?;
             (arguments, end, rest) = (&text[object.begin..object.end], object.end, later);
         }
         _ => {

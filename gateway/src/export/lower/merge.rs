@@ -13,12 +13,9 @@ const QUOTED_DEPTH: usize = 6;
 const QUOTED_SUBSCHEMAS: usize = 60;
 
 impl Lowering<'_> {
-    /// Merges a schema's `$ref` and `allOf` into it. Adds the references that were followed to `followed`.
-    pub(super) fn merge(&mut self, schema: &Value, followed: &mut Vec<String>) -> Map<String, Value> {
-        self.merge_at(schema, followed, 0)
-    }
-
-    fn merge_at(&mut self, schema: &Value, followed: &mut Vec<String>, depth: usize) -> Map<String, Value> {
+    /// Merges a schema's `$ref` and `allOf` into it. Adds the references that were followed to `followed`. `depth` is
+    /// the nesting of references and `allOf` parts.
+    pub(super) fn merge(&mut self, schema: &Value, followed: &mut Vec<String>, depth: usize) -> Map<String, Value> {
         let Some(object) = schema.as_object() else { return Map::new() };
         let mut merged = object.clone();
         if depth > MAX_DEPTH || self.subschemas_left == 0 {
@@ -38,7 +35,7 @@ impl Lowering<'_> {
         }
         for part in parts {
             self.subschemas_left = self.subschemas_left.saturating_sub(1);
-            for (keyword, value) in self.merge_at(&part, followed, depth + 1) {
+            for (keyword, value) in self.merge(&part, followed, depth + 1) {
                 self.intersect(&mut merged, keyword, value);
             }
         }

@@ -46,10 +46,8 @@ impl Lowering<'_> {
     /// argument preparation folds back. Keeps any other name, with a note.
     pub(super) fn key(&mut self, name: &str, merged: &Map<String, Value>, depth: usize) -> String {
         let is_accepted = |key: &str| {
-            let extra = self.subset.key_characters;
-            key.len() <= 64
-                && !key.is_empty()
-                && key.chars().all(|it| it.is_ascii_alphanumeric() || extra.contains(&it))
+            let extra = &self.subset.key_characters;
+            key.len() <= 64 && !key.is_empty() && key.chars().all(|it| it.is_ascii_alphanumeric() || extra.contains(it))
         };
         if self.subset.key_characters.is_empty() || (depth > 1 && self.subset.writes_closed) || is_accepted(name) {
             return name.to_owned();

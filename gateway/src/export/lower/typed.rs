@@ -59,14 +59,14 @@ impl Lowering<'_> {
             let values = values.into_iter().filter(|it| is_of(it, kind)).collect();
             self.write_values(values, merged.contains_key("const"), nullable, &mut builder);
         }
-        for keyword in subset.bounds.iter().filter(|keyword| keywords_for(kind).contains(keyword)) {
-            if let Some(bound) = merged.get(*keyword) {
+        for keyword in subset.bounds.iter().map(String::as_str).filter(|it| keywords_for(kind).contains(it)) {
+            if let Some(bound) = merged.get(keyword) {
                 builder.insert(keyword, bound.clone());
-                kept.push(*keyword);
+                kept.push(keyword);
             }
         }
         let format = merged.get("format").and_then(Value::as_str);
-        if let Some(format) = format.filter(|it| kind == "string" && subset.formats.contains(it)) {
+        if let Some(format) = format.filter(|it| kind == "string" && subset.formats.iter().any(|known| known == it)) {
             builder.insert("format", format);
             kept.push("format");
         }
@@ -126,7 +126,8 @@ impl Lowering<'_> {
             let max = subset.max_min_items;
             let fits =
                 |it: &&Value| max.is_none_or(|max| keyword == "minItems" && it.as_u64().is_some_and(|it| it <= max));
-            if let Some(bound) = merged.get(keyword).filter(|_| subset.bounds.contains(&keyword)).filter(fits) {
+            let is_bound = subset.bounds.iter().any(|it| it == keyword);
+            if let Some(bound) = merged.get(keyword).filter(|_| is_bound).filter(fits) {
                 builder.insert(keyword, bound.clone());
                 kept.push(keyword);
             }

@@ -1,27 +1,21 @@
 //! Converts keywords that a provider does not accept to sentences for the model.
 
+use openskill_text::word_list::entries;
 use serde_json::{Map, Value};
 
 /// The maximum length of a quoted value or schema, in characters.
 const MAX_QUOTED_CHARACTERS: usize = 600;
 
-/// Keywords that become sentences, grouped by type. Structural keywords are lowered elsewhere. All others are
+/// Keywords that become sentences, with their sentences. Structural keywords are lowered elsewhere. All others are
 /// generator extensions.
-const DESCRIBED: [&[&str]; 7] = [
-    &["default", "examples", "enum", "const", "not", "if", "then", "else", "deprecated"],
-    &["format", "pattern", "minLength", "maxLength", "contentEncoding"],
-    &["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"],
-    &["minItems", "maxItems", "uniqueItems", "prefixItems", "unevaluatedItems"],
-    &["contains", "minContains", "maxContains"],
-    &["minProperties", "maxProperties", "patternProperties", "propertyNames"],
-    &["dependentRequired", "dependentSchemas", "dependencies"],
-];
+const SENTENCES: &str = include_str!("sentences.txt");
 
 /// Adds a sentence for each keyword that is not in `kept`.
 pub(super) fn add_rest(merged: &Map<String, Value>, kept: &[&str], keeps_default: bool, sentences: &mut Vec<String>) {
     for (keyword, value) in merged {
         let is_kept = kept.contains(&keyword.as_str()) || (keeps_default && keyword == "default");
-        if !is_kept && DESCRIBED.iter().any(|group| group.contains(&keyword.as_str())) {
+        let is_structural = ["anyOf", "oneOf"].contains(&keyword.as_str());
+        if !is_kept && !is_structural && entries(SENTENCES).any(|(described, _)| described == keyword) {
             sentences.push(sentence(keyword, value));
         }
     }
@@ -46,42 +40,21 @@ pub(super) fn add_null(schema: &Value, property: &mut Value) {
 
 /// Describes one keyword in a sentence.
 pub(super) fn sentence(keyword: &str, value: &Value) -> String {
-    let text = value.as_str().map_or_else(|| short(value), str::to_owned);
-    match keyword {
-        "default" => format!("Default: {}.", short(value)),
-        "examples" => format!("For example: {}.", list(value)),
-        "enum" => format!("One of: {}.", list(value)),
-        "const" => format!("Always {}.", short(value)),
-        "format" => format!("Format: {text}."),
-        "pattern" => format!("Must match the regular expression {text}"),
-        "minLength" if text == "1" => "Must not be empty.".to_owned(),
-        "minLength" => format!("At least {text} characters."),
-        "maxLength" => format!("At most {text} characters."),
-        "minimum" => format!("At least {text}."),
-        "maximum" => format!("At most {text}."),
-        "exclusiveMinimum" => format!("Greater than {text}."),
-        "exclusiveMaximum" => format!("Less than {text}."),
-        "multipleOf" => format!("A multiple of {text}."),
-        "minItems" if text == "1" => "At least 1 item.".to_owned(),
-        "maxItems" if text == "1" => "At most 1 item.".to_owned(),
-        "minItems" => format!("At least {text} items."),
-        "maxItems" => format!("At most {text} items."),
-        "uniqueItems" if *value == Value::Bool(true) => "No duplicate items.".to_owned(),
-        "uniqueItems" | "deprecated" if *value == Value::Bool(false) => String::new(),
-        "deprecated" => "Deprecated.".to_owned(),
-        "minProperties" => format!("At least {text} keys."),
-        "maxProperties" => format!("At most {text} keys."),
-        "anyOf" => format!("Must match at least one of: {text}"),
-        "oneOf" => format!("Must match exactly one of: {text}"),
-        other => format!("JSON Schema keyword {other}: {text}"),
-    }
-}
-
-fn list(value: &Value) -> String {
-    match value.as_array() {
-        Some(items) => items.iter().map(short).collect::<Vec<_>>().join(", "),
-        None => short(value),
-    }
+    let text = match (keyword, value) {
+        ("uniqueItems" | "deprecated", Value::Bool(false)) => return String::new(),
+        ("examples" | "enum", Value::Array(items)) => items.iter().map(short).collect::<Vec<_>>().join(", "),
+        ("examples" | "enum" | "default" | "const", _) => short(value),
+        (_, Value::String(text)) => text.clone(),
+        _ => short(value),
+    };
+    let form = match (keyword, text.as_str()) {
+        ("minLength", "1") => "Must not be empty.",
+        ("minItems", "1") => "At least 1 item.",
+        ("maxItems", "1") => "At most 1 item.",
+        ("uniqueItems", "true") => "No duplicate items.",
+        _ => entries(SENTENCES).find(|(described, _)| *described == keyword).map_or("{}", |(_, form)| form),
+    };
+    form.replacen("{}", &text, 1)
 }
 
 /// Formats JSON text, truncated if it is long.

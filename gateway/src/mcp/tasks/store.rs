@@ -1,11 +1,10 @@
-//! The store of tasks, on disk or in memory. A write is durable once its future completes.
+//! The store of tasks on disk. A write is durable once its future completes.
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
 
-use redb::backends::InMemoryBackend;
 use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition};
 
 use super::record::Record;
@@ -27,9 +26,9 @@ impl<E: Into<redb::Error>> From<E> for StoreError {
     }
 }
 
-/// The tasks on disk or in memory. Cheap to clone.
+/// The tasks on disk. None if they are only in memory. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct Store(Arc<Database>);
+pub(crate) struct Store(Option<Arc<Database>>);
 
 /// A change to the store: records to write, and the ids of records to remove.
 #[derive(Debug, Default)]
@@ -39,32 +38,28 @@ pub(crate) struct StoreChange {
 }
 
 impl Store {
-    /// Opens the store, or creates one that only its owner can access. Without a `file`, the store is in memory,
-    /// and is lost when the process ends.
+    /// Opens the store, or creates one that only its owner can access. Without a `file`, nothing is stored.
     ///
     /// # Errors
     /// The file can't be used, for example because another process has it open.
     pub(crate) fn open(file: Option<&Path>) -> Result<Self, StoreError> {
-        let mut builder = Database::builder();
-        builder.set_cache_size(CACHE_BYTES);
-        let database = match file {
-            None => builder.create_with_backend(InMemoryBackend::new())?,
-            Some(file) => {
-                create_private_file(file).map_err(|error| StoreError(format!("{}: {error}", file.display())))?;
-                builder.create(file).map_err(|error| StoreError(format!("{}: {error}", file.display())))?
-            }
-        };
+        let Some(file) = file else { return Ok(Self(None)) };
+        let failed = |reason: String| StoreError(format!("{}: {reason}", file.display()));
+        create_private_file(file).map_err(|error| failed(error.to_string()))?;
+        let database = Database::builder().set_cache_size(CACHE_BYTES).create(file);
+        let database = database.map_err(|error| failed(error.to_string()))?;
         // Create the table now, because readers need it.
         let transaction = database.begin_write()?;
         transaction.open_table(TASKS)?;
         transaction.commit()?;
-        Ok(Self(Arc::new(database)))
+        Ok(Self(Some(Arc::new(database))))
     }
 
     /// Returns all records by id. Skips unreadable ones.
     pub(crate) fn all(&self) -> Result<Vec<(String, Record)>, StoreError> {
-        let table = self.0.begin_read()?.open_table(TASKS)?;
         let mut all = Vec::new();
+        let Some(database) = &self.0 else { return Ok(all) };
+        let table = database.begin_read()?.open_table(TASKS)?;
         for found in table.iter()? {
             let (id, json) = found?;
             all.extend(serde_json::from_slice(json.value()).ok().map(|record| (id.value().to_owned(), record)));
@@ -72,26 +67,20 @@ impl Store {
         Ok(all)
     }
 
-    /// Reads one record.
-    pub(crate) async fn get(&self, id: &str) -> Result<Option<Record>, StoreError> {
-        let (store, id) = (self.clone(), id.to_owned());
-        run_blocking(move || {
-            let table = store.0.begin_read()?.open_table(TASKS)?;
-            let found = table.get(id.as_str())?;
-            Ok(found.and_then(|json| serde_json::from_slice(json.value()).ok()))
-        })
-        .await
-    }
-
-    /// Applies a change durably.
+    /// Applies a change durably, on another thread: disks are slow, and a shard must serve other calls meanwhile.
     pub(crate) async fn apply(&self, change: StoreChange) -> Result<(), StoreError> {
+        if self.0.is_none() {
+            return Ok(());
+        }
         let store = self.clone();
-        run_blocking(move || store.write(&change)).await
+        let done = tokio::task::spawn_blocking(move || store.write(&change)).await;
+        done.unwrap_or_else(|_| Err(StoreError("it is being closed".to_owned())))
     }
 
     /// Applies a change durably, on the current thread.
     pub(crate) fn write(&self, change: &StoreChange) -> Result<(), StoreError> {
-        let transaction = self.0.begin_write()?;
+        let Some(database) = &self.0 else { return Ok(()) };
+        let transaction = database.begin_write()?;
         {
             let mut table = transaction.open_table(TASKS)?;
             for id in &change.removed {
@@ -104,14 +93,6 @@ impl Store {
         }
         Ok(transaction.commit()?)
     }
-}
-
-/// Runs `work` on another thread: disks are slow, and a shard must serve other calls meanwhile.
-async fn run_blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
-) -> Result<T, StoreError> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|_| Err(StoreError("it is being closed".to_owned())))
 }
 
 /// Creates the file and its folder if they do not exist, accessible only to their owner.

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
+use std::sync::Arc;
 
 use openskill_identity::file::shared_text;
-use serde::Deserialize;
 
 use super::{CALL_READ_ONLY_TOOL, CALL_TOOL, Contents, ListMode, SEARCH_TOOLS, View, ViewsConfig};
 
@@ -15,36 +15,6 @@ const MAX_ENTRIES: usize = 4096;
 /// The maximum length of a view's name and of a tool's name, in bytes.
 const MAX_NAME: usize = 64;
 const MAX_TOOL_NAME: usize = 128;
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawFile {
-    #[serde(default)]
-    default: RawView,
-    #[serde(default)]
-    views: BTreeMap<String, RawView>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct RawView {
-    skills: Option<BTreeSet<String>>,
-    toolsets: Option<BTreeSet<String>>,
-    read_only: bool,
-    list: RawList,
-    pinned: BTreeSet<String>,
-    names: BTreeMap<String, String>,
-    scopes: Vec<String>,
-    write_scopes: Vec<String>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum RawList {
-    #[default]
-    All,
-    Search,
-}
 
 impl ViewsConfig {
     /// Reads a file.
@@ -63,22 +33,21 @@ impl Contents {
     /// # Errors
     /// The text is invalid. The error describes what is wrong, and where.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let raw: RawFile = toml_edit::de::from_str(text).map_err(|error| {
+        let mut contents: Self = toml_edit::de::from_str(text).map_err(|error| {
             let line = error.span().and_then(|span| text.get(..span.start)).map_or(0, |it| it.matches('\n').count());
             format!("line {}: {}", line + 1, error.message())
         })?;
-        if raw.views.len() > MAX_VIEWS {
+        if contents.named.len() > MAX_VIEWS {
             return Err(format!("there are more than {MAX_VIEWS} views"));
         }
-        let named = raw.views.into_iter().map(|(name, raw)| {
-            check_name(&name)?;
-            let view = view(&name, raw).map_err(|reason| format!("view '{name}': {reason}"))?;
-            Ok((name, view))
-        });
-        Ok(Self {
-            named: named.collect::<Result<_, String>>()?,
-            default: view("", raw.default).map_err(|reason| format!("[default]: {reason}"))?,
-        })
+        for (name, view) in &mut contents.named {
+            check_name(name)?;
+            let view = Arc::make_mut(view);
+            view.name.clone_from(name);
+            view.complete().map_err(|reason| format!("view '{name}': {reason}"))?;
+        }
+        Arc::make_mut(&mut contents.default).complete().map_err(|reason| format!("[default]: {reason}"))?;
+        Ok(contents)
     }
 }
 
@@ -90,33 +59,17 @@ fn check_name(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn view(name: &str, raw: RawView) -> Result<View, String> {
-    let lists = [raw.skills.as_ref(), raw.toolsets.as_ref(), Some(&raw.pinned)];
-    let longest = lists.into_iter().flatten().map(BTreeSet::len).max().unwrap_or_default();
-    if longest.max(raw.names.len()) > MAX_ENTRIES {
-        return Err(format!("a list has more than {MAX_ENTRIES} entries"));
+impl View {
+    /// Checks what the file says, and derives the skill ids from the tool names.
+    fn complete(&mut self) -> Result<(), String> {
+        let lists = [self.skills.as_ref(), self.toolsets.as_ref(), Some(&self.pinned)];
+        let longest = lists.into_iter().flatten().map(BTreeSet::len).max().unwrap_or_default();
+        if longest.max(self.names.len()) > MAX_ENTRIES {
+            return Err(format!("a list has more than {MAX_ENTRIES} entries"));
+        }
+        self.ids = ids(&self.names, self.list)?;
+        self.scopes.iter().chain(&self.write_scopes).try_for_each(|it| check_scope(it))
     }
-    let list = match raw.list {
-        RawList::All => ListMode::All,
-        RawList::Search => ListMode::Search,
-    };
-    let ids = ids(&raw.names, list)?;
-    raw.scopes.iter().chain(&raw.write_scopes).try_for_each(|it| check_scope(it))?;
-    let chosen = match (raw.skills, raw.toolsets) {
-        (None, None) => None,
-        (skills, toolsets) => Some((skills.unwrap_or_default(), toolsets.unwrap_or_default())),
-    };
-    Ok(View {
-        name: name.to_owned(),
-        chosen,
-        is_read_only: raw.read_only,
-        list,
-        pinned: raw.pinned,
-        names: raw.names.into_iter().collect(),
-        ids,
-        scopes: raw.scopes,
-        write_scopes: raw.write_scopes,
-    })
 }
 
 /// Maps tool names to skill ids.
@@ -159,7 +112,7 @@ mod tests {
         assert_eq!((contents.default.list, contents.default.lists("echo")), (ListMode::Search, true));
         assert!(!contents.default.lists("other"));
         let view = &contents.named["research"];
-        assert_eq!((view.name.as_str(), view.id_of("A.1"), view.is_read_only), ("research", Some("a"), true));
+        assert_eq!((view.name.as_str(), view.id_of("A.1"), view.read_only), ("research", Some("a"), true));
         assert_eq!(Contents::parse("").unwrap(), Contents::default());
     }
 

@@ -14,7 +14,7 @@ pub(crate) async fn follow(views: &Views) {
         let Some(read) = watcher.poll_change().await else { continue };
         match read.map_err(|error| error.to_string()).and_then(|text| Contents::parse(&text)) {
             // The file was already read at startup.
-            Ok(contents) if watcher.changes() == 1 && views.has(&contents) => {}
+            Ok(contents) if watcher.changes() == 1 && **views.current.load() == contents => {}
             Ok(contents) => {
                 let count = contents.named.len();
                 views.replace(contents);

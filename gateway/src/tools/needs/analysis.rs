@@ -19,21 +19,8 @@ pub(super) struct Tool<'a> {
     pub(super) id: &'a str,
     pub(super) toolset: &'a str,
     pub(super) document: &'a ToolDocument,
-    pub(super) state: State,
-}
-
-/// Whether a tool can currently be called.
-#[derive(Debug, Clone)]
-pub(super) enum State {
-    Available,
-    /// Its circuit breaker is open.
-    Paused {
-        reason: String,
-        retry_after_ms: u64,
-    },
-    Unavailable {
-        reason: String,
-    },
+    /// Why it can't currently be called, if it can't.
+    pub(super) obstacle: Option<Obstacle>,
 }
 
 /// Which tools a task needs.
@@ -44,9 +31,19 @@ pub(super) struct Needs {
     /// What no callable tool does. None if nothing is known to be missing.
     missing: Option<Missing>,
     /// The matching tools whose circuit breaker is open.
-    paused: Vec<Paused>,
+    paused: Vec<Obstacle>,
     /// The matching tools that no worker can run.
-    unavailable: Vec<Unavailable>,
+    unavailable: Vec<Obstacle>,
+}
+
+/// Why a tool can't currently be called.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Obstacle {
+    pub(super) tool: String,
+    pub(super) reason: String,
+    /// When its circuit breaker may close. None if no worker can run it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) retry_after_ms: Option<u64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -67,19 +64,6 @@ struct Missing {
     words: Vec<String>,
 }
 
-#[derive(Debug, Serialize)]
-struct Paused {
-    tool: String,
-    reason: String,
-    retry_after_ms: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct Unavailable {
-    tool: String,
-    reason: String,
-}
-
 /// Finds the tools that a task needs. The result names only tools from this list.
 pub(super) fn analyze(task: &str, tools: &[Tool<'_>]) -> Needs {
     let ParsedTask { terms, query } = ParsedTask::parse(task);
@@ -88,15 +72,8 @@ pub(super) fn analyze(task: &str, tools: &[Tool<'_>]) -> Needs {
     let best = ranked.first().map_or(0.0, |(_, score)| *score);
     let fitting = ranked.into_iter().filter(|(_, score)| *score >= LEAST_SHARE * best).take(MOST_TOOLS);
     let chosen: Vec<(&Tool<'_>, f64)> = fitting.map(|(index, score)| (&tools[index], score / best)).collect();
-    let (mut paused, mut unavailable) = (Vec::new(), Vec::new());
-    for (tool, _) in &chosen {
-        let id = tool.id.to_owned();
-        match tool.state.clone() {
-            State::Available => {}
-            State::Paused { reason, retry_after_ms } => paused.push(Paused { tool: id, reason, retry_after_ms }),
-            State::Unavailable { reason } => unavailable.push(Unavailable { tool: id, reason }),
-        }
-    }
+    let obstacles = chosen.iter().filter_map(|(tool, _)| tool.obstacle.clone());
+    let (paused, unavailable) = obstacles.partition(|it| it.retry_after_ms.is_some());
     let needed = chosen.iter().map(|(tool, score)| explain_need(tool, *score, &terms)).collect();
     Needs { needed, missing: missing(&chosen, &terms), paused, unavailable }
 }
@@ -107,10 +84,10 @@ fn explain_need(tool: &Tool<'_>, score: f64, terms: &[Term]) -> Needed {
         [] => "its description has words of the task".to_owned(),
         words => format!("its name, description or parameters have: {}", words.join(", ")),
     };
-    let status = match tool.state {
-        State::Available => "available",
-        State::Paused { .. } => "paused",
-        State::Unavailable { .. } => "unavailable",
+    let status = match &tool.obstacle {
+        None => "available",
+        Some(Obstacle { retry_after_ms: Some(_), .. }) => "paused",
+        Some(_) => "unavailable",
     };
     let score = (score * 100.0).round() / 100.0;
     Needed { tool: tool.id.to_owned(), toolset: tool.toolset.to_owned(), status, why, score }
@@ -119,7 +96,7 @@ fn explain_need(tool: &Tool<'_>, score: f64, terms: &[Term]) -> Needed {
 fn missing(chosen: &[(&Tool<'_>, f64)], terms: &[Term]) -> Option<Missing> {
     let is_covered = |term: &&Term| chosen.iter().any(|(tool, _)| tool.document.has(&term.meant));
     let words: Vec<String> = terms.iter().filter(|it| !is_covered(it)).take(MOST_MISSING).map(Term::describe).collect();
-    let can_be_called = chosen.iter().any(|(tool, _)| matches!(tool.state, State::Available));
+    let can_be_called = chosen.iter().any(|(tool, _)| tool.obstacle.is_none());
     let listed = || words.join(", ");
     let statement = match (chosen, can_be_called) {
         ([], _) if terms.is_empty() => {
@@ -164,20 +141,24 @@ mod tests {
             document("browser_save_pdf", "Saves the current page as a PDF file."),
             document("calculator", "Computes the mean of numbers."),
         ];
-        let paused =
-            State::Paused { reason: "its circuit breaker is open for all callers".to_owned(), retry_after_ms: 5 };
-        let gone = State::Unavailable { reason: "not built".to_owned() };
-        let states = [paused, gone, State::Available];
+        let obstacle = |tool: &str, reason: &str, retry_after_ms| {
+            Some(Obstacle { tool: tool.to_owned(), reason: reason.to_owned(), retry_after_ms })
+        };
+        let obstacles = [
+            obstacle("browser_screenshot", "its circuit breaker is open for all callers", Some(5)),
+            obstacle("browser_save_pdf", "not built", None),
+            None,
+        ];
         let tools: Vec<_> = documents
             .iter()
             .zip(["browser_screenshot", "browser_save_pdf", "calculator"])
-            .zip(states)
-            .map(|((document, id), state)| Tool { id, toolset: "t", document, state })
+            .zip(obstacles)
+            .map(|((document, id), obstacle)| Tool { id, toolset: "t", document, obstacle })
             .collect();
         let needs = analyze("请给当前页面截图", &tools);
         assert_eq!((needs.needed[0].tool.as_str(), needs.needed[0].status), ("browser_screenshot", "paused"));
         assert!(needs.needed[0].why.contains("截图 (screenshot)"), "{}", needs.needed[0].why);
-        assert_eq!((needs.paused.len(), needs.paused[0].retry_after_ms), (1, 5));
+        assert_eq!((needs.paused.len(), needs.paused[0].retry_after_ms), (1, Some(5)));
         assert!(needs.missing.as_ref().unwrap().statement.contains("can't be called now"), "{needs:?}");
         assert!(needs.summary().contains("browser_screenshot (paused)"), "{}", needs.summary());
         let needs = analyze("What is the mean of these numbers by weather?", &tools);

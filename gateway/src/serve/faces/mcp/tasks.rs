@@ -21,7 +21,7 @@ use crate::mcp::parked::{CallUpdate, RunningCall};
 use crate::mcp::revision::Revision;
 use crate::mcp::session::TASKS;
 use crate::mcp::tasks::record::{Record, TaskOutcome};
-use crate::mcp::tasks::{RunningTask, TaskSnapshot};
+use crate::mcp::tasks::{RunningTask, Task};
 use crate::state::limits::SharedLimit;
 
 /// The number of concurrent copies of a task: the stored record, the parsed task, and the response.
@@ -44,10 +44,8 @@ pub(super) struct DetachedCall {
 pub(super) async fn promote(call: DetachedCall) -> Result<String, Box<DetachedCall>> {
     let (shard, principal, owner) = (call.reply.shard.clone(), call.reply.principal.clone(), call.reply.owner.clone());
     let Ok(task) = shard.gateway.mcp.tasks.begin(&owner, call.reply.skill()).await else { return Err(Box::new(call)) };
-    let created = match shard.gateway.mcp.tasks.get(&owner, task.id()).await {
-        Ok(Some(seen)) => jsonrpc::result(&call.reply.id, &render(task.id(), &seen, "task")),
-        _ => return Err(Box::new(call)),
-    };
+    let Some(seen) = shard.gateway.mcp.tasks.get(&owner, task.id()) else { return Err(Box::new(call)) };
+    let created = jsonrpc::result(&call.reply.id, &render(task.id(), &seen, "task"));
     let tracker = shard.gateway.tasks.clone();
     tracker.spawn(drive(call, task, shard, principal));
     Ok(created)
@@ -119,7 +117,7 @@ fn too_large() -> String {
 }
 
 /// Renders a task for its owner, as JSON. Its result may be large, and is copied without parsing.
-fn render(id: &str, seen: &TaskSnapshot, result_type: &str) -> String {
+fn render(id: &str, seen: &Task, result_type: &str) -> String {
     let Record { created_ms, updated_ms, ttl_ms, end, .. } = &seen.record;
     let time = |ms: u64| Timestamp(ms * 1000).to_string();
     let status = match end {
@@ -184,13 +182,12 @@ pub(super) async fn method(
 }
 
 /// Loads a task, with a share of the viewer's limit that lasts until the task is sent.
-async fn get(shard: &Shard, id: &str, viewer: Viewer<'_>) -> Result<(TaskSnapshot, Share), RpcError> {
+async fn get(shard: &Shard, id: &str, viewer: Viewer<'_>) -> Result<(Task, Share), RpcError> {
     let (limits, tasks, owner) = (&shard.gateway.limits, &shard.gateway.mcp.tasks, viewer.owner());
     let size = tasks.size(&owner, viewer.principal, id).ok_or_else(unknown)?;
     let share = limits.reserve(SharedLimit::Responses, &viewer.principal.shared_name(), COPIES * size).await;
     let share = share.ok_or_else(|| offerings::fault(overload_error()))?;
-    let found = tasks.get(&owner, id).await.map_err(|error| RpcError::new(Code::Internal, error.to_string()))?;
-    Ok((found.ok_or_else(unknown)?, share))
+    Ok((tasks.get(&owner, id).ok_or_else(unknown)?, share))
 }
 
 fn cancel(shard: &Shard, id: &str, viewer: Viewer<'_>) -> Result<String, RpcError> {
@@ -260,7 +257,7 @@ mod tests {
     use crate::call::principal::GovernedSkill;
     use crate::mcp::owner::Owner;
 
-    fn seen(end: Option<TaskOutcome>, questions: Vec<(String, InputRequired)>) -> TaskSnapshot {
+    fn seen(end: Option<TaskOutcome>, questions: Vec<(String, InputRequired)>) -> Task {
         let record = Record {
             owner: Owner::default(),
             skill: GovernedSkill::default(),
@@ -269,13 +266,14 @@ mod tests {
             ttl_ms: 5,
             end,
         };
-        TaskSnapshot { record, message: "half".to_owned(), questions }
+        let mut task = Task::new(record, None);
+        (task.message, task.questions) = ("half".to_owned(), questions);
+        task
     }
 
     #[test]
     fn a_task_is_written_as_the_extension_says() {
-        let written =
-            |seen: &TaskSnapshot, kind| serde_json::from_str::<Value>(&super::render("t", seen, kind)).unwrap();
+        let written = |seen: &Task, kind| serde_json::from_str::<Value>(&super::render("t", seen, kind)).unwrap();
         let task = written(&seen(None, Vec::new()), "task");
         assert_eq!(
             (&task["status"], &task["resultType"], &task["statusMessage"]),
