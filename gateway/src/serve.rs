@@ -1,7 +1,7 @@
 //! Everything between the socket and the call, in both directions.
 //!
 //! - [`connections`]: accepts connections and enforces limits; [`shards`]: run one thread and one listener each
-//! - [`stack`]: the layers that every request passes, in order; [`layers`]: the layers
+//! - [`stack`]: the steps that every request passes, in order; [`layers`]: what they read and check
 //! - [`bodies`]: limits on bodies in both directions
 //! - [`faces`]: gRPC, REST and MCP; [`streams`]: streams of calls and events, for all faces; [`tools`]: exports
 //!   skills as tools; [`traces`]: recorded calls

@@ -23,7 +23,7 @@ use crate::dispatch::artifacts;
 use crate::gateway::Shard;
 use crate::invoke::refuse;
 use crate::prepare::prepare;
-use crate::serve::streams::{self, StreamError};
+use crate::serve::streams;
 use crate::serve::tools;
 
 struct InProcess(Shard);
@@ -90,8 +90,7 @@ impl SkillGateway for InProcess {
                 match happened.next().await {
                     Some(Ok(InvokeEvent { event: Some(Event::Result(result)), .. })) => return result,
                     Some(Ok(event)) => events(event),
-                    Some(Err(StreamError::Gateway(error))) => break error,
-                    Some(Err(StreamError::Client(never))) => match never {},
+                    Some(Err(error)) => break error,
                     None => {
                         let error = SkillError::new(ErrorCode::Internal, "the call ended without a result");
                         break error.with_blame(Blame::Gateway);

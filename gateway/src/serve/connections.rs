@@ -1,9 +1,8 @@
 //! Accepts connections and enforces their limits. HTTP/1.1 and HTTP/2 on one port, in plain text or over TLS.
 //!
 //! - [`limiter`]: bounds the number of connections; [`peers`]: bounds the number per peer
-//! - [`table`]: the open connections, and which of them to evict; [`in_flight`]: counts requests in flight;
-//!   [`suspects`]: peers that get fewer streams
-//! - [`handshake`]: negotiates TLS; [`protocol`]: detects the protocol of a plain-text connection
+//! - [`table`]: the open connections, and which of them to evict; [`suspects`]: peers that get fewer streams
+//! - [`handshake`]: negotiates TLS, and detects the protocol of a plain-text connection
 
 use std::convert::Infallible;
 use std::net::TcpListener;
@@ -15,10 +14,10 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use http::{Request, Response};
 use hyper::body::Incoming;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulConnection;
-use hyper_util::service::TowerToHyperService;
 use openskill_net::linger::Lingering;
 use openskill_net::metered::Metered;
 use openskill_net::tls::server::Acceptor;
@@ -26,21 +25,20 @@ use openskill_proto::limits::MAX_HEADER_BYTES;
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tower::Service;
+use tower::{Service, ServiceExt as _};
 
 mod handshake;
-mod in_flight;
 pub(crate) mod limiter;
 mod peer;
 pub(crate) mod peers;
-mod protocol;
 mod suspects;
 mod table;
 
-use in_flight::InFlightService;
+use handshake::Protocol;
 use limiter::{ConnectionHandle, ConnectionLimiter, ConnectionPermit};
 use peer::Peer;
-use protocol::Protocol;
+
+use super::bodies::guarded::guard;
 
 /// The maximum number of concurrent streams on one connection, enough for a busy client.
 const MAX_STREAMS: u32 = 1024;
@@ -89,11 +87,11 @@ where
     B: http_body::Body<Error: Into<axum::BoxError>, Data: Send> + Send + 'static,
 {
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let mut listener = LimitedListener { listener, limiter, refusals: Refusals::default() };
+    let mut listener = LimitedListener { listener, limiter, refused: 0, logged: None };
     let (connection, connections) = (connection(), TaskTracker::new());
     let serve = |(stream, permit): (TcpStream, ConnectionPermit)| {
-        let service = InFlightService { inner: service.clone(), connection: permit.handle() };
-        connections.spawn(serve_connection(stream, tls.clone(), permit, service, connection.clone(), tasks.clone()));
+        let served = serve_connection(stream, tls.clone(), permit, service.clone(), connection.clone(), tasks.clone());
+        connections.spawn(served);
     };
     loop {
         tokio::select! {
@@ -118,7 +116,7 @@ async fn serve_connection<S, B>(
     stream: TcpStream,
     tls: Option<Acceptor>,
     permit: ConnectionPermit,
-    service: InFlightService<S>,
+    service: S,
     mut connection: auto::Builder<TokioExecutor>,
     tasks: TaskTracker,
 ) where
@@ -126,7 +124,12 @@ async fn serve_connection<S, B>(
     S::Future: Send,
     B: http_body::Body<Error: Into<axum::BoxError>, Data: Send> + Send + 'static,
 {
-    let (handle, service) = (permit.handle(), TowerToHyperService::new(service));
+    let (handle, counter) = (permit.handle(), permit.handle());
+    // A request is in flight from its head to the last byte of its response. Meanwhile, the connection is not idle.
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (in_flight, response) = (counter.begin(), service.clone().oneshot(request));
+        async move { response.await.map(|it| it.map(|body| guard(body, in_flight))) }
+    });
     // A connection holds a permit during its handshake, and counts as idle: a new connection may evict it.
     let negotiated = tokio::select! {
         negotiated = tokio::time::timeout(HEAD_TIMEOUT, handshake::negotiate(stream, tls)) => negotiated,
@@ -165,14 +168,14 @@ where
         // Poll it first, to read requests that the client has already sent.
         biased;
         ended = connection.as_mut() => return log(ended),
-        () = handle.end().cancelled() => connection.as_mut().graceful_shutdown(),
+        () = handle.connection.end.cancelled() => connection.as_mut().graceful_shutdown(),
     }
     // A client may ignore the shutdown and never finish. Close such a connection once it is idle.
     let overdue = async {
         let mut was_idle = false;
         loop {
             tokio::time::sleep(GOODBYE).await;
-            let is_idle = handle.is_evicted() && handle.is_idle();
+            let is_idle = handle.connection.is_evicted() && handle.connection.is_idle();
             // Check twice, so that the response to the last request is sent.
             if is_idle && was_idle {
                 break;
@@ -196,7 +199,9 @@ fn log<E: std::fmt::Display>(ended: Result<(), E>) {
 struct LimitedListener {
     listener: tokio::net::TcpListener,
     limiter: Arc<ConnectionLimiter>,
-    refusals: Refusals,
+    /// The number of refused connections since the last log line.
+    refused: u64,
+    logged: Option<tokio::time::Instant>,
 }
 
 impl LimitedListener {
@@ -219,28 +224,19 @@ impl LimitedListener {
         match self.limiter.admit(peer, stop.child_token()).await {
             Ok(permit) => Some((stream, permit)),
             Err(limiter::TooManyConnections) => {
-                self.refusals.count(peer);
+                self.log_refusal(peer);
                 None
             }
         }
     }
-}
 
-/// Counts refused connections since the last log line.
-#[derive(Default)]
-struct Refusals {
-    count: u64,
-    logged: Option<tokio::time::Instant>,
-}
-
-impl Refusals {
     /// Counts a refusal, and logs periodically, so that a peer can't flood the log.
-    fn count(&mut self, peer: Peer) {
-        self.count += 1;
+    fn log_refusal(&mut self, peer: Peer) {
+        self.refused += 1;
         if self.logged.is_none_or(|at| at.elapsed() >= REFUSALS_LOGGED) {
-            let refused = self.count;
+            let refused = self.refused;
             tracing::warn!(%peer, refused, "a peer has too many connections (OPENSKILL_MAX_CONNECTIONS_PER_PEER)");
-            (self.count, self.logged) = (0, Some(tokio::time::Instant::now()));
+            (self.refused, self.logged) = (0, Some(tokio::time::Instant::now()));
         }
     }
 }

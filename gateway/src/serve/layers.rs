@@ -1,15 +1,14 @@
-//! The layers of [`super::stack`]. Each reads or limits one thing, and puts what it learns into the request's
+//! The steps of [`super::stack`]. Each reads or limits one thing, and puts what it learns into the request's
 //! extensions.
 //!
-//! - [`screen`]: refuses requests by what [`head`] and [`origin`] find
+//! - [`screen`]: finds requests to refuse, by [`head`] and [`origin`]
 //! - [`cors`]: lets pages of allowed origins read responses
 //! - [`identity`]: finds the principal, if the gateway requires keys
 //! - [`request_context`]: reads the extensions: the trace, the operation, the timeout, and the principal
 
-pub(crate) mod bodies;
 pub(crate) mod cors;
 pub(crate) mod deadline;
-mod encoding;
+pub(crate) mod encoding;
 mod head;
 pub(crate) mod identity;
 pub(crate) mod origin;

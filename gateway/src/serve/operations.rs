@@ -1,7 +1,7 @@
 //! The table of all operations that listeners serve: a row for each gRPC method and each HTTP route.
 //!
 //! The router, the layers before it and `/openapi.json` are generated from the rows. A new endpoint needs a row
-//! here and a handler.
+//! here, a handler, and a description in `faces/rest/openapi/paths.json`.
 
 mod template;
 
@@ -15,8 +15,6 @@ use openskill_agent::faces::rest as agent;
 use serde_json::{Map, Value};
 
 use super::faces::mcp;
-use super::faces::rest::openapi::description::Description;
-use super::faces::rest::openapi::{agent as agent_document, calls as call_document, reads as document};
 use super::faces::rest::{artifacts, call, catalog, docs, health, openapi, questions, tools, traces};
 use super::traces::Traces;
 use crate::call::operation::{Access, Audit, HttpMethod, Operation, Protocol, Streaming};
@@ -27,8 +25,6 @@ use crate::state::limits::SharedLimit;
 pub(crate) struct Row {
     pub(crate) operation: Operation,
     handler: Handler,
-    /// Describes the operation in `/openapi.json`. None if it is not listed there.
-    document: Option<fn() -> Description>,
 }
 
 /// The handler of a row. The variant determines which listeners serve it, and which state it needs.
@@ -60,11 +56,11 @@ macro_rules! handle {
 }
 
 const fn grpc(path: &'static str) -> Row {
-    Row { operation: Operation::grpc(path), handler: Handler::Grpc, document: None }
+    Row { operation: Operation::grpc(path), handler: Handler::Grpc }
 }
 
 const fn http(name: &'static str, handler: Handler) -> Row {
-    Row { operation: Operation::http(name), handler, document: None }
+    Row { operation: Operation::http(name), handler }
 }
 
 impl Row {
@@ -91,10 +87,6 @@ impl Row {
     const fn limit(self, limit: SharedLimit) -> Self {
         Self { operation: self.operation.limit(limit), ..self }
     }
-
-    const fn document(self, document: fn() -> Description) -> Self {
-        Self { document: Some(document), ..self }
-    }
 }
 
 /// Calls come first because rows are searched from the top.
@@ -107,11 +99,9 @@ pub(crate) static OPERATIONS: &[Row] = &[
     http("POST /skills/{id}:prepare", Handler::Verb),
     // An unknown verb, or an escaped one.
     http("POST /skills/{id}", Handler::Verb),
-    http("POST /skills:invoke", handle!(Skills, call::invoke)).document(call_document::invoke),
-    http("POST /skills:stream", handle!(Skills, call::stream))
-        .streams(Streaming::Server)
-        .document(call_document::stream),
-    http("POST /skills:prepare", handle!(Skills, call::prepare)).document(call_document::prepare),
+    http("POST /skills:invoke", handle!(Skills, call::invoke)),
+    http("POST /skills:stream", handle!(Skills, call::stream)).streams(Streaming::Server),
+    http("POST /skills:prepare", handle!(Skills, call::prepare)),
     http("POST /mcp", handle!(Skills, mcp::post)).over(Protocol::Mcp),
     http("GET /mcp", handle!(Skills, mcp::get)).over(Protocol::Mcp),
     http("DELETE /mcp", handle!(Skills, mcp::delete)).over(Protocol::Mcp),
@@ -120,41 +110,30 @@ pub(crate) static OPERATIONS: &[Row] = &[
     http("DELETE /mcp/{view}", handle!(Skills, mcp::delete)).over(Protocol::Mcp),
     grpc("/openskill.v1.SkillService/PrepareCall"),
     grpc("/openskill.v1.SkillService/AnswerInput"),
-    http("POST /questions/{request_id}:answer", handle!(Skills, questions::answer)).document(document::answer_question),
+    http("POST /questions/{request_id}:answer", handle!(Skills, questions::answer)),
     // The catalog, and what remains of calls.
     grpc("/openskill.v1.SkillService/ListSkills").limit(SharedLimit::Catalog),
     grpc("/openskill.v1.SkillService/GetSkill").limit(SharedLimit::Catalog),
     grpc("/openskill.v1.SkillService/WatchSkills").streams(Streaming::Server).limit(SharedLimit::Watchers),
     grpc("/openskill.v1.SkillService/ExportTools").limit(SharedLimit::Catalog),
     grpc("/openskill.v1.SkillService/ReadArtifact").limit(SharedLimit::Catalog),
-    http("GET /skills", handle!(Skills, catalog::list)).limit(SharedLimit::Catalog).document(document::list_skills),
+    http("GET /skills", handle!(Skills, catalog::list)).limit(SharedLimit::Catalog),
     // `/skills/echo` is read. `/skills/echo:invoke` is called.
     http("GET /skills/{id}", Handler::Skills(|method| on(method, catalog::one).fallback(catalog::other)))
-        .limit(SharedLimit::Catalog)
-        .document(document::get_skill),
-    http("GET /tools", handle!(Skills, tools::list)).limit(SharedLimit::Catalog).document(document::export_tools),
-    http("GET /artifacts/{*handle}", handle!(Skills, artifacts::read))
-        .limit(SharedLimit::Catalog)
-        .document(document::read_artifact),
+        .limit(SharedLimit::Catalog),
+    http("GET /tools", handle!(Skills, tools::list)).limit(SharedLimit::Catalog),
+    http("GET /artifacts/{*handle}", handle!(Skills, artifacts::read)).limit(SharedLimit::Catalog),
     // The agent's operations.
     grpc("/openskill.v1.AgentService/Chat").streams(Streaming::Both).limit(SharedLimit::CallStreams),
     grpc("/openskill.v1.AgentService/WatchConversation").streams(Streaming::Server).limit(SharedLimit::Conversations),
     grpc("/openskill.v1.AgentService/ListConversations").limit(SharedLimit::Conversations),
     grpc("/openskill.v1.AgentService/GetConversation").limit(SharedLimit::Conversations),
     grpc("/openskill.v1.AgentService/DeleteConversation"),
-    http("POST /agent/chat", handle!(Agent, agent::chat)).document(agent_document::chat),
-    http("GET /agent/conversations", handle!(Agent, agent::list))
-        .limit(SharedLimit::Conversations)
-        .document(agent_document::list_conversations),
-    http("GET /agent/conversations/{id}", handle!(Agent, agent::one))
-        .limit(SharedLimit::Conversations)
-        .document(agent_document::get_conversation),
-    http("DELETE /agent/conversations/{id}", handle!(Agent, agent::remove))
-        .limit(SharedLimit::Conversations)
-        .document(agent_document::delete_conversation),
-    http("GET /agent/conversations/{id}/events", handle!(Agent, agent::events))
-        .limit(SharedLimit::Conversations)
-        .document(agent_document::watch_conversation),
+    http("POST /agent/chat", handle!(Agent, agent::chat)),
+    http("GET /agent/conversations", handle!(Agent, agent::list)).limit(SharedLimit::Conversations),
+    http("GET /agent/conversations/{id}", handle!(Agent, agent::one)).limit(SharedLimit::Conversations),
+    http("DELETE /agent/conversations/{id}", handle!(Agent, agent::remove)).limit(SharedLimit::Conversations),
+    http("GET /agent/conversations/{id}/events", handle!(Agent, agent::events)).limit(SharedLimit::Conversations),
     // Recorded calls. Administrators also see those of other principals.
     grpc("/openskill.v1.TraceService/ListTraces").audit(Audit::Insight).limit(SharedLimit::Traces),
     grpc("/openskill.v1.TraceService/GetTrace").audit(Audit::Insight).limit(SharedLimit::Traces),
@@ -162,14 +141,8 @@ pub(crate) static OPERATIONS: &[Row] = &[
         .streams(Streaming::Server)
         .audit(Audit::Insight)
         .limit(SharedLimit::Traces),
-    http("GET /traces", handle!(Traces, traces::list))
-        .audit(Audit::Insight)
-        .limit(SharedLimit::Traces)
-        .document(document::list_traces),
-    http("GET /traces/{id}", handle!(Traces, traces::one))
-        .audit(Audit::Insight)
-        .limit(SharedLimit::Traces)
-        .document(document::get_trace),
+    http("GET /traces", handle!(Traces, traces::list)).audit(Audit::Insight).limit(SharedLimit::Traces),
+    http("GET /traces/{id}", handle!(Traces, traces::one)).audit(Audit::Insight).limit(SharedLimit::Traces),
     // Administration.
     grpc("/openskill.v1.AdminService/ListWorkers").for_administrators(Audit::Insight).limit(SharedLimit::Operations),
     grpc("/openskill.v1.AdminService/ListCircuits").for_administrators(Audit::Insight).limit(SharedLimit::Operations),
@@ -182,11 +155,11 @@ pub(crate) static OPERATIONS: &[Row] = &[
     grpc("/grpc.health.v1.Health/List").open(),
     grpc("/grpc.health.v1.Health/Watch").streams(Streaming::Server).open(),
     grpc("/grpc.health.v1.Health/{*method}").open(),
-    http("GET /healthz", handle!(Probe, health::live)).open().document(document::live),
-    http("GET /readyz", handle!(GatewayProbe, health::ready)).open().document(document::ready),
+    http("GET /healthz", handle!(Probe, health::live)).open(),
+    http("GET /readyz", handle!(GatewayProbe, health::ready)).open(),
     http("GET /readyz", handle!(AgentProbe, health::takes_requests)).open(),
-    http("GET /metrics", handle!(Probe, health::metrics)).limit(SharedLimit::Operations).document(document::metrics),
-    http("GET /version", handle!(Skills, health::version)).limit(SharedLimit::Pages).document(document::version),
+    http("GET /metrics", handle!(Probe, health::metrics)).limit(SharedLimit::Operations),
+    http("GET /version", handle!(Skills, health::version)).limit(SharedLimit::Pages),
     // Metadata and documentation. A client without a token learns here where to get one.
     http("GET /.well-known/oauth-protected-resource", handle!(Skills, mcp::metadata)).open(),
     http("GET /.well-known/oauth-protected-resource/mcp", handle!(Skills, mcp::metadata)).open(),
@@ -197,7 +170,7 @@ pub(crate) static OPERATIONS: &[Row] = &[
     grpc("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")
         .streams(Streaming::Both)
         .limit(SharedLimit::Watchers),
-    http("GET /openapi.json", handle!(Skills, openapi_document)).limit(SharedLimit::Pages).document(document::openapi),
+    http("GET /openapi.json", handle!(Skills, openapi_document)).limit(SharedLimit::Pages),
     http("GET /", handle!(Skills, docs::home)).limit(SharedLimit::Pages),
     http("GET /docs", handle!(Skills, docs::redirect)).limit(SharedLimit::Pages),
     http("GET /docs/", handle!(Skills, docs::index)).limit(SharedLimit::Pages),
@@ -275,11 +248,11 @@ async fn openapi_document(State(shard): State<Shard>, request: Request) -> Respo
 pub(crate) fn paths(with_agent: bool) -> Map<String, Value> {
     let mut paths = Map::new();
     for row in OPERATIONS.iter().filter(|row| with_agent || !matches!(row.handler, Handler::Agent(_))) {
-        let Some(document) = row.document else { continue };
         let method = row.operation.name.split(' ').next().unwrap_or_default().to_ascii_lowercase();
         let path = row.operation.path.replace("{*", "{");
-        let described = document().into_json(&path, row.operation.limit.is_some());
-        paths.entry(path).or_insert_with(|| Map::new().into())[method] = described;
+        if let Some(described) = openapi::describe(&path, &method, row.operation.limit.is_some()) {
+            paths.entry(path).or_insert_with(|| Map::new().into())[method] = described;
+        }
     }
     paths
 }

@@ -1,15 +1,12 @@
 //! The gateway as an OAuth 2.1 resource server: tells clients which issuer to ask for a token, and with which
 //! scopes (RFC 9728, RFC 6750). [`crate::identity`] checks the tokens.
 
-use std::sync::Arc;
-
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Uri, header};
 use serde_json::{Value, json};
 
 use crate::gateway::Gateway;
-use crate::identity::registry::Registry;
-use crate::mcp::views::{View, Views};
+use crate::mcp::views::View;
 
 /// The MCP endpoint, which is also the first part of each view's path.
 pub(crate) const MCP: &str = "/mcp";
@@ -19,31 +16,22 @@ pub(crate) const METADATA: &str = "/.well-known/oauth-protected-resource";
 const MAX_HOST: usize = 255;
 
 /// Describes a gateway that accepts tokens.
-#[derive(Debug, Clone)]
-pub(crate) struct Resource {
-    registry: Arc<Registry>,
-    views: Arc<Views>,
-    /// The URL of the gateway, if the operator configured it.
-    url: Option<String>,
-    is_encrypted: bool,
+pub(crate) struct Resource<'a> {
+    gateway: &'a Gateway,
+    issuers: Vec<String>,
 }
 
-impl Resource {
+impl<'a> Resource<'a> {
     /// None if the gateway accepts no tokens.
-    pub(crate) fn for_gateway(gateway: &Gateway) -> Option<Self> {
-        let registry = gateway.registry.as_ref().filter(|it| it.issuers().is_some())?;
-        Some(Self {
-            registry: Arc::clone(registry),
-            views: Arc::clone(&gateway.mcp.views),
-            url: gateway.config.public_url.clone(),
-            is_encrypted: gateway.config.tls.is_some(),
-        })
+    pub(crate) fn for_gateway(gateway: &'a Gateway) -> Option<Self> {
+        let issuers = gateway.registry.as_ref()?.issuers()?;
+        Some(Self { gateway, issuers })
     }
 
     /// Builds the challenge for a request without valid credentials. None if its path does not belong to MCP.
     pub(crate) fn challenge(&self, uri: &Uri, headers: &HeaderMap) -> Option<HeaderValue> {
         let name = view_name(uri.path())?;
-        let view = self.views.get(name);
+        let view = self.gateway.mcp.views.get(name);
         // RFC 6750: a request without credentials gets no error code.
         let error = headers.contains_key(header::AUTHORIZATION).then_some("invalid_token");
         let scopes = view.as_deref().map(|it| it.scopes.as_slice()).unwrap_or_default();
@@ -64,12 +52,11 @@ impl Resource {
     /// Returns the metadata of a path. None if the path is not a resource.
     pub(crate) fn metadata(&self, path: &str, uri: &Uri, headers: &HeaderMap) -> Option<Value> {
         let name = if path.is_empty() { "" } else { view_name(path)? };
-        let view = self.views.get(name)?;
+        let view = self.gateway.mcp.views.get(name)?;
         let base = self.base(uri, headers)?;
         let scopes: Vec<_> = view.scopes.iter().chain(&view.write_scopes).collect();
         // Clients can use only issuers that are URLs.
-        let issuers = self.registry.issuers().unwrap_or_default();
-        let servers: Vec<_> = issuers.into_iter().filter(|it| it.starts_with("https://")).collect();
+        let servers: Vec<_> = self.issuers.iter().filter(|it| it.starts_with("https://")).collect();
         let mut metadata = json!({
             // The resource is the MCP endpoint, for which tokens are issued, not the whole gateway.
             "resource": format!("{base}{}", if path.is_empty() { MCP } else { path }),
@@ -91,7 +78,7 @@ impl Resource {
 
     /// Returns the URL of the gateway, from the configuration or from the request.
     fn base(&self, uri: &Uri, headers: &HeaderMap) -> Option<String> {
-        if let Some(url) = &self.url {
+        if let Some(url) = &self.gateway.config.public_url {
             return Some(url.clone());
         }
         // HTTP/2 has the host in the URI, HTTP/1 in a header.
@@ -101,7 +88,7 @@ impl Resource {
         if host.is_empty() || host.len() > MAX_HOST || !host.bytes().all(is_host) {
             return None;
         }
-        let scheme = if self.is_encrypted { "https" } else { "http" };
+        let scheme = if self.gateway.config.tls.is_some() { "https" } else { "http" };
         Some(format!("{scheme}://{host}"))
     }
 }

@@ -10,7 +10,6 @@
 //! still read meanwhile, because an answer that lets a call finish may follow the waiting calls.
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,40 +47,13 @@ const DELIVERY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A message in a stream of calls.
 pub(crate) enum Message {
-    Call(Box<Call>),
+    Call(Arc<Call>),
     /// The answer to a call's question.
     Answer {
         call_id: String,
         principal: Principal,
         response: InputResponse,
     },
-}
-
-/// Why a stream ends before its calls do.
-#[derive(Debug)]
-pub(crate) enum StreamError<E> {
-    /// The client's half of the stream broke.
-    Client(E),
-    /// The gateway ended the stream.
-    Gateway(SkillError),
-}
-
-impl StreamError<Infallible> {
-    /// Returns the gateway's error, for a stream whose client half can't break.
-    pub(crate) fn into_gateway(self) -> SkillError {
-        match self {
-            Self::Client(never) => match never {},
-            Self::Gateway(error) => error,
-        }
-    }
-
-    /// Converts the error, for a stream whose client half can't break.
-    pub(crate) fn without_client<E>(self) -> StreamError<E> {
-        match self {
-            Self::Client(never) => match never {},
-            Self::Gateway(error) => StreamError::Gateway(error),
-        }
-    }
 }
 
 /// The messages of a stream, as they arrive.
@@ -101,7 +73,9 @@ struct State<E> {
     sender: mpsc::Sender<Delivery>,
     events: mpsc::Receiver<Delivery>,
     /// Why the stream ends early. Reported after the calls in flight are done.
-    error: Option<StreamError<E>>,
+    error: Option<E>,
+    /// Converts an error of the gateway.
+    into_error: fn(SkillError) -> E,
 }
 
 /// A call that is waiting for a permit.
@@ -119,22 +93,24 @@ pub(crate) fn one(
     shard: Shard,
     call: Arc<Call>,
     permit: Permit,
-) -> impl Stream<Item = Result<InvokeEvent, StreamError<Infallible>>> {
-    let mut state = State::new(shard, None);
+) -> impl Stream<Item = Result<InvokeEvent, SkillError>> {
+    let mut state = State::new(shard, None, std::convert::identity);
     state.start(call, permit);
     stream::unfold(state, State::step)
 }
 
-/// Streams the events of many calls, at most [`MAX_CALLS_PER_STREAM`] at a time.
+/// Streams the events of many calls, at most [`MAX_CALLS_PER_STREAM`] at a time. `into_error` converts an error of the
+/// gateway to one of the client's half of the stream.
 pub(crate) fn many<E: Send + 'static>(
     shard: Shard,
     messages: Messages<E>,
-) -> impl Stream<Item = Result<InvokeEvent, StreamError<E>>> {
-    stream::unfold(State::new(shard, Some(messages)), State::step)
+    into_error: fn(SkillError) -> E,
+) -> impl Stream<Item = Result<InvokeEvent, E>> {
+    stream::unfold(State::new(shard, Some(messages), into_error), State::step)
 }
 
 impl<E> State<E> {
-    fn new(shard: Shard, messages: Option<Messages<E>>) -> Self {
+    fn new(shard: Shard, messages: Option<Messages<E>>, into_error: fn(SkillError) -> E) -> Self {
         let (sender, events) = mpsc::channel(EVENT_BUFFER);
         let (running, answering) = (JoinSet::new(), JoinSet::new());
         Self {
@@ -147,18 +123,18 @@ impl<E> State<E> {
             sender,
             events,
             error: None,
+            into_error,
         }
     }
 
     fn take(&mut self, message: Message) {
         match message {
-            Message::Call(call) if self.waiting.is_empty() => {
-                let call = Arc::new(*call);
-                if let Err(call) = self.try_start(call) {
+            Message::Call(call) => {
+                let waiting = if self.waiting.is_empty() { self.try_start(call) } else { Err(call) };
+                if let Err(call) = waiting {
                     self.wait(call);
                 }
             }
-            Message::Call(call) => self.wait(Arc::new(*call)),
             Message::Answer { call_id, principal, response } => {
                 let answered = answer(self.shard.clone(), call_id, principal, response, self.sender.clone());
                 self.answering.spawn(answered);
@@ -222,7 +198,7 @@ impl<E> State<E> {
         }
     }
 
-    async fn step(mut self) -> Option<(Result<InvokeEvent, StreamError<E>>, Self)> {
+    async fn step(mut self) -> Option<(Result<InvokeEvent, E>, Self)> {
         loop {
             let is_idle = self.waiting.is_empty() && self.running.is_empty() && self.answering.is_empty();
             if self.messages.is_none() && is_idle {
@@ -247,7 +223,7 @@ impl<E> State<E> {
                 Some(ended) = self.running.join_next() => {
                     if matches!(ended, Ok(Err(NotRead))) {
                         let error = SkillError::new(ErrorCode::Timeout, "the client did not read its events in time");
-                        self.end(StreamError::Gateway(error.with_blame(Blame::Caller)));
+                        self.end((self.into_error)(error.with_blame(Blame::Caller)));
                     }
                     self.try_waiting();
                 }
@@ -255,11 +231,11 @@ impl<E> State<E> {
                 // Let calls in flight finish. Refuse the waiting ones, so that clients send them to another
                 // gateway.
                 () = self.shard.gateway.shutdown.cancelled(), if self.messages.is_some() => {
-                    self.end(StreamError::Gateway(shutting_down()));
+                    self.end((self.into_error)(shutting_down()));
                 }
                 next = next(&mut self.messages), if reads && self.messages.is_some() => match next {
                     Some(Ok(message)) => self.take(message),
-                    Some(Err(error)) => self.end(StreamError::Client(error)),
+                    Some(Err(error)) => self.end(error),
                     None => self.messages = None,
                 },
             }
@@ -267,7 +243,7 @@ impl<E> State<E> {
     }
 
     /// Stops reading calls, and ends the stream with this error.
-    fn end(&mut self, error: StreamError<E>) {
+    fn end(&mut self, error: E) {
         self.messages = None;
         self.waiting.clear();
         self.error.get_or_insert(error);

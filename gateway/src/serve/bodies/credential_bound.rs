@@ -4,6 +4,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use axum::BoxError;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
@@ -28,16 +29,11 @@ impl<B> CredentialBound<B> {
     pub(crate) fn new(body: B, watch: CredentialWatch, last: Option<Frame<Bytes>>) -> Self {
         Self { body: Some(body), watch, last }
     }
-
-    /// The body. None after its end.
-    pub(crate) fn inner(&self) -> Option<&B> {
-        self.body.as_ref()
-    }
 }
 
-impl<B: Body<Data = Bytes, Error = axum::BoxError> + Unpin> Body for CredentialBound<B> {
+impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Body for CredentialBound<B> {
     type Data = Bytes;
-    type Error = B::Error;
+    type Error = BoxError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
@@ -50,7 +46,7 @@ impl<B: Body<Data = Bytes, Error = axum::BoxError> + Unpin> Body for CredentialB
             return Poll::Ready(Some(this.last.take().ok_or_else(|| CredentialEnded.into())));
         }
         match &mut this.body {
-            Some(body) => Pin::new(body).poll_frame(context),
+            Some(body) => Pin::new(body).poll_frame(context).map_err(Into::into),
             None => Poll::Ready(None),
         }
     }
@@ -69,7 +65,6 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use axum::BoxError;
     use futures_util::stream;
     use http_body_util::{BodyExt as _, StreamBody};
     use openskill_proto::timestamp::Timestamp;

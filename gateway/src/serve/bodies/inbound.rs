@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use axum::BoxError;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use openskill_identity::shares::Pool;
@@ -40,8 +41,16 @@ pub(crate) enum InboundError {
     Compressed(#[from] InflateError),
     /// The connection broke.
     #[error(transparent)]
-    Broken(axum::BoxError),
+    Broken(BoxError),
 }
+
+/// A request body, as it arrives.
+pub(crate) trait RequestBody:
+    http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static
+{
+}
+
+impl<B> RequestBody for B where B: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static {}
 
 /// A request body with its limits.
 pub(crate) struct Inbound<B> {
@@ -186,18 +195,15 @@ impl<B> Inbound<B> {
     /// Counts the message that is being decompressed, and `given` bytes of earlier ones that were passed on.
     /// Returns false if the budget is spent.
     fn count_inflated(&mut self, given: usize) -> bool {
-        let held = self.gzip.as_ref().map_or(0, |gzip| gzip.buffered_bytes());
-        match &mut self.parts {
+        let inflated = self.gzip.as_ref().map_or(0, |gzip| gzip.buffered_bytes());
+        let held = match &mut self.parts {
             Parts::One(received) => {
                 *received += given;
-                let received = *received;
-                self.hold(received + held)
+                *received + inflated
             }
-            Parts::Messages(framing) => {
-                let arrived = framing.begun + framing.received;
-                self.hold(held.max(arrived))
-            }
-        }
+            Parts::Messages(framing) => inflated.max(framing.begun + framing.received),
+        };
+        self.hold(held)
     }
 
     /// Whether the clock runs.
@@ -211,11 +217,7 @@ impl<B> Inbound<B> {
 
 type Polled = Poll<Option<Result<Frame<Bytes>, InboundError>>>;
 
-impl<B> Inbound<B>
-where
-    B: http_body::Body<Data = Bytes> + Unpin,
-    B::Error: Into<axum::BoxError>,
-{
+impl<B: RequestBody> Inbound<B> {
     /// Polls the next frame from the connection.
     fn poll_arriving(&mut self, context: &mut Context<'_>) -> Polled {
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
@@ -267,11 +269,7 @@ where
     }
 }
 
-impl<B> http_body::Body for Inbound<B>
-where
-    B: http_body::Body<Data = Bytes> + Unpin,
-    B::Error: Into<axum::BoxError>,
-{
+impl<B: RequestBody> http_body::Body for Inbound<B> {
     type Data = Bytes;
     type Error = InboundError;
 

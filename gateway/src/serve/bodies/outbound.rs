@@ -8,14 +8,14 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
+use axum::BoxError;
+use axum::body::Body;
 use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
 use openskill_identity::shares::{Pool, Share};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
-use super::credential_bound::CredentialBound;
 use super::deflate::Deflate;
-use super::guarded::Guarded;
 use crate::state::lazy_share::LazyShare;
 use crate::state::limits::SMALL;
 
@@ -24,23 +24,6 @@ const PIECE: usize = 64 * 1024;
 
 /// The minimum rate at which a client must read a large response: bytes per period.
 const PACE: (usize, Duration) = (512 * 1024, Duration::from_secs(30));
-
-/// The response body of any face.
-pub(crate) enum ResponseBody {
-    Grpc(tonic::body::Body),
-    Rest(axum::body::Body),
-    /// The response to a request that is not a call, with the share that it occupies until it is sent.
-    Guarded(Box<Guarded<ResponseBody, Share>>),
-    /// A stream that ends when its key or token does.
-    CredentialBound(Box<CredentialBound<ResponseBody>>),
-}
-
-/// The response to a CORS preflight request.
-impl Default for ResponseBody {
-    fn default() -> Self {
-        Self::Rest(axum::body::Body::empty())
-    }
-}
 
 /// The principal of a response, in its extensions. Absent for the anonymous principal.
 #[derive(Debug, Clone)]
@@ -55,11 +38,11 @@ pub(crate) enum OutboundError {
     OverBudget,
 }
 
-type Polled = Option<Result<Frame<Bytes>, axum::BoxError>>;
+type Polled = Option<Result<Frame<Bytes>, BoxError>>;
 
 /// A response body with its limits.
 pub(crate) struct Outbound {
-    body: ResponseBody,
+    body: Body,
     /// The share of the first frame, released once it is sent.
     share: LazyShare,
     /// The first frame, if it was polled before the client read it.
@@ -82,7 +65,7 @@ struct Remainder {
 
 impl Outbound {
     /// `owner` is the principal. None for the anonymous principal.
-    pub(crate) fn new(body: ResponseBody, pool: &Pool, owner: Option<ResponseOwner>) -> Self {
+    pub(crate) fn new(body: Body, pool: &Pool, owner: Option<ResponseOwner>) -> Self {
         let share = LazyShare::new(pool, owner.map(|ResponseOwner(name)| name));
         Self { body, share, first: None, gzip: None, remainder: None }
     }
@@ -100,11 +83,12 @@ impl Outbound {
     /// # Errors
     /// The frame does not fit into its principal's share.
     pub(crate) fn begin(mut self, is_message: bool) -> Result<Self, OutboundError> {
-        if self.body.is_end_stream() || !(is_message || self.body.has_length()) {
+        // If the length is known, all of it is ready.
+        if self.body.is_end_stream() || !(is_message || self.body.size_hint().exact().is_some()) {
             return Ok(self);
         }
         // If the frame is not ready, the reader polls again.
-        let Poll::Ready(first) = Pin::new(&mut self.body).poll_frame(&mut Context::from_waker(Waker::noop())) else {
+        let Poll::Ready(first) = self.poll_frame_of_body(&mut Context::from_waker(Waker::noop())) else {
             return Ok(self);
         };
         let length = data_length(&first);
@@ -130,7 +114,7 @@ impl Outbound {
             let (share, bytes, checked) = (self.share.another(), Bytes::new(), Instant::now());
             Arc::new(Mutex::new(Remainder { bytes, share, checked, read: 0, is_abandoned: false }))
         });
-        let mut held = lock(remainder);
+        let mut held = remainder.lock();
         if !held.share.resize(bytes.len()) {
             return Err(OutboundError::OverBudget);
         }
@@ -156,21 +140,25 @@ impl Outbound {
                 Poll::Ready(Some(Ok(frame.map_data(|bytes| count_until_sent(bytes, share)))))
             }
             Some(first) => Poll::Ready(first),
-            None => Pin::new(&mut self.body).poll_frame(context),
+            None => self.poll_frame_of_body(context),
         }
     }
 
+    fn poll_frame_of_body(&mut self, context: &mut Context<'_>) -> Poll<Polled> {
+        Pin::new(&mut self.body).poll_frame(context).map_err(Into::into)
+    }
+
     /// Returns the next piece of the remainder. None if nothing remains.
-    fn next_piece(&self) -> Option<Result<Bytes, OutboundError>> {
-        let mut rest = lock(self.remainder.as_ref()?);
+    fn next_piece(&self) -> Polled {
+        let mut rest = self.remainder.as_ref()?.lock();
         if rest.is_abandoned {
-            return Some(Err(OutboundError::TooSlow));
+            return Some(Err(OutboundError::TooSlow.into()));
         }
         let length = rest.bytes.len().min(PIECE);
         let piece = rest.bytes.split_to(length);
         let share = rest.share.split(length);
         rest.read += length;
-        (!piece.is_empty()).then(|| Ok(count_until_sent(piece, share)))
+        (!piece.is_empty()).then(|| Ok(Frame::data(count_until_sent(piece, share))))
     }
 
     /// Polls the next frame of compressed messages.
@@ -206,7 +194,7 @@ impl Outbound {
 
     /// The number of unsent bytes of a large frame.
     fn remaining_bytes(&self) -> usize {
-        self.remainder.as_ref().map_or(0, |rest| lock(rest).bytes.len())
+        self.remainder.as_ref().map_or(0, |rest| rest.lock().bytes.len())
     }
 }
 
@@ -240,7 +228,7 @@ async fn watch(rest: Weak<Mutex<Remainder>>) {
     loop {
         tokio::time::sleep(PACE.1 / 4).await;
         let Some(rest) = rest.upgrade() else { return };
-        let mut rest = lock(&rest);
+        let mut rest = rest.lock();
         if rest.bytes.is_empty() || rest.checked.elapsed() < PACE.1 {
             continue;
         }
@@ -254,80 +242,28 @@ async fn watch(rest: Weak<Mutex<Remainder>>) {
     }
 }
 
-fn lock(rest: &Mutex<Remainder>) -> MutexGuard<'_, Remainder> {
-    rest.lock()
-}
-
-impl ResponseBody {
-    /// Whether its length is known, which means that all of it is ready.
-    fn has_length(&self) -> bool {
-        match self {
-            Self::Grpc(body) => body.size_hint().exact().is_some(),
-            Self::Rest(body) => body.size_hint().exact().is_some(),
-            Self::Guarded(body) => body.inner().has_length(),
-            Self::CredentialBound(body) => body.inner().is_some_and(Self::has_length),
-        }
-    }
-}
-
-impl http_body::Body for ResponseBody {
-    type Data = Bytes;
-    type Error = axum::BoxError;
-
-    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        match self.get_mut() {
-            Self::Grpc(body) => Pin::new(body).poll_frame(context).map_err(Into::into),
-            Self::Rest(body) => Pin::new(body).poll_frame(context).map_err(Into::into),
-            Self::Guarded(body) => Pin::new(&mut **body).poll_frame(context),
-            Self::CredentialBound(body) => Pin::new(&mut **body).poll_frame(context),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Grpc(body) => body.is_end_stream(),
-            Self::Rest(body) => body.is_end_stream(),
-            Self::Guarded(body) => body.is_end_stream(),
-            Self::CredentialBound(body) => body.is_end_stream(),
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Grpc(body) => body.size_hint(),
-            Self::Rest(body) => body.size_hint(),
-            Self::Guarded(body) => body.size_hint(),
-            Self::CredentialBound(body) => body.size_hint(),
-        }
-    }
-}
-
 impl http_body::Body for Outbound {
     type Data = Bytes;
-    type Error = axum::BoxError;
+    type Error = BoxError;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        if let Some(piece) = self.next_piece() {
-            return Poll::Ready(Some(piece.map(Frame::data).map_err(Into::into)));
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Polled> {
+        let piece = self.next_piece();
+        if piece.is_some() {
+            return Poll::Ready(piece);
         }
         let frame = match self.gzip {
             None => ready!(self.poll_body(context)),
             Some(_) => ready!(self.poll_deflated(context)),
         };
-        Poll::Ready(match frame {
-            Some(Ok(frame)) => match frame.into_data() {
-                Ok(bytes) if bytes.len() > PIECE => match self.keep(bytes) {
-                    Ok(()) => self.next_piece().map(|piece| piece.map(Frame::data).map_err(Into::into)),
-                    Err(error) => Some(Err(error.into())),
-                },
-                Ok(bytes) => Some(Ok(Frame::data(bytes))),
-                Err(frame) => Some(Ok(frame)),
-            },
-            Some(Err(error)) => Some(Err(error)),
-            None => None,
+        let bytes = match frame {
+            Some(Ok(frame)) if frame.data_ref().is_some_and(|it| it.len() > PIECE) => {
+                frame.into_data().unwrap_or_default()
+            }
+            frame => return Poll::Ready(frame),
+        };
+        Poll::Ready(match self.keep(bytes) {
+            Ok(()) => self.next_piece(),
+            Err(error) => Some(Err(error.into())),
         })
     }
 
@@ -366,14 +302,14 @@ mod tests {
         Some(ResponseOwner(name.into()))
     }
 
-    fn json(bytes: usize) -> ResponseBody {
-        ResponseBody::Rest(axum::body::Body::from(vec![b'x'; bytes]))
+    fn json(bytes: usize) -> Body {
+        Body::from(vec![b'x'; bytes])
     }
 
     /// A response without a known length, like that of a gRPC method.
-    fn message(bytes: usize) -> ResponseBody {
+    fn message(bytes: usize) -> Body {
         let frames = [Ok::<_, std::io::Error>(Bytes::from(vec![b'x'; bytes]))];
-        ResponseBody::Rest(axum::body::Body::from_stream(futures_util::stream::iter(frames)))
+        Body::from_stream(futures_util::stream::iter(frames))
     }
 
     #[tokio::test]
@@ -407,7 +343,7 @@ mod tests {
     #[tokio::test]
     async fn a_compressed_answer_counts_too() {
         let (pool, framed) = (Pool::new(100 * MIB), [&[0][..], &(MIB as u32).to_be_bytes(), &vec![7; MIB]].concat());
-        let body = ResponseBody::Rest(axum::body::Body::from(framed));
+        let body = Body::from(framed);
         let outbound = Outbound::new(body, &pool, owner("ada")).with_gzip().begin(true).ok().unwrap();
         assert_eq!(pool.in_use(), MIB + 5);
         assert!(outbound.collect().await.unwrap().to_bytes().len() < MIB / 10);
@@ -428,9 +364,7 @@ mod tests {
     #[tokio::test]
     async fn a_stream_that_has_not_begun_is_not_touched() {
         let pool = Pool::new(MIB);
-        let body = ResponseBody::Rest(axum::body::Body::from_stream(futures_util::stream::pending::<
-            Result<Bytes, std::io::Error>,
-        >()));
+        let body = Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>());
         let mut outbound = Outbound::new(body, &pool, None).begin(true).ok().unwrap();
         assert!(futures_util::poll!(outbound.frame()).is_pending() && pool.in_use() == 0);
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -35,7 +35,7 @@ pub(crate) struct ConnectionPermit(ConnectionHandle);
 #[derive(Debug, Clone)]
 pub(crate) struct ConnectionHandle {
     limiter: Arc<ConnectionLimiter>,
-    connection: Arc<Connection>,
+    pub(super) connection: Arc<Connection>,
 }
 
 /// A request in flight, during which its connection is not idle.
@@ -67,7 +67,7 @@ impl ConnectionLimiter {
         loop {
             // Set first, so that a permit that becomes free after the attempt below is not missed.
             self.is_full.store(true, SeqCst);
-            let connection = self.lock().try_insert(peer, &mut share, &end, self.now());
+            let connection = self.table.lock().try_insert(peer, &mut share, &end, self.now());
             if let Some(connection) = connection {
                 self.is_full.store(false, SeqCst);
                 return Ok(ConnectionPermit(ConnectionHandle { limiter: Arc::clone(self), connection }));
@@ -80,16 +80,12 @@ impl ConnectionLimiter {
         if let Some(share) = self.peers.enter(peer) {
             return Ok(share);
         }
-        self.lock().evict_one_of(peer, self.now());
+        self.table.lock().evict_one_of(peer, self.now());
         self.peers.enter(peer).ok_or(TooManyConnections)
     }
 
     fn now(&self) -> u64 {
         self.begun.elapsed().as_millis() as u64
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ConnectionTable> {
-        self.table.lock()
     }
 }
 
@@ -103,7 +99,7 @@ impl ConnectionPermit {
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let ConnectionHandle { limiter, connection } = &self.0;
-        limiter.lock().remove(connection);
+        limiter.table.lock().remove(connection);
         limiter.vacancy.notify_one();
     }
 }
@@ -125,27 +121,12 @@ impl ConnectionHandle {
         InFlight(self.clone())
     }
 
-    /// Whether it has no request in flight.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.connection.is_idle()
-    }
-
-    /// Whether it must end, to make room for another connection.
-    pub(crate) fn is_evicted(&self) -> bool {
-        self.connection.is_evicted()
-    }
-
     /// Waits until it is evicted.
     pub(crate) async fn wait_until_evicted(&self) {
-        self.end().cancelled().await;
-        if !self.is_evicted() {
+        self.connection.end.cancelled().await;
+        if !self.connection.is_evicted() {
             std::future::pending().await
         }
-    }
-
-    /// A token that is cancelled when the connection must end, for any reason.
-    pub(crate) fn end(&self) -> &CancellationToken {
-        &self.connection.end
     }
 }
 

@@ -2,7 +2,6 @@
 
 pub(crate) mod admin;
 pub(crate) mod health;
-pub(crate) mod inbound;
 pub(crate) mod protocol;
 pub(crate) mod reflection;
 pub(crate) mod skills;

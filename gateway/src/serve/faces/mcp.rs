@@ -37,33 +37,7 @@ mod tasks;
 mod view_access;
 mod watch;
 
-use axum::extract::{Request, State};
-use axum::response::Response;
-
-pub(crate) use self::view_access::metadata;
-use self::view_access::{ViewAccess, ViewName};
-use crate::gateway::Shard;
-
-/// Handles a client's messages: requests, notifications, and answers to questions.
-pub(crate) async fn post(State(shard): State<Shard>, view: ViewName, request: Request) -> Response {
-    match ViewAccess::resolve(&shard, view, &request) {
-        Ok(access) => methods::post(shard, access, request).await,
-        Err(refusal) => *refusal,
-    }
-}
-
-/// Streams changes to a client whose revision has sessions.
-pub(crate) async fn get(State(shard): State<Shard>, view: ViewName, request: Request) -> Response {
-    match ViewAccess::resolve(&shard, view, &request) {
-        Ok(access) => listen::get(shard, access, &request),
-        Err(refusal) => *refusal,
-    }
-}
-
-/// Ends a client's session.
-pub(crate) async fn delete(State(shard): State<Shard>, view: ViewName, request: Request) -> Response {
-    match ViewAccess::resolve(&shard, view, &request) {
-        Ok(_) => client::delete(&shard, &request),
-        Err(refusal) => *refusal,
-    }
-}
+pub(crate) use client::delete;
+pub(crate) use listen::get;
+pub(crate) use methods::post;
+pub(crate) use view_access::metadata;

@@ -6,8 +6,6 @@ use axum::Router;
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
 
-use crate::serve::bodies::outbound::ResponseBody;
-
 pub(crate) mod artifacts;
 pub(crate) mod body;
 pub(crate) mod call;
@@ -26,7 +24,7 @@ pub(crate) fn with_fallbacks(routes: Router) -> Router {
 }
 
 /// Converts a response of the router. Prevents browsers from sniffing its type.
-pub(crate) fn answer(mut response: Response) -> http::Response<ResponseBody> {
+pub(crate) fn answer(mut response: Response) -> Response {
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    response.map(ResponseBody::Rest)
+    response
 }

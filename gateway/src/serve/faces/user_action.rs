@@ -7,17 +7,7 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum UserAction {
-    Accept,
-    Decline,
-    Cancel,
-}
-
-impl From<UserAction> for InputAction {
-    fn from(action: UserAction) -> Self {
-        match action {
-            UserAction::Accept => Self::Accept,
-            UserAction::Decline => Self::Decline,
-            UserAction::Cancel => Self::Cancel,
-        }
-    }
+    Accept = InputAction::Accept as isize,
+    Decline = InputAction::Decline as isize,
+    Cancel = InputAction::Cancel as isize,
 }

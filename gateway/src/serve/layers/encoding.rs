@@ -8,7 +8,7 @@ use openskill_proto::metadata::{GRPC_ACCEPT_ENCODING, GRPC_ENCODING};
 
 /// The encoding of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Encoding {
+pub(crate) enum Encoding {
     /// The messages are not compressed.
     Identity,
     Gzip {
@@ -24,7 +24,7 @@ const ACCEPTED: HeaderName = HeaderName::from_static(GRPC_ACCEPT_ENCODING);
 
 impl Encoding {
     /// Reads the encoding headers, and removes gzip from them, because the services get uncompressed messages.
-    pub(super) fn take<B>(request: &mut Request<B>) -> Self {
+    pub(crate) fn take<B>(request: &mut Request<B>) -> Self {
         let headers = request.headers_mut();
         match headers.get(ENCODING).map(HeaderValue::as_bytes) {
             None | Some(b"identity") => Self::Identity,
@@ -37,7 +37,7 @@ impl Encoding {
     }
 
     /// Adds the encoding to the response headers. Returns true if its messages must be compressed.
-    pub(super) fn answer(self, headers: &mut HeaderMap) -> bool {
+    pub(crate) fn answer(self, headers: &mut HeaderMap) -> bool {
         if self == Self::Identity || !is_grpc(headers) {
             return false;
         }
@@ -52,8 +52,16 @@ impl Encoding {
 }
 
 /// Whether a request or a response has gRPC's media type.
-pub(super) fn is_grpc(headers: &HeaderMap) -> bool {
+pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     headers.get(header::CONTENT_TYPE).is_some_and(|it| it.as_bytes().starts_with(b"application/grpc"))
+}
+
+/// Whether the content type is `application/grpc` or `application/grpc+proto`, with or without parameters. False
+/// for gRPC-Web and other encodings.
+pub(crate) fn has_grpc_type(headers: &HeaderMap) -> bool {
+    let Some(Ok(kind)) = headers.get(header::CONTENT_TYPE).map(HeaderValue::to_str) else { return false };
+    let kind = kind.split(';').next().unwrap_or_default().trim_end();
+    ["application/grpc", "application/grpc+proto"].iter().any(|it| it.eq_ignore_ascii_case(kind))
 }
 
 fn accepts_gzip(headers: &HeaderMap) -> bool {

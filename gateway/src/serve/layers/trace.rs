@@ -1,64 +1,12 @@
-//! Reads the trace headers and the operation of a request, and adds its trace id to the response.
+//! Reads the trace headers of a request.
 
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
-
-use http::{HeaderMap, HeaderValue, Method, Request, Response};
+use http::{HeaderMap, HeaderValue};
 use openskill_proto::metadata::{TRACE_ID, TRACEPARENT, TRACESTATE};
 use openskill_proto::trace::Trace;
-use pin_project_lite::pin_project;
-use tower::{Layer, Service};
-
-use crate::call::operation::Operation;
-
-/// Puts a [`Trace`], and the [`Operation`] if known, into each request's extensions.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct TraceLayer {
-    /// Finds the operation with this method and path.
-    pub(crate) find: fn(&Method, &str) -> Option<&'static Operation>,
-}
-
-/// See [`TraceLayer`].
-#[derive(Debug, Clone)]
-pub(crate) struct TraceService<S> {
-    layer: TraceLayer,
-    inner: S,
-}
-
-impl<S> Layer<S> for TraceLayer {
-    type Service = TraceService<S>;
-
-    fn layer(&self, inner: S) -> TraceService<S> {
-        TraceService { layer: *self, inner }
-    }
-}
-
-impl<S, B, R> Service<Request<B>> for TraceService<S>
-where
-    S: Service<Request<B>, Response = Response<R>>,
-{
-    type Response = Response<R>;
-    type Error = S::Error;
-    type Future = ResponseFuture<S::Future>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        let trace = read(request.headers());
-        let trace_id = HeaderValue::from_str(&trace.id).ok();
-        request.extensions_mut().insert(trace);
-        if let Some(operation) = (self.layer.find)(request.method(), request.uri().path()) {
-            request.extensions_mut().insert(operation);
-        }
-        ResponseFuture { response: self.inner.call(request), trace_id }
-    }
-}
 
 /// Reads the trace headers. Ignores repeated ids, because a proxy may have used another one. Repeated `tracestate`
 /// headers form one list.
-fn read(headers: &HeaderMap) -> Trace {
+pub(crate) fn read(headers: &HeaderMap) -> Trace {
     let all = |name| headers.get_all(name).iter().map(HeaderValue::as_bytes);
     let only = |name| all(name).next().map(|first| (first, all(name).nth(1).is_some()));
     // A repeated trace id is replaced and reported, like a malformed one.
@@ -69,32 +17,6 @@ fn read(headers: &HeaderMap) -> Trace {
         [] => Trace::from_headers(trace_id, parent, None),
         [state] => Trace::from_headers(trace_id, parent, Some(state)),
         several => Trace::from_headers(trace_id, parent, Some(&several.join(&b','))),
-    }
-}
-
-pin_project! {
-    /// Adds the trace id to a response.
-    pub(crate) struct ResponseFuture<F> {
-        #[pin]
-        response: F,
-        trace_id: Option<HeaderValue>,
-    }
-}
-
-impl<F, R, E> Future for ResponseFuture<F>
-where
-    F: Future<Output = Result<Response<R>, E>>,
-{
-    type Output = Result<Response<R>, E>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        let mut response = ready!(this.response.poll(context))?;
-        if let Some(trace_id) = this.trace_id.take() {
-            // Not overwritten: if a call's message continues another trace, the id is already set.
-            response.headers_mut().entry(TRACE_ID).or_insert(trace_id);
-        }
-        Poll::Ready(Ok(response))
     }
 }
 

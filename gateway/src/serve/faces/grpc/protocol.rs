@@ -6,8 +6,10 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::Request as AxumRequest;
 use axum::middleware::{Next, from_fn};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version, header};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version, header};
 use tonic::service::Routes;
+
+use crate::serve::layers::encoding::has_grpc_type;
 
 /// Wraps services in routes that refuse all other requests.
 pub(crate) fn only_grpc(services: Routes) -> Router {
@@ -41,14 +43,6 @@ pub(crate) fn refusal<B>(request: &Request<B>) -> Option<Response<Body>> {
         headers.insert(header::ALLOW, HeaderValue::from_static("POST"));
     }
     Some(refusal)
-}
-
-/// Whether the content type is `application/grpc` or `application/grpc+proto`, with or without parameters. False
-/// for gRPC-Web and other encodings.
-pub(crate) fn has_grpc_type(headers: &HeaderMap) -> bool {
-    let Some(Ok(kind)) = headers.get(header::CONTENT_TYPE).map(HeaderValue::to_str) else { return false };
-    let kind = kind.split(';').next().unwrap_or_default().trim_end();
-    ["application/grpc", "application/grpc+proto"].iter().any(|it| it.eq_ignore_ascii_case(kind))
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ impl SkillService for GrpcSkills {
     ) -> Result<Response<Self::InvokeStreamStream>, Status> {
         let (call, permit) = self.admit(request).await?;
         let events = streams::one(self.shard.clone(), call, permit);
-        let events = events.map(|event| event.map_err(|error| status::from_stream_error(error.without_client())));
+        let events = events.map(|event| event.map_err(|error| status::from_error(&error)));
         Ok(Response::new(events.boxed()))
     }
 
@@ -67,8 +67,8 @@ impl SkillService for GrpcSkills {
             let (shard, context) = (shard.clone(), context.clone());
             async move { Ok(message(&shard, request?, context).await) }
         });
-        let events = streams::many(self.shard.clone(), messages.boxed());
-        Ok(Response::new(events.map(|event| event.map_err(status::from_stream_error)).boxed()))
+        let events = streams::many(self.shard.clone(), messages.boxed(), |error| status::from_error(&error));
+        Ok(Response::new(events.boxed()))
     }
 
     async fn list_skills(&self, request: Request<ListSkillsRequest>) -> Result<Response<ListSkillsResponse>, Status> {
@@ -155,10 +155,10 @@ async fn message(shard: &Shard, mut request: InvokeRequest, context: RequestCont
             let mut call = read(shard, request, context).await;
             let message = "send input_response in a separate message: this one is also a call";
             call.fault = Some(SkillError::new(ErrorCode::InvalidArgument, message));
-            Message::Call(Box::new(call))
+            Message::Call(Arc::new(call))
         }
         Some(response) => Message::Answer { call_id: request.call_id, principal: context.principal, response },
-        None => Message::Call(Box::new(read(shard, request, context).await)),
+        None => Message::Call(Arc::new(read(shard, request, context).await)),
     }
 }
 

@@ -3,13 +3,18 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use axum::body::Body;
+use http::Response;
+use http_body_util::BodyExt as _;
+use http_body_util::combinators::MapErr;
 use openskill_proto::metadata::ERROR_DOMAIN;
 use openskill_proto::v1::{ErrorCode, SkillError};
 use tonic::Status;
 use tonic_types::{ErrorDetails, StatusExt as _};
 
 use crate::catalog::lookup::MAY_BE_NEW;
-use crate::serve::streams::StreamError;
+use crate::serve::bodies::inbound::{Inbound, InboundError};
+use crate::serve::bodies::inflate::InflateError;
 
 /// Converts an error.
 pub(crate) fn from_error(error: &SkillError) -> Status {
@@ -23,12 +28,9 @@ pub(crate) fn from_error(error: &SkillError) -> Status {
     Status::with_error_details(code.meaning().grpc.into(), error.message.clone(), details)
 }
 
-/// Converts the error that ends a stream.
-pub(super) fn from_stream_error(error: StreamError<Status>) -> Status {
-    match error {
-        StreamError::Client(status) => status,
-        StreamError::Gateway(error) => from_error(&error),
-    }
+/// Builds the response that is only an error.
+pub(crate) fn response(error: &SkillError) -> Response<Body> {
+    from_error(error).into_http()
 }
 
 /// The status for a skill that does not exist.
@@ -37,6 +39,29 @@ pub(super) fn not_found() -> Status {
         ErrorCode::NotFound,
         format!("unknown skill. {MAY_BE_NEW} ListSkills lists all skills"),
     ))
+}
+
+/// A request body of the gRPC services.
+pub(crate) type GrpcBody<B> = MapErr<Inbound<B>, fn(InboundError) -> Status>;
+
+/// Turns a body's errors into statuses.
+pub(crate) fn grpc_body<B>(body: Inbound<B>) -> GrpcBody<B>
+where
+    Inbound<B>: http_body::Body<Error = InboundError>,
+{
+    body.map_err(as_status)
+}
+
+fn as_status(error: InboundError) -> Status {
+    match error {
+        InboundError::TooSlow => Status::deadline_exceeded(error.to_string()),
+        InboundError::Revoked => from_error(&SkillError::new(ErrorCode::Unauthenticated, error.to_string())),
+        InboundError::OverBudget => from_error(&SkillError::overloaded(error.to_string())),
+        InboundError::Compressed(InflateError::TooLarge) => Status::resource_exhausted(error.to_string()),
+        // grpc-go returns the same status.
+        InboundError::Compressed(InflateError::NotGzip) => Status::internal(error.to_string()),
+        InboundError::Broken(source) => Status::from_error(source),
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use futures_util::{FutureExt as _, StreamExt as _, TryStreamExt as _};
+use futures_util::{FutureExt as _, StreamExt as _};
 use openskill_proto::metadata::IDEMPOTENCY_KEY;
 use openskill_proto::trace::Trace;
 use openskill_proto::v1::InvokeRequest;
@@ -12,13 +12,14 @@ use openskill_proto::v1::invoke_request::Arguments;
 use tokio::time::Instant;
 
 use super::client::McpClient;
-use super::jsonrpc::{self, Code, Id, Meta, Params, RpcError};
+use super::jsonrpc::{self, Code, Id, Meta, Params, RpcError, invalid_params};
 use super::list::{self, CalledVia, ToolRequest};
-use super::questions::{self, ElicitationMode, ResumableCall, Resumed};
+use super::questions::{self, ElicitationMode, Resumed};
 use super::reply::ToolReply;
 use super::response::{self, Accepts, with_trace_id};
 use super::sse::ResumableStream;
 use super::stream::{self, Notifications, StreamedCall};
+use super::tasks::PendingCall;
 use super::view_access::ViewAccess;
 use super::{content, headers, tasks};
 use crate::call::reading;
@@ -32,7 +33,7 @@ use crate::mcp::parked::{Fingerprint, RunningCall};
 use crate::mcp::session::Abilities;
 use crate::mcp::views::{CALL_TOOL, View};
 use crate::observe::call_record::CallRecord;
-use crate::serve::streams::{self, StreamError};
+use crate::serve::streams;
 
 /// The maximum number of characters quoted from an unknown name.
 const MAX_NAME: usize = 64;
@@ -56,7 +57,7 @@ impl ToolCallRequest<'_> {
     /// The request names no tool of the view, or is malformed.
     pub(super) async fn call(mut self) -> Result<Response, RpcError> {
         let Some(name) = self.params.name.take() else {
-            return Err(RpcError::new(Code::InvalidParams, "params.name is missing: set it to the tool to call"));
+            return Err(invalid_params("params.name is missing: set it to the tool to call"));
         };
         let (shard, view) = (self.shard, Arc::clone(&self.access.view));
         let arguments = self.params.arguments.take().map_or_else(|| "{}".to_owned(), |it| Box::<str>::from(it).into());
@@ -70,7 +71,7 @@ impl ToolCallRequest<'_> {
         };
         let Some((name, entry)) = self.skill(&view, &name, via) else {
             let name: String = name.chars().filter(|it| !it.is_control()).take(MAX_NAME).collect();
-            let fault = RpcError::new(Code::InvalidParams, format!("there is no tool '{name}' in this view"));
+            let fault = invalid_params(format!("there is no tool '{name}' in this view"));
             // If the model wrote the wrong name in the arguments, it can correct it.
             return if via == CalledVia::Name {
                 Err(fault)
@@ -94,50 +95,44 @@ impl ToolCallRequest<'_> {
         }
         let task_after = tasks::task_delay(shard, &self.params, self.client.revision, entry.as_deref())?;
         let task_at = || task_after.map(|after| Instant::now() + after);
-        let (notifications, elicitation) = (self.notifications(&name)?, self.elicitation_mode(&name, &arguments));
-        let abilities = elicitation.abilities();
-        let kinds = abilities.kinds();
-        let owner = Owner { principal: self.context.principal.name().to_owned(), view: view.name.clone() };
-        let reply = |id: Id| ToolReply {
+        let notifications = self.notifications(&name)?;
+        let (elicitation, abilities) = self.elicitation(&name, &arguments);
+        let reply = ToolReply {
             shard: shard.clone(),
-            id,
+            id: self.id.clone(),
             revision: self.client.revision,
-            entry: entry.clone(),
+            entry,
             principal: self.context.principal.clone(),
-            owner: owner.clone(),
+            owner: Owner { principal: self.context.principal.name().to_owned(), view: view.name.clone() },
             abilities,
         };
-        let run = async |call: StreamedCall| stream::answer(Box::new(call), self.accepts).await;
-        if let (ElicitationMode::ByResult(resumable_call), Some(state)) = (&elicitation, &self.params.request_state) {
+        if let (ElicitationMode::ByResult(fingerprint), Some(state)) = (elicitation, &self.params.request_state) {
+            let principal = &self.context.principal;
             // An earlier request was admitted with this call, but this is a new request: the policy must still
             // allow the tool.
-            if entry.is_none() && !self.context.principal.sees_all() {
-                return Err(RpcError::new(
-                    Code::InvalidParams,
-                    "there is no such tool in this view, or it was removed",
-                ));
+            if reply.entry.is_none() && !principal.sees_all() {
+                return Err(invalid_params("there is no such tool in this view, or it was removed"));
             }
             let answers = self.params.input_responses.take().unwrap_or_default();
-            return match Box::pin(questions::resume_with_answers(resumable_call, state, &answers)).await? {
+            let resumed = questions::resume_with_answers(shard, principal, fingerprint, state, &answers);
+            return match Box::pin(resumed).await? {
                 Resumed::AskAgain(result) => Ok(response::json(StatusCode::OK, jsonrpc::result(&self.id, &result))),
                 Resumed::Continues(events) => {
-                    let (running, reply, question_count) =
-                        (RunningCall::WithEvents(events), reply(self.id), answers.len());
-                    let (early_answers, open_questions) = Default::default();
-                    let (cancellable, task_at, resumable) = (None, task_at(), None);
-                    let call = StreamedCall {
-                        running,
-                        reply,
+                    let running = RunningCall::WithEvents(events);
+                    let mut pending = PendingCall::new(running, reply);
+                    pending.question_count = answers.len();
+                    let (cancellable, early_answers, resumable) = Default::default();
+                    let task_at = task_at();
+                    let streamed = StreamedCall {
+                        pending,
                         notifications,
                         cancellable,
                         elicitation,
-                        question_count,
                         early_answers,
-                        open_questions,
                         task_at,
                         resumable,
                     };
-                    run(call).await
+                    stream::answer(Box::new(streamed), self.accepts).await
                 }
             };
         }
@@ -150,6 +145,7 @@ impl ToolCallRequest<'_> {
             })?),
         };
         let early_answers = self.params.input_responses.take().unwrap_or_default();
+        let kinds = abilities.kinds();
         let (interactive, answers) = (!kinds.is_empty(), kinds.into_iter().map(i32::from).collect());
         let request = InvokeRequest { interactive, answers, ..self.request(name, arguments, &meta, session) };
         let mut context = self.context.clone();
@@ -157,7 +153,6 @@ impl ToolCallRequest<'_> {
         let (pool, default) = (&shard.gateway.blocking_pool, shard.gateway.config.default_timeout);
         let call = Arc::new(reading::read(pool, default, request, context).await);
         let trace_id = call.trace.id.clone();
-        let reply = reply(self.id);
         let permit = match shard.gateway.admit(&call) {
             Ok(permit) => permit,
             Err(refusal) => {
@@ -167,28 +162,16 @@ impl ToolCallRequest<'_> {
         };
         let wants_events = notifications.wants_any() && self.accepts.events;
         let running = if wants_events || interactive || task_after.is_some() {
-            RunningCall::WithEvents(
-                streams::one(shard.clone(), call, permit).map_err(StreamError::into_gateway).boxed(),
-            )
+            RunningCall::WithEvents(streams::one(shard.clone(), call, permit).boxed())
         } else {
             let (shard, record) = (shard.clone(), CallRecord::begin(&shard.gateway.observer, &call));
             RunningCall::ResultOnly(async move { invoke(&shard, call, permit, None, record).await }.boxed())
         };
-        let (question_count, open_questions, task_at) = (0, Vec::new(), task_at());
-        let resumable = ResumableStream::for_client(&shard.gateway, &self.context.principal, &self.client, view);
-        let streamed = StreamedCall {
-            running,
-            reply,
-            notifications,
-            cancellable,
-            elicitation,
-            question_count,
-            early_answers,
-            open_questions,
-            task_at,
-            resumable,
-        };
-        let response = run(streamed).await?;
+        let (pending, task_at) = (PendingCall::new(running, reply), task_at());
+        let resumable = ResumableStream::for_client(&shard.gateway, &self.context.principal, &self.client, &view);
+        let streamed =
+            StreamedCall { pending, notifications, cancellable, elicitation, early_answers, task_at, resumable };
+        let response = stream::answer(Box::new(streamed), self.accepts).await?;
         Ok(with_trace_id(response, &trace_id))
     }
 
@@ -217,25 +200,19 @@ impl ToolCallRequest<'_> {
         response::json(StatusCode::OK, jsonrpc::result(&self.id, &result))
     }
 
-    /// Decides how questions reach the client's user.
-    fn elicitation_mode(&self, name: &str, arguments: &str) -> ElicitationMode {
+    /// Decides how questions reach the client's user. Also returns the kinds of questions that the client supports.
+    fn elicitation(&self, name: &str, arguments: &str) -> (ElicitationMode, Abilities) {
         let declared = || Some(self.params.meta.as_ref()?.capabilities.as_ref()?.abilities());
-        let call = |abilities: Abilities| ResumableCall {
-            shard: self.shard.clone(),
-            principal: self.context.principal.clone(),
-            fingerprint: Fingerprint::new(&self.access.view.name, name, arguments),
-            abilities,
-        };
+        let by_result = || ElicitationMode::ByResult(Fingerprint::new(&self.access.view.name, name, arguments));
         let is_able = |abilities: &Abilities| *abilities != Abilities::default();
-        match self.client.session {
-            _ if self.client.revision.is_stateless() => {
-                declared().filter(is_able).map_or(ElicitationMode::Never, |it| ElicitationMode::ByResult(call(it)))
+        let able = match self.client.session {
+            _ if self.client.revision.is_stateless() => declared().filter(is_able).map(|it| (by_result(), it)),
+            Some(session) if self.accepts.events => {
+                Some(session.abilities).filter(is_able).map(|it| (ElicitationMode::OnStream, it))
             }
-            Some(session) if is_able(&session.abilities) && self.accepts.events => {
-                ElicitationMode::OnStream(call(session.abilities))
-            }
-            _ => ElicitationMode::Never,
-        }
+            _ => None,
+        };
+        able.unwrap_or((ElicitationMode::Never, Abilities::default()))
     }
 
     fn request(&self, skill_id: String, arguments: String, meta: &Meta, session: &str) -> InvokeRequest {
@@ -255,13 +232,12 @@ impl ToolCallRequest<'_> {
         let token = meta.and_then(|it| it.progress_token.as_ref()).map(|it| it.get().to_owned());
         if token.as_ref().is_some_and(|it| it.len() > 256 || !jsonrpc::is_echoed(it)) {
             let message = "params._meta.progressToken must be a readable string or number of at most 256 bytes";
-            return Err(RpcError::new(Code::InvalidParams, message));
+            return Err(invalid_params(message));
         }
         let level = match (meta.and_then(|it| it.log_level.as_deref()), self.client.session) {
-            (Some(level), _) if self.client.revision.is_stateless() => Some(
-                Level::from_name(level)
-                    .ok_or_else(|| RpcError::new(Code::InvalidParams, "the level is not an MCP log level"))?,
-            ),
+            (Some(level), _) if self.client.revision.is_stateless() => {
+                Some(Level::from_name(level).ok_or_else(|| invalid_params("the level is not an MCP log level"))?)
+            }
             (_, Some(session)) => self.shard.gateway.mcp.clients.level(self.context.principal.name(), session.name()),
             _ => None,
         };

@@ -3,19 +3,20 @@
 //!
 //! Also answers `initialize` and `server/discover`, with which the server describes itself.
 
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use openskill_proto::timestamp::Timestamp;
 use serde_json::{Value, json};
 
 use super::headers::{Only, only};
-use super::jsonrpc::{Code, Params, RpcError};
+use super::jsonrpc::{Code, Params, RpcError, invalid_params};
 use super::response::{SESSION, refuse};
+use super::view_access::ViewAccess;
 use crate::call::principal::Principal;
 use crate::gateway::Shard;
 use crate::mcp::revision::Revision;
-use crate::mcp::session::{Abilities, Capabilities, Session, TASKS};
+use crate::mcp::session::{Capabilities, Session, TASKS};
 use crate::serve::layers::request_context;
 
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -66,7 +67,7 @@ fn agree(header: &Only<'_>, said: Option<&str>) -> Result<Option<Revision>, RpcE
         (Only::None, None) => return Ok(None),
         (Only::One(header), None) if *header == newest => {
             let field = "params._meta[\"io.modelcontextprotocol/protocolVersion\"]";
-            return Err(RpcError::new(Code::InvalidParams, format!("{field} is missing")));
+            return Err(invalid_params(format!("{field} is missing")));
         }
         (Only::One(header), None) => *header,
         (Only::None, Some(said)) if Revision::from_name(said).is_some_and(|it| !it.is_stateless()) => said,
@@ -101,29 +102,21 @@ fn session(shard: &Shard, headers: &HeaderMap, principal: &Principal) -> Result<
     })
 }
 
-/// Starts a session. Returns its id.
-fn begin(shard: &Shard, revision: Revision, abilities: Abilities, principal: &Principal) -> String {
-    Session::begin(revision, abilities, now_s()).id(&shard.gateway.mcp.key, principal.name())
-}
-
 fn now_s() -> u64 {
     Timestamp::now().0 / 1_000_000
 }
 
 /// `DELETE /mcp`: ends a session.
-pub(super) fn delete(shard: &Shard, request: &Request) -> Response {
+pub(crate) async fn delete(State(shard): State<Shard>, _: ViewAccess, request: Request) -> Response {
     let principal = request_context(request.extensions()).principal;
-    match session(shard, request.headers(), &principal) {
+    match session(&shard, request.headers(), &principal) {
         Ok(Some(session)) => {
             shard.gateway.mcp.clients.end(principal.name(), session.name());
             StatusCode::NO_CONTENT.into_response()
         }
         Ok(None) => {
-            let fault = RpcError::new(
-                Code::InvalidRequest,
-                "the header Mcp-Session-Id is missing: set it to the session to end",
-            );
-            refuse(StatusCode::BAD_REQUEST, None, &fault)
+            let message = "the header Mcp-Session-Id is missing: set it to the session to end";
+            refuse(StatusCode::BAD_REQUEST, None, &RpcError::new(Code::InvalidRequest, message))
         }
         Err((status, fault)) => refuse(status, None, &fault),
     }
@@ -154,9 +147,7 @@ pub(super) fn cache_scope(shard: &Shard) -> &'static str {
 
 /// `initialize`: returns the result, and the id of the new session.
 pub(super) fn initialize(shard: &Shard, params: &Params, principal: &Principal) -> Result<(String, String), RpcError> {
-    let Some(asked) = &params.protocol_version else {
-        return Err(RpcError::new(Code::InvalidParams, "params.protocolVersion is missing"));
-    };
+    let Some(asked) = &params.protocol_version else { return Err(invalid_params("params.protocolVersion is missing")) };
     let known = Revision::from_name(asked).filter(|it| !it.is_stateless());
     let revision = known.unwrap_or(Revision::NEWEST_WITH_SESSIONS);
     let abilities = params.capabilities.as_ref().map(Capabilities::abilities).unwrap_or_default();
@@ -165,7 +156,8 @@ pub(super) fn initialize(shard: &Shard, params: &Params, principal: &Principal) 
         "capabilities": capabilities(),
         "serverInfo": server_info(),
     });
-    Ok((result.to_string(), begin(shard, revision, abilities, principal)))
+    let session = Session::begin(revision, abilities, now_s()).id(&shard.gateway.mcp.key, principal.name());
+    Ok((result.to_string(), session))
 }
 
 /// `server/discover`: returns the result.

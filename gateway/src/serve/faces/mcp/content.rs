@@ -247,20 +247,18 @@ fn block(artifact: &Artifact, revision: Revision) -> String {
             json!({ "type": "text", "text": format!("{name} ({media_type}, {size_bytes} bytes): {ARTIFACTS}{handle}") })
         }
         Some(Content::Data(data)) => {
-            let has_sound = revision >= Revision::V2025_03_26;
+            let has_audio = revision >= Revision::V2025_03_26;
             match media_type.split('/').next() {
-                Some("image") => json!({ "type": "image", "data": STANDARD.encode(data), "mimeType": media_type }),
-                Some("audio") if has_sound => {
-                    json!({ "type": "audio", "data": STANDARD.encode(data), "mimeType": media_type })
+                Some(kind @ ("image" | "audio")) if kind == "image" || has_audio => {
+                    json!({ "type": kind, "data": STANDARD.encode(data), "mimeType": media_type })
                 }
                 kind => {
                     let uri = format!("openskill://calls/{id}/{}", percent_encode(name));
-                    let text = std::str::from_utf8(data).ok().filter(|_| kind == Some("text"));
-                    let mut resource = json!({ "uri": uri, "mimeType": media_type });
-                    match text {
-                        Some(text) => resource["text"] = text.into(),
-                        None => resource["blob"] = STANDARD.encode(data).into(),
-                    }
+                    let (field, content) = match std::str::from_utf8(data).ok().filter(|_| kind == Some("text")) {
+                        Some(text) => ("text", text.to_owned()),
+                        None => ("blob", STANDARD.encode(data)),
+                    };
+                    let resource = json!({ "uri": uri, "mimeType": media_type, field: content });
                     json!({ "type": "resource", "resource": resource })
                 }
             }

@@ -25,37 +25,19 @@ const FRAME: (usize, usize) = (4, 1000);
 /// The error codes of JSON-RPC and MCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Code {
-    Parse,
-    InvalidRequest,
-    MethodNotFound,
-    InvalidParams,
-    Internal,
+    Parse = -32700,
+    InvalidRequest = -32600,
+    MethodNotFound = -32601,
+    InvalidParams = -32602,
+    Internal = -32603,
     /// The gateway sheds load or drains, or no worker responds. The client may try again.
-    Overloaded,
-    Cancelled,
+    Overloaded = -32000,
+    Cancelled = -32800,
     /// Only used before revision 2026-07-28.
-    NoResource,
-    HeaderMismatch,
-    MissingCapability,
-    UnsupportedVersion,
-}
-
-impl Code {
-    pub(super) const fn number(self) -> i32 {
-        match self {
-            Self::Parse => -32700,
-            Self::InvalidRequest => -32600,
-            Self::MethodNotFound => -32601,
-            Self::InvalidParams => -32602,
-            Self::Internal => -32603,
-            Self::Overloaded => -32000,
-            Self::Cancelled => -32800,
-            Self::NoResource => -32002,
-            Self::HeaderMismatch => -32020,
-            Self::MissingCapability => -32021,
-            Self::UnsupportedVersion => -32022,
-        }
-    }
+    NoResource = -32002,
+    HeaderMismatch = -32020,
+    MissingCapability = -32021,
+    UnsupportedVersion = -32022,
 }
 
 /// The id of a request, as its JSON text.
@@ -103,6 +85,11 @@ impl RpcError {
     pub(super) fn with_data(self, data: String) -> Self {
         Self { data, ..self }
     }
+}
+
+/// Builds the error for invalid parameters.
+pub(super) fn invalid_params(message: impl Into<String>) -> RpcError {
+    RpcError::new(Code::InvalidParams, message)
 }
 
 /// A message from a client.
@@ -311,18 +298,13 @@ fn misshapen(bytes: &[u8], error: &serde_json::Error) -> Unreadable {
 
 /// Builds a response. `result` is a JSON object.
 pub(super) fn result(id: &Id, result: &str) -> String {
-    let id = id.json();
-    let mut text = String::with_capacity(result.len() + id.len() + 40);
-    for part in ["{\"jsonrpc\":\"2.0\",\"id\":", id, ",\"result\":", result, "}"] {
-        text.push_str(part);
-    }
-    text
+    ["{\"jsonrpc\":\"2.0\",\"id\":", id.json(), ",\"result\":", result, "}"].concat()
 }
 
 /// Builds an error response. Without an id, the field is omitted: MCP does not allow `null` there.
 pub(super) fn error(id: Option<&Id>, fault: &RpcError) -> String {
     let id = id.map_or_else(String::new, |id| format!("\"id\":{},", id.json()));
-    let (number, message) = (fault.code.number(), string(&fault.message));
+    let (number, message) = (fault.code as i32, string(&fault.message));
     let mut text = format!("{{\"jsonrpc\":\"2.0\",{id}\"error\":{{\"code\":{number},\"message\":{message}");
     if !fault.data.is_empty() {
         // Writing to a string can't fail.

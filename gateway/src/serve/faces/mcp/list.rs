@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 use super::client::{cache_scope, server_info};
-use super::jsonrpc::{Code, Params, RpcError, string};
+use super::jsonrpc::{Params, RpcError, invalid_params, string};
 use crate::call::principal::Principal;
 use crate::gateway::{Gateway, Shard};
 use crate::mcp::pages::List;
@@ -20,7 +20,7 @@ use crate::mcp::views::{CALL_READ_ONLY_TOOL, CALL_TOOL, ListMode, SEARCH_TOOLS, 
 use crate::serve::tools;
 
 /// How long a client may cache a list, in milliseconds. A client that listens for changes is notified earlier.
-pub(super) const TTL_MS: u64 = 5_000;
+const TTL_MS: u64 = 5_000;
 
 /// Returns the current tools of a principal in a view.
 pub(super) fn current(shard: &Shard, view: &Arc<View>, principal: &Principal) -> Arc<List> {
@@ -37,43 +37,47 @@ pub(super) fn current(shard: &Shard, view: &Arc<View>, principal: &Principal) ->
     })
 }
 
-/// Returns the result of `tools/list`.
-pub(super) fn tools(
+/// Returns the page of a list that `params` ask for, as a result. `field` is the list's name in it.
+///
+/// # Errors
+/// The cursor does not belong to this list.
+pub(super) fn page(
     shard: &Shard,
-    view: &Arc<View>,
+    list: &List,
+    field: &str,
     params: &Params,
     principal: &Principal,
     revision: Revision,
 ) -> Result<String, RpcError> {
     let key = &shard.gateway.mcp.key;
-    let after = match &params.cursor {
-        None => None,
-        Some(cursor) => {
-            let name = key.open(Purpose::Cursor, principal.name(), cursor.as_bytes());
-            let name = name.and_then(|it| String::from_utf8(it).ok());
-            Some(name.ok_or_else(|| RpcError::new(Code::InvalidParams, "the cursor is not from this list"))?)
-        }
+    // The cursor of any other list contains the list's name.
+    let prefix = if field == "tools" { String::new() } else { format!("{field} ") };
+    let open = |cursor: &String| {
+        let place = key.open(Purpose::Cursor, principal.name(), cursor.as_bytes());
+        let name = place.and_then(|it| Some(String::from_utf8(it).ok()?.strip_prefix(&prefix)?.to_owned()));
+        name.ok_or_else(|| invalid_params("the cursor is not from this list"))
     };
-    let list = current(shard, view, principal);
+    let after = params.cursor.as_ref().map(open).transpose()?;
     let page = list.page(after.as_deref());
     let mut text = String::with_capacity(page.tools.len() + 512);
-    text.push_str("{\"tools\":[");
-    text.push_str(std::str::from_utf8(page.tools).unwrap_or_default());
-    text.push(']');
+    for part in ["{\"", field, "\":[", std::str::from_utf8(page.tools).unwrap_or_default(), "]"] {
+        text.push_str(part);
+    }
     if let Some(last) = page.last {
         text.push_str(",\"nextCursor\":");
-        text.push_str(&string(&key.seal(Purpose::Cursor, principal.name(), last.as_bytes())));
+        text.push_str(&string(&key.seal(Purpose::Cursor, principal.name(), format!("{prefix}{last}").as_bytes())));
     }
-    if revision.is_stateless() {
-        text.push_str(&cacheable(shard, TTL_MS));
-    }
+    text.push_str(&cache_fields(revision, cache_scope(shard), TTL_MS));
     text.push('}');
     Ok(text)
 }
 
-/// Returns the fields of a cacheable result, since revision 2026-07-28.
-pub(super) fn cacheable(shard: &Shard, ttl_ms: u64) -> String {
-    let (scope, server) = (cache_scope(shard), server_info());
+/// Returns the fields of a cacheable result. Empty before revision 2026-07-28.
+pub(super) fn cache_fields(revision: Revision, scope: &str, ttl_ms: u64) -> String {
+    if !revision.is_stateless() {
+        return String::new();
+    }
+    let server = server_info();
     format!(
         ",\"resultType\":\"complete\",\"ttlMs\":{ttl_ms},\"cacheScope\":\"{scope}\",\
          \"_meta\":{{\"io.modelcontextprotocol/serverInfo\":{server}}}"
@@ -180,59 +184,31 @@ fn hint(view: &View) -> &'static str {
 }
 
 /// Returns the built-in tools of a view with search: name and definition.
-fn builtin_tools(view: &View) -> Vec<(String, String)> {
-    let call = json!({
-        "type": "object",
-        "properties": {
-            "name": { "type": "string", "description": "The name of the tool, as search_tools returned it" },
-            "arguments": { "type": "object", "description": "The arguments, as the tool's inputSchema describes them" },
-        },
-        "required": ["name"],
-    });
-    let search = json!({
-        "type": "object",
-        "properties": {
-            "query": { "type": "string", "description": "What the tool should do, in English or Chinese" },
-            "limit": { "type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": LIMIT },
-        },
-        "required": ["query"],
-    });
-    let output = json!({
-        "type": "object",
-        "properties": { "tools": { "type": "array", "items": { "type": "object" } }, "hint": { "type": "string" } },
-        "required": ["tools"],
-    });
-    let reads = json!({ "readOnlyHint": true, "destructiveHint": false, "idempotentHint": true });
-    let searches = json!({
-        "name": SEARCH_TOOLS,
-        "description": "Finds tools that are not listed here, by what they do. Returns their names, descriptions and schemas.",
-        "inputSchema": search,
-        "outputSchema": output,
-        "annotations": reads,
-    });
-    let reader = json!({
-        "name": CALL_READ_ONLY_TOOL,
-        "description": "Calls a tool that search_tools found, if the tool changes nothing (readOnlyHint). Refuses all other tools.",
-        "inputSchema": call,
-        "annotations": { "readOnlyHint": true, "destructiveHint": false },
-    });
-    let caller = json!({
-        "name": CALL_TOOL,
-        "description": "Calls a tool that search_tools found, even if the tool changes something.",
-        "inputSchema": call,
-        "annotations": { "readOnlyHint": false, "destructiveHint": true },
-    });
-    let named = |name: &str, definition: &Value| (name.to_owned(), definition.to_string());
-    let mut tools = vec![named(SEARCH_TOOLS, &searches), named(CALL_READ_ONLY_TOOL, &reader)];
-    if !view.is_read_only() {
-        tools.push(named(CALL_TOOL, &caller));
-    }
-    tools
+fn builtin_tools(view: &View) -> impl Iterator<Item = (String, String)> {
+    let tools = definitions(include_str!("search_tools.json"), "name");
+    tools.filter(move |(name, _)| name != CALL_TOOL || !view.is_read_only())
+}
+
+/// Splits a JSON list of definitions. Returns each with its name, which the field `key` contains.
+pub(super) fn definitions(list: &str, key: &str) -> impl Iterator<Item = (String, String)> {
+    let list: Vec<Value> = serde_json::from_str(list).unwrap_or_default();
+    list.into_iter().filter_map(move |it| Some((it[key].as_str()?.to_owned(), it.to_string())))
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn the_definitions_of_the_built_in_tools_have_their_names_and_bounds() {
+        let tools: Vec<Value> = serde_json::from_str(include_str!("search_tools.json")).unwrap();
+        let names: Vec<_> = tools.iter().map(|it| it["name"].as_str().unwrap()).collect();
+        assert_eq!(names, [SEARCH_TOOLS, CALL_READ_ONLY_TOOL, CALL_TOOL]);
+        let limit = &tools[0]["inputSchema"]["properties"]["limit"];
+        assert_eq!((&limit["maximum"], &limit["default"]), (&json!(MAX_LIMIT), &json!(LIMIT)));
+    }
 
     fn read_in(list: ListMode, name: &str, arguments: &Value) -> Result<ToolRequest, String> {
         tool_request(&View::listing(list), name.to_owned(), arguments.to_string())

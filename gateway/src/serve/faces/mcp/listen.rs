@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::{HeaderName, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
-use futures_util::stream::{self, Stream};
+use futures_util::stream::{self, StreamExt as _};
 use openskill_identity::shares::Share;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -58,19 +58,11 @@ struct Listener {
     id: Option<Id>,
     /// The session id. Empty for a client without a session.
     session: String,
-    state: State,
     _place: Share,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    Begun,
-    Waiting,
-    Ended,
-}
-
 /// `GET /mcp`: streams changes, or resumes the stream of a call.
-pub(super) fn get(shard: Shard, access: ViewAccess, request: &Request) -> Response {
+pub(crate) async fn get(State(shard): State<Shard>, access: ViewAccess, request: Request) -> Response {
     let context = request_context(request.extensions());
     let fault = |status, code, message: &str| refuse(status, None, &RpcError::new(code, message));
     let client = match McpClient::identify(&shard, request.headers(), &context.principal, None) {
@@ -143,10 +135,8 @@ pub(super) async fn subscribe(
 fn listener(shard: Shard, access: ViewAccess, principal: Principal, wants_tools: bool) -> Result<Listener, RpcError> {
     let place = shard.gateway.limits.pool(SharedLimit::Listeners).take(principal.shared_name(), 1);
     let Some(place) = place else {
-        return Err(RpcError::new(
-            Code::Overloaded,
-            "too many clients of this principal, or of all principals, are listening for changes",
-        ));
+        let message = "too many clients of this principal, or of all principals, are listening for changes";
+        return Err(RpcError::new(Code::Overloaded, message));
     };
     // Subscribe before reading, so that a change in between is seen twice rather than never.
     let (changes, views) = (shard.gateway.catalog.changes(), shard.gateway.mcp.views.changes());
@@ -163,20 +153,14 @@ fn listener(shard: Shard, access: ViewAccess, principal: Principal, wants_tools:
         not_before: Instant::now(),
         id: None,
         session: String::new(),
-        state: State::Begun,
         _place: place,
     })
 }
 
 fn stream(listener: Listener) -> Response {
-    response::events(Body::from_stream(events(listener)))
-}
-
-fn events(listener: Listener) -> impl Stream<Item = Result<Bytes, Infallible>> {
-    stream::unfold(listener, |mut listener| async move {
-        let next = listener.next().await?;
-        Some((Ok(next), listener))
-    })
+    let first = listener.begin();
+    let rest = stream::unfold(Some(listener), |listener| async move { listener?.next().await });
+    response::events(Body::from_stream(stream::iter([first]).chain(rest).map(Ok::<_, Infallible>)))
 }
 
 impl Listener {
@@ -184,15 +168,8 @@ impl Listener {
         Viewer { principal: &self.principal, view: &self.access.view, session_id: &self.session, trace_id: "" }
     }
 
-    async fn next(&mut self) -> Option<Bytes> {
-        match self.state {
-            State::Begun => {
-                self.state = State::Waiting;
-                return Some(self.begin());
-            }
-            State::Ended => return None,
-            State::Waiting => {}
-        }
+    /// Waits for the next event. Returns it with the listener, unless it is the last one.
+    async fn next(mut self) -> Option<(Bytes, Option<Self>)> {
         let gateway = Arc::clone(&self.shard.gateway);
         let beat_at = Instant::now() + BEAT;
         loop {
@@ -208,7 +185,7 @@ impl Listener {
                 () = tokio::time::sleep_until(self.not_before), if self.is_due => {
                     self.is_due = false;
                     if let Some(changed) = self.refresh().await {
-                        return Some(changed);
+                        return Some((changed, Some(self)));
                     }
                 }
                 changed = self.changes.changed(), if self.seen.is_some() || !self.watch.is_nothing() => {
@@ -219,16 +196,17 @@ impl Listener {
                     let clients = &gateway.mcp.clients;
                     let has_ended =
                         !self.session.is_empty() && clients.has_ended(self.principal.name(), &self.session);
-                    return (!has_ended).then(beat);
+                    return (!has_ended).then(|| (beat(), Some(self)));
                 }
             }
         }
     }
 
     /// Ends the stream. Returns its last event, if any.
-    fn end(&mut self) -> Option<Bytes> {
-        self.state = State::Ended;
-        self.id.as_ref().map(|id| event(&jsonrpc::result(id, &closing_result(id))))
+    fn end(self) -> Option<(Bytes, Option<Self>)> {
+        let id = self.id?;
+        let result = format!("{{\"resultType\":\"complete\",\"_meta\":{}}}", tag(&id));
+        Some((event(&jsonrpc::result(&id, &result)), None))
     }
 
     /// Returns the first event, which lists the notifications that the client will get.
@@ -267,9 +245,4 @@ impl Listener {
 /// Returns the metadata that names the subscription of a message.
 fn tag(id: &Id) -> String {
     format!("{{\"io.modelcontextprotocol/subscriptionId\":{}}}", id.json())
-}
-
-/// Returns the result of a subscription that the gateway ends.
-fn closing_result(id: &Id) -> String {
-    format!("{{\"resultType\":\"complete\",\"_meta\":{}}}", tag(id))
 }

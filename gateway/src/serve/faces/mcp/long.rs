@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::jsonrpc::{Code, RpcError};
+use super::jsonrpc::{RpcError, invalid_params};
 use crate::call::principal::{GovernedSkill, Principal};
 use crate::catalog::entry::Entry;
 use crate::gateway::Gateway;
@@ -125,14 +125,12 @@ pub(super) fn read(
 fn range(query: &str) -> Result<(usize, usize), RpcError> {
     let (mut offset, mut length) = (0, MAX_RANGE);
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-        let wrong = |_| RpcError::new(Code::InvalidParams, format!("{name} in the uri is not a number of bytes"));
+        let wrong = |_| invalid_params(format!("{name} in the uri is not a number of bytes"));
         let number = value.parse::<usize>().map_err(wrong)?;
         match &*name {
             "offset" => offset = number,
             "length" => length = number.min(MAX_RANGE),
-            _ => {
-                return Err(RpcError::new(Code::InvalidParams, "the uri may contain only offset and length"));
-            }
+            _ => return Err(invalid_params("the uri may contain only offset and length")),
         }
     }
     Ok((offset, length))

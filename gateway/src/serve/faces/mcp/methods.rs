@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
 
 use super::call::ToolCallRequest;
 use super::client::{self, McpClient};
-use super::jsonrpc::{self, Body, Code, Id, Message, Params, RpcError, Unreadable};
+use super::jsonrpc::{self, Body, Code, Id, Message, Params, RpcError, Unreadable, invalid_params};
 use super::offerings::{self, ListKind, Viewer};
 use super::response::{self, Accepts, SESSION, accepted_response, refuse, status_of};
 use super::view_access::ViewAccess;
@@ -19,6 +19,7 @@ use crate::call::reading::deadline;
 use crate::call::request::RequestContext;
 use crate::gateway::Shard;
 use crate::mcp::clients::Level;
+use crate::mcp::pages::List;
 use crate::serve::faces::rest::body;
 use crate::serve::layers::request_context;
 use crate::state::limits::SharedLimit;
@@ -32,8 +33,8 @@ struct Exchange {
     accepts: Accepts,
 }
 
-/// Answers a `POST /mcp` request.
-pub(super) async fn post(shard: Shard, access: ViewAccess, request: Request) -> Response {
+/// `POST /mcp`: handles a client's messages: requests, notifications, and answers to questions.
+pub(crate) async fn post(State(shard): State<Shard>, access: ViewAccess, request: Request) -> Response {
     let context = request_context(request.extensions());
     let (parts, body) = request.into_parts();
     let exchange =
@@ -138,7 +139,9 @@ impl Exchange {
             check(&self.headers, method, &params)?;
         }
         if method == "tools/call" {
-            return self.tool_call(client, id, params).call().await;
+            let Self { shard, access, headers, context, accepts } = self;
+            let accepts = *accepts;
+            return ToolCallRequest { shard, access, headers, context, accepts, client, id, params }.call().await;
         }
         // Boxed, so that the future of a call does not reserve space for it.
         Box::pin(self.other(client, id, method, params)).await
@@ -154,15 +157,15 @@ impl Exchange {
     ) -> Result<Response, RpcError> {
         let (shard, principal, session) = (&self.shard, &self.context.principal, client.session_name());
         let viewer = self.viewer(session);
+        let page = |items: &List, field| list::page(shard, items, field, &params, principal, client.revision);
+        let offered = |kind: ListKind| page(&offerings::current(shard, kind, viewer), kind.field());
         let result = match (method, client.revision.is_stateless()) {
-            ("tools/list", _) => list::tools(shard, &self.access.view, &params, principal, client.revision)?,
-            ("prompts/list", _) => offerings::list(shard, ListKind::Prompts, &params, viewer, client.revision)?,
+            ("tools/list", _) => page(&list::current(shard, &self.access.view, principal), "tools")?,
+            ("prompts/list", _) => offered(ListKind::Prompts)?,
+            ("resources/list", _) => offered(ListKind::Resources)?,
+            ("resources/templates/list", _) => offered(ListKind::Templates)?,
             ("prompts/get", _) => offerings::prompt(shard, &mut params, viewer, &client).await?,
             ("completion/complete", _) => offerings::complete(shard, &params, viewer, client.revision).await?,
-            ("resources/list", _) => offerings::list(shard, ListKind::Resources, &params, viewer, client.revision)?,
-            ("resources/templates/list", _) => {
-                offerings::list(shard, ListKind::Templates, &params, viewer, client.revision)?
-            }
             ("resources/subscribe", false) => self.subscribe(&client, &params).await?,
             ("resources/unsubscribe", false) => self.unsubscribe(&client, &params)?,
             ("resources/read", _) => resources::read(shard, &params, viewer, client.revision).await?,
@@ -180,15 +183,12 @@ impl Exchange {
             }
             ("ping", false) => "{}".to_owned(),
             ("logging/setLevel", false) => self.set_level(&client, &params)?,
-            (_, true) if let Some(result) = tasks::method(shard, method, &mut params, viewer).await => result?,
+            ("tasks/get" | "tasks/update" | "tasks/cancel", true) => {
+                tasks::method(shard, method, &mut params, viewer).await?
+            }
             _ => return Err(RpcError::new(Code::MethodNotFound, "the server has no such method")),
         };
         Ok(response::json(StatusCode::OK, jsonrpc::result(&id, &result)))
-    }
-
-    fn tool_call(&self, client: McpClient, id: Id, params: Box<Params>) -> ToolCallRequest<'_> {
-        let (shard, headers, accepts) = (&self.shard, &self.headers, self.accepts);
-        ToolCallRequest { shard, access: &self.access, headers, context: &self.context, accepts, client, id, params }
     }
 
     fn viewer<'a>(&'a self, session_id: &'a str) -> Viewer<'a> {
@@ -217,8 +217,7 @@ impl Exchange {
 
     fn set_level(&self, client: &McpClient, params: &Params) -> Result<String, RpcError> {
         let level = params.level.as_deref().and_then(Level::from_name);
-        let level =
-            level.ok_or_else(|| RpcError::new(Code::InvalidParams, "params.level is missing or not a level"))?;
+        let level = level.ok_or_else(|| invalid_params("params.level is missing or not a level"))?;
         if let Some(session) = &client.session {
             self.shard.gateway.mcp.clients.set_level(self.context.principal.name(), session.name(), level);
         }
@@ -229,10 +228,10 @@ impl Exchange {
 /// Returns the session and the URI of a subscription.
 fn subscription<'a>(client: &'a McpClient, params: &'a Params) -> Result<(&'a str, &'a str), RpcError> {
     let Some(uri) = params.uri.as_deref() else {
-        return Err(RpcError::new(Code::InvalidParams, "params.uri is missing: set it to the resource"));
+        return Err(invalid_params("params.uri is missing: set it to the resource"));
     };
     if uri.len() > watch::MAX_URI {
-        return Err(RpcError::new(Code::InvalidParams, format!("params.uri has more than {} bytes", watch::MAX_URI)));
+        return Err(invalid_params(format!("params.uri has more than {} bytes", watch::MAX_URI)));
     }
     match client.session_name() {
         "" => Err(RpcError::new(Code::InvalidRequest, "a subscription needs a session: send initialize")),
@@ -245,7 +244,7 @@ fn check(headers: &HeaderMap, method: &str, params: &Params) -> Result<(), RpcEr
     headers::check(headers, method, params)?;
     if params.meta.as_ref().is_none_or(|it| it.capabilities.is_none()) {
         let field = "params._meta[\"io.modelcontextprotocol/clientCapabilities\"]";
-        return Err(RpcError::new(Code::InvalidParams, format!("{field} is missing")));
+        return Err(invalid_params(format!("{field} is missing")));
     }
     Ok(())
 }

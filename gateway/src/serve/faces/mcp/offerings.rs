@@ -9,10 +9,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::client::{McpClient, server_info};
-use super::content::ARTIFACTS;
-use super::jsonrpc::{Code, Params, RpcError, string};
-use super::list::{TTL_MS, cacheable};
-use super::long::RESULTS;
+use super::jsonrpc::{Code, Params, RpcError, invalid_params};
+use super::list::definitions;
 use crate::call::principal::Principal;
 use crate::catalog::offerings::{McpOfferings, MergedOffering, OfferingGroup};
 use crate::catalog::snapshot::Snapshot;
@@ -21,7 +19,6 @@ use crate::gateway::Shard;
 use crate::mcp::owner::Owner;
 use crate::mcp::pages::List;
 use crate::mcp::revision::Revision;
-use crate::mcp::seal::Purpose;
 use crate::mcp::session::Capabilities;
 use crate::mcp::views::View;
 
@@ -34,7 +31,8 @@ pub(super) enum ListKind {
 }
 
 impl ListKind {
-    fn field(self) -> &'static str {
+    /// The list's name in a result.
+    pub(super) fn field(self) -> &'static str {
         match self {
             Self::Prompts => "prompts",
             Self::Resources => "resources",
@@ -90,75 +88,19 @@ impl<'a> Viewer<'a> {
 /// Returns the current list of a viewer. An unchanged list stays the same object.
 pub(super) fn current(shard: &Shard, kind: ListKind, viewer: Viewer<'_>) -> Arc<List> {
     let gateway = &shard.gateway;
-    let [prompts, resources, templates] = &gateway.mcp.offerings;
-    let pages = match kind {
-        ListKind::Prompts => prompts,
-        ListKind::Resources => resources,
-        ListKind::Templates => templates,
-    };
     // Read the number first: if the list is newer than its number, it is only rendered once more.
     let change = gateway.catalog.change();
-    pages.get(viewer.principal, viewer.view, change, || {
+    gateway.mcp.offerings[kind as usize].get(viewer.principal, viewer.view, change, || {
         let (shelf, skills) = (gateway.catalog.offerings(), gateway.catalog.snapshot());
         let items = kind.items(&shelf).iter();
         let seen = items.filter_map(|(name, it)| Some((name, it.first(|it| viewer.sees(it, &skills))?)));
         let mut all: BTreeMap<String, String> = seen.map(|(name, it)| (name.clone(), it.definition.clone())).collect();
         if kind == ListKind::Templates {
-            all.extend(builtin_templates());
+            // Artifacts and long results are not listed as resources: only results link to them.
+            all.extend(definitions(include_str!("templates.json"), "uriTemplate"));
         }
         List::new(all)
     })
-}
-
-/// Returns the templates of artifacts and long results, by name and definition. They are not listed: only results
-/// link to them.
-fn builtin_templates() -> [(String, String); 2] {
-    let (artifact, result) = (format!("{ARTIFACTS}{{+handle}}"), format!("{RESULTS}{{id}}{{?offset,length}}"));
-    let of_artifact = json!({
-        "uriTemplate": artifact,
-        "name": "artifact",
-        "description": "A file that a tool produced. The tool's result links to it.",
-    });
-    let of_result = json!({
-        "uriTemplate": result,
-        "name": "result",
-        "description": "A part of a long result: length bytes from offset. The beginning of the result contains the id.",
-    });
-    [(artifact, of_artifact.to_string()), (result, of_result.to_string())]
-}
-
-/// Returns the result of `prompts/list`, `resources/list` or `resources/templates/list`.
-///
-/// # Errors
-/// The cursor does not belong to this list.
-pub(super) fn list(
-    shard: &Shard,
-    kind: ListKind,
-    params: &Params,
-    viewer: Viewer<'_>,
-    revision: Revision,
-) -> Result<String, RpcError> {
-    let (key, field) = (&shard.gateway.mcp.key, kind.field());
-    let opened = |cursor: &String| {
-        let name = key.open(Purpose::Cursor, viewer.principal.name(), cursor.as_bytes());
-        let name =
-            name.and_then(|it| String::from_utf8(it).ok()?.strip_prefix(field)?.strip_prefix(' ').map(str::to_owned));
-        name.ok_or_else(|| RpcError::new(Code::InvalidParams, "the cursor is not from this list"))
-    };
-    let after = params.cursor.as_ref().map(opened).transpose()?;
-    let list = current(shard, kind, viewer);
-    let page = list.page(after.as_deref());
-    let mut text = format!("{{\"{field}\":[{}]", std::str::from_utf8(page.tools).unwrap_or_default());
-    if let Some(last) = page.last {
-        text.push_str(",\"nextCursor\":");
-        let place = format!("{field} {last}");
-        text.push_str(&string(&key.seal(Purpose::Cursor, viewer.principal.name(), place.as_bytes())));
-    }
-    if revision.is_stateless() {
-        text.push_str(&cacheable(shard, TTL_MS));
-    }
-    text.push('}');
-    Ok(text)
 }
 
 /// An argument that a prompt declares.
@@ -191,11 +133,11 @@ pub(super) async fn prompt(
     client: &McpClient,
 ) -> Result<String, RpcError> {
     let Some(name) = params.name.take() else {
-        return Err(RpcError::new(Code::InvalidParams, "params.name is missing: set it to the prompt to get"));
+        return Err(invalid_params("params.name is missing: set it to the prompt to get"));
     };
     let (shelf, skills) = (shard.gateway.catalog.offerings(), shard.gateway.catalog.snapshot());
     let item = shelf.prompts.get(&name).and_then(|it| it.first(|it| viewer.sees(it, &skills)));
-    let item = item.ok_or_else(|| RpcError::new(Code::InvalidParams, "there is no such prompt"))?;
+    let item = item.ok_or_else(|| invalid_params("there is no such prompt"))?;
     let mut arguments = read_arguments(params.arguments.take())?;
     arguments.extend(take_answered_arguments(params));
     let definition: PromptDefinition = serde_json::from_str(&item.definition).unwrap_or_default();
@@ -206,7 +148,7 @@ pub(super) async fn prompt(
             return Ok(question(&missing));
         }
         let message = format!("the argument '{}' of the prompt is missing", first.name);
-        return Err(RpcError::new(Code::InvalidParams, message));
+        return Err(invalid_params(message));
     }
     let asked = json!({ "name": item.offering.key, "arguments": arguments });
     let result = consult(shard, viewer.consult_scope(), item, request(ConsultMethod::Prompt, item, &asked))
@@ -222,11 +164,11 @@ fn can_ask(params: &Params) -> bool {
 
 fn read_arguments(arguments: Option<Box<RawValue>>) -> Result<Map<String, Value>, RpcError> {
     let Some(arguments) = arguments else { return Ok(Map::new()) };
-    let read: Map<String, Value> = serde_json::from_str(arguments.get())
-        .map_err(|_| RpcError::new(Code::InvalidParams, "params.arguments must be an object"))?;
+    let read: Map<String, Value> =
+        serde_json::from_str(arguments.get()).map_err(|_| invalid_params("params.arguments must be an object"))?;
     match read.values().all(Value::is_string) {
         true => Ok(read),
-        false => Err(RpcError::new(Code::InvalidParams, "the arguments of a prompt must be strings")),
+        false => Err(invalid_params("the arguments of a prompt must be strings")),
     }
 }
 
@@ -281,9 +223,8 @@ pub(super) async fn complete(
     viewer: Viewer<'_>,
     revision: Revision,
 ) -> Result<String, RpcError> {
-    let invalid = |message: &str| RpcError::new(Code::InvalidParams, message);
     let (Some(reference), Some(argument)) = (&params.reference, &params.argument) else {
-        return Err(invalid("params.ref or params.argument is missing: they say what to complete"));
+        return Err(invalid_params("params.ref or params.argument is missing: they say what to complete"));
     };
     let (shelf, skills) = (shard.gateway.catalog.offerings(), shard.gateway.catalog.snapshot());
     let seen = |items: Option<&'_ OfferingGroup>| items.and_then(|it| it.first(|it| viewer.sees(it, &skills))).cloned();
@@ -292,9 +233,9 @@ pub(super) async fn complete(
         "ref/resource" => {
             seen(shelf.templates.get(&reference.uri)).or_else(|| seen(shelf.resources.get(&reference.uri)))
         }
-        _ => return Err(invalid("params.ref.type must be ref/prompt or ref/resource")),
+        _ => return Err(invalid_params("params.ref.type must be ref/prompt or ref/resource")),
     };
-    let item = &item.ok_or_else(|| invalid("there is no such prompt or template"))?;
+    let item = &item.ok_or_else(|| invalid_params("there is no such prompt or template"))?;
     let key = item.offering.key.as_str();
     let reference = match reference.kind.as_str() {
         "ref/prompt" => json!({ "type": "ref/prompt", "name": key }),
@@ -302,7 +243,7 @@ pub(super) async fn complete(
     };
     // JSON may contain what a string can't represent, such as an unpaired surrogate.
     let read = |json: &RawValue| serde_json::from_str::<Value>(json.get());
-    let unreadable = |_| invalid("params.argument or params.context can't be read");
+    let unreadable = |_| invalid_params("params.argument or params.context can't be read");
     let mut asked = json!({ "ref": reference, "argument": read(argument).map_err(unreadable)? });
     if let Some(context) = &params.context {
         asked["context"] = read(context).map_err(unreadable)?;
@@ -351,7 +292,15 @@ pub(super) fn fault(error: SkillError) -> RpcError {
 
 #[cfg(test)]
 mod tests {
+    use super::super::content::ARTIFACTS;
+    use super::super::long::RESULTS;
     use super::*;
+
+    #[test]
+    fn the_built_in_templates_are_those_of_artifacts_and_results() {
+        let names: Vec<_> = definitions(include_str!("templates.json"), "uriTemplate").map(|(name, _)| name).collect();
+        assert_eq!(names, [format!("{ARTIFACTS}{{+handle}}"), format!("{RESULTS}{{id}}{{?offset,length}}")]);
+    }
 
     #[test]
     fn missing_arguments_are_asked_for_by_a_form() {
@@ -375,7 +324,7 @@ mod tests {
 
     #[test]
     fn what_may_pass_is_told_apart_from_what_is_wrong() {
-        let code = |code: ErrorCode| fault(SkillError::new(code, "")).code.number();
+        let code = |code: ErrorCode| fault(SkillError::new(code, "")).code as i32;
         for may_pass in [ErrorCode::Overloaded, ErrorCode::RateLimited, ErrorCode::Unavailable] {
             assert_eq!(code(may_pass), -32000, "{may_pass:?}");
         }

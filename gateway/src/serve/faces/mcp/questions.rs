@@ -6,19 +6,18 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use openskill_proto::v1::{ErrorCode, InputAction, InputKind, InputRequired, InputResponse};
+use openskill_proto::v1::{ErrorCode, InputKind, InputRequired, InputResponse};
 use serde::Deserialize;
 use serde::de::{Error as _, IgnoredAny};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::client::server_info;
-use super::jsonrpc::{self, Code, Id, RpcError};
+use super::jsonrpc::{self, Code, Id, RpcError, invalid_params};
 use crate::call::principal::Principal;
 use crate::gateway::Shard;
 use crate::mcp::parked::{Events, Fingerprint, ParkedCall, Ticket};
 use crate::mcp::seal::Purpose;
-use crate::mcp::session::Abilities;
 use crate::serve::faces::user_action::UserAction;
 use crate::state::limits::SharedLimit;
 
@@ -26,22 +25,14 @@ use crate::state::limits::SharedLimit;
 pub(super) type Answers = HashMap<String, Box<RawValue>>;
 
 /// How questions reach a client's user.
+#[derive(Clone, Copy)]
 pub(super) enum ElicitationMode {
     /// The client supports no questions.
     Never,
     /// As requests on the call's stream.
-    OnStream(ResumableCall),
-    /// As a result with questions. The client repeats the request with the answers.
-    ByResult(ResumableCall),
-}
-
-/// A call that may ask its user questions, and what the client needs to resume it.
-pub(super) struct ResumableCall {
-    pub(super) shard: Shard,
-    pub(super) principal: Principal,
-    pub(super) fingerprint: Fingerprint,
-    /// The kinds of questions that the client supports.
-    pub(super) abilities: Abilities,
+    OnStream,
+    /// As a result with questions. The client repeats the request, which the fingerprint identifies, with the answers.
+    ByResult(Fingerprint),
 }
 
 /// A user's answer in the client's format. Results of sampling and roots have no action.
@@ -54,16 +45,6 @@ struct Reaction {
     roots: Option<IgnoredAny>,
 }
 
-impl ElicitationMode {
-    /// The kinds of questions that a skill may ask.
-    pub(super) fn abilities(&self) -> Abilities {
-        match self {
-            Self::Never => Abilities::default(),
-            Self::OnStream(call) | Self::ByResult(call) => call.abilities,
-        }
-    }
-}
-
 /// Dismisses a question that asks for a secret: a form would reveal it to the client, and to anything that records
 /// the client. Returns whether it dismissed the question.
 pub(super) async fn dismiss_secret(shard: &Shard, principal: &Principal, question: &InputRequired) -> bool {
@@ -71,7 +52,7 @@ pub(super) async fn dismiss_secret(shard: &Shard, principal: &Principal, questio
     if !marks_secret(&schema) {
         return false;
     }
-    let cancel = InputResponse { request_id: question.request_id.clone(), ..response(InputAction::Cancel, None) };
+    let cancel = response(&question.request_id, UserAction::Cancel, None);
     // Fails if the call has ended, which then needs no answer.
     let _ = shard.gateway.questions.answer(principal, cancel, shard.number).await;
     true
@@ -136,7 +117,7 @@ pub(super) fn request(question: &InputRequired) -> String {
 /// Forwards the answer to a request of the gateway. An unreadable or invalid answer cancels the question.
 pub(super) async fn forward_answer(shard: &Shard, principal: &Principal, id: &Id, result: Option<&RawValue>) {
     let Ok(request_id) = serde_json::from_str::<String>(id.json()) else { return };
-    let cancel = || InputResponse { request_id: request_id.clone(), ..response(InputAction::Cancel, None) };
+    let cancel = || response(&request_id, UserAction::Cancel, None);
     let read = result.and_then(|it| read(it, &request_id).ok()).unwrap_or_else(cancel);
     let delivered = shard.gateway.questions.answer(principal, read, shard.number).await;
     if delivered.is_err_and(|error| error.code() == ErrorCode::InvalidArgument) {
@@ -145,27 +126,26 @@ pub(super) async fn forward_answer(shard: &Shard, principal: &Principal, id: &Id
     }
 }
 
-fn response(action: InputAction, content: Option<Box<RawValue>>) -> InputResponse {
+fn response(request_id: &str, action: UserAction, content: Option<&RawValue>) -> InputResponse {
     let content_json = content.map(|it| it.get().to_owned()).unwrap_or_default();
-    InputResponse { request_id: String::new(), action: action.into(), content_json }
+    InputResponse { request_id: request_id.to_owned(), action: action as i32, content_json }
 }
 
 /// Reads a client's answer: a user's action, or the result of sampling or of roots.
 fn read(answer: &RawValue, request_id: &str) -> Result<InputResponse, serde_json::Error> {
-    let read = match openskill_proto::json::read::<Reaction>(answer.get().as_bytes())? {
+    Ok(match openskill_proto::json::read::<Reaction>(answer.get().as_bytes())? {
         // Only an accepted form has content. Some clients omit it if it is empty.
         Reaction { action: Some(UserAction::Accept), content, .. } => {
-            let content = content.or_else(|| RawValue::from_string("{}".to_owned()).ok());
-            response(InputAction::Accept, content)
+            let content_json = content.map_or_else(|| "{}".to_owned(), |it| Box::<str>::from(it).into());
+            InputResponse { content_json, ..response(request_id, UserAction::Accept, None) }
         }
-        Reaction { action: Some(action), .. } => response(action.into(), None),
+        Reaction { action: Some(action), .. } => response(request_id, action, None),
         // The question's owner validates the content.
-        Reaction { action: None, role: Some(_), .. } | Reaction { action: None, roots: Some(_), .. } => {
-            response(InputAction::Accept, Some(answer.to_owned()))
+        Reaction { role: Some(_), .. } | Reaction { roots: Some(_), .. } => {
+            response(request_id, UserAction::Accept, Some(answer))
         }
         Reaction { .. } => return Err(serde_json::Error::custom("action is missing")),
-    };
-    Ok(InputResponse { request_id: request_id.to_owned(), ..read })
+    })
 }
 
 /// Delivers an answer to the skill that is waiting for it. Returns whether the question is settled.
@@ -192,27 +172,26 @@ pub(super) fn key(question: &InputRequired, number: usize, others: &[(String, In
 /// # Errors
 /// Too many calls are parked.
 pub(super) fn ask(
-    call: &ResumableCall,
+    shard: &Shard,
+    principal: &Principal,
+    fingerprint: Fingerprint,
     events: Events,
     questions: Vec<(String, InputRequired)>,
 ) -> Result<String, RpcError> {
     let requests = requests(&questions);
     let (now, left) = (Instant::now(), questions.iter().map(|(_, it)| it.timeout_ms).max().unwrap_or_default());
-    let (gateway, state) = (&call.shard.gateway, &call.shard.gateway.mcp);
+    let (gateway, state) = (&shard.gateway, &shard.gateway.mcp);
     state.parking.expire(now);
-    let Some(place) = gateway.limits.pool(SharedLimit::ParkedCalls).take(call.principal.shared_name(), 1) else {
-        return Err(RpcError::new(
-            Code::Overloaded,
-            "too many calls of this principal, or of all principals, are waiting for answers",
-        ));
+    let Some(place) = gateway.limits.pool(SharedLimit::ParkedCalls).take(principal.shared_name(), 1) else {
+        let message = "too many calls of this principal, or of all principals, are waiting for answers";
+        return Err(RpcError::new(Code::Overloaded, message));
     };
     let until = now + Duration::from_millis(left);
-    let ticket =
-        state.parking.park(ParkedCall { events, questions, fingerprint: call.fingerprint, until, _place: place });
+    let ticket = state.parking.park(ParkedCall { events, questions, fingerprint, until, _place: place });
     let result = json!({
         "resultType": "input_required",
         "inputRequests": requests,
-        "requestState": state.key.seal(Purpose::State, call.principal.name(), &ticket),
+        "requestState": state.key.seal(Purpose::State, principal.name(), &ticket),
         "_meta": { "io.modelcontextprotocol/serverInfo": server_info() },
     });
     Ok(result.to_string())
@@ -231,26 +210,28 @@ pub(super) enum Resumed {
 /// # Errors
 /// The state does not belong to this client and request, or was used before, or the call has ended.
 pub(super) async fn resume_with_answers(
-    call: &ResumableCall,
+    shard: &Shard,
+    principal: &Principal,
+    fingerprint: Fingerprint,
     request_state: &str,
     answers: &Answers,
 ) -> Result<Resumed, RpcError> {
-    let state = &call.shard.gateway.mcp;
-    let ticket = state.key.open(Purpose::State, call.principal.name(), request_state.as_bytes());
+    let state = &shard.gateway.mcp;
+    let ticket = state.key.open(Purpose::State, principal.name(), request_state.as_bytes());
     let ticket = ticket.and_then(|it| Ticket::try_from(it).ok());
-    let parked = ticket.and_then(|it| state.parking.take(&it, call.fingerprint, Instant::now()));
+    let parked = ticket.and_then(|it| state.parking.take(&it, fingerprint, Instant::now()));
     let Some(ParkedCall { events, questions, until, .. }) = parked else {
         let message =
             "requestState is not from this request, was used before, or its call has ended: call the tool again";
-        return Err(RpcError::new(Code::InvalidParams, message));
+        return Err(invalid_params(message));
     };
     let mut missing = Vec::new();
     for (key, question) in questions {
-        let Some(answer) = answers.get(&key) else {
-            missing.push((key, question));
-            continue;
+        let is_settled = match answers.get(&key) {
+            Some(answer) => deliver(shard, principal, &question, answer).await,
+            None => false,
         };
-        if !deliver(&call.shard, &call.principal, &question, answer).await {
+        if !is_settled {
             missing.push((key, question));
         }
     }
@@ -259,11 +240,13 @@ pub(super) async fn resume_with_answers(
     }
     let left = until.saturating_duration_since(Instant::now()).as_millis() as u64;
     missing.iter_mut().for_each(|(_, it)| it.timeout_ms = left);
-    ask(call, events, missing).map(Resumed::AskAgain)
+    ask(shard, principal, fingerprint, events, missing).map(Resumed::AskAgain)
 }
 
 #[cfg(test)]
 mod tests {
+    use openskill_proto::v1::InputAction;
+
     use super::*;
 
     fn question(schema: &str) -> InputRequired {

@@ -7,7 +7,7 @@ use openskill_proto::v1::{ErrorCode, SkillError, SkillResult};
 use serde::Deserialize;
 
 use super::content;
-use super::jsonrpc::{self, Code, Id, RpcError};
+use super::jsonrpc::{self, Code, Id, RpcError, invalid_params};
 use crate::call::principal::{GovernedSkill, Principal};
 use crate::catalog::entry::Entry;
 use crate::gateway::Shard;
@@ -46,7 +46,7 @@ impl ToolReply {
     pub(super) async fn result(&self, result: SkillResult) -> Result<String, RpcError> {
         let is_unknown = |error: &SkillError| error.code() == ErrorCode::NotFound && self.entry.is_none();
         if let Some(error) = result.error.as_ref().filter(|it| is_unknown(it)) {
-            return Err(RpcError::new(Code::InvalidParams, error.message.clone()));
+            return Err(invalid_params(error.message.clone()));
         }
         if self.revision.is_stateless()
             && let Some(capability) = result.error.as_ref().and_then(|it| missing_capability(it, self.abilities))

@@ -8,12 +8,13 @@ use openskill_proto::v1::{
     ConsultMethod, ConsultRequest, ErrorCode, ReadArtifactRequest, ReadArtifactResponse, SkillError,
 };
 use serde::Deserialize;
+use serde_json::json;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
+use super::client::cache_scope;
 use super::content::ARTIFACTS;
-use super::jsonrpc::{Code, Params, RpcError, escaped_bytes, string};
-use super::list::cacheable;
+use super::jsonrpc::{Code, Params, RpcError, escaped_bytes, invalid_params, string};
+use super::list::cache_fields;
 use super::long::{self, RESULTS};
 use super::offerings::{self, Viewer};
 use crate::call::principal::Principal;
@@ -36,10 +37,6 @@ const TTL_MS: u64 = 60_000;
 /// How long a client may cache a declared resource, in milliseconds. It may change.
 const DECLARED_TTL_MS: u64 = 1_000;
 
-fn more(shard: &Shard, revision: Revision, ttl_ms: u64) -> String {
-    if revision.is_stateless() { cacheable(shard, ttl_ms) } else { String::new() }
-}
-
 /// Returns the result of `resources/read`.
 ///
 /// # Errors
@@ -51,33 +48,33 @@ pub(super) async fn read(
     revision: Revision,
 ) -> Result<String, RpcError> {
     let Some(uri) = &params.uri else {
-        return Err(RpcError::new(Code::InvalidParams, "params.uri is missing: set it to the resource to read"));
+        return Err(invalid_params("params.uri is missing: set it to the resource to read"));
     };
     let code = if revision.is_stateless() { Code::InvalidParams } else { Code::NoResource };
     let missing = || RpcError::new(code, "there is no such resource, or it has expired");
     let missing = || missing().with_data(json!({ "uri": uri }).to_string());
     if let Some(rest) = uri.strip_prefix(RESULTS) {
         let contents = long::read(&shard.gateway, viewer.principal, &viewer.owner(), uri, rest)?.ok_or_else(missing)?;
-        return Ok(contents_of(shard, &contents, revision));
+        return Ok(format!("{{\"contents\":[{contents}]{}}}", private(revision)));
     }
     let Some(handle) = uri.strip_prefix(ARTIFACTS) else {
         return read_declared(shard, uri, viewer, revision, missing).await;
     };
     let fault = |error: SkillError| match error.code() {
         ErrorCode::NotFound => missing(),
-        ErrorCode::OutputTooLarge => RpcError::new(Code::InvalidParams, error.message),
+        ErrorCode::OutputTooLarge => invalid_params(error.message),
         _ => offerings::fault(error),
     };
     let LoadedArtifact { media_type, data, mut share } = load(shard, viewer.principal, handle).await.map_err(fault)?;
-    let (uri, more) = (uri.clone(), private(shard, revision));
+    let (uri, more) = (uri.clone(), private(revision));
     let render = move || render_artifact(&uri, &media_type, data, &more, &mut share);
     let rendered = shard.gateway.blocking_pool.run(render).await;
     rendered.ok_or_else(|| offerings::fault(overload_error()))
 }
 
 /// Returns the cache fields of a response that is private to its caller.
-fn private(shard: &Shard, revision: Revision) -> String {
-    more(shard, revision, TTL_MS).replace("\"cacheScope\":\"public\"", "\"cacheScope\":\"private\"")
+fn private(revision: Revision) -> String {
+    cache_fields(revision, "private", TTL_MS)
 }
 
 /// Renders the result with one artifact. None if its text needs more memory than `share` can get.
@@ -107,11 +104,6 @@ fn render_artifact(uri: &str, media_type: &str, data: Vec<u8>, more: &str, share
     Some(text)
 }
 
-/// Renders the result with one resource, which is private to its caller.
-fn contents_of(shard: &Shard, contents: &Value, revision: Revision) -> String {
-    format!("{{\"contents\":[{contents}]{}}}", private(shard, revision))
-}
-
 /// Reads a resource that a skill or an MCP server declares.
 async fn read_declared(
     shard: &Shard,
@@ -131,7 +123,7 @@ async fn read_declared(
     let read: DeclaredContents<'_> = serde_json::from_str(&result).map_err(|_| missing())?;
     match read.contents.get() {
         contents if contents.starts_with('[') && contents[1..].trim_start() != "]" => {
-            Ok(format!("{{\"contents\":{contents}{}}}", more(shard, revision, DECLARED_TTL_MS)))
+            Ok(format!("{{\"contents\":{contents}{}}}", cache_fields(revision, cache_scope(shard), DECLARED_TTL_MS)))
         }
         _ => Err(missing()),
     }
@@ -186,6 +178,7 @@ pub(super) fn overload_error() -> SkillError {
 #[cfg(test)]
 mod tests {
     use openskill_identity::shares::Pool;
+    use serde_json::Value;
 
     use super::*;
 

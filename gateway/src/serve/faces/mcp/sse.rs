@@ -25,17 +25,6 @@ pub(super) fn beat() -> Bytes {
     Bytes::from_static(b":\n\n")
 }
 
-/// A keepalive comment for a stream whose events have ids. Omits the empty line, which some clients treat as an
-/// event after an id.
-fn beat_after_id() -> Bytes {
-    Bytes::from_static(b":\n")
-}
-
-/// Sets the clients' reconnection delay. Omits the empty line, because it is part of the next event.
-fn retry() -> Bytes {
-    Bytes::from_static(b"retry: 1000\n")
-}
-
 /// Formats a message as an event. Removes line breaks between JSON tokens, which a data line must not contain.
 pub(super) fn event(message: &str) -> Bytes {
     named_event("", message)
@@ -65,8 +54,8 @@ fn named_event(id: &str, message: &str) -> Bytes {
 pub(super) struct ResumableStream {
     gateway: Arc<Gateway>,
     principal: Arc<str>,
-    session: Session,
-    view: Arc<View>,
+    /// See [`owner`].
+    owner: String,
     /// Whether the client supports events that have only an id.
     knows_empty: bool,
 }
@@ -84,16 +73,16 @@ impl ResumableStream {
         gateway: &Arc<Gateway>,
         principal: &Principal,
         client: &McpClient,
-        view: Arc<View>,
+        view: &View,
     ) -> Option<Self> {
-        let (session, knows_empty) = (client.session?, client.revision >= Revision::V2025_11_25);
-        Some(Self { gateway: Arc::clone(gateway), principal: principal.shared_name(), session, view, knows_empty })
+        let (owner, knows_empty) = (owner(&client.session?, view), client.revision >= Revision::V2025_11_25);
+        Some(Self { gateway: Arc::clone(gateway), principal: principal.shared_name(), owner, knows_empty })
     }
 
     /// Opens the stream for a call of `skill`. None if there is no room for the stream.
     pub(super) fn open(self, skill: GovernedSkill) -> Option<(Writer, Reader)> {
-        let Self { gateway, principal, session, view, knows_empty } = self;
-        let (replay, reader) = gateway.mcp.replays.open(principal, &owner(&session, &view), skill, Instant::now())?;
+        let Self { gateway, principal, owner, knows_empty } = self;
+        let (replay, reader) = gateway.mcp.replays.open(principal, &owner, skill, Instant::now())?;
         Some((Writer { gateway, replay, knows_empty }, reader))
     }
 }
@@ -138,11 +127,14 @@ pub(super) fn events(reader: Reader) -> impl Stream<Item = Result<Bytes, Infalli
     let events = stream::unfold(reader, |mut reader| async move {
         let next = match tokio::time::timeout(BEAT, reader.next()).await {
             Ok(next) => next?,
-            Err(_) => beat_after_id(),
+            // A keepalive comment without the empty line, which some clients treat as an event after an id.
+            Err(_) => Bytes::from_static(b":\n"),
         };
         Some((Ok(next), reader))
     });
-    stream::iter([Ok(retry())]).chain(events)
+    // Sets the clients' reconnection delay. Omits the empty line, because it is part of the next event.
+    let retry = Bytes::from_static(b"retry: 1000\n");
+    stream::iter([Ok(retry)]).chain(events)
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use super::questions::{self, Answers, ElicitationMode};
 use super::reply::ToolReply;
 use super::response::{self, Accepts};
 use super::sse::{self, BEAT, ResumableStream, beat, event};
-use super::tasks::{self, DetachedCall};
+use super::tasks::{self, PendingCall};
 use crate::mcp::clients::{Cancellable, Level};
 use crate::mcp::parked::{CallUpdate, RunningCall};
 use crate::mcp::replay::Replay;
@@ -43,17 +43,12 @@ pub(super) struct Notifications {
 
 /// A call, with everything that its response needs.
 pub(super) struct StreamedCall {
-    pub(super) running: RunningCall,
-    pub(super) reply: ToolReply,
+    pub(super) pending: PendingCall,
     pub(super) notifications: Notifications,
     pub(super) cancellable: Option<Cancellable>,
     pub(super) elicitation: ElicitationMode,
-    /// The number of questions asked so far.
-    pub(super) question_count: usize,
     /// Answers that came with the request, before their questions were asked.
     pub(super) early_answers: Answers,
-    /// Questions that are not sent yet. They go out together with the next one.
-    pub(super) open_questions: Vec<(String, InputRequired)>,
     /// When the call becomes a task. None: never.
     pub(super) task_at: Option<Instant>,
     /// How to resume its stream. None if it can't be resumed.
@@ -146,12 +141,12 @@ impl StreamedCall {
             let arrived = tokio::select! {
                 biased;
                 () = cancelled => return Next::Cancelled,
-                arrived = self.running.next() => arrived,
+                arrived = self.pending.running.next() => arrived,
                 () = tokio::time::sleep_until(task_at), if is_due => return Next::Due,
                 () = tokio::time::sleep_until(beat_at) => return Next::Silence,
             };
             match arrived {
-                CallUpdate::Result(result) => return Next::Ended(self.reply.message(result).await),
+                CallUpdate::Result(result) => return Next::Ended(self.pending.reply.message(result).await),
                 CallUpdate::Broken(message) => return Next::Ended(Err(RpcError::new(Code::Internal, message))),
                 CallUpdate::Event(Event::InputRequired(question)) => {
                     if let Some(next) = Box::pin(self.ask(question)).await {
@@ -169,68 +164,44 @@ impl StreamedCall {
 
     /// Asks the user, in the way that the client supports. None if the client was not asked, or will be later.
     async fn ask(&mut self, question: InputRequired) -> Option<Next> {
-        let (call, is_last) = match &self.elicitation {
-            ElicitationMode::Never => return None,
-            ElicitationMode::OnStream(call) | ElicitationMode::ByResult(call) => (call, !question.more),
-        };
-        let (shard, principal) = (&call.shard, &call.principal);
-        let is_dismissed = questions::dismiss_secret(shard, principal, &question).await;
-        if let ElicitationMode::OnStream(_) = &self.elicitation {
-            return (!is_dismissed).then(|| Next::Notification(questions::request(&question)));
+        if let ElicitationMode::Never = self.elicitation {
+            return None;
         }
-        self.question_count += 1;
-        let key = questions::key(&question, self.question_count, &self.open_questions);
+        let PendingCall { running, reply, question_count, open_questions } = &mut self.pending;
+        let (shard, principal, is_last) = (&reply.shard, &reply.principal, !question.more);
+        let is_dismissed = questions::dismiss_secret(shard, principal, &question).await;
+        let ElicitationMode::ByResult(fingerprint) = self.elicitation else {
+            return (!is_dismissed).then(|| Next::Notification(questions::request(&question)));
+        };
+        *question_count += 1;
+        let key = questions::key(&question, *question_count, open_questions);
         let is_answered = match self.early_answers.remove(&key) {
             Some(answer) if !is_dismissed => questions::deliver(shard, principal, &question, &answer).await,
             _ => is_dismissed,
         };
         if !is_answered {
-            self.open_questions.push((key, question));
+            open_questions.push((key, question));
         }
-        if !is_last || self.open_questions.is_empty() {
+        if !is_last || open_questions.is_empty() {
             return None;
         }
         let gone = RunningCall::WithEvents(stream::empty().boxed());
-        let RunningCall::WithEvents(events) = std::mem::replace(&mut self.running, gone) else { return None };
-        let result = questions::ask(call, events, std::mem::take(&mut self.open_questions));
-        Some(Next::Ended(result.map(|result| jsonrpc::result(&self.reply.id, &result))))
+        let RunningCall::WithEvents(events) = std::mem::replace(running, gone) else { return None };
+        let result = questions::ask(shard, principal, fingerprint, events, std::mem::take(open_questions));
+        Some(Next::Ended(result.map(|result| jsonrpc::result(&reply.id, &result))))
     }
 
     /// Turns the call into a task. Returns the message for its client. Returns the call if no more tasks are
     /// allowed.
     async fn promote(self) -> Result<String, Box<Self>> {
-        let Self {
-            running,
-            reply,
-            notifications,
-            cancellable,
-            elicitation,
-            question_count,
-            early_answers,
-            open_questions,
-            task_at: _,
-            resumable,
-        } = self;
-        tasks::promote(DetachedCall { running, reply, question_count, open_questions }).await.map_err(|detached| {
-            let DetachedCall { running, reply, question_count, open_questions } = *detached;
-            let task_at = None;
-            Box::new(Self {
-                running,
-                reply,
-                notifications,
-                cancellable,
-                elicitation,
-                question_count,
-                early_answers,
-                open_questions,
-                task_at,
-                resumable,
-            })
-        })
+        match tasks::promote(self.pending).await {
+            Ok(created) => Ok(created),
+            Err(pending) => Err(Box::new(Self { pending: *pending, task_at: None, ..self })),
+        }
     }
 
     fn final_message(&self, ended: Result<String, RpcError>) -> String {
-        ended.unwrap_or_else(|fault| jsonrpc::error(Some(&self.reply.id), &fault))
+        ended.unwrap_or_else(|fault| jsonrpc::error(Some(&self.pending.reply.id), &fault))
     }
 }
 
@@ -268,7 +239,7 @@ pub(super) async fn answer(mut call: Box<StreamedCall>, accepts: Accepts) -> Res
             Next::Notification(message) => Some(message),
         };
         if let Some(resumable) = call.resumable.take()
-            && let Some((writer, reader)) = resumable.open(call.reply.skill())
+            && let Some((writer, reader)) = resumable.open(call.pending.reply.skill())
         {
             writer.spawn(|replay| write(replay, first, call));
             return Ok(response::events(Body::from_stream(sse::events(reader))));
@@ -311,33 +282,24 @@ async fn write(replay: Arc<Replay>, first: Option<String>, mut call: Box<Streame
     }
 }
 
-/// What is left of a stream.
-enum Rest {
-    First(Bytes, Box<StreamedCall>),
-    Running(Box<StreamedCall>),
-    Done,
-}
-
+/// Streams a call, after its first event.
 fn stream(first: Bytes, call: Box<StreamedCall>) -> impl futures_util::Stream<Item = Result<Bytes, Infallible>> {
-    stream::unfold(Rest::First(first, call), |rest| async move {
-        let mut call = match rest {
-            Rest::First(first, call) => return Some((Ok(first), Rest::Running(call))),
-            Rest::Running(call) => call,
-            Rest::Done => return None,
-        };
-        match call.next().await {
-            Next::Notification(message) => Some((Ok(event(&message)), Rest::Running(call))),
-            Next::Silence => Some((Ok(beat()), Rest::Running(call))),
-            Next::Ended(ended) => Some((Ok(event(&call.final_message(ended))), Rest::Done)),
+    let rest = stream::unfold(Some(call), |call| async move {
+        let mut call = call?;
+        Some(match call.next().await {
+            Next::Notification(message) => (Ok(event(&message)), Some(call)),
+            Next::Silence => (Ok(beat()), Some(call)),
+            Next::Ended(ended) => (Ok(event(&call.final_message(ended))), None),
             // The client does not expect a response.
-            Next::Cancelled => None,
+            Next::Cancelled => return None,
             Next::Due => match call.promote().await {
-                Ok(created) => Some((Ok(event(&created)), Rest::Done)),
+                Ok(created) => (Ok(event(&created)), None),
                 // No more tasks are allowed: the call continues on this stream.
-                Err(call) => Some((Ok(beat()), Rest::Running(call))),
+                Err(call) => (Ok(beat()), Some(call)),
             },
-        }
-    })
+        })
+    });
+    stream::iter([Ok(first)]).chain(rest)
 }
 
 #[cfg(test)]

@@ -9,12 +9,11 @@ use openskill_proto::v1::{ErrorCode, InputRequired, SkillResult, TaskSupport};
 use serde_json::{Value, json};
 
 use super::client::server_info;
-use super::jsonrpc::{self, Code, Params, RpcError};
+use super::jsonrpc::{self, Code, Params, RpcError, invalid_params};
 use super::offerings::{self, Viewer};
 use super::questions::{self, Answers};
 use super::reply::ToolReply;
 use super::resources::overload_error;
-use crate::call::principal::Principal;
 use crate::catalog::entry::Entry;
 use crate::gateway::Shard;
 use crate::mcp::parked::{CallUpdate, RunningCall};
@@ -30,30 +29,35 @@ const COPIES: usize = 3;
 /// The interval at which clients should poll, in milliseconds.
 const POLL_MS: u64 = 1_000;
 
-/// A call that is about to run as a task.
-pub(super) struct DetachedCall {
+/// A call that has not ended, with what its response needs.
+pub(super) struct PendingCall {
     pub(super) running: RunningCall,
     pub(super) reply: ToolReply,
     /// The number of questions asked so far.
     pub(super) question_count: usize,
-    /// Questions that are not sent yet.
+    /// Questions that are not sent yet. They go out together with the next one.
     pub(super) open_questions: Vec<(String, InputRequired)>,
 }
 
+impl PendingCall {
+    pub(super) fn new(running: RunningCall, reply: ToolReply) -> Self {
+        Self { running, reply, question_count: 0, open_questions: Vec::new() }
+    }
+}
+
 /// Turns a call into a task. Returns the message for its client. Returns the call if no more tasks are allowed.
-pub(super) async fn promote(call: DetachedCall) -> Result<String, Box<DetachedCall>> {
-    let (shard, principal, owner) = (call.reply.shard.clone(), call.reply.principal.clone(), call.reply.owner.clone());
+pub(super) async fn promote(call: PendingCall) -> Result<String, Box<PendingCall>> {
+    let (shard, owner) = (call.reply.shard.clone(), call.reply.owner.clone());
     let Ok(task) = shard.gateway.mcp.tasks.begin(&owner, call.reply.skill()).await else { return Err(Box::new(call)) };
     let Some(seen) = shard.gateway.mcp.tasks.get(&owner, task.id()) else { return Err(Box::new(call)) };
     let created = jsonrpc::result(&call.reply.id, &render(task.id(), &seen, "task"));
-    let tracker = shard.gateway.tasks.clone();
-    tracker.spawn(drive(call, task, shard, principal));
+    shard.gateway.tasks.spawn(drive(call, task));
     Ok(created)
 }
 
 /// Runs the call of a task until it ends or its owner cancels it. Cancellation drops the call and ends its
 /// processes.
-async fn drive(mut call: DetachedCall, task: RunningTask, shard: Shard, principal: Principal) {
+async fn drive(mut call: PendingCall, task: RunningTask) {
     for (key, question) in std::mem::take(&mut call.open_questions) {
         task.ask(key, question);
     }
@@ -66,9 +70,7 @@ async fn drive(mut call: DetachedCall, task: RunningTask, shard: Shard, principa
         match arrived {
             CallUpdate::Result(result) => break outcome(&call.reply, result).await,
             CallUpdate::Broken(message) => break failure(&RpcError::new(Code::Internal, message)),
-            CallUpdate::Event(Event::InputRequired(question)) => {
-                ask(&mut call, &task, question, &shard, &principal).await
-            }
+            CallUpdate::Event(Event::InputRequired(question)) => ask(&mut call, &task, question).await,
             CallUpdate::Event(Event::Progress(progress)) if !progress.message.is_empty() => task.say(progress.message),
             CallUpdate::Event(_) => {}
         }
@@ -77,14 +79,8 @@ async fn drive(mut call: DetachedCall, task: RunningTask, shard: Shard, principa
     task.end(end, too_large).await;
 }
 
-async fn ask(
-    call: &mut DetachedCall,
-    task: &RunningTask,
-    question: InputRequired,
-    shard: &Shard,
-    principal: &Principal,
-) {
-    if questions::dismiss_secret(shard, principal, &question).await {
+async fn ask(call: &mut PendingCall, task: &RunningTask, question: InputRequired) {
+    if questions::dismiss_secret(&call.reply.shard, &call.reply.principal, &question).await {
         return;
     }
     call.question_count += 1;
@@ -104,7 +100,7 @@ async fn outcome(reply: &ToolReply, result: SkillResult) -> TaskOutcome {
 }
 
 fn failure(fault: &RpcError) -> TaskOutcome {
-    let mut error = json!({ "code": fault.code.number(), "message": fault.message });
+    let mut error = json!({ "code": fault.code as i32, "message": fault.message });
     if let Ok(data) = serde_json::from_str::<Value>(&fault.data) {
         error["data"] = data;
     }
@@ -151,7 +147,7 @@ fn render(id: &str, seen: &Task, result_type: &str) -> String {
     text
 }
 
-/// Handles a `tasks/` method. None if the method does not exist.
+/// Handles `tasks/get`, `tasks/update` or `tasks/cancel`.
 ///
 /// # Errors
 /// The client does not declare the extension, the viewer has no such task, or its policy no longer allows the
@@ -161,24 +157,20 @@ pub(super) async fn method(
     method: &str,
     params: &mut Params,
     viewer: Viewer<'_>,
-) -> Option<Result<String, RpcError>> {
-    if !matches!(method, "tasks/get" | "tasks/update" | "tasks/cancel") {
-        return None;
-    }
+) -> Result<String, RpcError> {
     if !takes_tasks(params) {
-        return Some(Err(not_declared()));
+        return Err(not_declared());
     }
-    let Some(id) = params.task_id.take() else {
-        return Some(Err(RpcError::new(Code::InvalidParams, "params.taskId is missing")));
-    };
-    Some(match method {
+    let id = params.task_id.take().ok_or_else(|| invalid_params("params.taskId is missing"))?;
+    match method {
         "tasks/get" => get(shard, &id, viewer).await.map(|(seen, _share)| render(&id, &seen, "complete")),
-        "tasks/update" => match params.input_responses.take() {
-            Some(answers) => update(shard, &id, &answers, viewer).await,
-            None => Err(RpcError::new(Code::InvalidParams, "params.inputResponses is missing")),
-        },
+        "tasks/update" => {
+            let answers = params.input_responses.take();
+            let answers = answers.ok_or_else(|| invalid_params("params.inputResponses is missing"))?;
+            update(shard, &id, &answers, viewer).await
+        }
         _ => cancel(shard, &id, viewer),
-    })
+    }
 }
 
 /// Loads a task, with a share of the viewer's limit that lasts until the task is sent.
@@ -215,7 +207,7 @@ fn acknowledgement() -> String {
 }
 
 fn unknown() -> RpcError {
-    RpcError::new(Code::InvalidParams, "there is no such task, or it has expired")
+    invalid_params("there is no such task, or it has expired")
 }
 
 /// Returns how long a call runs before it becomes a task. None: it never does.

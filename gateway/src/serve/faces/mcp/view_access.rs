@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, Request, State};
+use axum::extract::{FromRequestParts, Path, Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::{IntoResponse, Response};
 
 use super::jsonrpc::{Code, Id, RpcError};
 use super::response::refuse;
@@ -17,7 +18,7 @@ use crate::serve::resource::{MCP, METADATA, Resource};
 
 /// A view, and what the caller may do in it.
 #[derive(Debug, Clone)]
-pub(super) struct ViewAccess {
+pub(crate) struct ViewAccess {
     pub(super) view: Arc<View>,
     /// The scopes of the token. None for a caller without a token, to whom only the policy applies.
     scopes: Option<Scopes>,
@@ -25,28 +26,27 @@ pub(super) struct ViewAccess {
 }
 
 /// The view's name in a path. None for `/mcp`.
-pub(super) type ViewName = Option<Path<String>>;
+type ViewName = Option<Path<String>>;
 
-impl ViewAccess {
-    /// Finds the view, and checks the token's scopes.
-    ///
-    /// # Errors
-    /// The view does not exist, or the token lacks scopes. The error is the response.
-    pub(super) fn resolve(shard: &Shard, name: ViewName, request: &Request) -> Result<Self, Box<Response>> {
-        let name = name.map(|Path(name)| name).unwrap_or_default();
-        let Some(view) = shard.gateway.mcp.views.get(&name) else {
+/// Finds the view, and checks the token's scopes. The rejection is the response.
+impl FromRequestParts<Shard> for ViewAccess {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, shard: &Shard) -> Result<Self, Response> {
+        let name = ViewName::from_request_parts(parts, shard).await.map_err(IntoResponse::into_response)?;
+        let Some(view) = shard.gateway.mcp.views.get(name.as_deref().map_or("", String::as_str)) else {
             let fault = RpcError::new(Code::InvalidRequest, "there is no view with this name");
-            return Err(Box::new(refuse(StatusCode::NOT_FOUND, None, &fault)));
+            return Err(refuse(StatusCode::NOT_FOUND, None, &fault));
         };
-        let scopes = request.extensions().get::<Scopes>().cloned();
-        let access = Self { view, scopes, uri: request.uri().clone() };
+        let access = Self { view, scopes: parts.extensions.get::<Scopes>().cloned(), uri: parts.uri.clone() };
         if !access.has(&access.view.scopes) {
-            let wanted = access.view.scopes.clone();
-            return Err(Box::new(access.insufficient_scope(&shard.gateway, request.headers(), None, &wanted)));
+            return Err(access.insufficient_scope(&shard.gateway, &parts.headers, None, &access.view.scopes));
         }
         Ok(access)
     }
+}
 
+impl ViewAccess {
     /// Drops the URI, which keeps the connection's whole read buffer in memory. Call it before the access outlives
     /// the request.
     pub(super) fn without_uri(self) -> Self {

@@ -18,11 +18,14 @@ pub(super) const MAX_WATCHED: usize = 64;
 /// The maximum length of a watched resource's URI, in bytes.
 pub(super) const MAX_URI: usize = 2048;
 
+const PROMPTS: &str = "prompts";
+const RESOURCES: &str = "resources";
+
 /// The state that a listener's client has seen.
 #[derive(Default)]
 pub(super) struct Watch {
-    prompts: Option<Arc<List>>,
-    resources: Option<(Arc<List>, Arc<List>)>,
+    /// The watched lists, by the name in their notifications.
+    lists: BTreeMap<&'static str, Vec<Arc<List>>>,
     /// The last known state of each watched resource.
     watched: BTreeMap<String, String>,
     /// By URI, the workers that know about the subscription to a resource of their servers, as instance ids.
@@ -43,18 +46,16 @@ impl Watch {
                 notified_workers.insert(uri.clone(), owners);
             }
         }
-        Ok(Self {
-            prompts: filter.prompts_list_changed.then(|| prompts(shard, viewer)),
-            resources: filter.resources_list_changed.then(|| resources(shard, viewer)),
-            watched,
-            notified_workers,
-        })
+        let wanted = [(PROMPTS, filter.prompts_list_changed), (RESOURCES, filter.resources_list_changed)];
+        let wanted = wanted.into_iter().filter(|(_, is_wanted)| *is_wanted);
+        let lists = wanted.map(|(name, _)| (name, lists(shard, viewer, name))).collect();
+        Ok(Self { lists, watched, notified_workers })
     }
 
     /// Watches all changes for a client with a session, including the session's subscriptions.
     pub(super) fn for_session(shard: &Shard, viewer: Viewer<'_>) -> Self {
-        let (prompts, resources) = (prompts(shard, viewer), resources(shard, viewer));
-        Self { prompts: Some(prompts), resources: Some(resources), ..Self::default() }
+        let lists = [PROMPTS, RESOURCES].map(|name| (name, lists(shard, viewer, name))).into();
+        Self { lists, ..Self::default() }
     }
 
     /// Announces the subscriptions to new and restarted workers whose servers own the resources.
@@ -76,18 +77,13 @@ impl Watch {
 
     /// Whether the client watches no changes.
     pub(super) fn is_nothing(&self) -> bool {
-        self.prompts.is_none() && self.resources.is_none() && self.watched.is_empty()
+        self.lists.is_empty() && self.watched.is_empty()
     }
 
     /// Returns the watched items, as fields of a filter.
     pub(super) fn filter_fields(&self) -> serde_json::Map<String, serde_json::Value> {
-        let mut granted = serde_json::Map::new();
-        if self.prompts.is_some() {
-            granted.insert("promptsListChanged".to_owned(), true.into());
-        }
-        if self.resources.is_some() {
-            granted.insert("resourcesListChanged".to_owned(), true.into());
-        }
+        let granted = self.lists.keys().map(|name| (format!("{name}ListChanged"), true.into()));
+        let mut granted: serde_json::Map<_, _> = granted.collect();
         if !self.watched.is_empty() {
             granted.insert("resourceSubscriptions".to_owned(), self.watched.keys().cloned().collect());
         }
@@ -99,18 +95,11 @@ impl Watch {
         let tag = id.map(|it| format!("\"_meta\":{{\"io.modelcontextprotocol/subscriptionId\":{}}}", it.json()));
         let tag = tag.unwrap_or_default();
         let mut said = Vec::new();
-        if let Some(seen) = &mut self.prompts {
-            let now = prompts(shard, viewer);
+        for (name, seen) in &mut self.lists {
+            let now = lists(shard, viewer, name);
             if *seen != now {
                 *seen = now;
-                said.push(notification("notifications/prompts/list_changed", &format!("{{{tag}}}")));
-            }
-        }
-        if let Some(seen) = &mut self.resources {
-            let now = resources(shard, viewer);
-            if *seen != now {
-                *seen = now;
-                said.push(notification("notifications/resources/list_changed", &format!("{{{tag}}}")));
+                said.push(notification(&format!("notifications/{name}/list_changed"), &format!("{{{tag}}}")));
             }
         }
         let (shelf, skills) = (shard.gateway.catalog.offerings(), shard.gateway.catalog.snapshot());
@@ -165,10 +154,8 @@ fn owners(shard: &Shard, viewer: Viewer<'_>, uri: &str) -> Vec<String> {
     item.map(|it| it.workers.iter().filter(|it| it.is_serving()).map(|it| it.instance()).collect()).unwrap_or_default()
 }
 
-fn prompts(shard: &Shard, viewer: Viewer<'_>) -> Arc<List> {
-    current(shard, ListKind::Prompts, viewer)
-}
-
-fn resources(shard: &Shard, viewer: Viewer<'_>) -> (Arc<List>, Arc<List>) {
-    (current(shard, ListKind::Resources, viewer), current(shard, ListKind::Templates, viewer))
+/// Returns the current lists behind the name of a notification. The one of resources is also that of templates.
+fn lists(shard: &Shard, viewer: Viewer<'_>, name: &str) -> Vec<Arc<List>> {
+    let kinds = if name == PROMPTS { &[ListKind::Prompts][..] } else { &[ListKind::Resources, ListKind::Templates] };
+    kinds.iter().map(|kind| current(shard, *kind, viewer)).collect()
 }

@@ -14,16 +14,6 @@ use crate::dispatch::artifacts;
 use crate::gateway::Shard;
 use crate::serve::layers::request_context;
 
-/// The requested bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Range {
-    All,
-    /// From the first to the last byte, inclusive.
-    FromTo(u64, Option<u64>),
-    /// This many bytes at the end.
-    Last(u64),
-}
-
 pub(crate) async fn read(
     State(shard): State<Shard>,
     handle: Result<Path<String>, PathRejection>,
@@ -39,7 +29,7 @@ pub(crate) async fn read(
         Err(error) => return body::error(&error, &context.trace.id),
     };
     let size = first.size_bytes;
-    match resolve(range(request.headers()), size) {
+    match range(request.headers(), size) {
         Some((begin, end)) => reader.respond(&first, begin, end),
         None => {
             let message = format!("the artifact has {size} bytes: the range is outside of it");
@@ -100,27 +90,17 @@ fn set(response: &mut Response, name: header::HeaderName, value: &str) {
     }
 }
 
-/// Reads the `Range` header. Ignores a malformed one, or several ranges, as the RFC allows.
-fn range(headers: &HeaderMap) -> Range {
+/// Reads the `Range` header. Returns the first byte, and the one after the last. None if the range lies outside the
+/// content. Ignores a malformed header, or several ranges, as the RFC allows.
+fn range(headers: &HeaderMap, size: u64) -> Option<(u64, u64)> {
     let value = headers.get(header::RANGE).and_then(|value| value.to_str().ok());
-    let Some((begin, end)) = value.and_then(|it| it.strip_prefix("bytes=")?.split_once('-')) else { return Range::All };
-    match (begin.parse(), end.parse()) {
-        (Ok(begin), Ok(end)) if begin <= end => Range::FromTo(begin, Some(end)),
-        (Ok(begin), Err(_)) if end.is_empty() => Range::FromTo(begin, None),
-        (Err(_), Ok(last)) if begin.is_empty() => Range::Last(last),
-        _ => Range::All,
-    }
-}
-
-/// Returns the first byte, and the one after the last. None if the range lies outside the content.
-fn resolve(range: Range, size: u64) -> Option<(u64, u64)> {
-    match range {
-        Range::All => Some((0, size)),
-        Range::FromTo(begin, end) if begin < size => {
-            Some((begin, end.map_or(size, |end| end.saturating_add(1).min(size))))
-        }
-        Range::Last(count) if count > 0 && size > 0 => Some((size.saturating_sub(count), size)),
-        Range::FromTo(..) | Range::Last(_) => None,
+    let (begin, end) = value.and_then(|it| it.strip_prefix("bytes=")?.split_once('-')).unwrap_or_default();
+    match (begin.parse::<u64>(), end.parse::<u64>()) {
+        (Ok(begin), Ok(end)) if begin <= end => (begin < size).then(|| (begin, end.saturating_add(1).min(size))),
+        (Ok(begin), Err(_)) if end.is_empty() => (begin < size).then_some((begin, size)),
+        // This many bytes at the end.
+        (Err(_), Ok(count)) if begin.is_empty() => (count > 0 && size > 0).then(|| (size.saturating_sub(count), size)),
+        _ => Some((0, size)),
     }
 }
 
@@ -131,7 +111,7 @@ mod tests {
     fn of(value: &str) -> Option<(u64, u64)> {
         let mut headers = HeaderMap::new();
         headers.insert(header::RANGE, value.parse().unwrap());
-        resolve(range(&headers), 100)
+        range(&headers, 100)
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
@@ -12,33 +12,27 @@ use openskill_proto::render;
 use openskill_proto::v1::{ErrorCode, PreparedCall, SkillError, SkillResult};
 use tonic::{Code, Status};
 
+use crate::serve::layers::encoding::is_grpc;
 use crate::serve::layers::request_context;
 
 /// The maximum number of bytes that are read from an oversized body and discarded.
 const MAX_DISCARDED_BYTES: usize = 8 * MAX_REQUEST_BYTES;
 
-/// A refusal, ready to send.
-pub(crate) type Refusal = (StatusCode, [(header::HeaderName, HeaderValue); 1], String);
-
 const JSON: (header::HeaderName, HeaderValue) = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
 
 /// Refuses a request that is not a call.
-pub(crate) fn refuse(status: StatusCode, code: ErrorCode, message: &str, trace_id: &str) -> Refusal {
-    (status, [JSON], render::refusal(&SkillError::new(code, message), trace_id))
+pub(super) fn refuse(code: ErrorCode, message: impl Into<String>, request: &Request) -> Response {
+    error(&SkillError::new(code, message), &trace_id(request))
+}
+
+/// Refuses a request with another status than that of the error's code.
+fn refuse_with_status(status: StatusCode, code: ErrorCode, message: &str, trace_id: &str) -> Response {
+    (status, [JSON], render::refusal(&SkillError::new(code, message), trace_id)).into_response()
 }
 
 /// Converts an error to the response to a request that is not a call.
 pub(crate) fn error(error: &SkillError, trace_id: &str) -> Response {
-    let status = StatusCode::from_u16(error.code().meaning().http).unwrap_or(StatusCode::BAD_REQUEST);
-    let response = (status, [JSON], render::refusal(error, trace_id)).into_response();
-    with_retry_after(response, error.retry_after_ms)
-}
-
-fn with_retry_after(mut response: Response, retry_after_ms: u64) -> Response {
-    if retry_after_ms > 0 {
-        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(retry_after_ms.div_ceil(1000)));
-    }
-    response
+    with_status_of(Some(error), render::refusal(error, trace_id))
 }
 
 /// Builds a response from JSON text.
@@ -48,19 +42,24 @@ pub(super) fn json(text: String) -> Response {
 
 /// Renders a result, with the HTTP status of its error.
 pub(super) fn result(result: &SkillResult) -> Response {
-    let status = result.error.as_ref().map_or(200, |error| error.code().meaning().http);
     let text = if result.rendered_json.is_empty() { render::result(result) } else { result.rendered_json.clone() };
-    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let retry_after_ms = result.error.as_ref().map_or(0, |error| error.retry_after_ms);
-    with_retry_after((status, [JSON], text).into_response(), retry_after_ms)
+    with_status_of(result.error.as_ref(), text)
 }
 
 /// Renders a prepared call, with the HTTP status of its error.
 pub(super) fn prepared_call(prepared: &PreparedCall, trace_id: &str) -> Response {
-    let status = prepared.error.as_ref().map_or(200, |error| error.code().meaning().http);
+    with_status_of(prepared.error.as_ref(), render::prepared_call(prepared, trace_id))
+}
+
+fn with_status_of(error: Option<&SkillError>, json: String) -> Response {
+    let status = error.map_or(200, |error| error.code().meaning().http);
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let retry_after_ms = prepared.error.as_ref().map_or(0, |error| error.retry_after_ms);
-    with_retry_after((status, [JSON], render::prepared_call(prepared, trace_id)).into_response(), retry_after_ms)
+    let mut response = (status, [JSON], json).into_response();
+    if let Some(error) = error.filter(|it| it.retry_after_ms > 0) {
+        let retry_after_s = error.retry_after_ms.div_ceil(1000);
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(retry_after_s));
+    }
+    response
 }
 
 /// Why a body was not read.
@@ -78,9 +77,13 @@ impl BodyError {
 }
 
 /// Reads a JSON body within the limit. Accepts the media type that `curl -d` sends as JSON, and refuses all others.
-pub(super) async fn read(request: Request, trace_id: &str) -> Result<Bytes, Refusal> {
+///
+/// # Errors
+/// The body can't be read. The error is the response.
+pub(super) async fn read(request: Request, trace_id: &str) -> Result<Bytes, Box<Response>> {
     let (parts, body) = request.into_parts();
-    bytes(&parts.headers, body).await.map_err(|it| refuse(it.status, it.code, &it.message, trace_id))
+    let read = bytes(&parts.headers, body).await;
+    read.map_err(|it| Box::new(refuse_with_status(it.status, it.code, &it.message, trace_id)))
 }
 
 /// Reads a bounded body, for a face that writes its own refusals.
@@ -142,39 +145,27 @@ fn is_json(headers: &HeaderMap) -> bool {
 
 /// Responds to an unknown path: with a status over gRPC, with a body over REST.
 pub(super) async fn no_route(request: Request) -> Response {
-    if is_grpc(&request) {
-        return tonic::Status::unimplemented("there is no such method: use reflection to list them")
-            .into_http::<Body>();
+    if is_grpc(request.headers()) {
+        return Status::unimplemented("there is no such method: use reflection to list them").into_http();
     }
-    refuse(
-        StatusCode::NOT_FOUND,
-        ErrorCode::NotFound,
-        "there is no such path: GET /openapi.json lists all paths",
-        &trace_id(&request),
-    )
-    .into_response()
+    refuse(ErrorCode::NotFound, "there is no such path: GET /openapi.json lists all paths", &request)
 }
 
 /// Responds to a known path with a wrong method. The router adds the `Allow` header.
 pub(super) async fn method_not_allowed(request: Request) -> Response {
     let message = "this path does not support this method: GET /docs lists its methods";
-    refuse(StatusCode::METHOD_NOT_ALLOWED, ErrorCode::InvalidArgument, message, &trace_id(&request)).into_response()
+    refuse_with_status(StatusCode::METHOD_NOT_ALLOWED, ErrorCode::InvalidArgument, message, &trace_id(&request))
 }
 
 /// Responds to a wrong method where the router can't know the allowed ones.
 pub(super) fn not_allowed(request: &Request, methods: &'static str) -> Response {
     let message = format!("this path supports only {methods}");
     let status = StatusCode::METHOD_NOT_ALLOWED;
-    let refusal = refuse(status, ErrorCode::InvalidArgument, &message, &trace_id(request));
+    let refusal = refuse_with_status(status, ErrorCode::InvalidArgument, &message, &trace_id(request));
     ([(header::ALLOW, HeaderValue::from_static(methods))], refusal).into_response()
 }
 
-fn is_grpc(request: &Request) -> bool {
-    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    kind.is_some_and(|kind| kind.starts_with("application/grpc"))
-}
-
 /// Returns the trace id of a request.
-pub(crate) fn trace_id(request: &Request) -> String {
+fn trace_id(request: &Request) -> String {
     request_context(request.extensions()).trace.id
 }

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
-use axum::http::StatusCode;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
@@ -33,7 +32,7 @@ use crate::invoke::{invoke as run, refuse};
 use crate::observe::call_record::CallRecord;
 use crate::prepare::prepare as prepare_call;
 use crate::serve::layers::request_context;
-use crate::serve::streams::{self, StreamError};
+use crate::serve::streams;
 
 /// The body of a call: the arguments, and the other fields of `InvokeRequest`.
 #[derive(Deserialize)]
@@ -64,16 +63,16 @@ struct CallBody<'a> {
 #[serde(rename_all = "lowercase")]
 enum Policy {
     #[default]
-    Repair,
-    Strict,
+    Repair = ArgumentPolicy::Repair as isize,
+    Strict = ArgumentPolicy::Strict as isize,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Shape {
     #[default]
-    Normalized,
-    Status,
+    Normalized = Envelope::Normalized as isize,
+    Status = Envelope::Status as isize,
 }
 
 /// The path after `/skills/`. It may not be UTF-8.
@@ -97,8 +96,7 @@ pub(crate) async fn post(State(shard): State<Shard>, target: Target, request: Re
         None => return body::not_allowed(&request, "GET,HEAD"),
         Some(_) => {
             let message = "POST to /skills/{id}:invoke, /skills/{id}:stream or /skills/{id}:prepare";
-            let trace_id = body::trace_id(&request);
-            return body::refuse(StatusCode::NOT_FOUND, ErrorCode::NotFound, message, &trace_id).into_response();
+            return body::refuse(ErrorCode::NotFound, message, &request);
         }
     };
     answer(shard, skill_id, verb, request).await
@@ -124,7 +122,7 @@ async fn answer(shard: Shard, skill_id: &str, verb: Verb, request: Request) -> R
     let key = request.headers().get(IDEMPOTENCY_KEY).map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
     let call = match body::read(request, &context.trace.id).await {
         Ok(bytes) => Arc::new(read(&shard, skill_id, bytes, key, context).await),
-        Err(refusal) => return refusal.into_response(),
+        Err(refusal) => return *refusal,
     };
     if matches!(verb, Verb::Prepare) {
         return body::prepared_call(&prepare_call(&shard, &call).await, &call.trace.id);
@@ -167,14 +165,6 @@ fn nameless(skill_id: &str) -> InvokeRequest {
     InvokeRequest { skill_id: skill_id.to_owned(), ..InvokeRequest::default() }
 }
 
-fn parse_request(skill_id: &str, bytes: &[u8], key: Option<String>) -> Result<InvokeRequest, SkillError> {
-    let mut request = to_request(skill_id, parse(bytes)?);
-    if request.idempotency_key.is_empty() {
-        request.idempotency_key = key.unwrap_or_default();
-    }
-    Ok(request)
-}
-
 fn parse(bytes: &[u8]) -> Result<CallBody<'_>, SkillError> {
     let form = r#"send {"input": {...}} or {"call": ...}"#;
     // A margin for the values of the body around the arguments.
@@ -195,16 +185,10 @@ fn parse(bytes: &[u8]) -> Result<CallBody<'_>, SkillError> {
     Ok(body)
 }
 
-fn to_request(skill_id: &str, body: CallBody<'_>) -> InvokeRequest {
-    let policy = match body.argument_policy {
-        Policy::Repair => ArgumentPolicy::Repair,
-        Policy::Strict => ArgumentPolicy::Strict,
-    };
-    let envelope = match body.envelope {
-        Shape::Normalized => Envelope::Normalized,
-        Shape::Status => Envelope::Status,
-    };
-    InvokeRequest {
+fn parse_request(skill_id: &str, bytes: &[u8], key: Option<String>) -> Result<InvokeRequest, SkillError> {
+    let body = parse(bytes)?;
+    let own_key = Some(body.idempotency_key).filter(|it| !it.is_empty());
+    Ok(InvokeRequest {
         skill_id: skill_id.to_owned(),
         arguments: Some(match body.call {
             Some(call) => Arguments::Call(text_of(call)),
@@ -212,17 +196,13 @@ fn to_request(skill_id: &str, body: CallBody<'_>) -> InvokeRequest {
         }),
         call_id: body.call_id,
         session_id: body.session_id,
-        idempotency_key: body.idempotency_key,
-        argument_policy: policy.into(),
+        idempotency_key: own_key.or(key).unwrap_or_default(),
+        argument_policy: body.argument_policy as i32,
         timeout_ms: body.timeout_ms,
-        envelope: envelope.into(),
+        envelope: body.envelope as i32,
         interactive: body.interactive,
-        answers: Vec::new(),
-        input_response: None,
-        delegation: None,
-        secret_values: Vec::new(),
-        definition_hash: String::new(),
-    }
+        ..InvokeRequest::default()
+    })
 }
 
 /// Returns a string's content, or other JSON as text.
@@ -231,14 +211,13 @@ fn text_of(call: &RawValue) -> String {
 }
 
 fn as_sse(
-    events: impl Stream<Item = Result<InvokeEvent, StreamError<Infallible>>>,
+    events: impl Stream<Item = Result<InvokeEvent, SkillError>>,
     trace_id: String,
 ) -> impl Stream<Item = Result<Event, Infallible>> {
     events.map(move |event| {
         let (name, data) = match &event {
             Ok(event) => render::event(event),
-            Err(StreamError::Gateway(error)) => ("error", render::refusal(error, &trace_id)),
-            Err(StreamError::Client(never)) => match *never {},
+            Err(error) => ("error", render::refusal(error, &trace_id)),
         };
         Ok(Event::default().event(name).data(data))
     })

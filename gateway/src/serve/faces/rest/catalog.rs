@@ -2,8 +2,7 @@
 
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, Request, State};
-use axum::http::StatusCode;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use openskill_proto::render;
 use openskill_proto::v1::ErrorCode;
 use serde::Deserialize;
@@ -27,8 +26,8 @@ pub(crate) async fn list(
     request: Request,
 ) -> Response {
     let Ok(Query(query)) = query else {
-        let (status, message) = (StatusCode::BAD_REQUEST, "the query can't be read: it may contain one toolset=NAME");
-        return body::refuse(status, ErrorCode::InvalidArgument, message, &body::trace_id(&request)).into_response();
+        let message = "the query can't be read: it may contain one toolset=NAME";
+        return body::refuse(ErrorCode::InvalidArgument, message, &request);
     };
     let principal = request_context(request.extensions()).principal;
     let snapshot = shard.gateway.catalog.snapshot_for(&principal);
@@ -50,8 +49,7 @@ pub(crate) async fn one(
         Some(entry) => body::json(render::skill(&entry.skill).to_string()),
         None => {
             let message = format!("unknown skill. {MAY_BE_NEW} GET /skills lists all skills");
-            body::refuse(StatusCode::NOT_FOUND, ErrorCode::NotFound, &message, &body::trace_id(&request))
-                .into_response()
+            body::refuse(ErrorCode::NotFound, message, &request)
         }
     }
 }

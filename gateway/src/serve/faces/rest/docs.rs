@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use axum::extract::{Path, Request};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use openskill_proto::v1::ErrorCode;
 use parking_lot::RwLock;
@@ -31,19 +31,7 @@ const KINDS: [(&str, &str); 7] = [
 ];
 
 /// Starts Swagger UI. Replaces the archive's own file, which shows a demo API.
-const INITIALIZER: &str = r##"window.onload = () => {
-  window.ui = SwaggerUIBundle({
-    url: "/openapi.json",
-    dom_id: "#swagger-ui",
-    deepLinking: true,
-    displayRequestDuration: true,
-    layout: "StandaloneLayout",
-    plugins: [SwaggerUIBundle.plugins.DownloadUrl],
-    presets: [SwaggerUIBundle.presets.apis, SwaggerUIStandalonePreset],
-    tryItOutEnabled: true,
-  });
-};
-"##;
+const INITIALIZER: &str = include_str!("docs/initializer.js");
 
 /// Caches files that were requested. Only existing files are cached.
 static FILES: LazyLock<RwLock<HashMap<String, HttpDocument>>> = LazyLock::new(RwLock::default);
@@ -74,10 +62,7 @@ fn serve(name: &str, request: &Request) -> Response {
             let policy = (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
             ([policy], file.answer(request.headers())).into_response()
         }
-        None => {
-            let (message, trace_id) = ("there is no such page", body::trace_id(request));
-            body::refuse(StatusCode::NOT_FOUND, ErrorCode::NotFound, message, &trace_id).into_response()
-        }
+        None => body::refuse(ErrorCode::NotFound, "there is no such page", request),
     }
 }
 

@@ -1,16 +1,14 @@
 //! `GET /openapi.json`: an OpenAPI 3.1 document of the current skills, each with its own schemas.
 //!
-//! - [`calls`]: describes calls; [`agent`]: the agent, if enabled; [`reads`]: everything else. Each row in the
-//!   table of operations names a function in these modules
-//! - [`description`]: derives the rest of a description from its row; [`components`]: schemas, parameters, headers
-//!   and refusals
-//! - [`references`]: embeds a skill's schema in the document
+//! `paths.json` describes the operations, and `document.json` and `agent_schemas.json` what they refer to. [`calls`]
+//! derives the calls of each skill from those of raw calls, and [`references`] embeds its schemas. [`template`] reads
+//! these files.
 
 use axum::extract::Request;
 use axum::http::HeaderValue;
 use axum::response::Response;
 use openskill_proto::v1::{Skill, SkillStatus};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::documents::{Derived, HttpDocument};
 use crate::arguments::Definition;
@@ -18,12 +16,11 @@ use crate::catalog::snapshot::Snapshot;
 use crate::gateway::Shard;
 use crate::serve::layers::request_context;
 
-pub(crate) mod agent;
-pub(crate) mod calls;
-mod components;
-pub(crate) mod description;
-pub(crate) mod reads;
+mod calls;
 mod references;
+mod template;
+
+pub(crate) use template::describe;
 
 /// The cached document. If a process runs several gateways, only the last one that was requested.
 static DOCUMENT: Derived<Snapshot> = Derived::new();
@@ -48,45 +45,28 @@ fn build<'a>(
     mut paths: Map<String, Value>,
     with_agent: bool,
 ) -> Value {
-    let mut schemas = components::schemas();
-    if with_agent {
-        schemas.extend(agent::schemas());
+    let mut document = template::FRAME.clone();
+    let schemas = &mut document["components"]["schemas"];
+    if with_agent && let Value::Object(own) = template::parse(include_str!("openapi/agent_schemas.json")) {
+        own.into_iter().for_each(|(name, schema)| schemas[name] = schema);
     }
     for (skill, definition) in skills.filter(|(skill, _)| skill.status() == SkillStatus::Available) {
         paths.extend(calls::skill_paths(skill, definition));
-        schemas.extend(calls::skill_schemas(skill));
+        calls::skill_schemas(skill).for_each(|(name, schema)| schemas[name] = schema);
     }
-    json!({
-        "openapi": "3.1.0",
-        "info": {
-            "title": "openskill",
-            "version": env!("CARGO_PKG_VERSION"),
-            "description": "Skills for AI agents. All results, including failures, have the same shape.",
-            "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
-        },
-        "servers": [{ "url": "/" }],
-        // Two alternatives, because a gateway may or may not require keys.
-        "security": [{}, { "key": [] }],
-        "tags": tags(with_agent),
-        "paths": paths,
-        "components": {
-            "securitySchemes": { "key": { "type": "http", "scheme": "bearer" } },
-            "schemas": schemas,
-            "responses": components::responses(),
-            "parameters": components::parameters(),
-            "headers": components::headers(),
-        },
-    })
-}
-
-fn tags(with_agent: bool) -> Vec<Map<String, Value>> {
-    let names = ["skills", "catalog", "agent", "traces", "health"];
-    let served = names.into_iter().filter(|name| with_agent || *name != "agent");
-    served.map(|name| Map::from_iter([("name".to_owned(), name.into())])).collect()
+    if let Some(tags) = document["tags"].as_array_mut() {
+        tags.retain(|it| with_agent || it["name"] != "agent");
+    }
+    document["info"]["version"] = env!("CARGO_PKG_VERSION").into();
+    document["paths"] = paths.into();
+    document
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
+    use super::template::PATHS;
     use super::*;
     use crate::arguments::Rules;
     use crate::serve::operations::paths;
@@ -134,6 +114,25 @@ mod tests {
                 assert!(target.is_some(), "{reference}");
             }
         }
+    }
+
+    #[test]
+    fn the_document_has_all_that_it_describes_and_the_names_of_the_tables() {
+        let document = document(true);
+        for (path, item) in PATHS.as_object().unwrap() {
+            for (method, _) in item.as_object().unwrap() {
+                assert!(document["paths"][path][method].is_object(), "no operation has {method} {path}");
+            }
+        }
+        let codes: Vec<_> = openskill_proto::error::TABLE.iter().map(|row| row.code.as_str_name()).collect();
+        for name in ["SkillError", "StatusError"] {
+            assert_eq!(document["components"]["schemas"][name]["properties"]["code"]["enum"], json!(codes));
+        }
+        let dialects = openskill_proto::v1::Dialect::NAMES.map(|(name, _)| name);
+        let tools = &document["paths"]["/tools"]["get"];
+        assert_eq!(tools["parameters"][0]["schema"]["enum"], json!(dialects));
+        let listed = &tools["responses"]["200"]["content"]["application/json"]["schema"]["properties"];
+        assert_eq!(listed["dialect"]["enum"], json!(dialects));
     }
 
     #[test]

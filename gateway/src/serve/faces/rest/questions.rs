@@ -2,10 +2,9 @@
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
-use axum::http::StatusCode;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use openskill_proto::json;
-use openskill_proto::v1::{ErrorCode, InputAction, InputResponse, SkillError};
+use openskill_proto::v1::{ErrorCode, InputResponse, SkillError};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -31,12 +30,11 @@ pub(crate) async fn answer(
     let trace_id = context.trace.id.clone();
     let target = target.as_ref().map_or("", |Path(target)| target.as_str());
     let Some(request_id) = target.strip_suffix(":answer") else {
-        let message = "POST to /questions/{request_id}:answer";
-        return body::refuse(StatusCode::NOT_FOUND, ErrorCode::NotFound, message, &trace_id).into_response();
+        return body::refuse(ErrorCode::NotFound, "POST to /questions/{request_id}:answer", &request);
     };
     let response = match body::read(request, &trace_id).await {
         Ok(bytes) => parse(request_id, &bytes),
-        Err(refusal) => return refusal.into_response(),
+        Err(refusal) => return *refusal,
     };
     let answered = match response {
         Ok(response) => shard.gateway.questions.answer(&context.principal, response, shard.number).await,
@@ -58,7 +56,7 @@ fn parse(request_id: &str, bytes: &[u8]) -> Result<InputResponse, SkillError> {
     })?;
     Ok(InputResponse {
         request_id: request_id.to_owned(),
-        action: InputAction::from(body.action).into(),
+        action: body.action as i32,
         content_json: body.content.map(|it| it.get().to_owned()).unwrap_or_default(),
     })
 }

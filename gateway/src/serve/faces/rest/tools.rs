@@ -1,8 +1,7 @@
 //! `GET /tools`: returns tool definitions for a model.
 
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use openskill_proto::render;
 use openskill_proto::v1::{Dialect, ErrorCode, ExportToolsRequest};
 
@@ -12,11 +11,9 @@ use crate::serve::layers::request_context;
 use crate::serve::tools;
 
 pub(crate) async fn list(State(shard): State<Shard>, request: Request) -> Response {
-    let refuse =
-        |status, code, message: &str| body::refuse(status, code, message, &body::trace_id(&request)).into_response();
     let wanted = match read(request.uri().query().unwrap_or_default()) {
         Ok(wanted) => wanted,
-        Err(message) => return refuse(StatusCode::BAD_REQUEST, ErrorCode::InvalidArgument, &message),
+        Err(message) => return body::refuse(ErrorCode::InvalidArgument, message, &request),
     };
     let context = request_context(request.extensions());
     match tools::export(&shard.gateway, &context.principal, &wanted) {

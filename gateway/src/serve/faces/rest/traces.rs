@@ -2,8 +2,7 @@
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
-use axum::http::StatusCode;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use openskill_proto::render;
 use openskill_proto::timestamp::{Timestamp, parse_duration};
 use openskill_proto::v1::{ErrorCode, ListTracesRequest, TraceFilter};
@@ -14,10 +13,7 @@ use crate::serve::traces::{NoTraces, Traces};
 pub(crate) async fn list(State(traces): State<Traces>, request: Request) -> Response {
     let wanted = match read(request.uri().query().unwrap_or_default(), Timestamp::now()) {
         Ok(wanted) => wanted,
-        Err(message) => {
-            let (status, code) = (StatusCode::BAD_REQUEST, ErrorCode::InvalidArgument);
-            return body::refuse(status, code, &message, &body::trace_id(&request)).into_response();
-        }
+        Err(message) => return body::refuse(ErrorCode::InvalidArgument, message, &request),
     };
     let reader = traces.reader(request.extensions());
     match traces.list(wanted, reader).await {
@@ -41,12 +37,12 @@ pub(crate) async fn one(
 }
 
 fn refuse(error: NoTraces, request: &Request) -> Response {
-    let (status, code) = match error {
-        NoTraces::Elsewhere => (StatusCode::FORBIDDEN, ErrorCode::PermissionDenied),
-        NoTraces::Off | NoTraces::UnknownId => (StatusCode::NOT_FOUND, ErrorCode::NotFound),
-        NoTraces::UnknownCursor => (StatusCode::BAD_REQUEST, ErrorCode::InvalidArgument),
+    let code = match error {
+        NoTraces::Elsewhere => ErrorCode::PermissionDenied,
+        NoTraces::Off | NoTraces::UnknownId => ErrorCode::NotFound,
+        NoTraces::UnknownCursor => ErrorCode::InvalidArgument,
     };
-    body::refuse(status, code, &error.to_string(), &body::trace_id(request)).into_response()
+    body::refuse(code, error.to_string(), request)
 }
 
 /// Reads the query: `skill`, `code`, `principal`, `session`, `min_duration`, `since`, `until`, `limit`, `cursor`.
