@@ -32,8 +32,8 @@ use attempt::attempt;
 use attempt_end::{AttemptEnd, too_many_wait};
 use choose::{NoWorker, choose};
 use delegate::delegate;
-use pick::NoCandidate;
-use retry::{AttemptFacts, MAX_ATTEMPTS, RetryDecision, backoff, decide};
+use pick::no_candidate;
+use retry::{MAX_ATTEMPTS, RetryDecision, backoff, decide};
 
 use crate::call::events::EventRelay;
 use crate::call::outcome::Outcome;
@@ -49,7 +49,7 @@ pub(crate) async fn dispatch(context: &CallContext) -> Outcome {
     }
     let gateway = &context.shard.gateway;
     if let Some(late_by) = gateway.lateness.late_by(&context.call, context.deadline, Instant::now()) {
-        gateway.observer.call_refused_by_workers();
+        gateway.observer.metrics.refusals.inc("worker");
         return Outcome::from_error(too_many_wait(late_by));
     }
     let refusal_watch = gateway.lateness.watch(&context.call);
@@ -63,7 +63,7 @@ async fn run_on_workers(context: &CallContext) -> Outcome {
     let gateway = &context.shard.gateway;
     gateway.retries.deposit();
     let (mut tried, mut late_by) = (Vec::new(), None);
-    let mut outcome = Outcome::from_error(NoCandidate.into());
+    let mut outcome = Outcome::from_error(no_candidate());
     while outcome.attempts < MAX_ATTEMPTS {
         let chosen = match choose(context, &tried) {
             Ok(chosen) => chosen,
@@ -78,21 +78,21 @@ async fn run_on_workers(context: &CallContext) -> Outcome {
         let worker = &chosen.candidate.worker;
         let end = attempt(context, &chosen.candidate, outcome.attempts).await;
         chosen.settle(context, &end);
-        let decision = decide(&end, facts(context, outcome.attempts));
+        let decision = decide(&end, outcome.attempts, may_run_again(context));
         late_by = end.late_by();
         take_over(&mut outcome, end, context, worker.id());
         match decision {
             RetryDecision::Finish => break,
             RetryDecision::TryAnother => {
                 context.record.note(|| CallEvent::Retried { number: outcome.attempts, elsewhere: true });
-                gateway.observer.attempt_rerouted();
+                gateway.observer.metrics.reroutes.inc();
                 tried.push(Arc::clone(worker));
             }
             RetryDecision::RunAgain { elsewhere } => {
                 if !gateway.retries.withdraw() {
                     break;
                 }
-                gateway.observer.attempt_retried();
+                gateway.observer.metrics.reruns.inc();
                 context.record.note(|| CallEvent::Retried { number: outcome.attempts, elsewhere });
                 if elsewhere {
                     tried.push(Arc::clone(worker));
@@ -101,8 +101,10 @@ async fn run_on_workers(context: &CallContext) -> Outcome {
             }
         }
     }
-    if was_refused(&outcome) {
-        gateway.observer.call_refused_by_workers();
+    // The workers refused the call because of overload, before its skill could start.
+    let code = outcome.result.error.as_ref().map(SkillError::code);
+    if !outcome.may_have_run && code == Some(ErrorCode::Overloaded) {
+        gateway.observer.metrics.refusals.inc("worker");
         if let Some(late_by) = late_by {
             gateway.lateness.record_refusal(&context.call, context.deadline, late_by, Instant::now());
         }
@@ -110,15 +112,11 @@ async fn run_on_workers(context: &CallContext) -> Outcome {
     outcome
 }
 
-/// Whether the workers refused the call because of overload, before its skill could start.
-fn was_refused(outcome: &Outcome) -> bool {
-    let code = outcome.result.error.as_ref().map(SkillError::code);
-    !outcome.may_have_run && code == Some(ErrorCode::Overloaded)
-}
-
-fn facts(context: &CallContext, attempts: u32) -> AttemptFacts {
+/// Whether running the skill twice does no harm: its manifest says so, and the client has received no events from a
+/// run, which can't be undone.
+fn may_run_again(context: &CallContext) -> bool {
     let has_relayed = context.events.as_ref().is_some_and(EventRelay::has_relayed);
-    AttemptFacts { attempts, idempotent: context.entry.skill.idempotent, has_relayed }
+    context.entry.skill.idempotent && !has_relayed
 }
 
 /// Adopts the outcome of an attempt, unless an earlier attempt whose skill ran is more informative.

@@ -31,7 +31,7 @@ use crate::observe::Observer;
 use crate::observe::call_record::CallRecord;
 use crate::observe::metrics::{CertificateGauge, Gauges};
 use crate::observe::recorder::Recorder;
-use crate::protect::admission::{Admission, AdmissionRefusal, Permit};
+use crate::protect::admission::{Admission, AdmissionRefusal, Claim, Permit};
 use crate::protect::circuit::Circuits;
 use crate::protect::idempotency::IdempotencyKeys;
 use crate::state::limits::{Limits, SharedLimit};
@@ -140,29 +140,38 @@ impl Gateway {
     /// Admits a call, or returns why not. Does not count refusals, because the caller may wait and try again.
     pub(crate) fn try_admit(&self, call: &Call) -> Result<Permit, AdmissionRefusal> {
         let (id, principal) = (&call.skill_id, &call.principal);
-        self.check_open(principal)?;
         // To a principal that may not see it, a busy skill must look nonexistent.
         let exists = principal.sees_all() || self.catalog.get_for(id, principal).is_some();
         let skill = if exists { id.as_str() } else { "" };
-        let permit = self.admission.admit(call, skill, self.workers_limit()).map_err(AdmissionRefusal::Full)?;
-        // Last, so that a call for which the gateway has no room does not consume a token of its principal.
-        let usage = principal.begin(&call.session_id, call.input.size()).map_err(AdmissionRefusal::Principal)?;
+        let permit = self.grant(principal, &call.session_id, skill, call.input.size())?;
         principal.note_admitted();
-        Ok(permit.with_usage(usage))
+        Ok(permit)
     }
 
     /// Rejects a principal whose credential ended after its request began, and everyone while an operator drains
-    /// the gateway.
-    fn check_open(&self, principal: &Principal) -> Result<(), AdmissionRefusal> {
-        match () {
-            () if !principal.is_valid() => Err(AdmissionRefusal::Revoked),
-            () if *self.drained.borrow() => Err(AdmissionRefusal::Drained),
-            () => Ok(()),
+    /// the gateway. Otherwise grants a permit, if there is one.
+    fn grant(
+        &self,
+        principal: &Principal,
+        session_id: &str,
+        skill: &str,
+        bytes: usize,
+    ) -> Result<Permit, AdmissionRefusal> {
+        if !principal.is_valid() {
+            return Err(AdmissionRefusal::Revoked);
         }
+        if *self.drained.borrow() {
+            return Err(AdmissionRefusal::Drained);
+        }
+        let claim = Claim::new(principal, session_id, skill, bytes);
+        let permit = self.admission.grant(claim, self.workers_limit()).map_err(AdmissionRefusal::Full)?;
+        // Last, so that a call for which the gateway has no room does not consume a token of its principal.
+        let usage = principal.begin(session_id, bytes).map_err(AdmissionRefusal::Principal)?;
+        Ok(permit.with_usage(usage))
     }
 
-    /// Admits a request to a worker that is not a call. `owner` owns the requested item. `bytes` is the size of the
-    /// parameters. Counts a refusal.
+    /// Admits a request to a worker that is not a call, as if it were a call of its `owner`, which owns the requested
+    /// item: a skill or an MCP server. `bytes` is the size of the parameters. Counts a refusal.
     pub(crate) fn admit_consult(
         &self,
         principal: &Principal,
@@ -171,24 +180,10 @@ impl Gateway {
         bytes: usize,
         trace_id: &str,
     ) -> Result<Permit, SkillError> {
-        self.try_admit_consult(principal, session_id, owner, bytes).map_err(|refusal| {
+        self.grant(principal, session_id, owner, bytes).map_err(|refusal| {
             self.count_refusal(refusal, principal, "a question to a worker", trace_id);
             refusal.into()
         })
-    }
-
-    fn try_admit_consult(
-        &self,
-        principal: &Principal,
-        session_id: &str,
-        owner: &str,
-        bytes: usize,
-    ) -> Result<Permit, AdmissionRefusal> {
-        self.check_open(principal)?;
-        let permit = self.admission.admit_consult(principal, session_id, owner, bytes, self.workers_limit());
-        let permit = permit.map_err(AdmissionRefusal::Full)?;
-        let usage = principal.begin(session_id, bytes).map_err(AdmissionRefusal::Principal)?;
-        Ok(permit.with_usage(usage))
     }
 
     /// Admits a call, or counts the refusal.
@@ -206,9 +201,9 @@ impl Gateway {
         match refusal {
             AdmissionRefusal::Drained => {}
             AdmissionRefusal::Revoked => audit::log_unauthenticated(asked, "revoked or expired credential", trace_id),
-            AdmissionRefusal::Full(bound) => self.observer.call_refused(bound.name()),
+            AdmissionRefusal::Full(bound) => self.observer.metrics.refusals.inc(bound.name()),
             AdmissionRefusal::Principal(exceeded) => {
-                self.observer.call_refused(exceeded.limit.name());
+                self.observer.metrics.refusals.inc(exceeded.limit.name());
                 audit::log_limited(principal.name(), exceeded.limit, asked, trace_id);
             }
         }
@@ -228,8 +223,7 @@ impl Gateway {
     /// Records the skill of a refused call for log and metrics, if the skill exists.
     pub(crate) fn note_skill(&self, call: &Call, record: &CallRecord) {
         if let Some(entry) = self.catalog.get_for(&call.skill_id, &call.principal) {
-            record.set_skill(&entry.series);
-            record.set_secrets(entry.definition.secrets());
+            record.set_skill(&entry.series, entry.definition.secrets());
         }
     }
 

@@ -56,7 +56,6 @@ mod workers;
 pub use catalog::suggestion::Suggestion;
 pub use config::Config;
 
-use catalog::Catalog;
 use catalog::snapshot::callable;
 use catalog::suggestion::suggestion;
 use gateway::{Gateway, Shard};
@@ -202,21 +201,16 @@ pub struct Ready {
     pub suggestion: Option<Suggestion>,
 }
 
-impl Ready {
-    fn now(workers: usize, catalog: &Catalog) -> Self {
-        let snapshot = catalog.snapshot();
-        let skills = callable(&snapshot);
-        Self { workers, skills, unavailable: snapshot.len() - skills, suggestion: suggestion(&snapshot) }
-    }
-}
-
 /// Calls `ready` once the wanted workers are up.
 async fn announce(gateway: Arc<Gateway>, want_workers: usize, ready: impl FnOnce(Ready)) {
     let mut changes = gateway.catalog.changes();
     loop {
         let workers = gateway.fleet.up();
         if workers >= want_workers.max(1) {
-            return ready(Ready::now(workers, &gateway.catalog));
+            let snapshot = gateway.catalog.snapshot();
+            let skills = callable(&snapshot);
+            let unavailable = snapshot.len() - skills;
+            return ready(Ready { workers, skills, unavailable, suggestion: suggestion(&snapshot) });
         }
         if changes.changed().await.is_err() {
             return;

@@ -1,5 +1,6 @@
-//! Log lines and metrics of calls, circuits and workers. Other modules report events here; this module makes no
-//! decisions. Events that peers can cause at will are all counted, but logged only as [`openskill_log::admits`] allows.
+//! Log lines and metrics of calls, circuits and workers. Other modules report events here, and count in [`metrics`]
+//! those that are not logged; this module makes no decisions. Events that peers can cause at will are all counted, but
+//! logged only as [`openskill_log::admits`] allows.
 //!
 //! - [`metrics`]: the metrics, served at `GET /metrics`
 //! - [`call_record`]: one log line per call, however it ends
@@ -7,12 +8,8 @@
 //! - [`spans`]: the OpenTelemetry spans of a call
 
 use openskill_identity::shares::Pool;
-use openskill_metrics::SkillSeries;
-use openskill_proto::v1::{Circuit, ExecuteResult};
+use openskill_proto::v1::Circuit;
 use openskill_trace::Tracer;
-
-use crate::call::preparation::Preparation;
-use crate::call::request::Call;
 
 pub(crate) mod call_event;
 pub(crate) mod call_record;
@@ -54,71 +51,9 @@ impl Observer {
         Self { metrics: Metrics::new(skills), tracer, ..Self::default() }
     }
 
-    /// The arguments of a call are valid, possibly after repairs.
-    pub(crate) fn arguments_prepared(&self, call: &Call, preparation: &Preparation) {
-        if preparation.repairs.is_empty() {
-            return;
-        }
-        preparation.repairs.iter().for_each(|repair| self.metrics.repairs.inc(&repair.kind));
-        if tracing::enabled!(target: "openskill::arguments", tracing::Level::DEBUG) {
-            // Only kinds and paths: the values are the caller's and stay out of the log.
-            let repairs: Vec<_> = preparation.repairs.iter().map(|it| format!("{} {}", it.kind, it.path)).collect();
-            tracing::debug!(
-                target: "openskill::arguments",
-                trace_id = call.trace.id,
-                skill_id = call.skill_id,
-                call_id = call.call_id,
-                repairs = repairs.join(", "),
-                warning = preparation.warnings.last().map_or("", String::as_str),
-                "arguments repaired"
-            );
-        }
-    }
-
-    /// The arguments of a call are invalid.
-    pub(crate) fn arguments_rejected(&self) {
-        self.metrics.rejections.inc();
-    }
-
-    /// The workers refused a call: their queues were full, or too long for its deadline.
-    pub(crate) fn call_refused_by_workers(&self) {
-        self.metrics.refusals.inc("worker");
-    }
-
-    /// A call was refused a permit. `bound` names the limit.
-    pub(crate) fn call_refused(&self, bound: &'static str) {
-        self.metrics.refusals.inc(bound);
-    }
-
-    /// A call got the result of an earlier call with the same key.
-    pub(crate) fn call_replayed(&self) {
-        self.metrics.replays.inc();
-    }
-
     /// An MCP client called `method` at a view.
     pub(crate) fn mcp_request(&self, view: &str, revision: &str, method: &str) {
         self.metrics.mcp.inc(view, revision, method);
-    }
-
-    /// A call ended. `skill` counts the calls of its skill. None if the skill does not exist.
-    pub(crate) fn call_ended(&self, call: &Call, skill: Option<&SkillSeries>, result: &ExecuteResult) {
-        self.metrics.count_call(call, skill, result);
-    }
-
-    /// An attempt ended. `how` is `answered`, `not_started`, `lost`, `overdue`, or `dropped` together with its
-    /// call.
-    pub(crate) fn attempt_ended(&self, how: &'static str) {
-        self.metrics.attempts.inc(how);
-    }
-
-    /// A call goes to another worker, because the previous one did not start it.
-    pub(crate) fn attempt_rerouted(&self) {
-        self.metrics.reroutes.inc();
-    }
-
-    /// A skill runs again, although an earlier attempt may have run it.
-    pub(crate) fn attempt_retried(&self) {
-        self.metrics.reruns.inc();
     }
 
     /// A worker did not start the skill. `refusal` names the kind. `reason` may be text from a remote peer, so it

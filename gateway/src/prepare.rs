@@ -35,8 +35,7 @@ impl ResolvedCall {
         call.fault.clone().map_or(Ok(()), Err)?;
         let entry = find(&gateway.catalog, call, gateway.has_workers())?;
         if let Some(record) = record {
-            record.set_skill(&entry.series);
-            record.set_secrets(entry.definition.secrets());
+            record.set_skill(&entry.series, entry.definition.secrets());
         }
         let time = granted_time(gateway.config.default_timeout, entry.skill.timeout_ms);
         let arguments = prepare_with_pool(&gateway.blocking_pool, call, &entry.definition, time).await;

@@ -1,7 +1,7 @@
 //! Sends the events of a running call to a caller that is listening.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
 use openskill_identity::shares::Share;
 use openskill_proto::v1::{
@@ -16,14 +16,14 @@ use crate::state::limits::SMALL;
 /// An event on its way to a client.
 pub(crate) enum Delivery {
     Event(Box<InvokeEvent>),
-    /// The last event. Its sender can still revoke it.
+    /// The last event. Its sender revokes it by dropping the result.
     Result {
-        pending: Arc<PendingResult>,
+        pending: Weak<PendingResult>,
         taken: oneshot::Sender<()>,
     },
 }
 
-/// A result that waits for its client, with its share of memory. None once it is taken or revoked.
+/// A result that waits for its client, with its share of memory. None once it is taken.
 pub(crate) type PendingResult = Mutex<Option<(InvokeEvent, Share)>>;
 
 /// Whether the client took the result.
@@ -39,20 +39,11 @@ impl Delivery {
         match self {
             Self::Event(event) => Some(*event),
             Self::Result { pending, taken } => {
-                let (event, _) = pending.lock().take()?;
+                let (event, _) = pending.upgrade()?.lock().take()?;
                 let _ = taken.send(());
                 Some(event)
             }
         }
-    }
-}
-
-/// Revokes the result on drop, which frees its memory.
-struct RevokeOnDrop<'a>(&'a PendingResult);
-
-impl Drop for RevokeOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.lock().take();
     }
 }
 
@@ -117,8 +108,8 @@ impl EventRelay {
         }
         let (taken, is_taken) = oneshot::channel();
         let pending = Arc::new(PendingResult::new(Some((self.event(Event::Result(result)), share))));
-        let _revoke = RevokeOnDrop(&pending);
-        let delivery = Delivery::Result { pending: Arc::clone(&pending), taken };
+        // `pending` lives as long as this future: the delivery alone does not keep the result.
+        let delivery = Delivery::Result { pending: Arc::downgrade(&pending), taken };
         match self.events.send(delivery).await {
             Ok(()) if is_taken.await.is_ok() => DeliveryOutcome::Taken,
             _ => DeliveryOutcome::Lost,

@@ -21,9 +21,9 @@ pub(crate) struct Input {
     json: Bytes,
     values: usize,
     /// Whether to parse it off the shard's thread.
-    is_heavy: bool,
-    /// Whether it was received as a `Struct`.
-    is_struct: bool,
+    pub(super) is_heavy: bool,
+    /// Whether it was received as a `Struct`, so that the result is sent as a `Value`.
+    pub(super) is_struct: bool,
 }
 
 impl Input {
@@ -51,16 +51,6 @@ impl Input {
     /// Estimates the memory that it takes until the call ends, in bytes: the text and its parsed form.
     pub(crate) fn size(&self) -> usize {
         self.json.len() + self.values * VALUE_BYTES
-    }
-
-    /// Whether to parse it off the shard's thread.
-    pub(crate) fn is_heavy(&self) -> bool {
-        self.is_heavy
-    }
-
-    /// Whether it was received as a `Struct`, so that the result is sent as a `Value`.
-    pub(crate) fn is_struct(&self) -> bool {
-        self.is_struct
     }
 
     /// The text, which should be JSON.
@@ -155,7 +145,7 @@ mod tests {
             (format!("{} // one", long(5000)), true),
             (format!("{} // one", long(100)), false),
         ] {
-            assert_eq!(read(&text).unwrap().is_heavy(), expected, "{} bytes", text.len());
+            assert_eq!(read(&text).unwrap().is_heavy, expected, "{} bytes", text.len());
         }
     }
 

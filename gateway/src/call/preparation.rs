@@ -30,7 +30,7 @@ pub(crate) async fn prepare_with_pool(
     definition: &Arc<Definition>,
     granted: Duration,
 ) -> Result<Preparation, SkillError> {
-    if !call.input.is_heavy() {
+    if !call.input.is_heavy {
         return prepare(call, definition);
     }
     let (deadline, running, definition) = (call.deadline(granted), Arc::clone(call), Arc::clone(definition));

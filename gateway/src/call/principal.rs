@@ -1,7 +1,5 @@
 //! The principal on whose behalf a call runs.
 
-use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -152,15 +150,3 @@ impl PartialEq for Principal {
 }
 
 impl Eq for Principal {}
-
-impl Hash for Principal {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.name.hash(state);
-    }
-}
-
-impl fmt::Display for Principal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.name.is_empty() { "anonymous" } else { &self.name })
-    }
-}

@@ -137,11 +137,6 @@ impl Call {
     pub(crate) fn is_overdue(&self, default: Duration) -> bool {
         self.received.elapsed() >= self.timeout.unwrap_or(default)
     }
-
-    /// Whether the result's data must be a `Value`, like the arguments.
-    pub(crate) fn wants_value(&self) -> bool {
-        self.input.is_struct()
-    }
 }
 
 /// Returns the time that a skill is granted: its manifest's timeout, or the default, up to the limit. A caller can

@@ -22,7 +22,7 @@ pub(crate) const MAX_RESPONSE_BYTES: usize = 3 * (MAX_OUTPUT_BYTES + 1024 * 1024
 
 /// Builds the result of `call` in the caller's format. Uses `pool` if a large result must be parsed.
 pub(crate) async fn result_with_pool(pool: &BlockingPool, call: Arc<Call>, outcome: Outcome) -> SkillResult {
-    let is_parsed = call.wants_value() || call.envelope == Envelope::Status;
+    let is_parsed = call.input.is_struct || call.envelope == Envelope::Status;
     if is_parsed && outcome.result.data_json.len().max(call.input.text().len()) > HEAVY_BYTES {
         return Box::pin(pool.run(move || result(&call, outcome))).await;
     }
@@ -47,6 +47,7 @@ pub(crate) fn result(call: &Call, outcome: Outcome) -> SkillResult {
         None if speaks_mcp => String::new(),
         None => format!("{} succeeded in {latency_ms} ms", call.skill_id),
     };
+    let content_json = if speaks_mcp { String::from_utf8(result.content_json.into()).ok() } else { None };
     let data = result.success.then(|| String::from_utf8_lossy(&result.data_json).into_owned());
     let mut result = SkillResult {
         success: result.success,
@@ -69,16 +70,12 @@ pub(crate) fn result(call: &Call, outcome: Outcome) -> SkillResult {
         text,
         rendered_json: String::new(),
         artifacts: result.artifacts,
-        content_json: if speaks_mcp {
-            String::from_utf8(result.content_json.into()).unwrap_or_default()
-        } else {
-            String::new()
-        },
+        content_json: content_json.unwrap_or_default(),
     };
     if call.envelope == Envelope::Status {
         result.rendered_json = render::status_envelope(&result, call.input.text());
     }
-    if call.wants_value() { with_values(result) } else { result }
+    if call.input.is_struct { with_values(result) } else { result }
 }
 
 /// Converts data and details to `Value` and `Struct`. A result that can't be converted, or becomes too large, turns
@@ -110,23 +107,22 @@ fn with_values(mut result: SkillResult) -> SkillResult {
                     "the skill ran, but its result can't be represented as a google.protobuf.Value: {reason}. Callers get it as JSON \
                      text if they send the arguments as input_json"
                 );
-                return with_error(result, SkillError { may_have_run: true, ..SkillError::new(code, message) });
+                return with_error(result, SkillError::new(code, message));
             }
         }
     }
     if result.encoded_len() > MAX_RESPONSE_BYTES {
         let message = "the result is too large as a google.protobuf.Value: send the arguments as input_json";
-        return with_error(
-            result,
-            SkillError { may_have_run: true, ..SkillError::new(ErrorCode::OutputTooLarge, message) },
-        );
+        return with_error(result, SkillError::new(ErrorCode::OutputTooLarge, message));
     }
     result
 }
 
+/// Replaces the result of a skill that ran.
 fn with_error(result: SkillResult, error: SkillError) -> SkillResult {
     let text = error.message.clone();
-    SkillResult { success: false, output: None, error: Some(error), text, rendered_json: String::new(), ..result }
+    let error = Some(SkillError { may_have_run: true, ..error });
+    SkillResult { success: false, output: None, error, text, rendered_json: String::new(), ..result }
 }
 
 /// Returns the milliseconds since `begun`, with microsecond precision.

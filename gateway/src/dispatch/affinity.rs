@@ -7,7 +7,7 @@
 
 use parking_lot::Mutex;
 
-use super::pick::{Criteria, NoCandidate, eligible};
+use super::pick::{Criteria, eligible};
 use crate::call::request::Call;
 use crate::state::fair::FairRecent;
 use crate::state::key;
@@ -29,10 +29,7 @@ struct Hold {
 
 /// Identifies a principal's session, and the skills that share its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct AffinityKey {
-    session: String,
-    whole: String,
-}
+pub(crate) struct AffinityKey(String);
 
 impl AffinityKey {
     /// Builds the key for a call to a skill of this toolset. A skill without a toolset shares its state with no
@@ -43,7 +40,7 @@ impl AffinityKey {
     }
 
     fn new(principal: &str, session: &str, group: &str) -> Self {
-        Self { session: key::join([principal, session]), whole: key::join([principal, session, group]) }
+        Self(key::join([principal, session, group]))
     }
 }
 
@@ -56,43 +53,44 @@ impl Default for Affinity {
 impl Affinity {
     /// Returns the worker process that the session is assigned to. None for a new session.
     pub(crate) fn holder(&self, key: &AffinityKey) -> Option<String> {
-        self.0.lock().use_mut(&key.whole).map(|hold| hold.instance.clone())
+        self.0.lock().use_mut(&key.0).map(|hold| hold.instance.clone())
     }
 
-    /// Assigns a new session to the eligible worker with the highest weight.
+    /// Assigns a new session to the eligible worker with the highest weight. None if no worker is eligible.
     pub(crate) fn assign(
         &self,
         key: &AffinityKey,
         candidates: &[Candidate],
         criteria: Criteria<'_>,
-    ) -> Result<Candidate, NoCandidate> {
-        let eligible = eligible(candidates, criteria)?;
-        let heaviest = eligible.into_iter().max_by_key(|it| weight(&key.session, &it.worker.id()));
-        let chosen = heaviest.ok_or(NoCandidate)?;
+    ) -> Option<Candidate> {
+        let [principal, session] = key::split(&key.0);
+        let session = key::join([principal, session]);
+        let eligible = eligible(candidates, criteria).into_iter();
+        let chosen = eligible.max_by_key(|it| weight(&session, &it.worker.id()))?;
         let mut held = self.0.lock();
         // A concurrent call of the session may have assigned it first.
-        if let Some(hold) = held.use_mut(&key.whole)
+        if let Some(hold) = held.use_mut(&key.0)
             && let Some(candidate) = candidates.iter().find(|it| it.worker.instance() == hold.instance)
         {
-            return Ok(candidate.clone());
+            return Some(candidate.clone());
         }
-        held.insert(&key.whole, Hold { instance: chosen.worker.instance(), is_used: false });
-        Ok(chosen.clone())
+        held.insert(&key.0, Hold { instance: chosen.worker.instance(), is_used: false });
+        Some(chosen.clone())
     }
 
     /// Records whether a call of the session started at its worker. Cancels the assignment if no call has.
     pub(crate) fn settle(&self, key: &AffinityKey, instance: &str, began: bool) {
         let mut held = self.0.lock();
-        let Some(hold) = held.use_mut(&key.whole).filter(|hold| hold.instance == instance) else { return };
+        let Some(hold) = held.use_mut(&key.0).filter(|hold| hold.instance == instance) else { return };
         hold.is_used |= began;
         if !hold.is_used {
-            held.remove(&key.whole);
+            held.remove(&key.0);
         }
     }
 
     /// Cancels the session's assignment.
     pub(crate) fn release(&self, key: &AffinityKey) {
-        self.0.lock().remove(&key.whole);
+        self.0.lock().remove(&key.0);
     }
 }
 

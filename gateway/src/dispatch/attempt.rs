@@ -17,7 +17,7 @@ use crate::dispatch::context::CallContext;
 use crate::observe::call_event::{AttemptSummary, CallEvent};
 use crate::workers::candidate::Candidate;
 use crate::workers::client::{CallError, Events, WorkerRefusal};
-use crate::workers::ejection::{Epoch, Verdict};
+use crate::workers::ejection::Verdict;
 use crate::workers::record::CallReport;
 use crate::workers::worker::{InFlight, Worker};
 
@@ -40,13 +40,12 @@ pub(crate) async fn attempt(context: &CallContext, candidate: &Candidate, number
     end.excuse_skill(context, took);
     context.record.note(|| CallEvent::AttemptEnded(end.summary(number, candidate.worker.id())));
     let (observer, endpoint) = (&context.shard.gateway.observer, &candidate.worker.endpoint);
-    observer.attempt_ended(end.name());
-    match &end {
-        AttemptEnd::NotStarted { reason, refusal, .. } => {
-            observer.attempt_not_started(endpoint, refusal.name(), reason)
+    observer.metrics.attempts.inc(end.name());
+    if let AttemptEnd::Unanswered(CallError { reason, refusal, .. }) = &end {
+        match refusal {
+            Some(refusal) => observer.attempt_not_started(endpoint, refusal.name(), reason),
+            None => observer.attempt_lost(endpoint, reason),
         }
-        AttemptEnd::Lost { reason, .. } => observer.attempt_lost(endpoint, reason),
-        AttemptEnd::Answered(_) | AttemptEnd::Overdue => {}
     }
     end
 }
@@ -62,7 +61,7 @@ async fn send(context: &CallContext, candidate: &Candidate, number: u32) -> Atte
             Err(error) => Err(error),
         },
     };
-    answered.map_or_else(AttemptEnd::from, AttemptEnd::Answered)
+    answered.map_or_else(AttemptEnd::Unanswered, AttemptEnd::Answered)
 }
 
 fn request(context: &CallContext) -> ExecuteRequest {
@@ -105,8 +104,12 @@ async fn follow(
             Event::InputRequired(question) => {
                 questions.retain(OpenQuestion::is_open);
                 if context.is_interactive() && questions.len() < MAX_QUESTIONS {
-                    let (principal, worker) = (&context.call.principal, &candidate.worker);
-                    let waiting = WaitingCall::new(principal, (&context.entry.skill).into(), worker, &context.record);
+                    let waiting = WaitingCall {
+                        principal: context.call.principal.clone(),
+                        skill: (&context.entry.skill).into(),
+                        worker: Arc::clone(&candidate.worker),
+                        record: Arc::downgrade(&context.record),
+                    };
                     questions.push(context.shard.gateway.questions.open(&question.request_id, waiting));
                     context.record.note_content(question.encoded_len(), || CallEvent::Asked(question.clone()));
                     relay.relay(Event::InputRequired(question)).await;
@@ -119,7 +122,8 @@ async fn follow(
         }
     }
     // The status is OK, because any other status would arrive as an error.
-    Err(CallError::Lost { reason: "the worker's stream ended without a result".to_owned(), status: "OK" })
+    let reason = "the worker's stream ended without a result".to_owned();
+    Err(CallError { reason, refusal: None, status: "OK" })
 }
 
 /// Shifts the blame for a timeout away from the skill if a question is open: the user did not answer.
@@ -140,7 +144,7 @@ struct Tracker<'a> {
     number: u32,
     in_flight: InFlight<'a>,
     begun: Instant,
-    epoch: Epoch,
+    epoch: u64,
     is_finished: bool,
 }
 
@@ -159,23 +163,18 @@ impl<'a> Tracker<'a> {
         let (now, took) = (Instant::now(), self.begun.elapsed());
         let verdict = end.verdict(self.context.events.as_ref());
         let mut report = self.report(verdict);
-        report.was_full = matches!(end, AttemptEnd::NotStarted { refusal: WorkerRefusal::Full, .. });
-        let latency = &self.candidate.latency;
-        match end {
-            _ if self.has_asked() => {}
-            AttemptEnd::Answered(result) => {
-                let succeeded = result.error.is_none();
-                let queued = Duration::from_micros(result.queued_us).min(took);
-                if verdict == Verdict::Success {
-                    report.queued = result.worker_queued_us.map(Duration::from_micros);
-                }
-                match verdict {
-                    Verdict::Success if succeeded => latency.observe(took, took - queued, now),
-                    _ => latency.observe_failure(took, now),
-                }
+        report.was_full = end.refusal() == Some(WorkerRefusal::Full);
+        if !self.has_asked() && end.refusal().is_none() {
+            let answer = match end {
+                AttemptEnd::Answered(result) if verdict == Verdict::Success => Some(result),
+                _ => None,
+            };
+            report.queued = answer.and_then(|it| it.worker_queued_us).map(Duration::from_micros);
+            let latency = &self.candidate.latency;
+            match answer.filter(|it| it.error.is_none()) {
+                Some(it) => latency.observe(took, took.saturating_sub(Duration::from_micros(it.queued_us)), now),
+                None => latency.observe_failure(took, now),
             }
-            AttemptEnd::Lost { .. } | AttemptEnd::Overdue => latency.observe_failure(took, now),
-            AttemptEnd::NotStarted { .. } => {}
         }
         self.record(report, now);
         took
@@ -187,7 +186,7 @@ impl<'a> Tracker<'a> {
     }
 
     fn report(&self, verdict: Verdict) -> CallReport {
-        let (epoch, in_flight) = (self.epoch, self.in_flight.at_begin());
+        let (epoch, in_flight) = (self.epoch, self.in_flight.at_begin);
         CallReport { epoch, verdict, queued: None, was_full: false, in_flight }
     }
 
@@ -223,7 +222,7 @@ impl Drop for Tracker<'_> {
             }
             self.record(self.report(Verdict::Ignored), now);
             self.context.record.note(|| CallEvent::AttemptEnded(self.cancelled_summary()));
-            self.context.shard.gateway.observer.attempt_ended("dropped");
+            self.context.shard.gateway.observer.metrics.attempts.inc("dropped");
         }
     }
 }

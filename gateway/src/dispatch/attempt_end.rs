@@ -5,7 +5,7 @@ use std::time::Duration;
 use openskill_proto::error::GrpcCode;
 use openskill_proto::v1::{Blame, ErrorCode, ExecuteResult, SkillError};
 
-use super::pick::NoCandidate;
+use super::pick::no_candidate;
 use crate::call::events::EventRelay;
 use crate::dispatch::context::CallContext;
 use crate::observe::call_event::AttemptSummary;
@@ -24,21 +24,8 @@ const RETRY_AFTER: (Duration, Duration) = (Duration::from_millis(100), Duration:
 pub(crate) enum AttemptEnd {
     /// The worker responded.
     Answered(ExecuteResult),
-    /// The skill can't have started, so the call may go to another worker.
-    NotStarted {
-        /// The reason for the log.
-        reason: String,
-        refusal: WorkerRefusal,
-        /// The gRPC status that ended the request.
-        status: &'static str,
-    },
-    /// The skill may have started.
-    Lost {
-        /// The reason for the log.
-        reason: String,
-        /// The gRPC status that ended the request.
-        status: &'static str,
-    },
+    /// The worker did not respond.
+    Unanswered(CallError),
     /// The worker responded neither by the deadline nor shortly after.
     Overdue,
 }
@@ -48,9 +35,17 @@ impl AttemptEnd {
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Answered(_) => "answered",
-            Self::NotStarted { .. } => "not_started",
-            Self::Lost { .. } => "lost",
+            Self::Unanswered(error) if error.refusal.is_some() => "not_started",
+            Self::Unanswered(_) => "lost",
             Self::Overdue => "overdue",
+        }
+    }
+
+    /// Returns why the skill can't have started. None if it may have.
+    pub(super) fn refusal(&self) -> Option<WorkerRefusal> {
+        match self {
+            Self::Unanswered(error) => error.refusal,
+            Self::Answered(_) | Self::Overdue => None,
         }
     }
 
@@ -58,31 +53,30 @@ impl AttemptEnd {
     pub(crate) fn may_have_run(&self) -> bool {
         match self {
             Self::Answered(result) => result.success || !result.not_started,
-            Self::NotStarted { .. } => false,
-            Self::Lost { .. } | Self::Overdue => true,
+            Self::Unanswered(_) | Self::Overdue => self.refusal().is_none(),
         }
     }
 
     /// By how much the call would miss its deadline, if the worker refused it for that reason.
     pub(super) fn late_by(&self) -> Option<Duration> {
-        match self {
-            Self::NotStarted { refusal: WorkerRefusal::Late { by }, .. } => Some(*by),
+        match self.refusal() {
+            Some(WorkerRefusal::Late { by }) => Some(by),
             _ => None,
         }
     }
 
     /// Returns how the attempt counts for the worker.
     pub(super) fn verdict(&self, events: Option<&EventRelay>) -> Verdict {
+        let refusal = self.refusal();
         match self {
-            Self::Answered(result) if is_blamed_on(result, Blame::Worker) => Verdict::Failure,
-            Self::Answered(_) => Verdict::Success,
-            Self::NotStarted {
-                refusal: WorkerRefusal::Full | WorkerRefusal::Late { .. } | WorkerRefusal::Declined,
-                ..
-            } => Verdict::Ignored,
+            Self::Answered(result) => match &result.error {
+                Some(error) if error.blame() == Blame::Worker => Verdict::Failure,
+                _ => Verdict::Success,
+            },
+            _ if refusal.is_some_and(|it| it != WorkerRefusal::Unreachable) => Verdict::Ignored,
             // The client did not read, which blocked the worker.
             Self::Overdue if events.is_some_and(EventRelay::is_blocked) => Verdict::Ignored,
-            Self::NotStarted { .. } | Self::Lost { .. } | Self::Overdue => Verdict::Failure,
+            Self::Unanswered(_) | Self::Overdue => Verdict::Failure,
         }
     }
 
@@ -101,31 +95,28 @@ impl AttemptEnd {
 
     /// Builds the attempt's summary for traces.
     pub(super) fn summary(&self, number: u32, worker_id: String) -> AttemptSummary {
-        let (failure, reason) = match self {
-            Self::Answered(result) => (result.error.as_ref().map(|it| (it.code(), it.blame())), ""),
-            Self::NotStarted { refusal: WorkerRefusal::Full | WorkerRefusal::Late { .. }, reason, .. } => {
-                (Some((ErrorCode::Overloaded, Blame::Gateway)), reason.as_str())
-            }
-            Self::NotStarted { reason, .. } | Self::Lost { reason, .. } => {
-                (Some((ErrorCode::Unavailable, Blame::Worker)), reason.as_str())
-            }
-            Self::Overdue => (Some((ErrorCode::Timeout, Blame::Worker)), ""),
-        };
-        let (runner, queued) = match self {
-            Self::Answered(result) => (result.runner.clone(), Duration::from_micros(result.queued_us)),
-            _ => (String::new(), Duration::ZERO),
-        };
-        let (reason, may_have_run) = (reason.to_owned(), self.may_have_run());
-        let status = self.status();
-        AttemptSummary { number, worker_id, runner, status, failure, reason, may_have_run, queued }
-    }
-
-    /// The gRPC status of the request to the worker. `OK` even if the skill failed.
-    fn status(&self) -> &'static str {
+        let may_have_run = self.may_have_run();
+        let summary = AttemptSummary { number, worker_id, may_have_run, ..AttemptSummary::default() };
         match self {
-            Self::Answered(_) => "OK",
-            Self::NotStarted { status, .. } | Self::Lost { status, .. } => status,
-            Self::Overdue => GrpcCode::DeadlineExceeded.name(),
+            Self::Answered(result) => AttemptSummary {
+                runner: result.runner.clone(),
+                // Even if the skill failed.
+                status: "OK",
+                failure: result.error.as_ref().map(|it| (it.code(), it.blame())),
+                queued: Duration::from_micros(result.queued_us),
+                ..summary
+            },
+            Self::Unanswered(error) => {
+                let failure = match error.refusal {
+                    Some(WorkerRefusal::Full | WorkerRefusal::Late { .. }) => (ErrorCode::Overloaded, Blame::Gateway),
+                    _ => (ErrorCode::Unavailable, Blame::Worker),
+                };
+                AttemptSummary { status: error.status, failure: Some(failure), reason: error.reason.clone(), ..summary }
+            }
+            Self::Overdue => {
+                let failure = Some((ErrorCode::Timeout, Blame::Worker));
+                AttemptSummary { status: GrpcCode::DeadlineExceeded.name(), failure, ..summary }
+            }
         }
     }
 
@@ -133,12 +124,12 @@ impl AttemptEnd {
     pub(super) fn into_result(self, context: &CallContext, worker_id: String) -> ExecuteResult {
         let error = match self {
             Self::Answered(result) => return result,
-            Self::NotStarted { refusal: WorkerRefusal::Full, .. } => {
-                SkillError::overloaded("all workers are overloaded")
-            }
-            Self::NotStarted { refusal: WorkerRefusal::Late { by }, .. } => too_many_wait(by),
-            Self::NotStarted { .. } => NoCandidate.into(),
-            Self::Lost { .. } => {
+            Self::Unanswered(CallError { refusal: Some(refusal), .. }) => match refusal {
+                WorkerRefusal::Full => SkillError::overloaded("all workers are overloaded"),
+                WorkerRefusal::Late { by } => too_many_wait(by),
+                WorkerRefusal::Declined | WorkerRefusal::Unreachable => no_candidate(),
+            },
+            Self::Unanswered(_) => {
                 let message = "the worker was lost while the skill may have been running";
                 SkillError::new(ErrorCode::Unavailable, message)
             }
@@ -155,15 +146,6 @@ impl AttemptEnd {
     }
 }
 
-impl From<CallError> for AttemptEnd {
-    fn from(error: CallError) -> Self {
-        match error {
-            CallError::NotStarted { reason, refusal, status } => Self::NotStarted { reason, refusal, status },
-            CallError::Lost { reason, status } => Self::Lost { reason, status },
-        }
-    }
-}
-
 /// Builds the error for a call that workers refused because of their queues. `late_by` is a worker's estimate of
 /// the delay.
 pub(super) fn too_many_wait(late_by: Duration) -> SkillError {
@@ -171,8 +153,4 @@ pub(super) fn too_many_wait(late_by: Duration) -> SkillError {
         "too many calls wait at the workers, so this one would miss its deadline: retry later, or allow more time";
     let retry_after = late_by.clamp(RETRY_AFTER.0, RETRY_AFTER.1);
     SkillError::overloaded(message).with_retry_after_ms(retry_after.as_millis() as u64)
-}
-
-fn is_blamed_on(result: &ExecuteResult, blame: Blame) -> bool {
-    result.error.as_ref().is_some_and(|error| error.blame() == blame)
 }

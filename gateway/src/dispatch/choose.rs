@@ -7,7 +7,7 @@ use openskill_proto::v1::{ErrorCode, SkillError};
 
 use super::affinity::AffinityKey;
 use super::attempt_end::AttemptEnd;
-use super::pick::{Criteria, NoCandidate, pick};
+use super::pick::{Criteria, no_candidate, pick};
 use crate::dispatch::context::CallContext;
 use crate::workers::candidate::Candidate;
 use crate::workers::worker::{Presence, Worker};
@@ -27,12 +27,6 @@ pub(super) enum NoWorker {
     Now(SkillError),
 }
 
-impl From<NoCandidate> for NoWorker {
-    fn from(reason: NoCandidate) -> Self {
-        Self::Now(reason.into())
-    }
-}
-
 /// Chooses a worker that the call has not tried yet.
 pub(super) fn choose(context: &CallContext, tried: &[Arc<Worker>]) -> Result<Chosen, NoWorker> {
     let now = Instant::now();
@@ -49,7 +43,7 @@ pub(super) fn choose(context: &CallContext, tried: &[Arc<Worker>]) -> Result<Cho
     if skill.session_affinity && (skill.caller_affinity || !context.call.session_id.is_empty()) {
         return choose_holder(context, candidates, criteria);
     }
-    let candidate = pick(candidates, criteria)?.clone();
+    let candidate = pick(candidates, criteria).ok_or_else(none_now)?.clone();
     Ok(Chosen { candidate, holds: None })
 }
 
@@ -58,15 +52,15 @@ fn choose_holder(context: &CallContext, candidates: &[Candidate], criteria: Crit
     let (key, affinity) =
         (AffinityKey::for_call(&context.call, &context.entry.skill.toolset), &context.shard.gateway.affinity);
     let Some(instance) = affinity.holder(&key) else {
-        let candidate = affinity.assign(&key, candidates, criteria)?;
+        let candidate = affinity.assign(&key, candidates, criteria).ok_or_else(none_now)?;
         return Ok(Chosen { candidate, holds: Some(key) });
     };
     let of_holder: Vec<_> = candidates.iter().filter(|it| it.worker.instance() == instance).cloned().collect();
     match context.shard.gateway.fleet.presence(&instance) {
-        Presence::Serving if !of_holder.is_empty() => match pick(&of_holder, criteria) {
-            Ok(candidate) => Ok(Chosen { candidate: candidate.clone(), holds: Some(key) }),
-            Err(NoCandidate) => Err(holder_away()),
-        },
+        Presence::Serving if !of_holder.is_empty() => {
+            let candidate = pick(&of_holder, criteria).ok_or_else(holder_away)?.clone();
+            Ok(Chosen { candidate, holds: Some(key) })
+        }
         Presence::Away => Err(holder_away()),
         // The worker is gone, or no longer offers the skill.
         Presence::Serving | Presence::Gone => {
@@ -76,6 +70,10 @@ fn choose_holder(context: &CallContext, candidates: &[Candidate], criteria: Crit
             Err(NoWorker::SessionLost(error))
         }
     }
+}
+
+fn none_now() -> NoWorker {
+    NoWorker::Now(no_candidate())
 }
 
 fn holder_away() -> NoWorker {

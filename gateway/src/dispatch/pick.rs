@@ -9,17 +9,11 @@ use std::time::Instant;
 use openskill_proto::v1::SkillError;
 
 use crate::workers::candidate::Candidate;
-use crate::workers::record::Standing;
 use crate::workers::worker::Worker;
 
 /// No untried worker is up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct NoCandidate;
-
-impl From<NoCandidate> for SkillError {
-    fn from(_: NoCandidate) -> Self {
-        Self::unavailable("no worker accepts this call now")
-    }
+pub(super) fn no_candidate() -> SkillError {
+    SkillError::unavailable("no worker accepts this call now")
 }
 
 /// What to consider when picking a worker.
@@ -30,40 +24,26 @@ pub(crate) struct Criteria<'a> {
     pub(crate) now: Instant,
 }
 
-/// Picks a worker that accepts calls and was not tried yet.
-pub(crate) fn pick<'a>(candidates: &'a [Candidate], criteria: Criteria<'_>) -> Result<&'a Candidate, NoCandidate> {
-    let mut eligible = eligible(candidates, criteria)?;
-    loop {
+/// Picks a worker that accepts calls and was not tried yet. None if there is none.
+pub(crate) fn pick<'a>(candidates: &'a [Candidate], criteria: Criteria<'_>) -> Option<&'a Candidate> {
+    let mut eligible = eligible(candidates, criteria);
+    while !eligible.is_empty() {
         let chosen = better_of_two(&eligible, criteria.now);
         // Let only one of several concurrent calls probe an ejected worker.
         if eligible.len() == 1 || chosen.worker.record.claim(criteria.now) {
-            return Ok(chosen);
+            return Some(chosen);
         }
         eligible.retain(|it| !std::ptr::eq(*it, chosen));
     }
+    None
 }
 
-/// Returns all such workers, at least one. Ejected workers are eligible only if all are ejected.
-pub(super) fn eligible<'a>(
-    candidates: &'a [Candidate],
-    criteria: Criteria<'_>,
-) -> Result<Vec<&'a Candidate>, NoCandidate> {
-    let (mut available, mut ejected) = (Vec::new(), Vec::new());
-    for it in candidates {
-        let worker = &it.worker;
-        if !worker.is_serving() || criteria.tried.iter().any(|tried| Arc::ptr_eq(tried, worker)) {
-            continue;
-        }
-        match worker.record.standing(criteria.now) {
-            Standing::Available => available.push(it),
-            Standing::Ejected => ejected.push(it),
-        }
-    }
-    match (available.is_empty(), ejected.is_empty()) {
-        (false, _) => Ok(available),
-        (true, false) => Ok(ejected),
-        (true, true) => Err(NoCandidate),
-    }
+/// Returns all such workers. Ejected workers are eligible only if all are ejected.
+pub(super) fn eligible<'a>(candidates: &'a [Candidate], criteria: Criteria<'_>) -> Vec<&'a Candidate> {
+    let was_tried = |worker: &Arc<Worker>| criteria.tried.iter().any(|tried| Arc::ptr_eq(tried, worker));
+    let untried = candidates.iter().filter(|it| it.worker.is_serving() && !was_tried(&it.worker));
+    let (ejected, available): (Vec<_>, Vec<_>) = untried.partition(|it| it.worker.record.is_ejected(criteria.now));
+    if available.is_empty() { ejected } else { available }
 }
 
 /// Returns the better of two random candidates. `among` must not be empty.
@@ -151,7 +131,7 @@ mod tests {
         let candidates = [candidate("a", false), candidate("b", true), candidate("c", false)];
         candidates[2].worker.drain(true);
         let tried = [Arc::clone(&candidates[0].worker)];
-        assert_eq!(pick(&candidates, criteria(&tried)).unwrap_err(), NoCandidate);
+        assert!(pick(&candidates, criteria(&tried)).is_none());
     }
 
     #[test]
@@ -168,6 +148,6 @@ mod tests {
         let candidates = [candidate("a", false)];
         let _calls: Vec<_> =
             (0..candidates[0].worker.record.limit() * 3).map(|_| candidates[0].worker.begin()).collect();
-        assert!(pick(&candidates, criteria(&[])).is_ok());
+        assert!(pick(&candidates, criteria(&[])).is_some());
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use openskill_proto::v1::{DeliverInputRequest, ErrorCode, InputResponse, SkillError};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use prost::Message as _;
 
 use crate::call::principal::{GovernedSkill, Principal, REVOKED};
@@ -23,23 +23,11 @@ pub(crate) struct Questions(Arc<Mutex<HashMap<String, WaitingCall>>>);
 /// A call that is waiting for an answer.
 #[derive(Debug, Clone)]
 pub(crate) struct WaitingCall {
-    principal: Principal,
-    skill: GovernedSkill,
-    worker: Arc<Worker>,
+    pub(super) principal: Principal,
+    pub(super) skill: GovernedSkill,
+    pub(super) worker: Arc<Worker>,
     /// Weak, because an answer in transit must not delay the record of a call that ended.
-    record: Weak<CallRecord>,
-}
-
-impl WaitingCall {
-    /// Creates the entry for a call of `skill` that `worker` runs on behalf of `principal`.
-    pub(crate) fn new(
-        principal: &Principal,
-        skill: GovernedSkill,
-        worker: &Arc<Worker>,
-        record: &Arc<CallRecord>,
-    ) -> Self {
-        Self { principal: principal.clone(), skill, worker: Arc::clone(worker), record: Arc::downgrade(record) }
-    }
+    pub(super) record: Weak<CallRecord>,
 }
 
 /// A question that stays open until this is dropped.
@@ -52,7 +40,7 @@ pub(crate) struct OpenQuestion {
 impl Questions {
     /// Registers a question until the returned guard is dropped.
     pub(crate) fn open(&self, request_id: &str, waiting: WaitingCall) -> OpenQuestion {
-        self.lock().insert(request_id.to_owned(), waiting);
+        self.0.lock().insert(request_id.to_owned(), waiting);
         OpenQuestion { questions: self.clone(), request_id: request_id.to_owned() }
     }
 
@@ -72,35 +60,31 @@ impl Questions {
             return Err(SkillError::new(ErrorCode::Unauthenticated, REVOKED));
         }
         let may_answer = |it: &&WaitingCall| it.principal == *principal && principal.may_have(&it.skill);
-        let waiting = self.lock().get(&response.request_id).filter(may_answer).cloned();
+        let waiting = self.0.lock().get(&response.request_id).filter(may_answer).cloned();
         let WaitingCall { worker, record, .. } = waiting.ok_or_else(not_waiting)?;
         let answer = response.clone();
         let request = DeliverInputRequest { response: Some(response), principal: principal.name().to_owned() };
         let mut client = worker.client(shard);
         let delivered = tokio::time::timeout(DELIVERY_TIMEOUT, client.deliver_input(request)).await;
         delivered.unwrap_or_else(|_| Err(SkillError::unavailable("the worker did not accept the answer in time")))?;
-        self.lock().remove(&answer.request_id);
+        self.0.lock().remove(&answer.request_id);
         if let Some(record) = record.upgrade() {
             record.note_content(answer.encoded_len(), || CallEvent::Answered(answer));
         }
         Ok(())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, WaitingCall>> {
-        self.0.lock()
     }
 }
 
 impl OpenQuestion {
     /// Whether it is still unanswered.
     pub(crate) fn is_open(&self) -> bool {
-        self.questions.lock().contains_key(&self.request_id)
+        self.questions.0.lock().contains_key(&self.request_id)
     }
 }
 
 impl Drop for OpenQuestion {
     fn drop(&mut self) {
-        self.questions.lock().remove(&self.request_id);
+        self.questions.0.lock().remove(&self.request_id);
     }
 }
 
@@ -128,7 +112,8 @@ mod tests {
         let request = InvokeRequest { skill_id: "asks".to_owned(), ..InvokeRequest::default() };
         let call = Arc::new(Call::new(request, RequestContext::unknown()));
         let record = CallRecord::begin(&Arc::default(), &call);
-        let open = questions.open("q", WaitingCall::new(&principal, GovernedSkill::default(), &worker, &record));
+        let (skill, record) = (GovernedSkill::default(), Arc::downgrade(&record));
+        let open = questions.open("q", WaitingCall { principal: principal.clone(), skill, worker, record });
         assert_eq!(answer().await, ErrorCode::Unavailable, "the worker can't be reached");
         drop(open);
         assert_eq!(answer().await, ErrorCode::NotFound);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 
 use super::attempt_end::AttemptEnd;
-use crate::workers::client::WorkerRefusal;
+use crate::workers::client::{CallError, WorkerRefusal};
 
 /// The maximum number of workers that a call is sent to.
 pub(crate) const MAX_ATTEMPTS: u32 = 3;
@@ -18,17 +18,6 @@ const MAX_LATE: u32 = 2;
 /// The first backoff before a skill runs again. It doubles with each attempt. Jitter adds up to the same time
 /// again.
 const BACKOFF: Duration = Duration::from_millis(10);
-
-/// What the decision depends on, in addition to how the attempt ended.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct AttemptFacts {
-    /// The number of attempts so far, including this one.
-    pub(crate) attempts: u32,
-    /// Whether running the skill twice does no harm, according to its manifest.
-    pub(crate) idempotent: bool,
-    /// Whether the client has received events from a run, which can't be undone.
-    pub(crate) has_relayed: bool,
-}
 
 /// What to do after an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,25 +33,25 @@ pub(crate) enum RetryDecision {
     },
 }
 
-/// Decides what to do after each attempt.
-pub(crate) fn decide(end: &AttemptEnd, facts: AttemptFacts) -> RetryDecision {
-    if facts.attempts >= MAX_ATTEMPTS {
+/// Decides what to do after `attempts` attempts, of which the last one ended with `end`. `may_run_again`: running the
+/// skill twice does no harm.
+pub(crate) fn decide(end: &AttemptEnd, attempts: u32, may_run_again: bool) -> RetryDecision {
+    if attempts >= MAX_ATTEMPTS {
         return RetryDecision::Finish;
     }
-    let may_run_again = facts.idempotent && !facts.has_relayed;
     match end {
-        AttemptEnd::NotStarted { refusal: WorkerRefusal::Late { .. }, .. } if facts.attempts >= MAX_LATE => {
-            RetryDecision::Finish
-        }
-        AttemptEnd::NotStarted { .. } => RetryDecision::TryAnother,
-        AttemptEnd::Lost { .. } if may_run_again => RetryDecision::RunAgain { elsewhere: true },
+        AttemptEnd::Unanswered(CallError { refusal: Some(refusal), .. }) => match refusal {
+            WorkerRefusal::Late { .. } if attempts >= MAX_LATE => RetryDecision::Finish,
+            _ => RetryDecision::TryAnother,
+        },
+        AttemptEnd::Unanswered(_) if may_run_again => RetryDecision::RunAgain { elsewhere: true },
         AttemptEnd::Answered(result) if may_run_again => match &result.error {
             Some(error) if may_succeed_later(error) => {
                 RetryDecision::RunAgain { elsewhere: error.blame() == Blame::Worker }
             }
             _ => RetryDecision::Finish,
         },
-        AttemptEnd::Lost { .. } | AttemptEnd::Answered(_) | AttemptEnd::Overdue => RetryDecision::Finish,
+        AttemptEnd::Unanswered(_) | AttemptEnd::Answered(_) | AttemptEnd::Overdue => RetryDecision::Finish,
     }
 }
 
@@ -90,14 +79,11 @@ mod tests {
     #[test]
     fn the_decision_table() {
         let ok = || AttemptEnd::Answered(ExecuteResult { success: true, ..ExecuteResult::default() });
-        let full = || AttemptEnd::NotStarted {
-            reason: String::new(),
-            refusal: WorkerRefusal::Full,
-            status: "RESOURCE_EXHAUSTED",
-        };
+        let unanswered = |refusal, status| AttemptEnd::Unanswered(CallError { reason: String::new(), refusal, status });
+        let full = || unanswered(Some(WorkerRefusal::Full), "RESOURCE_EXHAUSTED");
         let late = WorkerRefusal::Late { by: Duration::from_millis(5) };
-        let late = || AttemptEnd::NotStarted { reason: String::new(), refusal: late, status: "RESOURCE_EXHAUSTED" };
-        let lost = || AttemptEnd::Lost { reason: String::new(), status: "UNAVAILABLE" };
+        let late = || unanswered(Some(late), "RESOURCE_EXHAUSTED");
+        let lost = || unanswered(None, "UNAVAILABLE");
         let again = |elsewhere| RetryDecision::RunAgain { elsewhere };
         let (idempotent, relayed) = (true, true);
         for (end, attempts, idempotent, relayed, expected) in [
@@ -119,7 +105,7 @@ mod tests {
             (failed(ErrorCode::ExecutionError), 1, idempotent, !relayed, RetryDecision::Finish),
             (failed(ErrorCode::Timeout), 1, idempotent, !relayed, RetryDecision::Finish),
         ] {
-            let decision = decide(&end, AttemptFacts { attempts, idempotent, has_relayed: relayed });
+            let decision = decide(&end, attempts, idempotent && !relayed);
             assert_eq!(decision, expected, "{end:?}, attempt {attempts}, {idempotent} {relayed}");
         }
     }

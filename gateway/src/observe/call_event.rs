@@ -105,11 +105,5 @@ pub(super) fn relayed_bytes(event: &Event) -> usize {
 
 /// Returns an artifact without its content, which is never recorded.
 pub(super) fn without_content(artifact: &Artifact) -> Artifact {
-    Artifact {
-        id: artifact.id.clone(),
-        name: artifact.name.clone(),
-        media_type: artifact.media_type.clone(),
-        size_bytes: artifact.size_bytes,
-        content: None,
-    }
+    Artifact { content: None, ..artifact.clone() }
 }

@@ -14,12 +14,13 @@ use openskill_proto::v1::execute_event::Event;
 use openskill_proto::v1::skill_error::More;
 use openskill_proto::v1::{ErrorCode, ExecuteResult, SkillError};
 use openskill_trace::call::CallSpans;
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::Observer;
 use super::call_event::{self, CallEvent};
-use super::recording::{self, RecordedEvents, Recording, Timeline};
-use super::spans::{self, EndedCall};
+use super::recording::{self, RecordedEvents, Recording};
+use super::spans;
 use crate::arguments::secrets::Secrets;
 use crate::call::outcome::Outcome;
 use crate::call::preparation::Preparation;
@@ -32,44 +33,40 @@ const TARGET: &str = "openskill::call";
 pub(crate) struct CallRecord {
     observer: Arc<Observer>,
     call: Arc<Call>,
-    /// The metrics of the call's skill. None if the skill does not exist.
-    skill: OnceLock<Arc<SkillSeries>>,
+    /// The metrics of the call's skill, and its secret parameters, if any, which must not be stored. None if the skill
+    /// does not exist.
+    skill: OnceLock<(Arc<SkillSeries>, Option<Arc<Secrets>>)>,
     was_refused: AtomicBool,
     has_ended: AtomicBool,
     /// The call's place in its OpenTelemetry trace, if calls are traced.
     spans: Option<CallSpans>,
     /// The events of the call, if it is recorded or traced.
-    timeline: Option<Timeline>,
-    /// The secret parameters of its skill, if any, which must not be stored.
-    secrets: OnceLock<Arc<Secrets>>,
+    timeline: Option<Mutex<RecordedEvents>>,
 }
 
 impl CallRecord {
     pub(crate) fn begin(observer: &Arc<Observer>, call: &Arc<Call>) -> Arc<Self> {
         let (observer, call) = (Arc::clone(observer), Arc::clone(call));
         let spans = observer.tracer.as_ref().map(|tracer| tracer.enter(&call.trace, call.received));
-        let timeline = (spans.is_some() || observer.recorder.is_some()).then(Timeline::default);
+        let timeline = (spans.is_some() || observer.recorder.is_some()).then(Mutex::default);
         let (skill, was_refused, has_ended) = Default::default();
-        Arc::new(Self { observer, call, skill, was_refused, has_ended, spans, timeline, secrets: OnceLock::new() })
+        Arc::new(Self { observer, call, skill, was_refused, has_ended, spans, timeline })
     }
 
-    /// Records that the call's skill exists: its id may be logged, and `series` counts the call.
-    pub(crate) fn set_skill(&self, series: &Arc<SkillSeries>) {
+    /// Records that the call's skill exists: its id may be logged, and `series` counts the call. Its parameters that
+    /// are `secrets` must not be stored.
+    pub(crate) fn set_skill(&self, series: &Arc<SkillSeries>, secrets: Option<&Arc<Secrets>>) {
         // A call has one skill. Keep one that was set before.
-        let _ = self.skill.set(Arc::clone(series));
+        let _ = self.skill.set((Arc::clone(series), secrets.cloned()));
     }
 
-    /// Sets the secret parameters of the call's skill, which must not be stored.
-    pub(crate) fn set_secrets(&self, secrets: Option<&Arc<Secrets>>) {
-        if let Some(secrets) = secrets {
-            // A call has one skill. Keep secrets that were set before.
-            let _ = self.secrets.set(Arc::clone(secrets));
-        }
+    fn secrets(&self) -> Option<&Arc<Secrets>> {
+        self.skill.get().and_then(|(_, secrets)| secrets.as_ref())
     }
 
     /// Whether the arguments may contain secrets.
     pub(crate) fn has_secrets(&self) -> bool {
-        !self.call.secret_values.is_empty() || self.secrets.get().is_some()
+        !self.call.secret_values.is_empty() || self.secrets().is_some()
     }
 
     /// Records that the call was refused a permit.
@@ -91,14 +88,15 @@ impl CallRecord {
     /// Records an event. Evaluates `event` only if the call is recorded or traced.
     pub(crate) fn note(&self, event: impl FnOnce() -> CallEvent) {
         if let Some(timeline) = &self.timeline {
-            timeline.note(event);
+            timeline.lock().push(event);
         }
     }
 
     /// Records a message of `bytes` bytes from a skill or a user. Evaluates `event` only if there is room for it.
     pub(crate) fn note_content(&self, bytes: usize, event: impl FnOnce() -> CallEvent) {
         if let Some(timeline) = &self.timeline {
-            timeline.note_content(bytes, &self.observer.content_pool, &self.call.principal, event);
+            let (pool, principal) = (&self.observer.content_pool, &self.call.principal);
+            timeline.lock().push_content(bytes, pool, principal, event);
         }
     }
 
@@ -111,8 +109,21 @@ impl CallRecord {
 
     /// Records that the arguments are valid, possibly after repairs.
     pub(crate) fn arguments_prepared(&self, preparation: &Preparation) {
-        self.observer.arguments_prepared(&self.call, preparation);
         let Preparation { json, repairs, warnings } = preparation;
+        repairs.iter().for_each(|repair| self.observer.metrics.repairs.inc(&repair.kind));
+        if !repairs.is_empty() && tracing::enabled!(target: "openskill::arguments", tracing::Level::DEBUG) {
+            // Only kinds and paths: the values are the caller's and stay out of the log.
+            let repairs: Vec<_> = repairs.iter().map(|it| format!("{} {}", it.kind, it.path)).collect();
+            tracing::debug!(
+                target: "openskill::arguments",
+                trace_id = self.call.trace.id,
+                skill_id = self.call.skill_id,
+                call_id = self.call.call_id,
+                repairs = repairs.join(", "),
+                warning = warnings.last().map_or("", String::as_str),
+                "arguments repaired"
+            );
+        }
         // Most arguments are unchanged, and are not recorded twice.
         let is_as_it_came = std::ptr::eq(json.as_ptr(), self.call.input.text().as_ptr());
         if is_as_it_came && repairs.is_empty() && warnings.is_empty() {
@@ -126,7 +137,7 @@ impl CallRecord {
 
     /// Records that the arguments are invalid.
     pub(crate) fn arguments_rejected(&self) {
-        self.observer.arguments_rejected();
+        self.observer.metrics.rejections.inc();
         self.note(|| CallEvent::Rejected);
     }
 
@@ -141,55 +152,53 @@ impl CallRecord {
     /// Reports the end of the call to metrics, spans, recorder and log.
     fn conclude(&self, result: &ExecuteResult, attempts: u32) {
         let error = result.error.as_ref();
-        self.observer.call_ended(&self.call, self.skill.get().map(Arc::as_ref), result);
+        self.observer.metrics.count_call(&self.call, self.skill.get().map(|(series, _)| &**series), result);
         // Any number of calls can be refused. Refusals that are not logged don't export spans either.
         let refusal = error.filter(|_| result.worker_id.is_empty()).map(|it| it.code().as_str_name());
         let is_told = refusal.is_none_or(openskill_log::admits);
-        let ended = Instant::now();
-        let recorded = self.timeline.as_ref().map(Timeline::take).unwrap_or_default();
-        let traced = self.trace(result, attempts, ended, &recorded, is_told);
+        let recorded = self.timeline.as_ref().map(|it| std::mem::take(&mut *it.lock()));
+        let recording = recorded.map(|it| self.recording(it, result, attempts));
+        let traced = recording.as_ref().and_then(|it| self.trace(it, is_told));
         if is_told {
             self.log(result, traced);
         }
-        let Some(recorder) = &self.observer.recorder else { return };
+        if let Some((recorder, recording)) = self.observer.recorder.as_ref().zip(recording) {
+            recorder.offer(recording);
+        }
+    }
+
+    /// Describes the call, which ends now, for spans and for the recorder.
+    fn recording(&self, recorded: RecordedEvents, result: &ExecuteResult, attempts: u32) -> Recording {
+        let ended = Instant::now();
         let since = ended.saturating_duration_since(self.call.received);
-        recorder.offer(Recording {
+        Recording {
             call: Arc::clone(&self.call),
             has_skill: self.skill.get().is_some(),
-            secrets: self.secrets.get().cloned(),
+            secrets: self.secrets().cloned(),
             events: recorded.events,
             left_out: recorded.left_out,
             result: recording::trim_result(result),
             attempts,
             received: SystemTime::now().checked_sub(since).unwrap_or(SystemTime::UNIX_EPOCH),
             ended,
-        });
+        }
     }
 
     /// Exports the call's spans if it was sampled, failed, ran more than once, or was slow. Returns the call's span if
     /// it was exported.
-    fn trace(
-        &self,
-        result: &ExecuteResult,
-        attempts: u32,
-        at: Instant,
-        recorded: &RecordedEvents,
-        is_told: bool,
-    ) -> Option<TraceContext> {
+    fn trace(&self, ended: &Recording, is_told: bool) -> Option<TraceContext> {
         let (spans, tracer) = (self.spans.as_ref()?, self.observer.tracer.as_ref()?);
         let trace = &self.call.trace;
         // The caller decided not to sample this trace, and does not want its successful calls.
         let is_wanted = !trace.has_parent || trace.context.is_sampled();
-        let reason = match &result.error {
+        let reason = match &ended.result.error {
             _ if spans.is_sampled() => None,
             Some(_) if is_told => Some("failed"),
-            None if is_wanted && attempts > 1 => Some("retried"),
-            None if is_wanted && tracer.is_slow(at - self.call.received) => Some("slow"),
+            None if is_wanted && ended.attempts > 1 => Some("retried"),
+            None if is_wanted && tracer.is_slow(ended.ended - self.call.received) => Some("slow"),
             _ => return None,
         };
-        let (has_skill, was_refused) = (self.skill.get().is_some(), self.was_refused.load(Ordering::Relaxed));
-        let ended = EndedCall { call: &self.call, has_skill, was_refused, recorded, result, attempts, at, reason };
-        spans::add(spans, &ended);
+        spans::add(spans, ended, self.was_refused.load(Ordering::Relaxed), reason);
         spans.keep();
         Some(spans.context(spans::SERVER))
     }
@@ -241,7 +250,7 @@ impl Drop for CallRecord {
             (ErrorCode::Cancelled, "the call was dropped before it ended")
         };
         let error = Some(SkillError::new(code, message));
-        let attempts = self.timeline.as_ref().map_or(0, Timeline::attempts);
+        let attempts = self.timeline.as_ref().map_or(0, |it| it.lock().attempts());
         self.conclude(&ExecuteResult { error, ..ExecuteResult::default() }, attempts);
     }
 }

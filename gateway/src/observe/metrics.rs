@@ -53,18 +53,24 @@ pub(crate) struct Metrics {
     /// By error code and blame.
     errors: [[Counter; BLAMES.len()]; TABLE.len()],
     queued: Histogram,
-    pub(super) attempts: LabelledCounters,
-    pub(super) jailed: LabelledCounters,
-    pub(super) refusals: LabelledCounters,
+    /// By how an attempt ended: `dropped` is one that was dropped together with its call.
+    pub(crate) attempts: LabelledCounters,
+    jailed: LabelledCounters,
+    /// By the limit that refused a call. `worker`: the workers' queues were full, or too long for its deadline.
+    pub(crate) refusals: LabelledCounters,
     pub(super) repairs: LabelledCounters,
     circuits_of_sessions: LabelledCounters,
     circuits_of_skills: LabelledCounters,
     pub(super) mcp: McpRequests,
+    /// Invalid arguments.
     pub(super) rejections: Counter,
     pub(super) ejections: Counter,
-    pub(super) reroutes: Counter,
-    pub(super) reruns: Counter,
-    pub(super) replays: Counter,
+    /// Calls that went to another worker, because the previous one did not start them.
+    pub(crate) reroutes: Counter,
+    /// Skills that ran again, although an earlier attempt may have run them.
+    pub(crate) reruns: Counter,
+    /// Calls that got the result of an earlier call with the same key.
+    pub(crate) replays: Counter,
 }
 
 /// The gateway's state at the time of a scrape.
@@ -210,12 +216,12 @@ impl Metrics {
 fn circuits(all: &mut Snapshot, series: &[String], now: &Gauges) {
     // The series that skills share comes last, out of order.
     let (own, shared) = series.split_at(series.iter().position(|it| it == OTHER).unwrap_or(series.len()));
-    let mut others = CircuitState::Closed;
+    let mut others = level(CircuitState::Closed);
     let mut states = std::collections::HashMap::new();
     for (skill, state) in &now.circuits {
         match own.binary_search(skill) {
             Ok(at) => drop(states.insert(at, *state)),
-            Err(_) => others = worse(others, *state),
+            Err(_) => others = others.max(level(*state)),
         }
     }
     for (at, skill) in own.iter().enumerate() {
@@ -223,17 +229,13 @@ fn circuits(all: &mut Snapshot, series: &[String], now: &Gauges) {
         all.add(&table::SKILL_CIRCUIT, &[skill], Value::Number(level(state)));
     }
     if !shared.is_empty() {
-        all.number(&table::SKILL_CIRCUIT, &[OTHER], level(others));
+        all.number(&table::SKILL_CIRCUIT, &[OTHER], others);
     }
     for (at, state) in [CircuitState::HalfOpen, CircuitState::Open].into_iter().enumerate() {
         let of_skills = now.circuits.iter().filter(|(_, it)| *it == state).count();
         all.number(&table::CIRCUITS, &["skill", state_name(state)], of_skills as f64);
         all.number(&table::CIRCUITS, &["session", state_name(state)], now.session_circuits[at] as f64);
     }
-}
-
-fn worse(one: CircuitState, other: CircuitState) -> CircuitState {
-    if level(other) > level(one) { other } else { one }
 }
 
 /// Encodes a circuit state as a number.

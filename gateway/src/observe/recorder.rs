@@ -12,7 +12,6 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -36,8 +35,9 @@ mod thread;
 use super::recording::Recording;
 use folder::TraceFolder;
 use index::EventLocation;
+use rebuild::RecordedCall;
 use render::Renderer;
-use store::{FileStore, StoreLimits};
+use store::FileStore;
 #[cfg(test)]
 pub(crate) use thread::RecordingReceiver;
 use thread::{Batch, FailureLog, RecordWriter, RecorderState, RecordingSender};
@@ -84,25 +84,28 @@ impl Recorder {
             let key = TraceFolder::open(path).and_then(|folder| folder.key());
             key.map_err(|error| log.record_failure(0, &error, Instant::now())).ok()
         });
-        let redactor = redactor(config, key)?;
-        let gateway: Arc<str> = config.gateway.as_str().into();
-        let (sender, queue) = thread::queue();
-        let state = Arc::<RecorderState>::default();
-        let renderer = Renderer::new(redactor.clone(), Arc::clone(&gateway));
-        let store = config.folder.clone().map(|folder| {
-            let limits = StoreLimits { folder, max_bytes: config.max_bytes, max_age: config.max_age };
-            FileStore::new(limits, renderer.header(), Instant::now())
-        });
-        let batch = Batch::default();
-        let mut writer = RecordWriter { state: Arc::clone(&state), queue, renderer, store, log, ended: 0, batch };
+        let (recorder, mut writer) = Self::new(redactor(config, key)?, &config.gateway);
+        writer.log = log;
+        let (path, header) = (config.folder.clone(), writer.renderer.header());
+        writer.store = path.map(|path| FileStore::new(path, config.max_bytes, config.max_age, header));
         let thread = std::thread::Builder::new().name("recorder".to_owned()).spawn(move || {
             // On Linux, this affects only this thread. It fails if the process is already nicer.
             let _ = rustix::process::setpriority_process(None, NICE);
             load_existing(&mut writer);
             writer.run();
         })?;
-        let instance = rand::random();
-        Ok(Self { sender, state, redactor, gateway, instance, thread: Mutex::new(Some(thread)) })
+        *recorder.thread.lock() = Some(thread);
+        Ok(recorder)
+    }
+
+    /// Creates a recorder without a thread, and what its thread owns. It keeps calls in memory.
+    fn new(redactor: Redactor, gateway: &str) -> (Self, RecordWriter) {
+        let (sender, queue) = thread::queue();
+        let (state, gateway) = (Arc::<RecorderState>::default(), Arc::<str>::from(gateway));
+        let renderer = Renderer::new(redactor.clone(), Arc::clone(&gateway));
+        let (log, batch) = (FailureLog::default(), Batch::default());
+        let writer = RecordWriter { state: Arc::clone(&state), queue, renderer, store: None, log, ended: 0, batch };
+        (Self { sender, state, redactor, gateway, instance: rand::random(), thread: Mutex::default() }, writer)
     }
 
     /// Queues a recording, or counts it as dropped if the queue is full. Never waits.
@@ -114,8 +117,7 @@ impl Recorder {
 
     /// Writes all queued recordings, and ends the thread. Blocks until it has ended.
     pub(crate) fn stop(&self) {
-        self.state.is_stopping.store(true, Ordering::Release);
-        self.sender.wake();
+        self.sender.close();
         if let Some(thread) = self.thread.lock().take() {
             thread.thread().unpark();
             // If the thread panicked, nothing is left to do.
@@ -135,19 +137,16 @@ fn redactor(config: &RecorderConfig, key: Option<[u8; 32]>) -> std::io::Result<R
 /// Removes old files, and reads the remaining ones into the index.
 fn load_existing(writer: &mut RecordWriter) {
     let Some(store) = &mut writer.store else { return };
-    store.tidy(Instant::now(), &mut Vec::new());
+    store.tidy(Instant::now());
     let Ok(folder) = store.folder() else { return };
     for (segment, part) in rebuild::files(folder, &writer.renderer.gateway, rebuild::MAX_BYTES) {
-        let names = &mut writer.renderer.names;
-        rebuild::read(&segment, part, rebuild::WINDOW_BYTES, names, |found| {
-            let mut index = writer.state.index();
-            for call in found {
-                let location =
-                    EventLocation::File { segment: Arc::clone(&segment), start: call.start, bytes: call.bytes };
-                index.push(call.summary, location);
-            }
-        });
-        store.add(segment);
+        if let Ok(lines) = segment.lines(&part) {
+            rebuild::read(lines, part.start, &mut writer.renderer.names, |RecordedCall { summary, start, bytes }| {
+                let location = EventLocation::File { segment: Arc::clone(&segment), start, bytes };
+                writer.state.index.lock().push(summary, location);
+            });
+        }
+        store.older.push(segment);
     }
 }
 
@@ -155,20 +154,13 @@ fn load_existing(writer: &mut RecordWriter) {
 impl Recorder {
     /// Creates a recorder without a thread. The owner of the receiver takes the recordings.
     pub(crate) fn idle() -> (Self, RecordingReceiver) {
-        let (sender, taken) = thread::queue();
-        let (state, redactor, thread) = (Arc::default(), Redactor::off(), Mutex::default());
-        (Self { sender, state, redactor, gateway: "test".into(), instance: 0, thread }, taken)
+        let (recorder, writer) = Self::new(Redactor::off(), "test");
+        (recorder, writer.queue)
     }
 
     /// Creates a recorder that redacts and keeps calls in memory, with a closure that does the work of its thread.
     pub(crate) fn manual() -> (Self, impl FnMut()) {
-        let (sender, queue) = thread::queue();
-        let (state, redactor, gateway) =
-            (Arc::<RecorderState>::default(), Redactor::default(), Arc::<str>::from("test"));
-        let renderer = Renderer::new(redactor.clone(), Arc::clone(&gateway));
-        let (log, batch) = (FailureLog::default(), Batch::default());
-        let mut writer = RecordWriter { state: Arc::clone(&state), queue, renderer, store: None, log, ended: 0, batch };
-        let recorder = Self { sender, state, redactor, gateway, instance: 0, thread: Mutex::default() };
+        let (recorder, mut writer) = Self::new(Redactor::default(), "test");
         (recorder, move || writer.write_waiting())
     }
 }

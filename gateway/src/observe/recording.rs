@@ -5,7 +5,6 @@ use std::time::{Instant, SystemTime};
 
 use openskill_identity::shares::{Pool, Share};
 use openskill_proto::v1::{ExecuteResult, SkillError};
-use parking_lot::Mutex;
 
 use super::call_event::{CallEvent, without_content};
 use crate::arguments::secrets::Secrets;
@@ -14,9 +13,6 @@ use crate::call::request::Call;
 
 /// The maximum number of events kept per call. Later events are only counted.
 const MAX_EVENTS: usize = 256;
-
-/// The initial capacity for events. Most calls have two: the start and the end of one attempt.
-const FIRST_EVENTS: usize = 2;
 
 /// The estimated size of a recording without its content, in bytes.
 const FIXED_BYTES: usize = 2048;
@@ -62,35 +58,16 @@ impl Recording {
 
 /// Returns the part of a result that is recorded: messages are truncated, and artifacts lose their content.
 pub(super) fn trim_result(result: &ExecuteResult) -> ExecuteResult {
-    let error = result.error.as_ref().map(|error| SkillError {
-        code: error.code,
-        message: beginning(&error.message),
-        blame: error.blame,
-        retryable: error.retryable,
-        retry_after_ms: error.retry_after_ms,
-        more: error.more.clone(),
-        grade: error.grade,
-        may_have_run: error.may_have_run,
-    });
     ExecuteResult {
         // Logs are recorded as separate events.
         logs: Vec::new(),
         // Either repeats the data, or is not recorded.
         content_json: Default::default(),
-        success: result.success,
-        data_json: result.data_json.clone(),
-        error,
+        error: result.error.clone().map(|error| SkillError { message: beginning(&error.message), ..error }),
         text: beginning(&result.text),
-        version: result.version.clone(),
-        runner: result.runner.clone(),
-        worker_id: result.worker_id.clone(),
-        truncated: result.truncated,
         warnings: result.warnings.iter().take(MAX_ITEMS).map(|it| beginning(it)).collect(),
-        queued_us: result.queued_us,
-        worker_queued_us: result.worker_queued_us,
         artifacts: result.artifacts.iter().take(MAX_ITEMS).map(without_content).collect(),
-        jail: result.jail.clone(),
-        not_started: result.not_started,
+        ..result.clone()
     }
 }
 
@@ -106,12 +83,9 @@ fn beginning(text: &str) -> String {
 
 /// The events of a running call, up to a limit.
 #[derive(Debug, Default)]
-pub(super) struct Timeline(Mutex<RecordedEvents>);
-
-/// The kept events, and the number of dropped ones.
-#[derive(Debug, Default)]
 pub(super) struct RecordedEvents {
     pub(super) events: Vec<(Instant, CallEvent)>,
+    /// The number of dropped events.
     pub(super) left_out: usize,
     /// The number of messages from skills and users.
     content_events: usize,
@@ -120,52 +94,9 @@ pub(super) struct RecordedEvents {
     share: Option<Share>,
 }
 
-impl Timeline {
-    /// Appends an event of the gateway. Evaluates `event` only if there is room for it.
-    pub(super) fn note(&self, event: impl FnOnce() -> CallEvent) {
-        self.0.lock().push(event);
-    }
-
-    /// Appends a message of `bytes` bytes from a skill or a user. Evaluates `event` only if this call, and its
-    /// principal's share of `pool`, have room for it.
-    pub(super) fn note_content(
-        &self,
-        bytes: usize,
-        pool: &Pool,
-        principal: &Principal,
-        event: impl FnOnce() -> CallEvent,
-    ) {
-        let mut recorded = self.0.lock();
-        if recorded.has_room(bytes, pool, principal) {
-            recorded.content_events += 1;
-            recorded.content_bytes += bytes;
-            recorded.push(event);
-        } else {
-            recorded.left_out += 1;
-        }
-    }
-
-    /// The number of attempts so far.
-    pub(super) fn attempts(&self) -> u32 {
-        let recorded = self.0.lock();
-        let numbers = recorded.events.iter().filter_map(|(_, event)| match event {
-            CallEvent::AttemptBegan { number, .. } => Some(*number),
-            _ => None,
-        });
-        numbers.max().unwrap_or(0)
-    }
-
-    /// Takes the kept events, and leaves the timeline empty.
-    pub(super) fn take(&self) -> RecordedEvents {
-        std::mem::take(&mut self.0.lock())
-    }
-}
-
 impl RecordedEvents {
-    fn push(&mut self, event: impl FnOnce() -> CallEvent) {
-        if self.events.capacity() == 0 {
-            self.events.reserve_exact(FIRST_EVENTS);
-        }
+    /// Appends an event of the gateway. Evaluates `event` only if there is room for it.
+    pub(super) fn push(&mut self, event: impl FnOnce() -> CallEvent) {
         if self.events.len() < MAX_EVENTS {
             self.events.push((Instant::now(), event()));
         } else {
@@ -173,16 +104,39 @@ impl RecordedEvents {
         }
     }
 
-    /// Reserves `bytes` in the pool for a message. Returns false if there is no room. Messages have separate
-    /// limits, so that they can't displace the events of attempts.
-    fn has_room(&mut self, bytes: usize, pool: &Pool, principal: &Principal) -> bool {
-        self.events.len() < MAX_EVENTS
+    /// Appends a message of `bytes` bytes from a skill or a user. Evaluates `event` only if this call, and its
+    /// principal's share of `pool`, have room for it. Messages have separate limits, so that they can't displace the
+    /// events of attempts.
+    pub(super) fn push_content(
+        &mut self,
+        bytes: usize,
+        pool: &Pool,
+        principal: &Principal,
+        event: impl FnOnce() -> CallEvent,
+    ) {
+        let has_room = self.events.len() < MAX_EVENTS
             && self.content_events < MAX_CONTENT_EVENTS
             && self.content_bytes.saturating_add(bytes) <= MAX_CONTENT_BYTES
             && self
                 .share
                 .get_or_insert_with(|| pool.share(principal.shared_name()))
-                .grow(bytes.saturating_add(EVENT_BYTES))
+                .grow(bytes.saturating_add(EVENT_BYTES));
+        if has_room {
+            self.content_events += 1;
+            self.content_bytes += bytes;
+            self.push(event);
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    /// The number of attempts so far.
+    pub(super) fn attempts(&self) -> u32 {
+        let numbers = self.events.iter().filter_map(|(_, event)| match event {
+            CallEvent::AttemptBegan { number, .. } => Some(*number),
+            _ => None,
+        });
+        numbers.max().unwrap_or(0)
     }
 }
 

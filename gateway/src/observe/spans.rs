@@ -15,9 +15,8 @@ use openskill_trace::call::{CallSpans, Span};
 use openskill_trace::{KeyValue, SpanKind};
 
 use super::call_event::{AttemptSummary, CallEvent};
-use super::recording::RecordedEvents;
+use super::recording::Recording;
 use crate::call::operation::{Protocol, Streaming};
-use crate::call::request::Call;
 
 /// The ids of the spans that precede all attempts.
 pub(super) const SERVER: u32 = 0;
@@ -32,44 +31,31 @@ pub(super) fn attempt_span(number: u32) -> u32 {
     TOOL + number
 }
 
-/// What the spans of an ended call are created from.
-pub(super) struct EndedCall<'a> {
-    pub(super) call: &'a Call,
-    pub(super) has_skill: bool,
-    /// Whether the call was refused a permit.
-    pub(super) was_refused: bool,
-    pub(super) recorded: &'a RecordedEvents,
-    pub(super) result: &'a ExecuteResult,
-    pub(super) attempts: u32,
-    pub(super) at: Instant,
-    /// Why the spans are exported although the call was not sampled. None if it was.
-    pub(super) reason: Option<&'static str>,
-}
-
-/// Adds the server, internal and client spans of a call.
-pub(super) fn add(spans: &CallSpans, ended: &EndedCall<'_>) {
-    spans.add(server(ended));
+/// Adds the server, internal and client spans of a call. `was_refused`: it was refused a permit. `reason`: why the
+/// spans are exported although the call was not sampled. None if it was.
+pub(super) fn add(spans: &CallSpans, ended: &Recording, was_refused: bool, reason: Option<&'static str>) {
+    spans.add(server(ended, was_refused, reason));
     if !ended.has_skill {
         return;
     }
     spans.add(tool(ended));
-    for (begun, event) in &ended.recorded.events {
+    for (begun, event) in &ended.events {
         if let CallEvent::AttemptBegan { number, worker, streams } = event {
             spans.add(attempt(ended, *begun, *number, worker, *streams));
         }
     }
 }
 
-fn server(ended: &EndedCall<'_>) -> Span {
-    let (call, failure) = (ended.call, ended.failure());
+fn server(ended: &Recording, was_refused: bool, reason: Option<&'static str>) -> Span {
+    let (call, failure) = (&ended.call, ended.failure());
     let operation = call.operation;
     let mut attributes = vec![KeyValue::new("openskill.trace_id", call.trace.id.clone())];
     match operation.protocol {
         Protocol::Grpc => {
             // An error within a result is a successful gRPC response. Only refusals are statuses.
             let is_status = match operation.streaming {
-                Streaming::Neither => ended.was_refused || ended.is_status(),
-                Streaming::Server => ended.was_refused,
+                Streaming::Neither => was_refused || ended.result.error.as_ref().is_some_and(SkillError::is_status),
+                Streaming::Server => was_refused,
                 Streaming::Both => false,
             };
             let status = failure.filter(|_| is_status).map_or("OK", |(code, _)| code.meaning().grpc.name());
@@ -83,7 +69,7 @@ fn server(ended: &EndedCall<'_>) -> Span {
             let is_mcp = operation.protocol == Protocol::Mcp;
             attributes.extend(is_mcp.then(|| KeyValue::new("mcp.method.name", "tools/call")));
             // The error is in the result.
-            let is_stream = is_mcp || operation.streaming != Streaming::Neither && !ended.was_refused;
+            let is_stream = is_mcp || operation.streaming != Streaming::Neither && !was_refused;
             let status = failure.filter(|_| !is_stream).map_or(200, |(code, _)| code.meaning().http);
             attributes.extend([
                 KeyValue::new("http.request.method", "POST"),
@@ -95,7 +81,7 @@ fn server(ended: &EndedCall<'_>) -> Span {
             ]);
         }
     }
-    attributes.extend(ended.reason.map(|reason| KeyValue::new("openskill.kept_because", reason)));
+    attributes.extend(reason.map(|reason| KeyValue::new("openskill.kept_because", reason)));
     if !ended.has_skill {
         attributes.push(KeyValue::new("gen_ai.tool.call.id", call.call_id.clone()));
     }
@@ -106,7 +92,7 @@ fn server(ended: &EndedCall<'_>) -> Span {
         name: operation.name.into(),
         kind: SpanKind::Server,
         begun: call.received,
-        ended: ended.at,
+        ended: ended.ended,
         attributes,
         events: if ended.has_skill { Vec::new() } else { events(ended) },
         // The server did not fail if the fault is the caller's.
@@ -114,22 +100,18 @@ fn server(ended: &EndedCall<'_>) -> Span {
     }
 }
 
-fn tool(ended: &EndedCall<'_>) -> Span {
-    let call = ended.call;
+fn tool(ended: &Recording) -> Span {
+    let call = &ended.call;
     let mut attributes = vec![
         KeyValue::new("gen_ai.operation.name", "execute_tool"),
         KeyValue::new("gen_ai.tool.name", call.skill_id.clone()),
         KeyValue::new("gen_ai.tool.call.id", call.call_id.clone()),
         KeyValue::new("gen_ai.tool.type", "function"),
     ];
-    if !ended.result.version.is_empty() {
-        attributes.push(KeyValue::new("openskill.skill.version", ended.result.version.clone()));
-    }
-    if !ended.result.jail.is_empty() {
-        attributes.push(KeyValue::new("openskill.jail", ended.result.jail.clone()));
-    }
-    if ended.recorded.left_out > 0 {
-        attributes.push(KeyValue::new("openskill.events_left_out", ended.recorded.left_out as i64));
+    let ExecuteResult { version, jail, .. } = &ended.result;
+    attributes.extend(texts([("openskill.skill.version", version), ("openskill.jail", jail)]));
+    if ended.left_out > 0 {
+        attributes.push(KeyValue::new("openskill.events_left_out", ended.left_out as i64));
     }
     ended.describe(&mut attributes);
     Span {
@@ -138,16 +120,16 @@ fn tool(ended: &EndedCall<'_>) -> Span {
         name: format!("execute_tool {}", call.skill_id).into(),
         kind: SpanKind::Internal,
         begun: call.received,
-        ended: ended.at,
+        ended: ended.ended,
         attributes,
         events: events(ended),
         failed: ended.result.error.is_some(),
     }
 }
 
-fn attempt(call: &EndedCall<'_>, begun: Instant, number: u32, worker: &str, streams: bool) -> Span {
+fn attempt(call: &Recording, begun: Instant, number: u32, worker: &str, streams: bool) -> Span {
     let method = if streams { EXECUTE_STREAM } else { EXECUTE };
-    let summary = call.recorded.events.iter().find_map(|(at, event)| match event {
+    let summary = call.events.iter().find_map(|(at, event)| match event {
         CallEvent::AttemptEnded(summary) if summary.number == number => Some((*at, summary)),
         _ => None,
     });
@@ -166,7 +148,7 @@ fn attempt(call: &EndedCall<'_>, begun: Instant, number: u32, worker: &str, stre
         name: method.into(),
         kind: SpanKind::Client,
         begun,
-        ended: summary.map_or(call.at, |(at, _)| at),
+        ended: summary.map_or(call.ended, |(at, _)| at),
         attributes,
         events: Vec::new(),
         failed: summary.is_some_and(|(_, summary)| summary.failure.is_some()),
@@ -191,9 +173,7 @@ fn server_of(worker: &str) -> Vec<KeyValue> {
 
 fn describe_attempt(summary: &AttemptSummary, attributes: &mut Vec<KeyValue>) {
     attributes.push(KeyValue::new("rpc.response.status_code", summary.status));
-    let named = [("openskill.worker.id", &summary.worker_id), ("openskill.runner", &summary.runner)];
-    attributes
-        .extend(named.into_iter().filter(|(_, it)| !it.is_empty()).map(|(key, it)| KeyValue::new(key, it.clone())));
+    attributes.extend(texts([("openskill.worker.id", &summary.worker_id), ("openskill.runner", &summary.runner)]));
     if summary.queued > Duration::ZERO {
         attributes.push(KeyValue::new("openskill.queue_ms", summary.queued.as_micros() as f64 / 1000.0));
     }
@@ -203,24 +183,24 @@ fn describe_attempt(summary: &AttemptSummary, attributes: &mut Vec<KeyValue>) {
     }
 }
 
+/// Returns the attributes whose text is not empty.
+fn texts(named: [(&'static str, &String); 2]) -> impl Iterator<Item = KeyValue> {
+    named.into_iter().filter(|(_, it)| !it.is_empty()).map(|(key, it)| KeyValue::new(key, it.clone()))
+}
+
 fn failure_attributes(code: ErrorCode, blame: Blame) -> [KeyValue; 2] {
     [KeyValue::new("error.type", code.as_str_name()), KeyValue::new("openskill.blame", blame.json_name())]
 }
 
-impl EndedCall<'_> {
+impl Recording {
     fn failure(&self) -> Option<(ErrorCode, Blame)> {
         self.result.error.as_ref().map(|error| (error.code(), error.blame()))
     }
 
-    fn is_status(&self) -> bool {
-        self.result.error.as_ref().is_some_and(SkillError::is_status)
-    }
-
     /// Adds the attributes that every span about the whole call has.
     fn describe(&self, attributes: &mut Vec<KeyValue>) {
-        let named = [("openskill.worker.id", &self.result.worker_id), ("openskill.runner", &self.result.runner)];
-        let known = named.into_iter().filter(|(_, it)| !it.is_empty());
-        attributes.extend(known.map(|(key, it)| KeyValue::new(key, it.clone())));
+        let ExecuteResult { worker_id, runner, .. } = &self.result;
+        attributes.extend(texts([("openskill.worker.id", worker_id), ("openskill.runner", runner)]));
         attributes.push(KeyValue::new("openskill.attempts", i64::from(self.attempts)));
         if let Some((code, blame)) = self.failure() {
             attributes.extend(failure_attributes(code, blame));
@@ -230,8 +210,8 @@ impl EndedCall<'_> {
 
 type SpanEvent = (&'static str, Instant, Vec<KeyValue>);
 
-fn events(ended: &EndedCall<'_>) -> Vec<SpanEvent> {
-    ended.recorded.events.iter().flat_map(|(at, event)| span_events(*at, event)).collect()
+fn events(ended: &Recording) -> Vec<SpanEvent> {
+    ended.events.iter().flat_map(|(at, event)| span_events(*at, event)).collect()
 }
 
 fn span_events(at: Instant, event: &CallEvent) -> Vec<SpanEvent> {

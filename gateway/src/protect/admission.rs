@@ -13,7 +13,6 @@ use ahash::HashMap;
 use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 
 use crate::call::principal::{Principal, REVOKED};
-use crate::call::request::Call;
 use crate::identity::usage::{ActiveUsage, Exceeded, Limit};
 use crate::state::key;
 use crate::state::limits::SharedLimit;
@@ -26,7 +25,10 @@ const MAX_BYTES: usize = SharedLimit::Arguments.bound();
 /// Grants permits, within fair shares.
 #[derive(Debug)]
 pub(crate) struct Admission {
-    all: Totals,
+    /// The number of calls in flight.
+    calls: AtomicUsize,
+    /// The total size of their arguments.
+    bytes: AtomicUsize,
     limit: usize,
     limit_of_skill: usize,
     /// Maximum number of calls in flight by principal, for identified principals.
@@ -37,13 +39,6 @@ pub(crate) struct Admission {
     pairs: CallCounts,
     /// Maximum number of calls in flight by principal and skill.
     principal_skills: CallCounts,
-}
-
-/// The number of calls in flight, and the total size of their arguments.
-#[derive(Debug, Default)]
-struct Totals {
-    calls: AtomicUsize,
-    bytes: AtomicUsize,
 }
 
 /// Allows one call to be in flight. Dropping it releases the permit.
@@ -63,7 +58,7 @@ struct AdmissionSlot {
 
 /// The keys and the size that a call is counted under.
 #[derive(Debug)]
-struct Claim {
+pub(crate) struct Claim {
     /// Principal, session and skill, as one key.
     pair: String,
     /// Principal and skill. None for the anonymous principal.
@@ -125,11 +120,18 @@ impl Permit {
 impl Bound {
     /// The name in metrics.
     pub(crate) fn name(self) -> &'static str {
+        self.row().0
+    }
+
+    /// Returns the name in metrics, and what a refused caller reads.
+    fn row(self) -> (&'static str, &'static str) {
         match self {
-            Self::Gateway => "gateway",
-            Self::Principal => "principal",
-            Self::Session => "session",
-            Self::Skill => "skill",
+            Self::Gateway => ("gateway", "the gateway is at its concurrency limit"),
+            Self::Principal => {
+                ("principal", "this key's principal holds its fair share of permits: wait until its calls end")
+            }
+            Self::Session => ("session", "this session holds its fair share of permits: wait until its calls end"),
+            Self::Skill => ("skill", "this skill is at its concurrency limit"),
         }
     }
 }
@@ -149,14 +151,7 @@ impl From<AdmissionRefusal> for SkillError {
                 let message = "the gateway is drained: send the call to another gateway";
                 Self::unavailable(message).with_retry_after_ms(1000).with_blame(Blame::Gateway)
             }
-            AdmissionRefusal::Full(Bound::Gateway) => Self::overloaded("the gateway is at its concurrency limit"),
-            AdmissionRefusal::Full(Bound::Principal) => {
-                Self::overloaded("this key's principal holds its fair share of permits: wait until its calls end")
-            }
-            AdmissionRefusal::Full(Bound::Session) => {
-                Self::overloaded("this session holds its fair share of permits: wait until its calls end")
-            }
-            AdmissionRefusal::Full(Bound::Skill) => Self::overloaded("this skill is at its concurrency limit"),
+            AdmissionRefusal::Full(bound) => Self::overloaded(bound.row().1),
             AdmissionRefusal::Principal(exceeded) => exceeded.into(),
         }
     }
@@ -182,7 +177,8 @@ impl From<Exceeded> for SkillError {
 }
 
 impl Claim {
-    fn new(principal: &Principal, session: &str, skill: &str, size: usize) -> Self {
+    /// Counts a call of `skill` with arguments of `size` bytes.
+    pub(crate) fn new(principal: &Principal, session: &str, skill: &str, size: usize) -> Self {
         let principal = principal.name();
         let pair = key::join([principal, session, skill]);
         let principal_skill = (!principal.is_empty()).then(|| key::join([principal, skill]));
@@ -205,42 +201,17 @@ impl Claim {
 
 impl Admission {
     pub(crate) fn new(limit: usize, limit_of_skill: usize) -> Arc<Self> {
-        Arc::new(Self {
-            all: Totals::default(),
-            limit,
-            limit_of_skill,
-            principals: CallCounts::new(),
-            sessions: CallCounts::new(),
-            skills: CallCounts::new(),
-            pairs: CallCounts::new(),
-            principal_skills: CallCounts::new(),
-        })
+        let (calls, bytes, principals, sessions) = Default::default();
+        let (skills, pairs, principal_skills) = Default::default();
+        Arc::new(Self { calls, bytes, limit, limit_of_skill, principals, sessions, skills, pairs, principal_skills })
     }
 
-    /// Admits a call of `skill`, or returns the limit that it hit. `workers` is the workers' concurrency limit, if
-    /// any.
-    pub(crate) fn admit(self: &Arc<Self>, call: &Call, skill: &str, workers: Option<usize>) -> Result<Permit, Bound> {
-        self.grant(Claim::new(&call.principal, &call.session_id, skill, call.input.size()), workers)
-    }
-
-    /// Admits a request of `bytes` bytes for a prompt or resource, as if it were a call of its `owner`, which is a
-    /// skill or an MCP server.
-    pub(crate) fn admit_consult(
-        self: &Arc<Self>,
-        principal: &Principal,
-        session: &str,
-        owner: &str,
-        size: usize,
-        workers: Option<usize>,
-    ) -> Result<Permit, Bound> {
-        self.grant(Claim::new(principal, session, owner, size), workers)
-    }
-
-    fn grant(self: &Arc<Self>, claim: Claim, workers: Option<usize>) -> Result<Permit, Bound> {
+    /// Admits a call, or returns the limit that it hit. `workers` is the workers' concurrency limit, if any.
+    pub(crate) fn grant(self: &Arc<Self>, claim: Claim, workers: Option<usize>) -> Result<Permit, Bound> {
         let limit = self.limit.min(workers.unwrap_or(self.limit));
         let size = claim.size;
-        let in_flight = self.all.calls.fetch_add(1, Ordering::AcqRel);
-        let bytes = self.all.bytes.fetch_add(size, Ordering::AcqRel);
+        let in_flight = self.calls.fetch_add(1, Ordering::AcqRel);
+        let bytes = self.bytes.fetch_add(size, Ordering::AcqRel);
         let of_session = self.sessions.add(claim.session(), size);
         let of_skill = self.skills.add(claim.skill(), size);
         let of_pair = self.pairs.add(&claim.pair, size);
@@ -288,7 +259,7 @@ impl Admission {
 
     /// The number of calls that have a permit.
     pub(crate) fn in_flight(&self) -> usize {
-        self.all.calls.load(Ordering::Acquire)
+        self.calls.load(Ordering::Acquire)
     }
 }
 
@@ -302,8 +273,8 @@ impl Drop for AdmissionSlot {
             admission.principals.remove(claim.principal(), claim.size);
             admission.principal_skills.remove(pair, claim.size);
         }
-        admission.all.bytes.fetch_sub(claim.size, Ordering::AcqRel);
-        admission.all.calls.fetch_sub(1, Ordering::AcqRel);
+        admission.bytes.fetch_sub(claim.size, Ordering::AcqRel);
+        admission.calls.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -321,11 +292,13 @@ struct Count {
     bytes: usize,
 }
 
-impl CallCounts {
-    fn new() -> Self {
+impl Default for CallCounts {
+    fn default() -> Self {
         Self { stripes: Striped::new(HashMap::default), names: AtomicUsize::new(0) }
     }
+}
 
+impl CallCounts {
     /// Adds a call, and returns the new count of the name.
     fn add(&self, name: &str, bytes: usize) -> Count {
         let mut counts = self.stripes.lock(name);

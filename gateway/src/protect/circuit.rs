@@ -27,13 +27,15 @@ mod store;
 #[cfg(test)]
 mod model;
 
-use breaker::{Pass, Verdict};
-use count::{Consecutive, Window};
+use breaker::{Breaker, Pass, Verdict};
+use count::{Consecutive, Count, Window};
 use rules::Rules;
-use store::{CircuitSnapshot, CircuitStore};
+use store::CircuitStore;
 
 use crate::call::principal::Principal;
 use crate::observe::Observer;
+use crate::observe::call_event::CallEvent;
+use crate::observe::call_record::CallRecord;
 use crate::state::key;
 use crate::state::limits::SharedLimit;
 
@@ -114,37 +116,30 @@ impl Circuits {
         }
     }
 
-    /// Admits a call to a skill if neither circuit is open. Calls `on_change` for each circuit that changes, with
-    /// its scope and new state.
+    /// Admits a call to a skill if neither circuit is open. Notes in the call's record which circuits change.
     pub(crate) fn admit(
         &self,
         skill: &Skill,
         session: Session<'_>,
         now: Instant,
-        on_change: impl Fn(&'static str, CircuitState),
+        record: &CallRecord,
     ) -> Result<Passes, OpenCircuit> {
         let rules = self.defaults.for_skill(skill);
         let mut passes = Passes { session: None, skill: None, rules };
-        if rules.session.is_on() && !session.id.is_empty() {
+        if rules.session.threshold > 0 && !session.id.is_empty() {
             let key = session.key(&skill.id);
-            let half_open = |state| {
-                on_change(OF_SESSION, state);
-                self.publish(&key, state, Duration::ZERO);
-            };
-            let pass = self.sessions.admit(&key, now, half_open);
+            let changed = |state| self.change(record, OF_SESSION, &key, state, Duration::ZERO);
+            let pass = self.sessions.admit(&key, now, changed);
             let pass = pass.map_err(|retry_after| OpenCircuit { retry_after, of_session: true })?;
             passes.session = Some((key, pass));
         }
-        if rules.skill.is_on() {
-            let half_open = |state| {
-                on_change(OF_SKILL, state);
-                self.publish(&skill_key(&skill.id), state, Duration::ZERO);
-            };
-            match self.skills.admit(&skill.id, now, half_open) {
+        if rules.skill.minimum_calls > 0 {
+            let changed = |state| self.change(record, OF_SKILL, &skill_key(&skill.id), state, Duration::ZERO);
+            match self.skills.admit(&skill.id, now, changed) {
                 Ok(pass) => passes.skill = Some(pass),
                 Err(retry_after) => {
                     // Release the session's probe, because the call does not run.
-                    self.report(&skill.id, passes, Verdict::Ignored, now, on_change);
+                    self.report(&skill.id, passes, Verdict::Ignored, now, record);
                     return Err(OpenCircuit { retry_after, of_session: false });
                 }
             }
@@ -152,28 +147,15 @@ impl Circuits {
         Ok(passes)
     }
 
-    /// Reports how an admitted call ended. `on_change` is as in [`Circuits::admit`].
-    pub(crate) fn report(
-        &self,
-        skill_id: &str,
-        passes: Passes,
-        verdict: Verdict,
-        now: Instant,
-        on_change: impl Fn(&'static str, CircuitState),
-    ) {
+    /// Reports how an admitted call ended. Notes in its record which circuits change.
+    pub(crate) fn report(&self, skill_id: &str, passes: Passes, verdict: Verdict, now: Instant, record: &CallRecord) {
         let Passes { session, skill, rules } = passes;
         if let Some((key, pass)) = session {
-            let changed = |state| {
-                on_change(OF_SESSION, state);
-                self.publish(&key, state, rules.session.recovery);
-            };
+            let changed = |state| self.change(record, OF_SESSION, &key, state, rules.session.recovery);
             self.sessions.report(&key, pass, verdict, &rules.session, now, changed);
         }
         if let Some(pass) = skill {
-            let changed = |state| {
-                on_change(OF_SKILL, state);
-                self.publish(&skill_key(skill_id), state, rules.skill.recovery);
-            };
+            let changed = |state| self.change(record, OF_SKILL, &skill_key(skill_id), state, rules.skill.recovery);
             self.skills.report(skill_id, pass, verdict, &rules.skill, now, changed);
         }
     }
@@ -181,35 +163,51 @@ impl Circuits {
     /// Returns the open circuit that would refuse a call. Does not change it.
     pub(crate) fn peek(&self, skill: &Skill, session: Session<'_>, now: Instant) -> Option<OpenCircuit> {
         let rules = self.defaults.for_skill(skill);
-        let has_own = rules.session.is_on() && !session.id.is_empty();
+        let has_own = rules.session.threshold > 0 && !session.id.is_empty();
         let own = has_own.then(|| self.sessions.retry_after(&session.key(&skill.id), now)).flatten();
         if let Some(retry_after) = own {
             return Some(OpenCircuit { retry_after, of_session: true });
         }
-        let of_all = rules.skill.is_on().then(|| self.skills.retry_after(&skill.id, now)).flatten();
+        let has_all = rules.skill.minimum_calls > 0;
+        let of_all = has_all.then(|| self.skills.retry_after(&skill.id, now)).flatten();
         of_all.map(|retry_after| OpenCircuit { retry_after, of_session: false })
     }
 
     /// Lists the circuits of one skill or all, and of one session or all, together with the skills' circuits. Sorts
     /// them by skill and session. An empty name matches all.
     pub(crate) fn list(&self, skill_id: &str, session_id: &str, now: Instant) -> Vec<CircuitChange> {
-        let of_sessions = self.sessions.list(now, |key| matches(key, skill_id, session_id));
-        let of_skills = self.skills.list(now, |id| skill_id.is_empty() || id == skill_id);
-        let of_skills = of_skills.into_iter().map(|(id, listed)| (skill_key(&id), listed));
-        let mut all: Vec<_> =
-            of_sessions.into_iter().chain(of_skills).map(|(key, it)| CircuitChange::new(&key, it)).collect();
+        let mut all = Vec::new();
+        self.sessions.for_each(|key, breaker| {
+            if matches(key, skill_id, session_id) {
+                all.push(CircuitChange::from_breaker(key, breaker, now));
+            }
+        });
+        self.skills.for_each(|id, breaker| {
+            if skill_id.is_empty() || id == skill_id {
+                all.push(CircuitChange::from_breaker(&skill_key(id), breaker, now));
+            }
+        });
         all.sort_by(|one, other| one.sort_key().cmp(&other.sort_key()));
         all
     }
 
     /// Returns the skills whose circuit is open or half-open.
     pub(crate) fn not_closed(&self) -> Vec<(String, CircuitState)> {
-        self.skills.not_closed()
+        let mut all = Vec::new();
+        self.skills.for_each(|id, breaker| all.push((id.to_owned(), breaker.state())));
+        all.retain(|(_, state)| *state != CircuitState::Closed);
+        all
     }
 
     /// Counts the session circuits that are half-open, and those that are open.
     pub(crate) fn count_sessions(&self) -> [usize; 2] {
-        self.sessions.count([CircuitState::HalfOpen, CircuitState::Open])
+        let mut counts = [0; 2];
+        self.sessions.for_each(|_, breaker| match breaker.state() {
+            CircuitState::HalfOpen => counts[0] += 1,
+            CircuitState::Open => counts[1] += 1,
+            CircuitState::Closed | CircuitState::Unspecified => {}
+        });
+        counts
     }
 
     /// Closes circuits on an operator's behalf: those of one skill or all, and of one session, or of all sessions
@@ -228,10 +226,21 @@ impl Circuits {
         self.changes.subscribe()
     }
 
+    /// Notes that a call changed a circuit, and publishes it.
+    fn change(&self, record: &CallRecord, scope: &'static str, key: &str, state: CircuitState, recovery: Duration) {
+        let name = match state {
+            CircuitState::Open => "open",
+            CircuitState::HalfOpen => "half_open",
+            _ => "closed",
+        };
+        record.note(|| CallEvent::Circuit { scope, state: name });
+        self.publish(key, state, recovery);
+    }
+
     /// Publishes a change. Must be called while the circuit is locked, so that changes arrive in order.
     fn publish(&self, key: &str, state: CircuitState, recovery: Duration) {
         let retry_after = if state == CircuitState::Open { recovery } else { Duration::ZERO };
-        let change = CircuitChange::new(key, CircuitSnapshot { state, failures: 0, retry_after });
+        let change = CircuitChange::new(key, state, 0, retry_after);
         self.observer.circuit_changed(&change.circuit);
         // Sending fails if no watcher exists.
         let _ = self.changes.send(change);
@@ -245,11 +254,17 @@ impl Session<'_> {
 }
 
 impl CircuitChange {
-    fn new(key: &str, listed: CircuitSnapshot) -> Self {
+    fn new(key: &str, state: CircuitState, failures: u32, retry_after: Duration) -> Self {
         let [principal, session_id, skill_id] = key::split(key).map(str::to_owned);
-        let retry_after_ms = millis(listed.retry_after);
-        let (state, failures) = (listed.state.into(), listed.failures);
+        let (state, retry_after_ms) = (state.into(), millis(retry_after));
         Self { principal, circuit: Circuit { skill_id, session_id, state, failures, retry_after_ms } }
+    }
+
+    /// Describes a circuit for listings.
+    fn from_breaker<C: Count>(key: &str, breaker: &Breaker<C>, now: Instant) -> Self {
+        let state = breaker.state();
+        let retry_after = breaker.retry_after(now).filter(|_| state == CircuitState::Open);
+        Self::new(key, state, breaker.failures(now), retry_after.unwrap_or_default())
     }
 
     fn sort_key(&self) -> (&str, &str, &str) {

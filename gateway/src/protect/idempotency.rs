@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use openskill_proto::v1::artifact::Content;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::call::outcome::Outcome;
@@ -68,7 +68,7 @@ impl IdempotencyKeys {
     }
 
     fn look_up_name(self: &Arc<Self>, name: Name, fingerprint: Fingerprint, now: Instant) -> Lookup {
-        let mut table = self.table();
+        let mut table = self.table.lock();
         table.expire(now);
         match table.get(&name) {
             Some(entry) if entry.fingerprint != fingerprint => return Lookup::Mismatch,
@@ -81,10 +81,6 @@ impl IdempotencyKeys {
             Ok(()) => Lookup::First(Lease { keys: Arc::clone(self), name, sender, ended: None }),
             Err(full) => Lookup::Full(full),
         }
-    }
-
-    fn table(&self) -> MutexGuard<'_, KeyTable> {
-        self.table.lock()
     }
 }
 
@@ -107,7 +103,7 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         let ended = self.ended.take().unwrap_or(KeyedOutcome::Unknown);
-        self.keys.table().end(&self.name, &ended, Instant::now() + self.keys.lifetime);
+        self.keys.table.lock().end(&self.name, &ended, Instant::now() + self.keys.lifetime);
         self.sender.send_replace(Some(ended));
     }
 }

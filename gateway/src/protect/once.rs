@@ -43,7 +43,7 @@ pub(crate) async fn once(
         };
         match ended {
             KeyedOutcome::With(outcome) => {
-                gateway.observer.call_replayed();
+                gateway.observer.metrics.replays.inc();
                 context.record.note(|| CallEvent::Replayed);
                 return Ok(replay(&outcome));
             }

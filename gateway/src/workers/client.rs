@@ -11,28 +11,19 @@ use openskill_proto::v1::{
     ConsultRequest, DeliverInputRequest, ErrorCode, ExecuteEvent, ExecuteRequest, ExecuteResult, FetchArtifactRequest,
     ReadArtifactResponse, SkillError, execute_event::Event,
 };
-use tonic::{Code, Request, Status, Streaming};
+use tonic::{Code, Request, Response, Status, Streaming};
 
 use super::link::{LinkError, Via};
 
 /// Why a call got no response.
 #[derive(Debug)]
-pub(crate) enum CallError {
-    /// The skill can't have started, so the call may go to another worker.
-    NotStarted {
-        /// The reason for the log.
-        reason: String,
-        refusal: WorkerRefusal,
-        /// The gRPC status that ended the request.
-        status: &'static str,
-    },
-    /// The skill may have started.
-    Lost {
-        /// The reason for the log.
-        reason: String,
-        /// The gRPC status that ended the request.
-        status: &'static str,
-    },
+pub(crate) struct CallError {
+    /// The reason for the log.
+    pub(crate) reason: String,
+    /// Why the skill can't have started, so that the call may go to another worker. None if it may have started.
+    pub(crate) refusal: Option<WorkerRefusal>,
+    /// The gRPC status that ended the request.
+    pub(crate) status: &'static str,
 }
 
 /// Why a call did not start at a worker.
@@ -84,10 +75,8 @@ impl Client {
         request: ExecuteRequest,
         headers: TraceHeaders<'_>,
     ) -> Result<ExecuteResult, CallError> {
-        match self.0.execute(with_headers(request, headers)).await {
-            Ok(response) => Ok(response.into_inner()),
-            Err(status) => Err(before_start(&status)),
-        }
+        let response = self.0.execute(with_headers(request, headers)).await;
+        response.map(Response::into_inner).map_err(|status| before_start(&status))
     }
 
     /// Runs a skill, and streams its events.
@@ -96,10 +85,9 @@ impl Client {
         request: ExecuteRequest,
         headers: TraceHeaders<'_>,
     ) -> Result<Events, CallError> {
-        match self.0.execute_stream(with_headers(request, headers)).await {
-            Ok(response) => Ok(Events { stream: response.into_inner(), is_first: true }),
-            Err(status) => Err(before_start(&status)),
-        }
+        let response = self.0.execute_stream(with_headers(request, headers)).await;
+        let events = |response: Response<_>| Events { stream: response.into_inner(), is_first: true };
+        response.map(events).map_err(|status| before_start(&status))
     }
 
     /// Delivers an answer to the skill that is waiting for it.
@@ -132,7 +120,7 @@ impl Client {
         request: FetchArtifactRequest,
     ) -> Result<ReadArtifactResponse, SkillError> {
         let response = self.0.fetch_artifact(request).await;
-        response.map(tonic::Response::into_inner).map_err(|status| as_error(&status))
+        response.map(Response::into_inner).map_err(|status| as_error(&status))
     }
 }
 
@@ -151,10 +139,8 @@ impl Events {
                 // A status instead of the first event may be a refusal.
                 Err(status) if self.is_first => return Err(before_start(&status)),
                 Err(status) => {
-                    return Err(CallError::Lost {
-                        reason: status.message().to_owned(),
-                        status: grpc_name(status.code()),
-                    });
+                    let (reason, status) = (status.message().to_owned(), grpc_name(status.code()));
+                    return Err(CallError { reason, refusal: None, status });
                 }
             }
         }
@@ -174,21 +160,15 @@ fn with_headers(request: ExecuteRequest, headers: TraceHeaders<'_>) -> Request<E
 /// Interprets a status that arrives instead of the first event. A retry is safe only if the worker refused the
 /// call, or the request was not sent.
 fn before_start(status: &Status) -> CallError {
-    let (reason, link) = (status.message().to_owned(), status.source().and_then(|it| it.downcast_ref::<LinkError>()));
-    let ended = grpc_name(link.map_or(status.code(), |_| Code::Unavailable));
-    match link {
-        Some(LinkError::NotSent(_)) => {
-            CallError::NotStarted { reason, refusal: WorkerRefusal::Unreachable, status: ended }
-        }
-        Some(LinkError::Refused(_)) => {
-            CallError::NotStarted { reason, refusal: WorkerRefusal::Declined, status: ended }
-        }
-        Some(LinkError::Lost(_)) => CallError::Lost { reason, status: ended },
-        None if status.metadata().contains_key(NOT_STARTED) => {
-            CallError::NotStarted { reason, refusal: refusal(status), status: ended }
-        }
-        None => CallError::Lost { reason, status: ended },
-    }
+    let link = status.source().and_then(|it| it.downcast_ref::<LinkError>());
+    let refusal = match link {
+        Some(LinkError::NotSent(_)) => Some(WorkerRefusal::Unreachable),
+        Some(LinkError::Refused(_)) => Some(WorkerRefusal::Declined),
+        Some(LinkError::Lost(_)) => None,
+        None => status.metadata().contains_key(NOT_STARTED).then(|| refusal(status)),
+    };
+    let code = link.map_or(status.code(), |_| Code::Unavailable);
+    CallError { reason: status.message().to_owned(), refusal, status: grpc_name(code) }
 }
 
 /// Returns why the worker refused a call.

@@ -57,10 +57,6 @@ pub(crate) enum Verdict {
     Ignored,
 }
 
-/// The period, between two changes of state, in which a call began.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Epoch(u64);
-
 impl Ejection {
     /// Returns the initial state for a new process of the worker.
     pub(crate) fn reset(&self) -> Self {
@@ -69,10 +65,7 @@ impl Ejection {
 
     /// Whether the worker accepts calls.
     pub(crate) fn admits(&self, now: Instant) -> bool {
-        match self.state {
-            State::Active { .. } => true,
-            State::Ejected { until } | State::Probing { until } => until <= now,
-        }
+        self.remaining(now).is_none()
     }
 
     /// Returns how long the worker stays ejected. None if it accepts calls.
@@ -86,14 +79,11 @@ impl Ejection {
     /// Whether the worker accepts a call. If the call is a probe, it claims the worker: no other call is accepted
     /// until the probe ends, or has run for [`PROBE`].
     pub(crate) fn claim(&mut self, now: Instant) -> bool {
-        match self.state {
-            State::Active { .. } => true,
-            State::Ejected { until } | State::Probing { until } if until <= now => {
-                self.enter(State::Probing { until: now + PROBE });
-                true
-            }
-            State::Ejected { .. } | State::Probing { .. } => false,
+        let admits = self.admits(now);
+        if admits && !matches!(self.state, State::Active { .. }) {
+            self.enter(State::Probing { until: now + PROBE });
         }
+        admits
     }
 
     /// Whether a probe is in flight.
@@ -101,24 +91,16 @@ impl Ejection {
         matches!(self.state, State::Probing { .. })
     }
 
-    /// Counts a call that is sent to the worker.
-    pub(crate) fn begin(&mut self, now: Instant) -> Epoch {
+    /// Counts a call that is sent to the worker. Returns its epoch.
+    pub(crate) fn begin(&mut self, now: Instant) -> u64 {
         // A call that did not claim the worker becomes the probe.
         self.claim(now);
-        Epoch(self.epoch)
-    }
-
-    /// Whether a call with this verdict would eject the worker.
-    pub(crate) fn is_due(&self, epoch: Epoch, verdict: Verdict) -> bool {
-        let one_more = |failures: u32| failures.saturating_add(1) >= THRESHOLD;
-        epoch == Epoch(self.epoch)
-            && verdict == Verdict::Failure
-            && matches!(self.state, State::Active { failures, .. } if one_more(failures))
+        self.epoch
     }
 
     /// Reports how a call ended. `may_eject`: enough other workers remain. Returns whether this ejects the worker.
-    pub(crate) fn end(&mut self, epoch: Epoch, verdict: Verdict, now: Instant, may_eject: bool) -> bool {
-        if epoch != Epoch(self.epoch) {
+    pub(crate) fn end(&mut self, epoch: u64, verdict: Verdict, now: Instant, may_eject: bool) -> bool {
+        if epoch != self.epoch {
             return false;
         }
         match (self.state, verdict) {

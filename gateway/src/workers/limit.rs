@@ -25,8 +25,8 @@ const DECREASE: (f64, f64) = (0.2, 0.8);
 #[derive(Debug)]
 pub(crate) struct Limit {
     /// The number of slots that the worker has.
-    capacity: u32,
-    current: u32,
+    pub(super) capacity: u32,
+    pub(super) current: u32,
     began: Instant,
     /// The shortest queueing time in this window. None before its first call.
     least_queued: Option<Duration>,
@@ -47,14 +47,6 @@ impl Limit {
             peak: 0,
             lowered: None,
         }
-    }
-
-    pub(crate) fn capacity(&self) -> u32 {
-        self.capacity
-    }
-
-    pub(crate) fn current(&self) -> u32 {
-        self.current
     }
 
     /// Records the end of a call that queued for `queued`, with `in_flight` calls at the worker.
@@ -103,13 +95,13 @@ mod tests {
         let mut now = Instant::now();
         let mut limit = Limit::new(4, now);
         for _ in 0..500 {
-            let in_flight = demand.min(limit.current());
-            let waiting = in_flight.saturating_sub(limit.capacity());
+            let in_flight = demand.min(limit.current);
+            let waiting = in_flight.saturating_sub(limit.capacity);
             let waited = Duration::from_secs_f64(f64::from(waiting) / rate_per_second);
             now += WINDOW;
             limit.observe(waited, in_flight, now);
         }
-        limit.current()
+        limit.current
     }
 
     #[test]
@@ -132,7 +124,7 @@ mod tests {
             now += WINDOW;
             limit.observe(Duration::ZERO, 3, now);
         }
-        assert_eq!(limit.current(), 24);
+        assert_eq!(limit.current, 24);
         assert_eq!(settle(1e9, 100_000), 256);
     }
 
@@ -144,7 +136,7 @@ mod tests {
             now += WINDOW / 3;
             limit.observe(Duration::from_secs(waited), 10, now);
         }
-        assert_eq!(limit.current(), 256);
+        assert_eq!(limit.current, 256);
     }
 
     #[test]
@@ -152,11 +144,11 @@ mod tests {
         let mut now = Instant::now();
         let mut limit = Limit::new(4, now);
         (0..20).for_each(|_| limit.observe_refusal(30, now));
-        assert_eq!(limit.current(), 24, "refusals within one window count once");
+        assert_eq!(limit.current, 24, "refusals within one window count once");
         for _ in 0..20 {
             now += WINDOW;
             limit.observe_refusal(30, now);
         }
-        assert_eq!(limit.current(), 16);
+        assert_eq!(limit.current, 16);
     }
 }

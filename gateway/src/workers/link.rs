@@ -11,10 +11,12 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use h2::client::{Connection, SendRequest};
-use h2::{Ping, PingPong};
+use futures_util::stream;
+use h2::client::SendRequest;
+use h2::{Ping, PingPong, RecvStream};
 use http::Uri;
-use http_body_util::BodyExt as _;
+use http_body::Frame;
+use http_body_util::{BodyExt as _, StreamBody};
 use openskill_net::local::LocalStream;
 use openskill_net::tls::client::Connector;
 use openskill_proto::v1::worker_service_client::WorkerServiceClient;
@@ -24,10 +26,6 @@ use tokio::net::{TcpStream, UnixStream};
 use tonic::body::Body;
 
 use super::source::Endpoint;
-
-mod response_body;
-
-pub(crate) use response_body::ResponseBody;
 
 /// The URI of all requests. The link decides where they are sent.
 pub(super) static ORIGIN: LazyLock<Uri> = LazyLock::new(|| Uri::from_static("http://worker"));
@@ -121,42 +119,42 @@ impl Link {
             Endpoint::Tcp(authority) => {
                 let stream = TcpStream::connect(authority).await?;
                 stream.set_nodelay(true)?;
-                Ok(handshake(stream).await?)
+                Ok(handshake(stream, false).await?)
             }
             Endpoint::Tls(authority) => {
                 let tls =
                     self.tls.as_ref().ok_or("this gateway has no certificate for its workers (OPENSKILL_MESH_CERT)")?;
                 let stream = TcpStream::connect(authority).await?;
                 stream.set_nodelay(true)?;
-                Ok(handshake_confirmed(tls.connect(stream, authority).await?).await?)
+                Ok(handshake(tls.connect(stream, authority).await?, true).await?)
             }
             Endpoint::Unix(path) => {
                 let stream = UnixStream::connect(path).await?.into_std()?;
-                Ok(handshake(LocalStream::new(stream)?).await?)
+                Ok(handshake(LocalStream::new(stream)?, false).await?)
             }
         }
     }
 }
 
-async fn handshake<S>(stream: S) -> Result<OpenConnection, h2::Error>
+/// Performs a handshake, and drives the connection until its last sender is dropped, the worker closes it, or the
+/// worker stops answering pings. Requests in flight then fail on their own.
+///
+/// `is_confirmed`: waits for the first ping response, which shows that the worker accepts requests. Over TLS 1.3,
+/// the client finishes before the server has checked its certificate. Otherwise, a call could be lost at a worker
+/// that never read it.
+async fn handshake<S>(stream: S, is_confirmed: bool) -> Result<OpenConnection, h2::Error>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let (sender, mut connection) = begin(stream).await?;
-    let pings = connection.ping_pong();
-    Ok(spawn_driver(sender, connection, pings))
-}
-
-/// Performs a handshake over TLS 1.3, where the client finishes before the server has checked its certificate.
-/// Waits for the first ping response, which shows that the worker accepts requests. Otherwise, a call could be lost
-/// at a worker that never read it.
-async fn handshake_confirmed<S>(stream: S) -> Result<OpenConnection, h2::Error>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let (sender, mut connection) = begin(stream).await?;
+    let (sender, mut connection) = h2::client::Builder::new()
+        .enable_push(false)
+        .initial_window_size(1 << 20)
+        .initial_connection_window_size(1 << 24)
+        .max_header_list_size(openskill_proto::limits::MAX_HEADER_BYTES)
+        .handshake::<_, Bytes>(stream)
+        .await?;
     let mut pings = connection.ping_pong();
-    if let Some(pings) = &mut pings {
+    if is_confirmed && let Some(pings) = &mut pings {
         tokio::select! {
             // First, because a connection error is the reason for a failed ping.
             biased;
@@ -169,46 +167,16 @@ where
             }
         }
     }
-    Ok(spawn_driver(sender, connection, pings))
-}
-
-async fn begin<S>(stream: S) -> Result<(SendRequest<Bytes>, Connection<S, Bytes>), h2::Error>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    h2::client::Builder::new()
-        .enable_push(false)
-        .initial_window_size(1 << 20)
-        .initial_connection_window_size(1 << 24)
-        .max_header_list_size(openskill_proto::limits::MAX_HEADER_BYTES)
-        .handshake(stream)
-        .await
-}
-
-fn spawn_driver<S>(
-    sender: SendRequest<Bytes>,
-    connection: Connection<S, Bytes>,
-    pings: Option<PingPong>,
-) -> OpenConnection
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let is_closed = Arc::new(AtomicBool::new(false));
-    tokio::spawn(drive(connection, pings, Arc::clone(&is_closed)));
-    OpenConnection { sender, is_closed }
-}
-
-/// Drives a connection until its last sender is dropped, the worker closes it, or the worker stops answering pings.
-/// Requests in flight then fail on their own.
-async fn drive<S>(connection: Connection<S, Bytes>, pings: Option<PingPong>, is_closed: Arc<AtomicBool>)
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
-    tokio::select! {
-        _ = connection => {}
-        () = keepalive_timeout(pings) => {}
-    }
-    is_closed.store(true, Ordering::Release);
+    let is_closed = Arc::<AtomicBool>::default();
+    let open = OpenConnection { sender, is_closed: Arc::clone(&is_closed) };
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = connection => {}
+            () = keepalive_timeout(pings) => {}
+        }
+        is_closed.store(true, Ordering::Release);
+    });
+    Ok(open)
 }
 
 /// Returns when the worker does not answer a keepalive ping.
@@ -225,7 +193,7 @@ async fn keepalive_timeout(pings: Option<PingPong>) {
 impl Link {
     /// Sends a request, and waits for the head of its response. Dropping the future or the response resets the
     /// stream.
-    async fn exchange(&self, request: http::Request<Body>) -> Result<http::Response<ResponseBody>, LinkError> {
+    async fn exchange(&self, request: http::Request<Body>) -> Result<http::Response<Body>, LinkError> {
         let not_sent = |error: h2::Error| LinkError::NotSent(error.to_string());
         let (head, body) = request.into_parts();
         // The gateway's own message, which is already in memory.
@@ -235,7 +203,7 @@ impl Link {
         let (response, mut stream) = sender.send_request(head, false).map_err(not_sent)?;
         // If this fails, the response also fails, with the reason.
         let _ = stream.send_data(body, true);
-        Ok(response.await.map_err(classify_loss)?.map(ResponseBody::new))
+        Ok(response.await.map_err(classify_loss)?.map(response_body))
     }
 
     /// Returns the connection once it accepts a request.
@@ -263,7 +231,7 @@ impl OpenConnection {
 pub(crate) struct Via(pub(crate) Arc<Link>);
 
 impl tower::Service<http::Request<Body>> for Via {
-    type Response = http::Response<ResponseBody>;
+    type Response = http::Response<Body>;
     type Error = LinkError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, LinkError>> + Send>>;
 
@@ -275,6 +243,21 @@ impl tower::Service<http::Request<Body>> for Via {
         let link = Arc::clone(&self.0);
         Box::pin(async move { link.exchange(request).await })
     }
+}
+
+/// Yields the data of a response as it arrives, then the trailers. Dropping the body before its end resets the
+/// stream, so that the worker ends the call.
+fn response_body(stream: RecvStream) -> Body {
+    Body::new(StreamBody::new(stream::try_unfold(Some(stream), |stream| async move {
+        let Some(mut stream) = stream else { return Ok(None) };
+        if let Some(data) = stream.data().await.transpose()? {
+            // Return the flow-control window. On a stream that has ended, this fails, which does no harm.
+            let _ = stream.flow_control().release_capacity(data.len());
+            return Ok(Some((Frame::data(data), Some(stream))));
+        }
+        let trailers = stream.trailers().await?;
+        Ok::<_, h2::Error>(trailers.map(|trailers| (Frame::trailers(trailers), None)))
+    })))
 }
 
 /// Classifies the error of a request that was sent. If the worker did not process it, it reports `REFUSED_STREAM`,
@@ -291,7 +274,7 @@ impl Link {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let open = handshake(stream).await?;
+        let open = handshake(stream, false).await?;
         *self.current.lock() = Some(open);
         Ok(())
     }

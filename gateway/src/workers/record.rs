@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::ejection::{Ejection, Epoch, Verdict};
+use super::ejection::{Ejection, Verdict};
 use super::limit::Limit;
 
 /// The record of one worker.
@@ -28,26 +28,18 @@ impl Default for Record {
     fn default() -> Self {
         let limit = Limit::new(1, Instant::now());
         Self {
-            limit: AtomicU32::new(limit.current()),
+            limit: AtomicU32::new(limit.current),
             state: Mutex::new(RecordState { ejection: Ejection::default(), limit }),
             unhealthy: AtomicBool::new(false),
         }
     }
 }
 
-/// Whether a worker can take a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Standing {
-    Available,
-    /// It failed too often, or does not respond to health checks.
-    Ejected,
-}
-
 /// How one call at the worker ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CallReport {
     /// The epoch in which it began.
-    pub(crate) epoch: Epoch,
+    pub(crate) epoch: u64,
     pub(crate) verdict: Verdict,
     /// How long the call queued at the worker for a slot, if the worker reports it.
     pub(crate) queued: Option<Duration>,
@@ -62,7 +54,7 @@ impl Record {
     pub(crate) fn reset(&self, capacity: u32, now: Instant) {
         let mut state = self.state.lock();
         let limit = Limit::new(capacity, now);
-        self.limit.store(limit.current(), Ordering::Relaxed);
+        self.limit.store(limit.current, Ordering::Relaxed);
         *state = RecordState { ejection: state.ejection.reset(), limit };
         self.unhealthy.store(false, Ordering::Relaxed);
     }
@@ -72,11 +64,10 @@ impl Record {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// Whether the worker can take a call. Ignores its load: the worker decides which calls to refuse, because it
-    /// knows the calls of all callers and gateways.
-    pub(crate) fn standing(&self, now: Instant) -> Standing {
-        let ejected = self.unhealthy.load(Ordering::Relaxed) || !self.state.lock().ejection.admits(now);
-        if ejected { Standing::Ejected } else { Standing::Available }
+    /// Whether the worker failed too often, or does not respond to health checks. Ignores its load: the worker decides
+    /// which calls to refuse, because it knows the calls of all callers and gateways.
+    pub(crate) fn is_ejected(&self, now: Instant) -> bool {
+        self.unhealthy.load(Ordering::Relaxed) || !self.state.lock().ejection.admits(now)
     }
 
     /// Whether the worker accepts a call. If the call is the probe of an ejected worker, no other call is accepted.
@@ -84,18 +75,20 @@ impl Record {
         self.state.lock().ejection.claim(now)
     }
 
-    /// Counts a call that is sent to the worker.
-    pub(crate) fn begin(&self, now: Instant) -> Epoch {
+    /// Counts a call that is sent to the worker. Returns its epoch.
+    pub(crate) fn begin(&self, now: Instant) -> u64 {
         self.state.lock().ejection.begin(now)
     }
 
     /// The number of slots that the worker has.
     pub(crate) fn capacity(&self) -> u32 {
-        self.state.lock().limit.capacity()
+        self.state.lock().limit.capacity
     }
 
     /// Reports how a call ended. Returns whether this ejects the worker.
     pub(crate) fn end(&self, ended: CallReport, now: Instant, may_eject: impl FnOnce() -> bool) -> bool {
+        // Before the lock: counting the ejected workers locks the state of every worker, including this one.
+        let may_eject = ended.verdict == Verdict::Failure && may_eject();
         let mut state = self.state.lock();
         if let Some(queued) = ended.queued {
             state.limit.observe(queued, ended.in_flight, now);
@@ -103,12 +96,8 @@ impl Record {
         if ended.was_full {
             state.limit.observe_refusal(ended.in_flight, now);
         }
-        self.limit.store(state.limit.current(), Ordering::Relaxed);
-        // Release the lock first: counting the ejected workers locks the state of every worker, including this one.
-        let is_due = state.ejection.is_due(ended.epoch, ended.verdict);
-        drop(state);
-        let may_eject = is_due && may_eject();
-        self.state.lock().ejection.end(ended.epoch, ended.verdict, now, may_eject)
+        self.limit.store(state.limit.current, Ordering::Relaxed);
+        state.ejection.end(ended.epoch, ended.verdict, now, may_eject)
     }
 
     /// Records whether the worker answered a health check. Returns whether that changed.

@@ -62,14 +62,8 @@ pub(crate) enum Presence {
 #[derive(Debug)]
 pub(crate) struct InFlight<'a> {
     worker: &'a Worker,
-    at_begin: u32,
-}
-
-impl InFlight<'_> {
     /// The number of calls in flight when it began, including itself.
-    pub(crate) fn at_begin(&self) -> u32 {
-        self.at_begin
-    }
+    pub(crate) at_begin: u32,
 }
 
 impl Worker {

@@ -8,42 +8,25 @@ use parking_lot::RwLock;
 /// The revisions as clients name them.
 const REVISIONS: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
 
-/// The methods with separate counters.
-const METHODS: [&str; 19] = [
-    "initialize",
-    "server/discover",
-    "ping",
-    "tools/list",
-    "tools/call",
-    "resources/list",
-    "resources/templates/list",
-    "resources/read",
-    "resources/subscribe",
-    "resources/unsubscribe",
-    "prompts/list",
-    "prompts/get",
-    "completion/complete",
-    "tasks/get",
-    "tasks/update",
-    "tasks/cancel",
-    "logging/setLevel",
-    "subscriptions/listen",
-    OTHER,
-];
+/// The methods with separate counters, one a line.
+const METHODS: &str = include_str!("mcp_methods.txt");
 
 /// Counts all other methods.
 const OTHER: &str = "other";
 
-/// The maximum number of views with their own counters, equal to the maximum in a file.
-const MAX_VIEWS: usize = 256;
+/// The maximum number of views with their own counters: `/mcp`, and the maximum in a file.
+const MAX_VIEWS: usize = 257;
 
 /// Counts MCP requests, separately for each view.
-#[derive(Debug, Default)]
-pub(in crate::observe) struct McpRequests {
-    /// Counts requests at `/mcp`.
-    whole: OfView,
-    /// Counts requests by view. The names come from the operator's file, not from clients.
-    views: RwLock<BTreeMap<String, OfView>>,
+///
+/// The names of views come from the operator's file, not from clients. The empty one is `/mcp`.
+#[derive(Debug)]
+pub(in crate::observe) struct McpRequests(RwLock<BTreeMap<String, OfView>>);
+
+impl Default for McpRequests {
+    fn default() -> Self {
+        Self(RwLock::new(BTreeMap::from([Default::default()])))
+    }
 }
 
 #[derive(Debug)]
@@ -51,14 +34,14 @@ struct OfView([LabelledCounters; REVISIONS.len()]);
 
 impl Default for OfView {
     fn default() -> Self {
-        Self(REVISIONS.map(|_| LabelledCounters::new(METHODS)))
+        Self(REVISIONS.map(|_| LabelledCounters::new(METHODS.lines().chain([OTHER]))))
     }
 }
 
 impl OfView {
     fn inc(&self, revision: &str, method: &str) {
         if let Some((_, counters)) = REVISIONS.iter().zip(&self.0).find(|(it, _)| **it == revision) {
-            counters.inc(if METHODS.contains(&method) { method } else { OTHER });
+            counters.inc(if METHODS.lines().any(|it| it == method) { method } else { OTHER });
         }
     }
 
@@ -72,21 +55,16 @@ impl OfView {
 impl McpRequests {
     /// Counts a request. `view` is empty for `/mcp`.
     pub(in crate::observe) fn inc(&self, view: &str, revision: &str, method: &str) {
-        if view.is_empty() {
-            return self.whole.inc(revision, method);
-        }
-        if let Some(counters) = self.views.read().get(view) {
+        if let Some(counters) = self.0.read().get(view) {
             return counters.inc(revision, method);
         }
-        let mut views = self.views.write();
+        let mut views = self.0.write();
         let view = if views.len() < MAX_VIEWS { view } else { OTHER };
         views.entry(view.to_owned()).or_default().inc(revision, method);
     }
 
     pub(super) fn read(&self, all: &mut Snapshot) {
-        self.whole.read(all, "");
-        let views = self.views.read();
-        views.iter().for_each(|(name, counters)| counters.read(all, name));
+        self.0.read().iter().for_each(|(name, counters)| counters.read(all, name));
     }
 }
 

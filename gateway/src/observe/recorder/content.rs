@@ -21,20 +21,6 @@ const MAX_ITEM_BYTES: usize = 512;
 /// ellipsis.
 const MIN_CUT_BYTES: usize = 256;
 
-/// The keys under which a document is written in a line.
-pub(super) struct Keys {
-    /// The key if the document is JSON.
-    json: &'static str,
-    /// The key if the document is not JSON, or was truncated.
-    text: &'static str,
-    /// The key of the original length, if the document was truncated.
-    bytes: &'static str,
-}
-
-pub(super) const ARGUMENTS: Keys = Keys { json: "arguments", text: "arguments_text", bytes: "arguments_bytes" };
-pub(super) const DATA: Keys = Keys { json: "data", text: "data_text", bytes: "data_bytes" };
-pub(super) const DETAILS: Keys = Keys { json: "details", text: "details_text", bytes: "details_bytes" };
-
 /// Redacts the content of one call.
 pub(super) struct Content<'a> {
     redactor: &'a Redactor,
@@ -131,36 +117,33 @@ impl<'a> Content<'a> {
     /// Returns why no content of this call may be stored: it may contain secrets that can't be found. None if it
     /// may be stored.
     pub(super) fn why_hidden(&self) -> Option<String> {
-        if self.is_unread() {
+        // If some arguments were read, the values of the marked parameters are known.
+        if self.secrets.is_some() && !self.has_read {
             return Some("the arguments can't be read, and some parameters are secret".to_owned());
         }
         self.values.are_too_many().then(|| format!("there are more than {MAX_VALUES} secret values"))
     }
 
     fn is_hidden(&self) -> bool {
-        self.values.are_too_many() || self.is_unread()
-    }
-
-    fn is_unread(&self) -> bool {
-        self.secrets.is_some() && !self.has_read
+        self.why_hidden().is_some()
     }
 
     /// Writes redacted arguments.
     pub(super) fn arguments(&self, line: &mut Line<'_>, redacted: &RedactedJson<'_>) {
         let text = self.without_values(Cow::Borrowed(&redacted.text));
-        write(line, &ARGUMENTS, &text);
+        write(line, "arguments", &text);
         // Readers who want to repeat the call must know this.
         line.flag_if_set("redacted", redacted.is_redacted || text != redacted.text);
     }
 
     /// Writes a redacted answer.
     pub(super) fn answer(&self, line: &mut Line<'_>, redacted: &RedactedJson<'_>) {
-        write(line, &DATA, &self.without_values(Cow::Borrowed(&redacted.text)));
+        write(line, "data", &self.without_values(Cow::Borrowed(&redacted.text)));
     }
 
     /// Writes another document, which should be JSON.
-    pub(super) fn json(&self, line: &mut Line<'_>, keys: &Keys, json: &[u8]) {
-        write(line, keys, &self.redact_json(json));
+    pub(super) fn json(&self, line: &mut Line<'_>, key: &str, json: &[u8]) {
+        write(line, key, &self.redact_json(json));
     }
 
     /// Writes a message. Omits an empty one.
@@ -241,15 +224,16 @@ impl<'a> Content<'a> {
     }
 }
 
-fn write(line: &mut Line<'_>, keys: &Keys, shown: &str) {
+/// Writes a document, which has another key if it is not JSON or was truncated.
+fn write(line: &mut Line<'_>, key: &str, shown: &str) {
     let is_cut = shown.len() > MAX_CONTENT_BYTES;
     if !is_cut && secrets::is_json(shown) {
-        line.json(keys.json, shown);
+        line.json(key, shown);
     } else {
-        line.text(keys.text, start(shown, MAX_CONTENT_BYTES));
+        line.text(&format!("{key}_text"), start(shown, MAX_CONTENT_BYTES));
     }
     if is_cut {
-        line.number(keys.bytes, shown.len() as u64);
+        line.number(&format!("{key}_bytes"), shown.len() as u64);
         line.flag("cut", true);
     }
 }

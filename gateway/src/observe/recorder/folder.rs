@@ -2,7 +2,8 @@
 //! following links.
 
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io::{self, BufRead, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _};
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat, openat, stat, unlinkat,
+    AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat, openat, stat, statat, unlinkat,
 };
 use rustix::process::{Resource, geteuid, getrlimit};
 
@@ -49,15 +50,16 @@ impl TraceFolder {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let handle = openat(CWD, &path, flags, Mode::empty())?;
         let found = fstat(&handle)?;
+        let refuse = |reason: &str| Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
         if found.st_uid != geteuid().as_raw() {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the directory belongs to another user"));
+            return refuse("the directory belongs to another user");
         }
         // Only others' write access is refused: files in the folder are accessible only to their owner. The mode of
         // an existing folder is not changed: it may be a home directory, or /tmp.
         if found.st_mode & 0o022 != 0 {
-            let reason =
-                "other users can write to the directory: set its mode to 0700, or set a directory that does not exist";
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
+            return refuse(
+                "other users can write to the directory: set its mode to 0700, or set a directory that does not exist",
+            );
         }
         Ok(Self { path, handle })
     }
@@ -89,11 +91,6 @@ impl TraceFolder {
         if is_own { Ok(file.into()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
     }
 
-    /// Whether the folder contains a file with this name.
-    pub(super) fn has(&self, name: &str) -> bool {
-        rustix::fs::statat(&self.handle, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
-    }
-
     /// Lists the files of recorded calls, from all gateways that write here, oldest first.
     pub(super) fn files(&self) -> io::Result<Vec<TraceFile>> {
         let mut files = Vec::new();
@@ -104,14 +101,11 @@ impl TraceFolder {
                 continue;
             }
             // The file may have been removed since.
-            let Ok(found) = rustix::fs::statat(&self.handle, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            let Ok(found) = statat(&self.handle, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             if FileType::from_raw_mode(found.st_mode).is_file() {
                 let modified = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(found.st_mtime).unwrap_or(0));
-                files.push(TraceFile {
-                    name: name.to_owned(),
-                    bytes: u64::try_from(found.st_size).unwrap_or(0),
-                    modified,
-                });
+                let bytes = u64::try_from(found.st_size).unwrap_or(0);
+                files.push(TraceFile { name: name.to_owned(), bytes, modified });
             }
         }
         files.sort_by(|one, other| one.name.cmp(&other.name));
@@ -140,7 +134,7 @@ impl TraceFolder {
             Ok(()) => Ok(fresh),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let mut key = [0; 32];
-                std::os::unix::fs::FileExt::read_exact_at(&self.read(KEY)?, &mut key, 0)?;
+                self.read(KEY)?.read_exact_at(&mut key, 0)?;
                 Ok(key)
             }
             Err(error) => Err(error),
@@ -167,9 +161,16 @@ impl Segment {
         Ok(lines)
     }
 
+    /// Reads a part of the file by lines.
+    pub(super) fn lines(&self, part: &Range<u64>) -> io::Result<impl BufRead + use<>> {
+        let mut file = self.folder.read(&self.name)?;
+        file.seek(SeekFrom::Start(part.start))?;
+        Ok(BufReader::new(file.take(part.end - part.start)))
+    }
+
     /// Whether the file was removed from its folder.
     pub(super) fn is_gone(&self) -> bool {
-        !self.folder.has(&self.name)
+        statat(&self.folder.handle, &self.name, AtFlags::SYMLINK_NOFOLLOW).is_err()
     }
 }
 

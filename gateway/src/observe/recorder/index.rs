@@ -7,7 +7,6 @@ use std::sync::Arc;
 use openskill_proto::v1::{TraceFilter, TraceSummary};
 
 use super::folder::Segment;
-use super::ids::Id;
 
 /// The maximum number of calls in the index.
 const MAX_CALLS: usize = 50_000;
@@ -18,13 +17,13 @@ const MAX_MEMORY_BYTES: usize = 32 * 1024 * 1024;
 /// What lists show of a call. Ids are already hashed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Summary {
-    pub(super) trace_id: Id,
-    pub(super) call_id: Id,
+    pub(super) trace_id: Box<str>,
+    pub(super) call_id: Box<str>,
     pub(super) skill_id: Arc<str>,
     /// Empty for the anonymous principal.
     pub(super) principal: Arc<str>,
     /// Empty if the call has no session.
-    pub(super) session_id: Id,
+    pub(super) session_id: Box<str>,
     pub(super) received_us: u64,
     pub(super) duration_us: u64,
     pub(super) code: &'static str,
@@ -55,7 +54,7 @@ pub(super) struct Choice {
     /// The filter. Its session id may be the hash that lists show.
     pub(super) wanted: TraceFilter,
     /// The hash of the filter's session id, in case that is the original id.
-    pub(super) session: Id,
+    pub(super) session: Box<str>,
     /// The only principal whose calls the reader may see. None: all principals.
     pub(super) only: Option<String>,
 }
@@ -88,10 +87,7 @@ impl Summary {
 
 impl EventLocation {
     fn memory(&self) -> usize {
-        match self {
-            Self::Memory(lines) => lines.len(),
-            Self::File { .. } => 0,
-        }
+        if let Self::Memory(_) = self { self.bytes() } else { 0 }
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -101,8 +97,8 @@ impl EventLocation {
         }
     }
 
-    fn is_in(&self, gone: &Arc<Segment>) -> bool {
-        matches!(self, Self::File { segment, .. } if Arc::ptr_eq(segment, gone))
+    fn is_in(&self, gone: &[Arc<Segment>]) -> bool {
+        matches!(self, Self::File { segment, .. } if gone.iter().any(|it| Arc::ptr_eq(segment, it)))
     }
 }
 
@@ -111,7 +107,7 @@ impl Choice {
         let wanted = &self.wanted;
         let is = |wanted: &str, actual: &str| wanted.is_empty() || wanted == actual;
         let is_sent = !self.session.is_empty() && self.session == call.session_id;
-        let is_shown = wanted.session_id.is_empty() || call.session_id.is(&wanted.session_id);
+        let is_shown = wanted.session_id.is_empty() || *call.session_id == *wanted.session_id;
         self.may_see(call)
             && is(&wanted.skill_id, &call.skill_id)
             && is(&wanted.code, call.code)
@@ -162,9 +158,11 @@ impl CallIndex {
         self.in_memory = in_memory;
     }
 
-    /// Forgets the calls whose events were in a removed file.
-    pub(super) fn forget(&mut self, gone: &Arc<Segment>) {
-        self.entries.retain(|entry| !entry.location.is_in(gone));
+    /// Forgets the calls whose events were in removed files.
+    pub(super) fn forget(&mut self, gone: &[Arc<Segment>]) {
+        if !gone.is_empty() {
+            self.entries.retain(|entry| !entry.location.is_in(gone));
+        }
     }
 
     /// Returns the latest calls with numbers below `below`, at most `limit`, and the `below` of the next page.
@@ -191,11 +189,11 @@ impl Summary {
     /// A successful call of `echo`.
     pub(super) fn sample(trace_id: &str) -> Self {
         Self {
-            trace_id: Id::from_text(trace_id),
-            call_id: Id::from_text("c"),
+            trace_id: trace_id.into(),
+            call_id: "c".into(),
             skill_id: "echo".into(),
             principal: "".into(),
-            session_id: Id::from_text(""),
+            session_id: "".into(),
             received_us: 10,
             duration_us: 20,
             code: "OK",
@@ -215,7 +213,7 @@ mod tests {
     }
 
     fn all() -> Choice {
-        Choice { wanted: TraceFilter::default(), session: Id::from_text(""), only: None }
+        Choice { wanted: TraceFilter::default(), session: "".into(), only: None }
     }
 
     fn ids(calls: &[TraceSummary]) -> Vec<&str> {
@@ -240,7 +238,7 @@ mod tests {
         let other = Summary {
             skill_id: "other".into(),
             principal: "p".into(),
-            session_id: Id::from_text("s"),
+            session_id: "s".into(),
             received_us: 100,
             duration_us: 200,
             code: "TIMEOUT",
@@ -261,7 +259,7 @@ mod tests {
             assert_eq!(ids(&index.page(&choice, u64::MAX, 10).0), ["o"], "{choice:?}");
         }
         let wanted = TraceFilter { session_id: "as it was sent".to_owned(), ..base() };
-        let sent = Choice { wanted, session: Id::from_text("s"), only: None };
+        let sent = Choice { wanted, session: "s".into(), only: None };
         assert_eq!(ids(&index.page(&sent, u64::MAX, 10).0), ["o"]);
         let until = Choice { wanted: TraceFilter { until_us: 100, ..base() }, ..all() };
         assert_eq!(ids(&index.page(&until, u64::MAX, 10).0), ["a"]);

@@ -7,9 +7,6 @@ use std::io::Write as _;
 
 use openskill_log::text::is_hidden;
 use openskill_proto::timestamp::Timestamp;
-use openskill_proto::trace::hex_digits;
-
-use super::ids::Id;
 
 /// A JSON object under construction. Keys are constants that need no escapes.
 #[derive(Debug)]
@@ -33,19 +30,6 @@ impl<'a> Line<'a> {
     pub(super) fn text_if_any(&mut self, key: &str, text: &str) {
         if !text.is_empty() {
             self.text(key, text);
-        }
-    }
-
-    pub(super) fn id(&mut self, key: &str, id: &Id) {
-        match id {
-            Id::Text(text) => self.text(key, text),
-            Id::Bits(prefix, bits) => {
-                self.key(key);
-                self.out.push(b'"');
-                self.out.extend_from_slice(prefix.text().as_bytes());
-                self.out.extend_from_slice(&hex_digits(*bits));
-                self.out.push(b'"');
-            }
         }
     }
 
@@ -89,40 +73,34 @@ impl<'a> Line<'a> {
     /// Copies JSON, which must be valid.
     pub(super) fn json(&mut self, key: &str, json: &str) {
         self.key(key);
-        value(self.out, json);
+        escape(self.out, json, true);
     }
 
     /// Writes a list of objects. Omits an empty one.
     pub(super) fn list<T>(&mut self, key: &str, items: &[T], mut write: impl FnMut(&mut Line<'_>, &T)) {
-        if items.is_empty() {
-            return;
-        }
-        self.key(key);
-        self.out.push(b'[');
-        for (number, item) in items.iter().enumerate() {
-            self.out.extend_from_slice(if number == 0 { b"{" } else { b",{" });
-            write(&mut Line { out: self.out }, item);
-            self.out.push(b'}');
-        }
-        self.out.push(b']');
+        self.array(key, items.iter(), |out, item| {
+            out.push(b'{');
+            write(&mut Line { out }, item);
+            out.push(b'}');
+        });
     }
 
     /// Writes a list of texts. Omits an empty one.
     pub(super) fn texts<T: AsRef<str>>(&mut self, key: &str, texts: impl Iterator<Item = T>) {
-        let mut begun = false;
-        for text in texts {
-            if begun {
-                self.out.push(b',');
-            } else {
-                self.key(key);
-                self.out.push(b'[');
-                begun = true;
-            }
-            string(self.out, text.as_ref());
+        self.array(key, texts, |out, text| string(out, text.as_ref()));
+    }
+
+    fn array<T>(&mut self, key: &str, items: impl Iterator<Item = T>, mut write: impl FnMut(&mut Vec<u8>, T)) {
+        let mut items = items.peekable();
+        if items.peek().is_none() {
+            return;
         }
-        if begun {
-            self.out.push(b']');
+        self.key(key);
+        for (number, item) in items.enumerate() {
+            self.out.push(if number == 0 { b'[' } else { b',' });
+            write(self.out, item);
         }
+        self.out.push(b']');
     }
 
     /// Writes a nested object.
@@ -148,59 +126,39 @@ impl<'a> Line<'a> {
 /// Writes a JSON string.
 fn string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
-    escape(
-        out,
-        text,
-        |byte| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\',
-        |out, byte| match byte {
-            b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'\t' => out.extend_from_slice(b"\\t"),
-            _ => unit(out, byte.into()),
-        },
-    );
+    escape(out, text, false);
     out.push(b'"');
 }
 
-/// Copies valid JSON, and puts it on one line.
-fn value(out: &mut Vec<u8>, json: &str) {
-    escape(
-        out,
-        json,
-        |byte| matches!(byte, b' '..=b'~'),
-        |out, byte| match byte {
-            // These occur only between values: within strings, they are escaped.
-            b'\n' | b'\r' | b'\t' => out.push(b' '),
-            _ => unit(out, byte.into()),
-        },
-    );
-}
-
-/// Copies text in runs. `is_plain` and `replace` apply to ASCII.
-fn escape(out: &mut Vec<u8>, text: &str, is_plain: impl Fn(u8) -> bool, replace: impl Fn(&mut Vec<u8>, u8)) {
-    let bytes = text.as_bytes();
-    let (mut copied, mut at) = (0, 0);
-    while let Some(plain) = bytes[at..].iter().position(|byte| !is_plain(*byte)) {
-        at += plain;
-        let byte = bytes[at];
-        let character = text[at..].chars().next().unwrap_or_default();
-        let next = at + character.len_utf8();
-        if character.is_ascii() {
-            out.extend_from_slice(&bytes[copied..at]);
-            replace(out, byte);
-            copied = next;
-        } else if is_hidden(character) {
-            out.extend_from_slice(&bytes[copied..at]);
-            character.encode_utf16(&mut [0; 2]).iter().for_each(|it| unit(out, *it));
-            copied = next;
+/// Copies text in runs, with escapes. `is_json`: it is valid JSON, which keeps its value and gets on one line.
+fn escape(out: &mut Vec<u8>, text: &str, is_json: bool) {
+    let mut copied = 0;
+    for (at, character) in text.char_indices() {
+        let is_plain = match character {
+            '"' | '\\' => is_json,
+            ' '..='~' => true,
+            _ => !character.is_ascii() && !is_hidden(character),
+        };
+        if is_plain {
+            continue;
         }
-        at = next;
+        out.extend_from_slice(&text.as_bytes()[copied..at]);
+        copied = at + character.len_utf8();
+        match character {
+            // These occur only between the values of JSON: within strings, they are escaped.
+            '\n' | '\r' | '\t' if is_json => out.push(b' '),
+            '"' => out.extend_from_slice(b"\\\""),
+            '\\' => out.extend_from_slice(b"\\\\"),
+            '\n' => out.extend_from_slice(b"\\n"),
+            '\t' => out.extend_from_slice(b"\\t"),
+            _ => {
+                for unit in character.encode_utf16(&mut [0; 2]) {
+                    let _ = write!(out, "\\u{unit:04x}");
+                }
+            }
+        }
     }
-    out.extend_from_slice(&bytes[copied..]);
-}
-
-fn unit(out: &mut Vec<u8>, unit: u16) {
-    let _ = write!(out, "\\u{unit:04x}");
+    out.extend_from_slice(&text.as_bytes()[copied..]);
 }
 
 #[cfg(test)]
@@ -208,7 +166,6 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::observe::recorder::ids::Prefix;
 
     const HOSTILE: &str = "a\"b\\c\n\r\t\u{1b}[31m\u{7f}\u{85}\u{9b}\u{202e}\u{2028}\u{2029}\u{e0041}é日本\u{0}\u{c}";
 
@@ -251,15 +208,14 @@ mod tests {
             line.flag("no", false);
             line.flag_if_set("unset", false);
             line.text_if_any("empty", "");
-            line.id("bits", &Id::Bits(Prefix::Call, [10; 16]));
-            line.id("id", &Id::Text("\"".into()));
+            line.text("id", "\"");
             line.texts("texts", ["a", "b"].iter());
             line.texts("none", [""; 0].iter());
             line.list("list", &[1, 2], |line, it| line.number("it", *it));
             line.list("no_list", &[0; 0], |_, _| ());
             line.object("object", |line| line.text("a", "b"));
         });
-        let expected = json!({ "n": 1, "most": u64::MAX, "time": "1970-01-01T00:00:00.000005Z", "f": 0.5, "nan": null, "no": false, "bits": format!("call_{}", "0a".repeat(16)), "id": "\"", "texts": ["a", "b"],
+        let expected = json!({ "n": 1, "most": u64::MAX, "time": "1970-01-01T00:00:00.000005Z", "f": 0.5, "nan": null, "no": false, "id": "\"", "texts": ["a", "b"],
             "list": [{ "it": 1 }, { "it": 2 }], "object": { "a": "b" } });
         assert_eq!(serde_json::from_str::<Value>(&line).unwrap(), expected);
     }

@@ -41,15 +41,6 @@ pub(crate) struct Following {
     told: Option<u64>,
 }
 
-impl TraceReader {
-    fn only(&self) -> Option<String> {
-        match self {
-            Self::Operator => None,
-            Self::Principal(principal) => Some(principal.name().to_owned()),
-        }
-    }
-}
-
 impl Recorder {
     /// Returns the calls that a reader requests, latest first. Blocks for up to a millisecond, and while calls are
     /// added.
@@ -67,7 +58,7 @@ impl Recorder {
         };
         let limit = if request.limit == 0 { DEFAULT_LIMIT } else { request.limit.min(MAX_LIMIT) };
         let choice = self.choice(request.filter, reader);
-        let (calls, next) = self.state.index().page(&choice, below, limit as usize);
+        let (calls, next) = self.state.index.lock().page(&choice, below, limit as usize);
         let next_cursor = next.map_or_else(String::new, |number| format!("{:08x}-{number}", self.instance));
         Ok(ListTracesResponse { gateway: self.gateway.to_string(), calls, next_cursor })
     }
@@ -82,13 +73,10 @@ impl Recorder {
     pub(crate) fn trace(&self, id: &str, reader: &TraceReader) -> Option<GetTraceResponse> {
         let (trace, call) = (ids::trace(&self.redactor, id), ids::call(&self.redactor, id));
         let choice = self.choice(None, reader);
-        let is_wanted = |it: &Summary| {
-            let is_named = it.trace_id == trace || it.call_id == call;
-            // The id may have the form that lists show.
-            let is_shown = || it.call_id.is(id) || it.trace_id.is(id);
-            choice.may_see(it) && (is_named || is_shown())
-        };
-        let locations = self.state.index().locations(is_wanted);
+        // The id may have the form that lists show.
+        let is_named = |it: &Summary| [&*trace, id].contains(&&*it.trace_id) || [&*call, id].contains(&&*it.call_id);
+        let is_wanted = |it: &Summary| choice.may_see(it) && is_named(it);
+        let locations = self.state.index.lock().locations(is_wanted);
         let (mut events_json, mut bytes, mut calls) = (Vec::new(), 0, 0);
         for location in &locations {
             bytes += location.bytes();
@@ -117,7 +105,11 @@ impl Recorder {
     fn choice(&self, filter: Option<TraceFilter>, reader: &TraceReader) -> Choice {
         let wanted = filter.unwrap_or_default();
         let session = ids::session(&self.redactor, &wanted.session_id);
-        Choice { wanted, session, only: reader.only() }
+        let only = match reader {
+            TraceReader::Operator => None,
+            TraceReader::Principal(principal) => Some(principal.name().to_owned()),
+        };
+        Choice { wanted, session, only }
     }
 }
 

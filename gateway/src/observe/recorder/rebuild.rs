@@ -1,7 +1,7 @@
 //! Rebuilds the index from the files of earlier processes. Bounded and tolerant: skips lines that were truncated by
 //! a kill, or written by another version.
 
-use std::borrow::Cow;
+use std::io::{BufRead, Read as _};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -10,46 +10,34 @@ use openskill_proto::v1::ErrorCode;
 use serde::Deserialize;
 
 use super::folder::{Segment, TraceFolder};
-use super::ids::{Id, NameInterner};
+use super::ids::NameInterner;
 use super::index::Summary;
 use super::render::VERSION;
 
 /// The maximum number of bytes to read from the latest files.
 pub(super) const MAX_BYTES: u64 = 128 * 1024 * 1024;
 
-/// The number of bytes to read at once. The lines of one call are shorter.
-pub(super) const WINDOW_BYTES: u64 = 8 * 1024 * 1024;
+/// The maximum length of a line, in bytes. A longer one is not the recorder's.
+const MAX_LINE_BYTES: u64 = 8 * 1024 * 1024;
 
 /// The fields of a line that the index needs.
-#[derive(Deserialize)]
-struct IndexedLine<'a> {
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct IndexedLine {
     v: u64,
-    #[serde(borrow)]
-    event: Cow<'a, str>,
-    #[serde(borrow, default)]
-    gateway: Cow<'a, str>,
-    #[serde(borrow, default)]
-    trace: Cow<'a, str>,
-    #[serde(borrow, default)]
-    call: Cow<'a, str>,
-    #[serde(borrow, default)]
-    time: Cow<'a, str>,
-    #[serde(borrow, default)]
-    skill: Cow<'a, str>,
-    #[serde(borrow, default)]
-    principal: Cow<'a, str>,
-    #[serde(borrow, default)]
-    session: Cow<'a, str>,
-    #[serde(default)]
+    event: String,
+    gateway: String,
+    trace: String,
+    call: String,
+    time: String,
+    skill: String,
+    principal: String,
+    session: String,
     at_us: u64,
-    #[serde(borrow, default)]
-    code: Cow<'a, str>,
-    #[serde(default)]
+    code: String,
     attempts: u32,
-    #[serde(default)]
     repair_count: u32,
-    #[serde(borrow, default)]
-    worker_id: Cow<'a, str>,
+    worker_id: String,
 }
 
 /// A call, with the range of its lines in its file.
@@ -78,73 +66,49 @@ pub(super) fn files(folder: &Arc<TraceFolder>, gateway: &str, mut left: u64) -> 
     files
 }
 
-/// Reads a part of a file, `window` bytes at a time. Calls `tell` with the calls in the order in which they ended.
-pub(super) fn read(
-    segment: &Segment,
-    mut part: Range<u64>,
-    window: u64,
-    names: &mut NameInterner,
-    mut tell: impl FnMut(Vec<RecordedCall>),
-) {
-    while !part.is_empty() {
-        let bytes = (part.end - part.start).min(window);
-        let Ok(text) = segment.read(part.start, bytes as usize) else { return };
-        let (mut found, read) = calls(&text, names);
-        found.iter_mut().for_each(|call| call.start += part.start);
-        tell(found);
-        // A call that exceeds the window is read again, unless it is longer than a whole window.
-        part.start += if read == 0 { bytes } else { read };
-        if bytes < window {
-            return;
-        }
-    }
-}
-
 /// Whether the first line of the file names the gateway.
 fn is_of(segment: &Segment, gateway: &str, bytes: u64) -> bool {
     let Ok(start) = segment.read(0, bytes.min(1024) as usize) else { return false };
     let first = start.split(|it| *it == b'\n').next().unwrap_or_default();
-    serde_json::from_slice(first).is_ok_and(|row: IndexedLine<'_>| row.event == "file" && row.gateway == gateway)
+    serde_json::from_slice(first).is_ok_and(|row: IndexedLine| row.event == "file" && row.gateway == gateway)
 }
 
-/// Returns the complete calls in the text of a file, and the length of the text without an incomplete call at its
-/// end.
-pub(super) fn calls(text: &[u8], names: &mut NameInterner) -> (Vec<RecordedCall>, u64) {
-    let (mut calls, mut open, mut at) = (Vec::new(), None::<(u64, IndexedLine<'_>)>, 0);
-    for line in text.split_inclusive(|it| *it == b'\n') {
-        if !line.ends_with(b"\n") {
-            break;
+/// Reads the lines of a file from the offset `at`. Calls `tell` with each complete call, in the order in which they
+/// ended.
+pub(super) fn read(mut lines: impl BufRead, mut at: u64, names: &mut NameInterner, mut tell: impl FnMut(RecordedCall)) {
+    let (mut line, mut open) = (Vec::new(), None::<(u64, IndexedLine)>);
+    loop {
+        line.clear();
+        if !matches!(lines.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut line), Ok(1..)) {
+            return;
         }
         let start = at;
         at += line.len() as u64;
-        let Ok(row) = serde_json::from_slice::<IndexedLine<'_>>(line) else {
-            open = None;
-            continue;
-        };
-        if row.v != VERSION {
-            open = None;
-        } else if row.event == "call" {
-            open = Some((start, row));
-        } else if row.event == "result"
-            && let Some((start, call)) = open.take()
-            && (&call.trace, &call.call) == (&row.trace, &row.call)
-            && let Some(summary) = summary(&call, &row, names)
-        {
-            calls.push(RecordedCall { summary, start, bytes: (at - start) as usize });
+        let row = serde_json::from_slice::<IndexedLine>(&line).ok();
+        match row.filter(|row| row.v == VERSION && line.ends_with(b"\n")) {
+            Some(row) if row.event == "call" => open = Some((start, row)),
+            Some(row) if row.event == "result" => {
+                if let Some((start, call)) = open.take()
+                    && (&call.trace, &call.call) == (&row.trace, &row.call)
+                    && let Some(summary) = summary(&call, &row, names)
+                {
+                    tell(RecordedCall { summary, start, bytes: (at - start) as usize });
+                }
+            }
+            Some(_) => {}
+            None => open = None,
         }
     }
-    let end = open.map_or(at, |(start, _)| start);
-    (calls, end)
 }
 
-fn summary(call: &IndexedLine<'_>, result: &IndexedLine<'_>, names: &mut NameInterner) -> Option<Summary> {
+fn summary(call: &IndexedLine, result: &IndexedLine, names: &mut NameInterner) -> Option<Summary> {
     let code = if result.code == "OK" { "OK" } else { ErrorCode::from_str_name(&result.code)?.as_str_name() };
     Some(Summary {
-        trace_id: Id::from_text(&call.trace),
-        call_id: Id::from_text(&call.call),
+        trace_id: call.trace.as_str().into(),
+        call_id: call.call.as_str().into(),
         skill_id: names.get(&call.skill),
         principal: names.get(&call.principal),
-        session_id: Id::from_text(&call.session),
+        session_id: call.session.as_str().into(),
         received_us: Timestamp::parse(&call.time)?.0,
         duration_us: result.at_us,
         code,

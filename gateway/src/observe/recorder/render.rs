@@ -11,8 +11,8 @@ use openskill_proto::v1::skill_error::More;
 use openskill_proto::v1::{ExecuteResult, InputAction, Repair, SkillError};
 use openskill_redact::Redactor;
 
-use super::content::{Content, DATA, DETAILS, RedactedJson};
-use super::ids::{self, Memo, NameInterner};
+use super::content::{Content, RedactedJson};
+use super::ids::{self, NameInterner};
 use super::index::Summary;
 use super::line::Line;
 use super::split_secrets;
@@ -31,9 +31,7 @@ pub(super) struct Renderer {
     pub(super) gateway: Arc<str>,
     pub(super) names: NameInterner,
     /// Caches the redacted versions of skills.
-    versions: Memo,
-    /// The common start of a call's lines. Kept, so that it is allocated only once.
-    head: Vec<u8>,
+    versions: NameInterner,
 }
 
 /// Writes the lines of one call.
@@ -54,7 +52,7 @@ struct CallLines<'a> {
 
 impl Renderer {
     pub(super) fn new(redactor: Redactor, gateway: Arc<str>) -> Self {
-        Self { redactor, gateway, names: NameInterner::default(), versions: Memo::default(), head: Vec::new() }
+        Self { redactor, gateway, names: NameInterner::default(), versions: NameInterner::default() }
     }
 
     /// Returns the first line of every file.
@@ -73,11 +71,11 @@ impl Renderer {
     /// Appends the lines of a call.
     pub(super) fn write(&mut self, recording: &Recording, out: &mut Vec<u8>) -> Summary {
         let summary = self.summary(recording);
-        self.head.clear();
-        let mut head = Line::begin(&mut self.head, b"{");
-        head.number("v", VERSION);
-        head.id("trace", &summary.trace_id);
-        head.id("call", &summary.call_id);
+        let mut head = Vec::new();
+        let mut line = Line::begin(&mut head, b"{");
+        line.number("v", VERSION);
+        line.text("trace", &summary.trace_id);
+        line.text("call", &summary.call_id);
         let mut content = Content::new(&self.redactor, recording.secrets.as_deref());
         content.know(&recording.call.secret_values);
         if !recording.has_skill {
@@ -85,16 +83,18 @@ impl Renderer {
         }
         // First, so that later lines are free of secrets that only their names identify. Repaired arguments have
         // the right names.
-        let prepared = prepared_arguments(recording).map(|it| content.learn(String::from_utf8_lossy(it)));
-        let came = content.learn(Cow::Borrowed(recording.call.input.text()));
+        let text = recording.call.input.text();
+        let prepared = preparation(recording).map(|(arguments, _)| arguments);
+        let prepared = prepared.filter(|it| !std::ptr::eq(it.as_ptr(), text.as_ptr()));
+        let prepared = prepared.map(|it| content.learn(String::from_utf8_lossy(it)));
+        let came = content.learn(Cow::Borrowed(text));
         let answers = answers(recording, &mut content);
         let torn = split_secrets::find_events(&recording.events, &content);
-        let version = self.versions.get(&recording.result.version, |it| self.redactor.text(it).into());
-        let mut lines =
-            CallLines { out, head: &self.head, recording, content, prepared, answers, torn, version, number: 0 };
+        let version = self.versions.get_or_make(&recording.result.version, |it| self.redactor.text(it).into());
+        let mut lines = CallLines { out, head: &head, recording, content, prepared, answers, torn, version, number: 0 };
         lines.call(&summary, &self.gateway, &came);
-        for index in 0..recording.events.len() {
-            lines.event(index);
+        for (index, (at, event)) in recording.events.iter().enumerate() {
+            lines.event(index, *at, event);
         }
         lines.result(&summary);
         summary
@@ -113,27 +113,18 @@ impl Renderer {
             duration_us: micros(call.received, recording.ended),
             code: result.error.as_ref().map_or("OK", |error| error.code().as_str_name()),
             attempts: recording.attempts,
-            repairs: repairs(recording).len() as u32,
+            repairs: preparation(recording).map_or(0, |(_, repairs)| repairs.len() as u32),
             worker_id: self.names.get(&result.worker_id),
         }
     }
 }
 
-fn repairs(recording: &Recording) -> &[Repair] {
-    let prepared = recording.events.iter().find_map(|(_, event)| match event {
-        CallEvent::Prepared { repairs, .. } => Some(repairs.as_slice()),
+/// Returns the worker's arguments and their repairs. None if they are the caller's.
+fn preparation(recording: &Recording) -> Option<(&[u8], &[Repair])> {
+    recording.events.iter().find_map(|(_, event)| match event {
+        CallEvent::Prepared { arguments, repairs, .. } => Some((&arguments[..], &repairs[..])),
         _ => None,
-    });
-    prepared.unwrap_or_default()
-}
-
-/// Returns the worker's arguments. None if they are the caller's.
-fn prepared_arguments(recording: &Recording) -> Option<&[u8]> {
-    let prepared = recording.events.iter().find_map(|(_, event)| match event {
-        CallEvent::Prepared { arguments, .. } => Some(arguments.as_ref()),
-        _ => None,
-    });
-    prepared.filter(|it| !std::ptr::eq(it.as_ptr(), recording.call.input.text().as_ptr()))
+    })
 }
 
 /// Returns users' answers by event index, without values that the questions mark as secret.
@@ -177,9 +168,7 @@ impl CallLines<'_> {
             line.text("gateway", gateway);
             line.text("skill", &summary.skill_id);
             line.text("principal", &summary.principal);
-            if !summary.session_id.is_empty() {
-                line.id("session", &summary.session_id);
-            }
+            line.text_if_any("session", &summary.session_id);
             line.flag_if_set("strict", call.policy == Policy::Strict);
             line.flag_if_set("interactive", call.interactive);
             line.flag_if_set("has_idempotency_key", !call.idempotency_key.is_empty());
@@ -189,9 +178,7 @@ impl CallLines<'_> {
         });
     }
 
-    fn event(&mut self, index: usize) {
-        let (at, event) = &self.recording.events[index];
-        let at = *at;
+    fn event(&mut self, index: usize, at: Instant, event: &CallEvent) {
         match event {
             CallEvent::Prepared { repairs, warnings, .. } => self.write_prepared(at, repairs, warnings),
             CallEvent::Rejected => self.line(at, "rejected", |_, _| ()),
@@ -199,7 +186,7 @@ impl CallLines<'_> {
                 line.text("scope", scope);
                 line.text("state", state);
             }),
-            CallEvent::AttemptBegan { number, worker, .. } => self.attempt(index, *number, worker),
+            CallEvent::AttemptBegan { number, worker, .. } => self.attempt(at, *number, worker),
             // Written with the start of the attempt.
             CallEvent::AttemptEnded(_) => {}
             CallEvent::Retried { number, elsewhere } => self.line(at, "retry", |line, _| {
@@ -208,7 +195,7 @@ impl CallLines<'_> {
             }),
             CallEvent::Asked(question) => self.line(at, "question", |line, content| {
                 content.text(line, "message", &question.message);
-                content.json(line, &DETAILS, question.schema_json.as_bytes());
+                content.json(line, "details", question.schema_json.as_bytes());
             }),
             CallEvent::Answered(answer) => {
                 let shown = self.answers.remove(&index);
@@ -244,9 +231,8 @@ impl CallLines<'_> {
         });
     }
 
-    fn attempt(&mut self, index: usize, number: u32, worker: &str) {
-        let at = self.recording.events[index].0;
-        let end = self.recording.events[index..].iter().find_map(|(ended, event)| match event {
+    fn attempt(&mut self, at: Instant, number: u32, worker: &str) {
+        let end = self.recording.events.iter().find_map(|(ended, event)| match event {
             CallEvent::AttemptEnded(end) if end.number == number => Some((*ended, end)),
             _ => None,
         });
@@ -278,7 +264,7 @@ impl CallLines<'_> {
             }),
             Event::Partial(it) => self.line(at, "partial", |line, content| {
                 let data = if is_torn { Secrets::MASKED } else { &it.data_json };
-                content.json(line, &DATA, data.as_bytes());
+                content.json(line, "data", data.as_bytes());
             }),
             Event::Artifact(it) => self.line(at, "artifact", |line, content| {
                 content.text(line, "id", &it.id);
@@ -306,7 +292,7 @@ impl CallLines<'_> {
             line.number_if_any("events_left_out", recording.left_out as u64);
             match &result.error {
                 Some(error) => line.object("error", |line| failure(line, content, error)),
-                None => content.json(line, &DATA, &result.data_json),
+                None => content.json(line, "data", &result.data_json),
             }
             content.text(line, "text", &result.text);
             line.texts("warnings", result.warnings.iter().take(MAX_ITEMS).map(|it| content.item(it)));
@@ -333,7 +319,7 @@ fn failure(line: &mut Line<'_>, content: &Content<'_>, error: &SkillError) {
     line.flag("retryable", error.retryable);
     line.number_if_any("retry_after_ms", error.retry_after_ms);
     if let Some(More::DetailsJson(details)) = &error.more {
-        content.json(line, &DETAILS, details.as_bytes());
+        content.json(line, "details", details.as_bytes());
     }
 }
 

@@ -26,66 +26,53 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The interval between checks that the folder still exists.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The folder's path and limits.
-#[derive(Debug, Clone)]
-pub(super) struct StoreLimits {
-    pub(super) folder: PathBuf,
-    /// The maximum total size of all files in the folder, from all gateways that write there, in bytes.
-    pub(super) max_bytes: u64,
-    /// The maximum age of a file's last line. Older files are removed.
-    pub(super) max_age: Duration,
-}
-
 /// The files of the recorder. Only one thread uses them.
 #[derive(Debug)]
 pub(super) struct FileStore {
-    limits: StoreLimits,
+    path: PathBuf,
+    /// The maximum total size of all files in the folder, from all gateways that write there, in bytes.
+    max_bytes: u64,
+    /// The maximum age of a file's last line. Older files are removed.
+    max_age: Duration,
     /// The first line of each file.
     header: Vec<u8>,
     folder: Option<Arc<TraceFolder>>,
     current: Option<Current>,
     /// This gateway's earlier files.
-    older: Vec<Arc<Segment>>,
+    pub(super) older: Vec<Arc<Segment>>,
     checked: Instant,
     /// The last failure. None if something was written after it.
     failed: Option<(Instant, io::ErrorKind)>,
+    /// The files that were removed, until the index forgets their calls.
+    pub(super) gone: Vec<Arc<Segment>>,
 }
 
 impl FileStore {
-    /// `header` is the first line of every file. Opens the folder on first use.
-    pub(super) fn new(limits: StoreLimits, header: Vec<u8>, now: Instant) -> Self {
-        Self { limits, header, folder: None, current: None, older: Vec::new(), checked: now, failed: None }
+    /// `header` is the first line of every file. Opens the folder at `path` on first use.
+    pub(super) fn new(path: PathBuf, max_bytes: u64, max_age: Duration, header: Vec<u8>) -> Self {
+        let (folder, current, older, failed, gone) = Default::default();
+        Self { path, max_bytes, max_age, header, folder, current, older, checked: Instant::now(), failed, gone }
     }
 
     /// Returns the folder. Opens it on first use.
     pub(super) fn folder(&mut self) -> io::Result<&Arc<TraceFolder>> {
         match self.folder {
             Some(ref folder) => Ok(folder),
-            None => Ok(self.folder.insert(Arc::new(TraceFolder::open(&self.limits.folder)?))),
+            None => Ok(self.folder.insert(Arc::new(TraceFolder::open(&self.path)?))),
         }
     }
 
-    /// Adds a file that was written before this process started.
-    pub(super) fn add(&mut self, segment: Arc<Segment>) {
-        self.older.push(segment);
-    }
-
-    /// Appends complete lines. Returns the file with their offset, and the files that were removed.
+    /// Appends complete lines. Returns the file with their offset.
     ///
     /// # Errors
     /// The lines were not written. After a failure, writing pauses for a second.
-    pub(super) fn append(
-        &mut self,
-        lines: &[u8],
-        now: Instant,
-        gone: &mut Vec<Arc<Segment>>,
-    ) -> io::Result<(Arc<Segment>, u64)> {
+    pub(super) fn append(&mut self, lines: &[u8], now: Instant) -> io::Result<(Arc<Segment>, u64)> {
         if let Some((failed, kind)) = self.failed
             && now.saturating_duration_since(failed) < PAUSE
         {
             return Err(kind.into());
         }
-        let written = self.try_append(lines, now, gone);
+        let written = self.try_append(lines, now);
         self.failed = written.as_ref().err().map(|error| (now, error.kind()));
         if written.is_err() {
             // Another file may work: this one may be on a full disk, at its size limit, or removed.
@@ -94,12 +81,7 @@ impl FileStore {
         written
     }
 
-    fn try_append(
-        &mut self,
-        lines: &[u8],
-        now: Instant,
-        gone: &mut Vec<Arc<Segment>>,
-    ) -> io::Result<(Arc<Segment>, u64)> {
+    fn try_append(&mut self, lines: &[u8], now: Instant) -> io::Result<(Arc<Segment>, u64)> {
         if now.saturating_duration_since(self.checked) >= CHECK_INTERVAL {
             self.check(now);
         }
@@ -110,7 +92,7 @@ impl FileStore {
             Some(ref mut current) => current,
             None => {
                 let begun = self.begin()?;
-                self.prune(gone);
+                self.prune();
                 self.current.insert(begun)
             }
         };
@@ -131,7 +113,7 @@ impl FileStore {
 
     /// Whether the file has no room for `more` bytes, or spans too much time.
     fn is_over(&self, current: &Current, more: usize) -> bool {
-        let span = (self.limits.max_age / FILES as u32).min(MAX_SPAN);
+        let span = (self.max_age / FILES as u32).min(MAX_SPAN);
         let is_full = current.length + more as u64 > self.file_bytes();
         let has_calls = current.length > self.header.len() as u64;
         has_calls && (is_full || current.begun.elapsed().is_ok_and(|it| it > span))
@@ -140,7 +122,7 @@ impl FileStore {
     fn file_bytes(&self) -> u64 {
         // Beyond the process's file size limit, the kernel would kill the process.
         let limit = getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX);
-        (self.limits.max_bytes / FILES).clamp(FILE_BYTES.0, FILE_BYTES.1).min(limit)
+        (self.max_bytes / FILES).clamp(FILE_BYTES.0, FILE_BYTES.1).min(limit)
     }
 
     fn begin(&mut self) -> io::Result<Current> {
@@ -167,30 +149,30 @@ impl FileStore {
 
     /// Closes the current file if it spans too much time, and removes old files. Called periodically, even if
     /// nothing is written.
-    pub(super) fn tidy(&mut self, now: Instant, gone: &mut Vec<Arc<Segment>>) {
+    pub(super) fn tidy(&mut self, now: Instant) {
         self.check(now);
         if self.current.as_ref().is_some_and(|it| self.is_over(it, 0)) {
             self.close();
         }
-        self.prune(gone);
+        self.prune();
     }
 
     /// Removes the oldest files of all gateways until the rest is within the limits and leaves room for another
     /// file.
-    fn prune(&mut self, gone: &mut Vec<Arc<Segment>>) {
+    fn prune(&mut self) {
         let Ok(files) = self.folder().and_then(|it| it.files()) else { return };
-        let most = self.limits.max_bytes.saturating_sub(self.file_bytes());
+        let most = self.max_bytes.saturating_sub(self.file_bytes());
         let mut bytes: u64 = files.iter().map(|it| it.bytes).sum();
         for file in files {
-            let is_old = file.modified.elapsed().is_ok_and(|age| age > self.limits.max_age);
+            let is_old = file.modified.elapsed().is_ok_and(|age| age > self.max_age);
             let Some(folder) = &self.folder else { return };
             if (is_old || bytes > most) && folder.remove(&file.name) {
                 bytes = bytes.saturating_sub(file.bytes);
                 let is_removed = |it: &mut Arc<Segment>| it.name == file.name;
-                gone.extend(self.older.extract_if(.., is_removed));
+                self.gone.extend(self.older.extract_if(.., is_removed));
             }
         }
         // Other gateways may also have removed some.
-        gone.extend(self.older.extract_if(.., |it| it.is_gone()));
+        self.gone.extend(self.older.extract_if(.., |it| it.is_gone()));
     }
 }

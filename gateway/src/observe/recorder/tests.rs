@@ -138,7 +138,7 @@ async fn a_follower_hears_of_a_call_when_its_events_can_be_read() {
     let recording = Recording::sample("{}");
     let call = recording.call.call_id.clone();
     {
-        let _nothing_is_added = recorder.state.index();
+        let _nothing_is_added = recorder.state.index.lock();
         recorder.offer(recording);
         let early = tokio::time::timeout(Duration::from_millis(100), following.next()).await;
         assert!(early.is_err(), "{early:?}");
@@ -197,7 +197,11 @@ fn torn_lines_and_those_of_other_versions_are_skipped() {
         places.push(text.len() as u64);
         renderer.write(&Recording::sample("{\"text\":\"a\"}"), &mut text);
     }
-    let calls = |text: &[u8]| rebuild::calls(text, &mut NameInterner::default()).0;
+    let calls = |text: &[u8]| {
+        let mut found = Vec::new();
+        rebuild::read(text, 0, &mut NameInterner::default(), |call| found.push(call));
+        found
+    };
     let found = calls(&text);
     assert_eq!(found.iter().map(|it| it.start).collect::<Vec<_>>(), places);
     assert!(found.iter().all(|it| it.summary.code == "OK" && &*it.summary.skill_id == "echo"));
@@ -218,62 +222,62 @@ fn failures_are_logged_once_a_minute() {
     assert_eq!([0, 1, 59, 60, 61, 119, 120].map(&mut logged), [true, false, false, true, false, false, true]);
 }
 
+fn store(folder: &Scratch, max_bytes: u64, header: Vec<u8>) -> FileStore {
+    FileStore::new(folder.0.clone(), max_bytes, Duration::from_secs(3600), header)
+}
+
 #[test]
 fn files_are_bounded_and_the_oldest_go_first() {
     let folder = Scratch::new();
-    let limits = StoreLimits { folder: folder.0.clone(), max_bytes: 1024 * 1024, max_age: Duration::from_secs(3600) };
-    let (mut store, now) = (FileStore::new(limits, b"{}\n".to_vec(), Instant::now()), Instant::now());
-    let (mut gone, mut first) = (Vec::new(), None);
+    let (mut store, now) = (store(&folder, 1024 * 1024, b"{}\n".to_vec()), Instant::now());
+    let mut first = None;
     for _ in 0..100 {
-        let (segment, start) = store.append(&[b'x'; 50_000], now, &mut gone).unwrap();
+        let (segment, start) = store.append(&[b'x'; 50_000], now).unwrap();
         assert!(start >= 3);
         first.get_or_insert(segment);
     }
     let bytes: u64 = store.folder().unwrap().files().unwrap().iter().map(|it| it.bytes).sum();
     assert!((700_000..=1024 * 1024).contains(&bytes), "{bytes}");
-    assert!(gone.len() > 30 && Arc::ptr_eq(&gone[0], &first.unwrap()));
+    assert!(store.gone.len() > 30 && Arc::ptr_eq(&store.gone[0], &first.unwrap()));
 }
 
 #[test]
 fn a_file_that_another_gateway_writes_is_not_removed() {
     let folder = Scratch::new();
-    let limits = StoreLimits { folder: folder.0.clone(), max_bytes: 1, max_age: Duration::from_secs(3600) };
-    let store = || FileStore::new(limits.clone(), b"{}\n".to_vec(), Instant::now());
+    let store = || store(&folder, 1, b"{}\n".to_vec());
     let (mut one, mut other, now) = (store(), store(), Instant::now());
-    let (kept, _) = one.append(b"{}\n", now, &mut Vec::new()).unwrap();
+    let (kept, _) = one.append(b"{}\n", now).unwrap();
     for _ in 0..5 {
-        other.append(&[b'x'; 200_000], now, &mut Vec::new()).unwrap();
+        other.append(&[b'x'; 200_000], now).unwrap();
     }
     assert!(folder.0.join(&kept.name).exists());
     one.close();
-    other.append(&[b'x'; 200_000], now, &mut Vec::new()).unwrap();
+    other.append(&[b'x'; 200_000], now).unwrap();
     assert!(!folder.0.join(&kept.name).exists());
 }
 
 #[test]
 fn a_restart_finds_the_latest_calls_of_files_that_are_too_large_to_be_read_whole() {
     let folder = Scratch::new();
-    let limits = StoreLimits { folder: folder.0.clone(), max_bytes: 16 << 20, max_age: Duration::from_secs(3600) };
     let mut renderer = Renderer::new(Redactor::off(), "gateway-1".into());
-    let mut store = FileStore::new(limits, renderer.header(), Instant::now());
+    let mut store = store(&folder, 16 << 20, renderer.header());
     let (mut lines, mut written) = (Vec::new(), 0);
     (0..10).for_each(|_| drop(renderer.write(&Recording::sample(&"x".repeat(10_000)), &mut lines)));
-    // Files of 2 MiB, of which the last three megabytes are read, in windows of 100,000 bytes that split calls.
+    // Files of 2 MiB, of which the last three megabytes are read.
     while written < 7 << 20 {
-        store.append(&lines, Instant::now(), &mut Vec::new()).unwrap();
+        store.append(&lines, Instant::now()).unwrap();
         written += lines.len();
     }
     store.close();
     let handle = Arc::new(TraceFolder::open(&folder.0).unwrap());
     let (mut calls, mut lost) = (0, 0);
     for (segment, part) in rebuild::files(&handle, "gateway-1", 3 << 20) {
-        rebuild::read(&segment, part, 100_000, &mut NameInterner::default(), |found| {
-            for call in found {
-                let text = segment.read(call.start, call.bytes).unwrap();
-                let is_whole = text.starts_with(b"{\"v\":1,") && text.ends_with(b"}\n");
-                calls += 1;
-                lost += usize::from(!is_whole);
-            }
+        let lines = segment.lines(&part).unwrap();
+        rebuild::read(lines, part.start, &mut NameInterner::default(), |call| {
+            let text = segment.read(call.start, call.bytes).unwrap();
+            let is_whole = text.starts_with(b"{\"v\":1,") && text.ends_with(b"}\n");
+            calls += 1;
+            lost += usize::from(!is_whole);
         });
     }
     let expected = (3 << 20) / (lines.len() / 10);
@@ -284,11 +288,10 @@ fn a_restart_finds_the_latest_calls_of_files_that_are_too_large_to_be_read_whole
 #[test]
 fn files_that_are_kept_are_not_held_open() {
     let folder = Scratch::new();
-    let limits = StoreLimits { folder: folder.0.clone(), max_bytes: 64 << 20, max_age: Duration::from_secs(3600) };
-    let mut store = FileStore::new(limits, b"{}\n".to_vec(), Instant::now());
+    let mut store = store(&folder, 64 << 20, b"{}\n".to_vec());
     let mut segments = Vec::new();
     for _ in 0..50 {
-        let (segment, start) = store.append(b"{\"a\":1}\n", Instant::now(), &mut Vec::new()).unwrap();
+        let (segment, start) = store.append(b"{\"a\":1}\n", Instant::now()).unwrap();
         segments.push((segment, start));
         store.close();
     }

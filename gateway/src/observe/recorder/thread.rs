@@ -6,13 +6,13 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use openskill_log::turns::Turns;
 use openskill_metrics::telemetry::TELEMETRY;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::broadcast;
 
 use super::folder::Segment;
@@ -27,75 +27,67 @@ const MAX_RECORDINGS: usize = 8192;
 /// The maximum total content of queued recordings, in bytes.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 
-/// A message to the recorder's thread.
-enum QueueItem {
-    /// A recording with its size. Boxed, because the queue preallocates its slots.
-    Call(Box<Recording>, usize),
-    /// Wakes the thread, which then checks whether to stop.
-    Wake,
-}
+/// A recording with its size in bytes. Boxed, because the queue preallocates its slots.
+type QueuedRecording = (Box<Recording>, usize);
 
 /// Sends ended calls to the recorder's thread.
 #[derive(Debug)]
 pub(super) struct RecordingSender {
-    items: SyncSender<QueueItem>,
+    /// None once the queue is closed.
+    items: Mutex<Option<SyncSender<QueuedRecording>>>,
     bytes: Arc<AtomicUsize>,
 }
 
 /// The receiving end of the queue.
 pub(crate) struct RecordingReceiver {
-    items: Receiver<QueueItem>,
+    items: Receiver<QueuedRecording>,
     bytes: Arc<AtomicUsize>,
 }
 
 pub(super) fn queue() -> (RecordingSender, RecordingReceiver) {
     let (sender, items) = sync_channel(MAX_RECORDINGS);
     let bytes = Arc::<AtomicUsize>::default();
-    (RecordingSender { items: sender, bytes: Arc::clone(&bytes) }, RecordingReceiver { items, bytes })
+    let sender = RecordingSender { items: Mutex::new(Some(sender)), bytes: Arc::clone(&bytes) };
+    (sender, RecordingReceiver { items, bytes })
 }
 
 impl RecordingSender {
-    /// Offers a recording. Returns false if the queue is full.
+    /// Offers a recording. Returns false if the queue is full or closed.
     pub(super) fn offer(&self, recording: Recording) -> bool {
         let bytes = recording.bytes();
         let held = self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let is_taken = held.saturating_add(bytes) <= MAX_BYTES
-            && self.items.try_send(QueueItem::Call(Box::new(recording), bytes)).is_ok();
+        let send = |items: &SyncSender<_>| items.try_send((Box::new(recording), bytes)).is_ok();
+        let is_taken = held.saturating_add(bytes) <= MAX_BYTES && self.items.lock().as_ref().is_some_and(send);
         if !is_taken {
             self.bytes.fetch_sub(bytes, Ordering::Relaxed);
         }
         is_taken
     }
 
-    /// Wakes the thread that is waiting for a recording.
-    pub(super) fn wake(&self) {
-        // If the queue is full, the thread is awake anyway.
-        let _ = self.items.try_send(QueueItem::Wake);
+    /// Closes the queue. The thread ends once it has written what is in it.
+    pub(super) fn close(&self) {
+        self.items.lock().take();
     }
 }
 
 impl RecordingReceiver {
-    /// Waits for an item, for at most `most`. Returns the recording, if one arrived.
-    pub(super) fn wait(&self, most: Duration) -> Option<Box<Recording>> {
-        match self.items.recv_timeout(most) {
-            Ok(item) => self.open(item),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-        }
+    /// Waits for a recording, for at most `most`.
+    ///
+    /// # Errors
+    /// None arrived, or the queue is closed and empty.
+    pub(super) fn wait(&self, most: Duration) -> Result<Box<Recording>, RecvTimeoutError> {
+        self.items.recv_timeout(most).map(|item| self.open(item))
     }
 
     /// Returns a queued recording, if any.
     pub(crate) fn next(&self) -> Option<Box<Recording>> {
-        self.items.try_iter().find_map(|item| self.open(item))
+        self.items.try_recv().ok().map(|item| self.open(item))
     }
 
-    fn open(&self, item: QueueItem) -> Option<Box<Recording>> {
-        match item {
-            QueueItem::Call(recording, bytes) => {
-                self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-                Some(recording)
-            }
-            QueueItem::Wake => None,
-        }
+    fn open(&self, item: QueuedRecording) -> Box<Recording> {
+        let (recording, bytes) = item;
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        recording
     }
 }
 
@@ -130,20 +122,13 @@ pub(super) struct EndedCalls {
 /// State that the thread shares with readers.
 #[derive(Debug)]
 pub(super) struct RecorderState {
-    index: Mutex<CallIndex>,
+    pub(super) index: Mutex<CallIndex>,
     pub(super) ended: broadcast::Sender<EndedCalls>,
-    pub(super) is_stopping: AtomicBool,
-}
-
-impl RecorderState {
-    pub(super) fn index(&self) -> MutexGuard<'_, CallIndex> {
-        self.index.lock()
-    }
 }
 
 impl Default for RecorderState {
     fn default() -> Self {
-        Self { index: Mutex::default(), ended: broadcast::Sender::new(256), is_stopping: AtomicBool::new(false) }
+        Self { index: Mutex::default(), ended: broadcast::Sender::new(256) }
     }
 }
 
@@ -169,25 +154,21 @@ pub(super) struct Batch {
 }
 
 impl RecordWriter {
-    /// Runs until it is stopped, then writes the queued recordings.
+    /// Runs until the queue is closed and empty.
     pub(super) fn run(mut self) {
         let mut tidied = Instant::now();
         loop {
-            // The last round may have consumed the wake-up of `stop`.
-            if !self.is_stopping()
-                && let Some(first) = self.queue.wait(TIDY_INTERVAL)
-            {
-                if !self.is_stopping() {
+            match self.queue.wait(TIDY_INTERVAL) {
+                Ok(first) => {
                     std::thread::park_timeout(GATHER);
+                    self.add(&first);
+                    self.write_waiting();
                 }
-                self.add(&first);
-            }
-            // Check before draining the queue, so that recordings offered before the stop are written.
-            let is_stopping = self.is_stopping();
-            self.write_waiting();
-            if is_stopping {
-                self.store.iter_mut().for_each(FileStore::close);
-                return;
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    self.store.iter_mut().for_each(FileStore::close);
+                    return;
+                }
             }
             if tidied.elapsed() >= TIDY_INTERVAL {
                 tidied = Instant::now();
@@ -207,10 +188,6 @@ impl RecordWriter {
             }
         }
         self.flush();
-    }
-
-    fn is_stopping(&self) -> bool {
-        self.state.is_stopping.load(Ordering::Acquire)
     }
 
     fn add(&mut self, recording: &Recording) {
@@ -233,28 +210,24 @@ impl RecordWriter {
         if self.batch.calls.is_empty() {
             return;
         }
-        let (mut batch, mut gone) = (std::mem::take(&mut self.batch), Vec::new());
-        let written = self.store.as_mut().map(|store| store.append(&batch.lines, Instant::now(), &mut gone));
+        let mut batch = std::mem::take(&mut self.batch);
+        let written = self.store.as_mut().map(|store| store.append(&batch.lines, Instant::now()));
         let (calls, bytes) = (batch.calls.len() as u64, batch.lines.len() as u64);
-        let file = match written {
-            Some(Err(error)) => {
+        let file = match written.transpose() {
+            Err(error) => {
                 TELEMETRY.recorder_failed(calls);
                 self.log.record_failure(calls, &error, Instant::now());
                 None
             }
-            Some(Ok(file)) => {
+            Ok(file) => {
                 TELEMETRY.recorder_written(calls, bytes);
                 self.log.record_success();
-                Some(file)
-            }
-            None => {
-                TELEMETRY.recorder_written(calls, bytes);
-                None
+                file
             }
         };
         let before = self.ended;
         self.ended += calls;
-        if let Some(calls) = self.add_to_index(&mut batch, file.as_ref(), &gone) {
+        if let Some(calls) = self.add_to_index(&mut batch, file.as_ref()) {
             // Index first, because followers read the events of announced calls. Sending fails if there are no
             // followers.
             let _ = self.state.ended.send(EndedCalls { before, calls });
@@ -266,17 +239,12 @@ impl RecordWriter {
 
     /// Adds calls to the index. Those that are not in a file stay in memory. Returns the calls if there are
     /// followers.
-    fn add_to_index(
-        &self,
-        batch: &mut Batch,
-        file: Option<&(Arc<Segment>, u64)>,
-        gone: &[Arc<Segment>],
-    ) -> Option<Arc<[Summary]>> {
-        let mut index = self.state.index();
+    fn add_to_index(&mut self, batch: &mut Batch, file: Option<&(Arc<Segment>, u64)>) -> Option<Arc<[Summary]>> {
+        let mut index = self.state.index.lock();
         // Check while the index is locked: a follower that starts later finds the calls in the list.
         let is_followed = self.state.ended.receiver_count() > 0;
         let followed = is_followed.then(|| batch.calls.iter().map(|(summary, _)| summary.clone()).collect());
-        gone.iter().for_each(|it| index.forget(it));
+        self.store.iter_mut().for_each(|it| index.forget(&std::mem::take(&mut it.gone)));
         let mut start = 0;
         for (summary, bytes) in batch.calls.drain(..) {
             let location = match file {
@@ -292,12 +260,10 @@ impl RecordWriter {
     }
 
     fn tidy(&mut self, now: Instant) {
-        let mut gone = Vec::new();
         if let Some(store) = &mut self.store {
-            store.tidy(now, &mut gone);
+            store.tidy(now);
+            self.state.index.lock().forget(&std::mem::take(&mut store.gone));
         }
-        let mut index = self.state.index();
-        gone.iter().for_each(|it| index.forget(it));
     }
 }
 
@@ -376,10 +342,11 @@ mod tests {
     #[test]
     fn whoever_waits_is_woken() {
         let (offers, taken) = queue();
-        offers.wake();
-        assert!(taken.wait(Duration::from_secs(60)).is_none());
         assert!(offers.offer(Recording::sample("{}")));
-        assert!(taken.wait(Duration::from_secs(60)).is_some());
+        offers.close();
+        assert!(taken.wait(Duration::from_secs(60)).is_ok());
+        assert_eq!(taken.wait(Duration::from_secs(60)).unwrap_err(), RecvTimeoutError::Disconnected);
+        assert!(!offers.offer(Recording::sample("{}")));
     }
 
     #[test]

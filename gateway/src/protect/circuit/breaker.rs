@@ -24,7 +24,7 @@ pub(crate) const PROBE_RETRY: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Breaker<C> {
     state: State,
-    epoch: Epoch,
+    epoch: u64,
     count: C,
     /// The number of failures at which it last opened from closed, for display.
     opened_by: u32,
@@ -37,37 +37,16 @@ enum State {
     HalfOpen { probing: bool },
 }
 
-/// Numbers the periods between state changes. Unique in the process, so that no pass fits a circuit that was
-/// evicted and created again. Every circuit starts in the same first epoch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Epoch(u64);
+/// The epoch in which every circuit starts.
+const FIRST_EPOCH: u64 = 0;
 
-impl Epoch {
-    const FIRST: Self = Self(0);
-
-    fn next() -> Self {
-        static LAST: AtomicU64 = AtomicU64::new(0);
-        Self(LAST.fetch_add(1, Ordering::Relaxed) + 1)
-    }
-}
-
-/// Admits one call. [`Breaker::report`] takes it back.
+/// Admits one call. [`Breaker::report`] takes it back. Contains the epoch of the circuit.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Pass {
-    epoch: Epoch,
-}
+pub(crate) struct Pass(u64);
 
 impl Pass {
     /// The pass of a circuit that has no state yet.
-    pub(crate) const FIRST: Self = Self { epoch: Epoch::FIRST };
-}
-
-/// The pass of an admitted call.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Admitted {
-    pub(crate) pass: Pass,
-    /// Whether the circuit was open and became half-open, which makes the call its probe.
-    pub(crate) now_half_open: bool,
+    pub(crate) const FIRST: Self = Self(FIRST_EPOCH);
 }
 
 /// How the end of a call counts for its skill.
@@ -81,14 +60,13 @@ pub(crate) enum Verdict {
 
 impl<C: Count> Default for Breaker<C> {
     fn default() -> Self {
-        Self { state: State::Closed, epoch: Epoch::FIRST, count: C::default(), opened_by: 0 }
+        Self { state: State::Closed, epoch: FIRST_EPOCH, count: C::default(), opened_by: 0 }
     }
 }
 
 impl<C: Count> Breaker<C> {
     /// Admits a call, or returns how long it should wait.
-    pub(crate) fn admit(&mut self, now: Instant) -> Result<Admitted, Duration> {
-        let was_open = matches!(self.state, State::Open { .. });
+    pub(crate) fn admit(&mut self, now: Instant) -> Result<Pass, Duration> {
         if let Some(wait) = self.retry_after(now) {
             return Err(wait);
         }
@@ -97,7 +75,7 @@ impl<C: Count> Breaker<C> {
             State::Open { .. } => self.enter(State::HalfOpen { probing: true }),
             State::HalfOpen { .. } => self.state = State::HalfOpen { probing: true },
         }
-        Ok(Admitted { pass: Pass { epoch: self.epoch }, now_half_open: was_open })
+        Ok(Pass(self.epoch))
     }
 
     /// Reports how an admitted call ended. Returns the new state if it changed.
@@ -108,7 +86,7 @@ impl<C: Count> Breaker<C> {
         rules: &C::Rules,
         now: Instant,
     ) -> Option<CircuitState> {
-        if pass.epoch != self.epoch {
+        if pass.0 != self.epoch {
             return None;
         }
         match (self.state, verdict) {
@@ -118,7 +96,7 @@ impl<C: Count> Breaker<C> {
                 }
                 self.open(rules, now);
             }
-            (State::HalfOpen { .. }, Verdict::Success) => self.close(),
+            (State::HalfOpen { .. }, Verdict::Success) => self.enter(State::Closed),
             (State::HalfOpen { .. }, Verdict::Failure) => self.open(rules, now),
             // Let the next call be the probe.
             (State::HalfOpen { .. }, Verdict::Ignored) => {
@@ -146,7 +124,7 @@ impl<C: Count> Breaker<C> {
             self.count = C::default();
             return false;
         }
-        self.close();
+        self.enter(State::Closed);
         true
     }
 
@@ -170,7 +148,7 @@ impl<C: Count> Breaker<C> {
     /// Whether the circuit can be dropped without losing state.
     pub(crate) fn is_blank(&self) -> bool {
         // Keep a circuit that ever changed, so that late calls of earlier epochs are recognized.
-        self.epoch == Epoch::FIRST && self.count.is_blank()
+        self.epoch == FIRST_EPOCH && self.count.is_blank()
     }
 
     fn open(&mut self, rules: &C::Rules, now: Instant) {
@@ -180,13 +158,11 @@ impl<C: Count> Breaker<C> {
         self.enter(State::Open { until: now + C::recovery(rules) });
     }
 
-    fn close(&mut self) {
-        self.enter(State::Closed);
-    }
-
     fn enter(&mut self, state: State) {
+        // Unique in the process, so that no pass fits a circuit that was evicted and created again.
+        static LAST: AtomicU64 = AtomicU64::new(FIRST_EPOCH);
         self.state = state;
-        self.epoch = Epoch::next();
+        self.epoch = LAST.fetch_add(1, Ordering::Relaxed) + 1;
         self.count = C::default();
     }
 }

@@ -85,9 +85,6 @@ impl Window {
         for step in 1..=(number.saturating_sub(self.newest)).min(BUCKETS as u64) {
             self.buckets[((self.newest + step) % BUCKETS as u64) as usize] = Bucket::default();
         }
-        if number > self.newest + BUCKETS as u64 {
-            self.buckets = Default::default();
-        }
         self.newest = self.newest.max(number);
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use openskill_proto::v1::{Blame, CircuitState, ErrorCode, Skill, SkillError};
+use openskill_proto::v1::{Blame, ErrorCode, Skill, SkillError};
 
 use super::breaker::Verdict;
 use super::{Circuits, OpenCircuit, Passes, Session};
@@ -29,7 +29,7 @@ impl<'a> CircuitGuard<'a> {
         session: Session<'_>,
         record: &'a CallRecord,
     ) -> Result<Self, SkillError> {
-        let admitted = circuits.admit(skill, session, Instant::now(), |scope, state| note_change(record, scope, state));
+        let admitted = circuits.admit(skill, session, Instant::now(), record);
         let passes = admitted.map_err(|refused| {
             record.note(|| CallEvent::Circuit { scope: refused.owner(), state: "refused" });
             refusal(&skill.id, refused)
@@ -44,8 +44,7 @@ impl<'a> CircuitGuard<'a> {
 
     fn give_back(&mut self, verdict: Verdict) {
         if let Some(passes) = self.passes.take() {
-            let on_change = |scope, state| note_change(self.record, scope, state);
-            self.circuits.report(self.skill_id, passes, verdict, Instant::now(), on_change);
+            self.circuits.report(self.skill_id, passes, verdict, Instant::now(), self.record);
         }
     }
 }
@@ -54,16 +53,6 @@ impl Drop for CircuitGuard<'_> {
     fn drop(&mut self) {
         self.give_back(Verdict::Ignored);
     }
-}
-
-/// Records that the call changed a circuit.
-fn note_change(record: &CallRecord, scope: &'static str, state: CircuitState) {
-    let state = match state {
-        CircuitState::Open => "open",
-        CircuitState::HalfOpen => "half_open",
-        _ => "closed",
-    };
-    record.note(|| CallEvent::Circuit { scope, state });
 }
 
 /// Counts only the skill's faults as failures.

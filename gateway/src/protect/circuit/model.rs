@@ -123,7 +123,7 @@ fn run<C: Count>(seed: u64, rules: &C::Rules, trips: Trips<'_>, step: Duration, 
             0..=3 => {
                 let (got, wanted) = (breaker.admit(now), reference.admit(now));
                 match (got, wanted) {
-                    (Ok(admitted), Ok(call)) => running.push((admitted.pass, call)),
+                    (Ok(pass), Ok(call)) => running.push((pass, call)),
                     (Err(got), Err(wanted)) if got == wanted => {}
                     _ => tally.mismatches += 1,
                 }

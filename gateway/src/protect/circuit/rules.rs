@@ -35,18 +35,6 @@ pub struct SkillRules {
     pub recovery: Duration,
 }
 
-impl SessionRules {
-    pub(crate) fn is_on(&self) -> bool {
-        self.threshold > 0
-    }
-}
-
-impl SkillRules {
-    pub(crate) fn is_on(&self) -> bool {
-        self.minimum_calls > 0
-    }
-}
-
 impl Default for Rules {
     /// The defaults of the gateway's settings.
     fn default() -> Self {

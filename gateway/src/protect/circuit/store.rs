@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use openskill_proto::v1::CircuitState;
 
-use super::breaker::{Admitted, Breaker, Pass, Verdict};
+use super::breaker::{Breaker, Pass, Verdict};
 use super::count::Count;
 use crate::state::fair::FairRecent;
 use crate::state::striped::{STRIPES, Striped};
@@ -12,14 +12,6 @@ use crate::state::striped::{STRIPES, Striped};
 #[derive(Debug)]
 pub(crate) struct CircuitStore<C> {
     stripes: Striped<FairRecent<Breaker<C>>>,
-}
-
-/// The state of a circuit at one moment, for listings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct CircuitSnapshot {
-    pub(crate) state: CircuitState,
-    pub(crate) failures: u32,
-    pub(crate) retry_after: Duration,
 }
 
 impl<C: Count> CircuitStore<C> {
@@ -34,8 +26,9 @@ impl<C: Count> CircuitStore<C> {
     pub(crate) fn admit(&self, key: &str, now: Instant, changed: impl FnOnce(CircuitState)) -> Result<Pass, Duration> {
         let mut stripe = self.stripes.lock(key);
         let Some(breaker) = stripe.use_mut(key) else { return Ok(Pass::FIRST) };
-        let Admitted { pass, now_half_open } = breaker.admit(now)?;
-        if now_half_open {
+        let before = breaker.state();
+        let pass = breaker.admit(now)?;
+        if breaker.state() != before {
             changed(CircuitState::HalfOpen);
         }
         Ok(pass)
@@ -70,43 +63,9 @@ impl<C: Count> CircuitStore<C> {
         self.stripes.lock(key).peek(key)?.retry_after(now)
     }
 
-    /// Returns the circuits whose keys match.
-    pub(crate) fn list(&self, now: Instant, wanted: impl Fn(&str) -> bool) -> Vec<(String, CircuitSnapshot)> {
-        let mut all = Vec::new();
-        for stripe in self.stripes.all() {
-            all.extend(stripe.iter().filter(|(key, _)| wanted(key)).map(|(key, breaker)| {
-                let retry_after = match breaker.state() {
-                    CircuitState::Open => breaker.retry_after(now).unwrap_or_default(),
-                    _ => Duration::ZERO,
-                };
-                (
-                    key.to_owned(),
-                    CircuitSnapshot { state: breaker.state(), failures: breaker.failures(now), retry_after },
-                )
-            }));
-        }
-        all
-    }
-
-    /// Returns the circuits that are open or half-open.
-    pub(crate) fn not_closed(&self) -> Vec<(String, CircuitState)> {
-        let mut all = Vec::new();
-        for stripe in self.stripes.all() {
-            let open = stripe.iter().filter(|(_, breaker)| breaker.state() != CircuitState::Closed);
-            all.extend(open.map(|(key, breaker)| (key.to_owned(), breaker.state())));
-        }
-        all
-    }
-
-    /// Counts the circuits in each of these states.
-    pub(crate) fn count<const N: usize>(&self, states: [CircuitState; N]) -> [usize; N] {
-        let mut counts = [0; N];
-        for stripe in self.stripes.all() {
-            for state in stripe.iter().map(|(_, breaker)| breaker.state()) {
-                (0..N).filter(|at| states[*at] == state).for_each(|at| counts[at] += 1);
-            }
-        }
-        counts
+    /// Calls `tell` with each circuit that has state, and its key.
+    pub(crate) fn for_each(&self, mut tell: impl FnMut(&str, &Breaker<C>)) {
+        self.stripes.all().for_each(|stripe| stripe.iter().for_each(|(key, breaker)| tell(key, breaker)));
     }
 
     /// Closes the circuits whose keys match. Calls `closed` for each one that was not closed, and returns their

@@ -52,7 +52,7 @@ fn a_key_runs_once_for_its_skill_and_its_arguments() {
 fn a_refused_call_leaves_its_key_unused() {
     let keys = keys();
     first(&keys, "", "k").end(&Outcome::from_error(SkillError::new(ErrorCode::Overloaded, "full")));
-    assert!(keys.table().is_empty());
+    assert!(keys.table.lock().is_empty());
     first(&keys, "", "k").end(&ran(1));
 }
 
@@ -71,8 +71,8 @@ fn keys_expire_after_their_lifetime() {
     let later = Instant::now() + Duration::from_secs(60);
     let Lookup::First(lease) = look_up(&keys, "", "k", "{}", later) else { panic!("it is known") };
     lease.end(&Outcome::from_error(SkillError::new(ErrorCode::Overloaded, "full")));
-    assert_eq!(keys.table().bytes(), 0);
-    assert!(keys.table().is_empty());
+    assert_eq!(keys.table.lock().bytes(), 0);
+    assert!(keys.table.lock().is_empty());
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn results_past_the_budget_are_dropped_but_their_keys_stay() {
     for number in 0..10 {
         first(&keys, "", &number.to_string()).end(&ran(MAX_BYTES / 4));
     }
-    assert!(keys.table().bytes() <= MAX_BYTES);
+    assert!(keys.table.lock().bytes() <= MAX_BYTES);
     assert!(matches!(again(&keys, "", "0"), Lookup::Over(KeyedOutcome::Unknown)));
     assert!(matches!(again(&keys, "", "9"), Lookup::Over(KeyedOutcome::With(_))));
 }
@@ -93,7 +93,7 @@ fn a_session_that_stores_much_loses_its_own_results_and_not_those_of_others() {
     for number in 0..100 {
         first(&keys, "greedy", &number.to_string()).end(&ran(MAX_BYTES / 10));
     }
-    assert!(keys.table().bytes() <= MAX_BYTES);
+    assert!(keys.table.lock().bytes() <= MAX_BYTES);
     assert!(matches!(again(&keys, "modest", "oldest"), Lookup::Over(KeyedOutcome::With(_))));
     assert!(matches!(again(&keys, "greedy", "90"), Lookup::Over(KeyedOutcome::Unknown)));
     assert!(matches!(again(&keys, "greedy", "99"), Lookup::Over(KeyedOutcome::With(_))));
@@ -170,6 +170,6 @@ fn a_principal_that_stores_much_in_many_sessions_loses_its_own_results() {
     };
     store("honest", "one", MAX_BYTES / 4);
     (0..100).for_each(|number| store("greedy", &number.to_string(), MAX_BYTES / 20));
-    assert!(keys.table().bytes() <= MAX_BYTES);
+    assert!(keys.table.lock().bytes() <= MAX_BYTES);
     assert!(matches!(look_up_as(&keys, "honest", "one", "k"), Lookup::Over(KeyedOutcome::With(_))));
 }
