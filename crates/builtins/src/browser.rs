@@ -6,12 +6,12 @@
 //! ```
 //!
 //! - [`tool`]: the tools and their arguments; [`turn`]: a tool call; [`actions`], [`reading`], [`navigate`],
-//!   [`files`], [`search`]: what the tools do; [`values`], [`verbatim`]: values that a model extracts, checked against
+//!   [`files`]: what the tools do; [`values`], [`verbatim`]: values that a model extracts, checked against
 //!   the page; [`changes`]: what changed on the page
 //! - [`view`]: the documents of a tab; [`documents`], [`page`]: the script in each; [`listing`], [`numbers`]: the elements
-//!   with the numbers that callers use; [`aim`], [`press`], [`mod@pointer`], [`keys`]: turn a number into trusted input
+//!   with the numbers that callers use; [`aim`], [`mod@pointer`], [`keys`]: turn a number into trusted input
 //! - [`instance`]: a running browser; [`tabs`], [`news`]: its events
-//! - [`launch`], [`flags`], [`policies`], [`host_process`], [`descriptors`]: start browsers; [`relay`]: their only
+//! - [`launch`], [`flags`], [`host_process`], [`descriptors`]: start browsers; [`relay`]: their only
 //!   network access
 //!
 //! Page text is never trusted: it is truncated and escaped, and callers receive it marked as untrusted.
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use openskill_proto::v1::{ErrorCode, SkillError};
 use openskill_sandbox::sessions::book::{Lease, SessionBook, SessionBounds, SessionRefusal, Terms};
 use openskill_sandbox::sessions::key::Key;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::host::{FunctionOutput, Host};
-use crate::call::Invocation;
+use crate::call::{Invocation, read_arguments};
 use crate::config::browser::Browser as Settings;
 
 mod actions;
@@ -50,12 +50,9 @@ mod news;
 mod numbers;
 mod page;
 mod pointer;
-mod policies;
-mod press;
 mod problem;
 mod reading;
 mod relay;
-mod search;
 mod tabs;
 pub(crate) mod tool;
 mod turn;
@@ -68,7 +65,7 @@ use files::Files;
 use instance::Browser;
 use launch::{Launch, StartError};
 use problem::Problem;
-use tool::Tool;
+use tool::{PageTool, SessionEnd, Tool};
 use turn::{CallOutput, ToolCall};
 use values::Values;
 
@@ -91,8 +88,8 @@ const NAME: &str = "browser";
 pub(super) struct Browsers {
     launch: Launch,
     book: Arc<SessionBook<Browser>>,
-    spares: Arc<Mutex<Spares>>,
-    values: Arc<Values>,
+    spares: Mutex<Spares>,
+    values: Values,
     tasks: TaskTracker,
 }
 
@@ -106,18 +103,14 @@ struct Spares {
     is_closed: bool,
 }
 
-fn lock(spares: &Mutex<Spares>) -> MutexGuard<'_, Spares> {
-    spares.lock()
-}
-
 impl Browsers {
     /// Must be called within a runtime that lives as long as the worker.
     pub(super) fn new(host: Host, settings: Settings) -> Self {
         let bounds =
             SessionBounds { per_caller: 1, per_worker: settings.sessions, idle: settings.idle, age: settings.age };
-        let values = Arc::new(Values::new(settings.model.as_ref()));
+        let values = Values::new(settings.model.as_ref());
         let launch = Launch { host, settings, runtime: Handle::current() };
-        Self { launch, book: SessionBook::new(bounds), spares: Arc::default(), values, tasks: TaskTracker::new() }
+        Self { launch, book: SessionBook::new(bounds), spares: Mutex::default(), values, tasks: TaskTracker::new() }
     }
 
     /// Checks whether the tools can run on this machine.
@@ -132,7 +125,7 @@ impl Browsers {
     pub(super) fn tidy(&self) {
         let now = Instant::now();
         self.book.expire(now, Browser::is_alive);
-        let mut spares = lock(&self.spares);
+        let mut spares = self.spares.lock();
         let is_idle = spares.used.is_none_or(|it| now.saturating_duration_since(it) >= self.launch.settings.idle);
         let ended: Vec<Browser> = spares.ready.extract_if(.., |it| is_idle || !it.is_alive()).collect();
         drop(spares);
@@ -143,7 +136,7 @@ impl Browsers {
     pub(super) fn close(&self) -> impl Future<Output = ()> + Send + 'static {
         self.book.shut();
         self.tasks.close();
-        let mut spares = lock(&self.spares);
+        let mut spares = self.spares.lock();
         spares.is_closed = true;
         let ended = std::mem::take(&mut spares.ready);
         drop(spares);
@@ -159,30 +152,27 @@ impl Browsers {
     /// # Errors
     /// The tool call fails. The error gives the reason.
     pub(super) async fn run(
-        &self,
+        self: &Arc<Self>,
         tool: Tool,
-        host: Host,
         invocation: Invocation,
     ) -> Result<FunctionOutput, SkillError> {
         let owner = invocation.owner.clone();
-        match tool {
-            Tool::Done => return finish_task(&invocation.input),
-            Tool::CloseSession => {
+        let tool = match tool {
+            Tool::End(SessionEnd::Done) => return finish_task(&invocation.input),
+            Tool::End(SessionEnd::CloseSession) => {
                 let closed = self.book.close(&owner, NAME);
                 let text = if closed { "the browser session was closed" } else { "there was no browser session" };
                 return Ok(report(&json!({"closed": closed}), text));
             }
-            _ => {}
-        }
+            Tool::Page(tool) => tool,
+        };
         let until = invocation.deadline.checked_sub(BEFORE_THE_DEADLINE).unwrap_or(invocation.deadline);
         let key = Key { owner, name: Some(NAME.to_owned()) };
         let lease = self.take(&key, until).await?;
         invocation.events.record_start(if lease.process.is_some() { "warm" } else { "new" });
         let (answer, answered) = oneshot::channel();
         let dropped = CancellationToken::new();
-        let (launch, spares, values) = (self.launch.clone(), Arc::clone(&self.spares), Arc::clone(&self.values));
-        let (stop, tasks) = (dropped.clone(), self.tasks.clone());
-        let call = BrowserCall { tool, host, invocation, until, dropped: stop, launch, spares, values, tasks };
+        let call = BrowserCall { browsers: Arc::clone(self), tool, invocation, until, dropped: dropped.clone() };
         let waiting = dropped.drop_guard();
         self.tasks.spawn_on(call.drive(lease, answer), &self.launch.runtime);
         let outcome = answered.await;
@@ -207,16 +197,12 @@ impl Browsers {
 
 /// A call that runs to completion, even if its caller stops waiting.
 struct BrowserCall {
-    tool: Tool,
-    host: Host,
+    browsers: Arc<Browsers>,
+    tool: PageTool,
     invocation: Invocation,
     until: Instant,
     /// Cancelled when the caller stops waiting.
     dropped: CancellationToken,
-    launch: Launch,
-    spares: Arc<Mutex<Spares>>,
-    values: Arc<Values>,
-    tasks: TaskTracker,
 }
 
 impl BrowserCall {
@@ -246,9 +232,9 @@ impl BrowserCall {
     /// Runs the tool until the deadline passes, the caller stops waiting, or the session is closed.
     async fn attempt(&self, browser: &mut Browser, stop: &CancellationToken) -> Result<CallOutput, SkillError> {
         let input = &self.invocation.input;
-        let files = Files { host: &self.host, invocation: &self.invocation };
-        let (settings, until) = (&self.launch.settings, self.until);
-        let call = ToolCall { tool: self.tool, input, files, settings, values: &self.values, until };
+        let Browsers { launch: Launch { host, settings, .. }, values, .. } = &*self.browsers;
+        let (files, until) = (Files { host, invocation: &self.invocation }, self.until);
+        let call = ToolCall { tool: self.tool, input, files, settings, values, until };
         let ended = browser.client.clone();
         let outcome = tokio::select! {
             biased;
@@ -280,7 +266,7 @@ impl BrowserCall {
                     return Ok(spare);
                 }
             }
-            self.launch.start().await.map_err(|error| not_started(&error))
+            self.browsers.launch.start().await.map_err(|error| not_started(&error))
         };
         let late = || SkillError::new(ErrorCode::Timeout, "the browser did not start before the call's deadline");
         tokio::select! {
@@ -293,7 +279,7 @@ impl BrowserCall {
     }
 
     fn spare(&self) -> Option<Browser> {
-        let mut spares = lock(&self.spares);
+        let mut spares = self.browsers.spares.lock();
         spares.used = Some(Instant::now());
         spares.ready.pop()
     }
@@ -316,33 +302,28 @@ impl BrowserCall {
 
     /// Starts spare browsers up to the configured number.
     fn keep_spares(&self) {
-        let mut spares = lock(&self.spares);
+        let mut spares = self.browsers.spares.lock();
         spares.used = Some(Instant::now());
-        while !spares.is_closed && spares.ready.len() + spares.starting < self.launch.settings.spares {
+        while !spares.is_closed && spares.ready.len() + spares.starting < self.browsers.launch.settings.spares {
             spares.starting += 1;
-            let (launch, shared) = (self.launch.clone(), Arc::clone(&self.spares));
-            self.tasks.spawn(async move {
-                let started = launch.start_spare().await;
-                let mut spares = lock(&shared);
+            let browsers = Arc::clone(&self.browsers);
+            self.browsers.tasks.spawn(async move {
+                let mut started = browsers.launch.start_spare().await.ok();
+                let mut spares = browsers.spares.lock();
                 spares.starting -= 1;
+                if !spares.is_closed {
+                    spares.ready.extend(started.take());
+                }
                 // Drop an unneeded spare outside the lock.
-                let unwanted = match started {
-                    Ok(browser) if !spares.is_closed => {
-                        spares.ready.push(browser);
-                        None
-                    }
-                    Ok(browser) => Some(browser),
-                    Err(_) => None,
-                };
                 drop(spares);
-                drop(unwanted);
+                drop(started);
             });
         }
     }
 }
 
 fn finish_task(input: &[u8]) -> Result<FunctionOutput, SkillError> {
-    let tool::Done { text, success } = tool::read(input)?;
+    let tool::Done { text, success } = read_arguments(input)?;
     let outcome = if success { "the task succeeded" } else { "the task failed" };
     Ok(report(&json!({"text": text, "success": success}), &format!("{outcome}: {}", wording::line(&text, 400))))
 }

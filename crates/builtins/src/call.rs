@@ -7,11 +7,13 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use openskill_proto::v1::SkillError;
+use openskill_proto::v1::{ErrorCode, SkillError};
 use openskill_sandbox::Limits;
 use openskill_sandbox::allowed_root::{RootError, RunRoot};
 use openskill_sandbox::jail::Level;
 use openskill_sandbox::sessions::key::SessionOwner;
+use serde::de::DeserializeOwned;
+use tokio::task::JoinHandle;
 
 use crate::paths::PathView;
 
@@ -59,7 +61,8 @@ pub trait CallEvents: Send + Sync {
 /// The right to run. It is released when the last clone is dropped.
 #[derive(Clone)]
 pub struct CallSlot {
-    nice: u8,
+    /// The nice value for the processes of the call.
+    pub(crate) nice: u8,
     _held: Arc<dyn Any + Send + Sync>,
 }
 
@@ -69,10 +72,27 @@ impl CallSlot {
         Self { nice, _held: Arc::new(held) }
     }
 
-    /// Returns the nice value for the processes of the call.
-    pub(crate) fn nice(&self) -> u8 {
-        self.nice
+    /// Runs work on a blocking thread, which holds the slot until the work ends.
+    pub(crate) fn run_blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+        let slot = self.clone();
+        tokio::task::spawn_blocking(move || {
+            let _slot = slot;
+            work()
+        })
     }
+}
+
+/// Parses the arguments of a function.
+///
+/// # Errors
+/// The arguments are invalid for this function. The gateway has normally validated them already.
+pub(crate) fn read_arguments<T: DeserializeOwned>(input: &[u8]) -> Result<T, SkillError> {
+    openskill_proto::json::read(input).map_err(|error| invalid_argument(error.to_string()))
+}
+
+/// Returns the error for an argument that is not valid.
+pub(crate) fn invalid_argument(message: impl Into<String>) -> SkillError {
+    SkillError::new(ErrorCode::InvalidArgument, message)
 }
 
 impl Skill {

@@ -5,47 +5,55 @@
 //! file crashes a process or exceeds the time or memory limit, the answer names the file, and the next file gets a
 //! new process.
 //!
-//! - [`arguments`]: the arguments of a call; [`sources`]: the files with their text; [`answer`]: the result
+//! - [`arguments`]: the arguments of a call; [`answer`]: the result
 
 use std::collections::VecDeque;
+use std::io::Read as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ignore::overrides::Override;
 use openskill_definitions::language::Language;
-use openskill_definitions::protocol::Reply;
+use openskill_definitions::protocol::{MAX_SOURCE_BYTES, Reply};
 use openskill_proto::v1::{ErrorCode, SkillError};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
+use rustix::io::Errno;
 
 use super::host::{FunctionOutput, Host, spare};
-use super::ordered::InFileOrder;
-use super::paths::{PathKind, PathView, kind_at};
-use super::skipped::SkippedFile;
+use super::list::{FileItems, List, SkippedFile};
+use super::paths::{PathKind, PathRefusal, PathView, kind_at, open};
 use super::stop::StopSignal;
+use super::walk::{Walk, WalkItem, globs};
 use crate::call::{CallSlot, Invocation, Skill};
 
 mod answer;
 mod arguments;
 mod parser;
-mod sources;
 
-use answer::{DefinitionsAnswer, ParsedFile};
+use answer::{FileDefinition, empty_answer, file_items, report};
 use arguments::DefinitionArguments;
 pub(super) use parser::admit;
 use parser::{ParseFailure, Parser};
-use sources::{SourceFile, Sources};
 
 /// The maximum number of parsers that may fail in one call. After that, the remaining files are not parsed.
 const MOST_LOST: usize = 20;
+
+/// The maximum number of source files in one call.
+const MOST_FILES: usize = 20_000;
+
+/// How many files justify each additional parser.
+const FILES_OF_ONE: usize = 8;
 
 /// A listing in progress.
 struct Listing {
     host: Host,
     skill: Skill,
     slot: CallSlot,
-    root: Arc<std::os::fd::OwnedFd>,
+    root: Arc<OwnedFd>,
     paths: PathView,
     queue: Mutex<VecDeque<(usize, SourceFile)>>,
-    answer: Mutex<InFileOrder<DefinitionsAnswer>>,
+    answer: Mutex<List<FileDefinition>>,
     parsers: Mutex<Parsers>,
 }
 
@@ -78,37 +86,29 @@ pub(super) async fn run(host: Host, invocation: Invocation) -> Result<FunctionOu
     let (field, written) = arguments.target()?;
     let (root, paths) = invocation.skill.open_root()?;
     let below = if written.is_empty() { PathBuf::new() } else { paths.below(field, written)? };
-    let root = Arc::new(root);
-    let refused = |it: super::paths::PathRefusal| it.error(field, written);
-    let (skill, slot, most) = (invocation.skill, invocation.slot, arguments.max_definitions);
-    let answer = Mutex::new(InFileOrder::new(DefinitionsAnswer::new(most)));
-    let listing = |queue| {
-        let (queue, parsers) = (Mutex::new(queue), Mutex::default());
-        Listing {
-            host: host.clone(),
-            skill,
-            slot: slot.clone(),
-            root: Arc::clone(&root),
-            paths,
-            queue,
-            answer,
-            parsers,
-        }
+    let refused = |it: PathRefusal| it.error(field, written);
+    let mut listing = Listing {
+        host,
+        skill: invocation.skill,
+        slot: invocation.slot,
+        root: Arc::new(root),
+        paths,
+        queue: Mutex::default(),
+        answer: Mutex::new(empty_answer(arguments.max_definitions)),
+        parsers: Mutex::default(),
     };
-    if kind_at(std::os::fd::AsFd::as_fd(&root), &below).map_err(refused)? == PathKind::File {
+    if kind_at(listing.root.as_fd(), &below).map_err(refused)? == PathKind::File {
         let language = Language::from_path(&below).ok_or_else(|| unknown_language(field, written))?;
-        return listing(VecDeque::new()).one(SourceFile { path: below, language }).await;
+        return listing.one(SourceFile { path: below, language }).await;
     }
-    let globs = super::walk::globs(&below, &arguments.globs())?;
+    let globs = globs(&below, &arguments.globs())?;
     let (stop, _stop_on_drop) = StopSignal::at(invocation.deadline);
-    let held = (Arc::clone(&root), slot.clone());
-    let walked = tokio::task::spawn_blocking(move || {
-        let (root, _slot) = held;
-        Sources::in_folder(root, &below, globs, &stop)
-    });
+    let root = Arc::clone(&listing.root);
+    let walked = listing.slot.run_blocking(move || Sources::in_folder(root, &below, globs, &stop));
     let sources = walked.await.map_err(|_| SkillError::new(ErrorCode::Internal, "the walk panicked"))?;
     let Sources { files, skipped, is_complete } = sources.map_err(refused)?;
-    listing(files.into_iter().enumerate().collect()).all(skipped, is_complete).await
+    listing.queue = Mutex::new(files.into_iter().enumerate().collect());
+    listing.all(skipped, is_complete).await
 }
 
 fn unknown_language(field: &str, written: &str) -> SkillError {
@@ -124,21 +124,17 @@ impl Listing {
         let found = self.parse(&mut None, &source).await;
         match found {
             Ok(found) => {
-                let mut ordered = self.answer.into_inner();
-                ordered.put(0, found);
-                ordered.answer.report()
+                let mut answer = self.answer.into_inner();
+                answer.put(0, found);
+                report(answer)
             }
             Err(problem) => Err(problem.error(&self.paths.display_path(&source.path))),
         }
     }
 
     /// Parses all files with as many parallel parsers as there are free permits.
-    async fn all(
-        self,
-        skipped: Vec<(PathBuf, super::paths::PathRefusal)>,
-        is_complete: bool,
-    ) -> Result<FunctionOutput, SkillError> {
-        let files = lock(&self.queue).len();
+    async fn all(self, skipped: Vec<(PathBuf, PathRefusal)>, is_complete: bool) -> Result<FunctionOutput, SkillError> {
+        let files = self.queue.lock().len();
         let helpers = spare(&self.host.helpers, files.saturating_sub(1) / FILES_OF_ONE);
         let lanes = (0..=helpers.len()).map(|_| self.lane());
         futures_util::future::join_all(lanes).await;
@@ -147,7 +143,7 @@ impl Listing {
         if let Some(reason) = parsers.start_failure.filter(|_| !parsers.has_answered) {
             return Err(ParseFailure::NotStarted(reason).error(&paths.display_path(Path::new(""))));
         }
-        let mut answer = self.answer.into_inner().answer;
+        let mut answer = self.answer.into_inner();
         for (path, refused) in skipped {
             answer.add_skipped(SkippedFile {
                 path: paths.display_path(&path),
@@ -158,15 +154,15 @@ impl Listing {
         if !is_complete {
             answer.cut("too_many_files");
         }
-        answer.report()
+        report(answer)
     }
 
     /// Parses queued files with one parser until the queue is empty or the answer is full.
     async fn lane(&self) {
         let mut parser = None;
         loop {
-            let Some((number, source)) = lock(&self.queue).pop_front() else { return };
-            if lock(&self.answer).is_full_before(number) {
+            let Some((number, source)) = self.queue.lock().pop_front() else { return };
+            if self.answer.lock().is_full_before(number) {
                 return;
             }
             let found = match self.parse(&mut parser, &source).await {
@@ -174,22 +170,26 @@ impl Listing {
                 Err(problem) => {
                     let (path, reason, message) =
                         (self.paths.display_path(&source.path), problem.word(), problem.to_string());
-                    ParsedFile::from_skipped(SkippedFile { path, reason, message })
+                    FileItems::from_skipped(SkippedFile { path, reason, message })
                 }
             };
-            lock(&self.answer).put(number, found);
+            self.answer.lock().put(number, found);
         }
     }
 
     /// Parses one file. Starts a parser if necessary, and drops a parser that failed.
-    async fn parse(&self, parser: &mut Option<Parser>, source: &SourceFile) -> Result<ParsedFile, ParseFailure> {
+    async fn parse(
+        &self,
+        parser: &mut Option<Parser>,
+        source: &SourceFile,
+    ) -> Result<FileItems<FileDefinition>, ParseFailure> {
         let text = self.read(source).await?;
-        if parser.is_none() && lock(&self.parsers).lost >= MOST_LOST {
+        if parser.is_none() && self.parsers.lock().lost >= MOST_LOST {
             return Err(ParseFailure::TooManyLost);
         }
         let parsed = self.parse_text(parser, source.language, &text).await;
-        lock(&self.parsers).note(&parsed);
-        parsed.map(|reply| ParsedFile::from_reply(self.paths.display_path(&source.path), reply))
+        self.parsers.lock().note(&parsed);
+        parsed.map(|reply| file_items(self.paths.display_path(&source.path), reply))
     }
 
     async fn parse_text(
@@ -208,18 +208,61 @@ impl Listing {
     }
 
     async fn read(&self, source: &SourceFile) -> Result<Vec<u8>, ParseFailure> {
-        let (root, path, slot) = (Arc::clone(&self.root), source.path.clone(), self.slot.clone());
-        let read = tokio::task::spawn_blocking(move || {
-            let _slot = slot;
-            sources::read(&root, &path)
-        });
+        let (root, path) = (Arc::clone(&self.root), source.path.clone());
+        let read = self.slot.run_blocking(move || read_source(&root, &path));
         read.await.map_err(|_| ParseFailure::NotStarted("the file was not read"))?
     }
 }
 
-/// How many files justify each additional parser.
-const FILES_OF_ONE: usize = 8;
+/// A source file in a supported language.
+#[derive(Debug)]
+struct SourceFile {
+    /// The path relative to the allowed root.
+    path: PathBuf,
+    language: Language,
+}
 
-fn lock<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
-    it.lock()
+/// The source files in a folder, sorted by path.
+struct Sources {
+    files: Vec<SourceFile>,
+    /// The paths that could not be read, with reasons.
+    skipped: Vec<(PathBuf, PathRefusal)>,
+    /// Whether the list contains all source files of the folder.
+    is_complete: bool,
+}
+
+impl Sources {
+    /// # Errors
+    /// The folder can't be read.
+    fn in_folder(root: Arc<OwnedFd>, folder: &Path, globs: Override, stop: &StopSignal) -> Result<Self, PathRefusal> {
+        let mut walk = Walk::new(root, folder, globs)?;
+        let (mut files, mut skipped) = (Vec::new(), Vec::new());
+        while !stop.is_due() && files.len() < MOST_FILES {
+            match walk.next() {
+                Some(WalkItem::File(path)) => {
+                    files.extend(Language::from_path(&path).map(|language| SourceFile { path, language }));
+                }
+                Some(WalkItem::Skipped(path, refused)) => skipped.push((path, refused)),
+                None => return Ok(Self { files, skipped, is_complete: walk.is_complete }),
+            }
+        }
+        Ok(Self { files, skipped, is_complete: false })
+    }
+}
+
+/// Reads a file of at most `MAX_SOURCE_BYTES`. Rejects binary files.
+fn read_source(root: &OwnedFd, path: &Path) -> Result<Vec<u8>, ParseFailure> {
+    let file = open(root.as_fd(), path).map_err(ParseFailure::Refused)?;
+    let mut text = Vec::new();
+    let read = file.take(MAX_SOURCE_BYTES as u64 + 1).read_to_end(&mut text);
+    let errno = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
+    read.map_err(|error| ParseFailure::Refused(PathRefusal::from_errno(errno(error))))?;
+    if text.len() > MAX_SOURCE_BYTES {
+        return Err(ParseFailure::TooLarge);
+    }
+    // A NUL near the start marks a binary file, regardless of its extension.
+    if text[..text.len().min(8192)].contains(&0) {
+        return Err(ParseFailure::Binary);
+    }
+    Ok(text)
 }

@@ -54,15 +54,7 @@ impl Host {
     /// # Errors
     /// This machine does not provide such a jail.
     pub(crate) fn isolated_plan(&self, level: Level, limits: &Limits, readable: Vec<PathBuf>) -> Result<Plan, String> {
-        let network = &Network::None;
-        self.jailer.plan(JailRequest {
-            level,
-            network,
-            limits,
-            readable,
-            writable: Vec::new(),
-            root: None,
-            start: None,
-        })
+        let (network, writable) = (&Network::None, Vec::new());
+        self.jailer.plan(JailRequest { level, network, limits, readable, writable, root: None, start: None })
     }
 }

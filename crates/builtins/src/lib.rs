@@ -13,7 +13,7 @@
 //! - [`browser`]: drives a browser; `research`: searches and reads pages
 //! - `paths`, `walk`: open files; `stop`: signals when to stop
 //! - `readers`: the program that parses source code and, through `pdf`, PDF files
-//! - `list`, `ordered`, `skipped`: build the answers
+//! - `list`: builds the answers
 
 use std::sync::Arc;
 
@@ -27,13 +27,11 @@ pub mod config;
 mod definitions;
 pub mod host;
 mod list;
-mod ordered;
 mod paths;
 mod pdf;
 mod readers;
 mod research;
 mod search;
-mod skipped;
 mod stop;
 mod walk;
 
@@ -64,9 +62,10 @@ impl Builtin {
         match entry {
             "search_file_content" => Some(Self::Search),
             "list_code_definitions" => Some(Self::Definitions),
-            _ => ResearchTool::from_entry(entry)
-                .map(Self::Research)
-                .or_else(|| BrowserTool::from_entry(entry).map(Self::Browser)),
+            "quick_research" => Some(Self::Research(ResearchTool::Quick)),
+            "research" => Some(Self::Research(ResearchTool::Research)),
+            "comprehensive_research" => Some(Self::Research(ResearchTool::Comprehensive)),
+            _ => BrowserTool::from_entry(entry).map(Self::Browser),
         }
     }
 }
@@ -116,7 +115,7 @@ impl Builtins {
                 Some(Builtin::Search) => search::run(host, invocation).await,
                 Some(Builtin::Definitions) => definitions::run(host, invocation).await,
                 Some(Builtin::Research(tool)) => research.run(tool, host, invocation).await,
-                Some(Builtin::Browser(tool)) => browsers.run(tool, host, invocation).await,
+                Some(Builtin::Browser(tool)) => browsers.run(tool, invocation).await,
                 None => Err(SkillError::unavailable("there is no such function")),
             }
         }

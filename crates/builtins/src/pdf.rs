@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use openskill_log::admits;
 use openskill_research::document::Document;
 use openskill_research::pdf_protocol::{ARGUMENT, MAX_FILE_BYTES, MAX_REPLY_BYTES, PdfReply};
 use openskill_research::plain::read_pages;
@@ -11,12 +10,11 @@ use openskill_sandbox::Limits;
 use openskill_sandbox::given_secrets::GivenSecrets;
 use openskill_sandbox::jail::Level;
 use openskill_sandbox::launch::Pipes;
-use openskill_sandbox::protocol::Command;
 use openskill_sandbox::run::drain_to_log;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::host::Host;
-use super::readers;
+use super::readers::{MISSING, ReaderKind};
 use crate::call::CallSlot;
 
 /// The time limit for one file.
@@ -25,6 +23,8 @@ const TIME: Duration = Duration::from_secs(15);
 /// The limits of the process, regardless of what the manifest grants to the call, because the files are untrusted.
 const LIMITS: Limits =
     Limits { memory_mb: 512, cpu_seconds: 20, open_files: 32, file_size_mb: 1, processes: 4, temp_mb: 256 };
+
+const READER: ReaderKind = ReaderKind { argument: ARGUMENT, not_started: "a PDF reader was not started" };
 
 /// Why no text was returned.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -71,8 +71,12 @@ impl PdfReader {
     }
 
     async fn exchange(&self, file: &[u8], slot: CallSlot) -> Result<PdfReply, PdfError> {
-        let command = self.command(&slot)?;
-        let (_running, pipes) = self.host.launcher.launch(&command, slot).map_err(|error| not_started(&error))?;
+        let not_read = |reason| match reason {
+            MISSING => format!("PDF files are not read: {MISSING}"),
+            reason => format!("PDF files are not read: the process could not be started; {reason}"),
+        };
+        let started = READER.start(&self.host, self.level, &LIMITS, slot);
+        let (_running, pipes) = started.map_err(|reason| PdfError::Unreadable(not_read(reason)))?;
         let Pipes { mut stdin, stdout, stderr, .. } = pipes;
         let mut line = Vec::new();
         let write = async {
@@ -88,26 +92,4 @@ impl PdfReader {
         read.map_err(|_| ended())?;
         serde_json::from_slice(&line).map_err(|_| ended())
     }
-
-    fn command(&self, slot: &CallSlot) -> Result<Command, PdfError> {
-        let missing = || PdfError::Unreadable(format!("PDF files are not read: {}", readers::MISSING));
-        let program = readers::program(&self.host).ok_or_else(missing)?;
-        let command = readers::command(&self.host, self.level, &LIMITS, program, ARGUMENT, slot);
-        let command = command.map_err(|reason| not_started(&reason))?;
-        if command.jail.is_none() {
-            return Err(PdfError::Unreadable(
-                "PDF files are not read: this machine has no jail for the process".to_owned(),
-            ));
-        }
-        Ok(command)
-    }
-}
-
-fn not_started(reason: &dyn std::fmt::Display) -> PdfError {
-    if admits("a PDF reader was not started") {
-        tracing::warn!(%reason, "a PDF reader was not started");
-    }
-    PdfError::Unreadable(
-        "PDF files are not read: the process could not be started; see the worker's log for the reason".to_owned(),
-    )
 }

@@ -5,10 +5,9 @@
 //! ```
 //!
 //! - [`arguments`]: the arguments of a call; [`budget`]: its limits; [`problem`]: why a search or a page failed
-//! - [`source`]: finds pages: [`provider`] (search engines), [`folder`], [`site`]; [`collection`]: indexes the pages
-//!   of a folder or site
-//! - [`read`]: reads a page with [`fetch`], [`inflate`], [`extract`] and [`pdf`](super::pdf); [`page`]: the result
-//! - [`mod@plan`], [`rounds`]: search and reading; [`model`]: plans queries and writes the answer, if configured
+//! - [`source`]: finds pages: [`provider`] (search engines), [`folder`], [`site`]
+//! - [`read`]: reads a page with [`fetch`] and [`pdf`](super::pdf); [`page`]: the result, and an index of pages
+//! - [`rounds`]: search and reading; [`model`]: plans queries and writes the answer, if configured
 //! - [`mod@report`]: the result
 //!
 //! `openskill_research`, which does no I/O, ranks texts by their relevance to the question.
@@ -28,14 +27,10 @@ use crate::config::research::{NO_PROVIDER, Research as Settings};
 
 pub(super) mod arguments;
 pub(super) mod budget;
-mod collection;
-mod extract;
 mod fetch;
 mod folder;
-mod inflate;
 pub(super) mod model;
 mod page;
-mod plan;
 pub(super) mod problem;
 mod provider;
 mod read;
@@ -44,14 +39,12 @@ mod rounds;
 mod site;
 mod source;
 
-use arguments::{ResearchTask, ResearchTool};
+use arguments::{ResearchTask, ResearchTool, first_queries};
 use budget::Budget;
 use fetch::Fetcher;
 use model::Model;
-use plan::first_queries;
 use read::Reader;
-use report::Citation;
-use report::{citations, report};
+use report::{Citation, citations, report};
 use rounds::{Findings, RoundContext, Rounds};
 use source::Source;
 
@@ -111,10 +104,9 @@ impl Research {
         let ranked_by = invocation.deadline.checked_sub(BEFORE_THE_DEADLINE).unwrap_or(invocation.deadline);
         let (stop, _stop_on_drop) = StopSignal::at(ranked_by);
         let pdf = PdfReader { host, level: invocation.skill.level };
-        let (fetcher, slot) = (Fetcher::new(Arc::clone(&self.clients)), invocation.slot.clone());
-        let reader = Reader { fetcher, pdf, slot };
-        let (allow, events) = (&self.settings.allow.0, invocation.events.as_ref());
-        let context = RoundContext { source, reader: &reader, allow, budget: &budget, events, stop };
+        let (fetcher, slot) = (Fetcher { clients: Arc::clone(&self.clients) }, invocation.slot.clone());
+        let reader = Reader { fetcher, pdf, slot, budget: &budget, events: invocation.events.as_ref() };
+        let context = RoundContext { source, reader: &reader, allow: &self.settings.allow, stop };
         let model = self.model.as_ref().map(|it| it.named(&task.model));
         let work = async {
             budget.keep(if model.is_some() { FOR_THE_MODEL } else { 0.0 });
@@ -130,7 +122,7 @@ impl Research {
         if !task.model.is_empty() && model.is_none() {
             found.warn("no model is configured; the answer is extractive".to_owned());
         }
-        report(found, citations, worded, &budget)
+        Ok(report(found, citations, worded, &budget))
     }
 }
 

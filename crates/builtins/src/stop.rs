@@ -1,36 +1,27 @@
 //! Stops work on a blocking thread when its call is dropped or its deadline passes.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use openskill_proto::v1::{ErrorCode, SkillError};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// The stop signal of a call. Work checks it between buffers and between files. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct StopSignal {
-    dropped: Arc<AtomicBool>,
+    dropped: CancellationToken,
     deadline: Instant,
 }
 
-/// Stops the work when dropped. The future that waits for the work owns it.
-pub(super) struct StopOnDrop(Arc<AtomicBool>);
-
 impl StopSignal {
-    pub(super) fn at(deadline: Instant) -> (Self, StopOnDrop) {
-        let dropped = Arc::<AtomicBool>::default();
-        (Self { dropped: Arc::clone(&dropped), deadline }, StopOnDrop(dropped))
+    /// Also returns a guard that stops the work when dropped. The future that waits for the work owns it.
+    pub(super) fn at(deadline: Instant) -> (Self, DropGuard) {
+        let dropped = CancellationToken::new();
+        (Self { dropped: dropped.clone(), deadline }, dropped.drop_guard())
     }
 
     /// Returns whether the work must stop now.
     pub(super) fn is_due(&self) -> bool {
-        self.dropped.load(Ordering::Relaxed) || Instant::now() >= self.deadline
-    }
-}
-
-impl Drop for StopOnDrop {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.dropped.is_cancelled() || Instant::now() >= self.deadline
     }
 }
 

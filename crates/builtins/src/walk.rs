@@ -35,7 +35,8 @@ pub(super) struct Walk {
     levels: Vec<Level>,
     /// The remaining number of directory entries that may be read.
     left: usize,
-    is_complete: bool,
+    /// Whether the walk covered everything so far, without reaching a limit.
+    pub(super) is_complete: bool,
 }
 
 /// An open folder with its remaining entries.
@@ -68,11 +69,6 @@ impl Walk {
         let rules = Rules::above(walk.root.as_fd(), folder);
         walk.enter(folder.to_owned(), &rules)?;
         Ok(walk)
-    }
-
-    /// Returns whether the walk covered everything, without reaching a limit.
-    pub(super) fn is_complete(&self) -> bool {
-        self.is_complete
     }
 
     /// Returns the next file or skipped path, or `None` at the end.

@@ -52,15 +52,12 @@ struct ClientState {
     pending: Mutex<PendingCalls>,
     /// Cancelled to end the driver.
     closing: CancellationToken,
-    /// Cancelled once the driver has ended.
-    closed: CancellationToken,
 }
 
 #[derive(Debug, Default)]
 struct PendingCalls {
     last: u64,
     calls: HashMap<u64, oneshot::Sender<Result<Value, CallError>>>,
-    is_over: bool,
 }
 
 /// Connects to a browser. Returns the client and its driver, a future that the caller must poll. The driver ends
@@ -73,12 +70,10 @@ where
     H: FnMut(&Client, Event) + Send,
 {
     let (queue, queued) = mpsc::channel(QUEUE);
-    let (closing, closed) = (CancellationToken::new(), CancellationToken::new());
-    let shared = ClientState { queue, pending: Mutex::default(), closing, closed };
-    let client = Client(Arc::new(shared));
-    let end = CloseOnDrop(client.clone());
+    let client = Client(Arc::new(ClientState { queue, pending: Mutex::default(), closing: CancellationToken::new() }));
+    let mut end = CloseOnDrop { client: client.clone(), queued };
     let driver = async move {
-        let client = &end.0;
+        let client = &end.client;
         let read = async {
             let mut frames = FrameReader::new(from, MAX_MESSAGE_BYTES);
             while let Ok(Some(text)) = frames.next().await {
@@ -97,14 +92,14 @@ where
         // Read and write concurrently: the browser may stop reading until its output is read.
         tokio::select! {
             () = read => {}
-            () = write(queued, to) => {}
+            () = write(&mut end.queued, to) => {}
             () = client.0.closing.cancelled() => {}
         }
     };
     (client, driver)
 }
 
-async fn write(mut queued: mpsc::Receiver<Vec<u8>>, mut to: impl AsyncWrite + Unpin) {
+async fn write(queued: &mut mpsc::Receiver<Vec<u8>>, mut to: impl AsyncWrite + Unpin) {
     while let Some(text) = queued.recv().await {
         if to.write_all(&text).await.is_err() {
             return;
@@ -112,16 +107,16 @@ async fn write(mut queued: mpsc::Receiver<Vec<u8>>, mut to: impl AsyncWrite + Un
     }
 }
 
-/// Fails all pending calls when the driver ends or is dropped.
-struct CloseOnDrop(Client);
+/// Closes the queue and fails all pending calls when the driver ends or is dropped.
+struct CloseOnDrop {
+    client: Client,
+    queued: mpsc::Receiver<Vec<u8>>,
+}
 
 impl Drop for CloseOnDrop {
     fn drop(&mut self) {
-        let mut pending = self.0.lock();
-        pending.is_over = true;
-        pending.calls.clear();
-        drop(pending);
-        self.0.0.closed.cancel();
+        self.queued.close();
+        self.client.lock().calls.clear();
     }
 }
 
@@ -155,11 +150,7 @@ impl Client {
             self.0.queue.send(text).await.map_err(|_| CallError::Closed)?;
             receiver.await.map_err(|_| CallError::Closed)
         };
-        let answer = tokio::select! {
-            answer = tokio::time::timeout(time, reply) => answer.map_err(|_| CallError::Late(time))??,
-            () = self.0.closed.cancelled() => return Err(CallError::Closed),
-        };
-        answer
+        tokio::time::timeout(time, reply).await.map_err(|_| CallError::Late(time))??
     }
 
     /// Calls a method without waiting for the response. Meant for event handlers. Returns whether the message was
@@ -176,17 +167,17 @@ impl Client {
 
     /// Whether the connection is closed.
     pub fn is_closed(&self) -> bool {
-        self.0.closed.is_cancelled()
+        self.0.queue.is_closed()
     }
 
     /// Waits until the connection is closed.
     pub async fn wait_closed(&self) {
-        self.0.closed.cancelled().await;
+        self.0.queue.closed().await;
     }
 
     fn register(&self, sender: Option<oneshot::Sender<Result<Value, CallError>>>) -> Result<u64, CallError> {
         let mut pending = self.lock();
-        if pending.is_over {
+        if self.is_closed() {
             return Err(CallError::Closed);
         }
         if pending.calls.len() >= MAX_PENDING {

@@ -34,7 +34,7 @@ mod tests {
     #[test]
     fn what_no_quote_has_is_asked_for() {
         let question = Question::new("When was the Eiffel Tower painted yellow?");
-        let quote = Quote { page: 0, range: 0..1, score: 1.0, coverage: 1.0, has: 0b11 };
+        let quote = Quote { page: 0, range: 0..1, has: 0b11 };
         assert_eq!(missing(&question, std::slice::from_ref(&quote)), ["painted", "yellow"]);
         let query = next_query(&question, std::slice::from_ref(&quote), &[]).unwrap();
         assert_eq!(query, "painted yellow");

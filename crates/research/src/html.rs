@@ -3,7 +3,11 @@
 //! The parser reads tags without building a tree. Its running time is linear in the size of the page, and unclosed
 //! tags cost nothing.
 
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
 use html5gum::{DefaultEmitter, StartTag, Token, Tokenizer};
+use openskill_text::word_list;
 
 use crate::document::{BlockKind, Builder, Document};
 
@@ -27,52 +31,12 @@ const MAX_ROW_BYTES: usize = 4096;
 /// text.
 const BETWEEN: char = '\u{1f}';
 
-/// Elements without end tags.
-const VOID: [&str; 14] =
-    ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr", "param"];
-
-/// Elements whose content is not meant for readers.
-const SKIPPED: [&str; 15] = [
-    "script", "style", "noscript", "template", "svg", "math", "head", "iframe", "object", "canvas", "select", "button",
-    "textarea", "audio", "video",
-];
-
-/// Elements that surround the main content of a page.
-const AROUND: [&str; 5] = ["nav", "aside", "footer", "form", "dialog"];
-
-/// Elements that start a new block.
-const BLOCKS: [&str; 30] = [
-    "p",
-    "div",
-    "section",
-    "article",
-    "main",
-    "header",
-    "ul",
-    "ol",
-    "dl",
-    "dt",
-    "dd",
-    "li",
-    "table",
-    "thead",
-    "tbody",
-    "tfoot",
-    "tr",
-    "caption",
-    "blockquote",
-    "figure",
-    "figcaption",
-    "details",
-    "summary",
-    "address",
-    "pre",
-    "hr",
-    "body",
-    "html",
-    "fieldset",
-    "center",
-];
+/// Pairs of a meaning and an element that has it: `void` elements have no end tags, the content of `skipped` ones is
+/// not part of the text, and a `block` starts a new block.
+static ELEMENTS: LazyLock<HashSet<(&str, &str)>> = LazyLock::new(|| {
+    let entries = word_list::entries(include_str!("../data/html_elements.txt"));
+    entries.flat_map(|(meaning, names)| names.split(' ').map(move |name| (meaning, name))).collect()
+});
 
 /// Parses a page.
 pub fn read(html: &str) -> Document {
@@ -154,16 +118,15 @@ impl HtmlReader {
             }
             _ => {}
         }
-        if heading(&name).is_some() || BLOCKS.contains(&name.as_str()) {
+        if heading(&name).is_some() || is("block", &name) {
             self.divide(&name);
             self.heading = heading(&name).or(self.heading);
         }
-        if VOID.contains(&name.as_str()) || (tag.self_closing && is_foreign(&name)) {
+        if is("void", &name) || (tag.self_closing && is_foreign(&name)) {
             return;
         }
         let role = attribute(tag, "role").unwrap_or_default();
-        let is_skipped = SKIPPED.contains(&name.as_str())
-            || AROUND.contains(&name.as_str())
+        let is_skipped = is("skipped", &name)
             || matches!(role.as_str(), "navigation" | "banner" | "contentinfo" | "search" | "menu" | "dialog")
             || is_hidden(tag);
         // Skipped elements are tracked deeper than others, so that their content is skipped at any depth.
@@ -196,7 +159,7 @@ impl HtmlReader {
             self.whole.title(&title);
             return;
         }
-        if heading(name).is_some() || BLOCKS.contains(&name) {
+        if heading(name).is_some() || is("block", name) {
             self.divide(name);
         }
         if heading(name).is_some() {
@@ -265,6 +228,10 @@ fn name(bytes: &[u8]) -> String {
 
 fn attribute(tag: &StartTag<()>, name: &str) -> Option<String> {
     tag.attributes.get(name.as_bytes()).map(|it| String::from_utf8_lossy(it).into_owned())
+}
+
+fn is(meaning: &str, name: &str) -> bool {
+    ELEMENTS.contains(&(meaning, name))
 }
 
 fn heading(name: &str) -> Option<u8> {

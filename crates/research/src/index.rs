@@ -1,6 +1,6 @@
-//! An index that finds pages by BM25.
+//! An index that finds pages by BM25, and how rare the words of a question are in a set of pages.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use openskill_text::bm25::{self, Bm25};
 use openskill_text::words::terms;
@@ -54,24 +54,14 @@ impl Index {
         self.total += u64::from(counts.length);
     }
 
-    /// Returns the number of pages.
-    pub fn len(&self) -> usize {
-        self.lengths.len()
-    }
-
-    /// Returns whether the index has no pages.
-    pub fn is_empty(&self) -> bool {
-        self.lengths.is_empty()
-    }
-
     /// Returns how rare a term is.
     pub fn rarity(&self, term: &str) -> f64 {
-        rarity(self.len(), self.pages.get(term).map_or(0, Vec::len))
+        rarity(self.lengths.len(), self.pages.get(term).map_or(0, Vec::len))
     }
 
     /// Returns at most `most` pages with their scores, best first.
     pub fn find(&self, question: &Question, most: usize) -> Vec<(usize, f64)> {
-        let mean = self.total as f64 / (self.len().max(1) as f64);
+        let mean = self.total as f64 / (self.lengths.len().max(1) as f64);
         let mut scores: HashMap<u32, f64> = HashMap::new();
         for term in &question.terms {
             let rarity = self.rarity(&term.term) * term.weight;
@@ -93,8 +83,50 @@ impl Index {
 const OTHERS: usize = 50;
 
 /// Returns the rarity of a word that occurs in `having` of `all` texts.
-pub fn rarity(all: usize, having: usize) -> f64 {
+fn rarity(all: usize, having: usize) -> f64 {
     bm25::rarity((all.max(having) + OTHERS) as f64, having as f64)
+}
+
+/// The maximum number of blocks to count. Counting more would not change which words are rare.
+const MAX_BLOCKS: usize = 20_000;
+
+/// Rarities by term. Unknown terms count as terms that no page contains.
+#[derive(Debug, Clone, Default)]
+pub struct Rarities {
+    by_term: HashMap<String, f64>,
+    unknown: f64,
+}
+
+impl Rarities {
+    /// Returns the rarities of a question's terms in an index.
+    pub fn from_index(question: &Question, index: &Index) -> Self {
+        let by_term = question.terms.iter().map(|it| (it.term.clone(), index.rarity(&it.term)));
+        Self { by_term: by_term.collect(), unknown: index.rarity("") }
+    }
+
+    /// Returns the rarities among the blocks of a few pages. Pages are too coarse, because all of them were found
+    /// by these words.
+    pub fn from_blocks(question: &Question, documents: &[&Document]) -> Self {
+        let asked: HashSet<&str> = question.terms.iter().map(|it| it.term.as_str()).collect();
+        let (mut having, mut total): (HashMap<String, usize>, usize) = (HashMap::new(), 0);
+        let blocks = documents
+            .iter()
+            .flat_map(|document| document.blocks.iter().filter_map(|block| document.text.get(block.range.clone())));
+        for block in blocks.take(MAX_BLOCKS) {
+            total += 1;
+            let has: HashSet<String> = terms(block).into_iter().filter(|it| asked.contains(it.as_str())).collect();
+            has.into_iter().for_each(|term| *having.entry(term).or_default() += 1);
+        }
+        Self {
+            by_term: having.into_iter().map(|(term, count)| (term, rarity(total, count))).collect(),
+            unknown: rarity(total, 0),
+        }
+    }
+
+    /// Returns how rare a term is.
+    pub fn get(&self, term: &str) -> f64 {
+        self.by_term.get(term).copied().unwrap_or(self.unknown)
+    }
 }
 
 #[cfg(test)]
@@ -112,5 +144,12 @@ mod tests {
         assert_eq!(found.iter().map(|it| it.0).collect::<Vec<_>>(), [0, 1]);
         assert!(index.rarity("rhine") > index.rarity("river"));
         assert!(index.find(&Question::new("zebra"), 5).is_empty());
+    }
+
+    #[test]
+    fn a_word_of_every_block_says_little() {
+        let document = plain::read("the river here\n\nthe river there\n\nthe river Rhine");
+        let rarities = Rarities::from_blocks(&Question::new("river Rhine zebra"), &[&document]);
+        assert!(rarities.get("river") < rarities.get("rhine") && rarities.get("rhine") < rarities.get("zebra"));
     }
 }

@@ -9,7 +9,7 @@
 //! - [`charset`]: decodes bytes into text
 //! - [`sentences`]: splits text into sentences; `openskill_text` splits it into words
 //! - [`question`], [`cues`]: what a question asks for, and which words indicate an answer
-//! - [`index`]: finds pages among many; [`rarity`]: how rare words are; [`rank`]: finds sentences in pages
+//! - [`index`]: finds pages among many, and how rare words are; [`rank`]: finds sentences in pages
 //! - [`quote`]: selects and verifies quotes; [`answer`]: composes them; [`gaps`]: what no quote covers;
 //!   [`support`]: the parts of a model's answer that the quotes support
 //!
@@ -28,6 +28,5 @@ pub mod plain;
 pub mod question;
 pub mod quote;
 pub mod rank;
-pub mod rarity;
 pub mod sentences;
 pub mod support;

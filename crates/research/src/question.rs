@@ -6,6 +6,9 @@ use std::sync::LazyLock;
 use openskill_text::stem::stem;
 use openskill_text::word_list;
 use openskill_text::words::{Word, words};
+use serde::Deserialize;
+use serde::de::IntoDeserializer as _;
+use serde::de::value::{Error as ValueError, StrDeserializer};
 
 /// The maximum number of terms in a question. Additional terms are ignored.
 const MAX_TERMS: usize = 48;
@@ -23,7 +26,8 @@ static QUESTION_WORDS: LazyLock<HashMap<String, Vec<AnswerKind>>> = LazyLock::ne
 });
 
 /// The kinds of answers to questions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum AnswerKind {
     /// A person or a group of people.
     Person,
@@ -48,26 +52,14 @@ pub enum AnswerKind {
 impl AnswerKind {
     /// Returns the kind that a line in a word list refers to.
     fn from_name(name: &str) -> Option<Self> {
-        Some(match name {
-            "person" => Self::Person,
-            "place" => Self::Place,
-            "date" => Self::Date,
-            "number" => Self::Number,
-            "money" => Self::Money,
-            "reason" => Self::Reason,
-            "definition" => Self::Definition,
-            "name" => Self::Name,
-            "any" => Self::Any,
-            _ => return None,
-        })
+        let name: StrDeserializer<'_, ValueError> = name.into_deserializer();
+        Self::deserialize(name).ok()
     }
 }
 
 /// A question or search query.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
-    /// The question as written.
-    pub text: String,
     /// The terms in order, without duplicates.
     pub terms: Vec<Term>,
     /// The expected kind of answer.
@@ -118,7 +110,7 @@ impl Question {
             }
             last = Some((at, place));
         }
-        Self { text: text.to_owned(), terms, kind, pairs }
+        Self { terms, kind, pairs }
     }
 
     /// Adds the terms of a focus, which count half as much.

@@ -22,17 +22,13 @@ const MAX_LOOKED_AT: usize = 2000;
 /// The maximum length of a quote that is extended by neighbours, in bytes.
 const WIDE_BYTES: usize = 400;
 
-/// A quote with its position and score.
+/// A quote with its position.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Quote {
     /// The index of the page among the ranked pages.
     pub page: usize,
     /// The byte range of the quote in the page's text.
     pub range: Range<usize>,
-    /// The score of the quoted sentence. Higher is better.
-    pub score: f64,
-    /// The fraction of the question that the quote covers, from 0 to 1.
-    pub coverage: f64,
     /// A bit set of the question's terms that the quote contains.
     pub has: u64,
 }
@@ -66,7 +62,7 @@ pub fn choose(documents: &[&Document], scored: &[Scored], most: usize, per_page:
         }
         let text = document.text.get(range.clone()).unwrap_or_default();
         if is_verbatim(document, text) && !chosen.iter().any(|quote| same(documents, quote, text)) {
-            chosen.push(Quote { page: it.page, range, score: it.score, coverage: it.coverage, has: it.has });
+            chosen.push(Quote { page: it.page, range, has: it.has });
         }
     }
     chosen

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::aim::{Aim, Purpose, at_local, at_number, at_selector, element, with_numbers};
+use super::aim::{
+    Aim, Purpose, at_local, at_number, at_selector, element, expect, press_at, verify_press, with_numbers,
+};
 use super::instance::Browser;
 use super::keys::{press, type_text};
 use super::pointer::{drag, hover};
-use super::press::{expect, press_at, verify_press};
 use super::problem::Problem;
 use super::tool::{Drag, ElementRef};
 use super::view::View;
@@ -66,18 +67,18 @@ pub(super) async fn input_text(browser: &mut Browser, view: &View, number: u64, 
     let document = &view.nodes[at].document;
     let numbered = |browser: &mut Browser, it| with_numbers(&mut browser.numbers, document.key, it);
     let arguments = json!({"number": local, "clear": true});
-    let prepared = document.call(&browser.client, "prepare_text", arguments).await;
+    let prepared = document.call("prepare_text", arguments).await;
     let prepared = prepared.map_err(|it| numbered(browser, it))?;
     if prepared["do"] == "set" {
         let set = json!({"number": local, "text": text});
-        document.call(&browser.client, "set_value", set).await.map_err(|it| numbered(browser, it))?;
+        document.call("set_value", set).await.map_err(|it| numbered(browser, it))?;
     } else if text.is_empty() {
         press(browser, &view.tab, "Backspace").await?;
     } else {
         type_text(browser, &view.tab, text).await?;
     }
     let described = format!("typed {} characters into [{number}]", text.chars().count());
-    match document.call(&browser.client, "read_value", json!({"number": local})).await {
+    match document.call("read_value", json!({"number": local})).await {
         Ok(read) => {
             let is_other = text.len() < LONGEST_READ
                 && read["value"].as_str().is_some_and(|it| it != text)
@@ -107,13 +108,13 @@ async fn call_dropdown(
     let document = &view.nodes[at].document;
     let mut arguments = arguments;
     arguments["number"] = json!(local);
-    let mut answer = document.call(&browser.client, name, arguments.clone()).await;
+    let mut answer = document.call(name, arguments.clone()).await;
     if answer.as_ref().is_ok_and(|it| it["open_first"] == true) {
         let aim = at_local(browser, view, (at, local), Purpose::Press).await?;
         press_at(browser, view, &aim).await?;
         let settle = json!({"quiet_ms": 80, "most_ms": OPENS.as_millis() as u64});
-        document.call(&browser.client, "settle", settle).await?;
-        answer = document.call(&browser.client, name, arguments).await;
+        document.call("settle", settle).await?;
+        answer = document.call(name, arguments).await;
     }
     let answer = answer.map_err(|it| with_numbers(&mut browser.numbers, document.key, it))?;
     Ok((at, answer))
@@ -174,7 +175,7 @@ pub(super) async fn drag_drop(browser: &mut Browser, view: &View, asked: &Drag) 
             let now = at_selector_still(browser, view, &target, to).await?;
             (from, now)
         }
-        (None, None, Some(from), Some(to)) => (under(browser, view, from).await?, under(browser, view, to).await?),
+        (None, None, Some(from), Some(to)) => (under(view, from).await?, under(view, to).await?),
         _ => {
             let message = "give either element_source and element_target, or the four coordinates";
             return Err(Problem::Argument(message.to_owned()));
@@ -196,7 +197,7 @@ pub(super) async fn drag_drop(browser: &mut Browser, view: &View, asked: &Drag) 
 async fn at_selector_still(browser: &mut Browser, view: &View, target: &str, before: Aim) -> Result<Aim, Problem> {
     let document = &view.nodes[before.at].document;
     let arguments = json!({"selector": target, "scroll": false});
-    match document.call(&browser.client, "locate_selector", arguments).await {
+    match document.call("locate_selector", arguments).await {
         Ok(_) => at_selector(browser, view, target, Purpose::Press).await,
         Err(problem) if problem.is("outside") => {
             let message = "the source and the target can't be seen at the same time: drag by coordinates in steps";
@@ -207,14 +208,14 @@ async fn at_selector_still(browser: &mut Browser, view: &View, target: &str, bef
 }
 
 /// Returns the element that the pointer would hit at a point of the page. Rejects points outside the viewport.
-async fn under(browser: &mut Browser, view: &View, (x, y): (f64, f64)) -> Result<Aim, Problem> {
-    let info = view.main().call(&browser.client, "info", json!({})).await?;
+async fn under(view: &View, (x, y): (f64, f64)) -> Result<Aim, Problem> {
+    let info = view.main().call("info", json!({})).await?;
     let (width, height) = (info["viewport"][0].as_f64().unwrap_or(0.0), info["viewport"][1].as_f64().unwrap_or(0.0));
     if !(0.0..width).contains(&x) || !(0.0..height).contains(&y) {
         let message = format!("the point {x},{y} is outside the visible page of {width}x{height} pixels");
         return Err(Problem::Argument(message));
     }
-    let found = view.main().call(&browser.client, "at", json!({"x": x, "y": y})).await?;
+    let found = view.main().call("at", json!({"x": x, "y": y})).await?;
     let text = found["t"].as_str().unwrap_or("the page").to_owned();
     Ok(Aim { x, y, own: (x, y), text, at: 0, local: found["n"].as_u64().unwrap_or(0) })
 }
@@ -223,17 +224,13 @@ async fn under(browser: &mut Browser, view: &View, (x, y): (f64, f64)) -> Result
 ///
 /// # Errors
 /// The page does not answer.
-pub(super) async fn scroll(
-    browser: &mut Browser,
-    view: &View,
-    (is_down, amount): (bool, Option<u64>),
-) -> Result<String, Problem> {
+pub(super) async fn scroll(view: &View, (is_down, amount): (bool, Option<u64>)) -> Result<String, Problem> {
     let amount = amount.map(|it| it.min(10_000_000) as i64);
     let arguments = match amount {
         Some(pixels) => json!({"dx": 0, "dy": if is_down { pixels } else { -pixels }, "page": null}),
         None => json!({"dx": 0, "dy": 0, "page": if is_down { "down" } else { "up" }}),
     };
-    let scrolled = view.main().call(&browser.client, "scroll", arguments).await?;
+    let scrolled = view.main().call("scroll", arguments).await?;
     let moved = scrolled["moved"][1].as_f64().unwrap_or(0.0).abs().round();
     let of = scrolled["of"].as_str().unwrap_or("page");
     let end = match (scrolled["end"].as_bool().unwrap_or(false), is_down) {
@@ -251,11 +248,7 @@ pub(super) async fn scroll(
 pub(super) async fn scroll_to_text(browser: &mut Browser, view: &View, text: &str) -> Result<String, Problem> {
     let mut near: Vec<String> = Vec::new();
     for node in &view.nodes {
-        let found = match node.document.call(&browser.client, "find_text", json!({"text": text, "nth": 1})).await {
-            Ok(found) => found,
-            Err(problem) if node.parent.is_none() => return Err(problem),
-            Err(_) => continue,
-        };
+        let Some(found) = node.call("find_text", json!({"text": text, "nth": 1})).await? else { continue };
         if found["found"] == true {
             let count = found["count"].as_u64().unwrap_or(1);
             let at = found["n"].as_u64().filter(|it| *it > 0).map(|it| browser.numbers.assign((node.document.key, it)));

@@ -1,16 +1,21 @@
-//! Finds the point at which the pointer hits an element with a given number. Checks the element's document first,
-//! then each enclosing frame, because any of them may cover the element.
+//! Finds the point at which the pointer hits an element with a given number, and presses there. Checks the element's
+//! document first, then each enclosing frame, because any of them may cover the element.
+//!
+//! A press reaches only that element, whatever moves under the pointer after aiming. Each document of the page is
+//! told which press to accept, and its script blocks the press on any other element. A document that can't be told
+//! would accept any press, so in that case the press is not sent.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use super::instance::Browser;
 use super::numbers::Numbers;
-use super::pointer::hover;
+use super::pointer::{click, hover};
 use super::problem::Problem;
-use super::view::View;
+use super::view::{MOST_FRAMES, View};
 
 /// The maximum number of attempts for a moving element.
 const MOST_TRIES: usize = 10;
@@ -46,11 +51,10 @@ pub(super) struct Aim {
 /// There is no such element, or its page is gone.
 pub(super) fn element(browser: &Browser, view: &View, number: u64) -> Result<(usize, u64), Problem> {
     let Some((key, local)) = browser.numbers.find(number) else {
-        let reason = match browser.numbers.was_given(number) {
-            true => format!("element [{number}] is from an earlier page"),
-            false => format!("there is no element [{number}]"),
-        };
-        return Err(unknown(if browser.numbers.was_given(number) { "stale" } else { "unknown_number" }, &reason));
+        return Err(match browser.numbers.was_given(number) {
+            true => unknown("stale", &format!("element [{number}] is from an earlier page")),
+            false => unknown("unknown_number", &format!("there is no element [{number}]")),
+        });
     };
     let reason = || unknown("stale", &format!("element [{number}] is from an earlier page or from another tab"));
     Ok((view.with_key(key).ok_or_else(reason)?, local))
@@ -122,7 +126,7 @@ async fn locate(
     let mut tries = 0;
     loop {
         tries += 1;
-        let found = document.call(&browser.client, name, arguments.clone()).await;
+        let found = document.call(name, arguments.clone()).await;
         let problem = match found {
             Ok(found) => match outwards(browser, view, at, &found).await {
                 Ok(aim) => return Ok(aim),
@@ -155,11 +159,11 @@ async fn outwards(browser: &mut Browser, view: &View, at: usize, found: &Value) 
 async fn through(browser: &mut Browser, view: &View, at: usize, point: (f64, f64)) -> Result<(f64, f64), Problem> {
     let (mut here, (mut x, mut y)) = (at, point);
     while let (Some(parent), Some(owner)) = (view.nodes[here].parent, view.nodes[here].owner) {
-        let info = view.nodes[here].document.call(&browser.client, "info", json!({})).await?;
+        let info = view.nodes[here].document.call("info", json!({})).await?;
         let (width, height) = (&info["viewport"][0], &info["viewport"][1]);
         let arguments = json!({"number": owner, "x": x, "y": y, "width": width, "height": height, "scroll": true});
         let outer = &view.nodes[parent].document;
-        let entered = outer.call(&browser.client, "enter", arguments).await;
+        let entered = outer.call("enter", arguments).await;
         let entered = entered.map_err(|it| with_numbers(&mut browser.numbers, outer.key, it))?;
         (x, y) = (entered["x"].as_f64().ok_or(Problem::Gone)?, entered["y"].as_f64().ok_or(Problem::Gone)?);
         here = parent;
@@ -172,14 +176,14 @@ async fn through(browser: &mut Browser, view: &View, at: usize, point: (f64, f64
 ///
 /// # Errors
 /// The pointer hits something else, which the error names; the page does not answer, or the browser is gone.
-pub(super) async fn hover_over(browser: &mut Browser, view: &View, aim: &Aim) -> Result<(), Problem> {
+async fn hover_over(browser: &mut Browser, view: &View, aim: &Aim) -> Result<(), Problem> {
     let moved = hover(browser, &view.tab, (aim.x, aim.y));
     if aim.local == 0 {
         return moved.await;
     }
     let document = &view.nodes[aim.at].document;
     let arguments = json!({"number": aim.local, "x": aim.own.0, "y": aim.own.1});
-    let hits = || document.call(&browser.client, "hits", arguments.clone());
+    let hits = || document.call("hits", arguments.clone());
     // The script's request is sent while the pointer moves, because the browser answers a move only one frame
     // later, and the script waits for the pointer. Script answers from before the move are ignored.
     let has_moved = AtomicBool::new(false);
@@ -198,7 +202,7 @@ pub(super) async fn hover_over(browser: &mut Browser, view: &View, aim: &Aim) ->
 }
 
 /// Returns what covers an element under the pointer, as the script in the page reports it.
-pub(super) fn cover(answer: &Value) -> &str {
+fn cover(answer: &Value) -> &str {
     answer["by"].as_str().filter(|it| !it.is_empty()).unwrap_or("something else")
 }
 
@@ -222,4 +226,98 @@ pub(super) fn with_numbers(numbers: &mut Numbers, document: u64, problem: Proble
         message.push_str(&format!("; similar elements now: {}", similar.join(", ")));
     }
     Problem::Page { code, message, more }
+}
+
+/// The time limit for a document to be told about a press, or to report whether it received it.
+const HEARS: Duration = Duration::from_secs(1);
+
+/// Moves the pointer to an element and presses it.
+///
+/// # Errors
+/// Something moved over the element, which the error names; the page does not answer, or the browser is gone.
+pub(super) async fn press_at(browser: &mut Browser, view: &View, aim: &Aim) -> Result<(), Problem> {
+    hover_over(browser, view, aim).await?;
+    let (view, at) = expect(browser, view, aim).await?;
+    click(browser, &view.tab, (aim.x, aim.y)).await?;
+    if verify_press(browser, &view, at).await? {
+        return Ok(());
+    }
+    Err(covered_error(browser, view.nodes[at].document.key, &Value::Null))
+}
+
+/// Tells all current documents of a page to expect the next press on this element. Returns the documents, and the
+/// index of the one that contains the element.
+///
+/// # Errors
+/// The element is gone, its document does not answer, or not all documents could be told.
+pub(super) async fn expect(browser: &mut Browser, view: &View, aim: &Aim) -> Result<(View, usize), Problem> {
+    let key = view.nodes[aim.at].document.key;
+    // The hover may have added frames.
+    let view = View::capture(browser).await?;
+    let at = view.with_key(key).ok_or(Problem::Gone)?;
+    if !view.is_whole {
+        return Err(unconfirmed_frame());
+    }
+    let told = view.nodes.iter().enumerate().map(|(other, node)| {
+        let number = if other == at { aim.local } else { 0 };
+        let arguments = json!({"number": number, "any": is_of_frame(&view, other, (at, aim.local))});
+        node.document.call_within("expect_press", arguments, HEARS)
+    });
+    let mut told = join_all(told).await;
+    told.swap_remove(at).map_err(|problem| with_numbers(&mut browser.numbers, key, problem))?;
+    if told.iter().any(Result::is_err) {
+        return Err(unconfirmed_frame());
+    }
+    Ok((view, at))
+}
+
+/// Returns the error for a press that is not sent because a frame that does not expect it might receive it.
+fn unconfirmed_frame() -> Problem {
+    let message = format!(
+        "a frame of the page may cover the element: it does not answer, or the page has more than {MOST_FRAMES} frames; try \
+         again when the page has loaded, or open the address of the frame that you need with browser_navigate"
+    );
+    Problem::Page { code: "covered".to_owned(), message, more: json!({}) }
+}
+
+/// Returns whether a document is inside the frame that this element represents.
+fn is_of_frame(view: &View, mut document: usize, (at, local): (usize, u64)) -> bool {
+    while let Some(parent) = view.nodes[document].parent {
+        if parent == at && view.nodes[document].owner == Some(local) {
+            return true;
+        }
+        document = parent;
+    }
+    false
+}
+
+/// Checks that the press reached its element. Returns `false` if no document noticed the press.
+///
+/// # Errors
+/// Something else was under the pointer and blocked the press; the page does not answer, or the browser is gone.
+pub(super) async fn verify_press(browser: &mut Browser, view: &View, at: usize) -> Result<bool, Problem> {
+    let asked = view.nodes.iter().enumerate().map(|(other, node)| {
+        let call = node.document.call_within("pressed", json!({}), HEARS);
+        async move { (other, call.await) }
+    });
+    let mut is_taken = false;
+    for (other, answer) in join_all(asked).await {
+        match answer {
+            Ok(answer) if answer["taken"] == true => is_taken = true,
+            Ok(answer) if answer["taken"] == false => {
+                return Err(covered_error(browser, view.nodes[other].document.key, &answer));
+            }
+            // The press may have closed or replaced the page, or keep it busy.
+            Err(_) if other == at => is_taken = true,
+            _ => {}
+        }
+    }
+    Ok(is_taken)
+}
+
+fn covered_error(browser: &mut Browser, document: u64, answer: &Value) -> Problem {
+    let by = cover(answer);
+    let message = format!("{by} moved over the element just before it was pressed");
+    let more = json!({"by": by, "by_n": answer["by_n"]});
+    with_numbers(&mut browser.numbers, document, Problem::Page { code: "covered".to_owned(), message, more })
 }

@@ -34,7 +34,7 @@ pub(super) struct InitialDocuments(Vec<String>);
 
 impl InitialDocuments {
     pub(super) fn now(browser: &Browser) -> Self {
-        Self(browser.state.tabs().all().iter().map(|it| it.loader.clone()).collect())
+        Self(browser.state.tabs().all.iter().map(|it| it.loader.clone()).collect())
     }
 
     fn has(&self, loader: &str) -> bool {
@@ -56,14 +56,11 @@ pub(super) struct Before {
 ///
 /// # Errors
 /// The page is gone, or does not answer.
-pub(super) async fn mark(browser: &mut Browser, view: &View) -> Result<Before, Problem> {
+pub(super) async fn mark(view: &View) -> Result<Before, Problem> {
     let mut marks = Vec::new();
     for node in view.nodes.iter().take(MOST_DOCUMENTS) {
-        match node.document.call(&browser.client, "mark", json!({"budget": {}})).await {
-            Ok(marked) => marks.extend(marked["mark"].as_u64().map(|mark| (node.document.key, mark))),
-            Err(problem) if node.parent.is_none() => return Err(problem),
-            Err(_) => {}
-        }
+        let Some(marked) = node.call("mark", json!({"budget": {}})).await? else { continue };
+        marks.extend(marked["mark"].as_u64().map(|mark| (node.document.key, mark)));
     }
     Ok(Before { tab: view.tab.id, loader: view.tab.loader.clone(), url: view.tab.url.clone(), marks })
 }
@@ -116,7 +113,7 @@ async fn quiet(browser: &mut Browser, initial: &InitialDocuments, most: Duration
     let view = View::capture(browser).await?;
     let is_new = !initial.has(&view.tab.loader);
     let arguments = json!({"quiet_ms": QUIET_MS, "most_ms": most.as_millis() as u64, "loaded": is_new});
-    let quiet = view.main().call(&browser.client, "settle", arguments).await?;
+    let quiet = view.main().call("settle", arguments).await?;
     Ok((quiet, view))
 }
 
@@ -212,12 +209,8 @@ async fn compare(
     let mut info = Value::Null;
     for (key, mark) in &before.marks {
         let Some(at) = view.with_key(*key) else { continue };
-        let document = &view.nodes[at].document;
-        let changed = match document.call(&browser.client, "changed", json!({"mark": mark, "budget": {}})).await {
-            Ok(changed) => changed,
-            Err(problem) if at == 0 => return Err(problem),
-            Err(_) => continue,
-        };
+        let arguments = json!({"mark": mark, "budget": {}});
+        let Some(changed) = view.nodes[at].call("changed", arguments).await? else { continue };
         let list = |field: &str| changed[field].as_array().cloned().unwrap_or_default();
         new.extend(list("new").iter().map(|it| line(&mut browser.numbers, *key, it, 0)));
         gone.extend(list("gone").iter().map(|it| line(&mut browser.numbers, *key, it, 0)));

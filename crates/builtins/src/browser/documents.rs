@@ -40,6 +40,7 @@ pub(super) struct Document {
     pub(super) context: i64,
     /// The object id of the script's object.
     object: String,
+    client: Client,
 }
 
 /// The documents in which the script runs.
@@ -73,14 +74,17 @@ impl Documents {
         let world = json!({"frameId": id.frame, "worldName": WORLD});
         let made = ask("Page.createIsolatedWorld", world).await?;
         let context = made.get("executionContextId").and_then(Value::as_i64).ok_or(Problem::Gone)?;
-        let run = json!({"contextId": context, "expression": SCRIPT, "returnByValue": false});
+        let run = json!({"contextId": context, "expression": SCRIPT.as_str(), "returnByValue": false});
         let started = ask("Runtime.evaluate", run).await?;
         let object =
             started.pointer("/result/objectId").and_then(Value::as_str).ok_or_else(|| script_error(&started))?;
         self.last += 1;
-        let document = Document { key: self.last, id, context, object: object.to_owned() };
-        if self.by_id.len() >= MOST {
-            self.forget_oldest();
+        let (object, client) = (object.to_owned(), client.clone());
+        let document = Document { key: self.last, id, context, object, client };
+        if self.by_id.len() >= MOST
+            && let Some(oldest) = self.by_id.values().min_by_key(|it| it.key).cloned()
+        {
+            self.forget(&oldest);
         }
         self.by_id.insert(document.id.clone(), document.clone());
         Ok(document)
@@ -91,13 +95,6 @@ impl Documents {
         self.by_id.remove(&document.id);
         self.heard.remove(&document.key);
     }
-
-    fn forget_oldest(&mut self) {
-        let oldest = self.by_id.values().min_by_key(|it| it.key).cloned();
-        if let Some(oldest) = oldest {
-            self.forget(&oldest);
-        }
-    }
 }
 
 impl Document {
@@ -105,20 +102,14 @@ impl Document {
     ///
     /// # Errors
     /// The script reports an error, the document is gone, or its page does not answer.
-    pub(super) async fn call(&self, client: &Client, name: &str, arguments: Value) -> Result<Value, Problem> {
-        self.call_within(client, name, arguments, OF_SCRIPT).await
+    pub(super) async fn call(&self, name: &str, arguments: Value) -> Result<Value, Problem> {
+        self.call_within(name, arguments, OF_SCRIPT).await
     }
 
     /// Like [`call`](Self::call), with the time limit `time`.
-    pub(super) async fn call_within(
-        &self,
-        client: &Client,
-        name: &str,
-        arguments: Value,
-        time: Duration,
-    ) -> Result<Value, Problem> {
+    pub(super) async fn call_within(&self, name: &str, arguments: Value, time: Duration) -> Result<Value, Problem> {
         let arguments = json!([{"value": name}, {"value": arguments}]);
-        let answer = self.run(client, "function(n,a){return this.call(n,a)}", arguments, time).await?;
+        let answer = self.run("function(n,a){return this.call(n,a)}", arguments, time).await?;
         let text = answer.get("value").and_then(Value::as_str).unwrap_or_default();
         let mut answer: Value =
             untrusted_json::parse(text.as_bytes()).map_err(|_| Problem::Script("no answer".to_owned()))?;
@@ -130,19 +121,14 @@ impl Document {
 
     /// Calls a method of the script's object with page objects as arguments. Returns the result of
     /// `Runtime.callFunctionOn`.
-    pub(super) async fn with_objects(
-        &self,
-        client: &Client,
-        method: &str,
-        objects: &[String],
-    ) -> Result<Value, Problem> {
+    pub(super) async fn with_objects(&self, method: &str, objects: &[String]) -> Result<Value, Problem> {
         let objects: Vec<Value> = objects.iter().map(|it| json!({"objectId": it})).collect();
         let function = format!("function(...e){{return this.{method}(...e)}}");
-        self.run(client, &function, Value::Array(objects), OF_SCRIPT).await
+        self.run(&function, Value::Array(objects), OF_SCRIPT).await
     }
 
     /// Returns the object id of the `i`-th host element that may have a closed shadow root.
-    pub(super) async fn host(&self, client: &Client, i: u64) -> Result<Option<String>, Problem> {
+    pub(super) async fn host(&self, i: u64) -> Result<Option<String>, Problem> {
         let params = json!({
             "objectId": self.object,
             "functionDeclaration": "function(i){return this.host(i)}",
@@ -150,11 +136,11 @@ impl Document {
             "returnByValue": false,
             "objectGroup": GROUP,
         });
-        let answer = self.ask(client, "Runtime.callFunctionOn", params, OF_SCRIPT).await?;
+        let answer = self.ask("Runtime.callFunctionOn", params, OF_SCRIPT).await?;
         Ok(answer.pointer("/result/objectId").and_then(Value::as_str).map(str::to_owned))
     }
 
-    async fn run(&self, client: &Client, function: &str, arguments: Value, time: Duration) -> Result<Value, Problem> {
+    async fn run(&self, function: &str, arguments: Value, time: Duration) -> Result<Value, Problem> {
         let params = json!({
             "objectId": self.object,
             "functionDeclaration": function,
@@ -162,7 +148,7 @@ impl Document {
             "returnByValue": true,
             "awaitPromise": true,
         });
-        let mut answer = self.ask(client, "Runtime.callFunctionOn", params, time).await?;
+        let mut answer = self.ask("Runtime.callFunctionOn", params, time).await?;
         match answer.get("exceptionDetails") {
             Some(_) => Err(script_error(&answer)),
             None => Ok(answer["result"].take()),
@@ -170,14 +156,8 @@ impl Document {
     }
 
     /// Calls a DevTools method in the document's session.
-    pub(super) async fn ask(
-        &self,
-        client: &Client,
-        method: &str,
-        params: Value,
-        time: Duration,
-    ) -> Result<Value, Problem> {
-        let called = client.call(Some(&self.id.session), method, &params, time).await;
+    pub(super) async fn ask(&self, method: &str, params: Value, time: Duration) -> Result<Value, Problem> {
+        let called = self.client.call(Some(&self.id.session), method, &params, time).await;
         if let Err(CallError::Late(_)) = called {
             tracing::debug!(method, "a document does not answer");
         }

@@ -135,7 +135,8 @@ fn numbered_path(path: &Path, number: usize) -> PathBuf {
 /// The page does not answer.
 pub(super) async fn picture(browser: &Browser, tab: &Tab) -> Result<Vec<u8>, Problem> {
     let params = json!({"format": "png", "captureBeyondViewport": false, "optimizeForSpeed": true});
-    render(browser, tab, "Page.captureScreenshot", params).await
+    let drawn = browser.client.call(Some(&tab.session), "Page.captureScreenshot", &params, DRAWN).await?;
+    decode(drawn["data"].as_str().unwrap_or_default())
 }
 
 /// Prints the page of a tab as a PDF document.
@@ -174,11 +175,6 @@ async fn read_stream(browser: &Browser, tab: &Tab, stream: &Value, until: Instan
             return Ok(data);
         }
     }
-}
-
-async fn render(browser: &Browser, tab: &Tab, method: &str, params: Value) -> Result<Vec<u8>, Problem> {
-    let drawn = browser.client.call(Some(&tab.session), method, &params, DRAWN).await?;
-    decode(drawn["data"].as_str().unwrap_or_default())
 }
 
 fn decode(data: &str) -> Result<Vec<u8>, Problem> {

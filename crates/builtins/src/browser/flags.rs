@@ -1,93 +1,47 @@
-//! Chromium's command line. It keeps the browser sandboxed and prevents requests to other services.
+//! Chromium's command line and enterprise policies. They keep the browser sandboxed and prevent requests to other
+//! services.
+//!
+//! Chromium reads policies from files. They cover settings that have no flag, and settings that pages could
+//! circumvent if they were set by a flag.
+//!
+//! - They allow only web addresses: the browser's internal pages show and do more than a page may.
+//! - The PDF viewer is an extension whose output scripts can't read, so PDF files are downloaded instead.
+//! - They deny permission prompts (2), because there is no user to answer them.
+//! - They disable background activity.
+
+use std::path::PathBuf;
+
+use openskill_text::word_list::words;
 
 use super::host_process::{HOME, RELAY_PORT};
 
 /// The size of a page, in CSS pixels.
 pub(super) const PAGE: (u32, u32) = (1280, 800);
 
-/// The flags for every browser. Chromium's own sandbox stays on: no flag may disable it or the same-origin policy.
-const PLAIN: &[&str] = &[
-    "--headless=new",
-    "--lang=en-US",
-    "--remote-debugging-pipe",
-    "--no-first-run",
-    "--no-default-browser-check",
-    "--hide-scrollbars",
-    "--mute-audio",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    // Don't use the user's keyring or wallet.
-    "--password-store=basic",
-    "--use-mock-keychain",
-    // Keep background pages running, because callers return to them.
-    "--disable-background-timer-throttling",
-    "--disable-backgrounding-occluded-windows",
-    "--disable-renderer-backgrounding",
-    "--disable-hang-monitor",
-    "--disable-prompt-on-repost",
-    // Disable background activity.
-    "--disable-background-networking",
-    "--disable-breakpad",
-    "--disable-crash-reporter",
-    "--disable-client-side-phishing-detection",
-    "--disable-component-extensions-with-background-pages",
-    "--disable-component-update",
-    "--disable-default-apps",
-    "--disable-domain-reliability",
-    "--disable-extensions",
-    "--disable-field-trial-config",
-    "--disable-search-engine-choice-screen",
-    "--disable-sync",
-    // No setting disables the remaining few requests, so they fail before connecting: browsers reject port 1, and
-    // an address without a host can't be reached. The updater always sends a request at startup.
-    "--gaia-url=http://0.0.0.0:1",
-    "--google-apis-url=http://0.0.0.0:1",
-    "--component-updater=url-source=about:blank,initial-delay=31536000",
-    "--extensions-update-frequency=2147483",
-    "--metrics-recording-only",
-    "--no-pings",
-    "--no-service-autorun",
-    "--propagate-iph-for-testing",
-    // Send everything through the relay, even requests to local addresses. The browser resolves no names itself.
-    "--proxy-bypass-list=<-loopback>",
-    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
-    "--webrtc-ip-handling-policy=disable_non_proxied_udp",
-    "--force-webrtc-ip-handling-policy",
-];
-
-/// Features that contact other services, prompt the user, or give pages unwanted access.
-const DISABLED: &[&str] = &[
-    "AcceptCHFrame",
-    "AutofillServerCommunication",
-    "BackForwardCache",
-    "CertificateTransparencyComponentUpdater",
-    "DialMediaRouteProvider",
-    "DestroyProfileOnBrowserClose",
-    "GlobalMediaControls",
-    "InterestFeedContentSuggestions",
-    "MediaRouter",
-    "OptimizationGuideModelDownloading",
-    "OptimizationHints",
-    "OptimizationHintsFetching",
-    "PaintHolding",
-    "PrivacySandboxSettings4",
-    "SegmentationPlatform",
-    "Translate",
-];
-
 /// Returns the complete list of arguments.
 pub(super) fn arguments() -> Vec<String> {
     let (width, height) = PAGE;
-    let mut all: Vec<String> = PLAIN.iter().map(|it| (*it).to_owned()).collect();
+    let plain = include_str!("flags.txt").lines().filter(|it| !it.starts_with('#'));
+    let mut all: Vec<String> = plain.map(str::to_owned).collect();
+    let disabled: Vec<&str> = words(include_str!("disabled_features.txt")).collect();
     all.extend([
         format!("--user-data-dir={HOME}/profile"),
         format!("--disk-cache-size={}", 32 << 20),
         format!("--window-size={width},{}", height + 150),
         format!("--proxy-server=socks5://127.0.0.1:{RELAY_PORT}"),
-        format!("--disable-features={}", DISABLED.join(",")),
+        format!("--disable-features={}", disabled.join(",")),
         "about:blank".to_owned(),
     ]);
     all
+}
+
+/// Where Chromium and Chrome look for policy files.
+const POLICY_FILES: [&str; 2] =
+    ["/etc/chromium/policies/managed/openskill.json", "/etc/opt/chrome/policies/managed/openskill.json"];
+
+/// Returns the policy files with their content.
+pub(super) fn policies() -> Vec<(PathBuf, String)> {
+    POLICY_FILES.iter().map(|it| (PathBuf::from(it), include_str!("policies.json").to_owned())).collect()
 }
 
 #[cfg(test)]

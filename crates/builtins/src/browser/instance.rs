@@ -28,7 +28,7 @@ use super::tabs::{Tab, Tabs};
 pub(super) const PROMPT: Duration = Duration::from_secs(10);
 
 /// The time limit for calls that a page's scripts can block.
-pub(super) const OF_PAGE: Duration = Duration::from_secs(5);
+const OF_PAGE: Duration = Duration::from_secs(5);
 
 /// How long to wait for each attempt to stop a page's scripts. `MOST_STOPS` limits the attempts.
 const STOPS: Duration = Duration::from_secs(1);
@@ -145,15 +145,13 @@ impl Browser {
     pub(super) async fn show(&self) -> Result<(), Problem> {
         let (target, is_alone) = {
             let tabs = self.state.tabs();
-            (tabs.current().map(|it| it.target.clone()), tabs.all().len() < 2)
+            (tabs.current().map(|it| it.target.clone()), tabs.all.len() < 2)
         };
-        match target.filter(|_| !is_alone) {
+        let Some(target) = target.filter(|_| !is_alone) else { return Ok(()) };
+        match self.call("Target.activateTarget", json!({"targetId": target})).await {
             // The tab may disappear at any time.
-            Some(target) => match self.call("Target.activateTarget", json!({"targetId": target})).await {
-                Err(Problem::Call(CallError::Refused(_))) | Ok(_) => Ok(()),
-                Err(problem) => Err(problem),
-            },
-            None => Ok(()),
+            Err(Problem::Call(CallError::Refused(_))) | Ok(_) => Ok(()),
+            Err(problem) => Err(problem),
         }
     }
 

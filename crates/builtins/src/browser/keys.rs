@@ -1,5 +1,9 @@
 //! The keyboard: the names of keys and shortcuts, and the events that they produce.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::instance::Browser;
@@ -19,7 +23,7 @@ const META: u32 = 4;
 const SHIFT: u32 = 8;
 
 /// A key: its value, physical position, legacy key code, and the text that it types.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Deserialize)]
 struct Key {
     key: String,
     code: String,
@@ -27,83 +31,24 @@ struct Key {
     text: String,
 }
 
-/// Keys by their names in the UI Events standard: name, code, key code, text.
-const NAMED: [(&str, &str, u32, &str); 22] = [
-    ("Enter", "Enter", 13, "\r"),
-    ("Tab", "Tab", 9, ""),
-    ("Escape", "Escape", 27, ""),
-    ("Backspace", "Backspace", 8, ""),
-    ("Delete", "Delete", 46, ""),
-    ("Insert", "Insert", 45, ""),
-    ("Space", "Space", 32, " "),
-    ("ArrowUp", "ArrowUp", 38, ""),
-    ("ArrowDown", "ArrowDown", 40, ""),
-    ("ArrowLeft", "ArrowLeft", 37, ""),
-    ("ArrowRight", "ArrowRight", 39, ""),
-    ("Home", "Home", 36, ""),
-    ("End", "End", 35, ""),
-    ("PageUp", "PageUp", 33, ""),
-    ("PageDown", "PageDown", 34, ""),
-    ("Control", "ControlLeft", 17, ""),
-    ("Shift", "ShiftLeft", 16, ""),
-    ("Alt", "AltLeft", 18, ""),
-    ("Meta", "MetaLeft", 91, ""),
-    ("CapsLock", "CapsLock", 20, ""),
-    ("ContextMenu", "ContextMenu", 93, ""),
-    ("Pause", "Pause", 19, ""),
-];
+/// A US keyboard.
+#[derive(Debug, Default, Deserialize)]
+struct Keyboard {
+    /// Keys with the values of the UI Events standard.
+    named: Vec<Key>,
+    /// Alternative key names that people and models use, in lower case.
+    aliases: HashMap<String, String>,
+    /// Keys that type symbols: without Shift, with Shift, code, key code.
+    signs: Vec<(char, char, String, u32)>,
+}
 
-/// Alternative key names that people and models use.
-const ALIASES: [(&str, &str); 16] = [
-    ("return", "Enter"),
-    ("esc", "Escape"),
-    ("del", "Delete"),
-    ("ins", "Insert"),
-    ("ctrl", "Control"),
-    ("cmd", "Meta"),
-    ("command", "Meta"),
-    ("win", "Meta"),
-    ("option", "Alt"),
-    ("up", "ArrowUp"),
-    ("down", "ArrowDown"),
-    ("left", "ArrowLeft"),
-    ("right", "ArrowRight"),
-    ("pgup", "PageUp"),
-    ("pgdn", "PageDown"),
-    ("spacebar", "Space"),
-];
-
-/// Keys of a US keyboard that type symbols: without Shift, with Shift, code, key code.
-const SIGNS: [(char, char, &str, u32); 21] = [
-    ('1', '!', "Digit1", 49),
-    ('2', '@', "Digit2", 50),
-    ('3', '#', "Digit3", 51),
-    ('4', '$', "Digit4", 52),
-    ('5', '%', "Digit5", 53),
-    ('6', '^', "Digit6", 54),
-    ('7', '&', "Digit7", 55),
-    ('8', '*', "Digit8", 56),
-    ('9', '(', "Digit9", 57),
-    ('0', ')', "Digit0", 48),
-    ('-', '_', "Minus", 189),
-    ('=', '+', "Equal", 187),
-    ('[', '{', "BracketLeft", 219),
-    (']', '}', "BracketRight", 221),
-    ('\\', '|', "Backslash", 220),
-    (';', ':', "Semicolon", 186),
-    ('\'', '"', "Quote", 222),
-    (',', '<', "Comma", 188),
-    ('.', '>', "Period", 190),
-    ('/', '?', "Slash", 191),
-    ('`', '~', "Backquote", 192),
-];
+static KEYBOARD: LazyLock<Keyboard> =
+    LazyLock::new(|| serde_json::from_str(include_str!("keys.json")).unwrap_or_default());
 
 fn key_by_name(name: &str) -> Option<Key> {
-    let alias = ALIASES.iter().find(|(alias, _)| name.eq_ignore_ascii_case(alias)).map(|(_, it)| *it);
-    let name = alias.unwrap_or(name);
-    if let Some((name, code, number, text)) = NAMED.iter().find(|(it, ..)| name.eq_ignore_ascii_case(it)) {
-        let key = if *name == "Space" { " " } else { name };
-        return Some(Key { key: key.to_owned(), code: (*code).to_owned(), number: *number, text: (*text).to_owned() });
+    let name = KEYBOARD.aliases.get(&name.to_ascii_lowercase()).map_or(name, String::as_str);
+    if let Some(key) = KEYBOARD.named.iter().find(|it| name.eq_ignore_ascii_case(&it.key)) {
+        return Some(key.clone());
     }
     let function =
         name.strip_prefix(['F', 'f']).and_then(|it| it.parse::<u32>().ok()).filter(|it| (1..=24).contains(it))?;
@@ -112,11 +57,10 @@ fn key_by_name(name: &str) -> Option<Key> {
 
 fn key_for_character(character: char, shift: bool) -> Key {
     let key = |it: char| it.to_string();
-    if let Some((plain, shifted, code, number)) =
-        SIGNS.iter().find(|(plain, shifted, ..)| [*plain, *shifted].contains(&character))
-    {
+    let sign = KEYBOARD.signs.iter().find(|(plain, shifted, ..)| [*plain, *shifted].contains(&character));
+    if let Some((plain, shifted, code, number)) = sign {
         let typed = if shift && character == *plain { *shifted } else { character };
-        return Key { key: key(typed), code: (*code).to_owned(), number: *number, text: key(typed) };
+        return Key { key: key(typed), code: code.clone(), number: *number, text: key(typed) };
     }
     if character.is_ascii_alphabetic() {
         let upper = character.to_ascii_uppercase();

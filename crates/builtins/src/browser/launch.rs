@@ -25,11 +25,10 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::descriptors::{pair, receive};
 use super::documents::Documents;
-use super::flags::arguments;
+use super::flags::{arguments, policies};
 use super::host_process::{ARGUMENT, DOWNLOADS, HOME, LISTENS, RELAY_PORT};
 use super::instance::{Browser, Life, State};
 use super::numbers::Numbers;
-use super::policies::policies;
 use super::problem::Problem;
 use super::relay;
 use super::tabs::{TabLimits, Tabs, attach_to};
@@ -78,7 +77,6 @@ pub(super) enum StartError {
 }
 
 /// Everything that is needed to start a browser.
-#[derive(Clone)]
 pub(super) struct Launch {
     pub(super) host: Host,
     pub(super) settings: Settings,
@@ -186,7 +184,7 @@ impl Launch {
         let host = UnixStream::from_std(host.into())?;
         let listener = listener(&host).await?;
         let relay_log = Arc::new(relay::RelayLog::default());
-        let allowed = Arc::new(self.settings.allow.0.clone());
+        let allowed = Arc::new(self.settings.allow.clone());
         spawn(AbortOnDropHandle::new(tokio::spawn(relay::serve(listener, allowed, Arc::clone(&relay_log)))));
         let bounds = TabLimits {
             tabs: self.settings.tabs,
@@ -241,7 +239,7 @@ async fn warm(browser: &mut Browser) -> Result<(), Problem> {
     browser.call_page(&tab.session, "Page.setDocumentContent", show(WARM_UP)).await?;
     let document = View::capture(browser).await?.main().clone();
     tell_listeners(browser, &document).await;
-    document.call(&browser.client, "index", json!({"budget": {"elements": 10}})).await?;
+    document.call("index", json!({"budget": {"elements": 10}})).await?;
     browser.documents.forget(&document);
     browser.call_page(&tab.session, "Page.setDocumentContent", show("")).await.map(drop)
 }

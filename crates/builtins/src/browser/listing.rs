@@ -21,44 +21,14 @@ pub(super) struct BoundedLines {
     pub(super) cut: Option<String>,
 }
 
-impl BoundedLines {
-    fn cut_by(&mut self, answer: &Value) {
-        if let Some(message) = answer.pointer("/cut/message").and_then(Value::as_str) {
-            self.cut.get_or_insert_with(|| message.to_owned());
-        }
-    }
-
-    fn is_full(&mut self, most: usize) -> bool {
-        if self.lines.len() >= most {
-            self.cut.get_or_insert_with(|| format!("only the first {most} are listed"));
-            return true;
-        }
-        false
-    }
-}
-
-/// Calls `index` or `lines` in a document, after giving its script the listeners and closed shadow roots that it
-/// can't see.
-async fn ask(browser: &mut Browser, view: &View, at: usize, (name, most): (&str, usize)) -> Result<Value, Problem> {
-    let document = &view.nodes[at].document;
-    if !view.is_still {
-        tell_listeners(browser, document).await;
-    }
-    let budget = if name == "index" { json!({"elements": most}) } else { json!({"lines": most}) };
-    let arguments = json!({"budget": budget, "viewport_only": false});
-    let mut answer = document.call(&browser.client, name, arguments.clone()).await?;
-    for _ in 0..MOST_ROUNDS {
-        let hosts = answer["hosts"].as_u64().unwrap_or(0);
-        if hosts == 0 || !show_closed_roots(browser, document, hosts).await {
-            break;
-        }
-        if view.is_still {
-            // Scripts may have run in the document.
-            tell_listeners(browser, document).await;
-        }
-        answer = document.call(&browser.client, name, arguments.clone()).await?;
-    }
-    Ok(answer)
+/// A listing in progress.
+struct Listing<'a> {
+    view: &'a View,
+    /// The function of the script, and the field of its answer with the elements.
+    function: &'static str,
+    field: &'static str,
+    most: usize,
+    found: BoundedLines,
 }
 
 /// Returns at most `most` usable elements of a page, one per line, and information about the page.
@@ -70,48 +40,89 @@ pub(super) async fn elements(
     view: &View,
     most: usize,
 ) -> Result<(BoundedLines, Value), Problem> {
-    let mut lines = BoundedLines::default();
-    let info = elements_of(browser, view, 0, &mut lines, most, 0).await?;
-    Ok((lines, info))
+    let mut listing = Listing { view, function: "index", field: "elements", most, found: BoundedLines::default() };
+    let info = listing.add(browser, 0, 0, 0).await?;
+    Ok((listing.found, info))
 }
 
-async fn elements_of(
-    browser: &mut Browser,
-    view: &View,
-    at: usize,
-    lines: &mut BoundedLines,
-    most: usize,
-    level: usize,
-) -> Result<Value, Problem> {
-    let mut answer = ask(browser, view, at, ("index", most.saturating_sub(lines.lines.len()).max(1))).await?;
-    lines.cut_by(&answer);
-    let key = view.nodes[at].document.key;
-    let frames: Vec<(u64, usize)> = view.within(at).collect();
-    let mut seen = Vec::new();
-    for element in answer["elements"].as_array().into_iter().flatten() {
-        if lines.is_full(most) {
-            break;
+/// Returns the accessibility tree of a page, at most `most` lines.
+///
+/// # Errors
+/// The page is gone, or does not answer.
+pub(super) async fn tree(browser: &mut Browser, view: &View, most: usize) -> Result<BoundedLines, Problem> {
+    let mut listing = Listing { view, function: "lines", field: "lines", most, found: BoundedLines::default() };
+    listing.add(browser, 0, 0, 0).await?;
+    Ok(listing.found)
+}
+
+impl Listing<'_> {
+    /// Adds the elements of a document, indented by `indent`, and those of the frames in it. Returns the information
+    /// about the document.
+    async fn add(&mut self, browser: &mut Browser, at: usize, indent: usize, level: usize) -> Result<Value, Problem> {
+        let mut answer = self.ask(browser, at).await?;
+        if let Some(message) = answer.pointer("/cut/message").and_then(Value::as_str) {
+            self.found.cut.get_or_insert_with(|| message.to_owned());
         }
-        lines.lines.push(line(&mut browser.numbers, key, element, level));
-        let frame = element["n"].as_u64().and_then(|n| frames.iter().find(|(owner, _)| *owner == n));
-        if let Some((_, child)) = frame
-            && level < MOST_LEVELS
-        {
-            seen.push(*child);
-            // A frame that has disappeared has no elements.
-            let _ = Box::pin(elements_of(browser, view, *child, lines, most, level + 1)).await;
+        let key = self.view.nodes[at].document.key;
+        let frames: Vec<(u64, usize)> = self.view.within(at).collect();
+        let mut seen = Vec::new();
+        for element in answer[self.field].as_array().into_iter().flatten() {
+            if self.is_full() {
+                break;
+            }
+            let indent = indent + element["d"].as_u64().unwrap_or(0).min(100) as usize;
+            self.found.lines.push(line(&mut browser.numbers, key, element, indent));
+            let frame = element["n"].as_u64().and_then(|n| frames.iter().find(|(owner, _)| *owner == n));
+            if let Some((_, child)) = frame
+                && level < MOST_LEVELS
+            {
+                seen.push(*child);
+                // A frame that has disappeared has no elements.
+                let _ = Box::pin(self.add(browser, *child, indent + 1, level + 1)).await;
+            }
         }
+        let listed = |owner: u64| {
+            let frames = answer["frames"].as_array().into_iter().flatten();
+            frames.filter(|it| it["where"] == "in").any(|it| it["n"] == owner)
+        };
+        for (owner, child) in frames.iter().filter(|(_, it)| !seen.contains(it)) {
+            if listed(*owner) && level < MOST_LEVELS && !self.is_full() {
+                let _ = Box::pin(self.add(browser, *child, indent + 1, level + 1)).await;
+            }
+        }
+        Ok(answer["info"].take())
     }
-    let listed = |answer: &Value, owner: u64| {
-        let frames = answer["frames"].as_array().into_iter().flatten();
-        frames.filter(|it| it["where"] == "in").any(|it| it["n"] == owner)
-    };
-    for (owner, child) in frames.iter().filter(|(_, it)| !seen.contains(it)) {
-        if listed(&answer, *owner) && level < MOST_LEVELS && !lines.is_full(most) {
-            let _ = Box::pin(elements_of(browser, view, *child, lines, most, level + 1)).await;
+
+    /// Calls the script in a document, after giving it the listeners and closed shadow roots that it can't see.
+    async fn ask(&self, browser: &mut Browser, at: usize) -> Result<Value, Problem> {
+        let document = &self.view.nodes[at].document;
+        if !self.view.is_still {
+            tell_listeners(browser, document).await;
         }
+        let most = self.most.saturating_sub(self.found.lines.len()).max(1);
+        let arguments = json!({"budget": {self.field: most}, "viewport_only": false});
+        let mut answer = document.call(self.function, arguments.clone()).await?;
+        for _ in 0..MOST_ROUNDS {
+            let hosts = answer["hosts"].as_u64().unwrap_or(0);
+            if hosts == 0 || !show_closed_roots(document, hosts).await {
+                break;
+            }
+            if self.view.is_still {
+                // Scripts may have run in the document.
+                tell_listeners(browser, document).await;
+            }
+            answer = document.call(self.function, arguments.clone()).await?;
+        }
+        Ok(answer)
     }
-    Ok(answer["info"].take())
+
+    fn is_full(&mut self) -> bool {
+        let is_full = self.found.lines.len() >= self.most;
+        if is_full {
+            self.found.cut.get_or_insert_with(|| format!("only the first {} are listed", self.most));
+        }
+        is_full
+    }
 }
 
 /// Formats one element as a line, with its number.
@@ -129,43 +140,4 @@ pub(super) fn line(numbers: &mut Numbers, document: u64, element: &Value, level:
         line.push_str(&format!(" options: {}{more}", options.join(" | ")));
     }
     line
-}
-
-/// Returns the accessibility tree of a page, at most `most` lines.
-///
-/// # Errors
-/// The page is gone, or does not answer.
-pub(super) async fn tree(browser: &mut Browser, view: &View, most: usize) -> Result<BoundedLines, Problem> {
-    let mut lines = BoundedLines::default();
-    tree_of(browser, view, 0, &mut lines, most, 0, 0).await?;
-    Ok(lines)
-}
-
-async fn tree_of(
-    browser: &mut Browser,
-    view: &View,
-    at: usize,
-    lines: &mut BoundedLines,
-    most: usize,
-    depth: u64,
-    level: usize,
-) -> Result<(), Problem> {
-    let answer = ask(browser, view, at, ("lines", most.saturating_sub(lines.lines.len()).max(1))).await?;
-    lines.cut_by(&answer);
-    let key = view.nodes[at].document.key;
-    let frames: Vec<(u64, usize)> = view.within(at).collect();
-    for element in answer["lines"].as_array().into_iter().flatten() {
-        if lines.is_full(most) {
-            break;
-        }
-        let own = depth + element["d"].as_u64().unwrap_or(0).min(100);
-        lines.lines.push(line(&mut browser.numbers, key, element, own as usize));
-        let frame = element["n"].as_u64().and_then(|n| frames.iter().find(|(owner, _)| *owner == n));
-        if let Some((_, child)) = frame
-            && level < MOST_LEVELS
-        {
-            let _ = Box::pin(tree_of(browser, view, *child, lines, most, own + 1, level + 1)).await;
-        }
-    }
-    Ok(())
 }

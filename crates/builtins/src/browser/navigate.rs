@@ -1,4 +1,4 @@
-//! Loads pages: by address, from the tab's history, and in new tabs.
+//! Loads pages: by address, from the tab's history, in new tabs, and from a search engine.
 
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use super::problem::Problem;
 use super::relay::LoadFailure;
 use super::tabs::Tab;
 use super::wording::line;
+use crate::config::browser::QUERY;
 
 /// The time limit for a server to begin its response.
 const ANSWERS: Duration = Duration::from_secs(30);
@@ -159,7 +160,7 @@ pub(super) async fn back(browser: &Browser, tab: &Tab) -> Result<(), Problem> {
 /// # Errors
 /// The tab limit is reached, or the browser does not answer in time.
 pub(super) async fn new_tab(browser: &Browser, most: usize) -> Result<Tab, Problem> {
-    if browser.state.tabs().all().len() >= most {
+    if browser.state.tabs().all.len() >= most {
         let message = format!("there are {most} tabs, which is the maximum: close one with browser_close_tab");
         return Err(Problem::Argument(message));
     }
@@ -192,14 +193,14 @@ struct Replacing<'a>(&'a Browser);
 
 impl<'a> Replacing<'a> {
     fn begin(browser: &'a Browser) -> Self {
-        browser.state.tabs().replace(true);
+        browser.state.tabs().replaces = true;
         Self(browser)
     }
 }
 
 impl Drop for Replacing<'_> {
     fn drop(&mut self) {
-        self.0.state.tabs().replace(false);
+        self.0.state.tabs().replaces = false;
     }
 }
 
@@ -220,7 +221,7 @@ pub(super) async fn switch(browser: &Browser, id: u64) -> Result<(), Problem> {
 /// No tab has this id.
 pub(super) async fn close(browser: &Browser, id: u64, most: usize) -> Result<(), Problem> {
     let tab = existing(browser, id)?;
-    let is_last = browser.state.tabs().all().len() == 1;
+    let is_last = browser.state.tabs().all.len() == 1;
     if is_last {
         replace(browser, &tab, most).await?;
     } else {
@@ -233,9 +234,45 @@ pub(super) async fn close(browser: &Browser, id: u64, most: usize) -> Result<(),
 fn existing(browser: &Browser, id: u64) -> Result<Tab, Problem> {
     let tabs = browser.state.tabs();
     tabs.get(id).cloned().ok_or_else(|| {
-        let ids: Vec<String> = tabs.all().iter().map(|it| it.id.to_string()).collect();
+        let ids: Vec<String> = tabs.all.iter().map(|it| it.id.to_string()).collect();
         Problem::Argument(format!("page_id: there is no tab {id}; the tabs are {}", ids.join(", ")))
     })
+}
+
+/// Signs of a captcha page in its address, and in its text.
+const CAPTCHA_ADDRESSES: [&str; 4] = ["/sorry/", "/showcaptcha", "captcha", "/challenge"];
+const CAPTCHA_TEXTS: [&str; 6] = [
+    "unusual traffic from your computer network",
+    "our systems have detected unusual traffic",
+    "i'm not a robot",
+    "are you a robot",
+    "verify you are human",
+    "complete the security check",
+];
+
+/// Returns the address of the results page for a query.
+///
+/// # Errors
+/// The configured template is not a valid address.
+pub(super) fn search_address(template: &str, query: &str) -> Result<Url, Problem> {
+    let encoded: String = url::form_urlencoded::byte_serialize(query.as_bytes()).collect();
+    Url::parse(&template.replace(QUERY, &encoded))
+        .map_err(|_| Problem::Argument("OPENSKILL_BROWSER_SEARCH_URL is not an address".to_owned()))
+}
+
+/// Checks that the engine shows results instead of a captcha.
+///
+/// # Errors
+/// It shows a captcha.
+pub(super) fn check_results(url: &str, content: &Value) -> Result<(), Problem> {
+    let path = Url::parse(url).map(|it| it.path().to_ascii_lowercase()).unwrap_or_default();
+    let text = content.as_str().unwrap_or_default().to_lowercase();
+    if CAPTCHA_ADDRESSES.iter().any(|it| path.contains(it)) || CAPTCHA_TEXTS.iter().any(|it| text.contains(it)) {
+        let message = "the search engine shows a captcha instead of results: set another \
+                       one in OPENSKILL_BROWSER_SEARCH_URL, or open a page whose address is known";
+        return Err(Problem::Captcha(message.to_owned()));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -269,5 +306,24 @@ mod tests {
         ] {
             assert!(matches!(address(written), Err(Problem::Argument(_))), "{written}");
         }
+    }
+
+    #[test]
+    fn a_query_is_one_value_of_the_address() {
+        let found = search_address("https://a.example/search?q={query}&hl=en", "C++ & \"Rust\" #1").unwrap();
+        let query: Vec<_> = found.query_pairs().collect();
+        assert_eq!(query[0].1, "C++ & \"Rust\" #1");
+        assert_eq!((query.len(), found.fragment()), (2, None));
+    }
+
+    #[test]
+    fn a_captcha_is_no_page_of_results() {
+        assert!(check_results("https://www.google.com/sorry/index?continue=x", &json!("")).is_err());
+        assert!(
+            check_results("https://a.example/s", &json!("Our systems have detected unusual traffic from...")).is_err()
+        );
+        assert!(
+            check_results("https://a.example/search?q=captcha", &json!("Ten results about captcha libraries")).is_ok()
+        );
     }
 }

@@ -29,13 +29,10 @@ pub(super) enum Happening {
 pub(super) struct News {
     all: Vec<Happening>,
     dropped: usize,
-    /// The number of dialogs opened since the last call.
-    pub(super) dialogs: usize,
 }
 
 impl News {
     pub(super) fn add(&mut self, happening: Happening) {
-        self.dialogs += usize::from(matches!(happening, Happening::Dialog { .. }));
         if self.all.len() < MOST {
             self.all.push(happening);
         } else {
@@ -46,7 +43,7 @@ impl News {
     /// Removes all events and returns a line for each, except for those that `is_known` says the caller already
     /// knows.
     pub(super) fn take(&mut self, is_known: impl Fn(&Happening) -> bool) -> Vec<String> {
-        let Self { all, dropped, .. } = std::mem::take(self);
+        let Self { all, dropped } = std::mem::take(self);
         let mut lines: Vec<String> = all.iter().filter(|it| !is_known(it)).map(Happening::line).collect();
         if dropped > 0 {
             lines.push(format!("{dropped} more events are not listed"));

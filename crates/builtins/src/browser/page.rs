@@ -2,50 +2,44 @@
 //!
 //! Each file is a separately parsable script. All files share one scope and run in order.
 
+use std::sync::LazyLock;
+
 /// The name of the isolated world.
 pub(super) const WORLD: &str = "openskill";
 
-/// Concatenates the script files in the order in which they run.
-macro_rules! script {
-    ($($file:literal),+ $(,)?) => {
-        /// The expression to evaluate once per document. Its value is an object, declared by the last file, whose
-        /// functions the worker calls.
-        pub(super) const SCRIPT: &str = concat!(
-            "(() => {\n'use strict';\n",
-            $(include_str!(concat!("page/", $file)),)+
-            "return page;\n})()\n",
-        );
-
-        #[cfg(test)]
-        const FILES: &[(&str, &str)] = &[$(($file, include_str!(concat!("page/", $file)))),+];
-    };
-}
-
-script![
-    "00_start.js",
-    "10_text.js",
-    "15_budget.js",
-    "20_tree.js",
-    "25_roles.js",
-    "30_names.js",
-    "35_state.js",
-    "40_look.js",
-    "45_numbers.js",
-    "50_place.js",
-    "55_walk.js",
-    "60_lines.js",
-    "65_locate.js",
-    "66_frames.js",
-    "67_press.js",
-    "70_changes.js",
-    "75_typing.js",
-    "78_options.js",
-    "80_find.js",
-    "84_table.js",
-    "85_markdown.js",
-    "87_extract.js",
-    "99_end.js",
+/// The names and texts of the script files, in the order in which they run.
+const FILES: [(&str, &str); 23] = [
+    ("00_start.js", include_str!("page/00_start.js")),
+    ("10_text.js", include_str!("page/10_text.js")),
+    ("15_budget.js", include_str!("page/15_budget.js")),
+    ("20_tree.js", include_str!("page/20_tree.js")),
+    ("25_roles.js", include_str!("page/25_roles.js")),
+    ("30_names.js", include_str!("page/30_names.js")),
+    ("35_state.js", include_str!("page/35_state.js")),
+    ("40_look.js", include_str!("page/40_look.js")),
+    ("45_numbers.js", include_str!("page/45_numbers.js")),
+    ("50_place.js", include_str!("page/50_place.js")),
+    ("55_walk.js", include_str!("page/55_walk.js")),
+    ("60_lines.js", include_str!("page/60_lines.js")),
+    ("65_locate.js", include_str!("page/65_locate.js")),
+    ("66_frames.js", include_str!("page/66_frames.js")),
+    ("67_press.js", include_str!("page/67_press.js")),
+    ("70_changes.js", include_str!("page/70_changes.js")),
+    ("75_typing.js", include_str!("page/75_typing.js")),
+    ("78_options.js", include_str!("page/78_options.js")),
+    ("80_find.js", include_str!("page/80_find.js")),
+    ("84_table.js", include_str!("page/84_table.js")),
+    ("85_markdown.js", include_str!("page/85_markdown.js")),
+    ("87_extract.js", include_str!("page/87_extract.js")),
+    ("99_end.js", include_str!("page/99_end.js")),
 ];
+
+/// The expression to evaluate once per document. Its value is an object, declared by the last file, whose functions
+/// the worker calls.
+pub(super) static SCRIPT: LazyLock<String> = LazyLock::new(|| {
+    let files: String = FILES.iter().map(|(_, text)| *text).collect();
+    format!("(() => {{\n'use strict';\n{files}return page;\n}})()\n")
+});
 
 /// The script that runs at the start of each new document, in the same isolated world.
 pub(super) const WATCH: &str = include_str!("watch.js");
@@ -76,7 +70,7 @@ mod tests {
         let Ok(mut node) = node else {
             return skip(Need::Node, "no Node.js is on PATH to parse the scripts of pages");
         };
-        let scripts = [FILES, &[("watch.js", WATCH), ("all files", SCRIPT)]].concat();
+        let scripts = [&FILES[..], &[("watch.js", WATCH), ("all files", SCRIPT.as_str())]].concat();
         let scripts = serde_json::to_vec(&scripts).unwrap();
         node.stdin.take().unwrap().write_all(&scripts).unwrap();
         let ended = node.wait_with_output().unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use openskill_cdp::client::CallError;
 use serde_json::{Value, json};
 
-use super::instance::{Browser, OF_PAGE};
+use super::instance::Browser;
 use super::problem::Problem;
 use super::tabs::Tab;
 
@@ -16,11 +16,10 @@ const DRAG_BEGINS: Duration = Duration::from_millis(100);
 pub(super) const MOST_STEPS: u64 = 200;
 
 async fn send(browser: &Browser, tab: &Tab, method: &str, params: Value) -> Result<Value, Problem> {
-    browser.client.call(Some(&tab.session), method, &params, OF_PAGE).await.map_err(|error| match error {
-        CallError::Late(time) => Problem::Stuck(time),
+    browser.call_page(&tab.session, method, params).await.map_err(|problem| match problem {
         // The previous event closed or replaced the page.
-        CallError::Refused(_) => Problem::Gone,
-        other => other.into(),
+        Problem::Call(CallError::Refused(_)) => Problem::Gone,
+        other => other,
     })
 }
 

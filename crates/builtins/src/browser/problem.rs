@@ -99,16 +99,8 @@ impl Problem {
             Self::NotLoaded(_) => ErrorCode::NetworkError,
             Self::Refused(_) => ErrorCode::PermissionDenied,
             Self::Stuck(_) | Self::Late(_) | Self::Call(CallError::Late(_)) => ErrorCode::Timeout,
-            Self::Call(CallError::Closed | CallError::Full | CallError::Unreadable) => ErrorCode::ExecutionError,
             Self::Files(_) => ErrorCode::ForbiddenPath,
-            Self::Gone
-            | Self::Script(_)
-            | Self::Crashed
-            | Self::Overtaken
-            | Self::Captcha(_)
-            | Self::Exhausted(_)
-            | Self::Closed
-            | Self::Call(CallError::Refused(_)) => ErrorCode::ExecutionError,
+            _ => ErrorCode::ExecutionError,
         }
     }
 }
@@ -127,12 +119,13 @@ impl From<Problem> for SkillError {
             Problem::Script(_) | Problem::Exhausted(_) | Problem::Call(_) => error,
             _ => error.with_blame(Blame::Caller),
         };
-        match problem {
-            Problem::Page { code, more, .. } => error.with_details(json!({"reason": code, "page": more}).to_string()),
-            Problem::Captcha(_) => error.with_details(json!({"reason": "captcha"}).to_string()),
-            Problem::Crashed => error.with_details(json!({"reason": "crashed"}).to_string()),
-            Problem::Stuck(_) => error.with_details(json!({"reason": "stuck"}).to_string()),
-            _ => error,
-        }
+        let details = match problem {
+            Problem::Page { code, more, .. } => json!({"reason": code, "page": more}),
+            Problem::Captcha(_) => json!({"reason": "captcha"}),
+            Problem::Crashed => json!({"reason": "crashed"}),
+            Problem::Stuck(_) => json!({"reason": "stuck"}),
+            _ => return error,
+        };
+        error.with_details(details.to_string())
     }
 }

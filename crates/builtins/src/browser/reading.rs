@@ -62,7 +62,7 @@ async fn tabs(browser: &Browser) -> Value {
             "page_id": tab.id, "url": line(&tab.url, 500), "title": title(&tab.target), "current": Some(tab.id) == current,
         })
     };
-    tabs.all().iter().map(one).collect()
+    tabs.all.iter().map(one).collect()
 }
 
 /// Returns the lines of the accessibility tree.
@@ -86,21 +86,20 @@ pub(super) async fn content(browser: &mut Browser, selector: Option<&str>) -> Re
     let view = View::capture(browser).await?;
     let mut answer = whereabouts(browser)?;
     let (mut text, mut cut) = (String::new(), None);
-    content_of(browser, &view, (0, selector), (&mut text, &mut cut)).await?;
+    content_of(&view, (0, selector), (&mut text, &mut cut)).await?;
     answer.insert("content".to_owned(), json!(text.trim_end()));
     answer.extend(cut.map(|it| ("cut".to_owned(), json!(it))));
     Ok(answer)
 }
 
 async fn content_of(
-    browser: &mut Browser,
     view: &View,
     (at, selector): (usize, Option<&str>),
     (text, cut): (&mut String, &mut Option<String>),
 ) -> Result<(), Problem> {
     let left = MOST_CHARACTERS.saturating_sub(text.len());
     let arguments = json!({"selector": selector, "links": true, "budget": {"chars": left}});
-    let answer = view.nodes[at].document.call(&browser.client, "content", arguments).await?;
+    let answer = view.nodes[at].document.call("content", arguments).await?;
     if let Some(message) = answer.pointer("/cut/message").and_then(Value::as_str) {
         cut.get_or_insert_with(|| message.to_owned());
     }
@@ -117,7 +116,7 @@ async fn content_of(
         let child = block["n"].as_u64().and_then(|n| frames.iter().find(|(owner, _)| *owner == n));
         if let Some((_, child)) = child {
             // A frame that has disappeared has no content.
-            let _ = Box::pin(content_of(browser, view, (*child, None), (&mut *text, &mut *cut))).await;
+            let _ = Box::pin(content_of(view, (*child, None), (&mut *text, &mut *cut))).await;
         }
     }
     Ok(())
@@ -133,11 +132,7 @@ pub(super) async fn extract(browser: &mut Browser, asked: &Goal) -> Result<Map<S
     let (mut blocks, mut of, mut cut): (Vec<Value>, u64, Option<String>) = (Vec::new(), 0, None);
     for node in &view.nodes {
         let arguments = json!({"goal": asked.goal, "links": asked.include_links, "budget": {}, "most": MOST_BLOCKS});
-        let found = match node.document.call(&browser.client, "extract", arguments).await {
-            Ok(found) => found,
-            Err(problem) if node.parent.is_none() => return Err(problem),
-            Err(_) => continue,
-        };
+        let Some(found) = node.call("extract", arguments).await? else { continue };
         of += found["of"].as_u64().unwrap_or(0);
         if let Some(message) = found.pointer("/cut/message").and_then(Value::as_str) {
             cut.get_or_insert_with(|| message.to_owned());

@@ -62,9 +62,7 @@ struct FailedConnection {
     /// The sequence number of this failure, from 1.
     number: u64,
     host: String,
-    reason: String,
-    /// Whether the egress rules rejected the connection.
-    is_refusal: bool,
+    failure: LoadFailure,
 }
 
 impl RelayLog {
@@ -80,11 +78,7 @@ impl RelayLog {
         let all = self.refusals.lock();
         let new = || all.iter().rev().filter(|it| it.number > before);
         let last = new().find(|it| it.host.eq_ignore_ascii_case(host)).or_else(|| new().next())?;
-        Some(if last.is_refusal {
-            LoadFailure::Refused(last.reason.clone())
-        } else {
-            LoadFailure::Failed(format!("{}: {}", last.host, last.reason))
-        })
+        Some(last.failure.clone())
     }
 
     fn record(&self, host: String, problem: &ConnectFailure) {
@@ -93,8 +87,11 @@ impl RelayLog {
         if all.len() == MOST_REFUSALS {
             all.pop_front();
         }
-        let is_refusal = matches!(problem, ConnectFailure::Refused(_));
-        all.push_back(FailedConnection { number, host, reason: problem.to_string(), is_refusal });
+        let failure = match problem {
+            ConnectFailure::Refused(reason) => LoadFailure::Refused(reason.clone()),
+            other => LoadFailure::Failed(format!("{host}: {other}")),
+        };
+        all.push_back(FailedConnection { number, host, failure });
     }
 }
 
@@ -148,10 +145,9 @@ async fn relay(mut browser: TcpStream, allowed: &Allowed, log: &RelayLog, look_u
         Ok(server) => server,
         Err(problem) => {
             tracing::debug!(host, port, %problem, "a browser's connection failed");
-            let reply = if matches!(problem, ConnectFailure::Refused(_)) {
-                SocksReply::NotAllowed
-            } else {
-                SocksReply::HostUnreachable
+            let reply = match problem {
+                ConnectFailure::Refused(_) => SocksReply::NotAllowed,
+                _ => SocksReply::HostUnreachable,
             };
             log.record(host, &problem);
             return answer(&mut browser, reply).await;

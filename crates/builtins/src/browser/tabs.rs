@@ -52,7 +52,7 @@ pub(super) struct OutOfProcessFrame {
 const MOST_LOADERS: usize = 32;
 
 /// The state of a tab.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Tab {
     /// A small number for callers, never reused.
     pub(super) id: u64,
@@ -96,11 +96,12 @@ pub(super) enum Transfer {
 #[derive(Debug)]
 pub(super) struct Tabs {
     bounds: TabLimits,
-    all: Vec<Tab>,
+    /// The tabs in the order in which they were opened.
+    pub(super) all: Vec<Tab>,
     next: u64,
     current: u64,
     /// Whether one additional tab is allowed, because it replaces one that is about to be closed.
-    replaces: bool,
+    pub(super) replaces: bool,
     /// Downloads by id.
     pub(super) downloads: BTreeMap<String, Download>,
     pub(super) news: News,
@@ -134,11 +135,6 @@ impl Tabs {
         Self { bounds, all: Vec::new(), next: 0, current: 0, replaces: false, downloads, news }
     }
 
-    /// Returns the tabs in the order in which they were opened.
-    pub(super) fn all(&self) -> &[Tab] {
-        &self.all
-    }
-
     /// Returns the caller's current tab.
     pub(super) fn current(&self) -> Option<&Tab> {
         self.get(self.current)
@@ -161,11 +157,6 @@ impl Tabs {
         exists
     }
 
-    /// Sets whether a new tab is about to replace another one.
-    pub(super) fn replace(&mut self, replaces: bool) {
-        self.replaces = replaces;
-    }
-
     /// Removes and returns the data of an intercepted drag.
     pub(super) fn take_drag(&mut self, id: u64) -> Option<Value> {
         self.all.iter_mut().find(|it| it.id == id)?.drag.take()
@@ -186,33 +177,22 @@ impl Tabs {
     /// Handles an event and returns the resulting commands. Ignores irrelevant events.
     pub(super) fn on(&mut self, event: &Event) -> Vec<Order> {
         let params = &event.params;
-        let Some(session) = event.session.as_deref() else {
-            return self.on_browser(&event.method, params);
-        };
-        match event.method.as_str() {
-            "Target.attachedToTarget" => return self.on_attached(Some(session), params),
-            "Target.detachedFromTarget" => self.on_detached(text(params, "sessionId")),
-            "Page.javascriptDialogOpening" => return vec![self.dialog(session, params)],
-            "Page.fileChooserOpened" => self.news.add(Happening::FileChooser),
-            "Inspector.targetCrashed" => self.mark_crashed(|it| it.session == session),
-            method => self.on_page(session, method, params),
-        }
-        Vec::new()
-    }
-
-    fn on_browser(&mut self, method: &str, params: &Value) -> Vec<Order> {
-        match method {
-            "Target.attachedToTarget" => return self.on_attached(None, params),
-            "Target.detachedFromTarget" => self.on_detached(text(params, "sessionId")),
-            "Target.targetCrashed" => self.mark_crashed(|it| it.target == text(params, "targetId")),
-            "Target.targetInfoChanged" => {
+        match (event.method.as_str(), event.session.as_deref()) {
+            ("Target.attachedToTarget", within) => return self.on_attached(within, params),
+            ("Target.detachedFromTarget", _) => self.on_detached(text(params, "sessionId")),
+            ("Page.javascriptDialogOpening", Some(session)) => return vec![self.dialog(session, params)],
+            ("Page.fileChooserOpened", Some(_)) => self.news.add(Happening::FileChooser),
+            ("Inspector.targetCrashed", Some(session)) => self.mark_crashed(|it| it.session == session),
+            (method, Some(session)) => self.on_page(session, method, params),
+            ("Target.targetCrashed", None) => self.mark_crashed(|it| it.target == text(params, "targetId")),
+            ("Target.targetInfoChanged", None) => {
                 let info = params.get("targetInfo").unwrap_or(&Value::Null);
                 if let Some(tab) = self.all.iter_mut().find(|it| it.target == text(info, "targetId")) {
                     text(info, "url").clone_into(&mut tab.url);
                 }
             }
-            "Browser.downloadWillBegin" => return self.on_download_begin(params),
-            "Browser.downloadProgress" => return self.on_download_progress(params),
+            ("Browser.downloadWillBegin", None) => return self.on_download_begin(params),
+            ("Browser.downloadProgress", None) => return self.on_download_progress(params),
             _ => {}
         }
         Vec::new()
@@ -298,9 +278,7 @@ impl Tabs {
             self.current = id;
         }
         self.news.add(Happening::Opened(id, url.clone()));
-        let (loader, loaders, parts) = (String::new(), Vec::new(), Vec::new());
-        let (is_parsed, is_busy, has_crashed, drag) = (false, false, false, None);
-        self.all.push(Tab { id, target, session, url, loader, loaders, is_parsed, is_busy, has_crashed, parts, drag });
+        self.all.push(Tab { id, target, session, url, ..Tab::default() });
     }
 
     fn on_detached(&mut self, session: &str) {

@@ -1,96 +1,88 @@
 //! The browser tools and their arguments.
 
-use openskill_proto::v1::{ErrorCode, SkillError};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::IntoDeserializer as _;
+use serde::de::value::{Error as ValueError, StrDeserializer};
 
-/// A tool, identified by the `entry` of its manifest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A tool, identified by the `entry` of its manifest: `browser_` and the name of a variant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
 pub(crate) enum Tool {
-    Back,
-    Click,
-    CloseSession,
-    CloseTab,
-    Content,
-    Done,
-    Drag,
-    Dropdown,
-    Extract,
-    Hover,
-    Info,
-    Keys,
-    Navigate,
-    OpenTab,
-    Pdf,
-    Screenshot,
+    Page(PageTool),
+    End(SessionEnd),
+}
+
+/// A tool that needs a browser.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum PageTool {
+    Act(PageAction),
+    Load(PageLoad),
+    Draw(PageDrawing),
+    Read(PageReading),
+}
+
+/// A tool that works on the current page and may change it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum PageAction {
+    ClickElement,
+    DragDrop,
+    HoverElement,
+    InputText,
     ScrollDown,
     ScrollToText,
     ScrollUp,
-    Search,
-    Select,
-    SwitchTab,
-    Tree,
-    Type,
-    Url,
+    SelectDropdownOption,
+    SendKeys,
     Wait,
 }
 
-/// All tools by name.
-const TOOLS: [(&str, Tool); 26] = [
-    ("browser_click_element", Tool::Click),
-    ("browser_close_session", Tool::CloseSession),
-    ("browser_close_tab", Tool::CloseTab),
-    ("browser_done", Tool::Done),
-    ("browser_drag_drop", Tool::Drag),
-    ("browser_extract_content", Tool::Extract),
-    ("browser_get_ax_tree", Tool::Tree),
-    ("browser_get_content", Tool::Content),
-    ("browser_get_current_url", Tool::Url),
-    ("browser_get_dropdown_options", Tool::Dropdown),
-    ("browser_get_page_info", Tool::Info),
-    ("browser_go_back", Tool::Back),
-    ("browser_hover_element", Tool::Hover),
-    ("browser_input_text", Tool::Type),
-    ("browser_navigate", Tool::Navigate),
-    ("browser_open_tab", Tool::OpenTab),
-    ("browser_save_pdf", Tool::Pdf),
-    ("browser_screenshot", Tool::Screenshot),
-    ("browser_scroll_down", Tool::ScrollDown),
-    ("browser_scroll_to_text", Tool::ScrollToText),
-    ("browser_scroll_up", Tool::ScrollUp),
-    ("browser_search_google", Tool::Search),
-    ("browser_select_dropdown_option", Tool::Select),
-    ("browser_send_keys", Tool::Keys),
-    ("browser_switch_tab", Tool::SwitchTab),
-    ("browser_wait", Tool::Wait),
-];
+/// A tool that loads another page, regardless of the current one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum PageLoad {
+    CloseTab,
+    GoBack,
+    Navigate,
+    OpenTab,
+    SearchGoogle,
+    SwitchTab,
+}
+
+/// A tool that saves what the page looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum PageDrawing {
+    SavePdf,
+    Screenshot,
+}
+
+/// A tool that reads the page without changing it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum PageReading {
+    ExtractContent,
+    GetAxTree,
+    GetContent,
+    GetCurrentUrl,
+    GetDropdownOptions,
+    GetPageInfo,
+}
+
+/// A tool that ends the work with the browser.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum SessionEnd {
+    CloseSession,
+    Done,
+}
 
 impl Tool {
     /// Returns the tool with this name.
     pub(crate) fn from_entry(entry: &str) -> Option<Self> {
-        TOOLS.iter().find(|(name, _)| *name == entry).map(|(_, tool)| *tool)
-    }
-
-    /// Returns whether the tool works on the current page and may change it.
-    pub(super) fn acts_on_page(self) -> bool {
-        matches!(
-            self,
-            Self::Click
-                | Self::Drag
-                | Self::Hover
-                | Self::Keys
-                | Self::ScrollDown
-                | Self::ScrollToText
-                | Self::ScrollUp
-                | Self::Select
-                | Self::Type
-                | Self::Wait
-        )
-    }
-
-    /// Returns whether the tool loads another page, regardless of the current one.
-    pub(super) fn loads(self) -> bool {
-        matches!(self, Self::Back | Self::CloseTab | Self::Navigate | Self::OpenTab | Self::Search | Self::SwitchTab)
+        let name: StrDeserializer<'_, ValueError> = entry.strip_prefix("browser_")?.into_deserializer();
+        Self::deserialize(name).ok()
     }
 }
 
@@ -198,10 +190,26 @@ fn ten() -> u64 {
     10
 }
 
-/// Parses the arguments of a tool.
-///
-/// # Errors
-/// The arguments are invalid for this tool. The gateway has normally validated them already.
-pub(super) fn read<T: DeserializeOwned>(input: &[u8]) -> Result<T, SkillError> {
-    openskill_proto::json::read(input).map_err(|error| SkillError::new(ErrorCode::InvalidArgument, error.to_string()))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_entries_of_manifests_are_tools() {
+        let page = |tool| Some(Tool::Page(tool));
+        for (entry, tool) in [
+            ("browser_click_element", page(PageTool::Act(PageAction::ClickElement))),
+            ("browser_select_dropdown_option", page(PageTool::Act(PageAction::SelectDropdownOption))),
+            ("browser_search_google", page(PageTool::Load(PageLoad::SearchGoogle))),
+            ("browser_save_pdf", page(PageTool::Draw(PageDrawing::SavePdf))),
+            ("browser_get_ax_tree", page(PageTool::Read(PageReading::GetAxTree))),
+            ("browser_close_session", Some(Tool::End(SessionEnd::CloseSession))),
+            ("browser_done", Some(Tool::End(SessionEnd::Done))),
+            ("click_element", None),
+            ("browser_ClickElement", None),
+            ("browser_", None),
+        ] {
+            assert_eq!(Tool::from_entry(entry), tool, "{entry}");
+        }
+    }
 }

@@ -9,17 +9,17 @@ use url::Url;
 use super::actions::{click_element, drag_drop, hover_element, input_text, options, scroll, scroll_to_text, select};
 use super::changes::{self, InitialDocuments, mark, whereabouts};
 use super::files::{Files, document, downloads, picture};
-use super::instance::{Browser, OF_PAGE};
+use super::instance::Browser;
 use super::keys::press;
 use super::navigate::{self, back, close, new_tab, open, replace, switch};
 use super::problem::Problem;
 use super::reading::{ax_tree, content, extract, page_info};
-use super::search;
 use super::tabs::Tab;
-use super::tool::{self, Tool, read};
+use super::tool::{self, PageAction, PageDrawing, PageLoad, PageReading, PageTool};
 use super::values::Values;
 use super::view::View;
 use super::wording::line;
+use crate::call::read_arguments as read;
 use crate::config::browser::Browser as Settings;
 
 /// The maximum duration of a wait, in seconds.
@@ -30,7 +30,7 @@ const ANSWERS: Duration = Duration::from_secs(1);
 
 /// A tool call with its context.
 pub(super) struct ToolCall<'a> {
-    pub(super) tool: Tool,
+    pub(super) tool: PageTool,
     pub(super) input: &'a [u8],
     pub(super) files: Files<'a>,
     pub(super) settings: &'a Settings,
@@ -58,10 +58,10 @@ impl ToolCall<'_> {
     pub(super) async fn run(&self, browser: &mut Browser) -> Result<CallOutput, SkillError> {
         browser.show().await?;
         let (did, mut data) = match self.tool {
-            tool if tool.acts_on_page() => self.act(browser).await?,
-            tool if tool.loads() => self.load(browser).await?,
-            Tool::Screenshot | Tool::Pdf => self.draw(browser).await?,
-            _ => self.read_page(browser).await?,
+            PageTool::Act(action) => self.act(browser, action).await?,
+            PageTool::Load(load) => self.load(browser, load).await?,
+            PageTool::Draw(drawing) => self.draw(browser, drawing).await?,
+            PageTool::Read(reading) => (String::new(), self.read_page(browser, reading).await?),
         };
         let downloads = downloads(browser, &self.files, self.remaining() / 2, self.settings.download_bytes).await;
         if !downloads.is_empty() {
@@ -78,30 +78,32 @@ impl ToolCall<'_> {
     }
 
     /// Performs a tool that acts on the current page.
-    async fn act(&self, browser: &mut Browser) -> Result<(String, Map<String, Value>), SkillError> {
+    async fn act(&self, browser: &mut Browser, action: PageAction) -> Result<(String, Map<String, Value>), SkillError> {
         let (initial, view) = (InitialDocuments::now(browser), View::capture(browser).await?);
-        let before = mark(browser, &view).await?;
-        let did = match self.tool {
-            Tool::Click => click_element(browser, &view, read::<tool::Index>(self.input)?.index).await?,
-            Tool::Type => {
+        let before = mark(&view).await?;
+        let did = match action {
+            PageAction::ClickElement => click_element(browser, &view, read::<tool::Index>(self.input)?.index).await?,
+            PageAction::InputText => {
                 let tool::IndexText { index, text } = read(self.input)?;
                 input_text(browser, &view, index, &text).await?
             }
-            Tool::Select => {
+            PageAction::SelectDropdownOption => {
                 let tool::IndexText { index, text } = read(self.input)?;
                 select(browser, &view, index, &text).await?
             }
-            Tool::Keys => {
+            PageAction::SendKeys => {
                 let tool::Keys { keys } = read(self.input)?;
                 press(browser, &view.tab, &keys).await?;
                 format!("pressed {}", line(&keys, 60))
             }
-            Tool::Drag => drag_drop(browser, &view, &read(self.input)?).await?,
-            Tool::Hover => hover_element(browser, &view, &read(self.input)?).await?,
-            Tool::ScrollDown => scroll(browser, &view, (true, read::<tool::Amount>(self.input)?.amount)).await?,
-            Tool::ScrollUp => scroll(browser, &view, (false, read::<tool::Amount>(self.input)?.amount)).await?,
-            Tool::ScrollToText => scroll_to_text(browser, &view, &read::<tool::Text>(self.input)?.text).await?,
-            _ => self.wait(read::<tool::Seconds>(self.input)?.seconds).await?,
+            PageAction::DragDrop => drag_drop(browser, &view, &read(self.input)?).await?,
+            PageAction::HoverElement => hover_element(browser, &view, &read(self.input)?).await?,
+            PageAction::ScrollDown | PageAction::ScrollUp => {
+                let is_down = action == PageAction::ScrollDown;
+                scroll(&view, (is_down, read::<tool::Amount>(self.input)?.amount)).await?
+            }
+            PageAction::ScrollToText => scroll_to_text(browser, &view, &read::<tool::Text>(self.input)?.text).await?,
+            PageAction::Wait => self.wait(read::<tool::Seconds>(self.input)?.seconds).await?,
         };
         let data = changes::since(browser, &initial, Some(&before)).await?;
         Ok((did, data))
@@ -120,15 +122,15 @@ impl ToolCall<'_> {
     }
 
     /// Performs a tool that loads another page.
-    async fn load(&self, browser: &mut Browser) -> Result<(String, Map<String, Value>), SkillError> {
+    async fn load(&self, browser: &mut Browser, load: PageLoad) -> Result<(String, Map<String, Value>), SkillError> {
         let (initial, mut note) = (InitialDocuments::now(browser), None);
-        let did = match self.tool {
-            Tool::Navigate => {
+        let did = match load {
+            PageLoad::Navigate => {
                 let url = navigate::address(&read::<tool::Address>(self.input)?.url)?;
                 note = self.open(browser, &url).await?;
                 format!("opened {}", line(url.as_str(), 200))
             }
-            Tool::OpenTab => {
+            PageLoad::OpenTab => {
                 let url = navigate::address(&read::<tool::Address>(self.input)?.url)?;
                 // A busy page would prevent the browser from opening another one.
                 let current = browser.state.tabs().current().cloned();
@@ -141,23 +143,23 @@ impl ToolCall<'_> {
                 note = open(browser, &tab, &url, self.remaining()).await?;
                 format!("opened {} in the tab with page_id {}", line(url.as_str(), 200), tab.id)
             }
-            Tool::Search => {
+            PageLoad::SearchGoogle => {
                 let query = read::<tool::Query>(self.input)?.query;
-                let url = search::address(&self.settings.search, &query)?;
+                let url = navigate::search_address(&self.settings.search, &query)?;
                 note = self.open(browser, &url).await?;
                 return self.search_results(browser, &initial, (&query, note)).await;
             }
-            Tool::Back => {
+            PageLoad::GoBack => {
                 let tab = self.usable_tab(browser).await?;
                 back(browser, &tab).await?;
                 "went back".to_owned()
             }
-            Tool::SwitchTab => {
+            PageLoad::SwitchTab => {
                 let id = read::<tool::PageId>(self.input)?.page_id;
                 switch(browser, id).await?;
                 format!("switched to the tab with page_id {id}")
             }
-            _ => {
+            PageLoad::CloseTab => {
                 let id = read::<tool::PageId>(self.input)?.page_id;
                 close(browser, id, self.settings.tabs).await?;
                 format!("closed the tab with page_id {id}")
@@ -178,7 +180,7 @@ impl ToolCall<'_> {
         changes::settle(browser, initial, self.remaining().min(Duration::from_secs(5))).await?;
         let mut data = content(browser, None).await?;
         let url = data.get("url").and_then(Value::as_str).unwrap_or_default().to_owned();
-        search::check(&url, data.get("content").unwrap_or(&Value::Null))?;
+        navigate::check_results(&url, data.get("content").unwrap_or(&Value::Null))?;
         data.extend(note.map(|it| ("note".to_owned(), json!(it))));
         Ok((format!("searched for \"{}\"", line(query, 100)), data))
     }
@@ -199,7 +201,7 @@ impl ToolCall<'_> {
     /// Returns whether a page is responsive.
     async fn answers(&self, browser: &Browser, tab: &Tab) -> bool {
         let (alive, session) = (json!({"expression": "0"}), Some(tab.session.as_str()));
-        browser.client.call(session, "Runtime.evaluate", &alive, ANSWERS.min(OF_PAGE)).await.is_ok()
+        browser.client.call(session, "Runtime.evaluate", &alive, ANSWERS).await.is_ok()
     }
 
     /// Returns the current tab. Replaces it with a new one if it is gone, has crashed, or runs scripts that can't
@@ -220,11 +222,15 @@ impl ToolCall<'_> {
         Ok(tab)
     }
 
-    async fn draw(&self, browser: &mut Browser) -> Result<(String, Map<String, Value>), SkillError> {
+    async fn draw(
+        &self,
+        browser: &mut Browser,
+        drawing: PageDrawing,
+    ) -> Result<(String, Map<String, Value>), SkillError> {
         let tab = browser.tab()?;
-        let (name, kind, drawn) = match self.tool {
-            Tool::Pdf => ("page.pdf".to_owned(), ("application/pdf", "pdf"), document(browser, &tab).await?),
-            _ => {
+        let (name, kind, drawn) = match drawing {
+            PageDrawing::SavePdf => ("page.pdf".to_owned(), ("application/pdf", "pdf"), document(browser, &tab).await?),
+            PageDrawing::Screenshot => {
                 let name = read::<tool::FileName>(self.input)?.filename.filter(|it| !it.trim().is_empty());
                 let name = name.unwrap_or_else(|| "screenshot.png".to_owned());
                 (name, ("image/png", "png"), picture(browser, &tab).await?)
@@ -239,21 +245,21 @@ impl ToolCall<'_> {
     }
 
     /// Performs a tool that reads the page without changing it.
-    async fn read_page(&self, browser: &mut Browser) -> Result<(String, Map<String, Value>), SkillError> {
-        let data = match self.tool {
-            Tool::Tree => ax_tree(browser, read::<tool::Number>(self.input)?.number_of_elements).await?,
-            Tool::Content => {
+    async fn read_page(&self, browser: &mut Browser, reading: PageReading) -> Result<Map<String, Value>, SkillError> {
+        Ok(match reading {
+            PageReading::GetAxTree => ax_tree(browser, read::<tool::Number>(self.input)?.number_of_elements).await?,
+            PageReading::GetContent => {
                 let selector = read::<tool::Selector>(self.input)?.selector;
                 let selector = selector.as_deref().map(str::trim).filter(|it| !it.is_empty());
                 content(browser, selector).await?
             }
-            Tool::Extract => {
+            PageReading::ExtractContent => {
                 let goal: tool::Goal = read(self.input)?;
                 let mut data = extract(browser, &goal).await?;
                 self.values.add(&mut data, &goal.goal, self.until).await;
                 data
             }
-            Tool::Dropdown => {
+            PageReading::GetDropdownOptions => {
                 let index = read::<tool::Index>(self.input)?.index;
                 let view = View::capture(browser).await?;
                 let answer = options(browser, &view, index).await?;
@@ -261,14 +267,13 @@ impl ToolCall<'_> {
                 data.extend(answer.as_object().cloned().unwrap_or_default());
                 data
             }
-            Tool::Url => {
+            PageReading::GetCurrentUrl => {
                 let tab = browser.state.tabs().current().cloned().ok_or(Problem::NoTab)?;
                 let mut data = Map::new();
                 data.insert("url".to_owned(), json!(line(&tab.url, 2000)));
-                return Ok((String::new(), data));
+                data
             }
-            _ => page_info(browser).await?,
-        };
-        Ok((String::new(), data))
+            PageReading::GetPageInfo => page_info(browser).await?,
+        })
     }
 }

@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use futures_util::future::{join, join_all};
-use openskill_cdp::client::Client;
 use serde_json::{Value, json};
 
 use super::documents::{Document, DocumentId, GROUP, KnownListeners};
@@ -49,6 +48,20 @@ pub(super) struct Node {
     pub(super) parent: Option<usize>,
     /// The number of the frame's element in the parent document.
     pub(super) owner: Option<u64>,
+}
+
+impl Node {
+    /// Calls a function of the script. Returns `None` if a frame does not answer, because frames may disappear at any
+    /// time.
+    ///
+    /// # Errors
+    /// The main document does not answer, or its script reports an error.
+    pub(super) async fn call(&self, name: &str, arguments: Value) -> Result<Option<Value>, Problem> {
+        match self.document.call(name, arguments).await {
+            Err(_) if self.parent.is_some() => Ok(None),
+            answer => answer.map(Some),
+        }
+    }
 }
 
 /// The documents of a tab. The main document comes first, and parents come before children.
@@ -113,7 +126,7 @@ impl View {
             };
             let parent = within.filter(|_| !is_main);
             let owner = match parent.and_then(|it| view.nodes.get(it)) {
-                Some(parent) => owner(browser, &parent.document, &id).await,
+                Some(parent) => owner(&parent.document, &id).await,
                 None => None,
             };
             if parent.is_none() || owner.is_some() {
@@ -162,37 +175,35 @@ async fn main_tree(browser: &mut Browser, tab: &Tab) -> Result<Value, Problem> {
 }
 
 /// Returns the number of a frame's element in the document that contains it.
-async fn owner(browser: &Browser, parent: &Document, frame: &str) -> Option<u64> {
-    let client = &browser.client;
-    let found = parent.ask(client, "DOM.getFrameOwner", json!({"frameId": frame}), HELP).await.ok()?;
-    let object = resolve(client, parent, found["backendNodeId"].as_i64()?).await?;
-    let number = parent.with_objects(client, "number", &[object]).await.ok()?;
+async fn owner(parent: &Document, frame: &str) -> Option<u64> {
+    let found = parent.ask("DOM.getFrameOwner", json!({"frameId": frame}), HELP).await.ok()?;
+    let object = resolve(parent, found["backendNodeId"].as_i64()?).await?;
+    let number = parent.with_objects("number", &[object]).await.ok()?;
     number["value"].as_u64().filter(|it| *it > 0)
 }
 
 /// Resolves an element to an object in the script's world.
-async fn resolve(client: &Client, document: &Document, node: i64) -> Option<String> {
+async fn resolve(document: &Document, node: i64) -> Option<String> {
     let params = json!({"backendNodeId": node, "executionContextId": document.context, "objectGroup": GROUP});
-    let resolved = document.ask(client, "DOM.resolveNode", params, HELP).await.ok()?;
+    let resolved = document.ask("DOM.resolveNode", params, HELP).await.ok()?;
     resolved.pointer("/object/objectId").and_then(Value::as_str).map(str::to_owned)
 }
 
 /// Tells the script which elements have listeners, because it can't see them from its isolated world. Gives up
 /// after a second.
 pub(super) async fn tell_listeners(browser: &mut Browser, document: &Document) {
-    let Browser { client, documents, .. } = browser;
-    let heard = documents.heard.entry(document.key).or_default();
-    let _ = tokio::time::timeout(HELP, tell(client, document, heard)).await;
+    let heard = browser.documents.heard.entry(document.key).or_default();
+    let _ = tokio::time::timeout(HELP, tell(document, heard)).await;
     // The answer is ignored.
-    client.send(Some(&document.id.session), "Runtime.releaseObjectGroup", &json!({"objectGroup": GROUP}));
+    browser.client.send(Some(&document.id.session), "Runtime.releaseObjectGroup", &json!({"objectGroup": GROUP}));
 }
 
-async fn tell(client: &Client, document: &Document, heard: &mut KnownListeners) -> Option<()> {
+async fn tell(document: &Document, heard: &mut KnownListeners) -> Option<()> {
     if heard.whole.is_none() {
-        heard.whole = document_object(client, document).await;
+        heard.whole = document_object(document).await;
     }
     let params = json!({"objectId": heard.whole.as_ref()?, "depth": -1, "pierce": true});
-    let found = document.ask(client, "DOMDebugger.getEventListeners", params, HELP).await;
+    let found = document.ask("DOMDebugger.getEventListeners", params, HELP).await;
     let found = found.inspect_err(|_| heard.whole = None).ok()?;
     let mut new = Vec::new();
     for listener in found["listeners"].as_array()? {
@@ -206,35 +217,34 @@ async fn tell(client: &Client, document: &Document, heard: &mut KnownListeners) 
     if new.is_empty() {
         return None;
     }
-    let objects = join_all(new.into_iter().map(|it| resolve(client, document, it))).await;
+    let objects = join_all(new.into_iter().map(|it| resolve(document, it))).await;
     let objects: Vec<String> = objects.into_iter().flatten().collect();
-    document.with_objects(client, "heard", &objects).await.ok()?;
+    document.with_objects("heard", &objects).await.ok()?;
     Some(())
 }
 
 /// Returns the document object in the page's world. In the isolated world, it would be a wrapper.
-async fn document_object(client: &Client, document: &Document) -> Option<String> {
-    let whole = document.ask(client, "Runtime.evaluate", json!({"expression": "document"}), HELP).await.ok()?;
+async fn document_object(document: &Document) -> Option<String> {
+    let whole = document.ask("Runtime.evaluate", json!({"expression": "document"}), HELP).await.ok()?;
     whole.pointer("/result/objectId").and_then(Value::as_str).map(str::to_owned)
 }
 
 /// Reveals the closed shadow roots of the listed hosts to the script. Returns whether there were any.
-pub(super) async fn show_closed_roots(browser: &Browser, document: &Document, hosts: u64) -> bool {
-    let client = &browser.client;
+pub(super) async fn show_closed_roots(document: &Document, hosts: u64) -> bool {
     let mut roots = Vec::new();
     for i in 0..hosts.min(MOST_HOSTS) {
-        let Ok(Some(host)) = document.host(client, i).await else { continue };
+        let Ok(Some(host)) = document.host(i).await else { continue };
         let params = json!({"objectId": host, "depth": 1, "pierce": true});
-        let Ok(described) = document.ask(client, "DOM.describeNode", params, HELP).await else { continue };
+        let Ok(described) = document.ask("DOM.describeNode", params, HELP).await else { continue };
         for root in described.pointer("/node/shadowRoots").and_then(Value::as_array).into_iter().flatten() {
             if root["shadowRootType"] == "closed"
                 && let Some(node) = root["backendNodeId"].as_i64()
             {
-                roots.extend(resolve(client, document, node).await);
+                roots.extend(resolve(document, node).await);
             }
         }
     }
-    !roots.is_empty() && document.with_objects(client, "adopt", &roots).await.is_ok()
+    !roots.is_empty() && document.with_objects("adopt", &roots).await.is_ok()
 }
 
 #[cfg(test)]

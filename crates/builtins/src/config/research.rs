@@ -4,7 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use openskill_egress::allow::Allowed;
+/// Hosts outside the public internet, in the format of `http.allow` in manifests.
+pub use openskill_egress::allow::Allowed as Allow;
 use openskill_model::{ProviderConfig, Secret};
 use url::Url;
 
@@ -40,29 +41,17 @@ pub enum Provider {
     Site(Site),
 }
 
-impl Provider {
-    /// Returns the provider's name in the settings.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Searxng(_) => "searxng",
-            Self::Brave(..) => "brave",
-            Self::Tavily(..) => "tavily",
-            Self::Folder(_) => "folder",
-            Self::Site(_) => "site",
-        }
-    }
-}
-
-/// Displays the provider and its address, without its key.
+/// Displays the provider's name in the settings and its address, without its key.
 impl fmt::Display for Provider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.name())?;
         match self {
-            Self::Searxng(url) | Self::Brave(url, _) | Self::Tavily(url, _) => write!(f, "{url}"),
-            Self::Folder(path) => write!(f, "{}", path.display()),
+            Self::Searxng(url) => write!(f, "searxng: {url}"),
+            Self::Brave(url, _) => write!(f, "brave: {url}"),
+            Self::Tavily(url, _) => write!(f, "tavily: {url}"),
+            Self::Folder(path) => write!(f, "folder: {}", path.display()),
             Self::Site(site) => {
                 let starts: Vec<&str> = site.starts.iter().map(Url::as_str).collect();
-                write!(f, "{}, at most {} pages", starts.join(", "), site.pages)
+                write!(f, "site: {}, at most {} pages", starts.join(", "), site.pages)
             }
         }
     }
@@ -97,19 +86,5 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self { loops: 5, pages: 32, bytes: 32 << 20, time: Duration::from_secs(60), tokens: 32_000 }
-    }
-}
-
-/// Hosts outside the public internet, in the format of `http.allow` in manifests.
-#[derive(Debug, Clone, Default)]
-pub struct Allow(pub(crate) Allowed);
-
-impl Allow {
-    /// Parses a list of hosts.
-    ///
-    /// # Errors
-    /// An entry is invalid. The message names it and the valid forms.
-    pub fn parse(entries: &[String]) -> Result<Self, String> {
-        Allowed::parse(entries).map(Self)
     }
 }

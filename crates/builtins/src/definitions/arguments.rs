@@ -1,7 +1,9 @@
 //! The arguments of a `list_code_definitions` call.
 
-use openskill_proto::v1::{ErrorCode, SkillError};
+use openskill_proto::v1::SkillError;
 use serde::Deserialize;
+
+use crate::call::{invalid_argument, read_arguments};
 
 /// The maximum number of definitions in an answer.
 const MOST_DEFINITIONS: usize = 10_000;
@@ -27,10 +29,9 @@ impl DefinitionArguments {
     /// # Errors
     /// The arguments are invalid.
     pub(super) fn read(input: &[u8]) -> Result<Self, SkillError> {
-        let invalid = |message: String| SkillError::new(ErrorCode::InvalidArgument, message);
-        let read: Self = openskill_proto::json::read(input).map_err(|error| invalid(error.to_string()))?;
+        let read: Self = read_arguments(input)?;
         if !(1..=MOST_DEFINITIONS).contains(&read.max_definitions) {
-            return Err(invalid(format!("max_definitions: must be 1 to {MOST_DEFINITIONS}")));
+            return Err(invalid_argument(format!("max_definitions: must be 1 to {MOST_DEFINITIONS}")));
         }
         Ok(read)
     }
@@ -44,10 +45,7 @@ impl DefinitionArguments {
         match (self.file_path.as_str(), self.directory_path.as_str()) {
             (file, "") if !file.is_empty() => Ok(("file_path", file)),
             ("", folder) => Ok(("directory_path", folder)),
-            _ => {
-                let message = "give file_path or directory_path, not both";
-                Err(SkillError::new(ErrorCode::InvalidArgument, message))
-            }
+            _ => Err(invalid_argument("give file_path or directory_path, not both")),
         }
     }
 
@@ -59,6 +57,8 @@ impl DefinitionArguments {
 
 #[cfg(test)]
 mod tests {
+    use openskill_proto::v1::ErrorCode;
+
     use super::*;
 
     #[test]

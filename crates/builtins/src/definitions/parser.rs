@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use openskill_definitions::language::Language;
 use openskill_definitions::protocol::{ARGUMENT, MAX_REPLY_BYTES, MAX_SOURCE_BYTES, Reply, Request};
-use openskill_log::admits;
 use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 use openskill_sandbox::given_secrets::GivenSecrets;
 use openskill_sandbox::launch::{Pipes, SupervisedRun};
@@ -17,7 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::call::{CallSlot, Skill};
 use crate::host::Host;
 use crate::paths::PathRefusal;
-use crate::readers;
+use crate::readers::{ReaderKind, plan};
 
 /// The time limit for one file.
 const TIME_FOR_ONE: Duration = Duration::from_secs(5);
@@ -27,6 +26,8 @@ const TIME_TO_START: Duration = Duration::from_secs(10);
 
 /// How long to wait for the exit status of a process that has closed its output.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+const READER: ReaderKind = ReaderKind { argument: ARGUMENT, not_started: "a parser was not started" };
 
 /// A running parser process. Dropping it kills the process.
 pub(super) struct Parser {
@@ -93,17 +94,14 @@ impl ParseFailure {
 /// # Errors
 /// The worker requires a jail that this machine does not provide.
 pub(crate) fn admit(host: &Host, skill: &Skill) -> Result<(), String> {
-    readers::plan(host, skill.level, &skill.limits, &host.binary).map(|_| ())
+    plan(host, skill.level, &skill.limits, &host.binary).map(|_| ())
 }
 
 impl Parser {
     /// Starts a parser process. Must be called within a runtime.
     pub(super) fn start(host: &Host, skill: &Skill, slot: CallSlot) -> Result<Self, ParseFailure> {
-        let program = readers::program(host).ok_or(ParseFailure::NotStarted(readers::MISSING))?;
-        let command = readers::command(host, skill.level, &skill.limits, program, ARGUMENT, &slot);
-        let command = command.map_err(|reason| not_started(&reason))?;
-        let (running, pipes) = host.launcher.launch(&command, slot).map_err(|error| not_started(&error))?;
-        let Pipes { stdin, stdout, stderr, .. } = pipes;
+        let started = READER.start(host, skill.level, &skill.limits, slot);
+        let (running, Pipes { stdin, stdout, stderr, .. }) = started.map_err(ParseFailure::NotStarted)?;
         // The process receives files but no secrets.
         let log = AbortOnDropHandle::new(tokio::spawn(drain_to_log(stderr, GivenSecrets::default())));
         Ok(Self { running, requests: stdin, replies: BufReader::new(stdout), is_new: true, _log: log })
@@ -137,15 +135,10 @@ impl Parser {
             Ok(Ok(RunReport::Ended { exceeded: Some(reason), .. })) => reason,
             Ok(Ok(RunReport::Ended { exit: Exit::Signal(signal), .. })) => format!("by signal {signal}"),
             Ok(Ok(RunReport::Ended { exit: Exit::Code(code), .. })) => format!("with exit code {code}"),
-            Ok(Ok(RunReport::NotStarted { errno })) => return not_started(&std::io::Error::from_raw_os_error(errno)),
+            Ok(Ok(RunReport::NotStarted { errno })) => {
+                return ParseFailure::NotStarted(READER.log(&std::io::Error::from_raw_os_error(errno)));
+            }
             Ok(Err(_)) | Err(_) => "its process was lost".to_owned(),
         })
     }
-}
-
-fn not_started(reason: &dyn std::fmt::Display) -> ParseFailure {
-    if admits("a parser was not started") {
-        tracing::warn!(%reason, "a parser was not started");
-    }
-    ParseFailure::NotStarted("see the worker's log for the reason")
 }

@@ -1,8 +1,9 @@
 //! The arguments of a research call.
 
-use openskill_proto::v1::{ErrorCode, SkillError};
+use openskill_proto::v1::SkillError;
 use serde::Deserialize;
 
+use crate::call::{invalid_argument, read_arguments};
 use crate::config::research::Limits;
 
 /// The maximum length of a question and of a query, in characters.
@@ -21,16 +22,6 @@ pub(crate) enum ResearchTool {
 }
 
 impl ResearchTool {
-    /// Returns the tool that the `entry` of a manifest names.
-    pub(crate) fn from_entry(entry: &str) -> Option<Self> {
-        match entry {
-            "quick_research" => Some(Self::Quick),
-            "research" => Some(Self::Research),
-            "comprehensive_research" => Some(Self::Comprehensive),
-            _ => None,
-        }
-    }
-
     /// Returns the maximum numbers of rounds, pages and quotes.
     fn extent(self) -> (usize, usize, usize) {
         match self {
@@ -76,26 +67,25 @@ impl ResearchTask {
     /// # Errors
     /// The arguments are invalid.
     pub(super) fn read(tool: ResearchTool, input: &[u8], limits: Limits) -> Result<Self, SkillError> {
-        let invalid = |message: String| SkillError::new(ErrorCode::InvalidArgument, message);
-        let read: ResearchArguments = openskill_proto::json::read(input).map_err(|error| invalid(error.to_string()))?;
+        let read: ResearchArguments = read_arguments(input)?;
         let question = read.question.trim().to_owned();
         if question.is_empty() || question.chars().count() > MAX_CHARS {
-            return Err(invalid(format!("question: must be text of 1 to {MAX_CHARS} characters")));
+            return Err(invalid_argument(format!("question: must be text of 1 to {MAX_CHARS} characters")));
         }
         if read.topic_focus.chars().count() > MAX_CHARS {
-            return Err(invalid(format!("topic_focus: must be at most {MAX_CHARS} characters")));
+            return Err(invalid_argument(format!("topic_focus: must be at most {MAX_CHARS} characters")));
         }
         let is_too_long = |it: &String| it.chars().count() > MAX_QUERY_CHARS;
         if read.initial_queries.len() > MAX_QUERIES || read.initial_queries.iter().any(is_too_long) {
             let message = format!(
                 "initial_queries: must be at most {MAX_QUERIES} queries of at most {MAX_QUERY_CHARS} characters each"
             );
-            return Err(invalid(message));
+            return Err(invalid_argument(message));
         }
         let (loops, pages, quotes) = tool.extent();
         let loops = read.max_loops.unwrap_or(loops);
         if loops == 0 {
-            return Err(invalid("max_loops: must be 1 or more".to_owned()));
+            return Err(invalid_argument("max_loops: must be 1 or more"));
         }
         let limits = Limits { loops: loops.min(limits.loops), pages: pages.min(limits.pages), ..limits };
         let queries = read.initial_queries.iter().map(|it| it.trim().to_owned()).filter(|it| !it.is_empty()).collect();
@@ -111,8 +101,41 @@ impl ResearchTask {
     }
 }
 
+/// The maximum number of queries in the first round.
+const MOST_FIRST_QUERIES: usize = 6;
+
+/// The minimum number of words for a part of a question to become a separate query.
+const LEAST_WORDS: usize = 3;
+
+/// Returns the caller's queries. If there are none, returns the question, its parts, and the question with its
+/// focus.
+pub(super) fn first_queries(task: &ResearchTask) -> Vec<String> {
+    let mut queries = task.queries.clone();
+    if queries.is_empty() {
+        if !task.focus.is_empty() {
+            queries.push(format!("{} {}", task.question, task.focus));
+        }
+        queries.push(task.question.clone());
+        let parts = task.question.split(['?', ';', '？', '；', '\n']).map(str::trim);
+        let parts: Vec<&str> = parts.filter(|it| it.split_whitespace().count() >= LEAST_WORDS).collect();
+        if parts.len() > 1 {
+            queries.extend(parts.into_iter().map(str::to_owned));
+        }
+    }
+    let mut unique: Vec<String> = Vec::new();
+    for query in queries {
+        let query: String = query.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(400).collect();
+        if unique.len() < MOST_FIRST_QUERIES && !unique.iter().any(|it| it.eq_ignore_ascii_case(&query)) {
+            unique.push(query);
+        }
+    }
+    unique
+}
+
 #[cfg(test)]
 mod tests {
+    use openskill_proto::v1::ErrorCode;
+
     use super::*;
 
     #[test]
@@ -134,5 +157,26 @@ mod tests {
         ] {
             assert_eq!(of(ResearchTool::Research, bad).unwrap_err().code(), ErrorCode::InvalidArgument, "{bad}");
         }
+    }
+
+    #[test]
+    fn a_question_of_parts_is_asked_in_parts() {
+        let of = |question: &str, focus: &str, queries: &[&str]| {
+            let queries = queries.iter().map(|it| (*it).to_owned()).collect();
+            let (question, focus) = (question.to_owned(), focus.to_owned());
+            first_queries(&ResearchTask {
+                question,
+                focus,
+                queries,
+                limits: Limits::default(),
+                quotes: 1,
+                is_thorough: false,
+                model: String::new(),
+            })
+        };
+        assert_eq!(of("Who built it?", "", &[]), ["Who built it?"]);
+        assert_eq!(of("Who built it? When was it painted?", "", &[]).len(), 3);
+        assert_eq!(of("Trends in X", "2024", &[]), ["Trends in X 2024", "Trends in X"]);
+        assert_eq!(of("Trends in X", "2024", &["a", "A", "b"]), ["a", "b"]);
     }
 }

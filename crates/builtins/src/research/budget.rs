@@ -1,7 +1,8 @@
 //! The budget of a call. Resources are reserved before use, so the limits are never exceeded.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use crate::config::research::Limits;
 
@@ -15,12 +16,21 @@ const MOST_FOR_THE_ANSWER: Duration = Duration::from_secs(2);
 pub(crate) struct Budget {
     pub(super) limits: Limits,
     started: Instant,
-    ends: Instant,
-    pages: AtomicUsize,
-    bytes: AtomicU64,
-    tokens: AtomicU64,
-    /// The time reserved for the last step, in milliseconds.
-    kept_ms: AtomicU64,
+    /// When the budget's time ends.
+    pub(super) ends: Instant,
+    used: Mutex<BudgetUse>,
+}
+
+/// What a call has used of its budget.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct BudgetUse {
+    pub(super) pages: usize,
+    pub(super) bytes: u64,
+    pub(super) tokens: u64,
+    /// The time since the budget started.
+    pub(super) time: Duration,
+    /// The time reserved for the last step.
+    kept: Duration,
 }
 
 impl Budget {
@@ -30,56 +40,52 @@ impl Budget {
         let until = deadline.saturating_duration_since(now);
         let kept = until.mul_f64(FOR_THE_ANSWER).clamp(LEAST_FOR_THE_ANSWER, MOST_FOR_THE_ANSWER);
         let ends = now + limits.time.min(until.saturating_sub(kept));
-        Self {
-            limits,
-            started: now,
-            ends,
-            pages: AtomicUsize::new(0),
-            bytes: AtomicU64::new(0),
-            tokens: AtomicU64::new(0),
-            kept_ms: AtomicU64::new(0),
-        }
+        Self { limits, started: now, ends, used: Mutex::default() }
     }
 
     /// Takes one page. Returns `false` if none is left.
     pub(super) fn take_page(&self) -> bool {
-        let most = self.limits.pages;
-        self.pages.try_update(Ordering::Relaxed, Ordering::Relaxed, |used| (used < most).then_some(used + 1)).is_ok()
+        let mut used = self.used.lock();
+        let is_left = used.pages < self.limits.pages;
+        used.pages += usize::from(is_left);
+        is_left
     }
 
     /// Returns the number of pages left.
     pub(super) fn pages_left(&self) -> usize {
-        self.limits.pages.saturating_sub(self.pages.load(Ordering::Relaxed))
+        self.limits.pages.saturating_sub(self.used.lock().pages)
     }
 
     /// Takes up to `wanted` bytes. Returns how many were taken.
     pub(super) fn take_bytes(&self, wanted: usize) -> usize {
-        take(&self.bytes, self.limits.bytes, wanted as u64) as usize
+        let mut used = self.used.lock();
+        let taken = (wanted as u64).min(self.limits.bytes.saturating_sub(used.bytes));
+        used.bytes += taken;
+        taken as usize
     }
 
     /// Takes all `wanted` tokens or none. Returns whether they were taken.
     pub(super) fn reserve_tokens(&self, wanted: u64) -> bool {
-        let most = self.limits.tokens;
-        let reserve = |used: u64| used.checked_add(wanted).filter(|it| *it <= most);
-        self.tokens.try_update(Ordering::Relaxed, Ordering::Relaxed, reserve).is_ok()
+        let mut used = self.used.lock();
+        let after = used.tokens.checked_add(wanted).filter(|it| *it <= self.limits.tokens);
+        used.tokens = after.unwrap_or(used.tokens);
+        after.is_some()
     }
 
     /// Returns tokens that were reserved but not used.
     pub(super) fn give_back_tokens(&self, unused: u64) {
-        let give = |used: u64| Some(used.saturating_sub(unused));
-        let _ = self.tokens.try_update(Ordering::Relaxed, Ordering::Relaxed, give);
+        let mut used = self.used.lock();
+        used.tokens = used.tokens.saturating_sub(unused);
     }
 
     /// Reserves this fraction of the total time for the last step. 0 releases the reserved time.
     pub(super) fn keep(&self, part: f64) {
-        let kept = self.ends.saturating_duration_since(self.started).mul_f64(part);
-        self.kept_ms.store(u64::try_from(kept.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.used.lock().kept = self.ends.saturating_duration_since(self.started).mul_f64(part);
     }
 
     /// Returns the remaining time, without the reserved time.
     pub(super) fn remaining(&self) -> Duration {
-        let kept = Duration::from_millis(self.kept_ms.load(Ordering::Relaxed));
-        self.ends.saturating_duration_since(Instant::now()).saturating_sub(kept)
+        self.ends.saturating_duration_since(Instant::now()).saturating_sub(self.used.lock().kept)
     }
 
     /// Returns the remaining time until only this fraction of the total time is left.
@@ -88,16 +94,11 @@ impl Budget {
         self.remaining().saturating_sub(whole.mul_f64(part))
     }
 
-    /// Returns when the budget's time ends.
-    pub(super) fn ends(&self) -> Instant {
-        self.ends
-    }
-
     /// Returns the name of an exhausted limit, for a warning.
     pub(super) fn exhausted_limit(&self) -> Option<&'static str> {
         if self.remaining().is_zero() {
             Some("time")
-        } else if self.bytes.load(Ordering::Relaxed) >= self.limits.bytes {
+        } else if self.used.lock().bytes >= self.limits.bytes {
             Some("bytes")
         } else if self.pages_left() == 0 {
             Some("pages")
@@ -106,20 +107,10 @@ impl Budget {
         }
     }
 
-    /// Returns the used pages, bytes, tokens and time.
-    pub(super) fn usage(&self) -> (usize, u64, u64, Duration) {
-        let (pages, bytes) = (self.pages.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed));
-        (pages, bytes, self.tokens.load(Ordering::Relaxed), self.started.elapsed())
+    /// Returns what is already used.
+    pub(super) fn used(&self) -> BudgetUse {
+        BudgetUse { time: self.started.elapsed(), ..*self.used.lock() }
     }
-}
-
-fn take(used: &AtomicU64, most: u64, wanted: u64) -> u64 {
-    let mut taken = 0;
-    let _ = used.try_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
-        taken = wanted.min(most.saturating_sub(used));
-        Some(used + taken)
-    });
-    taken
 }
 
 #[cfg(test)]
@@ -136,7 +127,7 @@ mod tests {
         assert_eq!([budget.reserve_tokens(4), budget.reserve_tokens(4)], [true, false]);
         budget.give_back_tokens(3);
         assert!(budget.reserve_tokens(4));
-        assert_eq!(budget.ends() - now, Duration::from_secs(9));
+        assert_eq!(budget.ends - now, Duration::from_secs(9));
         assert_eq!(budget.exhausted_limit(), Some("bytes"));
     }
 
@@ -155,7 +146,7 @@ mod tests {
         let now = Instant::now();
         let of = |time, until| {
             let limits = Limits { time: Duration::from_secs(time), ..Limits::default() };
-            Budget::new(limits, now, now + Duration::from_millis(until)).ends() - now
+            Budget::new(limits, now, now + Duration::from_millis(until)).ends - now
         };
         assert_eq!(of(60, 600_000), Duration::from_secs(60));
         assert_eq!(of(60, 60_000), Duration::from_secs(58));

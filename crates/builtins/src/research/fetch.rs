@@ -1,10 +1,12 @@
 //! Fetches one URL within the egress rules. Names are resolved once and pinned, and each redirect is checked like
 //! the first request.
 
+use std::io::Read as _;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use flate2::read::MultiGzDecoder;
 use openskill_egress::allow::Allowed;
 use openskill_egress::client::Clients;
 use openskill_egress::reach::Reach;
@@ -13,7 +15,6 @@ use reqwest::{Method, Response};
 use url::Url;
 
 use super::budget::Budget;
-use super::inflate::unzip;
 use super::problem::ResearchProblem;
 
 /// The maximum number of redirects per request.
@@ -24,7 +25,7 @@ const MAX_URL_BYTES: usize = 4096;
 
 /// An HTTP client that fetches URLs.
 pub(super) struct Fetcher {
-    clients: Arc<Clients>,
+    pub(super) clients: Arc<Clients>,
 }
 
 /// Decides whether to follow a redirect to a URL. An error rejects it.
@@ -59,17 +60,8 @@ pub(super) struct Ask<'a> {
 impl<'a> Ask<'a> {
     /// Returns a request for a page.
     pub(super) fn page(url: Url, allow: &'a Allowed) -> Self {
-        let (headers, method) = (HeaderMap::new(), Method::GET);
-        Self {
-            method,
-            url,
-            headers,
-            body: None,
-            allow,
-            follows: &follow_all,
-            max_bytes: MAX_PAGE_BYTES,
-            time: PAGE_TIME,
-        }
+        let (method, headers, max_bytes, time) = (Method::GET, HeaderMap::new(), MAX_PAGE_BYTES, PAGE_TIME);
+        Self { method, url, headers, body: None, allow, follows: &follow_all, max_bytes, time }
     }
 }
 
@@ -93,10 +85,6 @@ pub(super) struct Fetched {
 }
 
 impl Fetcher {
-    pub(super) fn new(clients: Arc<Clients>) -> Self {
-        Self { clients }
-    }
-
     /// Fetches a URL. Follows redirects and accepts every other status. Dropping the future closes the connection.
     ///
     /// # Errors
@@ -176,4 +164,40 @@ async fn read(mut response: Response, ask: Ask<'_>, budget: &Budget) -> Result<F
         _ => return Err(ResearchProblem::Coding),
     };
     Ok(Fetched { url: ask.url, status, content_type, body, is_cut, at: SystemTime::now() })
+}
+
+/// Decompresses a gzip body, which may decompress to any size. Returns its first `most` bytes and whether there are
+/// more. A truncated body yields whatever can be decompressed.
+fn unzip(body: &[u8], most: usize, is_cut: bool) -> Result<(Vec<u8>, bool), ResearchProblem> {
+    let mut out = Vec::new();
+    let read = MultiGzDecoder::new(body).take(most as u64 + 1).read_to_end(&mut out);
+    if read.is_err() && !is_cut {
+        return Err(ResearchProblem::Coding);
+    }
+    let is_longer = out.len() > most;
+    out.truncate(most);
+    Ok((out, is_longer || is_cut))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+
+    #[test]
+    fn a_bomb_is_cut() {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        for _ in 0..64 {
+            encoder.write_all(&[b'a'; 1 << 20]).unwrap();
+        }
+        let bomb = encoder.finish().unwrap();
+        assert!(bomb.len() < 100_000);
+        assert_eq!(unzip(&bomb, 1000, false).unwrap(), (vec![b'a'; 1000], true));
+        assert!(unzip(&bomb[..bomb.len() / 2], usize::MAX - 1, true).unwrap().0.len() > 1000);
+        assert_eq!(unzip(b"not gzip", 1000, false), Err(ResearchProblem::Coding));
+    }
 }

@@ -7,18 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use openskill_research::index::TermCounts;
+use openskill_research::index::{Rarities, TermCounts};
 use openskill_research::question::Question;
-use openskill_research::rarity::Rarities;
 use rustix::fs::{Mode, OFlags};
 use tokio::sync::Mutex;
 
-use super::budget::Budget;
-use super::collection::Collection;
-use super::extract::PageKind;
-use super::page::{Hit, Page};
+use super::page::{Collection, Hit, Page};
 use super::problem::ResearchProblem;
-use super::read::Reader;
+use super::read::{PageKind, Reader};
 use crate::paths::{self, PathRefusal};
 use crate::stop::StopSignal;
 use crate::walk::{Walk, WalkItem, globs};
@@ -73,13 +69,12 @@ impl FolderSource {
     pub(super) async fn search(
         &self,
         query: &str,
-        reader: &Reader,
-        budget: &Budget,
+        reader: &Reader<'_>,
     ) -> Result<(Vec<Hit>, Option<String>), ResearchProblem> {
-        let locked = tokio::time::timeout(budget.remaining(), self.index.lock()).await;
+        let locked = tokio::time::timeout(reader.budget.remaining(), self.index.lock()).await;
         let mut index = locked.map_err(|_| ResearchProblem::Budget("time"))?;
         if index.refreshed_at.is_none_or(|it| it.elapsed() >= REFRESH_EVERY) {
-            self.refresh(&mut index, reader, budget).await?;
+            self.refresh(&mut index, reader).await?;
         }
         Ok((index.pages.find(query), index.warning.clone()))
     }
@@ -89,16 +84,13 @@ impl FolderSource {
         self.index.lock().await.pages.rarities(question)
     }
 
-    async fn refresh(&self, index: &mut FolderIndex, reader: &Reader, budget: &Budget) -> Result<(), ResearchProblem> {
-        let (path, slot, ends) = (self.path.clone(), reader.slot.clone(), budget.ends());
-        let (stop, _stop_on_drop) = StopSignal::at(ends);
-        let listed = tokio::task::spawn_blocking(move || {
-            let _slot = slot;
-            list(&path, &stop)
-        });
+    async fn refresh(&self, index: &mut FolderIndex, reader: &Reader<'_>) -> Result<(), ResearchProblem> {
+        let path = self.path.clone();
+        let (stop, _stop_on_drop) = StopSignal::at(reader.budget.ends);
+        let listed = reader.slot.run_blocking(move || list(&path, &stop));
         let listed =
             listed.await.map_err(|_| ResearchProblem::Folder("the folder could not be listed".to_owned()))??;
-        let before = std::mem::take(&mut index.files);
+        let mut before = std::mem::take(&mut index.files);
         let is_same = before.len() == listed.files.len()
             && listed.files.iter().all(|(path, version)| before.get(path).is_some_and(|it| it.version == *version));
         if is_same {
@@ -106,13 +98,12 @@ impl FolderSource {
             index.refreshed_at = Some(Instant::now());
             return Ok(());
         }
-        let mut before = before;
         for (path, version) in &listed.files {
             let known = before.remove(path).filter(|it| it.version == *version);
             let file = match known {
                 Some(file) => file,
-                None if budget.remaining().is_zero() => break,
-                None => match read(&listed.root, path, reader, budget).await {
+                None if reader.budget.remaining().is_zero() => break,
+                None => match read(&listed.root, path, reader).await {
                     // The file is not at fault, so the next call tries again.
                     Err(ResearchProblem::Budget(_)) => break,
                     page => File { version: *version, page },
@@ -152,7 +143,7 @@ impl FolderIndex {
         let gathered = tokio::task::spawn_blocking(move || {
             let mut collection = Collection::default();
             for (page, counts) in pages {
-                if collection.bytes() < MAX_BYTES {
+                if collection.bytes < MAX_BYTES {
                     collection.add(page, &counts);
                 }
             }
@@ -181,7 +172,7 @@ fn list(path: &Path, stop: &StopSignal) -> Result<FileList, ResearchProblem> {
                 }
             }
             Some(_) => {}
-            None => return Ok(FileList { root, files, is_complete: walk.is_complete() }),
+            None => return Ok(FileList { root, files, is_complete: walk.is_complete }),
         }
     }
     Ok(FileList { root, files, is_complete: false })
@@ -190,14 +181,12 @@ fn list(path: &Path, stop: &StopSignal) -> Result<FileList, ResearchProblem> {
 async fn read(
     root: &Arc<OwnedFd>,
     path: &Path,
-    reader: &Reader,
-    budget: &Budget,
+    reader: &Reader<'_>,
 ) -> Result<(Arc<Page>, Arc<TermCounts>), ResearchProblem> {
     let shown = path.to_string_lossy().into_owned();
     let kind = PageKind::from_path(&shown).ok_or_else(|| ResearchProblem::Kind(shown.clone()))?;
-    let (root, own, slot) = (Arc::clone(root), path.to_owned(), reader.slot.clone());
-    let bytes = tokio::task::spawn_blocking(move || {
-        let _slot = slot;
+    let (root, own) = (Arc::clone(root), path.to_owned());
+    let bytes = reader.slot.run_blocking(move || {
         let unreadable = |it: PathRefusal| ResearchProblem::Folder(it.to_string());
         let file = paths::open(root.as_fd(), &own).map_err(unreadable)?;
         let mut bytes = Vec::new();
@@ -205,7 +194,7 @@ async fn read(
         read.map(|_| bytes).map_err(|it| ResearchProblem::Folder(it.to_string()))
     });
     let bytes = bytes.await.map_err(|_| ResearchProblem::Folder("a file could not be read".to_owned()))??;
-    let (document, counts) = reader.text(kind, String::new(), bytes, budget).await?;
+    let (document, counts) = reader.text(kind, String::new(), bytes).await?;
     let title = if document.title.is_empty() && document.headings.is_empty() {
         path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
     } else {

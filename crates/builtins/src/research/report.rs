@@ -1,15 +1,17 @@
 //! The result of a call. Each quote is checked against the text that was read, and removed if the text does not
 //! contain it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use openskill_proto::timestamp::Timestamp;
-use openskill_proto::v1::{ErrorCode, SkillError};
 use openskill_research::answer::compose;
 use openskill_research::quote::is_verbatim;
 use serde::Serialize;
+use serde_json::json;
 
 use super::budget::Budget;
+use super::page::Page;
 use super::rounds::Findings;
 use crate::host::FunctionOutput;
 
@@ -26,40 +28,6 @@ pub(super) struct Citation {
     pub(super) fetched_at: String,
     /// The quoted text, word for word.
     pub(super) quote: String,
-}
-
-#[derive(Debug, Serialize)]
-struct CitedSource {
-    url: String,
-    title: String,
-    fetched_at: String,
-}
-
-#[derive(Debug, Serialize)]
-struct ResearchAnswer {
-    answer: String,
-    citations: Vec<Citation>,
-    sources: Vec<CitedSource>,
-    queries: Vec<String>,
-    loops: usize,
-    pages_read: usize,
-    warnings: Vec<String>,
-    budget: BudgetUse,
-}
-
-#[derive(Debug, Serialize)]
-struct BudgetUse {
-    loops: UsedOfLimit<usize>,
-    pages: UsedOfLimit<usize>,
-    bytes: UsedOfLimit<u64>,
-    seconds: UsedOfLimit<f64>,
-    tokens: UsedOfLimit<u64>,
-}
-
-#[derive(Debug, Serialize)]
-struct UsedOfLimit<T> {
-    used: T,
-    limit: T,
 }
 
 /// Returns citations for the quotes that their pages contain word for word. Drops the others.
@@ -83,45 +51,37 @@ pub(super) fn citations(found: &Findings) -> Vec<Citation> {
 
 /// Builds the result of a call. `worded` is the model's answer, whose sentences cite quotes. Without it, the
 /// answer consists of quotes.
-///
-/// # Errors
-/// The result can't be serialized.
 pub(super) fn report(
     found: Findings,
     citations: Vec<Citation>,
     worded: Option<String>,
     budget: &Budget,
-) -> Result<FunctionOutput, SkillError> {
+) -> FunctionOutput {
     let answer = worded.unwrap_or_else(|| compose(citations.iter().map(|it| it.quote.as_str())));
     let text = render(&answer, &citations);
-    let sources = found.order.iter().filter_map(|it| found.pages.get(*it)).take(MAX_SOURCES).map(|page| CitedSource {
-        url: page.url.clone(),
-        title: page.title.clone(),
-        fetched_at: Timestamp::from(page.fetched_at).seconds_text(),
-    });
-    let sources = sources.collect();
-    let (pages, bytes, tokens, time) = budget.usage();
-    let limits = budget.limits;
-    let answer = ResearchAnswer {
-        answer,
-        citations,
-        sources,
-        queries: found.queries,
-        loops: found.loops,
-        pages_read: found.pages.len(),
-        warnings: found.warnings,
-        budget: BudgetUse {
-            loops: UsedOfLimit { used: found.loops, limit: limits.loops },
-            pages: UsedOfLimit { used: pages, limit: limits.pages },
-            bytes: UsedOfLimit { used: bytes, limit: limits.bytes },
-            seconds: UsedOfLimit { used: seconds(time), limit: seconds(limits.time) },
-            tokens: UsedOfLimit { used: tokens, limit: limits.tokens },
-        },
+    let sources = found.order.iter().filter_map(|it| found.pages.get(*it)).take(MAX_SOURCES);
+    let source = |page: &Arc<Page>| {
+        let fetched_at = Timestamp::from(page.fetched_at).seconds_text();
+        json!({"url": page.url, "title": page.title, "fetched_at": fetched_at})
     };
-    let data = serde_json::to_string(&answer);
-    let data =
-        data.map_err(|error| SkillError::new(ErrorCode::Internal, format!("the answer is not JSON: {error}")))?;
-    Ok(FunctionOutput { data, text, truncated: false })
+    let (used, limits) = (budget.used(), budget.limits);
+    let data = json!({
+        "answer": answer,
+        "citations": citations,
+        "sources": sources.map(source).collect::<Vec<_>>(),
+        "queries": found.queries,
+        "loops": found.loops,
+        "pages_read": found.pages.len(),
+        "warnings": found.warnings,
+        "budget": {
+            "loops": {"used": found.loops, "limit": limits.loops},
+            "pages": {"used": used.pages, "limit": limits.pages},
+            "bytes": {"used": used.bytes, "limit": limits.bytes},
+            "seconds": {"used": seconds(used.time), "limit": seconds(limits.time)},
+            "tokens": {"used": used.tokens, "limit": limits.tokens},
+        },
+    });
+    FunctionOutput { data: data.to_string(), text, truncated: false }
 }
 
 /// Returns seconds, rounded to milliseconds.

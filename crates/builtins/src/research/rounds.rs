@@ -7,20 +7,18 @@ use futures_util::StreamExt as _;
 use openskill_egress::allow::Allowed;
 use openskill_research::document::Document;
 use openskill_research::gaps::{missing, next_query};
+use openskill_research::index::Rarities;
 use openskill_research::question::Question;
 use openskill_research::quote::{Quote, choose, fit};
 use openskill_research::rank::{Candidate, Weights, page_scores, rank};
-use openskill_research::rarity::Rarities;
 use url::Url;
 
 use super::arguments::ResearchTask;
-use super::budget::Budget;
 use super::fetch::follow_all;
 use super::page::{Hit, Page};
 use super::problem::ResearchProblem;
 use super::read::Reader;
 use super::source::Source;
-use crate::call::CallEvents;
 use crate::stop::StopSignal;
 
 /// The maximum number of pages read at the same time.
@@ -35,10 +33,8 @@ const MAX_WARNINGS: usize = 20;
 /// The context of a call's rounds.
 pub(super) struct RoundContext<'a> {
     pub(super) source: &'a Source,
-    pub(super) reader: &'a Reader,
+    pub(super) reader: &'a Reader<'a>,
     pub(super) allow: &'a Allowed,
-    pub(super) budget: &'a Budget,
-    pub(super) events: &'a dyn CallEvents,
     /// Stops ranking early. Ranking then returns its results so far.
     pub(super) stop: StopSignal,
 }
@@ -92,7 +88,7 @@ impl<'a> Rounds<'a> {
     pub(super) async fn run(mut self, first: Vec<String>) -> Findings {
         let mut queries = first;
         while (!queries.is_empty() || self.wants_more()) && self.found.loops < self.task.limits.loops {
-            if let Some(what) = self.context.budget.exhausted_limit() {
+            if let Some(what) = self.context.reader.budget.exhausted_limit() {
                 self.found.warn(format!("the budget of {what} was used up after {} rounds", self.found.loops));
                 break;
             }
@@ -115,20 +111,18 @@ impl<'a> Rounds<'a> {
     async fn say(&self, part: f64, message: String) {
         let rounds = self.task.limits.loops.max(1) as f64;
         let fraction = ((self.found.loops.saturating_sub(1) as f64 + part) / rounds).clamp(0.0, 1.0);
-        self.context.events.progress(fraction, message).await;
+        self.context.reader.events.progress(fraction, message).await;
     }
 
     /// Searches for all queries. Returns the new pages, those that rank highest for any query first.
     async fn search(&mut self, queries: Vec<String>) -> Vec<Hit> {
         let mut hits: Vec<Hit> = std::mem::take(&mut self.left);
         for query in queries {
-            if self.is_blocked || self.context.budget.remaining().is_zero() {
+            if self.is_blocked || self.context.reader.budget.remaining().is_zero() {
                 break;
             }
             self.say(0.0, format!("searching: {query}")).await;
-            let context = &self.context;
-            let searched = context.source.search(&query, context.reader, context.budget, context.events).await;
-            match searched {
+            match self.context.source.search(&query, self.context.reader).await {
                 Ok((found, warning)) => {
                     warning.into_iter().for_each(|it| self.found.warn(it));
                     for hit in found {
@@ -170,17 +164,17 @@ impl<'a> Rounds<'a> {
     /// Reads the best pages. The remaining rounds share the remaining pages evenly.
     async fn read(&mut self, mut hits: Vec<Hit>) {
         let rounds = (self.task.limits.loops - self.found.loops + 1).max(1);
-        let share = self.context.budget.pages_left().div_ceil(rounds);
+        let share = self.context.reader.budget.pages_left().div_ceil(rounds);
         self.left = hits.split_off(share.min(hits.len()));
         let chosen = hits;
         let (total, mut done) = (chosen.len(), 0);
         for hit in &chosen {
             self.seen.insert(hit.url.clone());
         }
-        let (reader, allow, budget) = (self.context.reader, self.context.allow, self.context.budget);
+        let (reader, allow) = (self.context.reader, self.context.allow);
         let mut reading = futures_util::stream::iter(chosen)
             .map(|hit| async move {
-                let read = one(&hit, reader, allow, budget).await;
+                let read = one(&hit, reader, allow).await;
                 (hit, read)
             })
             .buffered(AT_A_TIME);
@@ -207,9 +201,8 @@ impl<'a> Rounds<'a> {
         let pages_read = self.found.pages.clone();
         let rarities = self.context.source.rarities(&self.question).await;
         let (question, scores, stop) = (self.question.clone(), self.scores.clone(), self.context.stop.clone());
-        let (most, slot) = (self.task.quotes, self.context.reader.slot.clone());
-        let ranked = tokio::task::spawn_blocking(move || {
-            let _slot = slot;
+        let most = self.task.quotes;
+        let ranked = self.context.reader.slot.run_blocking(move || {
             let documents: Vec<&Document> = pages_read.iter().map(|it| &it.document).collect();
             let rarities = rarities.unwrap_or_else(|| Rarities::from_blocks(&question, &documents));
             let candidates: Vec<Candidate<'_>> = pages_read
@@ -227,16 +220,16 @@ impl<'a> Rounds<'a> {
     }
 }
 
-async fn one(hit: &Hit, reader: &Reader, allow: &Allowed, budget: &Budget) -> Result<Arc<Page>, ResearchProblem> {
-    if let Some(what) = budget.exhausted_limit().filter(|it| *it == "time" && hit.page.is_none()) {
+async fn one(hit: &Hit, reader: &Reader<'_>, allow: &Allowed) -> Result<Arc<Page>, ResearchProblem> {
+    if let Some(what) = reader.budget.exhausted_limit().filter(|it| *it == "time" && hit.page.is_none()) {
         return Err(ResearchProblem::Budget(what));
     }
-    if !budget.take_page() {
+    if !reader.budget.take_page() {
         return Err(ResearchProblem::Budget("pages"));
     }
     if let Some(page) = &hit.page {
         return Ok(Arc::clone(page));
     }
     let url = Url::parse(&hit.url).map_err(|_| ResearchProblem::Redirects)?;
-    reader.page(url, allow, &follow_all, budget).await.map(|it| it.page)
+    reader.page(url, allow, &follow_all).await.map(|it| it.page)
 }

@@ -3,32 +3,27 @@
 //! The first call crawls them, and calls that arrive in the meantime wait. If a call ends during the crawl, its
 //! pages are kept and the next call continues. Pages older than the configured age are read again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use openskill_egress::allow::Allowed;
+use openskill_research::index::Rarities;
 use openskill_research::question::Question;
-use openskill_research::rarity::Rarities;
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::Mutex;
 use url::{Origin, Url};
 
-use super::budget::Budget;
-use super::collection::Collection;
 use super::fetch::Ask;
-use super::page::Hit;
+use super::page::{Collection, Hit};
 use super::problem::ResearchProblem;
 use super::provider::own_host;
 use super::read::{Read, Reader};
-use crate::call::CallEvents;
-use crate::config::research::{Allow, Site as Settings};
+use crate::config::research::Site as Settings;
 
-mod frontier;
 mod robots;
 
-use frontier::{Frontier, sitemap};
 use robots::Robots;
 
 /// The maximum number of pages read at the same time. A site that requests a delay is read one page at a time.
@@ -82,25 +77,24 @@ impl Site {
         Self { settings, origins, allow, crawl: Mutex::default() }
     }
 
-    /// Returns the pages that contain words of a query, and a warning if not all pages were read. Events report
-    /// the progress.
+    /// Returns the pages that contain words of a query, and a warning if not all pages were read. The call's
+    /// events report the progress.
     ///
     /// # Errors
     /// No page could be read.
     pub(super) async fn search(
         &self,
         query: &str,
-        reader: &Reader,
-        budget: &Budget,
-        events: &dyn CallEvents,
+        reader: &Reader<'_>,
     ) -> Result<(Vec<Hit>, Option<String>), ResearchProblem> {
-        let mut crawl = self.lock(budget).await?;
+        let locked = tokio::time::timeout(reader.budget.remaining(), self.crawl.lock()).await;
+        let mut crawl = locked.map_err(|_| ResearchProblem::Budget("time"))?;
         if crawl.begun.is_none_or(|it| crawl.is_done && it.elapsed() >= self.settings.fresh) {
-            self.begin(&mut crawl, reader, budget).await;
+            self.begin(&mut crawl, reader).await;
         }
         if !crawl.is_done {
-            let going = self.go_on(&mut crawl, reader, budget, events);
-            let _ = tokio::time::timeout(budget.remaining_before(FOR_THE_ANSWER), going).await;
+            let going = self.go_on(&mut crawl, reader);
+            let _ = tokio::time::timeout(reader.budget.remaining_before(FOR_THE_ANSWER), going).await;
         }
         if crawl.pages.len() == 0 {
             return Err(crawl.last_problem.take().map_or(ResearchProblem::Unreachable, |it| it.1));
@@ -123,33 +117,29 @@ impl Site {
         self.crawl.lock().await.pages.rarities(question)
     }
 
-    async fn lock(&self, budget: &Budget) -> Result<MutexGuard<'_, Crawl>, ResearchProblem> {
-        tokio::time::timeout(budget.remaining(), self.crawl.lock()).await.map_err(|_| ResearchProblem::Budget("time"))
-    }
-
-    async fn begin(&self, crawl: &mut Crawl, reader: &Reader, budget: &Budget) {
+    async fn begin(&self, crawl: &mut Crawl, reader: &Reader<'_>) {
         *crawl = Crawl { frontier: Frontier::new(self.settings.pages), ..Crawl::default() };
         for start in &self.settings.starts {
             crawl.frontier.add(start.clone(), &self.origins);
         }
         for (origin, start) in self.origins.iter().zip(&self.settings.starts) {
-            let robots = self.robots(start, reader, budget).await;
+            let robots = self.robots(start, reader).await;
             let mut maps: Vec<Url> = robots.sitemaps.iter().filter_map(|it| Url::parse(it).ok()).collect();
             maps.extend(start.join("/sitemap.xml").ok().filter(|_| maps.is_empty()));
             Arc::make_mut(&mut crawl.robots).insert(origin.ascii_serialization(), robots);
-            self.sitemaps(maps, crawl, reader, budget).await;
+            self.sitemaps(maps, crawl, reader).await;
         }
         crawl.begun = Some(Instant::now());
     }
 
     /// Reads `robots.txt`. As RFC 9309 specifies, a missing file allows everything, and a failing server allows
     /// nothing.
-    async fn robots(&self, start: &Url, reader: &Reader, budget: &Budget) -> Robots {
+    async fn robots(&self, start: &Url, reader: &Reader<'_>) -> Robots {
         let Ok(url) = start.join("/robots.txt") else { return Robots::nothing() };
         let allow = self.allow_for(&url);
         let follows = |url: &Url| self.is_own(url);
         let ask = Ask { follows: &follows, max_bytes: 512 * 1024, ..Ask::page(url, &allow) };
-        match reader.fetcher.fetch(ask, budget).await {
+        match reader.fetcher.fetch(ask, reader.budget).await {
             Ok(it) if it.status < 300 => Robots::parse(&String::from_utf8_lossy(&it.body)),
             Ok(it) if it.status < 500 && it.status != 429 => Robots::default(),
             Err(ResearchProblem::OtherSite | ResearchProblem::Redirects) => Robots::default(),
@@ -157,7 +147,7 @@ impl Site {
         }
     }
 
-    async fn sitemaps(&self, mut maps: Vec<Url>, crawl: &mut Crawl, reader: &Reader, budget: &Budget) {
+    async fn sitemaps(&self, mut maps: Vec<Url>, crawl: &mut Crawl, reader: &Reader<'_>) {
         let mut read = 0;
         while let Some(url) = maps.pop().filter(|_| read < MAX_SITEMAPS) {
             if !self.origins.contains(&url.origin()) {
@@ -167,7 +157,7 @@ impl Site {
             let allow = self.allow_for(&url);
             let follows = |url: &Url| self.is_own(url);
             let ask = Ask { follows: &follows, ..Ask::page(url, &allow) };
-            let Ok(answer) = reader.fetcher.fetch(ask, budget).await else { continue };
+            let Ok(answer) = reader.fetcher.fetch(ask, reader.budget).await else { continue };
             if answer.status >= 300 {
                 continue;
             }
@@ -181,35 +171,35 @@ impl Site {
     }
 
     /// Reads pages until none are left, or until the rest of the call's time is reserved for the answer.
-    async fn go_on(&self, crawl: &mut Crawl, reader: &Reader, budget: &Budget, events: &dyn CallEvents) {
+    async fn go_on(&self, crawl: &mut Crawl, reader: &Reader<'_>) {
         // A dropped call was reading these.
         for url in std::mem::take(&mut crawl.in_flight) {
-            crawl.frontier.put_back(url);
+            crawl.frontier.waiting.push_front(url);
         }
         let delay = crawl.robots.values().filter_map(|it| it.delay).max();
         let at_a_time = if delay.is_some() { 1 } else { AT_A_TIME };
         let mut running = FuturesUnordered::new();
-        while budget.exhausted_limit() != Some("bytes") {
+        while reader.budget.exhausted_limit() != Some("bytes") {
             while running.len() < at_a_time
                 && crawl.has_room(self.settings.pages, running.len())
                 && let Some(url) = crawl.next()
             {
-                running.push(self.one(url, Arc::clone(&crawl.robots), delay, reader, budget));
+                running.push(self.one(url, Arc::clone(&crawl.robots), delay, reader));
             }
             let Some((url, read)) = running.next().await else {
                 crawl.is_done = true;
                 break;
             };
             crawl.in_flight.retain(|it| *it != url);
-            let is_partial = |it: &Read| it.is_cut && budget.exhausted_limit() == Some("bytes");
+            let is_partial = |it: &Read| it.is_cut && reader.budget.exhausted_limit() == Some("bytes");
             if matches!(read, Err(ResearchProblem::Budget(_))) || read.as_ref().is_ok_and(is_partial) {
-                crawl.frontier.put_back(url);
+                crawl.frontier.waiting.push_front(url);
                 continue;
             }
             crawl.take(url, read, &self.origins);
             if crawl.pages.len().is_multiple_of(PAGES_OF_AN_EVENT) {
                 let message = format!("reading the site: {} pages", crawl.pages.len());
-                events.progress(0.0, message).await;
+                reader.events.progress(0.0, message).await;
             }
         }
     }
@@ -219,8 +209,7 @@ impl Site {
         url: Url,
         robots: Arc<HashMap<String, Robots>>,
         delay: Option<Duration>,
-        reader: &Reader,
-        budget: &Budget,
+        reader: &Reader<'_>,
     ) -> (Url, Result<Read, ResearchProblem>) {
         if let Some(delay) = delay {
             tokio::time::sleep(delay).await;
@@ -230,7 +219,7 @@ impl Site {
             self.is_own(url)?;
             if allows(&robots, url) { Ok(()) } else { Err(ResearchProblem::Robots) }
         };
-        let read = reader.page(url.clone(), &allow, &follows, budget).await;
+        let read = reader.page(url.clone(), &allow, &follows).await;
         (url, read)
     }
 
@@ -244,19 +233,19 @@ impl Site {
     fn allow_for(&self, url: &Url) -> Allowed {
         let starts = self.settings.starts.iter().zip(&self.allow);
         let own = starts.into_iter().find(|(start, _)| start.origin() == url.origin());
-        own.map_or_else(|| Allow::default().0, |(_, allow)| allow.clone())
+        own.map(|(_, allow)| allow.clone()).unwrap_or_default()
     }
 }
 
 impl Crawl {
     fn has_room(&self, most: usize, running: usize) -> bool {
-        self.pages.len() + running < most && self.requested < most * REQUESTS && self.pages.bytes() < MAX_BYTES
+        self.pages.len() + running < most && self.requested < most * REQUESTS && self.pages.bytes < MAX_BYTES
     }
 
     /// Returns the next URL that `robots.txt` allows.
     fn next(&mut self) -> Option<Url> {
         loop {
-            let url = self.frontier.next()?;
+            let url = self.frontier.waiting.pop_front()?;
             if allows(&self.robots, &url) {
                 self.requested += 1;
                 self.in_flight.push(url.clone());
@@ -271,7 +260,7 @@ impl Crawl {
         match read {
             Ok(read) => {
                 // A redirect may lead to a page that was already read.
-                if read.url != url && !self.frontier.mark(&read.url) {
+                if read.url != url && !self.frontier.seen.insert(read.url.as_str().to_owned()) {
                     return;
                 }
                 let document = &read.page.document;
@@ -301,4 +290,87 @@ fn allows(robots: &HashMap<String, Robots>, url: &Url) -> bool {
         None => url.path().to_owned(),
     };
     robots.get(&url.origin().ascii_serialization()).is_some_and(|it| it.allows(&path))
+}
+
+/// The maximum length of a URL, in bytes.
+const MAX_URL_BYTES: usize = 1024;
+
+/// The maximum number of queued URLs for each page that may be read.
+const WAITING: usize = 20;
+
+/// A queue of URLs without duplicates.
+#[derive(Debug, Default)]
+struct Frontier {
+    waiting: VecDeque<Url>,
+    seen: HashSet<String>,
+    most: usize,
+}
+
+impl Frontier {
+    /// Creates a queue for reading this many pages.
+    fn new(pages: usize) -> Self {
+        Self { most: pages.saturating_mul(WAITING), ..Self::default() }
+    }
+
+    /// Adds a URL, unless its origin is not in `origins` or it was seen before.
+    fn add(&mut self, mut url: Url, origins: &[Origin]) {
+        url.set_fragment(None);
+        let is_plain = url.set_username("").is_ok() && url.set_password(None).is_ok();
+        let is_fit = is_plain && url.as_str().len() <= MAX_URL_BYTES && origins.contains(&url.origin());
+        if is_fit && self.seen.len() < self.most && is_page(url.path()) && self.seen.insert(url.as_str().to_owned()) {
+            self.waiting.push_back(url);
+        }
+    }
+}
+
+/// Returns whether a path's extension suggests a page with text.
+fn is_page(path: &str) -> bool {
+    const OTHERS: [&str; 28] = [
+        "png", "jpg", "jpeg", "gif", "svg", "webp", "ico", "css", "js", "mjs", "json", "xml", "zip", "gz", "tgz",
+        "bz2", "xz", "7z", "tar", "exe", "dmg", "mp3", "mp4", "webm", "woff", "woff2", "ttf", "iso",
+    ];
+    let name = path.rsplit('/').next().unwrap_or_default();
+    name.rsplit_once('.').is_none_or(|(_, ending)| !OTHERS.contains(&ending.to_ascii_lowercase().as_str()))
+}
+
+/// Parses a sitemap. Returns its URLs, and whether they are sitemaps themselves.
+fn sitemap(text: &str) -> (Vec<Url>, bool) {
+    let locations = text.split("<loc>").skip(1).filter_map(|it| it.split("</loc>").next());
+    let urls = locations.take(50_000).filter_map(|it| Url::parse(it.trim().replace("&amp;", "&").as_str()).ok());
+    (urls.collect(), text.contains("<sitemapindex"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_page_of_the_site_is_read_once() {
+        let url = |text: &str| Url::parse(text).unwrap();
+        let origins = [url("http://a.example/").origin()];
+        let mut frontier = Frontier::new(1);
+        for text in [
+            "http://a.example/x#1",
+            "http://a.example/x#2",
+            "http://b.example/",
+            "https://a.example/",
+            "http://a.example/y.png",
+            "http://me:pw@a.example/z",
+        ] {
+            frontier.add(url(text), &origins);
+        }
+        assert_eq!(frontier.waiting.pop_front().unwrap().as_str(), "http://a.example/x");
+        assert_eq!(frontier.waiting.pop_front().unwrap().as_str(), "http://a.example/z");
+        assert!(frontier.waiting.pop_front().is_none());
+        for number in 0..100 {
+            frontier.add(url(&format!("http://a.example/{number}")), &origins);
+        }
+        assert_eq!(frontier.waiting.len(), WAITING - 2);
+    }
+
+    #[test]
+    fn a_sitemap_is_read() {
+        let (urls, is_index) = sitemap("<urlset><url><loc> http://a.example/?a=1&amp;b=2 </loc></url></urlset>");
+        assert_eq!((urls[0].as_str(), is_index), ("http://a.example/?a=1&b=2", false));
+    }
 }

@@ -1,16 +1,14 @@
 //! The sources of pages: a search engine, a folder or sites.
 
+use openskill_research::index::Rarities;
 use openskill_research::question::Question;
-use openskill_research::rarity::Rarities;
 
-use super::budget::Budget;
 use super::folder::FolderSource;
 use super::page::Hit;
 use super::problem::ResearchProblem;
 use super::provider::{Api, Engine};
 use super::read::Reader;
 use super::site::Site;
-use crate::call::CallEvents;
 use crate::config::research::Provider;
 
 /// A source of pages.
@@ -31,21 +29,19 @@ impl Source {
         }
     }
 
-    /// Searches for a query. Returns the pages, best first, and an optional warning. Events report the progress.
+    /// Searches for a query. Returns the pages, best first, and an optional warning. The call's events report the progress.
     ///
     /// # Errors
     /// The source did not answer.
     pub(super) async fn search(
         &self,
         query: &str,
-        reader: &Reader,
-        budget: &Budget,
-        events: &dyn CallEvents,
+        reader: &Reader<'_>,
     ) -> Result<(Vec<Hit>, Option<String>), ResearchProblem> {
         match self {
-            Self::Engine(engine) => engine.search(query, &reader.fetcher, budget).await,
-            Self::Folder(folder) => folder.search(query, reader, budget).await,
-            Self::Site(site) => site.search(query, reader, budget, events).await,
+            Self::Engine(engine) => engine.search(query, reader).await,
+            Self::Folder(folder) => folder.search(query, reader).await,
+            Self::Site(site) => site.search(query, reader).await,
         }
     }
 

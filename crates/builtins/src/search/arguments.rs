@@ -1,7 +1,9 @@
 //! The arguments of a call.
 
-use openskill_proto::v1::{ErrorCode, SkillError};
+use openskill_proto::v1::SkillError;
 use serde::Deserialize;
+
+use crate::call::{invalid_argument, read_arguments};
 
 /// The maximum number of matches in an answer.
 const MOST_MATCHES: usize = 1000;
@@ -32,10 +34,9 @@ impl SearchArguments {
     /// # Errors
     /// The arguments are invalid.
     pub(super) fn read(input: &[u8]) -> Result<Self, SkillError> {
-        let invalid = |message: String| SkillError::new(ErrorCode::InvalidArgument, message);
-        let mut read: Self = openskill_proto::json::read(input).map_err(|error| invalid(error.to_string()))?;
+        let mut read: Self = read_arguments(input)?;
         if !(1..=MOST_MATCHES).contains(&read.max_matches) {
-            return Err(invalid(format!("max_matches: must be 1 to {MOST_MATCHES}")));
+            return Err(invalid_argument(format!("max_matches: must be 1 to {MOST_MATCHES}")));
         }
         read.context = read.context.min(MOST_CONTEXT);
         Ok(read)

@@ -1,7 +1,9 @@
-//! Searches one file through its descriptor, buffer by buffer. The file is neither mapped nor read as a whole.
+//! Searches one file through its descriptor, buffer by buffer. The file is neither mapped nor read as a whole. Of a
+//! long line, only the part around the match is shown.
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::ops::Range;
 
 use grep_matcher::Matcher as _;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
@@ -10,11 +12,9 @@ use grep_searcher::{
 };
 use openskill_proto::v1::{ErrorCode, SkillError};
 
-use super::answer::{MAX_ANSWER_BYTES, Match, SearchedFile};
+use super::answer::{MAX_ANSWER_BYTES, Match, SearchStats, SearchedFile};
 use super::arguments::SearchArguments;
-use super::line::{around, match_text, without_end};
-use crate::list::ListItem as _;
-use crate::skipped::SkippedFile;
+use crate::list::{ListItem as _, SkippedFile};
 use crate::stop::StopSignal;
 
 /// Maximum sizes of a compiled regular expression, each with the maximum line length that it may search. In the
@@ -27,6 +27,12 @@ const MAX_CACHE_BYTES: usize = 4 << 20;
 
 /// The maximum nesting depth of a regular expression.
 const MAX_REGEX_NESTING: u32 = 100;
+
+/// The maximum size of the displayed part of a line, in bytes.
+const MAX_LINE_BYTES: usize = 500;
+
+/// The maximum size of the displayed part of a match, in bytes.
+const MAX_MATCH_BYTES: usize = 200;
 
 /// A compiled query. Cheap to clone for another thread.
 #[derive(Debug, Clone)]
@@ -60,16 +66,6 @@ impl Query {
         }
         Err(invalid(refused))
     }
-
-    fn searcher(&self) -> Searcher {
-        SearcherBuilder::new()
-            .line_number(true)
-            .before_context(self.context)
-            .after_context(self.context)
-            .binary_detection(BinaryDetection::quit(b'\0'))
-            .heap_limit(Some(self.longest_line))
-            .build()
-    }
 }
 
 fn compile(arguments: &SearchArguments, size: usize) -> Result<RegexMatcher, String> {
@@ -95,25 +91,25 @@ pub(super) struct Files<'a> {
 
 impl<'a> Files<'a> {
     pub(super) fn new(query: &'a Query) -> Self {
-        Self { query, searcher: query.searcher() }
+        let searcher = SearcherBuilder::new()
+            .line_number(true)
+            .before_context(query.context)
+            .after_context(query.context)
+            .binary_detection(BinaryDetection::quit(b'\0'))
+            .heap_limit(Some(query.longest_line))
+            .build();
+        Self { query, searcher }
     }
 
     /// Searches a file. `path` is its name in the answer.
     pub(super) fn search(&mut self, file: File, path: String, stop: &StopSignal) -> SearchedFile {
         let query = self.query;
         let mut watched = InterruptibleFile { file, stop, bytes: 0, failed: None };
-        let mut lines = MatchCollector {
-            query,
-            path,
-            found: SearchedFile::default(),
-            bytes: 0,
-            before: Vec::new(),
-            binary_at: None,
-        };
+        let (matches, before) = (Vec::new(), Vec::new());
+        let mut lines = MatchCollector { query, path, matches, is_cut: false, bytes: 0, before, binary_at: None };
         let searched = self.searcher.search_reader(&query.matcher, &mut watched, &mut lines);
-        let MatchCollector { path, mut found, binary_at, .. } = lines;
-        found.bytes = watched.bytes;
-        found.skipped = match (searched, watched.failed, binary_at) {
+        let MatchCollector { path, matches: items, is_cut, binary_at, .. } = lines;
+        let skipped = match (searched, watched.failed, binary_at) {
             (Err(_), Some(kind), _) => {
                 let message = format!("it can't be read: {kind}");
                 Some(SkippedFile { path, reason: "unreadable", message })
@@ -132,7 +128,10 @@ impl<'a> Files<'a> {
             }
             (Ok(()), ..) => None,
         };
-        found
+        let files_with_matches = usize::from(!items.is_empty());
+        let stats =
+            SearchStats { files_searched: 1, files_with_matches, files_left_out: 0, bytes_searched: watched.bytes };
+        SearchedFile { items, skipped, stats, cut_by: is_cut.then_some("answer_bytes") }
     }
 }
 
@@ -164,7 +163,9 @@ impl Read for InterruptibleFile<'_> {
 struct MatchCollector<'a> {
     query: &'a Query,
     path: String,
-    found: SearchedFile,
+    matches: Vec<Match>,
+    /// Whether the file has more matches than an answer can contain.
+    is_cut: bool,
     /// The approximate size of the matches in the answer, in bytes.
     bytes: usize,
     /// The context lines since the last match.
@@ -193,24 +194,92 @@ impl Sink for MatchCollector<'_> {
             after: Vec::new(),
         };
         self.bytes += found.size();
-        self.found.matches.push(found);
+        self.matches.push(found);
         // Read one match beyond the limit, to know that there are more.
-        Ok(self.found.matches.len() <= self.query.most && self.bytes <= MAX_ANSWER_BYTES)
+        Ok(self.matches.len() <= self.query.most && self.bytes <= MAX_ANSWER_BYTES)
     }
 
     fn context(&mut self, _: &Searcher, it: &SinkContext<'_>) -> io::Result<bool> {
         let text = around(without_end(it.bytes()), &(0..0)).text;
         self.bytes += text.len();
-        match (it.kind(), self.found.matches.last_mut()) {
+        match (it.kind(), self.matches.last_mut()) {
             (SinkContextKind::After, Some(last)) => last.after.push(text),
             _ => self.before.push(text),
         }
-        self.found.is_cut = self.bytes > MAX_ANSWER_BYTES;
-        Ok(!self.found.is_cut)
+        self.is_cut = self.bytes > MAX_ANSWER_BYTES;
+        Ok(!self.is_cut)
     }
 
     fn finish(&mut self, _: &Searcher, end: &SinkFinish) -> io::Result<()> {
         self.binary_at = end.binary_byte_offset();
         Ok(())
+    }
+}
+
+/// Part of a line as text.
+#[derive(Debug, PartialEq, Eq)]
+struct LinePart {
+    text: String,
+    /// The byte offset of the text in the line, counted from 0.
+    from: usize,
+    is_cut: bool,
+}
+
+/// Returns the part of a line around `found`. Replaces invalid UTF-8 with U+FFFD.
+fn around(line: &[u8], found: &Range<usize>) -> LinePart {
+    if line.len() <= MAX_LINE_BYTES {
+        return LinePart { text: String::from_utf8_lossy(line).into_owned(), from: 0, is_cut: false };
+    }
+    let room = MAX_LINE_BYTES.saturating_sub(found.len()) / 2;
+    let from = found.start.saturating_sub(room).min(line.len() - MAX_LINE_BYTES);
+    let from = boundary(line, from);
+    let to = boundary(line, (from + MAX_LINE_BYTES).min(line.len())).max(from);
+    LinePart { text: String::from_utf8_lossy(&line[from..to]).into_owned(), from, is_cut: true }
+}
+
+/// Returns the matched text, truncated to [`MAX_MATCH_BYTES`].
+fn match_text(line: &[u8], found: &Range<usize>) -> String {
+    let to = found.end.min(found.start + MAX_MATCH_BYTES);
+    let to = if to < found.end { boundary(line, to) } else { to };
+    String::from_utf8_lossy(&line[found.start..to.max(found.start)]).into_owned()
+}
+
+/// Returns the start of the UTF-8 character that contains a byte offset.
+fn boundary(line: &[u8], at: usize) -> usize {
+    let is_inside = |at: usize| line.get(at).is_some_and(|byte| byte & 0xC0 == 0x80);
+    (at.saturating_sub(3)..=at).rev().find(|at| !is_inside(*at)).unwrap_or(at)
+}
+
+/// Returns a line without its line ending.
+fn without_end(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_line_is_shown_around_its_match() {
+        let line = format!("{}needle{}", "é".repeat(5000), "ü".repeat(5000));
+        let at = 10_000..10_006;
+        let shown = around(line.as_bytes(), &at);
+        assert!(shown.is_cut && shown.text.contains("needle") && shown.text.len() <= MAX_LINE_BYTES, "{shown:?}");
+        assert!(!shown.text.contains('\u{fffd}'), "no character is cut in two");
+        assert_eq!(&line[shown.from..shown.from + shown.text.len()], shown.text);
+        for at in [0..1, 20_005..20_006] {
+            assert!(around(line.as_bytes(), &at).text.len() >= MAX_LINE_BYTES - 6);
+        }
+        assert_eq!(around(b"a\xffb", &(0..1)).text, "a\u{fffd}b");
+    }
+
+    #[test]
+    fn a_long_match_is_cut() {
+        let line = "é".repeat(5000);
+        let shown = match_text(line.as_bytes(), &(0..10_000));
+        assert!(shown.len() <= MAX_MATCH_BYTES && !shown.contains('\u{fffd}'));
+        assert_eq!(match_text(b"abc", &(1..1)), "");
+        assert_eq!(around(line.as_bytes(), &(0..10_000)).text.len(), MAX_LINE_BYTES);
     }
 }

@@ -96,7 +96,7 @@ fn a_folder_that_becomes_a_link_is_left_out_with_the_reason() {
     std::fs::rename(top.0.join("b"), top.0.join("c")).unwrap();
     symlink("/etc", top.0.join("b")).unwrap();
     assert!(matches!(walk.next(), Some(WalkItem::Skipped(path, PathRefusal::Link)) if path == Path::new("b")));
-    assert!(walk.next().is_none() && walk.is_complete());
+    assert!(walk.next().is_none() && walk.is_complete);
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn a_walk_goes_no_deeper_than_its_bound() {
     top.write("top", "");
     let mut walk = top.walk("", &[]);
     assert!(matches!(walk.next(), Some(WalkItem::File(path)) if path == Path::new("top")));
-    assert!(walk.next().is_none() && !walk.is_complete());
+    assert!(walk.next().is_none() && !walk.is_complete);
 }
 
 #[test]

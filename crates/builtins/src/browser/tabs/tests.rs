@@ -28,7 +28,7 @@ fn tabs_have_small_numbers_that_are_never_used_again() {
     tabs.on(&event(None, "Target.detachedFromTarget", json!({"sessionId": "s-b"})));
     assert_eq!(tabs.current().unwrap().id, 0);
     attach(&mut tabs, None, "page", "c");
-    assert_eq!(tabs.all().iter().map(|it| it.id).collect::<Vec<_>>(), [0, 2]);
+    assert_eq!(tabs.all.iter().map(|it| it.id).collect::<Vec<_>>(), [0, 2]);
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn tabs_beyond_the_bound_are_closed_and_reported() {
     attach(&mut tabs, None, "page", "b");
     let orders = attach(&mut tabs, None, "page", "c");
     assert_eq!(orders, ["Runtime.runIfWaitingForDebugger", "Target.closeTarget"]);
-    assert_eq!(tabs.all().len(), 2);
+    assert_eq!(tabs.all.len(), 2);
     assert!(tabs.news.take(|_| false).iter().any(|it| it.contains("the maximum number of")));
 }
 
@@ -55,19 +55,19 @@ fn every_target_that_waits_is_let_run() {
     for (within, kind) in [(None, "page"), (Some("s-page"), "iframe"), (None, "worker"), (Some("s-page"), "other")] {
         assert!(attach(&mut tabs, within, kind, kind).contains(&"Runtime.runIfWaitingForDebugger"), "{kind}");
     }
-    assert_eq!(tabs.all()[0].parts.len(), 1);
+    assert_eq!(tabs.all[0].parts.len(), 1);
     // A frame nested in a frame.
     attach(&mut tabs, Some("s-iframe"), "iframe", "inner");
-    assert_eq!(tabs.all()[0].parts.len(), 2);
+    assert_eq!(tabs.all[0].parts.len(), 2);
     on(&mut tabs, "s-page", "Target.detachedFromTarget", json!({"sessionId": "s-iframe"}));
-    assert_eq!(tabs.all()[0].parts, []);
+    assert_eq!(tabs.all[0].parts, []);
 }
 
 #[test]
 fn a_page_is_busy_from_the_start_of_a_load_to_its_end() {
     let mut tabs = Tabs::new(BOUNDS);
     attach(&mut tabs, None, "page", "a");
-    let busy = |tabs: &Tabs| (tabs.all()[0].is_busy, tabs.all()[0].is_parsed);
+    let busy = |tabs: &Tabs| (tabs.all[0].is_busy, tabs.all[0].is_parsed);
     on(&mut tabs, "s-a", "Page.frameStartedNavigating", json!({"frameId": "a", "navigationType": "sameDocument"}));
     on(&mut tabs, "s-a", "Page.frameStartedLoading", json!({"frameId": "another"}));
     assert_eq!(busy(&tabs), (false, false));
@@ -78,7 +78,7 @@ fn a_page_is_busy_from_the_start_of_a_load_to_its_end() {
     on(&mut tabs, "s-a", "Page.lifecycleEvent", json!({"frameId": "a", "loaderId": "1", "name": "DOMContentLoaded"}));
     on(&mut tabs, "s-a", "Page.frameStoppedLoading", json!({"frameId": "a"}));
     assert_eq!(busy(&tabs), (false, true));
-    assert_eq!((tabs.all()[0].url.as_str(), tabs.all()[0].loader.as_str()), ("http://x/", "1"));
+    assert_eq!((tabs.all[0].url.as_str(), tabs.all[0].loader.as_str()), ("http://x/", "1"));
 }
 
 #[test]
@@ -132,9 +132,9 @@ fn a_crash_is_reported_once_and_ends_with_the_next_page() {
     tabs.on(&event(Some("s-a"), "Inspector.targetCrashed", json!({})));
     tabs.on(&event(None, "Target.targetCrashed", json!({"targetId": "a"})));
     assert_eq!(tabs.news.take(|_| false).len(), 1);
-    assert!(tabs.all()[0].has_crashed);
+    assert!(tabs.all[0].has_crashed);
     on(&mut tabs, "s-a", "Page.frameNavigated", json!({"frame": {"id": "a", "loaderId": "2", "url": "http://y/"}}));
-    assert!(!tabs.all()[0].has_crashed);
+    assert!(!tabs.all[0].has_crashed);
 }
 
 #[test]

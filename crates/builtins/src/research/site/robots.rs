@@ -22,11 +22,12 @@ pub(super) struct Robots {
     pub(super) sitemaps: Vec<String>,
 }
 
-#[derive(PartialEq, Eq, Clone, Copy)]
+/// Whom rules are for, the most specific last.
+#[derive(PartialEq, Eq, PartialOrd, Ord, Clone, Copy)]
 enum Group {
-    Own,
-    All,
     Other,
+    All,
+    Own,
 }
 
 impl Robots {
@@ -50,11 +51,7 @@ impl Robots {
                     _ => Group::Other,
                 };
                 // Consecutive user agent lines share the rules that follow.
-                group = match (is_naming, group, named) {
-                    (true, Group::Own, _) | (_, _, Group::Own) => Group::Own,
-                    (true, Group::All, _) | (_, _, Group::All) => Group::All,
-                    _ => Group::Other,
-                };
+                group = if is_naming { group.max(named) } else { named };
                 has_own |= named == Group::Own;
                 is_naming = true;
                 continue;
