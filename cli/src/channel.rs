@@ -1,39 +1,40 @@
 //! A connection to a gateway. Its requests carry the credentials and headers of the settings. Cheap to clone.
 
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::header::AUTHORIZATION;
 use http::uri::InvalidUri;
-use http::{HeaderMap, HeaderValue, Request, Response, Uri};
+use http::{Request, Response, Uri};
 use openskill_net::dial::Dial;
 use tonic::body::Body;
 use tonic::transport::{self, Endpoint};
-use tower::Service;
+use tower::ServiceExt as _;
+use tower::util::BoxCloneService;
 
 use crate::exit::Failure;
 use crate::settings::Settings;
 
-#[derive(Debug, Clone)]
-pub(crate) struct Channel {
-    inner: transport::Channel,
-    authorization: Option<HeaderValue>,
-    headers: HeaderMap,
-}
+pub(crate) type Channel = BoxCloneService<Request<Body>, Response<Body>, transport::Error>;
 
-impl Channel {
-    /// Connects to the configured gateway.
-    ///
-    /// # Errors
-    /// The gateway is unreachable or untrusted, or a file in the settings is unusable.
-    pub(crate) async fn connect(settings: &Settings, timeout: Duration) -> Result<Self, Failure> {
-        let dial = dial(settings)?;
-        let endpoint = endpoint(&settings.base_url)?.connect_timeout(timeout);
-        let authorization = settings.access.authorization()?;
-        let connected = endpoint.connect_with_connector(dial).await;
-        let inner = connected.map_err(|error| unreachable(&settings.base_url, &error))?;
-        Ok(Self { inner, authorization, headers: settings.access.headers.clone() })
-    }
+/// Connects to the configured gateway.
+///
+/// # Errors
+/// The gateway is unreachable or untrusted, or a file in the settings is unusable.
+pub(crate) async fn connect(settings: &Settings, timeout: Duration) -> Result<Channel, Failure> {
+    let dial = dial(settings)?;
+    let endpoint = endpoint(&settings.base_url)?.connect_timeout(timeout);
+    let (authorization, headers) = (settings.access.authorization()?, settings.access.headers.clone());
+    let connected = endpoint.connect_with_connector(dial).await;
+    let channel = connected.map_err(|error| unreachable(&settings.base_url, &error))?;
+    Ok(BoxCloneService::new(channel.map_request(move |mut request: Request<Body>| {
+        for (name, value) in &headers {
+            request.headers_mut().append(name.clone(), value.clone());
+        }
+        if let Some(authorization) = &authorization {
+            request.headers_mut().insert(AUTHORIZATION, authorization.clone());
+        }
+        request
+    })))
 }
 
 /// Builds the endpoint for a gateway URL.
@@ -44,11 +45,11 @@ impl Channel {
 /// # Errors
 /// The text is not a gateway URL.
 pub(crate) fn endpoint(url: &str) -> Result<Endpoint, Failure> {
-    let invalid = |reason: String| Failure::Gateway { url: url.to_owned(), reason };
-    let origin: Uri = url.parse().map_err(|error: InvalidUri| invalid(error.to_string()))?;
-    let host = origin.host().ok_or_else(|| invalid("has no host".to_owned()))?;
+    let origin: Uri = url.parse().map_err(|error: InvalidUri| Failure::gateway(url, error.to_string()))?;
+    let host = origin.host().ok_or_else(|| Failure::gateway(url, "has no host"))?;
     let port = origin.port_u16().unwrap_or(if origin.scheme_str() == Some("https") { 443 } else { 80 });
-    let address = Endpoint::from_shared(format!("http://{host}:{port}")).map_err(|error| invalid(error.to_string()))?;
+    let address = Endpoint::from_shared(format!("http://{host}:{port}"));
+    let address = address.map_err(|error| Failure::gateway(url, error.to_string()))?;
     Ok(address.origin(origin))
 }
 
@@ -63,11 +64,8 @@ pub(crate) fn dial(settings: &Settings) -> Result<Dial, Failure> {
 }
 
 fn unreachable(url: &str, error: &transport::Error) -> Failure {
-    let reason = match tls_reason(error) {
-        Some(reason) => reason,
-        None => "is unreachable: start one with `openskill up`, or set another URL with --url".to_owned(),
-    };
-    Failure::Gateway { url: url.to_owned(), reason }
+    let other = || "is unreachable: start one with `openskill up`, or set another URL with --url".to_owned();
+    Failure::gateway(url, tls_reason(error).unwrap_or_else(other))
 }
 
 const NEEDS_CERTIFICATE: &str = "requires a client certificate: set one with --cert and --key";
@@ -98,24 +96,4 @@ pub(crate) fn tls_reason(error: &(dyn std::error::Error + 'static)) -> Option<St
         Error::InvalidMessage(_) => "does not speak TLS: use an http:// URL".to_owned(),
         error => format!("cannot be reached over TLS: {error}"),
     })
-}
-
-impl Service<Request<Body>> for Channel {
-    type Response = Response<Body>;
-    type Error = transport::Error;
-    type Future = <transport::Channel as Service<Request<Body>>>::Future;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), transport::Error>> {
-        Service::poll_ready(&mut self.inner, context)
-    }
-
-    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        for (name, value) in &self.headers {
-            request.headers_mut().append(name.clone(), value.clone());
-        }
-        if let Some(authorization) = &self.authorization {
-            request.headers_mut().insert(AUTHORIZATION, authorization.clone());
-        }
-        Service::call(&mut self.inner, request)
-    }
 }

@@ -1,14 +1,15 @@
 //! Dispatches to the commands.
 
 use std::path::Path;
-use std::process::ExitCode;
 use std::time::Instant;
 
 use crate::args::{Args, Command};
 #[cfg(feature = "worker")]
 use crate::args::{LocalCommand, ToolsArgs};
+use crate::complete;
 use crate::contexts;
 use crate::exit::Failure;
+use crate::runtime::block_on;
 use crate::serve;
 use crate::settings::{RawSettings, Settings, unknown_variables};
 use crate::terminal::print_err;
@@ -17,7 +18,6 @@ mod certs;
 mod chat;
 mod circuits;
 mod client;
-mod completions;
 mod config;
 mod context;
 mod describe;
@@ -32,21 +32,18 @@ mod logs;
 mod mcp;
 mod poll;
 mod replay;
-mod runtime;
 mod skills;
 mod tools;
 mod trace;
 mod traces;
 mod workers;
 
-use runtime::block_on;
-
 /// Runs the command. `started` is the start time of the process.
 #[cfg_attr(not(feature = "worker"), expect(unused_variables, reason = "only `up` says how long it took"))]
-pub(crate) fn run(args: Args, started: Instant) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: Args, started: Instant) -> Result<(), Failure> {
     let command = args.command;
     match &command {
-        Command::Completions { shell } => return completions::run(*shell),
+        Command::Completions { shell } => return complete::print_script(*shell),
         // `init` runs before a project exists, so there are no settings to read.
         #[cfg(feature = "worker")]
         Command::Local(LocalCommand::Init(args)) => return local::init::run(args),
@@ -97,8 +94,6 @@ pub(crate) fn run(args: Args, started: Instant) -> Result<ExitCode, Failure> {
         Command::Replay(args) => block_on(replay::run(&args, &settings)),
         Command::Keys(args) => keys::run(args, &settings),
         Command::Health(health) => block_on(health::run(&health, &settings)),
-        Command::Certs(_) | Command::Context(_) | Command::Config(_) | Command::Completions { .. } => {
-            Ok(ExitCode::SUCCESS)
-        }
+        Command::Certs(_) | Command::Context(_) | Command::Config(_) | Command::Completions { .. } => Ok(()),
     }
 }

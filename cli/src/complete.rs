@@ -1,4 +1,4 @@
-//! Candidates for shell completion: the ids that the gateway knows now.
+//! Shell completion: its script, and its candidates, the ids that the gateway knows now.
 //!
 //! When the user presses Tab, the shell runs this binary with [`VARIABLE`] set. If no gateway responds, the list
 //! is empty.
@@ -6,15 +6,19 @@
 use std::path::Path;
 use std::time::Duration;
 
+use clap_complete::Shell;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+use clap_complete::env::Shells;
 use openskill_proto::limits::MAX_RESULT_BYTES;
 use openskill_proto::v1::admin_service_client::AdminServiceClient;
 use openskill_proto::v1::skill_service_client::SkillServiceClient;
 use openskill_proto::v1::{ListSkillsRequest, ListWorkersRequest, SkillStatus};
 
-use crate::channel::Channel;
+use crate::channel::{Channel, connect};
 use crate::contexts;
-use crate::settings::{RawSettings, Settings, names};
+use crate::exit::Failure;
+use crate::settings::{RawSettings, Settings};
+use crate::terminal::{print_out, program};
 
 /// The variable that makes this program print candidates instead of running a command. Its value is the shell's
 /// name.
@@ -51,7 +55,7 @@ fn candidates(list: impl AsyncFnOnce(Channel) -> Option<Vec<String>>) -> Vec<Com
         runtime.block_on(async {
             let asked = async {
                 let settings = settings()?;
-                list(Channel::connect(&settings, TIMEOUT).await.ok()?).await
+                list(connect(&settings, TIMEOUT).await.ok()?).await
             };
             tokio::time::timeout(TIMEOUT, asked).await.ok()?
         })
@@ -61,17 +65,12 @@ fn candidates(list: impl AsyncFnOnce(Channel) -> Option<Vec<String>>) -> Vec<Com
 
 /// Resolves the settings with the flags of the command line under completion.
 fn settings() -> Option<Settings> {
-    let flag = |flag: &str| std::env::args().skip_while(|it| it != flag).nth(1).filter(|it| !it.is_empty());
-    let names = [
-        ("--url", names::HTTP_BASE_URL),
-        ("--context", names::CONTEXT),
-        ("--token", names::TOKEN),
-        ("--token-file", names::TOKEN_FILE),
-        ("--ca", names::CA),
-        ("--cert", names::CLIENT_CERT),
-        ("--key", names::CLIENT_KEY),
-    ];
-    let flags = names.into_iter().filter_map(|(name, setting)| Some((setting, flag(name)?))).collect();
+    let flag = |key: &str| {
+        let flag = format!("--{}", key.replace('_', "-"));
+        std::env::args().skip_while(|it| *it != flag).nth(1).filter(|it| !it.is_empty())
+    };
+    let names = contexts::KEYS.into_iter().chain([("context", "OPENSKILL_CONTEXT")]);
+    let flags = names.filter_map(|(key, setting)| Some((setting, flag(key)?))).collect();
     let mut raw = RawSettings::read(&flags, |name| std::env::var_os(name), Path::new("."));
     contexts::apply(&mut raw).ok()?;
     Settings::resolve(&raw).ok()
@@ -80,6 +79,25 @@ fn settings() -> Option<Settings> {
 /// Whether an id is free of special shell characters. The shell inserts the id into its command line.
 fn is_harmless(id: &str) -> bool {
     !id.is_empty() && !id.starts_with('-') && id.bytes().all(|it| it.is_ascii_alphanumeric() || b"._:@-".contains(&it))
+}
+
+/// Prints a script that lets a shell request completions from this program.
+pub(crate) fn print_script(shell: Shell) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    if let Some(completer) = Shells::builtins().completer(&shell.to_string()) {
+        let written = completer.write_registration(VARIABLE, "openskill", "openskill", &own_path(), &mut script);
+        written.map_err(Failure::system("writing the script"))?;
+    }
+    print_out(&String::from_utf8_lossy(&script));
+    Ok(())
+}
+
+/// Returns the command that the shell runs: the bare name if the program is on the `PATH`, otherwise the path it
+/// was started with.
+fn own_path() -> String {
+    let name = program();
+    let file = Path::new(&name).components().nth(1).and_then(|_| std::env::current_exe().ok());
+    file.map_or_else(|| "openskill".to_owned(), |it| it.to_string_lossy().into_owned())
 }
 
 #[cfg(test)]

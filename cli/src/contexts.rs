@@ -12,17 +12,17 @@ use openskill_identity::file;
 use toml_edit::{DocumentMut, Item, Table, value};
 
 use crate::exit::Failure;
-use crate::settings::{Origin, RawSettings, names};
+use crate::settings::{Origin, RawSettings};
 
 /// The keys of a context in the file, each with the name of its setting.
 pub(crate) const KEYS: [(&str, &str); 7] = [
-    ("url", names::HTTP_BASE_URL),
-    ("ca", names::CA),
-    ("cert", names::CLIENT_CERT),
-    ("key", names::CLIENT_KEY),
-    ("token", names::TOKEN),
-    ("token_file", names::TOKEN_FILE),
-    ("headers", names::HEADERS),
+    ("url", "OPENSKILL_HTTP_BASE_URL"),
+    ("ca", "OPENSKILL_CA"),
+    ("cert", "OPENSKILL_CLIENT_CERT"),
+    ("key", "OPENSKILL_CLIENT_KEY"),
+    ("token", "OPENSKILL_TOKEN"),
+    ("token_file", "OPENSKILL_TOKEN_FILE"),
+    ("headers", "OPENSKILL_HEADERS"),
 ];
 
 /// The maximum number of contexts.
@@ -46,8 +46,8 @@ pub(crate) struct Contexts {
 /// # Errors
 /// The context is missing, or the context file is unusable.
 pub(crate) fn apply(raw: &mut RawSettings) -> Result<(), Failure> {
-    let wanted = Some(raw.value(names::CONTEXT).to_owned()).filter(|it| !it.is_empty());
-    if wanted.is_none() && raw.origin(names::HTTP_BASE_URL) != Origin::Default {
+    let wanted = Some(raw.value("OPENSKILL_CONTEXT").to_owned()).filter(|it| !it.is_empty());
+    if wanted.is_none() && raw.origin("OPENSKILL_HTTP_BASE_URL") != Origin::Default {
         return Ok(());
     }
     let contexts = match (Contexts::open(), &wanted) {
@@ -270,7 +270,7 @@ mod tests {
     }
 
     fn url(text: &str) -> ContextValues {
-        vec![(names::HTTP_BASE_URL, text.to_owned())]
+        vec![("OPENSKILL_HTTP_BASE_URL", text.to_owned())]
     }
 
     #[test]
@@ -284,9 +284,9 @@ mod tests {
         assert_eq!(mode & 0o777, 0o600);
         let mut contexts = scratch.open().unwrap();
         assert_eq!((contexts.current(), contexts.values("staging").unwrap()), (Some("staging"), url("https://a")));
-        contexts.set("staging", &vec![(names::TOKEN, "t".to_owned())]).unwrap();
+        contexts.set("staging", &vec![("OPENSKILL_TOKEN", "t".to_owned())]).unwrap();
         assert_eq!(contexts.values("staging").unwrap().len(), 2);
-        contexts.set("staging", &vec![(names::TOKEN, String::new())]).unwrap();
+        contexts.set("staging", &vec![("OPENSKILL_TOKEN", String::new())]).unwrap();
         assert_eq!(contexts.values("staging").unwrap(), url("https://a"));
         contexts.remove("staging").unwrap();
         assert_eq!((contexts.current(), contexts.names().len()), (None, 0));
@@ -296,7 +296,7 @@ mod tests {
     fn what_makes_no_sense_is_refused() {
         let scratch = Scratch::new("refused");
         let mut contexts = scratch.open().unwrap();
-        assert!(contexts.set("staging", &vec![(names::TOKEN, "t".to_owned())]).is_err(), "it has no URL");
+        assert!(contexts.set("staging", &vec![("OPENSKILL_TOKEN", "t".to_owned())]).is_err(), "it has no URL");
         assert!(contexts.set("a b", &url("https://a")).is_err());
         assert!(contexts.select(Some("missing")).is_err() && contexts.remove("missing").is_err());
     }

@@ -10,15 +10,11 @@
 //! | 5 | system error: a port in use, an unreadable file |
 //! | 130 | stopped at once by a second signal |
 
+use std::fmt::Display;
 use std::process::ExitCode;
 
 use crate::settings::SettingProblems;
-
-/// The exit code of a failed call or check.
-pub(crate) const FAILED: u8 = 1;
-
-/// The exit code after a second signal stopped the program at once.
-pub(crate) const INTERRUPTED: u8 = 130;
+use crate::terminal::print_err;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -36,30 +32,18 @@ pub(crate) enum Failure {
         /// The name of the command, including subcommands.
         command: String,
     },
+    /// A call or a check failed, and the command has printed why.
+    #[error("the call or check failed")]
+    Reported,
+    /// A second signal stopped the program at once.
+    #[error("stopped by a second signal")]
+    Interrupted,
     /// The gateway rejected the request.
-    #[error("the gateway at {url} refused the request: {reason}")]
-    Refused {
-        /// The gateway's URL.
-        url: String,
-        /// The gateway's reason.
-        reason: String,
-    },
-    /// The gateway is unreachable or not ready.
-    #[error("the gateway at {url} {reason}")]
-    Gateway {
-        /// The gateway's URL.
-        url: String,
-        /// The problem, worded to follow the URL.
-        reason: String,
-    },
-    /// A worker is unreachable or not ready.
-    #[error("the worker at {address} {reason}")]
-    Worker {
-        /// The worker's address.
-        address: String,
-        /// The problem, worded to follow the address.
-        reason: String,
-    },
+    #[error("{0}")]
+    Refused(String),
+    /// The gateway or a worker is unreachable or not ready.
+    #[error("{0}")]
+    NotReady(String),
     /// All problems found in the settings.
     #[error(transparent)]
     Settings(#[from] SettingProblems),
@@ -80,15 +64,34 @@ impl Failure {
         move |source| Self::System { what, source }
     }
 
-    /// Prints the error to stderr and returns its exit code.
+    /// Creates the failure of a gateway that is unreachable or not ready. `reason` follows the URL.
+    pub(crate) fn gateway(url: &str, reason: impl Display) -> Self {
+        Self::NotReady(format!("the gateway at {url} {reason}"))
+    }
+
+    /// Creates the failure of a request that the gateway rejected.
+    pub(crate) fn refused(url: &str, reason: impl Display) -> Self {
+        Self::Refused(format!("the gateway at {url} refused the request: {reason}"))
+    }
+
+    /// Prints why a call or a check failed.
+    pub(crate) fn printed(reason: &dyn Display) -> Self {
+        print_err(&format!("{reason}\n"));
+        Self::Reported
+    }
+
+    /// Prints the error to stderr, unless the user knows it, and returns its exit code.
     pub(crate) fn report(&self) -> ExitCode {
-        crate::terminal::print_err(&format!("openskill: {self}\n"));
+        if !matches!(self, Self::Reported | Self::Interrupted) {
+            print_err(&format!("openskill: {self}\n"));
+        }
         ExitCode::from(match self {
-            Self::Refused { .. } => FAILED,
+            Self::Reported | Self::Refused(_) => 1,
+            Self::Interrupted => 130,
             Self::Usage(_) => 2,
             #[cfg(not(feature = "worker"))]
             Self::NoWorker { .. } => 2,
-            Self::Gateway { .. } | Self::Worker { .. } => 3,
+            Self::NotReady(_) => 3,
             Self::Settings(_) => 4,
             Self::System { .. } => 5,
         })

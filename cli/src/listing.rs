@@ -51,23 +51,10 @@ impl<T> Column<T> {
     }
 }
 
-/// How an item of a watched list changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ListChange {
-    Added,
-    Updated,
-    Removed,
-}
-
-impl ListChange {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Added => "added",
-            Self::Updated => "updated",
-            Self::Removed => "removed",
-        }
-    }
-}
+/// How items of a watched list change.
+pub(crate) const ADDED: &str = "added";
+pub(crate) const UPDATED: &str = "updated";
+pub(crate) const REMOVED: &str = "removed";
 
 /// Prints a list to stdout in this format.
 pub(crate) fn print_list<T: ListItem>(items: &[T], format: Format) {
@@ -99,19 +86,19 @@ pub(crate) struct ChangePrinter<T: ListItem> {
 impl<T: ListItem> ChangePrinter<T> {
     pub(crate) fn new(format: Format) -> Self {
         let columns = columns_for::<T>(format);
-        let table = table(&columns, &["CHANGE"], format).at_least(0, ListChange::Removed.name().len());
+        let table = table(&columns, &["CHANGE"], format).at_least(0, REMOVED.len());
         Self { format, columns, table }
     }
 
     /// Prints changes: as table rows, as one JSON object per line, or as one YAML document each.
-    pub(crate) fn print(&mut self, changes: &[(ListChange, T)]) {
-        let document = |(change, item): &(ListChange, T)| json!({ "change": change.name(), T::KIND: item.value() });
+    pub(crate) fn print(&mut self, changes: &[(&'static str, T)]) {
+        let document = |(change, item): &(&str, T)| json!({ "change": change, T::KIND: item.value() });
         match self.format {
             Format::Json => changes.iter().for_each(|it| print_json(&format!("{}\n", document(it)))),
             Format::Yaml => changes.iter().for_each(|it| print_out(&format!("---\n{}", yaml(&document(it))))),
             Format::Table | Format::Wide => {
                 let rows = changes.iter().map(|(change, item)| {
-                    std::iter::once(change.name().to_owned()).chain(cells(&self.columns, item)).collect()
+                    std::iter::once((*change).to_owned()).chain(cells(&self.columns, item)).collect()
                 });
                 print_out(&self.table.rows(rows));
             }

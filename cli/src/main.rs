@@ -9,14 +9,16 @@
 //! - [`stdio`]: MCP over stdin and stdout
 //! - [`commands`]: the other commands
 //! - [`channel`]: a connection to a gateway, with the credentials of the settings; [`contexts`]: named gateways
-//! - [`complete`]: candidates of shell completion
-//! - [`exit`]: errors and their exit codes
+//! - [`complete`]: shell completion
+//! - [`background`]: threads of the process
+//! - [`exit`]: errors and their exit codes; [`runtime`]: the runtimes of commands
 //! - [`mod@children`]: the processes that a worker starts from this binary
 //! - [`terminal`], [`listing`], [`table`], [`pretty`], [`yaml`]: output for people and programs
 //!
 //! The feature `worker` is on by default. Without it, the binary has the gateway and its clients, and nothing that runs skills.
 
 mod args;
+mod background;
 mod channel;
 #[cfg(feature = "worker")]
 mod children;
@@ -29,9 +31,9 @@ mod listing;
 mod metrics_export;
 mod overrides;
 mod pretty;
+mod runtime;
 mod serve;
 mod settings;
-mod signals;
 mod stdio;
 mod table;
 mod telemetry;
@@ -73,7 +75,7 @@ fn main() -> ExitCode {
     }
     let args = args::Args::parse();
     match commands::run(args, started) {
-        Ok(code) => code,
+        Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
 }

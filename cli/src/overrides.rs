@@ -2,59 +2,46 @@
 
 use std::path::Path;
 
-use crate::args::{AgentStore, ClientArgs, Command, DescribeCommand, SkillFolders, ToolsArgs};
+use crate::args::{ClientArgs, Command, DescribeCommand, SkillFolders, ToolsArgs};
 #[cfg(feature = "worker")]
 use crate::args::{LocalCommand, ToolFolder, ToolsCommand};
-use crate::settings::{Overrides, names};
+use crate::settings::Overrides;
 
-impl SkillFolders {
-    fn overrides(&self) -> Overrides {
-        [collect_overrides([(names::CLI_DIR, self.skills_dir.clone())]), root(self.allowed_root.as_deref())].concat()
-    }
-}
-
-#[cfg(feature = "worker")]
-impl ToolFolder {
-    fn overrides(&self) -> Overrides {
-        collect_overrides([(names::TOOL_INDEX, self.index.clone()), (names::TOOLS_DIR, self.tools_dir.clone())])
-    }
+/// Returns the settings of the flags that are present.
+fn given<const N: usize>(flags: [(&'static str, &Option<String>); N]) -> Overrides {
+    flags.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))).collect()
 }
 
 fn root(folder: Option<&Path>) -> Overrides {
-    collect_overrides([(names::ALLOWED_ROOT, folder.map(|it| it.to_string_lossy().into_owned()))])
-}
-
-impl AgentStore {
-    fn overrides(&self) -> Overrides {
-        collect_overrides([(names::AGENT_STORE, self.file.clone())])
-    }
+    folder.map(|it| ("OPENSKILL_ALLOWED_ROOT", it.to_string_lossy().into_owned())).into_iter().collect()
 }
 
 impl Command {
     /// Returns the settings that this command's flags override.
     pub(crate) fn overrides(&self) -> Overrides {
         match self {
-            Self::Gateway(it) => {
-                let workers = collect_overrides([(names::WORKERS, it.workers.clone())]);
-                [listen(it.listen.as_deref(), it.admin_listen.as_deref()), workers, it.agent.overrides()].concat()
-            }
-            Self::Agent(it) => {
-                let own = collect_overrides([
-                    (names::AGENT_LISTEN, it.listen.clone()),
-                    (names::HTTP_BASE_URL, it.gateway.clone()),
-                ]);
-                [own, it.store.overrides()].concat()
-            }
+            Self::Gateway(it) => given([
+                ("OPENSKILL_LISTEN", &it.listen),
+                ("OPENSKILL_ADMIN_LISTEN", &it.admin_listen),
+                ("OPENSKILL_WORKERS", &it.workers),
+                ("OPENSKILL_AGENT_STORE", &it.agent.file),
+            ]),
+            Self::Agent(it) => given([
+                ("OPENSKILL_AGENT_LISTEN", &it.listen),
+                ("OPENSKILL_HTTP_BASE_URL", &it.gateway),
+                ("OPENSKILL_AGENT_STORE", &it.store.file),
+            ]),
             Self::Mcp(it) if it.served.gateway.is_some() => it.served.client().overrides(),
             Self::Mcp(it) => {
                 // Any free port will do, since only this process uses it.
-                let own = collect_overrides([(names::LISTEN, Some("127.0.0.1:0".to_owned()))]);
-                [own, it.served.skills.overrides()].concat()
+                let mut own = it.served.skills.overrides();
+                own.push(("OPENSKILL_LISTEN", "127.0.0.1:0".to_owned()));
+                own
             }
             #[cfg(feature = "worker")]
             Self::Local(it) => it.overrides(),
             Self::Tools(it) => it.overrides(),
-            Self::Keys(it) => collect_overrides([(names::KEYS, it.file().file.clone())]),
+            Self::Keys(it) => given([("OPENSKILL_KEYS", &it.file().file)]),
             _ => self.client().map(ClientArgs::overrides).unwrap_or_default(),
         }
     }
@@ -72,10 +59,8 @@ impl Command {
             Self::Invoke(it) => &it.client,
             Self::Workers(it) => &it.client,
             Self::Circuits(it) => &it.client,
-            Self::Describe(it) => match &it.what {
-                DescribeCommand::Skill(it) => &it.client,
-                DescribeCommand::Worker(it) => &it.client,
-            },
+            Self::Describe(DescribeCommand::Skill(it)) => &it.client,
+            Self::Describe(DescribeCommand::Worker(it)) => &it.client,
             Self::Drain(it) => &it.client,
             Self::Logs(it) => &it.client,
             Self::Traces(it) => &it.client,
@@ -91,31 +76,31 @@ impl Command {
 #[cfg(feature = "worker")]
 impl LocalCommand {
     fn overrides(&self) -> Overrides {
-        match self {
+        let (own, skills) = match self {
             Self::Up(it) => {
-                let metrics = collect_overrides([(names::WORKER_METRICS_LISTEN, it.worker_metrics.clone())]);
-                [
-                    listen(it.listen.as_deref(), it.admin_listen.as_deref()),
-                    metrics,
-                    it.agent.overrides(),
-                    it.skills.overrides(),
-                ]
-                .concat()
+                let own = given([
+                    ("OPENSKILL_LISTEN", &it.listen),
+                    ("OPENSKILL_ADMIN_LISTEN", &it.admin_listen),
+                    ("OPENSKILL_WORKER_METRICS_LISTEN", &it.worker_metrics),
+                    ("OPENSKILL_AGENT_STORE", &it.agent.file),
+                ]);
+                (own, &it.skills)
             }
             Self::Worker(it) => {
-                let own = collect_overrides([
-                    (names::WORKER_LISTEN, it.listen.clone()),
-                    (names::WORKER_ID, it.id.clone()),
-                    (names::WORKER_METRICS_LISTEN, it.metrics_listen.clone()),
+                let own = given([
+                    ("OPENSKILL_WORKER_LISTEN", &it.listen),
+                    ("OPENSKILL_WORKER_ID", &it.id),
+                    ("OPENSKILL_WORKER_METRICS_LISTEN", &it.metrics_listen),
                 ]);
-                [own, it.skills.overrides()].concat()
+                (own, &it.skills)
             }
-            Self::Init(_) => Overrides::new(),
-            Self::New(it) => it.skills.overrides(),
-            Self::Check(it) => it.skills.overrides(),
-            Self::Doctor(it) => [it.skills.overrides(), it.client.overrides()].concat(),
-            Self::Pin(it) => it.skills.overrides(),
-        }
+            Self::Init(_) => return Overrides::new(),
+            Self::New(it) => (Overrides::new(), &it.skills),
+            Self::Check(it) => (Overrides::new(), &it.skills),
+            Self::Doctor(it) => (it.client.overrides(), &it.skills),
+            Self::Pin(it) => (Overrides::new(), &it.skills),
+        };
+        [own, skills.overrides()].concat()
     }
 }
 
@@ -123,44 +108,43 @@ impl ToolsArgs {
     fn overrides(&self) -> Overrides {
         #[cfg(feature = "worker")]
         if let Some(command) = &self.command {
-            return command.overrides();
+            return match command {
+                ToolsCommand::Add(it) | ToolsCommand::Pins(it) => {
+                    [it.place.overrides(), it.skills.overrides()].concat()
+                }
+                ToolsCommand::Remove(it) => [it.place.overrides(), root(it.allowed_root.as_deref())].concat(),
+                ToolsCommand::Index(it) => [it.place.overrides(), root(it.allowed_root.as_deref())].concat(),
+            };
         }
         self.export.client.overrides()
     }
 }
 
-#[cfg(feature = "worker")]
-impl ToolsCommand {
+impl SkillFolders {
     fn overrides(&self) -> Overrides {
-        match self {
-            Self::Add(it) | Self::Pins(it) => [it.place.overrides(), it.skills.overrides()].concat(),
-            Self::Remove(it) => [it.place.overrides(), root(it.allowed_root.as_deref())].concat(),
-            Self::Index(it) => [it.place.overrides(), root(it.allowed_root.as_deref())].concat(),
-        }
+        [given([("OPENSKILL_CLI_DIR", &self.skills_dir)]), root(self.allowed_root.as_deref())].concat()
+    }
+}
+
+#[cfg(feature = "worker")]
+impl ToolFolder {
+    fn overrides(&self) -> Overrides {
+        given([("OPENSKILL_TOOL_INDEX", &self.index), ("OPENSKILL_TOOLS_DIR", &self.tools_dir)])
     }
 }
 
 impl ClientArgs {
-    fn overrides(&self) -> Overrides {
+    pub(crate) fn overrides(&self) -> Overrides {
         let headers = (!self.headers.is_empty()).then(|| self.headers.join(","));
-        collect_overrides([
-            (names::CONTEXT, self.context.clone()),
-            (names::HTTP_BASE_URL, self.url.clone()),
-            (names::TOKEN, self.token.clone()),
-            (names::TOKEN_FILE, self.token_file.clone()),
-            (names::CA, self.ca.clone()),
-            (names::CLIENT_CERT, self.cert.clone()),
-            (names::CLIENT_KEY, self.key.clone()),
-            (names::HEADERS, headers),
+        given([
+            ("OPENSKILL_CONTEXT", &self.context),
+            ("OPENSKILL_HTTP_BASE_URL", &self.url),
+            ("OPENSKILL_TOKEN", &self.token),
+            ("OPENSKILL_TOKEN_FILE", &self.token_file),
+            ("OPENSKILL_CA", &self.ca),
+            ("OPENSKILL_CLIENT_CERT", &self.cert),
+            ("OPENSKILL_CLIENT_KEY", &self.key),
+            ("OPENSKILL_HEADERS", &headers),
         ])
     }
-}
-
-fn listen(public: Option<&str>, admin: Option<&str>) -> Overrides {
-    collect_overrides([(names::LISTEN, public.map(str::to_owned)), (names::ADMIN_LISTEN, admin.map(str::to_owned))])
-}
-
-/// Keeps the flags that are present.
-fn collect_overrides(flags: impl IntoIterator<Item = (&'static str, Option<String>)>) -> Overrides {
-    flags.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }

@@ -13,20 +13,16 @@ mod problem;
 mod raw;
 mod reader;
 mod recorder;
-mod reference;
 mod resolve;
-mod setting;
-mod sites;
 mod tls;
 mod unknown;
 #[cfg(feature = "worker")]
 mod worker;
 
-pub(crate) use agent::ConversationStore;
 pub(crate) use mcp::McpFiles;
 pub(crate) use problem::{SettingProblem, SettingProblems, mask_setting};
 pub(crate) use raw::{Origin, Overrides, RawSettings};
-pub(crate) use recorder::TraceDir;
-pub(crate) use reference::reference;
 pub(crate) use resolve::{LogFormat, Settings};
 pub(crate) use unknown::unknown_variables;
+#[cfg(feature = "worker")]
+pub(crate) use worker::OWN_BINARY;

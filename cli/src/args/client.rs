@@ -1,38 +1,340 @@
-//! The flags of commands that talk to a gateway.
+//! The grammar of the commands that talk to a gateway.
 
-use clap::Args as ClapArgs;
-use openskill_proto::uri_template::percent_encode;
+use std::path::PathBuf;
 
-#[derive(Debug, Default, ClapArgs)]
-pub(crate) struct ClientArgs {
-    /// URL of the gateway, http:// or https://
-    #[arg(long, value_name = "URL", help_heading = "Gateway")]
-    pub(crate) url: Option<String>,
-    /// Context to use, of those that `openskill context list` lists
-    #[arg(long, value_name = "NAME", help_heading = "Gateway")]
-    pub(crate) context: Option<String>,
-    /// API key or JWT for the gateway. Other users of this machine see it in the list of processes: prefer OPENSKILL_TOKEN or --token-file
-    #[arg(long, value_name = "TOKEN", conflicts_with = "token_file", help_heading = "Gateway")]
-    pub(crate) token: Option<String>,
-    /// File with the API key or JWT, which only its owner may read
-    #[arg(long, value_name = "FILE", help_heading = "Gateway")]
-    pub(crate) token_file: Option<String>,
-    /// File with the authorities (PEM) that may sign the gateway's certificate; default: the system's certificates
-    #[arg(long, value_name = "FILE", help_heading = "Gateway")]
-    pub(crate) ca: Option<String>,
-    /// File with the client certificate (PEM) to present to the gateway
-    #[arg(long, value_name = "FILE", help_heading = "Gateway")]
-    pub(crate) cert: Option<String>,
-    /// File with the private key (PEM) of that certificate
-    #[arg(long, value_name = "FILE", help_heading = "Gateway")]
-    pub(crate) key: Option<String>,
-    /// Header for each request; repeat the flag for several
-    #[arg(long = "header", value_name = "NAME: VALUE", help_heading = "Gateway", value_parser = header)]
-    pub(crate) headers: Vec<String>,
+use clap::builder::NonEmptyStringValueParser;
+use clap::{Args as ClapArgs, Subcommand, ValueEnum};
+use openskill_proto::v1::Dialect;
+
+use super::flags::{ClientArgs, Output};
+#[cfg(feature = "worker")]
+use super::local::ToolsCommand;
+use crate::complete::{skill_ids, worker_ids};
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ChatArgs {
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+    /// Send one message and exit; `-` reads it from stdin. Without it, messages are read from the terminal, or from lines of stdin
+    #[arg(short, long, value_name = "TEXT")]
+    pub(crate) message: Option<String>,
+    /// Continue a conversation: its id, or `last`
+    #[arg(long, value_name = "ID")]
+    pub(crate) resume: Option<String>,
+    /// Model: PROVIDER:MODEL, PROVIDER, or a model of the default provider
+    #[arg(long)]
+    pub(crate) model: Option<String>,
+    /// What may happen without your approval; default: as before in the conversation, at first `ask`
+    #[arg(long, value_enum)]
+    pub(crate) mode: Option<ChatMode>,
+    /// Only skills of this toolset
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub(crate) toolset: String,
+    /// Print events as JSON, one a line
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
-/// Converts a header flag to the form of the setting: `name=value`, percent-encoded.
-fn header(text: &str) -> Result<String, String> {
-    let (name, value) = text.split_once(':').ok_or("must be 'NAME: VALUE'")?;
-    Ok(format!("{}={}", name.trim(), percent_encode(value.trim())))
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ChatMode {
+    /// Ask before calls that require approval
+    Ask,
+    /// Call only skills that are marked read-only
+    ReadOnly,
+    /// Ask only before writing or sending after untrusted text was read
+    Auto,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct SkillsArgs {
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+    /// List only skills of this toolset
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub(crate) toolset: String,
+    /// Include skills that cannot be called at the moment, with the reason
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Print the list, then each change as it happens, until Ctrl-C
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct WorkersArgs {
+    /// Print the list, then each change as it happens, until Ctrl-C
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+    #[command(flatten)]
+    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct CircuitsArgs {
+    /// Only circuit breakers of this skill
+    #[arg(value_parser = NonEmptyStringValueParser::new(), add = skill_ids())]
+    pub(crate) skill_id: Option<String>,
+    /// Only circuit breakers of this session
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) session: Option<String>,
+    /// Include closed circuit breakers
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Close the listed circuit breakers, so that they let calls through again
+    #[arg(long, conflicts_with_all = ["all", "watch"])]
+    pub(crate) reset: bool,
+    /// Print the list, then each change as it happens, until Ctrl-C
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+    #[command(flatten)]
+    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct DrainArgs {
+    /// Id of the worker to drain; default: the gateway itself
+    #[arg(value_parser = NonEmptyStringValueParser::new(), add = worker_ids())]
+    pub(crate) worker_id: Option<String>,
+    /// Drain the whole gateway without asking
+    #[arg(long, conflicts_with = "worker_id")]
+    pub(crate) yes: bool,
+    /// Undo the drain: accept new calls again
+    #[arg(long)]
+    pub(crate) resume: bool,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct InvokeArgs {
+    /// Id of the skill; optional if --call names it
+    #[arg(required_unless_present = "call", add = skill_ids())]
+    pub(crate) skill_id: Option<String>,
+    /// Arguments: KEY=VALUE, converted according to the skill's schema, or KEY:=JSON for any JSON value
+    #[arg(value_name = "KEY=VALUE", conflicts_with = "json")]
+    pub(crate) arguments: Vec<String>,
+    /// All arguments as one JSON object; `@FILE` reads a file, `@-` or `-` reads stdin
+    #[arg(short = 'd', long, visible_alias = "data", value_name = "OBJECT")]
+    pub(crate) json: Option<String>,
+    /// A model's tool call as text: a tool-call object or <toolset><skill>{...}</skill></toolset>; `-` reads from stdin
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["json", "arguments"])]
+    pub(crate) call: Option<String>,
+    /// Reject arguments that do not match the schema, instead of repairing them
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Print events as they arrive, one JSON object per line; the last one is the result
+    #[arg(long)]
+    pub(crate) stream: bool,
+    /// Print the whole result instead of its data
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// Directory to write the call's artifacts to; existing files are kept
+    #[arg(long, value_name = "DIR")]
+    pub(crate) artifacts: Option<PathBuf>,
+    /// Prompt for answers to the skill's questions on the terminal; default if stdin is a terminal
+    #[arg(long, conflicts_with = "stream")]
+    pub(crate) interactive: bool,
+    /// Trace id of the call, sent as X-Trace-Id
+    #[arg(long, value_name = "ID")]
+    pub(crate) trace_id: Option<String>,
+    /// Session that the call belongs to
+    #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
+    pub(crate) session: String,
+    /// Idempotency key: a second call with the same key returns the result of the first call
+    #[arg(long, value_name = "KEY", default_value = "", hide_default_value = true)]
+    pub(crate) idempotency_key: String,
+    /// Timeout of the call in milliseconds; 0 means the skill's own timeout
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    pub(crate) timeout_ms: u32,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct HealthArgs {
+    /// Check a worker instead: the address of its metrics, HOST:PORT
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) worker: Option<String>,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DescribeCommand {
+    /// Show a skill: its arguments and examples, open circuit breakers and latest calls
+    Skill(DescribeSkill),
+    /// Show a worker: its status and load
+    Worker(DescribeWorker),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct DescribeSkill {
+    /// Id of the skill
+    #[arg(value_parser = NonEmptyStringValueParser::new(), add = skill_ids())]
+    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct DescribeWorker {
+    /// Id of the worker
+    #[arg(value_parser = NonEmptyStringValueParser::new(), add = worker_ids())]
+    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct TracesArgs {
+    /// Only calls of this skill
+    #[arg(long, value_name = "ID", default_value = "", hide_default_value = true, add = skill_ids())]
+    pub(crate) skill: String,
+    /// Only calls that ended with this error code, or OK
+    #[arg(long, value_name = "CODE", default_value = "", hide_default_value = true)]
+    pub(crate) code: String,
+    /// Only calls of this principal
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    pub(crate) principal: String,
+    /// Only calls of this session
+    #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
+    pub(crate) session: String,
+    /// Only calls that took at least this long, such as 250ms, 2s or 5m
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) min_duration: Option<String>,
+    /// Only calls since this time, such as 2026-01-31T12:00:00Z, or of this age, such as 15m
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<String>,
+    /// Only calls before this time
+    #[arg(long, value_name = "TIME")]
+    pub(crate) until: Option<String>,
+    /// Maximum number of calls
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) limit: u32,
+    /// Continue a list where it ended
+    #[arg(long, value_name = "CURSOR", default_value = "", hide_default_value = true)]
+    pub(crate) cursor: String,
+    /// Print calls as they end, until Ctrl-C
+    #[arg(short, long, conflicts_with_all = ["limit", "cursor", "since", "until"])]
+    pub(crate) follow: bool,
+    #[command(flatten)]
+    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct TraceArgs {
+    /// Trace id, as sent in X-Trace-Id, or call id
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) id: String,
+    /// Print the events as they are recorded, one JSON object per line
+    #[arg(long, conflicts_with = "markdown")]
+    pub(crate) json: bool,
+    /// Print Markdown, without arguments and results unless TRACE_MD_INCLUDE_RAW_RESPONSE=true
+    #[arg(long)]
+    pub(crate) markdown: bool,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ReplayArgs {
+    /// Trace id, as sent in X-Trace-Id, or call id
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) id: String,
+    /// URL of the gateway that gets the call; default: the one that recorded it
+    #[arg(long, value_name = "URL")]
+    pub(crate) gateway: Option<String>,
+    /// Arguments in place of the recorded ones, as one JSON object; `@FILE` reads a file, `@-` or `-` reads stdin
+    #[arg(long, value_name = "OBJECT")]
+    pub(crate) input: Option<String>,
+    /// Session that the new call belongs to
+    #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
+    pub(crate) session: String,
+    /// Also run a skill that is destructive or not idempotent
+    #[arg(long)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct LogsArgs {
+    /// Only calls of this skill
+    #[arg(long, value_name = "ID", default_value = "", hide_default_value = true, add = skill_ids())]
+    pub(crate) skill: String,
+    /// Only calls of this session
+    #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
+    pub(crate) session: String,
+    /// Only calls since this time, such as 2026-01-31T12:00:00Z, or of this age, such as 15m
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<String>,
+    /// Maximum number of past calls to show
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    pub(crate) tail: u32,
+    /// Continue with calls as they end, until Ctrl-C
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+    /// Print JSON, one object per line
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct ToolsArgs {
+    #[cfg(feature = "worker")]
+    #[command(subcommand)]
+    pub(crate) command: Option<ToolsCommand>,
+    #[command(flatten)]
+    pub(crate) export: ExportArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ExportArgs {
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+    /// Format: openai, openai-responses, anthropic, gemini, dashscope, mcp
+    #[arg(long, value_name = "NAME", default_value = "openai", value_parser = dialect)]
+    pub(crate) dialect: Dialect,
+    /// Use the provider's strict mode, if it has one
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Export only skills of this toolset
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    pub(crate) toolset: String,
+    /// Export only this skill; repeat the flag to export several
+    #[arg(long = "skill", value_name = "ID", add = skill_ids())]
+    pub(crate) skills: Vec<String>,
+    /// Export only tools that are relevant to this task, best match first
+    #[arg(long, value_name = "WORDS", default_value = "", hide_default_value = true)]
+    pub(crate) query: String,
+    /// Maximum number of tools; 0 means 10 with --query and no limit otherwise
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) limit: u32,
+    /// Omit tools whose circuit breaker is open in this session
+    #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
+    pub(crate) session: String,
+    /// Include tools that cannot be called at the moment
+    #[arg(long)]
+    pub(crate) all: bool,
+}
+
+/// Parses the name of a dialect.
+fn dialect(name: &str) -> Result<Dialect, String> {
+    Dialect::from_name(name)
+        .ok_or_else(|| format!("must be one of {}", Dialect::NAMES.map(|(name, _)| name).join(", ")))
 }

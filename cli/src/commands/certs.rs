@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
-use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use openskill_proto::trace::{hex, random_id};
 use rcgen::{
@@ -14,20 +14,20 @@ use rcgen::{
     KeyUsagePurpose,
 };
 
-use crate::args::{CertsArgs, CertsCommand, DevCerts};
+use crate::args::{CertsCommand, DevCerts};
 use crate::exit::Failure;
-use crate::settings::names::{self, default_value};
+use crate::settings::names::default_value;
 use crate::terminal::{print_err, print_out};
 
-const DAY_S: i64 = 86_400;
+const DAY: Duration = Duration::from_secs(86_400);
 
-/// The backdating of certificates in seconds, because clocks of other machines may be behind.
-const HOUR_S: i64 = 3600;
+/// The backdating of certificates, because clocks of other machines may be behind.
+const BACKDATING: Duration = Duration::from_secs(3600);
 
 type GeneratedFiles = Result<Vec<(&'static str, String)>, rcgen::Error>;
 
-pub(super) fn run(args: &CertsArgs) -> Result<ExitCode, Failure> {
-    let CertsCommand::Dev(args) = &args.command;
+pub(super) fn run(command: &CertsCommand) -> Result<(), Failure> {
+    let CertsCommand::Dev(args) = command;
     let generated =
         generate(args).map_err(|error| Failure::Usage(format!("the certificates can't be created: {error}")))?;
     write_all(&args.dir, &generated)?;
@@ -35,7 +35,7 @@ pub(super) fn run(args: &CertsArgs) -> Result<ExitCode, Failure> {
     print_out(&exports(&dir.to_string_lossy()));
     let (dir, days) = (args.dir.display(), args.days);
     print_err(&format!("wrote certificates for development to {dir}: they are valid for {days} days\n"));
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Generates the files as names and contents.
@@ -48,9 +48,9 @@ fn generate(args: &DevCerts) -> GeneratedFiles {
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
     let local = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
-    let mut gateway = vec![default_value(names::MESH_GATEWAY_NAME).to_owned()];
+    let mut gateway = vec![default_value("OPENSKILL_MESH_GATEWAY_NAME").to_owned()];
     gateway.extend(local.iter().chain(&args.hosts).cloned());
-    let worker = [default_value(names::MESH_WORKER_NAME).to_owned()];
+    let worker = [default_value("OPENSKILL_MESH_WORKER_NAME").to_owned()];
     let mut generated = vec![("ca.pem", authority.pem())];
     for (common_name, files, hosts, purposes) in [
         ("openskill gateway", ["gateway.pem", "gateway.key"], &gateway[..], &[ServerAuth, ClientAuth][..]),
@@ -78,11 +78,10 @@ fn params(
         params.use_authority_key_identifier_extension = true;
     }
     // Certificate times have a resolution of one second.
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs();
-    let now = std::time::UNIX_EPOCH + std::time::Duration::from_secs(now);
-    let seconds = |seconds: i64| std::time::Duration::from_secs(seconds.unsigned_abs());
-    params.not_before = (now - seconds(HOUR_S)).into();
-    params.not_after = (now + seconds(i64::from(days) * DAY_S)).into();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let now = UNIX_EPOCH + Duration::from_secs(now);
+    params.not_before = (now - BACKDATING).into();
+    params.not_after = (now + DAY * u32::from(days)).into();
     Ok(params)
 }
 

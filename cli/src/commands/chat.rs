@@ -8,7 +8,6 @@
 //! Each line is printed once, so that the terminal's scrollback works. Only the line of running calls is replaced.
 
 use std::io::{BufRead as _, IsTerminal as _};
-use std::process::ExitCode;
 
 use openskill_proto::v1::agent_service_client::AgentServiceClient;
 use openskill_proto::v1::{
@@ -22,7 +21,7 @@ use self::screen::Screen;
 use super::client;
 use crate::args::{ChatArgs, ChatMode};
 use crate::channel::Channel;
-use crate::exit::{FAILED, Failure};
+use crate::exit::Failure;
 use crate::settings::Settings;
 use crate::terminal::{has_colours, print_err};
 
@@ -31,7 +30,6 @@ mod exchange;
 mod markdown;
 mod prompt;
 mod screen;
-mod secret;
 mod turn;
 
 struct ChatSession<'a> {
@@ -47,7 +45,7 @@ struct ChatSession<'a> {
     is_interactive: bool,
 }
 
-pub(super) async fn run(args: &ChatArgs, settings: &Settings) -> Result<ExitCode, Failure> {
+pub(super) async fn run(args: &ChatArgs, settings: &Settings) -> Result<(), Failure> {
     let client = AgentServiceClient::new(client::connect(settings).await?);
     let is_interactive = std::io::stdin().is_terminal() && args.message.is_none();
     let screen = Screen::new(args.json, has_colours(&std::io::stdout()), std::io::stderr().is_terminal());
@@ -70,12 +68,12 @@ pub(super) async fn run(args: &ChatArgs, settings: &Settings) -> Result<ExitCode
         }
     }
     let is_fine = last.is_none_or(|end| matches!(end, TurnEnd::Completed | TurnEnd::Limit));
-    Ok(if is_fine { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+    if is_fine { Ok(()) } else { Err(Failure::Reported) }
 }
 
 impl ChatSession<'_> {
     /// Reads and sends messages until the user ends the conversation.
-    async fn interactive(&mut self) -> Result<ExitCode, Failure> {
+    async fn interactive(&mut self) -> Result<(), Failure> {
         print_err(
             "Ask the agent. Ctrl-C cancels a turn or clears the line. Press it twice, or press Ctrl-D, to leave.\n",
         );
@@ -99,7 +97,7 @@ impl ChatSession<'_> {
         if !self.conversation.is_empty() {
             print_err(&format!("Continue with: openskill chat --resume {}\n", self.conversation));
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 
     /// Sends a message and follows the turn to its end.

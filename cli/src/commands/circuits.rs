@@ -1,13 +1,11 @@
 //! `openskill circuits`: lists, watches and resets circuit breakers.
 
-use std::process::ExitCode;
-
 use openskill_proto::v1::admin_service_client::AdminServiceClient;
 use openskill_proto::v1::{Circuit, CircuitState, ListCircuitsRequest, ListCircuitsResponse, ResetCircuitsRequest};
 use serde_json::{Value, json};
 
 use super::client;
-use super::poll::{WatchableItem, watch};
+use super::poll::{Matching, watch};
 use crate::args::CircuitsArgs;
 use crate::channel::Channel;
 use crate::exit::Failure;
@@ -36,38 +34,32 @@ impl ListItem for Circuit {
     }
 }
 
-impl WatchableItem for Circuit {
-    fn key(&self) -> String {
-        format!("{}\n{}", self.skill_id, self.session_id)
-    }
-
-    /// Ignores the time until a retry, which changes with every poll.
-    fn differs(&self, before: &Self) -> bool {
-        (self.state, self.failures) != (before.state, before.failures)
-    }
-}
-
-pub(super) async fn run(args: &CircuitsArgs, settings: &Settings) -> Result<ExitCode, Failure> {
+pub(super) async fn run(args: &CircuitsArgs, settings: &Settings) -> Result<(), Failure> {
     let mut admin = client::admin(settings).await?;
     if args.reset {
         let (skill_id, session_id) = filter(args);
         let request = ResetCircuitsRequest { skill_id, session_id };
         let answer = admin.reset_circuits(request).await.map_err(client::into_failure(settings))?;
         print_out(&format!("closed {}\n", pluralize(answer.into_inner().reset, "circuit breaker")));
-        return Ok(ExitCode::SUCCESS);
+        return Ok(());
     }
     let format = args.output.format();
     if args.watch {
-        // A circuit breaker that is no longer listed has closed.
-        let closed = |it| Circuit { state: CircuitState::Closed.into(), failures: 0, retry_after_ms: 0, ..it };
-        match watch(format, closed, async || Ok(fetch(&mut admin, args, settings).await?.circuits)).await? {}
+        let matching = Matching::<Circuit> {
+            key: |it| format!("{}\n{}", it.skill_id, it.session_id),
+            // Ignores the time until a retry, which changes with every poll.
+            differs: |now, before| (now.state, now.failures) != (before.state, before.failures),
+            // A circuit breaker that is no longer listed has closed.
+            left: |it| Circuit { state: CircuitState::Closed.into(), failures: 0, retry_after_ms: 0, ..it },
+        };
+        match watch(format, &matching, async || Ok(fetch(&mut admin, args, settings).await?.circuits)).await? {}
     }
     let answer = fetch(&mut admin, args, settings).await?;
     print_list(&answer.circuits, format);
     if answer.left_out > 0 {
         print_err(&format!("{} more not shown: filter by skill or --session\n", answer.left_out));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 async fn fetch(

@@ -8,7 +8,7 @@ use openskill_proto::v1::skill_service_client::SkillServiceClient;
 use openskill_proto::v1::trace_service_client::TraceServiceClient;
 use tonic::{Code, Status};
 
-use crate::channel::{Channel, tls_reason};
+use crate::channel::{self, Channel, tls_reason};
 use crate::exit::Failure;
 use crate::settings::Settings;
 
@@ -16,7 +16,7 @@ use crate::settings::Settings;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub(super) async fn connect(settings: &Settings) -> Result<Channel, Failure> {
-    Channel::connect(settings, CONNECT_TIMEOUT).await
+    channel::connect(settings, CONNECT_TIMEOUT).await
 }
 
 /// Connects a SkillService client.
@@ -38,36 +38,36 @@ pub(super) async fn traces(settings: &Settings) -> Result<TraceServiceClient<Cha
 /// Converts gateway statuses into errors.
 pub(super) fn into_failure(settings: &Settings) -> impl Fn(Status) -> Failure {
     let url = settings.base_url.clone();
-    move |status| failure(url.clone(), &status)
+    move |status| failure(&url, &status)
 }
 
 /// Distinguishes a gateway that rejects the request from one that is unreachable.
-fn failure(url: String, status: &Status) -> Failure {
+fn failure(url: &str, status: &Status) -> Failure {
     let (code, message) = (status.code(), status.message());
     if let Some(reason) = tls_reason(status) {
-        return Failure::Gateway { url, reason };
+        return Failure::gateway(url, reason);
     }
     match code {
         // Either an older gateway, or the public address of a gateway that serves AdminService at another address.
         Code::Unimplemented => {
             let reason = "does not serve this command at this address: if AdminService has a separate address, set it with --url";
-            Failure::Gateway { url, reason: reason.to_owned() }
+            Failure::gateway(url, reason)
         }
         // The gateway is draining or shutting down.
-        Code::Unavailable => Failure::Gateway { url, reason: format!("is not available: {message}") },
+        Code::Unavailable => Failure::gateway(url, format!("is not available: {message}")),
         // The connection broke.
         Code::Unknown | Code::Cancelled | Code::Internal => {
             // A TLS gateway does not answer plain text with HTTP/2.
             let is_plain = code == Code::Unknown && url.starts_with("http://");
             let hint = if is_plain { "; if this address speaks TLS, use an https:// URL" } else { "" };
-            Failure::Gateway { url, reason: format!("failed: {message} ({code:?}){hint}") }
+            Failure::gateway(url, format!("failed: {message} ({code:?}){hint}"))
         }
         Code::Unauthenticated => {
             let reason =
                 format!("{message}; this command sends the key or token from OPENSKILL_TOKEN, --token or --token-file");
-            Failure::Refused { url, reason }
+            Failure::refused(url, reason)
         }
-        _ => Failure::Refused { url, reason: format!("{message} ({code:?})") },
+        _ => Failure::refused(url, format!("{message} ({code:?})")),
     }
 }
 
@@ -77,8 +77,8 @@ mod tests {
 
     #[test]
     fn plain_text_to_a_gateway_that_may_speak_tls_gets_a_hint() {
-        let hints = |url: &str| match failure(url.to_owned(), &Status::unknown("transport error")) {
-            Failure::Gateway { reason, .. } => reason.contains("use an https:// URL"),
+        let hints = |url: &str| match failure(url, &Status::unknown("transport error")) {
+            Failure::NotReady(reason) => reason.contains("use an https:// URL"),
             other => panic!("{other:?}"),
         };
         assert!(hints("http://localhost:1") && !hints("https://localhost:1"));
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn only_a_missing_gateway_counts_as_one() {
-        let is_missing = |code| matches!(failure(String::new(), &Status::new(code, "")), Failure::Gateway { .. });
+        let is_missing = |code| matches!(failure("", &Status::new(code, "")), Failure::NotReady(_));
         for code in [Code::Unavailable, Code::Unimplemented, Code::Unknown] {
             assert!(is_missing(code), "{code:?}");
         }

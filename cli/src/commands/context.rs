@@ -1,14 +1,12 @@
 //! `openskill context`: manages named sets of connection settings.
 
-use std::process::ExitCode;
-
 use serde_json::{Value, json};
 
-use crate::args::{ClientArgs, ContextArgs, ContextCommand};
-use crate::contexts::{ContextValues, Contexts};
+use crate::args::{ClientArgs, ContextCommand};
+use crate::contexts::{ContextValues, Contexts, KEYS};
 use crate::exit::Failure;
 use crate::listing::{Column, ListItem, or_dash, print_list};
-use crate::settings::{RawSettings, Settings, mask_setting, names};
+use crate::settings::{RawSettings, Settings, mask_setting};
 use crate::terminal::print_out;
 
 struct ContextRow {
@@ -26,7 +24,8 @@ impl ContextRow {
     /// Lists the kinds of credentials in the context, without the secrets.
     fn credentials(&self) -> String {
         let has = |setting| !self.value(setting).is_empty();
-        let kinds = [("token", has(names::TOKEN) || has(names::TOKEN_FILE)), ("certificate", has(names::CLIENT_CERT))];
+        let token = has("OPENSKILL_TOKEN") || has("OPENSKILL_TOKEN_FILE");
+        let kinds = [("token", token), ("certificate", has("OPENSKILL_CLIENT_CERT"))];
         kinds.into_iter().filter_map(|(kind, is_there)| is_there.then_some(kind)).collect::<Vec<_>>().join(",")
     }
 }
@@ -36,54 +35,56 @@ impl ListItem for ContextRow {
     const COLUMNS: &'static [Column<Self>] = &[
         Column::new("CURRENT", |it| if it.is_current { "*" } else { "" }.to_owned()),
         Column::new("NAME", |it| it.name.clone()),
-        Column::new("URL", |it| it.value(names::HTTP_BASE_URL)),
+        Column::new("URL", |it| it.value("OPENSKILL_HTTP_BASE_URL")),
         Column::new("CREDENTIALS", |it| or_dash(&it.credentials())),
-        Column::wide("CA", |it| or_dash(&it.value(names::CA))),
-        Column::wide("HEADERS", |it| or_dash(&it.value(names::HEADERS))),
+        Column::wide("CA", |it| or_dash(&it.value("OPENSKILL_CA"))),
+        Column::wide("HEADERS", |it| or_dash(&it.value("OPENSKILL_HEADERS"))),
     ];
 
     fn value(&self) -> Value {
         json!({
             "name": self.name,
             "current": self.is_current,
-            "url": self.value(names::HTTP_BASE_URL),
-            "ca": self.value(names::CA),
-            "cert": self.value(names::CLIENT_CERT),
-            "key": self.value(names::CLIENT_KEY),
-            "token": self.value(names::TOKEN),
-            "token_file": self.value(names::TOKEN_FILE),
-            "headers": self.value(names::HEADERS),
+            "url": self.value("OPENSKILL_HTTP_BASE_URL"),
+            "ca": self.value("OPENSKILL_CA"),
+            "cert": self.value("OPENSKILL_CLIENT_CERT"),
+            "key": self.value("OPENSKILL_CLIENT_KEY"),
+            "token": self.value("OPENSKILL_TOKEN"),
+            "token_file": self.value("OPENSKILL_TOKEN_FILE"),
+            "headers": self.value("OPENSKILL_HEADERS"),
         })
     }
 }
 
-pub(super) fn run(args: ContextArgs) -> Result<ExitCode, Failure> {
+pub(super) fn run(command: ContextCommand) -> Result<(), Failure> {
     let mut contexts = Contexts::open()?;
-    match args.command {
-        ContextCommand::List(args) => print_list(&rows(&contexts)?, args.output.format()),
-        ContextCommand::Use(args) => {
-            contexts.select(args.name.as_deref())?;
+    match command {
+        ContextCommand::List { output } => print_list(&rows(&contexts)?, output.format()),
+        ContextCommand::Use { name, none: _ } => {
+            contexts.select(name.as_deref())?;
             contexts.store()?;
-            print_out(&match args.name {
+            print_out(&match name {
                 Some(name) => format!("client commands now use the context '{name}'\n"),
                 None => "client commands now use no context\n".to_owned(),
             });
         }
-        ContextCommand::Set(args) => {
-            contexts.set(&args.name, &values(&args.client)?)?;
-            let values = contexts.values(&args.name)?;
+        ContextCommand::Set { name, client } => {
+            contexts.set(&name, &values(&client)?)?;
+            let values = contexts.values(&name)?;
             // Reject invalid settings before storing them.
-            Settings::resolve(&RawSettings::from_context(&values))?;
+            let mut raw = RawSettings::defaults();
+            raw.use_context(&values, &KEYS.map(|(_, setting)| setting));
+            Settings::resolve(&raw)?;
             contexts.store()?;
-            print_out(&format!("set the context '{}'\n", args.name));
+            print_out(&format!("set the context '{name}'\n"));
         }
-        ContextCommand::Remove(args) => {
-            contexts.remove(&args.name)?;
+        ContextCommand::Remove { name } => {
+            contexts.remove(&name)?;
             contexts.store()?;
-            print_out(&format!("removed the context '{}'\n", args.name));
+            print_out(&format!("removed the context '{name}'\n"));
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn rows(contexts: &Contexts) -> Result<Vec<ContextRow>, Failure> {
@@ -98,27 +99,16 @@ fn rows(contexts: &Contexts) -> Result<Vec<ContextRow>, Failure> {
 /// directory.
 fn values(client: &ClientArgs) -> Result<ContextValues, Failure> {
     let here = std::env::current_dir().map_err(Failure::system("finding the current directory"))?;
-    let whole = |file: &String| {
-        if file.is_empty() { String::new() } else { here.join(file).to_string_lossy().into_owned() }
-    };
-    let ClientArgs { url, context: _, token, token_file, ca, cert, key, headers } = client;
-    let mut values = ContextValues::new();
-    let files =
-        [(names::TOKEN_FILE, token_file), (names::CA, ca), (names::CLIENT_CERT, cert), (names::CLIENT_KEY, key)];
-    values.extend(
-        [(names::HTTP_BASE_URL, url), (names::TOKEN, token)]
-            .into_iter()
-            .filter_map(|(name, text)| Some((name, text.clone()?))),
-    );
-    values.extend(files.into_iter().filter_map(|(name, file)| Some((name, whole(file.as_ref()?)))));
-    // A token replaces a token file, and vice versa.
-    match (token.is_some(), token_file.is_some()) {
-        (true, false) => values.push((names::TOKEN_FILE, String::new())),
-        (false, true) => values.push((names::TOKEN, String::new())),
-        _ => {}
+    let files = ["OPENSKILL_TOKEN_FILE", "OPENSKILL_CA", "OPENSKILL_CLIENT_CERT", "OPENSKILL_CLIENT_KEY"];
+    let mut values = client.overrides();
+    for (_, file) in values.iter_mut().filter(|(name, text)| files.contains(name) && !text.is_empty()) {
+        *file = here.join(&*file).to_string_lossy().into_owned();
     }
-    if !headers.is_empty() {
-        values.push((names::HEADERS, headers.join(",")));
+    // A token replaces a token file, and vice versa.
+    match (client.token.is_some(), client.token_file.is_some()) {
+        (true, false) => values.push(("OPENSKILL_TOKEN_FILE", String::new())),
+        (false, true) => values.push(("OPENSKILL_TOKEN", String::new())),
+        _ => {}
     }
     Ok(values)
 }

@@ -1,41 +1,39 @@
 //! `openskill describe`: everything that the gateway knows about one skill or one worker.
 
-use std::process::ExitCode;
-
 use openskill_proto::v1::{
     GetSkillRequest, ListCircuitsRequest, ListTracesRequest, Skill, TraceFilter, TraceSummary, WorkerInfo,
 };
 use serde_json::Value;
 use tonic::{Code, Status};
 
-use self::parameters::parameters;
 use super::trace::millis;
 use super::{client, skills, traces, workers};
-use crate::args::{DescribeArgs, DescribeCommand, DescribeSkill, DescribeWorker, Format};
+use crate::args::{DescribeCommand, DescribeSkill, DescribeWorker, Format};
 use crate::exit::Failure;
 use crate::listing::{ListItem as _, or_dash, print_one};
 use crate::settings::Settings;
 use crate::table::Table;
 use crate::terminal::{columns, print_out};
 
-mod parameters;
-
 /// The maximum number of a skill's latest calls that are shown.
 const CALLS: u32 = 5;
 
-pub(super) async fn run(args: &DescribeArgs, settings: &Settings) -> Result<ExitCode, Failure> {
-    match &args.what {
-        DescribeCommand::Skill(args) => skill(args, settings).await?,
-        DescribeCommand::Worker(args) => worker(args, settings).await?,
+pub(super) async fn run(command: &DescribeCommand, settings: &Settings) -> Result<(), Failure> {
+    match command {
+        DescribeCommand::Skill(args) => skill(args, settings).await,
+        DescribeCommand::Worker(args) => worker(args, settings).await,
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 async fn skill(args: &DescribeSkill, settings: &Settings) -> Result<(), Failure> {
     let mut client = client::skills(settings).await?;
-    let skill = client.get_skill(GetSkillRequest { skill_id: args.id.clone() }).await.map_err(|status| {
-        let hint = "`openskill skills --all` lists all skills";
-        not_found(&status, settings, &format!("there is no skill '{}': {hint}", args.id))
+    let found = client.get_skill(GetSkillRequest { skill_id: args.id.clone() }).await;
+    let skill = found.map_err(|status| match status.code() {
+        Code::NotFound => {
+            let reason = format!("there is no skill '{}': `openskill skills --all` lists all skills", args.id);
+            Failure::refused(&settings.base_url, reason)
+        }
+        _ => client::into_failure(settings)(status),
     })?;
     let skill = skill.into_inner();
     if matches!(args.output.format(), Format::Json | Format::Yaml) {
@@ -58,7 +56,7 @@ async fn worker(args: &DescribeWorker, settings: &Settings) -> Result<(), Failur
     let found: Vec<_> = all.iter().filter(|it| it.worker_id == args.id).collect();
     if found.is_empty() {
         let reason = format!("there is no worker '{}': `openskill workers` lists them", args.id);
-        return Err(Failure::Refused { url: settings.base_url.clone(), reason });
+        return Err(Failure::refused(&settings.base_url, reason));
     }
     for worker in found {
         match args.output.format() {
@@ -67,13 +65,6 @@ async fn worker(args: &DescribeWorker, settings: &Settings) -> Result<(), Failur
         }
     }
     Ok(())
-}
-
-fn not_found(status: &Status, settings: &Settings, reason: &str) -> Failure {
-    match status.code() {
-        Code::NotFound => Failure::Refused { url: settings.base_url.clone(), reason: reason.to_owned() },
-        _ => client::into_failure(settings)(status.clone()),
-    }
 }
 
 fn skill_facts(skill: &Skill) -> Vec<(&'static str, String)> {
@@ -169,5 +160,86 @@ fn explain_unserved(status: Status, settings: &Settings) -> Result<String, Failu
         Code::Unimplemented => Ok("not served at this address: use the address of AdminService\n".to_owned()),
         Code::FailedPrecondition | Code::PermissionDenied => Ok(format!("{}\n", status.message())),
         _ => Err(client::into_failure(settings)(status)),
+    }
+}
+
+/// The maximum depth to which nested objects are listed.
+const DEPTH: usize = 4;
+
+/// Renders one row for each property. Returns an empty string if the schema has no properties. `room` is the width
+/// of the terminal.
+fn parameters(schema: &Value, room: Option<usize>) -> String {
+    let mut rows = Vec::new();
+    properties(schema, "", DEPTH, &mut rows);
+    if rows.is_empty() {
+        return String::new();
+    }
+    // The table is indented by two.
+    let room = room.map(|it| it.saturating_sub(2));
+    Table::new(vec!["NAME", "TYPE", "REQUIRED", "DESCRIPTION"], Some(3), room).rows(rows)
+}
+
+fn properties(schema: &Value, prefix: &str, depth: usize, rows: &mut Vec<Vec<String>>) {
+    let required = schema["required"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        let path = format!("{prefix}{name}");
+        let is_required = if required.iter().any(|it| it == name) { "yes" } else { "no" };
+        rows.push(vec![path.clone(), type_name(property), is_required.to_owned(), describe_property(property)]);
+        if depth > 0 {
+            properties(property, &format!("{path}."), depth - 1, rows);
+            properties(&property["items"], &format!("{path}[]."), depth - 1, rows);
+        }
+    }
+}
+
+/// Formats the type, such as `string` or `array of number`.
+fn type_name(schema: &Value) -> String {
+    let own = match &schema["type"] {
+        Value::String(one) => one.clone(),
+        Value::Array(several) => several.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" or "),
+        _ if schema.get("enum").is_some() || schema.get("const").is_some() => "one of".to_owned(),
+        _ => "any".to_owned(),
+    };
+    match (own.as_str(), &schema["items"]["type"]) {
+        ("array", Value::String(items)) => format!("array of {items}"),
+        _ => own,
+    }
+}
+
+/// Formats the description, the accepted values and the default.
+fn describe_property(schema: &Value) -> String {
+    let text = schema["description"].as_str().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
+    let list = |values: &[Value]| values.iter().map(Value::to_string).collect::<Vec<_>>().join(", ");
+    let choices = schema["enum"].as_array().map(|values| format!("one of {}", list(values)));
+    let default = schema.get("default").map(|value| format!("default {value}"));
+    let parts = [Some(text).filter(|it| !it.is_empty()), choices, default];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_property_is_a_row_and_nested_ones_have_a_path() {
+        let schema = json!({
+            "required": ["numbers"],
+            "properties": {
+                "numbers": {"type": "array", "items": {"type": "number"}, "description": "The\n  numbers"},
+                "how": {"enum": ["fast", 2], "default": "fast"},
+                "rows": {"type": ["array", "null"], "items": {"properties": {"id": {"type": "integer"}}}},
+            },
+        });
+        let expected = "\
+NAME       TYPE             REQUIRED  DESCRIPTION
+numbers    array of number  yes       The numbers
+how        one of           no        one of \"fast\", 2; default \"fast\"
+rows       array or null    no
+rows[].id  integer          no
+";
+        assert_eq!(parameters(&schema, None), expected);
+        assert_eq!(parameters(&json!({"type": "object"}), None), "");
     }
 }

@@ -1,7 +1,5 @@
 //! `openskill drain`: drains a worker or the whole gateway, or resumes it.
 
-use std::process::ExitCode;
-
 use openskill_proto::v1::DrainRequest;
 
 use super::client;
@@ -11,7 +9,7 @@ use crate::exit::Failure;
 use crate::settings::Settings;
 use crate::terminal::print_out;
 
-pub(super) async fn run(args: &DrainArgs, settings: &Settings) -> Result<ExitCode, Failure> {
+pub(super) async fn run(args: &DrainArgs, settings: &Settings) -> Result<(), Failure> {
     let mut admin = client::admin(settings).await?;
     if args.worker_id.is_none() && !args.resume && !args.yes {
         allow(settings)?;
@@ -21,7 +19,7 @@ pub(super) async fn run(args: &DrainArgs, settings: &Settings) -> Result<ExitCod
     let target = args.worker_id.as_deref().unwrap_or("the gateway");
     let what = if args.resume { "accepts calls again" } else { "accepts no new calls" };
     print_out(&format!("{target} {what}; {} in flight\n", answer.in_flight));
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Asks for confirmation before draining the whole gateway. Fails if the user declines.

@@ -3,7 +3,6 @@
 //! Data goes to stdout and everything else about the call to stderr, so that the output can be piped.
 
 use std::io::IsTerminal as _;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use openskill_proto::metadata::TRACE_ID;
@@ -22,21 +21,20 @@ use super::client;
 use super::input::{json_or_file, text_or_stdin};
 use crate::args::InvokeArgs;
 use crate::channel::Channel;
-use crate::exit::{FAILED, Failure};
+use crate::exit::Failure;
 use crate::pretty::pretty;
 use crate::settings::Settings;
 use crate::terminal::{print_err, print_json};
 
 mod arguments;
 mod artifacts;
-mod form;
 mod progress;
 mod questions;
 
 /// How long the gateway may take to say whether a skill is idempotent.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
-pub(super) async fn run(args: &InvokeArgs, settings: &Settings) -> Result<ExitCode, Failure> {
+pub(super) async fn run(args: &InvokeArgs, settings: &Settings) -> Result<(), Failure> {
     let mut client = client::skills(settings).await?;
     let given = match (&args.call, &args.json) {
         (Some(text), _) => Arguments::Call(text_or_stdin(text)?),
@@ -60,7 +58,7 @@ pub(super) async fn run(args: &InvokeArgs, settings: &Settings) -> Result<ExitCo
         request.metadata_mut().insert(TRACE_ID, value);
     }
     let result = call(args, settings, &mut client, request).await?;
-    let code = show(args, &result);
+    let outcome = show(args, &result);
     if let Some(error) = &result.error
         && needs_warning(error, false)
         && needs_warning(error, is_idempotent(&result.skill_id, &mut client).await)
@@ -68,7 +66,7 @@ pub(super) async fn run(args: &InvokeArgs, settings: &Settings) -> Result<ExitCo
         print_err("the skill may have had an effect: check before you call again\n");
     }
     artifacts::list(args.artifacts.as_deref(), &result.artifacts, settings, &mut client).await?;
-    Ok(code)
+    outcome
 }
 
 async fn call(
@@ -100,7 +98,7 @@ async fn call(
             _ => {}
         }
     }
-    Err(Failure::Gateway { url: settings.base_url.clone(), reason: "closed the stream without a result".to_owned() })
+    Err(Failure::gateway(&settings.base_url, "closed the stream without a result"))
 }
 
 /// Whether the user must check for side effects before calling again. `retryable` is also false if the same call
@@ -117,8 +115,8 @@ async fn is_idempotent(skill_id: &str, client: &mut SkillServiceClient<Channel>)
     matches!(found, Ok(Ok(skill)) if skill.get_ref().idempotent)
 }
 
-/// Prints the result.
-fn show(args: &InvokeArgs, result: &SkillResult) -> ExitCode {
+/// Prints the result. Fails if the call failed.
+fn show(args: &InvokeArgs, result: &SkillResult) -> Result<(), Failure> {
     let meta = result.meta.clone().unwrap_or_default();
     if args.stream {
     } else if args.full {
@@ -133,13 +131,13 @@ fn show(args: &InvokeArgs, result: &SkillResult) -> ExitCode {
         print_err(&format!("warning: {warning}\n"));
     }
     match &result.error {
-        None => ExitCode::SUCCESS,
+        None => Ok(()),
         Some(error) => {
             print_err(&format!("{}: {}\n", error.code().as_str_name(), error.message));
             if let Some(skill_error::More::DetailsJson(details)) = &error.more {
                 print_err(&format!("details: {details}\n"));
             }
-            ExitCode::from(FAILED)
+            Err(Failure::Reported)
         }
     }
 }

@@ -2,7 +2,6 @@
 //! second.
 
 use std::path::Path;
-use std::process::ExitCode;
 
 use openskill_identity::edit::{self, NewPolicy};
 use openskill_identity::file;
@@ -11,7 +10,7 @@ use openskill_identity::policy::{NameSet, Policy};
 use openskill_proto::timestamp::Timestamp;
 use serde_json::{Value, json};
 
-use crate::args::{CreateKey, KeysArgs, KeysCommand, ListKeys, RevokeKey};
+use crate::args::{CreateKey, KeysCommand, ListKeys, RevokeKey};
 use crate::exit::Failure;
 use crate::listing::{Column, ListItem, or_dash, print_list};
 use crate::settings::Settings;
@@ -84,17 +83,17 @@ impl ListItem for KeyRow {
     }
 }
 
-pub(super) fn run(args: KeysArgs, settings: &Settings) -> Result<ExitCode, Failure> {
+pub(super) fn run(command: KeysCommand, settings: &Settings) -> Result<(), Failure> {
     let missing = || Failure::Usage("no key file is set: use --file FILE or OPENSKILL_KEYS".to_owned());
     let file = settings.access.keys.clone().ok_or_else(missing)?;
-    match args.command {
+    match command {
         KeysCommand::Create(args) => create(args, &file),
         KeysCommand::List(args) => list_keys(&args, &file),
         KeysCommand::Revoke(args) => revoke(&args, &file),
     }
 }
 
-fn create(args: CreateKey, file: &Path) -> Result<ExitCode, Failure> {
+fn create(args: CreateKey, file: &Path) -> Result<(), Failure> {
     let policy = NewPolicy {
         skills: args.skills,
         toolsets: args.toolsets,
@@ -111,23 +110,23 @@ fn create(args: CreateKey, file: &Path) -> Result<ExitCode, Failure> {
     // Only the key goes to stdout, so that scripts can read it.
     print_out(&format!("{}\n", key.text));
     print_err(&format!("key {} of '{}': this is the only time it is shown\n", key.id, args.principal));
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
-fn list_keys(args: &ListKeys, file: &Path) -> Result<ExitCode, Failure> {
+fn list_keys(args: &ListKeys, file: &Path) -> Result<(), Failure> {
     let roll = file::read(file).map_err(|error| file_failure(file, &error))?;
     let rows = roll.principals.into_iter().flat_map(|(principal, it)| {
         let keys: Vec<_> = if it.keys.is_empty() { vec![None] } else { it.keys.into_iter().map(Some).collect() };
         keys.into_iter().map(move |key| KeyRow { principal: principal.clone(), policy: it.policy.clone(), key })
     });
     print_list(&rows.collect::<Vec<_>>(), args.output.format());
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
-fn revoke(args: &RevokeKey, file: &Path) -> Result<ExitCode, Failure> {
+fn revoke(args: &RevokeKey, file: &Path) -> Result<(), Failure> {
     let principal = edit::revoke(file, args.id).map_err(|error| file_failure(file, &error))?;
     print_out(&format!("revoked key {} of '{principal}'\n", args.id));
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn file_failure(file: &Path, error: &dyn std::error::Error) -> Failure {

@@ -1,6 +1,5 @@
 //! The commands that run skills on this machine, or write skill files. They need no gateway.
 
-use std::process::ExitCode;
 use std::time::Instant;
 
 use crate::args::LocalCommand;
@@ -12,8 +11,6 @@ mod check;
 mod doctor;
 pub(super) mod init;
 mod new;
-mod pin;
-mod scaffold;
 pub(super) mod tools;
 
 /// Runs the command. `started` is the start time of the process.
@@ -22,7 +19,7 @@ pub(super) fn run(
     settings: &Settings,
     raw: &RawSettings,
     started: Instant,
-) -> Result<ExitCode, Failure> {
+) -> Result<(), Failure> {
     match command {
         LocalCommand::Up(args) => serve::up::run(args, settings, raw, started),
         LocalCommand::Worker(args) => serve::worker::run(args, settings, raw),
@@ -30,6 +27,6 @@ pub(super) fn run(
         LocalCommand::New(args) => new::run(args, settings),
         LocalCommand::Check(args) => check::run(args, settings, raw),
         LocalCommand::Doctor(args) => doctor::run(args, settings, raw),
-        LocalCommand::Pin(args) => pin::run(args, settings, raw),
+        LocalCommand::Pin(args) => check::pin(args, settings, raw),
     }
 }

@@ -1,27 +1,24 @@
 //! `openskill replay`: makes a recorded call again, and compares the results.
 
 use std::collections::BTreeMap;
-use std::process::ExitCode;
 
 use openskill_proto::v1::invoke_request::Arguments;
 use openskill_proto::v1::{ArgumentPolicy, GetSkillRequest, InvokeRequest, SkillResult, skill_result};
+use openskill_redact::Redactor;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tonic::Code;
 
-use self::difference::Differences;
 use super::input::json_or_file;
-use super::trace::recorded::{RecordedCall, calls, redacted_at};
+use super::trace::recorded::{RecordedCall, calls, is_redacted, redacted_at};
 use super::{client, trace};
 use crate::args::ReplayArgs;
-use crate::exit::{FAILED, Failure};
+use crate::exit::Failure;
 use crate::pretty::pretty;
 use crate::settings::Settings;
 use crate::terminal::{pluralize, print_err, print_json, print_out};
 
-mod difference;
-
-pub(super) async fn run(args: &ReplayArgs, settings: &Settings) -> Result<ExitCode, Failure> {
+pub(super) async fn run(args: &ReplayArgs, settings: &Settings) -> Result<(), Failure> {
     let recorded = trace::get(&args.id, settings).await?;
     let call = single_call(calls(&recorded.events_json))?;
     let arguments = match &args.input {
@@ -57,7 +54,7 @@ pub(super) async fn run(args: &ReplayArgs, settings: &Settings) -> Result<ExitCo
         ..InvokeRequest::default()
     };
     let result = client.invoke(request).await.map_err(client::into_failure(&target))?.into_inner();
-    Ok(compare(&call, &result))
+    compare(&call, &result)
 }
 
 /// Returns the only call of a trace.
@@ -105,8 +102,8 @@ fn arguments(call: &RecordedCall) -> Result<String, Failure> {
     }
 }
 
-/// Prints the result and its differences from the recorded result.
-fn compare(call: &RecordedCall, result: &SkillResult) -> ExitCode {
+/// Prints the result and its differences from the recorded result. Fails if there are any.
+fn compare(call: &RecordedCall, result: &SkillResult) -> Result<(), Failure> {
     let code = result.error.as_ref().map_or("OK", |error| error.code().as_str_name());
     print_err(&format!("recorded: {}, now: {code} (trace {})\n", call.code(), result.trace_id));
     let data = match &result.output {
@@ -136,15 +133,78 @@ fn compare(call: &RecordedCall, result: &SkillResult) -> ExitCode {
     if lines.is_empty() {
         print_json(&pretty(&data.to_string()));
         print_err("same result\n");
-        return ExitCode::SUCCESS;
+        return Ok(());
     }
     lines.iter().for_each(|it| print_out(it));
-    print_err(&format!("{}\n", pluralize(lines.len(), "difference")));
-    ExitCode::from(FAILED)
+    Err(Failure::printed(&pluralize(lines.len(), "difference")))
+}
+
+/// The maximum number of differences that are listed.
+const MAX_DIFFERENCES: usize = 100;
+
+/// The differences between a result and the recorded one.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Differences {
+    /// The differences as lines of a diff: JSON pointer and value.
+    lines: Vec<String>,
+    /// The number of values that were redacted in the recording. Only the text around a mask is compared.
+    redacted: usize,
+}
+
+impl Differences {
+    fn between(before: &Value, after: &Value) -> Self {
+        let mut found = Self::default();
+        found.compare(Some(before), Some(after), "");
+        found
+    }
+
+    fn compare(&mut self, before: Option<&Value>, after: Option<&Value>, path: &str) {
+        if before == after || self.lines.len() >= MAX_DIFFERENCES {
+            return;
+        }
+        match (before, after) {
+            (Some(Value::String(text)), Some(after)) if is_redacted(text) && may_be(text, after) => self.redacted += 1,
+            (Some(Value::Object(one)), Some(Value::Object(other))) => {
+                let added = other.keys().filter(|key| !one.contains_key(*key));
+                for key in one.keys().chain(added) {
+                    let path = format!("{path}/{}", key.replace('~', "~0").replace('/', "~1"));
+                    self.compare(one.get(key), other.get(key), &path);
+                }
+            }
+            (Some(Value::Array(one)), Some(Value::Array(other))) => {
+                for index in 0..one.len().max(other.len()) {
+                    self.compare(one.get(index), other.get(index), &format!("{path}/{index}"));
+                }
+            }
+            _ => {
+                let line = |sign: char, value: Option<&Value>| {
+                    value.map_or(String::new(), |value| {
+                        format!("{sign} {}: {value}\n", if path.is_empty() { "data" } else { path })
+                    })
+                };
+                self.lines.push(line('-', before) + &line('+', after));
+            }
+        }
+    }
+}
+
+/// Whether `value` may be the value that was redacted: the text around each mask must match. A value that was
+/// masked as a whole, or replaced by the hash of an id, matches anything except a list or an object.
+fn may_be(redacted: &str, value: &Value) -> bool {
+    let Value::String(text) = value else {
+        let is_whole = redacted == Redactor::MASK || !redacted.contains(Redactor::MASK);
+        return is_whole && !value.is_array() && !value.is_object();
+    };
+    let parts: Vec<&str> = redacted.split(Redactor::MASK).collect();
+    let [start, middle @ .., end] = &parts[..] else { return true };
+    let rest = text.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
+    rest.is_some_and(|rest| middle.iter().try_fold(rest, |rest, part| Some(rest.split_once(part)?.1)).is_some())
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     /// Returns the arguments to repeat, or the reason why they cannot be repeated.
@@ -172,6 +232,39 @@ mod tests {
         ] {
             let said = read(fields).unwrap_err();
             assert!(said.contains(why), "{said}");
+        }
+    }
+
+    #[test]
+    fn each_difference_is_a_place_with_both_values() {
+        let before = json!({"same": 1, "changed": [1, 2], "gone": true, "secret": "***"});
+        let after = json!({"same": 1, "changed": [1, 3, 4], "new/key": null, "secret": "s3cret"});
+        let expected =
+            ["- /changed/1: 2\n+ /changed/1: 3\n", "+ /changed/2: 4\n", "- /gone: true\n", "+ /new~1key: null\n"];
+        assert_eq!(
+            Differences::between(&before, &after),
+            Differences { lines: expected.map(str::to_owned).into(), redacted: 1 }
+        );
+        assert_eq!(Differences::between(&json!(1), &json!("1")).lines, ["- data: 1\n+ data: \"1\"\n"]);
+        assert_eq!(Differences::between(&before, &before), Differences::default());
+    }
+
+    #[test]
+    fn around_a_mask_the_text_is_compared() {
+        let hash = format!("session_{}", "0a".repeat(16));
+        for (before, after, is_same) in [
+            ("token=*** for bob", json!("token=abc for bob"), true),
+            ("token=*** for bob", json!("completely different"), false),
+            ("*** and *** end", json!("one and two end"), true),
+            ("*** and *** end", json!("one or two end"), false),
+            ("a***a", json!("a"), false),
+            ("***", json!(5), true),
+            ("***", json!([5]), false),
+            ("n=***", json!(5), false),
+            (&hash, json!("abc"), true),
+            (&hash, json!(5), true),
+        ] {
+            assert_eq!(Differences::between(&json!(before), &after).lines.is_empty(), is_same, "{before} {after}");
         }
     }
 }

@@ -1,7 +1,5 @@
 //! `openskill skills`: lists or watches skills.
 
-use std::process::ExitCode;
-
 use openskill_proto::v1::skill_service_client::SkillServiceClient;
 use openskill_proto::v1::{CatalogChange, ChangeKind, ListSkillsRequest, Skill, SkillStatus, WatchSkillsRequest};
 use serde_json::Value;
@@ -10,7 +8,7 @@ use super::client;
 use crate::args::SkillsArgs;
 use crate::channel::Channel;
 use crate::exit::Failure;
-use crate::listing::{ChangePrinter, Column, ListChange, ListItem, or_dash, print_list};
+use crate::listing::{ADDED, ChangePrinter, Column, ListItem, REMOVED, UPDATED, or_dash, print_list};
 use crate::settings::Settings;
 use crate::terminal::print_err;
 
@@ -33,7 +31,7 @@ impl ListItem for Skill {
     }
 }
 
-pub(super) async fn run(args: &SkillsArgs, settings: &Settings) -> Result<ExitCode, Failure> {
+pub(super) async fn run(args: &SkillsArgs, settings: &Settings) -> Result<(), Failure> {
     let mut client = client::skills(settings).await?;
     if args.watch {
         return watch(args, settings, &mut client).await;
@@ -48,7 +46,7 @@ pub(super) async fn run(args: &SkillsArgs, settings: &Settings) -> Result<ExitCo
         1 => print_err("1 more is unavailable: --all shows it with the reason\n"),
         hidden => print_err(&format!("{hidden} more are unavailable: --all shows them with the reason\n")),
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Prints the list of skills, then each change, until the gateway or the user stops it.
@@ -56,7 +54,7 @@ async fn watch(
     args: &SkillsArgs,
     settings: &Settings,
     client: &mut SkillServiceClient<Channel>,
-) -> Result<ExitCode, Failure> {
+) -> Result<(), Failure> {
     let into_failure = client::into_failure(settings);
     let mut stream = client.watch_skills(WatchSkillsRequest::default()).await.map_err(&into_failure)?.into_inner();
     let mut changes = ChangePrinter::new(args.output.format());
@@ -75,17 +73,14 @@ async fn watch(
             is_first = false;
         }
     }
-    Err(Failure::Gateway {
-        url: settings.base_url.clone(),
-        reason: "closed the stream: no further changes will be shown".to_owned(),
-    })
+    Err(Failure::gateway(&settings.base_url, "closed the stream: no further changes will be shown"))
 }
 
-fn list_change(change: CatalogChange) -> Option<(ListChange, Skill)> {
+fn list_change(change: CatalogChange) -> Option<(&'static str, Skill)> {
     let kind = match change.kind() {
-        ChangeKind::Added => ListChange::Added,
-        ChangeKind::Updated => ListChange::Updated,
-        ChangeKind::Removed => ListChange::Removed,
+        ChangeKind::Added => ADDED,
+        ChangeKind::Updated => UPDATED,
+        ChangeKind::Removed => REMOVED,
         ChangeKind::Circuit | ChangeKind::Unspecified => return None,
     };
     Some((kind, change.skill?))

@@ -2,8 +2,6 @@
 //!
 //! Definitions go to stdout as one JSON array, which can be used as a provider's `tools`. Notes about them go to stderr.
 
-use std::process::ExitCode;
-
 use openskill_proto::v1::{Dialect, ExportToolsRequest, ExportToolsResponse};
 use serde_json::value::RawValue;
 
@@ -14,7 +12,7 @@ use crate::pretty::pretty;
 use crate::settings::Settings;
 use crate::terminal::{print_err, print_json};
 
-pub(super) async fn run(args: &ExportArgs, settings: &Settings) -> Result<ExitCode, Failure> {
+pub(super) async fn run(args: &ExportArgs, settings: &Settings) -> Result<(), Failure> {
     let mut client = client::skills(settings).await?;
     let request = ExportToolsRequest {
         dialect: args.dialect.into(),
@@ -34,7 +32,7 @@ pub(super) async fn run(args: &ExportArgs, settings: &Settings) -> Result<ExitCo
         if args.dialect == Dialect::Gemini { format!("[{{\"functionDeclarations\":{array}}}]") } else { array };
     print_json(&pretty(&wrapped));
     remark(args, &exported);
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn remark(args: &ExportArgs, exported: &ExportToolsResponse) {

@@ -1,7 +1,5 @@
 //! `openskill trace`: the events of a trace, as a waterfall, as Markdown or as JSON lines.
 
-use std::process::ExitCode;
-
 use openskill_proto::v1::{GetTraceRequest, GetTraceResponse};
 
 use self::recorded::calls;
@@ -17,7 +15,7 @@ mod waterfall;
 
 pub(super) use recorded::millis;
 
-pub(super) async fn run(args: &TraceArgs, settings: &Settings) -> Result<ExitCode, Failure> {
+pub(super) async fn run(args: &TraceArgs, settings: &Settings) -> Result<(), Failure> {
     let trace = get(&args.id, settings).await?;
     if args.json {
         trace.events_json.iter().for_each(|event| print_json(&format!("{event}\n")));
@@ -29,7 +27,7 @@ pub(super) async fn run(args: &TraceArgs, settings: &Settings) -> Result<ExitCod
     if trace.left_out > 0 {
         print_err(&format!("{} left out: the trace is too large\n", pluralize(trace.left_out, "call")));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Fetches the recorded events of a trace.

@@ -1,7 +1,5 @@
 //! `openskill traces`: lists or follows recorded calls.
 
-use std::process::ExitCode;
-
 use openskill_proto::render::trace_summary;
 use openskill_proto::timestamp::{Timestamp, parse_duration};
 use openskill_proto::v1::{FollowTracesRequest, ListTracesRequest, TraceFilter, TraceSummary};
@@ -37,7 +35,7 @@ impl ListItem for TraceSummary {
     }
 }
 
-pub(super) async fn run(args: &TracesArgs, settings: &Settings) -> Result<ExitCode, Failure> {
+pub(super) async fn run(args: &TracesArgs, settings: &Settings) -> Result<(), Failure> {
     let filter = filter(args, Timestamp::now())?;
     if args.follow {
         return follow(args, filter, settings).await;
@@ -49,7 +47,7 @@ pub(super) async fn run(args: &TracesArgs, settings: &Settings) -> Result<ExitCo
     if !page.next_cursor.is_empty() {
         print_err(&format!("more calls are available: --cursor {} shows them\n", page.next_cursor));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn filter(args: &TracesArgs, now: Timestamp) -> Result<TraceFilter, Failure> {
@@ -79,7 +77,7 @@ pub(super) fn time(flag: &str, text: Option<&str>, now: Timestamp) -> Result<u64
 }
 
 /// Prints calls as they end, until the gateway or the user stops it.
-async fn follow(args: &TracesArgs, filter: TraceFilter, settings: &Settings) -> Result<ExitCode, Failure> {
+async fn follow(args: &TracesArgs, filter: TraceFilter, settings: &Settings) -> Result<(), Failure> {
     let into_failure = client::into_failure(settings);
     let mut client = client::traces(settings).await?;
     let request = FollowTracesRequest { filter: Some(filter) };
@@ -95,7 +93,7 @@ async fn follow(args: &TracesArgs, filter: TraceFilter, settings: &Settings) -> 
             Format::Table | Format::Wide => print_out(&format!("{}\n", line(call))),
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Formats one call as a line. Its columns have fixed widths, since later calls are unknown.

@@ -1,13 +1,11 @@
 //! `openskill workers`: lists or watches workers.
 
-use std::process::ExitCode;
-
 use openskill_proto::v1::admin_service_client::AdminServiceClient;
 use openskill_proto::v1::{ListWorkersRequest, WorkerInfo};
 use serde_json::{Value, json};
 
 use super::client;
-use super::poll::{WatchableItem, watch};
+use super::poll::{Matching, watch};
 use crate::args::WorkersArgs;
 use crate::channel::Channel;
 use crate::exit::Failure;
@@ -43,24 +41,19 @@ impl ListItem for WorkerInfo {
     }
 }
 
-impl WatchableItem for WorkerInfo {
-    fn key(&self) -> String {
-        self.endpoint.clone()
-    }
-
-    fn differs(&self, before: &Self) -> bool {
-        self != before
-    }
-}
-
-pub(super) async fn run(args: &WorkersArgs, settings: &Settings) -> Result<ExitCode, Failure> {
+pub(super) async fn run(args: &WorkersArgs, settings: &Settings) -> Result<(), Failure> {
     let mut admin = client::admin(settings).await?;
     let format = args.output.format();
     if args.watch {
-        match watch(format, |it| it, async || list_all(&mut admin, settings).await).await? {}
+        let matching = Matching::<WorkerInfo> {
+            key: |it| it.endpoint.clone(),
+            differs: |now, before| now != before,
+            left: |it| it,
+        };
+        match watch(format, &matching, async || list_all(&mut admin, settings).await).await? {}
     }
     print_list(&list_all(&mut admin, settings).await?, format);
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Fetches all workers of the gateway.

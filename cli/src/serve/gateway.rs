@@ -1,19 +1,18 @@
 //! `openskill gateway`: runs a gateway without workers.
 
 use std::net::TcpListener;
-use std::process::ExitCode;
 
 use openskill_gateway::config::IdentityConfig;
 
 use crate::exit::Failure;
-use crate::settings::{McpFiles, RawSettings, Settings, names};
+use crate::settings::{McpFiles, RawSettings, Settings};
 
-pub(crate) fn run(settings: &Settings, raw: &RawSettings) -> Result<ExitCode, Failure> {
+pub(crate) fn run(settings: &Settings, raw: &RawSettings) -> Result<(), Failure> {
     let identity = identity(settings, raw)?;
     let (tls, mesh) = (settings.tls.acceptor(raw)?, settings.tls.mesh_connector(raw)?);
-    let McpFiles { secret: mcp_secret, views: mcp_views } = settings.mcp.files(raw)?;
+    let McpFiles { secret: mcp_secret, views: mcp_views } = McpFiles::read(raw)?;
     let agent = super::agent::setup(settings, raw, None)?;
-    super::run(settings, "gateway", |shutdown, tracer| async move {
+    super::run(settings, "gateway", async move |shutdown, tracer| {
         let listeners = bind(settings, super::shards(settings))?;
         tracing::info!(address = %settings.listen, "gateway listening");
         let admin = bind_admin(settings)?;
@@ -22,8 +21,17 @@ pub(crate) fn run(settings: &Settings, raw: &RawSettings) -> Result<ExitCode, Fa
         };
         let address = listeners.first().and_then(|it| it.local_addr().ok()).unwrap_or(settings.listen);
         let recorder = super::recorder_config(settings, address, None);
-        let own = super::gateway_config(settings, tracer, recorder, agent);
-        let config = openskill_gateway::Config { tls, mesh, identity, mcp_secret, mcp_views, ..own };
+        let config = openskill_gateway::Config {
+            tls,
+            mesh,
+            identity,
+            mcp_secret,
+            mcp_views,
+            recorder,
+            agent,
+            tracer,
+            ..settings.gateway.clone()
+        };
         openskill_gateway::run(config, listeners, admin, 1, ready, shutdown)
             .await
             .map_err(Failure::system("running the gateway"))
@@ -32,22 +40,20 @@ pub(crate) fn run(settings: &Settings, raw: &RawSettings) -> Result<ExitCode, Fa
 
 /// Reads the settings and files that control access to the gateway.
 pub(super) fn identity(settings: &Settings, raw: &RawSettings) -> Result<Option<IdentityConfig>, Failure> {
-    let addresses = [(names::LISTEN, Some(settings.listen)), (names::ADMIN_LISTEN, settings.admin_listen)];
+    let addresses = [("OPENSKILL_LISTEN", Some(settings.listen)), ("OPENSKILL_ADMIN_LISTEN", settings.admin_listen)];
     Ok(settings.access.identity(raw, &addresses)?)
 }
 
 /// Binds the separate address of AdminService. Returns `None` if no such address is set.
 pub(super) fn bind_admin(settings: &Settings) -> Result<Option<TcpListener>, Failure> {
-    let Some(address) = settings.admin_listen else { return Ok(None) };
-    let what = format!("listening on {address} (set another address with --admin-listen or OPENSKILL_ADMIN_LISTEN)");
-    let listener = openskill_net::listen::bind_tcp(address, 1).map_err(Failure::system(what))?.pop();
-    let address = listener.as_ref().and_then(|it| it.local_addr().ok()).unwrap_or(address);
-    tracing::info!(%address, "AdminService listening");
-    Ok(listener)
+    let bound = super::bind_one(settings.admin_listen, "--admin-listen", "OPENSKILL_ADMIN_LISTEN")?;
+    Ok(bound.map(|(listener, address)| {
+        tracing::info!(%address, "AdminService listening");
+        listener
+    }))
 }
 
 /// Binds the gateway's public address.
 pub(super) fn bind(settings: &Settings, shards: usize) -> Result<Vec<TcpListener>, Failure> {
-    let what = format!("listening on {} (set another address with --listen or OPENSKILL_LISTEN)", settings.listen);
-    openskill_net::listen::bind_tcp(settings.listen, shards).map_err(Failure::system(what))
+    super::bind(settings.listen, shards, "--listen", "OPENSKILL_LISTEN")
 }

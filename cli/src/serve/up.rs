@@ -6,12 +6,12 @@ use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::process::{ExitCode, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use openskill_gateway::config::{IdentityConfig, Source};
-use openskill_net::tls::server::Acceptor;
+use openskill_gateway::Config;
+use openskill_gateway::config::Source;
 use openskill_sandbox::strays::{Strays, is_stopped};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
@@ -22,7 +22,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::args::UpArgs;
 use crate::exit::Failure;
-use crate::settings::{McpFiles, RawSettings, Settings, names};
+use crate::settings::names::is_credential;
+use crate::settings::{McpFiles, OWN_BINARY, RawSettings, Settings};
 use crate::terminal::{pluralize, print_out, program};
 
 mod banner;
@@ -40,18 +41,13 @@ const STUCK_AFTER: u32 = 3;
 /// The extra time a worker has to exit after its drain timeout. Exporting its last spans may take two seconds.
 const EXIT_GRACE: Duration = Duration::from_secs(3);
 
-pub(crate) fn run(
-    args: &UpArgs,
-    settings: &Settings,
-    raw: &RawSettings,
-    started: Instant,
-) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: &UpArgs, settings: &Settings, raw: &RawSettings, started: Instant) -> Result<(), Failure> {
     let (scheme, base_url) = (settings.tls.scheme(), settings.base_url.clone());
-    let public =
-        PublicSecurity { identity: super::gateway::identity(settings, raw)?, tls: settings.tls.acceptor(raw)? };
-    let (asks_keys, asks_certificates) = (public.identity.is_some(), !raw.value(names::TLS_CLIENT_CA).is_empty());
+    let (identity, tls) = (super::gateway::identity(settings, raw)?, settings.tls.acceptor(raw)?);
+    let own = Config { identity, tls, ..settings.gateway.clone() };
+    let (asks_keys, asks_certificates) = (own.identity.is_some(), !raw.value("OPENSKILL_TLS_CLIENT_CA").is_empty());
     // Use an absolute path, because the user may type the command in another directory.
-    let ca = match raw.value(names::CA) {
+    let ca = match raw.value("OPENSKILL_CA") {
         "" => String::new(),
         ca => std::path::absolute(ca).map_or_else(|_| ca.to_owned(), |it| it.to_string_lossy().into_owned()),
     };
@@ -59,60 +55,46 @@ pub(crate) fn run(
         let url = format!("{scheme}://{address}");
         announce(&ConnectionInfo { url, base_url, asks_keys, asks_certificates, ca }, &ready, started);
     };
-    serve(args, settings, raw, public, ready, |_| std::future::pending())
+    serve(args.workers, settings, raw, own, ready, async |_| std::future::pending().await)
 }
 
-/// The protection of the public address.
-#[derive(Default)]
-struct PublicSecurity {
-    identity: Option<IdentityConfig>,
-    tls: Option<Acceptor>,
-}
-
-/// Like [`run`], but for one client on this machine, in plain text and without authentication, until `client`
-/// ends. `client` receives the gateway's address once the gateway is ready. Nothing is written to stdout.
-pub(crate) fn run_for<F>(
-    args: &UpArgs,
+/// Like [`run`], but with one worker for one client on this machine, in plain text and without authentication, until
+/// `client` ends. `client` receives the gateway's address once the gateway is ready. Nothing is written to stdout.
+pub(crate) fn run_for(
     settings: &Settings,
     raw: &RawSettings,
-    client: impl FnOnce(SocketAddr) -> F,
-) -> Result<ExitCode, Failure>
-where
-    F: Future<Output = Result<(), Failure>>,
-{
+    client: impl AsyncFnOnce(SocketAddr) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let (sender, receiver) = oneshot::channel();
     let ready = move |_, _| {
         // Fails if the client is gone and needs no gateway.
         let _ = sender.send(());
     };
-    serve(args, settings, raw, PublicSecurity::default(), ready, |address| async move {
+    serve(1, settings, raw, settings.gateway.clone(), ready, async move |address| {
         let _ = receiver.await;
         client(address).await
     })
 }
 
-fn serve<F>(
-    args: &UpArgs,
+fn serve(
+    workers_wanted: u16,
     settings: &Settings,
     raw: &RawSettings,
-    PublicSecurity { identity, tls }: PublicSecurity,
+    mut own: Config,
     ready: impl FnOnce(SocketAddr, openskill_gateway::Ready) + Send + 'static,
-    client: impl FnOnce(SocketAddr) -> F,
-) -> Result<ExitCode, Failure>
-where
-    F: Future<Output = Result<(), Failure>>,
-{
+    client: impl AsyncFnOnce(SocketAddr) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     // Report invalid settings once here instead of in each worker.
     super::worker::config(settings, raw)?;
-    let metrics = worker_metrics(settings, args.workers)?;
-    let McpFiles { secret: mcp_secret, views: mcp_views } = settings.mcp.files(raw)?;
+    let metrics = worker_metrics(settings, workers_wanted)?;
+    let McpFiles { secret: mcp_secret, views: mcp_views } = McpFiles::read(raw)?;
     let agent = super::agent::setup(settings, raw, state_folder().map(|it| it.join("agent.redb")))?;
-    super::run(settings, "gateway", |shutdown, tracer| async move {
+    super::run(settings, "gateway", async move |shutdown, tracer| {
         let listeners = super::gateway::bind(settings, settings.shards.unwrap_or(1))?;
         let admin = super::gateway::bind_admin(settings)?;
         let address = listeners.first().and_then(|it| it.local_addr().ok()).unwrap_or(settings.listen);
         let folder = SocketDir::make()?;
-        let sockets: Vec<PathBuf> = (1..=args.workers).map(|it| folder.0.join(format!("worker-{it}.sock"))).collect();
+        let sockets: Vec<PathBuf> = (1..=workers_wanted).map(|it| folder.0.join(format!("worker-{it}.sock"))).collect();
         let stop_workers = CancellationToken::new();
         // If a skill kills its worker and its supervisor, this process inherits their orphans.
         let strays = Strays::adopt().map_err(Failure::system("becoming the reaper of orphaned processes"))?;
@@ -122,27 +104,30 @@ where
         for (number, socket) in sockets.iter().enumerate() {
             let mut command = command(&format!("worker-{}", number + 1), socket, settings, raw);
             if let Some(address) = metrics.get(number) {
-                command.env(names::WORKER_METRICS_LISTEN, address.to_string());
+                command.env("OPENSKILL_WORKER_METRICS_LISTEN", address.to_string());
             }
-            let restarter =
-                WorkerRestarter { number: number + 1, drain: settings.drain_timeout, strays: Arc::clone(&strays) };
+            let (drain, strays) = (settings.gateway.drain_timeout, Arc::clone(&strays));
+            let restarter = WorkerRestarter { number: number + 1, drain, strays };
             workers.spawn(restarter.run(command, stop_workers.clone()));
         }
         let recorder = super::recorder_config(settings, address, state_folder().map(|it| it.join("traces")));
-        let config = openskill_gateway::Config {
+        if own.mcp_tasks.is_default {
+            own.mcp_tasks.file = state_folder().map(|it| it.join("tasks.redb"));
+        }
+        let config = Config {
             workers: sockets.into_iter().map(Source::Unix).collect(),
             // No load balancer needs time to notice the shutdown, and a user may be waiting for the exit.
-            lame_duck: settings.lame_duck.unwrap_or_default(),
-            tls,
-            identity,
+            lame_duck: raw.given("OPENSKILL_LAME_DUCK_MS").map_or(Duration::ZERO, |_| settings.gateway.lame_duck),
             mcp_secret,
-            mcp_tasks: settings.mcp.tasks(state_folder().map(|it| it.join("tasks.redb"))),
             mcp_views,
-            ..super::gateway_config(settings, tracer, recorder, agent)
+            recorder,
+            agent,
+            tracer,
+            ..own
         };
         let ready = move |now| ready(address, now);
         let stop = shutdown.clone();
-        let running = openskill_gateway::run(config, listeners, admin, args.workers.into(), ready, shutdown);
+        let running = openskill_gateway::run(config, listeners, admin, workers_wanted.into(), ready, shutdown);
         let mut running = pin!(running);
         let (ended, client) = tokio::select! {
             ended = &mut running => (ended, Ok(())),
@@ -174,20 +159,20 @@ fn worker_metrics(settings: &Settings, workers: u16) -> Result<Vec<SocketAddr>, 
     let port = |number: u16| if first.port() == 0 { Some(0) } else { first.port().checked_add(number) };
     let address = |number| port(number).map(|port| SocketAddr::new(first.ip(), port));
     (0..workers).map(address).collect::<Option<_>>().ok_or_else(|| {
-        let name = names::WORKER_METRICS_LISTEN;
+        let name = "OPENSKILL_WORKER_METRICS_LISTEN";
         Failure::Usage(format!("{name}: {workers} workers need one port each, but too few ports follow {first}"))
     })
 }
 
 fn command(id: &str, socket: &Path, settings: &Settings, raw: &RawSettings) -> Command {
-    let mut command = Command::new(super::worker::OWN_BINARY);
+    let mut command = Command::new(OWN_BINARY);
     command
         .arg0("openskill")
         .args(["worker", "--exit-with-parent", &std::process::id().to_string(), "--id", id, "--listen"])
         .arg(format!("unix:{}", socket.display()))
         // Flags of `up` reach the workers through the environment.
-        .envs(raw.explicit_values().filter(|(name, _)| !names::is_credential(name)))
-        .env(names::SHARDS, settings.shards.unwrap_or(1).to_string())
+        .envs(raw.explicit_values().filter(|(name, _)| !is_credential(name)))
+        .env("OPENSKILL_SHARDS", settings.shards.unwrap_or(1).to_string())
         .stdin(Stdio::null())
         // Ctrl-C in a terminal must signal only this process, which then drains the workers.
         .process_group(0);

@@ -1,14 +1,16 @@
-//! Access control of a gateway, and the key that this program sends to a gateway.
+//! Access control of a gateway: its principals, and the hosts and origins that requests may name. Also the key that
+//! this program sends to a gateway.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 
-use http::{HeaderMap, HeaderValue};
-use openskill_gateway::config::{IdentityConfig, JwtConfig, KeysConfig};
+use http::uri::Authority;
+use http::{HeaderMap, HeaderValue, Uri};
+use openskill_gateway::config::{IdentityConfig, JwtConfig, KeysConfig, Sites};
 use openskill_identity::file::{self, FileError};
 use openskill_identity::jwt::issuers;
 
-use super::names;
 use super::problem::{SettingProblem, SettingProblems};
 use super::raw::{Origin, RawSettings};
 use super::reader::Reader;
@@ -18,8 +20,6 @@ use super::reader::Reader;
 pub(crate) struct Access {
     /// The key file. `None`: the server requires no keys.
     pub(crate) keys: Option<PathBuf>,
-    /// The file with the trusted token issuers.
-    jwt: Option<PathBuf>,
     /// Whether unauthenticated callers may come from other machines.
     pub(crate) allows_anonymous: bool,
     token: TokenSource,
@@ -39,35 +39,29 @@ enum TokenSource {
 
 /// Reads the settings. The files are read later, by the commands that need them.
 pub(super) fn read(reader: &mut Reader<'_>) -> Access {
-    let file = |name| Some(reader.raw.value(name)).filter(|it| !it.is_empty()).map(PathBuf::from);
-    let (keys, jwt) = (file(names::KEYS), file(names::JWT));
-    let allows_anonymous = reader.one_of(names::ANONYMOUS, &[("loopback", false), ("allow", true)]);
-    Access { keys, jwt, allows_anonymous, token: token(reader), headers: reader.header_list(names::HEADERS) }
+    let allows_anonymous = reader.one_of("OPENSKILL_ANONYMOUS", &[("loopback", false), ("allow", true)]);
+    let (keys, token) = (reader.raw.path("OPENSKILL_KEYS"), token(reader));
+    Access { keys, allows_anonymous, token, headers: reader.header_list("OPENSKILL_HEADERS") }
 }
 
 fn token(reader: &mut Reader<'_>) -> TokenSource {
     let raw = reader.raw;
-    let (text, path) = (raw.value(names::TOKEN), raw.value(names::TOKEN_FILE));
     let is_flag = |name| raw.origin(name) == Origin::Flag;
-    let uses_file = match (text.is_empty(), path.is_empty()) {
-        (true, true) => return TokenSource::None,
-        (is_none, has_none) if is_none || has_none => is_none,
-        _ if is_flag(names::TOKEN) != is_flag(names::TOKEN_FILE) => is_flag(names::TOKEN_FILE),
-        _ => {
-            reader.problem(names::TOKEN_FILE, "OPENSKILL_TOKEN is also set: set only one of them".to_owned());
-            return TokenSource::None;
+    let (text_is_flag, file_is_flag) = (is_flag("OPENSKILL_TOKEN"), is_flag("OPENSKILL_TOKEN_FILE"));
+    let problem = match (raw.given("OPENSKILL_TOKEN"), raw.path("OPENSKILL_TOKEN_FILE")) {
+        (None, None) => return TokenSource::None,
+        (None, Some(path)) => return TokenSource::File(path),
+        (Some(_), Some(_)) if text_is_flag == file_is_flag => {
+            raw.problem("OPENSKILL_TOKEN_FILE", "OPENSKILL_TOKEN is also set: set only one of them")
         }
+        (Some(_), Some(path)) if file_is_flag => return TokenSource::File(path),
+        (Some(text), _) => match bearer(text) {
+            Some(value) => return TokenSource::Value(value),
+            None => raw.problem("OPENSKILL_TOKEN", "it is not a key: a key consists of visible ASCII characters"),
+        },
     };
-    if uses_file {
-        return TokenSource::File(PathBuf::from(path));
-    }
-    match bearer(text) {
-        Some(value) => TokenSource::Value(value),
-        None => {
-            reader.problem(names::TOKEN, "it is not a key: a key consists of visible ASCII characters".to_owned());
-            TokenSource::None
-        }
-    }
+    reader.problems.push(problem);
+    TokenSource::None
 }
 
 fn bearer(token: &str) -> Option<HeaderValue> {
@@ -92,7 +86,10 @@ impl Access {
         let read = file::text(path).map_err(|error| error.to_string());
         let value =
             read.and_then(|text| bearer(&text).ok_or_else(|| "it must contain one key and nothing else".to_owned()));
-        value.map(Some).map_err(|reason| file_problem(names::TOKEN_FILE, path, "setting", &reason))
+        value.map(Some).map_err(|reason| {
+            let reason = format!("'{}': {reason}", path.display());
+            SettingProblem::new("OPENSKILL_TOKEN_FILE", "setting", reason).into()
+        })
     }
 
     /// Returns the access rules of a server that listens on these addresses. Each address comes with the name of
@@ -105,42 +102,68 @@ impl Access {
         raw: &RawSettings,
         addresses: &[(&'static str, Option<SocketAddr>)],
     ) -> Result<Option<IdentityConfig>, SettingProblems> {
-        if self.keys.is_none() && self.jwt.is_none() {
-            let is_open = |address: &SocketAddr| !address.ip().is_loopback() && !self.allows_anonymous;
-            let open = addresses.iter().filter_map(|(name, address)| Some((*name, address.filter(is_open)?)));
-            let problems: Vec<_> = open.map(|(name, address)| unprotected_problem(raw, name, address)).collect();
-            return if problems.is_empty() { Ok(None) } else { Err(SettingProblems(problems)) };
+        let reason = |error: FileError| error.to_string();
+        let keys = raw.read_file("OPENSKILL_KEYS", |path| {
+            Ok(KeysConfig { file: path.to_owned(), contents: file::read(path).map_err(reason)? })
+        })?;
+        let jwt = raw.read_file("OPENSKILL_JWT", |path| {
+            Ok(JwtConfig { file: path.to_owned(), issuers: issuers::read(path).map_err(reason)? })
+        })?;
+        if keys.is_some() || jwt.is_some() {
+            return Ok(Some(IdentityConfig { keys, jwt }));
         }
-        let failed = |name: &str, path: &Path, error: &FileError| {
-            file_problem(name, path, &raw.origin(name).to_string(), &error.to_string())
-        };
-        let keys = self.keys.clone().map(|file| match file::read(&file) {
-            Ok(contents) => Ok(KeysConfig { file, contents }),
-            Err(error) => Err(failed(names::KEYS, &file, &error)),
-        });
-        let jwt = self.jwt.clone().map(|file| match issuers::read(&file) {
-            Ok(issuers) => Ok(JwtConfig { file, issuers }),
-            Err(error) => Err(failed(names::JWT, &file, &error)),
-        });
-        Ok(Some(IdentityConfig { keys: keys.transpose()?, jwt: jwt.transpose()? }))
+        let is_open = |address: &SocketAddr| !address.ip().is_loopback() && !self.allows_anonymous;
+        let open = addresses.iter().filter_map(|(name, address)| Some((*name, address.filter(is_open)?)));
+        let problems: Vec<_> = open.map(|(name, address)| unprotected_problem(raw, name, address)).collect();
+        if problems.is_empty() { Ok(None) } else { Err(SettingProblems(problems)) }
     }
 }
 
-fn file_problem(name: &str, path: &Path, origin: &str, reason: &str) -> SettingProblems {
-    let reason = format!("'{}': {reason}", path.display());
-    SettingProblems(vec![SettingProblem { name: name.to_owned(), origin: origin.to_owned(), reason }])
-}
-
-fn unprotected_problem(raw: &RawSettings, name: &'static str, address: SocketAddr) -> SettingProblem {
+fn unprotected_problem(raw: &RawSettings, name: &str, address: SocketAddr) -> SettingProblem {
     let reason = format!(
         "other machines can reach {address}, and it requires no key: set OPENSKILL_KEYS to a file that `openskill keys \
          create` makes; or, if a proxy in front of it controls access, OPENSKILL_ANONYMOUS=allow"
     );
-    SettingProblem { name: name.to_owned(), origin: raw.origin(name).to_string(), reason }
+    raw.problem(name, reason)
+}
+
+/// Reads the hosts and origins that are allowed in addition to the gateway's own. Returns `None` if there are none.
+pub(super) fn sites(reader: &mut Reader<'_>) -> Option<Arc<Sites>> {
+    let hosts = site_list(reader, "OPENSKILL_ALLOWED_HOSTS", is_host, "a host name such as skills.example.com");
+    let wanted = "an origin such as https://app.example.com";
+    let origins = site_list(reader, "OPENSKILL_ALLOWED_ORIGINS", is_origin, wanted);
+    let sites = Sites { hosts, origins };
+    (sites != Sites::default()).then(|| Arc::new(sites))
+}
+
+fn site_list(reader: &mut Reader<'_>, name: &str, is_valid: fn(&str) -> bool, wanted: &str) -> Vec<String> {
+    let items: Vec<_> = reader.raw.list(name).map(str::to_ascii_lowercase).collect();
+    for item in items.iter().filter(|it| !is_valid(it)) {
+        reader.problem(name, format!("'{item}' is not {wanted}"));
+    }
+    items
+}
+
+/// Whether a text is a complete host name. Patterns are invalid: they would be compared literally and never match.
+fn is_host(text: &str) -> bool {
+    !text.contains(['@', '*']) && text.parse::<Authority>().is_ok()
+}
+
+fn is_origin(text: &str) -> bool {
+    let Some((scheme, host)) = text.split_once("://") else { return false };
+    // Browsers never send the default port of a scheme.
+    let has_default_port = match scheme {
+        "http" => host.ends_with(":80"),
+        "https" => host.ends_with(":443"),
+        _ => return false,
+    };
+    !has_default_port && is_host(host) && text.parse::<Uri>().is_ok()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::settings::Settings;
 
@@ -159,11 +182,10 @@ mod tests {
             ("loopback", "192.0.2.1:1", false),
             ("allow", "0.0.0.0:1", true),
         ] {
-            let (settings, raw) = resolved(&[(names::ANONYMOUS, anonymous)]);
+            let (settings, raw) = resolved(&[("OPENSKILL_ANONYMOUS", anonymous)]);
             let address = Some(address.parse().unwrap());
-            let found =
-                settings.unwrap().access.identity(&raw, &[(names::LISTEN, address), (names::ADMIN_LISTEN, None)]);
-            match found {
+            let addresses = [("OPENSKILL_LISTEN", address), ("OPENSKILL_ADMIN_LISTEN", None)];
+            match settings.unwrap().access.identity(&raw, &addresses) {
                 Ok(found) => assert!(is_fine && found.is_none(), "{anonymous} {address:?}"),
                 Err(problems) => {
                     let text = problems.to_string();
@@ -178,15 +200,36 @@ mod tests {
 
     #[test]
     fn a_key_is_shown_to_the_gateway_and_to_nobody_else() {
-        let (settings, _) = resolved(&[(names::TOKEN, "osk_secret")]);
+        let (settings, _) = resolved(&[("OPENSKILL_TOKEN", "osk_secret")]);
         let settings = settings.unwrap();
         assert_eq!(settings.access.authorization().unwrap().unwrap(), "Bearer osk_secret");
         assert!(!format!("{settings:?}").contains("osk_secret"));
-        let (settings, _) = resolved(&[(names::TOKEN, "two words")]);
+        let (settings, _) = resolved(&[("OPENSKILL_TOKEN", "two words")]);
         assert!(!settings.unwrap_err().to_string().contains("two words"));
-        let (both, _) = resolved(&[(names::TOKEN, "a"), (names::TOKEN_FILE, "b")]);
+        let (both, _) = resolved(&[("OPENSKILL_TOKEN", "a"), ("OPENSKILL_TOKEN_FILE", "b")]);
         assert!(both.unwrap_err().to_string().contains("one of them"));
-        let (missing, _) = resolved(&[(names::TOKEN_FILE, "/nonexistent")]);
+        let (missing, _) = resolved(&[("OPENSKILL_TOKEN_FILE", "/nonexistent")]);
         assert!(missing.unwrap().access.authorization().unwrap_err().to_string().contains("/nonexistent"));
+    }
+
+    #[test]
+    fn hosts_and_origins_are_told_from_what_never_matches() {
+        for host in ["skills.example.com", "skills.example.com:8443", "gateway", "[2001:db8::1]:80"] {
+            assert!(is_host(host) && is_origin(&format!("https://{host}")), "{host}");
+        }
+        for host in ["*", "*.example.com", "https://example.com", "user@example.com", "example.com/skills", "a b", ""] {
+            assert!(!is_host(host), "{host}");
+        }
+        for origin in [
+            "skills.example.com",
+            "ftp://example.com",
+            "https://",
+            "https://example.com/",
+            "https://example.com:443",
+            "null",
+            "*",
+        ] {
+            assert!(!is_origin(origin), "{origin}");
+        }
     }
 }

@@ -1,33 +1,22 @@
 //! The settings of the agent and its model providers.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use openskill_agent::config::{AgentConfig, Price};
 use openskill_agent::entry::Limits;
 use openskill_model::{AnswerLimits, ConfigError, Models, ProviderConfig, Secret, WireFormat};
 
-use super::names;
-use super::problem::{SettingProblem, SettingProblems};
+use super::problem::SettingProblems;
 use super::raw::RawSettings;
-use super::reader::Reader;
-
-/// Where the agent stores conversations.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) enum ConversationStore {
-    /// The command's default file.
-    #[default]
-    Default,
-    Memory,
-    File(PathBuf),
-}
+use super::reader::{Reader, StorePlace};
 
 /// The agent's settings. [`Self::models`] builds the models from them.
 #[derive(Debug, Clone)]
 pub(crate) struct AgentSettings {
     /// Whether a gateway runs an agent.
     pub(crate) is_on: bool,
-    pub(crate) store: ConversationStore,
+    /// The file with the conversations.
+    pub(crate) store: StorePlace,
     /// In the order of [`PROVIDERS`]. Only providers with a key or a base URL.
     providers: Vec<ProviderConfig>,
     /// The name of the default provider. Empty means the first.
@@ -36,45 +25,12 @@ pub(crate) struct AgentSettings {
     pub(crate) config: AgentConfig,
 }
 
-/// The environment variables that configure a provider.
-struct ProviderVariables {
-    name: &'static str,
-    kind: WireFormat,
-    key: &'static str,
-    base: &'static str,
-    model: &'static str,
-}
-
 /// The providers, the default one first.
-const PROVIDERS: [ProviderVariables; 4] = [
-    ProviderVariables {
-        name: "openai",
-        kind: WireFormat::OpenAiChat,
-        key: names::OPENAI_API_KEY,
-        base: names::OPENAI_API_BASE,
-        model: names::OPENAI_MODEL,
-    },
-    ProviderVariables {
-        name: "dashscope",
-        kind: WireFormat::DashScope,
-        key: names::DASHSCOPE_API_KEY,
-        base: names::DASHSCOPE_API_BASE,
-        model: names::DASHSCOPE_MODEL,
-    },
-    ProviderVariables {
-        name: "anthropic",
-        kind: WireFormat::Anthropic,
-        key: names::ANTHROPIC_API_KEY,
-        base: names::ANTHROPIC_API_BASE,
-        model: names::ANTHROPIC_MODEL,
-    },
-    ProviderVariables {
-        name: "gemini",
-        kind: WireFormat::Gemini,
-        key: names::GEMINI_API_KEY,
-        base: names::GEMINI_API_BASE,
-        model: names::GEMINI_MODEL,
-    },
+const PROVIDERS: [(&str, WireFormat); 4] = [
+    ("openai", WireFormat::OpenAiChat),
+    ("dashscope", WireFormat::DashScope),
+    ("anthropic", WireFormat::Anthropic),
+    ("gemini", WireFormat::Gemini),
 ];
 
 impl AgentSettings {
@@ -83,29 +39,22 @@ impl AgentSettings {
     /// # Errors
     /// The configuration of a provider is unusable.
     pub(crate) fn models(&self, raw: &RawSettings) -> Result<Models, SettingProblems> {
-        let problem = |name: &str, reason: String| {
-            SettingProblems(vec![SettingProblem {
-                name: name.to_owned(),
-                origin: raw.origin(name).to_string(),
-                reason,
-            }])
-        };
         let mut providers = self.providers.clone();
         if !self.provider.is_empty() {
             let place = providers.iter().position(|it| it.name == self.provider);
-            let place = place.ok_or_else(|| problem(names::AGENT_PROVIDER, not_configured(&self.provider)))?;
-            providers[..=place].rotate_right(1);
+            let missing = || raw.problem("OPENSKILL_AGENT_PROVIDER", not_configured(&self.provider));
+            providers[..=place.ok_or_else(missing)?].rotate_right(1);
         }
         Models::new(providers).map_err(|error| {
             // The problem already shows the name of the variable, so the reason omits it.
             let (variable, reason) = match &error {
                 ConfigError::Base { variable, reason } | ConfigError::Key { variable, reason } => {
-                    (variable.clone(), reason.clone())
+                    (variable.as_str(), reason.clone())
                 }
-                ConfigError::Model { variable } => (variable.clone(), error.to_string()),
-                ConfigError::Name(_) | ConfigError::Client(_) => (names::AGENT.to_owned(), error.to_string()),
+                ConfigError::Model { variable } => (variable.as_str(), error.to_string()),
+                ConfigError::Name(_) | ConfigError::Client(_) => ("OPENSKILL_AGENT", error.to_string()),
             };
-            problem(&variable, reason)
+            raw.problem(variable, reason).into()
         })
     }
 }
@@ -113,54 +62,49 @@ impl AgentSettings {
 /// Reads the settings and the instruction file.
 pub(super) fn read(reader: &mut Reader<'_>) -> AgentSettings {
     AgentSettings {
-        is_on: reader.one_of(names::AGENT, &[("on", true), ("off", false)]),
-        store: store(reader.raw.value(names::AGENT_STORE)),
+        is_on: reader.one_of("OPENSKILL_AGENT", &[("on", true), ("off", false)]),
+        store: reader.store("OPENSKILL_AGENT_STORE"),
         providers: providers(reader),
-        provider: reader.raw.value(names::AGENT_PROVIDER).to_owned(),
+        provider: reader.raw.value("OPENSKILL_AGENT_PROVIDER").to_owned(),
         config: config(reader),
-    }
-}
-
-fn store(value: &str) -> ConversationStore {
-    match value {
-        "" => ConversationStore::Default,
-        "memory" => ConversationStore::Memory,
-        path => ConversationStore::File(PathBuf::from(path)),
     }
 }
 
 /// Returns the providers that have a key or a base URL.
 fn providers(reader: &mut Reader<'_>) -> Vec<ProviderConfig> {
     let style = [("chat", WireFormat::OpenAiChat), ("responses", WireFormat::OpenAiResponses)];
-    let openai = reader.one_of(names::OPENAI_API_STYLE, &style);
-    let mut found: Vec<_> = PROVIDERS.iter().filter_map(|it| provider(reader.raw, it)).collect();
-    for it in &mut found {
-        if it.kind == WireFormat::OpenAiChat {
-            it.kind = openai;
-        }
+    let openai = reader.one_of("OPENAI_API_STYLE", &style);
+    let first = reader.raw.value("OPENSKILL_AGENT_PROVIDER");
+    if !first.is_empty() && !is_provider(first) {
+        reader.problem("OPENSKILL_AGENT_PROVIDER", not_configured(first));
     }
-    let first = reader.raw.value(names::AGENT_PROVIDER);
-    if !first.is_empty() && PROVIDERS.iter().all(|it| it.name != first) {
-        reader.problem(names::AGENT_PROVIDER, not_configured(first));
-    }
-    found
+    let kinds = PROVIDERS.map(|(name, kind)| (name, if name == "openai" { openai } else { kind }));
+    kinds.into_iter().filter_map(|(name, kind)| provider(reader.raw, name, kind)).collect()
+}
+
+fn is_provider(name: &str) -> bool {
+    PROVIDERS.iter().any(|(it, _)| *it == name)
 }
 
 fn not_configured(provider: &str) -> String {
-    match PROVIDERS.iter().find(|it| it.name == provider) {
-        Some(it) => format!("'{provider}' is not configured: set {} or {}", it.key, it.base),
-        None => format!("'{provider}' is not one of {}", PROVIDERS.map(|it| it.name).join(", ")),
+    match PROVIDERS.iter().find(|(name, _)| *name == provider) {
+        Some((_, kind)) => {
+            let prefix = kind.variables();
+            format!("'{provider}' is not configured: set {prefix}_API_KEY or {prefix}_API_BASE")
+        }
+        None => format!("'{provider}' is not one of {}", PROVIDERS.map(|(name, _)| name).join(", ")),
     }
 }
 
-fn provider(raw: &RawSettings, of: &ProviderVariables) -> Option<ProviderConfig> {
-    let (key, base) = (Secret::new(raw.value(of.key)), raw.value(of.base).trim());
+fn provider(raw: &RawSettings, name: &str, kind: WireFormat) -> Option<ProviderConfig> {
+    let value = |what: &str| raw.value(&format!("{}_{what}", kind.variables()));
+    let (key, base) = (Secret::new(value("API_KEY")), value("API_BASE").trim());
     (key.is_some() || !base.is_empty()).then(|| ProviderConfig {
-        kind: of.kind,
-        name: of.name.to_owned(),
+        kind,
+        name: name.to_owned(),
         base: base.to_owned(),
         key,
-        model: raw.value(of.model).trim().to_owned(),
+        model: value("MODEL").trim().to_owned(),
         limits: AnswerLimits::default(),
     })
 }
@@ -168,23 +112,24 @@ fn provider(raw: &RawSettings, of: &ProviderVariables) -> Option<ProviderConfig>
 fn config(reader: &mut Reader<'_>) -> AgentConfig {
     let own = AgentConfig::default();
     let most = own.most;
-    let hours = reader.number(names::AGENT_LIFETIME_HOURS, 1, 1_000_000) as u64;
+    let hours = reader.number("OPENSKILL_AGENT_LIFETIME_HOURS", 1, 1_000_000) as u64;
+    let (calls, iterations, retries) = (most.max_tool_calls, most.max_iterations, most.max_validation_retries);
     AgentConfig {
         limits: Limits {
-            max_tool_calls: small(reader, names::AGENT_MAX_TOOL_CALLS, 1, most.max_tool_calls),
-            max_iterations: small(reader, names::AGENT_MAX_ITERATIONS, 1, most.max_iterations),
-            max_tokens: reader.number(names::AGENT_MAX_TOKENS, 0, usize::MAX) as u64,
-            timeout_ms: reader.number(names::AGENT_TIMEOUT_MS, 1000, 3_600_000) as u64,
-            max_cost_micros: reader.number(names::AGENT_MAX_COST_MICROS, 0, usize::MAX) as u64,
-            max_validation_retries: small(reader, names::AGENT_MAX_VALIDATION_RETRIES, 0, most.max_validation_retries),
+            max_tool_calls: small(reader, "OPENSKILL_AGENT_MAX_TOOL_CALLS", 1, calls),
+            max_iterations: small(reader, "OPENSKILL_AGENT_MAX_ITERATIONS", 1, iterations),
+            max_tokens: reader.number("OPENSKILL_AGENT_MAX_TOKENS", 0, usize::MAX) as u64,
+            timeout_ms: reader.number("OPENSKILL_AGENT_TIMEOUT_MS", 1000, 3_600_000) as u64,
+            max_cost_micros: reader.number("OPENSKILL_AGENT_MAX_COST_MICROS", 0, usize::MAX) as u64,
+            max_validation_retries: small(reader, "OPENSKILL_AGENT_MAX_VALIDATION_RETRIES", 0, retries),
         },
-        window: reader.number(names::AGENT_WINDOW, 1, 10_000),
-        token_budget: reader.number(names::AGENT_TOKEN_BUDGET, 1000, 100_000_000),
-        max_tools: reader.number(names::AGENT_MAX_TOOLS, 1, 1000),
-        question_lifetime: reader.seconds(names::AGENT_QUESTION_LIFETIME, 1, 30 * 86_400),
+        window: reader.number("OPENSKILL_AGENT_WINDOW", 1, 10_000),
+        token_budget: reader.number("OPENSKILL_AGENT_TOKEN_BUDGET", 1000, 100_000_000),
+        max_tools: reader.number("OPENSKILL_AGENT_MAX_TOOLS", 1, 1000),
+        question_lifetime: reader.seconds("OPENSKILL_AGENT_QUESTION_LIFETIME_S", 1, 30 * 86_400),
         conversation_lifetime: Duration::from_secs(hours * 3600),
-        max_turns: reader.number(names::AGENT_MAX_TURNS, 1, 100_000),
-        text_calls: reader.flag(names::AGENT_TEXT_CALLS),
+        max_turns: reader.number("OPENSKILL_AGENT_MAX_TURNS", 1, 100_000),
+        text_calls: reader.flag("OPENSKILL_AGENT_TEXT_CALLS"),
         prices: prices(reader),
         instructions: instructions(reader),
         ..own
@@ -196,21 +141,21 @@ fn small(reader: &mut Reader<'_>, name: &str, least: usize, most: u32) -> u32 {
 }
 
 fn instructions(reader: &mut Reader<'_>) -> String {
-    let Some(file) = reader.file(names::AGENT_INSTRUCTIONS) else { return String::new() };
+    let Some(file) = reader.file("OPENSKILL_AGENT_INSTRUCTIONS") else { return String::new() };
     String::from_utf8(file).unwrap_or_else(|_| {
-        reader.problem(names::AGENT_INSTRUCTIONS, "the file is not UTF-8".to_owned());
+        reader.problem("OPENSKILL_AGENT_INSTRUCTIONS", "the file is not UTF-8");
         String::new()
     })
 }
 
 fn prices(reader: &mut Reader<'_>) -> Vec<Price> {
     let mut prices = Vec::new();
-    for text in reader.raw.value(names::AGENT_PRICES).split(',').map(str::trim).filter(|text| !text.is_empty()) {
+    for text in reader.raw.list("OPENSKILL_AGENT_PRICES") {
         match price(text) {
             Some(price) => prices.push(price),
             None => {
                 let reason = format!("'{text}' is not PROVIDER:MODEL=INPUT/OUTPUT, such as openai:gpt-5=1.25/10");
-                reader.problem(names::AGENT_PRICES, reason);
+                reader.problem("OPENSKILL_AGENT_PRICES", reason);
             }
         }
     }
@@ -223,9 +168,8 @@ fn price(text: &str) -> Option<Price> {
     let (model, costs) = text.rsplit_once('=')?;
     let (input, output) = costs.split_once('/')?;
     let (provider, name) = model.trim().split_once(':')?;
-    let is_known = PROVIDERS.iter().any(|it| it.name == provider) && !name.is_empty();
-    is_known.then_some(())?;
-    Some(Price { model: model.trim().to_owned(), input_micros: micros(input)?, output_micros: micros(output)? })
+    let price = Price { model: model.trim().to_owned(), input_micros: micros(input)?, output_micros: micros(output)? };
+    (is_provider(provider) && !name.is_empty()).then_some(price)
 }
 
 /// Parses a decimal number. Returns it in millionths.
@@ -256,41 +200,42 @@ mod tests {
     fn the_defaults_are_those_of_the_agent() {
         let (agent, _) = resolve(&[]).unwrap();
         let own = AgentConfig::default();
-        assert!(agent.is_on && agent.providers.is_empty() && agent.store == ConversationStore::Default);
+        assert!(agent.is_on && agent.providers.is_empty() && agent.store.is_default);
         assert_eq!(format!("{:?}", agent.config), format!("{own:?}"));
     }
 
     #[test]
     fn a_provider_needs_a_key_or_a_base_url_and_the_first_is_the_default() {
         let (agent, _) = resolve(&[
-            (names::OPENAI_API_BASE, "http://localhost:11434"),
-            (names::OPENAI_API_STYLE, "responses"),
-            (names::GEMINI_API_KEY, "g"),
-            (names::ANTHROPIC_MODEL, "without a key"),
+            ("OPENAI_API_BASE", "http://localhost:11434"),
+            ("OPENAI_API_STYLE", "responses"),
+            ("GEMINI_API_KEY", "g"),
+            ("ANTHROPIC_MODEL", "without a key"),
         ])
         .unwrap();
         let names: Vec<_> = agent.providers.iter().map(|it| (it.name.as_str(), it.kind)).collect();
         assert_eq!(names, [("openai", WireFormat::OpenAiResponses), ("gemini", WireFormat::Gemini)]);
-        let chosen = [(names::OPENAI_API_KEY, "o"), (names::GEMINI_API_KEY, "g"), (names::AGENT_PROVIDER, "gemini")];
+        let chosen = [("OPENAI_API_KEY", "o"), ("GEMINI_API_KEY", "g"), ("OPENSKILL_AGENT_PROVIDER", "gemini")];
         let (agent, raw) = resolve(&chosen).unwrap();
         let models = format!("{:?}", agent.models(&raw).unwrap());
         assert!(models.find("gemini") < models.find("openai"), "{models}");
-        let (agent, raw) = resolve(&[(names::AGENT_PROVIDER, "gemini")]).unwrap();
+        let (agent, raw) = resolve(&[("OPENSKILL_AGENT_PROVIDER", "gemini")]).unwrap();
         let missing = agent.models(&raw).unwrap_err().to_string();
         assert!(missing.contains("GEMINI_API_KEY"), "{missing}");
-        assert!(resolve(&[(names::AGENT_PROVIDER, "other")]).is_err());
+        assert!(resolve(&[("OPENSKILL_AGENT_PROVIDER", "other")]).is_err());
     }
 
     #[test]
     fn a_base_url_that_cannot_be_used_is_a_problem_of_its_variable() {
-        let (agent, raw) = resolve(&[(names::OPENAI_API_BASE, "localhost:11434")]).unwrap();
+        let (agent, raw) = resolve(&[("OPENAI_API_BASE", "localhost:11434")]).unwrap();
         let problem = agent.models(&raw).unwrap_err().to_string();
         assert!(problem.contains("OPENAI_API_BASE (flag)"), "{problem}");
     }
 
     #[test]
     fn prices_are_exact() {
-        let (agent, _) = resolve(&[(names::AGENT_PRICES, "openai:gpt-5=1.25/10, openai:qwen3:8b=0/0.000001")]).unwrap();
+        let prices = "openai:gpt-5=1.25/10, openai:qwen3:8b=0/0.000001";
+        let (agent, _) = resolve(&[("OPENSKILL_AGENT_PRICES", prices)]).unwrap();
         let found: Vec<_> =
             agent.config.prices.iter().map(|it| (it.model.as_str(), it.input_micros, it.output_micros)).collect();
         assert_eq!(found, [("openai:gpt-5", 1_250_000, 10_000_000), ("openai:qwen3:8b", 0, 1)]);

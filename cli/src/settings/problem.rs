@@ -41,6 +41,18 @@ pub(crate) struct SettingProblem {
 #[error("invalid settings:{}", .0.iter().map(|it| format!("\n  {} ({}): {}", it.name, it.origin, it.reason)).collect::<String>())]
 pub(crate) struct SettingProblems(pub(crate) Vec<SettingProblem>);
 
+impl SettingProblem {
+    pub(crate) fn new(name: &str, origin: &str, reason: impl Into<String>) -> Self {
+        Self { name: name.to_owned(), origin: origin.to_owned(), reason: reason.into() }
+    }
+}
+
+impl From<SettingProblem> for SettingProblems {
+    fn from(problem: SettingProblem) -> Self {
+        Self(vec![problem])
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{mask, mask_setting};

@@ -2,20 +2,19 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::names::{ALL, Setting, TOKEN, TOKEN_FILE, file_key};
-use super::problem::SettingProblem;
-use super::unknown::{is_known, near_key, near_variable};
+use super::names::{ALL, Setting, default_value, is_known};
+use super::problem::{SettingProblem, SettingProblems};
+use super::unknown::nearest;
 
 /// Settings from flags: names and values.
 pub(crate) type Overrides = Vec<(&'static str, String)>;
 
 /// The source of a value.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
     Flag,
     Environment,
@@ -25,16 +24,16 @@ pub(crate) enum Origin {
     Default,
 }
 
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Origin {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
             Self::Flag => "flag",
             Self::Environment => "environment",
             Self::DotEnv => ".env",
             Self::File => "openskill.toml",
             Self::Context => "context",
             Self::Default => "default",
-        })
+        }
     }
 }
 
@@ -49,64 +48,90 @@ pub(crate) struct RawSettings {
 impl RawSettings {
     /// Reads all sources. `.env` and `openskill.toml` are read from `folder`.
     pub(crate) fn read(flags: &Overrides, environment: impl Fn(&str) -> Option<OsString>, folder: &Path) -> Self {
+        debug_assert!(flags.iter().all(|(name, _)| is_known(name)), "{flags:?}");
         let (dot_env, mut problems) = read_dot_env(&folder.join(".env"));
         let (file, more) = read_file(&folder.join("openskill.toml"));
         problems.extend(more);
-        let mut environment_values = HashMap::new();
-        for setting in ALL.iter() {
-            match environment(setting.name).map(OsString::into_string) {
-                Some(Ok(value)) => drop(environment_values.insert(setting.name, value)),
-                Some(Err(_)) => problems.push(SettingProblem {
-                    name: setting.name.to_owned(),
-                    origin: Origin::Environment.to_string(),
-                    reason: "must be UTF-8".to_owned(),
-                }),
-                None => {}
-            }
-        }
-        let find = |setting: &Setting| {
+        let mut find = |setting: &Setting| {
+            let not_text = SettingProblem::new(setting.name, Origin::Environment.name(), "must be UTF-8");
+            let environment = environment(setting.name)
+                .and_then(|value| value.into_string().map_err(|_| problems.push(not_text)).ok());
             let flag = flags.iter().find(|(name, _)| *name == setting.name).map(|(_, value)| value.clone());
-            let some = |value: Option<String>, origin| value.filter(|it| !it.is_empty()).map(|it| (it, origin));
-            some(flag, Origin::Flag)
-                .or_else(|| some(environment_values.get(setting.name).cloned(), Origin::Environment))
-                .or_else(|| some(dot_env.get(setting.name).cloned(), Origin::DotEnv))
-                .or_else(|| some(file.get(setting.name).cloned(), Origin::File))
-                .unwrap_or_else(|| (setting.default.to_owned(), Origin::Default))
+            let sources = [
+                (flag, Origin::Flag),
+                (environment, Origin::Environment),
+                (dot_env.get(setting.name).cloned(), Origin::DotEnv),
+                (file.get(setting.name).cloned(), Origin::File),
+            ];
+            let mut given = sources.into_iter().filter_map(|(value, origin)| Some((value?, origin)));
+            given.find(|(value, _)| !value.is_empty()).unwrap_or_else(|| (setting.default.to_owned(), Origin::Default))
         };
         Self { values: ALL.iter().map(|setting| (setting.name, find(setting))).collect(), problems }
     }
 
-    /// Creates settings from the values of a context, with defaults for all other settings.
-    pub(crate) fn from_context(values: &[(&'static str, String)]) -> Self {
-        let find = |name| values.iter().find(|(of, _)| *of == name).map(|(_, value)| (value.clone(), Origin::Context));
-        let all = ALL.iter().map(|it| (it.name, find(it.name).unwrap_or((it.default.to_owned(), Origin::Default))));
-        Self { values: all.collect(), problems: Vec::new() }
+    /// Creates settings that all have their defaults.
+    pub(crate) fn defaults() -> Self {
+        let values = ALL.iter().map(|it| (it.name, (it.default.to_owned(), Origin::Default)));
+        Self { values: values.collect(), problems: Vec::new() }
     }
 
-    /// Replaces `settings`, the settings that form a context, with the values of a context. Settings from flags
-    /// stay.
+    /// Replaces `settings`, the settings that form a context, with the values of a context, or with their defaults.
+    /// Settings from flags stay.
     pub(crate) fn use_context(&mut self, values: &[(&'static str, String)], settings: &[&'static str]) {
-        let context = Self::from_context(values);
         // A token replaces a token file, and vice versa.
-        let has_token = [TOKEN, TOKEN_FILE].into_iter().any(|name| self.origin(name) == Origin::Flag);
+        let tokens = ["OPENSKILL_TOKEN", "OPENSKILL_TOKEN_FILE"];
+        let has_token = tokens.into_iter().any(|name| self.origin(name) == Origin::Flag);
         for &name in settings {
             if self.origin(name) == Origin::Flag {
                 continue;
             }
-            if has_token && [TOKEN, TOKEN_FILE].contains(&name) {
-                self.values.insert(name, (String::new(), Origin::Default));
-            } else if let Some(value) = context.values.get(name) {
-                self.values.insert(name, value.clone());
-            }
+            let is_replaced = has_token && tokens.contains(&name);
+            let given = values.iter().find(|(of, _)| *of == name && !is_replaced);
+            let value = given.map(|(_, value)| (value.clone(), Origin::Context));
+            self.values.insert(name, value.unwrap_or_else(|| (default_value(name).to_owned(), Origin::Default)));
         }
     }
 
     pub(crate) fn value(&self, name: &str) -> &str {
+        debug_assert!(is_known(name), "{name} is not in the table of settings");
         self.values.get(name).map(|(value, _)| value.as_str()).unwrap_or_default()
     }
 
+    /// Returns the value of a setting that is not empty.
+    pub(crate) fn given(&self, name: &str) -> Option<&str> {
+        Some(self.value(name)).filter(|it| !it.is_empty())
+    }
+
+    /// Returns the file or directory that a setting names.
+    pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
+        self.given(name).map(PathBuf::from)
+    }
+
+    /// Returns the parts of a list that is separated by commas.
+    pub(crate) fn list(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.value(name).split(',').map(str::trim).filter(|it| !it.is_empty())
+    }
+
     pub(crate) fn origin(&self, name: &str) -> Origin {
-        self.values.get(name).map_or(Origin::Default, |(_, origin)| origin.clone())
+        self.values.get(name).map_or(Origin::Default, |(_, origin)| *origin)
+    }
+
+    /// Creates a problem with the value of a setting.
+    pub(crate) fn problem(&self, name: &str, reason: impl Into<String>) -> SettingProblem {
+        SettingProblem::new(name, self.origin(name).name(), reason)
+    }
+
+    /// Reads the file that a setting names, if it names one.
+    ///
+    /// # Errors
+    /// The file is unusable.
+    pub(super) fn read_file<T>(
+        &self,
+        name: &str,
+        read: impl FnOnce(&Path) -> Result<T, String>,
+    ) -> Result<Option<T>, SettingProblems> {
+        let Some(path) = self.path(name) else { return Ok(None) };
+        read(&path).map(Some).map_err(|reason| self.problem(name, format!("'{}': {reason}", path.display())).into())
     }
 
     /// Returns all settings that are not defaults, for child processes.
@@ -127,17 +152,15 @@ fn read_dot_env(path: &Path) -> ValuesAndProblems {
     let lines = match dotenvy::from_path_iter(path) {
         Ok(lines) => lines,
         Err(error) if error.not_found() => return found,
-        Err(error) => return (HashMap::new(), vec![unreadable(".env", &error.to_string())]),
+        Err(error) => return (HashMap::new(), vec![unreadable(".env", &error)]),
     };
     for line in lines {
         match line {
             Ok((name, _)) if name.starts_with("OPENSKILL_") && !is_known(&name) => {
-                found.1.push(unknown(&name, near_variable(&name), &Origin::DotEnv));
+                found.1.push(unknown(&name, nearest(&name).map(|it| it.name), Origin::DotEnv));
             }
-            Ok((name, value)) => {
-                found.0.insert(name, value);
-            }
-            Err(error) => found.1.push(unreadable(".env", &error.to_string())),
+            Ok((name, value)) => drop(found.0.insert(name, value)),
+            Err(error) => found.1.push(unreadable(".env", &error)),
         }
     }
     found
@@ -148,18 +171,16 @@ fn read_file(path: &Path) -> ValuesAndProblems {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return found,
-        Err(error) => return (HashMap::new(), vec![unreadable("openskill.toml", &error.to_string())]),
+        Err(error) => return (HashMap::new(), vec![unreadable("openskill.toml", &error)]),
     };
     let table: serde_json::Map<String, Value> = match toml_edit::de::from_str(&text) {
         Ok(table) => table,
-        Err(error) => return (HashMap::new(), vec![unreadable("openskill.toml", &error.to_string())]),
+        Err(error) => return (HashMap::new(), vec![unreadable("openskill.toml", &error)]),
     };
     for (key, value) in table {
-        match ALL.iter().find(|setting| file_key(setting.name) == key) {
-            Some(setting) => {
-                found.0.insert(setting.name.to_owned(), as_text(&value));
-            }
-            None => found.1.push(unknown(&key, near_key(&key).as_deref(), &Origin::File)),
+        match ALL.iter().find(|setting| setting.key == key) {
+            Some(setting) => drop(found.0.insert(setting.name.to_owned(), as_text(&value))),
+            None => found.1.push(unknown(&key, nearest(&key).map(|it| it.key), Origin::File)),
         }
     }
     found
@@ -180,19 +201,18 @@ fn as_text(value: &Value) -> String {
     }
 }
 
-fn unknown(name: &str, near: Option<&str>, origin: &Origin) -> SettingProblem {
+fn unknown(name: &str, near: Option<&str>, origin: Origin) -> SettingProblem {
     let near = near.map_or_else(String::new, |near| format!("did you mean {near}? "));
     let reason = format!("unknown setting: {near}`openskill config --reference` lists all settings");
-    SettingProblem { name: name.to_owned(), origin: origin.to_string(), reason }
+    SettingProblem::new(name, origin.name(), reason)
 }
 
-fn unreadable(file: &str, reason: &str) -> SettingProblem {
-    SettingProblem { name: file.to_owned(), origin: "file".to_owned(), reason: reason.to_owned() }
+fn unreadable(file: &str, error: &dyn std::error::Error) -> SettingProblem {
+    SettingProblem::new(file, "file", error.to_string())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::names;
     use super::*;
 
     struct Folder(std::path::PathBuf);
@@ -223,15 +243,15 @@ mod tests {
                 ("openskill.toml", "log = 'c'\nshards = 3\n"),
             ],
         );
-        let environment = |name: &str| (name == names::PYTHON).then(|| "a".into());
-        let flags = vec![(names::LISTEN, "flag".to_owned())];
+        let environment = |name: &str| (name == "OPENSKILL_PYTHON").then(|| "a".into());
+        let flags = vec![("OPENSKILL_LISTEN", "flag".to_owned())];
         let raw = RawSettings::read(&flags, environment, &folder.0);
         for (name, value, origin) in [
-            (names::LISTEN, "flag", Origin::Flag),
-            (names::PYTHON, "a", Origin::Environment),
-            (names::LOG, "b", Origin::DotEnv),
-            (names::SHARDS, "3", Origin::File),
-            (names::TIMEOUT_MS, "15000", Origin::Default),
+            ("OPENSKILL_LISTEN", "flag", Origin::Flag),
+            ("OPENSKILL_PYTHON", "a", Origin::Environment),
+            ("OPENSKILL_LOG", "b", Origin::DotEnv),
+            ("OPENSKILL_SHARDS", "3", Origin::File),
+            ("OPENSKILL_TIMEOUT_MS", "15000", Origin::Default),
         ] {
             assert_eq!((raw.value(name), raw.origin(name)), (value, origin), "{name}");
         }

@@ -1,7 +1,7 @@
 //! Parses the values of all groups of settings. A group adds methods to [`Reader`] in its own file.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -19,6 +19,22 @@ pub(super) struct Reader<'a> {
     pub(super) problems: Vec<SettingProblem>,
 }
 
+/// Where something is stored.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct StorePlace {
+    /// The file or directory. `None`: in memory.
+    path: Option<PathBuf>,
+    /// Whether no setting names a place, so that the command decides.
+    pub(crate) is_default: bool,
+}
+
+impl StorePlace {
+    /// Returns the file or directory. `by_default` is the one to use if no setting names a place.
+    pub(crate) fn path_or(&self, by_default: Option<PathBuf>) -> Option<PathBuf> {
+        if self.is_default { by_default } else { self.path.clone() }
+    }
+}
+
 impl<'a> Reader<'a> {
     /// Creates a reader with the problems of the sources.
     pub(super) fn new(raw: &'a RawSettings) -> Self {
@@ -26,8 +42,8 @@ impl<'a> Reader<'a> {
     }
 
     /// Reports a problem. A repeated problem is reported once, since traces and metrics share settings.
-    pub(super) fn problem(&mut self, name: &str, reason: String) {
-        let problem = SettingProblem { name: name.to_owned(), origin: self.raw.origin(name).to_string(), reason };
+    pub(super) fn problem(&mut self, name: &str, reason: impl Into<String>) {
+        let problem = self.raw.problem(name, reason);
         if !self.problems.contains(&problem) {
             self.problems.push(problem);
         }
@@ -35,11 +51,30 @@ impl<'a> Reader<'a> {
 
     /// Reads the file that a setting names. Returns `None` if the setting is empty or the file is unreadable.
     pub(super) fn file(&mut self, name: &str) -> Option<Vec<u8>> {
-        let path = self.raw.value(name);
-        if path.is_empty() {
-            return None;
+        let path = self.raw.given(name)?;
+        let read = read_file(Path::new(path), MAX_FILE_BYTES);
+        read.map_err(|error| self.problem(name, format!("'{path}' cannot be read: {error}"))).ok()
+    }
+
+    /// Reads where something is stored: `memory`, or a file or directory.
+    pub(super) fn store(&self, name: &str) -> StorePlace {
+        let value = self.raw.given(name);
+        StorePlace { is_default: value.is_none(), path: value.filter(|it| *it != "memory").map(PathBuf::from) }
+    }
+
+    /// Reads a certificate and its key. Both or neither must be set. `word` begins the reason if one is missing.
+    pub(super) fn pair<T>(
+        &mut self,
+        [certificate, key]: [&str; 2],
+        word: &str,
+        read: impl Fn(&mut Self, &str) -> Option<T>,
+    ) -> Option<(T, T)> {
+        let [has_certificate, has_key] = [certificate, key].map(|name| self.raw.given(name).is_some());
+        if has_certificate != has_key {
+            let (set, missing) = if has_key { (key, certificate) } else { (certificate, key) };
+            self.problem(set, format!("{word} {missing}"));
         }
-        contents(path).map_err(|reason| self.problem(name, reason)).ok()
+        Some((read(self, certificate)?, read(self, key)?))
     }
 
     pub(super) fn parse<T: FromStr>(&mut self, name: &str, wanted: &str) -> Option<T> {
@@ -62,14 +97,12 @@ impl<'a> Reader<'a> {
 
     /// Parses an optional number between `least` and `most`. Returns `None` if the setting is empty.
     pub(super) fn optional(&mut self, name: &str, least: usize, most: usize) -> Option<usize> {
-        (!self.raw.value(name).is_empty()).then(|| self.number(name, least, most))
+        self.raw.given(name).map(|_| self.number(name, least, most))
     }
 
     /// Parses an optional address. Returns `None` if the setting is empty.
     pub(super) fn address(&mut self, name: &str, example: &str) -> Option<SocketAddr> {
-        if self.raw.value(name).is_empty() {
-            return None;
-        }
+        self.raw.given(name)?;
         self.parse(name, &format!("HOST:PORT with a numeric host, such as {example}"))
     }
 
@@ -99,8 +132,16 @@ impl<'a> Reader<'a> {
     pub(super) fn ratio(&mut self, name: &str) -> f64 {
         self.parse_if(name, "a number from 0 to 1", |ratio| (0.0..=1.0).contains(ratio)).unwrap_or(1.0)
     }
-}
 
-fn contents(path: &str) -> Result<Vec<u8>, String> {
-    read_file(Path::new(path), MAX_FILE_BYTES).map_err(|error| format!("'{path}' cannot be read: {error}"))
+    /// Returns the id of the worker, which by default has the names of the host and the process.
+    pub(super) fn worker_id(&mut self) -> String {
+        let Some(value) = self.raw.given("OPENSKILL_WORKER_ID") else {
+            let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+            return format!("{host}-{}", std::process::id());
+        };
+        if value.len() > 128 || !value.chars().all(|it| it.is_ascii_graphic()) {
+            self.problem("OPENSKILL_WORKER_ID", "must be at most 128 visible ASCII characters");
+        }
+        value.to_owned()
+    }
 }

@@ -9,10 +9,12 @@ use openskill_net::tls::reload::FileError;
 use openskill_net::tls::server::{Acceptor, Clients, ServerFiles};
 use rustls::pki_types::ServerName;
 
-use super::names;
 use super::problem::{SettingProblem, SettingProblems};
 use super::raw::{Origin, RawSettings};
 use super::reader::Reader;
+
+/// The settings that name files of the mesh.
+const MESH: [&str; 3] = ["OPENSKILL_MESH_CA", "OPENSKILL_MESH_CERT", "OPENSKILL_MESH_KEY"];
 
 /// The paths of certificates and keys. The files are not read yet.
 #[derive(Debug, Clone, Default)]
@@ -39,53 +41,42 @@ struct Mesh {
 }
 
 pub(super) fn read(reader: &mut Reader<'_>) -> Tls {
-    let server = pair(reader, names::TLS_CERT, names::TLS_KEY).map(|(certificate, key)| {
-        let clients = path(reader, names::TLS_CLIENT_CA).map_or(Clients::Any, Clients::SignedBy);
-        ServerFiles { certificate, key, clients }
-    });
-    if server.is_none() && path(reader, names::TLS_CLIENT_CA).is_some() {
-        reader.problem(names::TLS_CLIENT_CA, "needs OPENSKILL_TLS_CERT and OPENSKILL_TLS_KEY".to_owned());
+    let authorities = reader.raw.path("OPENSKILL_TLS_CLIENT_CA");
+    let server = path_pair(reader, ["OPENSKILL_TLS_CERT", "OPENSKILL_TLS_KEY"]);
+    if server.is_none() && authorities.is_some() {
+        reader.problem("OPENSKILL_TLS_CLIENT_CA", "needs OPENSKILL_TLS_CERT and OPENSKILL_TLS_KEY");
     }
-    let identity = pair(reader, names::CLIENT_CERT, names::CLIENT_KEY);
-    let client = ClientFiles { authorities: path(reader, names::CA), identity };
+    let clients = authorities.map_or(Clients::Any, Clients::SignedBy);
+    let server = server.map(|(certificate, key)| ServerFiles { certificate, key, clients });
+    let identity = path_pair(reader, ["OPENSKILL_CLIENT_CERT", "OPENSKILL_CLIENT_KEY"]);
+    let client = ClientFiles { authorities: reader.raw.path("OPENSKILL_CA"), identity };
     Tls { server, mesh: mesh(reader), client }
 }
 
 fn mesh(reader: &mut Reader<'_>) -> Option<Mesh> {
-    let (authorities, pair) = (path(reader, names::MESH_CA), pair(reader, names::MESH_CERT, names::MESH_KEY));
-    let (gateway_name, worker_name) =
-        (server_name(reader, names::MESH_GATEWAY_NAME), server_name(reader, names::MESH_WORKER_NAME));
+    let [authorities, certificate, key] = MESH;
+    let (authorities, pair) = (reader.raw.path(authorities), path_pair(reader, [certificate, key]));
+    let gateway_name = server_name(reader, "OPENSKILL_MESH_GATEWAY_NAME");
+    let worker_name = server_name(reader, "OPENSKILL_MESH_WORKER_NAME");
     match (authorities, pair) {
         (Some(authorities), Some((certificate, key))) => {
-            Some(Mesh { authorities, certificate, key, gateway_name: gateway_name?, worker_name: worker_name? })
+            return Some(Mesh {
+                authorities,
+                certificate,
+                key,
+                gateway_name: gateway_name?,
+                worker_name: worker_name?,
+            });
         }
-        (Some(_), None) => {
-            reader.problem(names::MESH_CA, "needs OPENSKILL_MESH_CERT and OPENSKILL_MESH_KEY".to_owned());
-            None
-        }
-        (None, Some(_)) => {
-            reader.problem(names::MESH_CERT, "needs OPENSKILL_MESH_CA".to_owned());
-            None
-        }
-        (None, None) => None,
+        (Some(_), None) => reader.problem("OPENSKILL_MESH_CA", "needs OPENSKILL_MESH_CERT and OPENSKILL_MESH_KEY"),
+        (None, Some(_)) => reader.problem("OPENSKILL_MESH_CERT", "needs OPENSKILL_MESH_CA"),
+        (None, None) => {}
     }
+    None
 }
 
-fn path(reader: &Reader<'_>, name: &str) -> Option<PathBuf> {
-    Some(reader.raw.value(name)).filter(|it| !it.is_empty()).map(PathBuf::from)
-}
-
-/// Reads a certificate and its key. Both or neither must be set.
-fn pair(reader: &mut Reader<'_>, certificate: &str, key: &str) -> Option<(PathBuf, PathBuf)> {
-    match (path(reader, certificate), path(reader, key)) {
-        (Some(certificate), Some(key)) => Some((certificate, key)),
-        (None, None) => None,
-        (has_certificate, _) => {
-            let (set, missing) = if has_certificate.is_some() { (certificate, key) } else { (key, certificate) };
-            reader.problem(set, format!("needs {missing}"));
-            None
-        }
-    }
+fn path_pair(reader: &mut Reader<'_>, names: [&str; 2]) -> Option<(PathBuf, PathBuf)> {
+    reader.pair(names, "needs", |reader, name| reader.raw.path(name))
 }
 
 fn server_name(reader: &mut Reader<'_>, name: &str) -> Option<ServerName<'static>> {
@@ -100,18 +91,18 @@ fn server_name(reader: &mut Reader<'_>, name: &str) -> Option<ServerName<'static
 /// Reports worker addresses that do not match the mesh: with a mesh, all TCP connections to workers are encrypted.
 /// Adapts the default address instead of reporting it.
 pub(super) fn match_to_mesh(reader: &mut Reader<'_>, tls: &Tls, workers: Vec<Source>) -> Vec<Source> {
-    let is_default = reader.raw.origin(names::WORKERS) == Origin::Default;
+    let is_default = reader.raw.origin("OPENSKILL_WORKERS") == Origin::Default;
     let fitted = workers.into_iter().map(|source| match source {
-        Source::Http(authority) if tls.mesh.is_some() && is_default => Source::Https(authority),
         Source::Http(authority) if tls.mesh.is_some() => {
-            let reason = format!("'http://{authority}' is not encrypted: use https:// with OPENSKILL_MESH_CA");
-            reader.problem(names::WORKERS, reason);
+            if !is_default {
+                let reason = format!("'http://{authority}' is not encrypted: use https:// with OPENSKILL_MESH_CA");
+                reader.problem("OPENSKILL_WORKERS", reason);
+            }
             Source::Https(authority)
         }
         Source::Https(authority) if tls.mesh.is_none() => {
-            let reason =
-                format!("'https://{authority}' needs OPENSKILL_MESH_CA, OPENSKILL_MESH_CERT and OPENSKILL_MESH_KEY");
-            reader.problem(names::WORKERS, reason);
+            let needs = "needs OPENSKILL_MESH_CA, OPENSKILL_MESH_CERT and OPENSKILL_MESH_KEY";
+            reader.problem("OPENSKILL_WORKERS", format!("'https://{authority}' {needs}"));
             Source::Https(authority)
         }
         source => source,
@@ -127,7 +118,8 @@ impl Tls {
     pub(crate) fn acceptor(&self, raw: &RawSettings) -> Result<Option<Acceptor>, SettingProblems> {
         let Some(files) = &self.server else { return Ok(None) };
         let loaded = Acceptor::load("the TLS certificate (OPENSKILL_TLS_CERT)", files.clone());
-        loaded.map(Some).map_err(|error| problem(raw, &error, &[names::TLS_CERT, names::TLS_KEY, names::TLS_CLIENT_CA]))
+        let settings = ["OPENSKILL_TLS_CERT", "OPENSKILL_TLS_KEY", "OPENSKILL_TLS_CLIENT_CA"];
+        loaded.map(Some).map_err(|error| problem(raw, &error, settings))
     }
 
     /// Returns TLS for a client's connections to a gateway.
@@ -138,9 +130,8 @@ impl Tls {
         let Tls { client, .. } = self;
         Connector::load("the certificates of this client", client.clone()).map_err(|error| {
             let is_own = client.identity.as_ref().is_some_and(|(_, key)| *key == error.path);
-            let name = if is_own { names::CLIENT_KEY } else { names::CA };
-            let (name, origin) = (name.to_owned(), "setting".to_owned());
-            SettingProblems(vec![SettingProblem { name, origin, reason: error.to_string() }])
+            let name = if is_own { "OPENSKILL_CLIENT_KEY" } else { "OPENSKILL_CA" };
+            SettingProblem::new(name, "setting", error.to_string()).into()
         })
     }
 
@@ -169,27 +160,18 @@ impl Tls {
     /// The files are unusable.
     pub(crate) fn mesh_connector(&self, raw: &RawSettings) -> Result<Option<Connector>, SettingProblems> {
         let Some(mesh) = &self.mesh else { return Ok(None) };
-        let files = ClientFiles {
-            authorities: Some(mesh.authorities.clone()),
-            identity: Some((mesh.certificate.clone(), mesh.key.clone())),
-        };
+        let identity = Some((mesh.certificate.clone(), mesh.key.clone()));
+        let files = ClientFiles { authorities: Some(mesh.authorities.clone()), identity };
         let name = "the certificate for the mesh (OPENSKILL_MESH_CERT)";
         let loaded = Connector::for_mesh(name, files, mesh.worker_name.clone());
         loaded.map(Some).map_err(|error| problem(raw, &error, MESH))
     }
 }
 
-const MESH: &[&str] = &[names::MESH_CA, names::MESH_CERT, names::MESH_KEY];
-
 /// Converts a file error into a problem of the setting that names the file.
-fn problem(raw: &RawSettings, error: &FileError, settings: &[&str]) -> SettingProblems {
-    let name = settings.iter().find(|name| Path::new(raw.value(name)) == error.path);
-    let name = name.or(settings.first()).copied().unwrap_or_default();
-    SettingProblems(vec![SettingProblem {
-        name: name.to_owned(),
-        origin: raw.origin(name).to_string(),
-        reason: error.to_string(),
-    }])
+fn problem(raw: &RawSettings, error: &FileError, settings: [&str; 3]) -> SettingProblems {
+    let name = settings.into_iter().find(|name| Path::new(raw.value(name)) == error.path).unwrap_or(settings[0]);
+    raw.problem(name, error.to_string()).into()
 }
 
 #[cfg(test)]
@@ -205,13 +187,13 @@ mod tests {
     #[test]
     fn half_a_pair_and_half_a_mesh_are_reported() {
         for (values, word) in [
-            (&[(names::TLS_CERT, "c")][..], "needs OPENSKILL_TLS_KEY"),
-            (&[(names::TLS_KEY, "k")], "needs OPENSKILL_TLS_CERT"),
-            (&[(names::TLS_CLIENT_CA, "a")], "needs OPENSKILL_TLS_CERT"),
-            (&[(names::CLIENT_CERT, "c")], "needs OPENSKILL_CLIENT_KEY"),
-            (&[(names::MESH_CA, "a")], "needs OPENSKILL_MESH_CERT"),
-            (&[(names::MESH_CERT, "c"), (names::MESH_KEY, "k")], "needs OPENSKILL_MESH_CA"),
-            (&[(names::MESH_WORKER_NAME, "127.0.0.1")], "not a DNS name"),
+            (&[("OPENSKILL_TLS_CERT", "c")][..], "needs OPENSKILL_TLS_KEY"),
+            (&[("OPENSKILL_TLS_KEY", "k")], "needs OPENSKILL_TLS_CERT"),
+            (&[("OPENSKILL_TLS_CLIENT_CA", "a")], "needs OPENSKILL_TLS_CERT"),
+            (&[("OPENSKILL_CLIENT_CERT", "c")], "needs OPENSKILL_CLIENT_KEY"),
+            (&[("OPENSKILL_MESH_CA", "a")], "needs OPENSKILL_MESH_CERT"),
+            (&[("OPENSKILL_MESH_CERT", "c"), ("OPENSKILL_MESH_KEY", "k")], "needs OPENSKILL_MESH_CA"),
+            (&[("OPENSKILL_MESH_WORKER_NAME", "127.0.0.1")], "not a DNS name"),
         ] {
             let problem = resolved(values).unwrap_err();
             assert!(problem.contains(word), "{word}: {problem}");
@@ -220,9 +202,9 @@ mod tests {
 
     #[test]
     fn with_a_mesh_no_worker_is_called_in_plain_text_and_without_one_none_over_tls() {
-        let mesh = [(names::MESH_CA, "a"), (names::MESH_CERT, "c"), (names::MESH_KEY, "k")];
-        let workers = |text| (names::WORKERS, text);
-        let of = |more: &[(&'static str, &str)]| resolved(&[&mesh, more].concat()).map(|it| it.workers);
+        let mesh = [("OPENSKILL_MESH_CA", "a"), ("OPENSKILL_MESH_CERT", "c"), ("OPENSKILL_MESH_KEY", "k")];
+        let workers = |text| ("OPENSKILL_WORKERS", text);
+        let of = |more: &[(&'static str, &str)]| resolved(&[&mesh, more].concat()).map(|it| it.gateway.workers);
         assert_eq!(of(&[]).unwrap(), [Source::Https("127.0.0.1:9000".to_owned())]);
         assert!(of(&[workers("https://w:1,dns://w:1,unix:/w")]).is_ok());
         assert!(of(&[workers("http://w:1")]).unwrap_err().contains("not encrypted"));

@@ -1,6 +1,6 @@
 //! Finds variables and keys that look like settings but are unknown.
 
-use super::names::{ALL, file_key};
+use super::names::{ALL, Setting, is_known};
 
 /// The minimum similarity for a name to count as a misspelling.
 const MIN_SIMILARITY: f64 = 0.85;
@@ -15,16 +15,11 @@ fn unknown(names: impl IntoIterator<Item = String>) -> Vec<String> {
     let is_ours = |name: &String| name.starts_with("OPENSKILL_") && !is_known(name) && !is_foreign(name);
     let mut found: Vec<_> = names.into_iter().filter(is_ours).collect();
     found.sort();
-    let describe = |name: String| match near_variable(&name) {
-        Some(near) => format!("{name} (did you mean {near}?)"),
+    let describe = |name: String| match nearest(&name) {
+        Some(near) => format!("{name} (did you mean {}?)", near.name),
         None => name,
     };
     found.into_iter().map(describe).collect()
-}
-
-/// Whether a variable is a setting.
-pub(super) fn is_known(name: &str) -> bool {
-    ALL.iter().any(|setting| setting.name == name)
 }
 
 /// Whether a variable is not meant as a setting: it belongs to skills or tests of this project, or Kubernetes sets
@@ -37,27 +32,17 @@ fn is_foreign(name: &str) -> bool {
     of_skills.contains(&rest) || of_tests.contains(&rest) || rest.starts_with("TEST_") || is_of_service
 }
 
-/// Returns the setting whose name is most similar to this variable.
-pub(super) fn near_variable(name: &str) -> Option<&'static str> {
-    nearest(name, ALL.iter().map(|setting| (setting.name.to_owned(), setting.name)))
-}
-
-/// Returns the key of `openskill.toml` that is most similar to this key.
-pub(super) fn near_key(key: &str) -> Option<String> {
-    nearest(key, ALL.iter().map(|setting| (file_key(setting.name), file_key(setting.name))))
-}
-
-fn nearest<T>(name: &str, choices: impl Iterator<Item = (String, T)>) -> Option<T> {
-    // Exclude the common prefix from the comparison.
-    let tail = |it: &str| it.strip_prefix("OPENSKILL_").unwrap_or(it).to_ascii_lowercase();
-    let scored = choices.filter_map(|(text, choice)| {
-        let (own, other) = (tail(name), tail(&text));
+/// Returns the setting that is most similar to this variable, or to this key of `openskill.toml`.
+pub(super) fn nearest(name: &str) -> Option<&'static Setting> {
+    // Keys lack the common prefix.
+    let own = name.strip_prefix("OPENSKILL_").unwrap_or(name).to_ascii_lowercase();
+    let scored = ALL.iter().filter_map(|setting| {
         // A name without its unit or with an omitted part, such as TIMEOUT or TRACES_DIR.
-        let is_part = own.len() >= 4 && (other.starts_with(&own) || own.starts_with(&other));
-        let score = strsim::jaro_winkler(&own, &other).max(if is_part { MIN_SIMILARITY } else { 0.0 });
-        (score >= MIN_SIMILARITY).then_some((score, choice))
+        let is_part = own.len() >= 4 && (setting.key.starts_with(&own) || own.starts_with(setting.key));
+        let score = strsim::jaro_winkler(&own, setting.key).max(if is_part { MIN_SIMILARITY } else { 0.0 });
+        (score >= MIN_SIMILARITY).then_some((score, setting))
     });
-    scored.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, choice)| choice)
+    scored.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, setting)| setting)
 }
 
 #[cfg(test)]
@@ -79,7 +64,7 @@ mod tests {
             assert_eq!(told(&[name]), [format!("{name} (did you mean {near}?)")]);
         }
         assert_eq!(told(&["OPENSKILL_QUUX"]), ["OPENSKILL_QUUX"]);
-        assert_eq!(near_key("lisen").as_deref(), Some("listen"));
+        assert_eq!(nearest("lisen").map(|it| it.key), Some("listen"));
     }
 
     #[test]

@@ -101,7 +101,7 @@ impl Bridge {
                 self.streams.spawn(self.gateway.clone().listen(self.out.clone()));
             }
             "notifications/cancelled" => {
-                let call = message.cancels.as_ref().and_then(|id| lock(&self.in_flight).remove(id));
+                let call = message.cancels.as_ref().and_then(|id| self.in_flight.lock().remove(id));
                 // Aborting closes the connection. Without a session the call cannot be resumed, so the gateway
                 // ends it.
                 call.inspect(AbortHandle::abort);
@@ -120,10 +120,10 @@ impl Bridge {
         let key = id.clone();
         let exchange = async move {
             gateway.exchange(text, message, out).await;
-            key.inspect(|id| drop(lock(&in_flight).remove(id)));
+            key.inspect(|id| drop(in_flight.lock().remove(id)));
         };
         // Hold the lock until the handle is stored, so that the request cannot remove its id earlier.
-        let mut in_flight = lock(&self.in_flight);
+        let mut in_flight = self.in_flight.lock();
         let handle = if is_subscription { self.streams.spawn(exchange) } else { self.calls.spawn(exchange) };
         id.inspect(|id| drop(in_flight.insert(id.clone(), handle)));
     }
@@ -141,8 +141,4 @@ impl Bridge {
             () = self.out.closed() => {}
         }
     }
-}
-
-fn lock(in_flight: &InFlight) -> parking_lot::MutexGuard<'_, HashMap<String, AbortHandle>> {
-    in_flight.lock()
 }

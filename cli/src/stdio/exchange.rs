@@ -72,10 +72,9 @@ impl Gateway {
             // Plain HTTP needs no certificates, and loading them takes a while.
             None => builder.tls_certs_only([]),
         };
-        let client = builder.build().map_err(|error| {
-            let reason = format!("can't be reached: {}", error.without_url());
-            Failure::Gateway { url: url.to_owned(), reason }
-        })?;
+        let failed =
+            |error: reqwest::Error| Failure::gateway(url, format!("can't be reached: {}", error.without_url()));
+        let client = builder.build().map_err(failed)?;
         Ok(Self { client, url: url.into(), session: Arc::default(), tools: KnownTools::default() })
     }
 
@@ -144,14 +143,13 @@ impl Gateway {
             if self.tools.get(tool).is_some() {
                 return Ok(());
             }
-            let meta = json!({
+            let mut params = json!({ "_meta": {
                 "io.modelcontextprotocol/protocolVersion": version,
                 "io.modelcontextprotocol/clientCapabilities": {},
-            });
-            let params = match &cursor {
-                Some(cursor) => json!({ "_meta": meta, "cursor": cursor }),
-                None => json!({ "_meta": meta }),
-            };
+            } });
+            if let Some(cursor) = cursor {
+                params["cursor"] = Value::String(cursor);
+            }
             let method = "tools/list".to_owned();
             let text = json!({ "jsonrpc": "2.0", "id": "tools", "method": method, "params": params }).to_string();
             let listing = Message { method, version: Some(version.clone()), ..Message::default() };

@@ -7,7 +7,6 @@
 use std::io::Result;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use openskill_metrics::telemetry::TELEMETRY;
@@ -22,6 +21,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
 use super::masked;
+use crate::background::BackgroundThread;
 use crate::collector::{Collector, Rejection};
 
 const TARGET: &str = "openskill::traces";
@@ -35,16 +35,8 @@ const NICE: i32 = 10;
 /// The time limit for exporting the last spans. An unreachable collector must not delay the exit.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The export thread. Dropping it exports the remaining spans and joins the thread.
-#[derive(Debug)]
-pub(super) struct Exporter {
-    queue: Arc<Queue>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-/// Starts the thread. `service` is the name of this process in traces. `delay` is how long a partial batch waits
-/// before it is redacted and sent.
+/// Starts the thread. Dropping it exports the remaining spans. `service` is the name of this process in traces.
+/// `delay` is how long a partial batch waits before it is redacted and sent.
 ///
 /// # Errors
 /// The system cannot start another thread.
@@ -54,25 +46,18 @@ pub(super) fn start(
     queue: &Arc<Queue>,
     delay: Duration,
     redactor: Redactor,
-) -> Result<Exporter> {
+) -> Result<BackgroundThread> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (stop, stopped) = oneshot::channel();
+    let (stop, stopped) = oneshot::channel::<()>();
     let resource = (&Resource::builder().with_service_name(service).build()).into();
-    let (queue, losses) = (Arc::clone(queue), LossReporter::default());
-    let work = ExportLoop { queue: Arc::clone(&queue), collector, resource, delay, redactor, exporting: 0, losses };
-    let thread = std::thread::Builder::new().name("telemetry".to_owned());
-    let thread = thread.spawn(move || work.run(&runtime, stopped))?;
-    Ok(Exporter { queue, stop: Some(stop), thread: Some(thread) })
-}
-
-impl Drop for Exporter {
-    fn drop(&mut self) {
-        self.queue.end();
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
+    let (ended, losses) = (Arc::clone(queue), LossReporter::default());
+    let queue = Arc::clone(queue);
+    let work = ExportLoop { queue, collector, resource, delay, redactor, exporting: 0, losses };
+    let stop = move || {
+        ended.end();
+        drop(stop);
+    };
+    BackgroundThread::start("telemetry", stop, move || work.run(&runtime, stopped))
 }
 
 struct ExportLoop {

@@ -7,12 +7,13 @@ use std::borrow::Cow;
 use std::io::{Result, Write, stderr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use openskill_log::turns::Turns;
 use openskill_redact::Redactor;
 use parking_lot::{Condvar, Mutex};
+
+use crate::background::BackgroundThread;
 
 /// The name of the writing thread.
 pub(super) const THREAD: &str = "log";
@@ -66,38 +67,24 @@ pub(super) struct LogWriter {
     redactor: Redactor,
 }
 
-/// The writing thread. Dropping it writes the remaining lines and joins the thread.
-#[derive(Debug)]
-pub(super) struct LogThread {
-    queue: Arc<Queue>,
-    thread: Option<JoinHandle<()>>,
-}
-
-/// Starts the writing thread.
+/// Starts the writing thread. Dropping it writes the remaining lines.
 ///
 /// # Errors
 /// The system cannot start another thread.
-pub(super) fn start(redactor: Redactor) -> Result<(LogWriter, LogThread)> {
+pub(super) fn start(redactor: Redactor) -> Result<(LogWriter, BackgroundThread)> {
     let lines = LogWriter { queue: Arc::default(), redactor };
-    let from = lines.clone();
-    let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(move || {
+    let (from, queue) = (lines.clone(), Arc::clone(&lines.queue));
+    let stop = move || {
+        queue.lines.lock().ended = true;
+        queue.more.notify_all();
+    };
+    let work = move || {
         while let Some(lines) = from.queue.next() {
             // If stderr fails, the error cannot be reported anywhere.
             let _ = stderr().write_all(from.redact(&lines).as_bytes());
         }
-    })?;
-    let queue = Arc::clone(&lines.queue);
-    Ok((lines, LogThread { queue, thread: Some(thread) }))
-}
-
-impl Drop for LogThread {
-    fn drop(&mut self) {
-        self.queue.lines.lock().ended = true;
-        self.queue.more.notify_all();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
+    };
+    Ok((lines, BackgroundThread::start(THREAD, stop, work)?))
 }
 
 impl LogWriter {

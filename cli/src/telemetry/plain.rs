@@ -1,4 +1,4 @@
-//! Log lines as text: time, level, spans, target, message and fields.
+//! Log lines as text: time, level, spans, target, message and fields. [`Escaped`] has those as JSON.
 //!
 //! ```text
 //! 2026-01-31T12:00:00.000000Z  INFO openskill::call: trace_id="4bf9…" skill_id="echo" latency_ms=0.25 success=true
@@ -9,7 +9,7 @@
 
 use std::fmt::{self, Debug, Write as _};
 
-use openskill_log::text::OneLine;
+use openskill_log::text::{self, OneLine};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::fmt::format::{FormatFields, Writer};
@@ -105,6 +105,23 @@ impl Visit for FieldWriter<'_, '_> {
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         self.write(field, |line| write!(OneLine(line), "{value:?}"));
+    }
+}
+
+/// The JSON format of `tracing-subscriber`, with the same characters escaped as in the text format.
+#[derive(Debug)]
+pub(super) struct Escaped<F>(pub(super) F);
+
+impl<S, N, F> FormatEvent<S, N> for Escaped<F>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+    F: FormatEvent<S, N>,
+{
+    fn format_event(&self, context: &FmtContext<'_, S, N>, mut line: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let mut formatted = String::with_capacity(512);
+        self.0.format_event(context, Writer::new(&mut formatted), event)?;
+        line.write_str(&text::json(&formatted))
     }
 }
 

@@ -1,25 +1,17 @@
 //! Asks the user for answers and approvals in the terminal.
 
+use openskill_proto::v1::chat_request::Request;
 use openskill_proto::v1::{
     ApprovalRequested, Decision, InputRequested, Question, QuestionType, UserAnswer, UserAnswers, UserDecision,
 };
 
-use super::prompt::{Editor, PromptInput};
-use super::secret;
+use super::prompt::{Editor, PromptInput, read_secret};
 use crate::exit::Failure;
 use crate::pretty::pretty;
 use crate::terminal::print_err;
 
-/// The user's response to a question or an approval.
-pub(super) enum UserResponse {
-    Decision(UserDecision),
-    Answers(UserAnswers),
-    /// The user pressed Ctrl-C.
-    Interrupted,
-}
-
-/// Asks whether to run a call.
-pub(super) async fn ask_decision(asked: &ApprovalRequested) -> Result<UserResponse, Failure> {
+/// Asks whether to run a call. Returns `None` after Ctrl-C or at the end of the input.
+pub(super) async fn ask_decision(asked: &ApprovalRequested) -> Result<Option<Request>, Failure> {
     print_err(&format!(
         "\nMay {} {} run? {}\n{}\n",
         asked.skill_id,
@@ -33,23 +25,19 @@ pub(super) async fn ask_decision(asked: &ApprovalRequested) -> Result<UserRespon
         ..UserDecision::default()
     };
     loop {
-        let choice = match read_line("[a]llow, allow for the [c]onversation, [e]dit, [d]eny: ").await? {
-            PromptInput::Line(line) => line.trim().to_lowercase(),
-            PromptInput::Interrupted | PromptInput::End => return Ok(UserResponse::Interrupted),
-        };
-        let decision = match choice.as_str() {
+        let choice = read_line("[a]llow, allow for the [c]onversation, [e]dit, [d]eny: ").await?;
+        let PromptInput::Line(choice) = choice else { return Ok(None) };
+        let decision = match choice.trim().to_lowercase().as_str() {
             "a" | "allow" | "y" | "yes" => user_decision(Decision::Allow),
             "c" | "conversation" => user_decision(Decision::AllowConversation),
             "d" | "deny" | "n" | "no" => {
-                let PromptInput::Line(reason) = read_line("Why? (the model reads it; may be empty) ").await? else {
-                    return Ok(UserResponse::Interrupted);
-                };
+                let reason = read_line("Why? (the model reads it; may be empty) ").await?;
+                let PromptInput::Line(reason) = reason else { return Ok(None) };
                 UserDecision { reason: reason.trim().to_owned(), ..user_decision(Decision::Deny) }
             }
             "e" | "edit" => {
-                let PromptInput::Line(arguments_json) = read_line("Arguments as JSON: ").await? else {
-                    return Ok(UserResponse::Interrupted);
-                };
+                let arguments = read_line("Arguments as JSON: ").await?;
+                let PromptInput::Line(arguments_json) = arguments else { return Ok(None) };
                 if serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&arguments_json).is_err() {
                     print_err("That is not a JSON object.\n");
                     continue;
@@ -58,24 +46,25 @@ pub(super) async fn ask_decision(asked: &ApprovalRequested) -> Result<UserRespon
             }
             _ => continue,
         };
-        return Ok(UserResponse::Decision(decision));
+        return Ok(Some(Request::Decision(decision)));
     }
 }
 
-/// Asks the questions of a call.
-pub(super) async fn ask_questions(asked: &InputRequested) -> Result<UserResponse, Failure> {
+/// Asks the questions of a call. Returns `None` after Ctrl-C or at the end of the input.
+pub(super) async fn ask_questions(asked: &InputRequested) -> Result<Option<Request>, Failure> {
     if !asked.message.is_empty() {
         print_err(&format!("\n{}\n", asked.message));
     }
     let mut answers = Vec::new();
     for question in &asked.questions {
         match ask_question(question).await? {
-            None => return Ok(UserResponse::Interrupted),
+            None => return Ok(None),
             Some(answer) if answer.is_empty() => {}
             Some(answer) => answers.push(UserAnswer { id: question.id.clone(), answer }),
         }
     }
-    Ok(UserResponse::Answers(UserAnswers { request_id: asked.request_id.clone(), answers, declined: false }))
+    let request_id = asked.request_id.clone();
+    Ok(Some(Request::Answers(UserAnswers { request_id, answers, declined: false })))
 }
 
 /// Asks one question. Returns `None` after Ctrl-C or at the end of the input, and empty text if the user skips an
@@ -90,7 +79,7 @@ async fn ask_question(question: &Question) -> Result<Option<String>, Failure> {
     };
     let prompt = format!("{}{hint}{}: ", question.text, if question.required { "" } else { ", optional" });
     loop {
-        let input = if kind == QuestionType::Secret { secret::read(&prompt).await } else { read_line(&prompt).await? };
+        let input = if kind == QuestionType::Secret { read_secret(&prompt).await } else { read_line(&prompt).await? };
         let PromptInput::Line(text) = input else { return Ok(None) };
         match parse_answer(question, &text) {
             Some(answer) => return Ok(Some(answer)),

@@ -1,11 +1,13 @@
-//! Reads lines from the user's terminal.
+//! Reads lines from the user's terminal, and secrets without showing them.
 
-use std::io;
+use std::io::{self, BufRead as _};
 
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use rustyline::error::ReadlineError;
 use rustyline::{Behavior, Config, DefaultEditor};
 
 use crate::exit::Failure;
+use crate::terminal::print_err;
 
 /// The user's input.
 #[derive(Debug, PartialEq, Eq)]
@@ -58,4 +60,47 @@ fn failure(error: ReadlineError) -> Failure {
         ReadlineError::Io(error) => error,
         error => io::Error::other(error),
     })
+}
+
+/// Turns off the terminal's echo until it is dropped.
+struct EchoOff(Option<Termios>);
+
+impl EchoOff {
+    fn begin() -> Self {
+        let before = tcgetattr(io::stdin()).ok();
+        if let Some(before) = &before {
+            let mut silent = before.clone();
+            silent.local_modes.remove(LocalModes::ECHO);
+            let _ = tcsetattr(io::stdin(), OptionalActions::Now, &silent);
+        }
+        Self(before)
+    }
+}
+
+impl Drop for EchoOff {
+    fn drop(&mut self) {
+        if let Some(before) = &self.0 {
+            let _ = tcsetattr(io::stdin(), OptionalActions::Now, before);
+        }
+    }
+}
+
+/// Reads a line without echo. Ctrl-C ends it as at any prompt.
+pub(super) async fn read_secret(prompt: &str) -> PromptInput {
+    print_err(prompt);
+    let echo_off = EchoOff::begin();
+    let read = tokio::task::spawn_blocking(|| {
+        let mut line = String::new();
+        io::stdin().lock().read_line(&mut line).map(|count| (count, line))
+    });
+    let input = tokio::select! {
+        read = read => match read {
+            Ok(Ok((count, line))) if count > 0 => PromptInput::Line(line.trim_end_matches(['\r', '\n']).to_owned()),
+            _ => PromptInput::End,
+        },
+        _ = tokio::signal::ctrl_c() => PromptInput::Interrupted,
+    };
+    drop(echo_off);
+    print_err("\n");
+    input
 }

@@ -18,6 +18,7 @@ const MAX_SHOWN: usize = 100;
 const SPINNER: [&str; 4] = ["|", "/", "-", "\\"];
 
 /// Prints one conversation's turns to the terminal.
+#[derive(Default)]
 pub(super) struct Screen {
     is_json: bool,
     has_styles: bool,
@@ -43,18 +44,7 @@ struct RunningCall {
 
 impl Screen {
     pub(super) fn new(is_json: bool, has_styles: bool, has_spinner: bool) -> Self {
-        Self {
-            is_json,
-            has_styles,
-            has_spinner: has_spinner && !is_json,
-            markdown: Markdown::default(),
-            pending: String::new(),
-            is_streamed: false,
-            is_routed: false,
-            running: Vec::new(),
-            frame: 0,
-            is_drawn: false,
-        }
+        Self { is_json, has_styles, has_spinner: has_spinner && !is_json, ..Self::default() }
     }
 
     pub(super) fn show(&mut self, event: &ChatEvent) {

@@ -7,7 +7,7 @@ use openskill_proto::v1::{CancelTurn, TurnEnd, chat_request::Request};
 use tonic::Code;
 
 use super::ChatSession;
-use super::ask::{self, UserResponse};
+use super::ask;
 use super::exchange::Exchange;
 use crate::commands::client;
 use crate::exit::Failure;
@@ -43,8 +43,7 @@ impl ChatSession<'_> {
                 }
             };
             let Some(event) = event else {
-                let reason = "closed the stream before the turn ended".to_owned();
-                return Err(Failure::Gateway { url: self.settings.base_url.clone(), reason });
+                return Err(Failure::gateway(&self.settings.base_url, "closed the stream before the turn ended"));
             };
             if event.number > 0 {
                 if event.number <= self.seen {
@@ -88,12 +87,7 @@ impl ChatSession<'_> {
             Event::InputRequired(asked) => ask::ask_questions(asked).await?,
             _ => return Ok(()),
         };
-        let request = match response {
-            UserResponse::Decision(decision) => Request::Decision(decision),
-            UserResponse::Answers(answers) => Request::Answers(answers),
-            UserResponse::Interrupted => Request::Cancel(CancelTurn {}),
-        };
-        match exchange.send(request).await {
+        match exchange.send(response.unwrap_or(Request::Cancel(CancelTurn {}))).await {
             Ok(()) => Ok(()),
             Err(status) if matches!(status.code(), Code::InvalidArgument | Code::FailedPrecondition) => {
                 print_err(&format!("{}\n", status.message()));

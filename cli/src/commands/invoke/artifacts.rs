@@ -56,10 +56,10 @@ async fn save(
     let written = match &artifact.content {
         Some(Content::Data(data)) => file.write_all(data).map_err(write_failure(&path)),
         Some(Content::Handle(handle)) => download(handle, &mut file, &path, settings, client).await,
-        None => Err(Failure::Gateway {
-            url: settings.base_url.clone(),
-            reason: format!("sent the artifact '{}' without content", artifact.name),
-        }),
+        None => {
+            let reason = format!("sent the artifact '{}' without content", artifact.name);
+            Err(Failure::gateway(&settings.base_url, reason))
+        }
     };
     if written.is_err() {
         let _ = std::fs::remove_file(&path);
@@ -86,7 +86,7 @@ async fn download(
         }
         if range.data.is_empty() {
             let reason = format!("sent only {offset} of the {} bytes of an artifact", range.size_bytes);
-            return Err(Failure::Gateway { url: settings.base_url.clone(), reason });
+            return Err(Failure::gateway(&settings.base_url, reason));
         }
     }
 }

@@ -1,39 +1,33 @@
-//! `openskill check`: validates skills and runs their examples.
+//! `openskill check`: validates skills and runs their examples. `openskill pin`: pins the tools of an MCP server.
 
-use std::process::ExitCode;
-
-use openskill_worker::check::{CheckError, Findings};
+use openskill_worker::check::{CheckError, Findings, PinError};
 use openskill_worker::manifest::RunnerSpec;
 
-use crate::args::CheckArgs;
-use crate::commands::runtime::block_on;
-use crate::exit::{FAILED, Failure};
+use crate::args::{CheckArgs, PinArgs};
+use crate::exit::Failure;
+use crate::runtime::block_on;
 use crate::serve;
 use crate::settings::{RawSettings, Settings};
-use crate::terminal::{print_err, print_out};
+use crate::terminal::{pluralize, print_err, print_out};
 
-pub(super) fn run(args: &CheckArgs, settings: &Settings, raw: &RawSettings) -> Result<ExitCode, Failure> {
+pub(super) fn run(args: &CheckArgs, settings: &Settings, raw: &RawSettings) -> Result<(), Failure> {
     let mut config = serve::worker::config(settings, raw)?;
     config.packages.progress = |step| print_err(&format!("{step}\n"));
     block_on(async {
-        let findings = match openskill_worker::check::check(config, args.skill_id.as_deref()).await {
-            Ok(findings) => findings,
-            Err(error @ CheckError::NotFound { .. }) => return Err(Failure::Usage(error.to_string())),
-            Err(CheckError::System(source)) => {
-                return Err(Failure::System { what: "setting up the sandbox".to_owned(), source });
-            }
-            Err(error @ CheckError::BadManifest(_)) => {
-                print_err(&format!("{error}\n"));
-                return Ok(ExitCode::from(FAILED));
-            }
-        };
+        let checked = openskill_worker::check::check(config, args.skill_id.as_deref()).await;
+        let findings = checked.map_err(|error| match error {
+            CheckError::NotFound { .. } => Failure::Usage(error.to_string()),
+            CheckError::System(source) => Failure::system("setting up the sandbox")(source),
+            CheckError::BadManifest(_) => Failure::printed(&error),
+        })?;
         if findings.is_empty() {
-            let folders: Vec<_> = settings.worker.skill_dirs.iter().map(|it| it.display().to_string()).collect();
-            print_err(&format!("no skills in {}: `openskill new ID` creates one\n", folders.join(", ")));
-            return Ok(ExitCode::from(FAILED));
+            let folders = &settings.worker.config.skill_dirs;
+            let folders: Vec<_> = folders.iter().map(|it| it.display().to_string()).collect();
+            let reason = format!("no skills in {}: `openskill new ID` creates one", folders.join(", "));
+            return Err(Failure::printed(&reason));
         }
         let failed = findings.iter().filter(|it| !show(it)).count();
-        Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+        if failed == 0 { Ok(()) } else { Err(Failure::Reported) }
     })
 }
 
@@ -68,4 +62,20 @@ fn show(findings: &Findings) -> bool {
         print_out(&format!("  note  not warm: {reason}\n"));
     }
     findings.examples.iter().all(|(_, outcome)| outcome.is_ok())
+}
+
+/// Pins the current tools of an MCP server.
+pub(super) fn pin(args: &PinArgs, settings: &Settings, raw: &RawSettings) -> Result<(), Failure> {
+    let config = serve::worker::config(settings, raw)?;
+    block_on(async {
+        let pinned = openskill_worker::check::pin(config, &args.server).await;
+        let (file, tools) = pinned.map_err(|error| match error {
+            PinError::NotFound { .. } => Failure::Usage(error.to_string()),
+            PinError::System(source) => Failure::system("setting up the sandbox")(source),
+            error => Failure::printed(&error),
+        })?;
+        let tools = pluralize(tools, "tool");
+        print_out(&format!("pinned {tools} of {} in {}\n", args.server, file.display()));
+        Ok(())
+    })
 }

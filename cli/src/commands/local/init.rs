@@ -4,10 +4,8 @@
 
 use std::ffi::OsStr;
 use std::path::Path;
-use std::process::ExitCode;
 
-use super::new;
-use super::scaffold::{File, write_all};
+use super::new::{self, File, write_all};
 use crate::args::{InitArgs, SkillType};
 use crate::exit::Failure;
 use crate::terminal::{print_out, program};
@@ -18,7 +16,7 @@ const SETTINGS: &str = "openskill.toml";
 /// The id of the example skill.
 const EXAMPLE: &str = "shout";
 
-pub(in crate::commands) fn run(args: &InitArgs) -> Result<ExitCode, Failure> {
+pub(in crate::commands) fn run(args: &InitArgs) -> Result<(), Failure> {
     let folder = args.folder.as_path();
     if folder.join(SETTINGS).symlink_metadata().is_ok() {
         let shown = folder.join(SETTINGS).display().to_string();
@@ -41,7 +39,7 @@ pub(in crate::commands) fn run(args: &InitArgs) -> Result<ExitCode, Failure> {
     write_all(folder, &missing)?;
     kept.iter().for_each(|it| print_out(&format!("kept  {}\n", folder.join(&it.path).display())));
     print_out(&next(folder, has_skills));
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Whether the directory contains skills other than the example. An interrupted `init` may have left part of the

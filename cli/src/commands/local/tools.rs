@@ -1,7 +1,6 @@
 //! `openskill tools add`, `remove`, `index` and `pins`. They need no gateway.
 
 use std::fmt::Write as _;
-use std::process::ExitCode;
 
 use openskill_log::text::{lines, one_line};
 use openskill_worker::config::{Config, ToolsConfig};
@@ -9,47 +8,27 @@ use openskill_worker::operator::{self, IndexedServer, Pinned, ToolsError};
 use serde_json::{Value, json};
 
 use crate::args::{AddTools, ListIndex, RemoveTools, ToolsCommand};
-use crate::commands::runtime::block_on;
-use crate::exit::{FAILED, Failure};
+use crate::exit::Failure;
 use crate::listing::{Column, ListItem, or_dash, print_list};
+use crate::runtime::block_on;
 use crate::serve;
 use crate::settings::{RawSettings, Settings};
 use crate::terminal::{pluralize, print_err, print_out, program};
 
-pub(in crate::commands) fn run(
-    command: &ToolsCommand,
-    settings: &Settings,
-    raw: &RawSettings,
-) -> Result<ExitCode, Failure> {
-    match command {
-        ToolsCommand::Add(args) => {
-            let config = worker_config(settings, raw)?;
-            block_on(async { exit_code(add(args, config).await) })
-        }
-        ToolsCommand::Remove(args) => {
-            let tools = tools(settings, raw)?;
-            block_on(async { exit_code(remove(args, &tools).await) })
-        }
-        ToolsCommand::Index(args) => exit_code(index(args, &tools(settings, raw)?)),
-        ToolsCommand::Pins(args) => {
-            let config = worker_config(settings, raw)?;
-            block_on(async { exit_code(pins(args, config).await) })
-        }
-    }
-}
-
-fn exit_code(result: Result<(), ToolsError>) -> Result<ExitCode, Failure> {
-    match result {
-        Ok(()) => Ok(ExitCode::SUCCESS),
-        Err(error @ (ToolsError::Unknown(_) | ToolsError::NotInstalled { .. })) => {
-            Err(Failure::Usage(error.to_string()))
-        }
-        Err(ToolsError::System(source)) => Err(Failure::System { what: "setting up the sandbox".to_owned(), source }),
-        Err(error) => {
-            print_err(&format!("{error}\n"));
-            Ok(ExitCode::from(FAILED))
-        }
-    }
+pub(in crate::commands) fn run(command: &ToolsCommand, settings: &Settings, raw: &RawSettings) -> Result<(), Failure> {
+    block_on(async {
+        let ran = match command {
+            ToolsCommand::Add(args) => add(args, worker_config(settings, raw)?).await,
+            ToolsCommand::Remove(args) => remove(args, &tools(settings, raw)?).await,
+            ToolsCommand::Index(args) => index(args, &tools(settings, raw)?),
+            ToolsCommand::Pins(args) => pins(args, worker_config(settings, raw)?).await,
+        };
+        ran.map_err(|error| match error {
+            ToolsError::Unknown(_) | ToolsError::NotInstalled { .. } => Failure::Usage(error.to_string()),
+            ToolsError::System(source) => Failure::system("setting up the sandbox")(source),
+            error => Failure::printed(&error),
+        })
+    })
 }
 
 fn worker_config(settings: &Settings, raw: &RawSettings) -> Result<Config, Failure> {
@@ -61,7 +40,8 @@ fn worker_config(settings: &Settings, raw: &RawSettings) -> Result<Config, Failu
 fn tools(settings: &Settings, raw: &RawSettings) -> Result<ToolsConfig, Failure> {
     let here = std::env::current_dir().map_err(Failure::system("finding the current directory"))?;
     // A root that does not exist yet cannot be canonicalized, and is empty.
-    let root = settings.worker.allowed_root.canonicalize().unwrap_or_else(|_| here.join(&settings.worker.allowed_root));
+    let root = &settings.worker.config.allowed_root;
+    let root = root.canonicalize().unwrap_or_else(|_| here.join(root));
     Ok(settings.worker.tools(&here, &root, raw)?)
 }
 

@@ -1,9 +1,10 @@
-//! The directories that skills need to run.
+//! The directories that skills need to run, and those of installable tools, which skills must not be able to write.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use openskill_worker::config::ToolsConfig;
 
 use super::WorkerSettings;
-use crate::settings::names;
 use crate::settings::problem::{SettingProblem, SettingProblems};
 use crate::settings::raw::{Origin, RawSettings};
 
@@ -11,43 +12,112 @@ impl WorkerSettings {
     /// Returns the allowed root, absolute and without symbolic links. Fails and reports each missing directory of
     /// the project.
     pub(crate) fn project_root(&self, raw: &RawSettings) -> Result<PathBuf, SettingProblems> {
-        let root = self.real_root(raw);
-        let Some(missing) = self.missing_skills(raw) else { return root };
-        let others = root.err().map(|it| it.0).unwrap_or_default();
-        Err(SettingProblems([vec![missing], others].concat()))
+        let root = self.real_root().map_err(|reason| raw.problem("OPENSKILL_ALLOWED_ROOT", reason));
+        let missing = self.missing_skills(raw);
+        match root {
+            Ok(root) if missing.is_none() => Ok(root),
+            root => Err(SettingProblems(missing.into_iter().chain(root.err()).collect())),
+        }
     }
 
     /// Resolves the allowed root to an absolute path without symbolic links.
-    fn real_root(&self, raw: &RawSettings) -> Result<PathBuf, SettingProblems> {
-        let fail = |reason: String| {
-            let (name, origin) = (names::ALLOWED_ROOT.to_owned(), raw.origin(names::ALLOWED_ROOT).to_string());
-            SettingProblems(vec![SettingProblem { name, origin, reason }])
-        };
-        let shown = self.allowed_root.display();
-        let root = self.allowed_root.canonicalize();
-        let root = root
-            .map_err(|error| fail(format!("'{shown}' cannot be opened: {error}; create it with: mkdir -p {shown}")))?;
+    fn real_root(&self) -> Result<PathBuf, String> {
+        let shown = self.config.allowed_root.display();
+        let root = self.config.allowed_root.canonicalize();
+        let root =
+            root.map_err(|error| format!("'{shown}' cannot be opened: {error}; create it with: mkdir -p {shown}"))?;
         match root.parent() {
             Some(_) if root.is_dir() => Ok(root),
-            _ => Err(fail(format!("'{shown}' must be a directory other than '/'"))),
+            _ => Err(format!("'{shown}' must be a directory other than '/'")),
         }
     }
 
     /// Returns a problem if no skill directory exists, since then nothing can be served or checked.
     fn missing_skills(&self, raw: &RawSettings) -> Option<SettingProblem> {
-        if self.skill_dirs.iter().any(|it| it.is_dir()) {
+        if self.config.skill_dirs.iter().any(|it| it.is_dir()) {
             return None;
         }
-        let (name, origin) = (names::CLI_DIR, raw.origin(names::CLI_DIR));
-        let shown = raw.value(name);
-        let hint = match origin {
+        let shown = raw.value("OPENSKILL_CLI_DIR");
+        let hint = match raw.origin("OPENSKILL_CLI_DIR") {
             Origin::Default => {
                 "run `openskill init` to make a project in this directory, change to your project, or set another directory with \
                  --skills-dir"
             }
             _ => "create it, or set another directory",
         };
-        let reason = format!("there is no skill directory '{shown}': {hint}");
-        Some(SettingProblem { name: name.to_owned(), origin: origin.to_string(), reason })
+        Some(raw.problem("OPENSKILL_CLI_DIR", format!("there is no skill directory '{shown}': {hint}")))
+    }
+
+    /// Configures the installable tools. `root` is the allowed root: skills write there, and must not decide what
+    /// is installed.
+    pub(crate) fn tools(&self, here: &Path, root: &Path, raw: &RawSettings) -> Result<ToolsConfig, SettingProblems> {
+        let absolute = |path: &Path| here.join(path).components().collect::<PathBuf>();
+        let (folder, index) = (absolute(&self.config.tools.folder), self.config.tools.index.as_deref().map(absolute));
+        let given = [("OPENSKILL_TOOLS_DIR", Some(&folder)), ("OPENSKILL_TOOL_INDEX", index.as_ref())];
+        let given = given.into_iter().filter_map(|(name, path)| Some((name, path?)));
+        let problem = |(name, path): (&str, &PathBuf)| {
+            let (shown, root) = (path.display(), root.display());
+            let hint = match raw.origin(name) {
+                // The user did not choose this directory, but may have chosen the root.
+                Origin::Default => {
+                    "set it to a directory elsewhere, or set an allowed root below this directory, such as \
+                     --allowed-root ./data"
+                }
+                _ => "choose another directory",
+            };
+            raw.problem(name, format!("'{shown}' is in the allowed root, where skills may write ('{root}'): {hint}"))
+        };
+        let problems: Vec<_> = given.filter(|(_, path)| real(path).starts_with(root)).map(problem).collect();
+        if problems.is_empty() {
+            Ok(ToolsConfig { folder, index, policy: self.config.tools.policy })
+        } else {
+            Err(SettingProblems(problems))
+        }
+    }
+}
+
+/// Resolves the symbolic links in the part of a path that exists.
+fn real(path: &Path) -> PathBuf {
+    let existing = path.ancestors().find_map(|it| Some((it, it.canonicalize().ok()?)));
+    existing.map_or_else(|| path.to_owned(), |(it, real)| real.join(path.strip_prefix(it).unwrap_or(Path::new(""))))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::settings::Settings;
+
+    #[test]
+    fn what_is_installed_is_decided_out_of_reach_for_skills() {
+        let place = std::env::temp_dir().join(format!("openskill-settings-tools-{}", std::process::id()));
+        std::fs::create_dir_all(place.join("data")).unwrap();
+        symlink(place.join("data"), place.join("link")).unwrap();
+        let (here, root) = (place.canonicalize().unwrap(), place.join("data").canonicalize().unwrap());
+        let tools = |values: &[(&'static str, &str)]| {
+            let flags = values.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+            let raw = RawSettings::read(&flags, |_| None, Path::new("/nonexistent"));
+            Settings::resolve(&raw).unwrap().worker.tools(&here, &root, &raw)
+        };
+        let found = tools(&[]).unwrap();
+        assert_eq!((found.folder, found.index), (here.join("installed-tools"), None));
+        let found = tools(&[("OPENSKILL_TOOL_INDEX", "index.toml")]).unwrap();
+        assert_eq!(found.index, Some(here.join("index.toml")));
+        for (name, value) in [
+            ("OPENSKILL_TOOLS_DIR", "data/tools"),
+            ("OPENSKILL_TOOLS_DIR", "link/tools"),
+            ("OPENSKILL_TOOL_INDEX", "./data/index.toml"),
+            ("OPENSKILL_TOOL_INDEX", "link/index.toml"),
+        ] {
+            let problems = tools(&[(name, value)]).unwrap_err().to_string();
+            assert!(problems.contains(name) && problems.contains("where skills may write"), "{value}: {problems}");
+        }
+        // A root that contains everything, such as `--allowed-root .`.
+        let raw = RawSettings::read(&Vec::new(), |_| None, Path::new("/nonexistent"));
+        let worker = Settings::resolve(&raw).unwrap().worker;
+        let problem = worker.tools(&here, &here, &raw).unwrap_err().to_string();
+        assert!(problem.contains("OPENSKILL_TOOLS_DIR") && problem.contains("--allowed-root ./data"), "{problem}");
+        std::fs::remove_dir_all(&place).unwrap();
     }
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use openskill_worker::config::{AllowList, Builds, Index, Installer, NoList, PythonPackages};
 use rustix::process::geteuid;
 
-use crate::settings::names;
 use crate::settings::problem::mask;
 use crate::settings::reader::Reader;
 
@@ -14,15 +13,15 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 
 pub(super) fn read(reader: &mut Reader<'_>) -> PythonPackages {
     let installers = [("auto", Installer::Auto), ("uv", Installer::Uv), ("pip", Installer::Pip)];
-    let days = reader.number(names::PYTHON_KEEP_DAYS, 0, 10_000) as u32;
+    let days = reader.number("OPENSKILL_PYTHON_KEEP_DAYS", 0, 10_000) as u32;
     let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
     PythonPackages {
-        store: store(reader.raw.value(names::PYTHON_ENVIRONMENTS), geteuid().is_root(), variable),
-        installer: reader.one_of(names::PYTHON_INSTALLER, &installers),
+        store: store(reader.raw.value("OPENSKILL_PYTHON_ENVIRONMENTS"), geteuid().is_root(), variable),
+        installer: reader.one_of("OPENSKILL_PYTHON_INSTALLER", &installers),
         index: index(reader),
-        find_links: find_links(reader.raw.value(names::PYTHON_FIND_LINKS)),
+        find_links: find_links(reader.raw.value("OPENSKILL_PYTHON_FIND_LINKS")),
         for_sessions: for_sessions(reader),
-        build_timeout: reader.seconds(names::PYTHON_BUILD_TIMEOUT, 1, 86_400),
+        build_timeout: reader.seconds("OPENSKILL_PYTHON_BUILD_TIMEOUT_S", 1, 86_400),
         keep: (days > 0).then(|| DAY * days),
         builds: Builds::All,
         progress: |_| {},
@@ -44,13 +43,13 @@ fn store(value: &str, root: bool, variable: impl Fn(&str) -> Option<PathBuf>) ->
 }
 
 fn index(reader: &mut Reader<'_>) -> Index {
-    match reader.raw.value(names::PYTHON_INDEX_URL).trim_end_matches('/') {
+    match reader.raw.value("OPENSKILL_PYTHON_INDEX_URL").trim_end_matches('/') {
         "" => Index::Configured,
         "none" => Index::None,
         url if url.starts_with("https://") || url.starts_with("http://") => Index::Url(url.to_owned()),
         other => {
             let reason = format!("'{}' is neither an http:// or https:// URL nor 'none'", mask(other));
-            reader.problem(names::PYTHON_INDEX_URL, reason);
+            reader.problem("OPENSKILL_PYTHON_INDEX_URL", reason);
             Index::Configured
         }
     }
@@ -58,8 +57,8 @@ fn index(reader: &mut Reader<'_>) -> Index {
 
 /// Reads the packages that sessions may request.
 fn for_sessions(reader: &mut Reader<'_>) -> AllowList {
-    reader.raw.value(names::SESSION_PACKAGES).parse().unwrap_or_else(|error: NoList| {
-        reader.problem(names::SESSION_PACKAGES, error.to_string());
+    reader.raw.value("OPENSKILL_SESSION_PACKAGES").parse().unwrap_or_else(|error: NoList| {
+        reader.problem("OPENSKILL_SESSION_PACKAGES", error.to_string());
         AllowList::default()
     })
 }
