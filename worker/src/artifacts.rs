@@ -7,13 +7,11 @@
 //!
 //! - [`collector`]: assembles the artifacts of one call and enforces their limits
 //! - [`label`]: makes file names and media types safe
-//! - [`store`]: keeps large artifacts until they expire or are evicted
-//! - [`unfinished`]: the worker's memory budget for incomplete artifacts
+//! - [`store`]: keeps large artifacts until they expire or are evicted, and limits the memory of incomplete ones
 
 mod collector;
 mod label;
 mod store;
-mod unfinished;
 
 pub(crate) use collector::{Chunk, Collector};
 pub(crate) use store::Store;

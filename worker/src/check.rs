@@ -119,8 +119,7 @@ pub async fn check(mut config: Config, skill_id: Option<&str>) -> Result<Vec<Fin
     }
     // The author of a skill may see its stderr.
     config.debug = true;
-    let strays = Strays::adopt().map_err(CheckError::System)?;
-    let worker = crate::build(config, Functions::default(), Arc::new(strays)).map_err(CheckError::System)?;
+    let worker = build_worker(config).map_err(CheckError::System)?;
     settle(&worker, slowest).await;
     let mut findings = Vec::with_capacity(chosen.len());
     for manifest in chosen {
@@ -146,9 +145,13 @@ pub async fn check(mut config: Config, skill_id: Option<&str>) -> Result<Vec<Fin
         let not_warm = entry.and_then(|it| it.runner.as_ref().ok().map(|runner| runner.not_warm(&manifest)));
         findings.push(Findings { manifest, runner, examples, not_warm: not_warm.unwrap_or_default() });
     }
-    worker.registry.close().await;
-    worker.launcher.wait_finished().await;
+    worker.close().await;
     Ok(findings)
+}
+
+/// Builds a worker without listeners, for a command.
+pub(crate) fn build_worker(config: Config) -> std::io::Result<Arc<Worker>> {
+    crate::build(config, Functions::default(), Arc::new(Strays::adopt()?))
 }
 
 /// Explains why a skill can't run here. For an MCP server, adds its id and the last lines of its stderr.
@@ -157,7 +160,8 @@ pub(crate) fn explain(worker: &Worker, manifest: &Manifest, reason: &str) -> Str
         return reason.to_owned();
     }
     let mut text = format!("the MCP server '{}' is unavailable: {reason}", manifest.id);
-    for line in worker.registry.last_lines(manifest) {
+    let server = worker.registry.runners.servers(manifest);
+    for line in server.map(|it| it.last_lines(&manifest.id)).unwrap_or_default() {
         text.push_str("\nstderr: ");
         text.push_str(&line);
     }
@@ -184,12 +188,12 @@ fn slowest_build(manifests: &BTreeMap<String, Manifest>, config: &Config) -> Dur
 pub(crate) async fn settle(worker: &Worker, slowest: Duration) {
     let begun = Instant::now();
     loop {
-        while !worker.registry.is_settled() && begun.elapsed() < slowest + PATIENCE {
+        while !worker.registry.runners.is_settled() && begun.elapsed() < slowest + PATIENCE {
             tokio::time::sleep(STEP).await;
         }
         // A server starts when its environment is available.
         worker.registry.reload();
-        if worker.registry.is_settled() || begun.elapsed() >= slowest + PATIENCE {
+        if worker.registry.runners.is_settled() || begun.elapsed() >= slowest + PATIENCE {
             return worker.registry.reload();
         }
     }
@@ -209,8 +213,7 @@ pub async fn pin(mut config: Config, server: &str) -> Result<(PathBuf, usize), P
     let Some(RunnerSpec::Mcp(mcp)) = manifests.get(server).map(|it| &it.how) else {
         return Err(PinError::NotFound { server: server.to_owned() });
     };
-    let strays = Strays::adopt().map_err(PinError::System)?;
-    let worker = crate::build(config, Functions::default(), Arc::new(strays)).map_err(PinError::System)?;
+    let worker = build_worker(config).map_err(PinError::System)?;
     settle(&worker, slowest).await;
     let pin = |entry: &Arc<crate::registry::Entry>| match &entry.manifest.how {
         RunnerSpec::McpTool(tool) => Some((tool.tool.clone(), tool.pin.clone())),
@@ -218,8 +221,7 @@ pub async fn pin(mut config: Config, server: &str) -> Result<(PathBuf, usize), P
     };
     let tools: BTreeMap<_, _> = worker.registry.server_tools(server).iter().filter_map(pin).collect();
     let reason = worker.registry.get(server).and_then(|entry| entry.runner.as_ref().err().cloned());
-    worker.registry.close().await;
-    worker.launcher.wait_finished().await;
+    worker.close().await;
     if tools.is_empty() {
         return Err(PinError::NoTools { server: server.to_owned(), reason: reason.unwrap_or_default() });
     }

@@ -102,18 +102,15 @@ pub(crate) const CALL_VARIABLES: [&str; 7] = [
 /// Returns each call's variables. Optional ones are last, so that the position determines the name. An anonymous
 /// caller's principal is omitted, or empty if `TRACESTATE` follows.
 pub(crate) fn call_variables(invocation: &Invocation) -> impl Iterator<Item = (&'static str, String)> {
-    let left_ms = invocation.deadline.saturating_duration_since(Instant::now()).as_millis();
-    let state = (!invocation.tracestate.is_empty()).then(|| (ENV_TRACESTATE, invocation.tracestate.clone()));
-    let named = !invocation.principal.is_empty() || state.is_some();
-    let principal = named.then(|| ("OPENSKILL_PRINCIPAL", invocation.principal.clone()));
-    let own = [
-        (ENV_TRACE_ID, invocation.trace_id.clone()),
-        (ENV_TRACEPARENT, invocation.traceparent.clone()),
-        ("OPENSKILL_CALL_ID", invocation.call_id.clone()),
-        ("OPENSKILL_SESSION_ID", invocation.session_id.clone()),
-        ("OPENSKILL_TIMEOUT_MS", left_ms.to_string()),
-    ];
-    own.into_iter().chain(principal).chain(state)
+    let left_ms = invocation.deadline.saturating_duration_since(Instant::now()).as_millis().to_string();
+    let Invocation { trace_id, traceparent, call_id, session_id, principal, tracestate, .. } = invocation;
+    let values = [trace_id, traceparent, call_id, session_id, &left_ms, principal, tracestate];
+    let count = match (principal.is_empty(), tracestate.is_empty()) {
+        (_, false) => values.len(),
+        (false, true) => values.len() - 1,
+        (true, true) => values.len() - 2,
+    };
+    CALL_VARIABLES.into_iter().zip(values.map(String::clone)).take(count)
 }
 
 /// Returns a path as text. Replaces bytes that are not UTF-8, because skills can't use such paths.

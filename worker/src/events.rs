@@ -1,6 +1,6 @@
 //! The events of a running call: progress, log lines, partial answers, artifacts, questions.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -12,15 +12,12 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::artifacts::{Chunk, Collector};
-use crate::questions::ask::capability;
-use crate::questions::{Ask, CallQuestions, QuestionAnswer};
+use crate::artifacts::Collector;
+use crate::questions::{Ask, CallQuestions, QuestionAnswer, capability};
 
-mod answer;
 mod line;
 
-use answer::answer_line;
-use line::{Line, SkillQuestion};
+use line::{Line, SkillQuestion, answer_line};
 
 /// The maximum number of answers that wait for a skill to read them. Beyond it, the skill's next question waits
 /// too.
@@ -41,19 +38,13 @@ struct Call {
     dropped: AtomicUsize,
     artifacts: Collector,
     unheard: Mutex<Unheard>,
-    /// The unchanged result of an MCP server, for a caller that uses MCP.
-    content: Content,
+    /// The unchanged result of an MCP server as JSON text, for a caller that uses MCP. `None` if the caller does not
+    /// want it.
+    content: Mutex<Option<String>>,
     /// `None` if this call's questions can't be answered.
     call_questions: Option<CallQuestions>,
     /// Created by the first question in an event line, or by the runner that takes the receiver.
     answers: OnceLock<Answers>,
-}
-
-/// An MCP server's unchanged result, which is kept only if the caller wants it.
-#[derive(Debug, Default)]
-struct Content {
-    is_wanted: AtomicBool,
-    json: Mutex<String>,
 }
 
 /// The log lines that are kept for the result, and their total length.
@@ -132,11 +123,11 @@ impl EventSink {
 
     /// Asks a question of any kind, and waits for the answer.
     pub async fn ask_for(&self, ask: Ask) -> QuestionAnswer {
-        let opened = match self.open(ask) {
-            Ok((asked, answered)) => self.tell(asked, answered).await,
-            Err(reason) => Err(reason),
+        let asked = async {
+            let (asked, answered) = self.open(ask)?;
+            self.tell(asked, answered).await
         };
-        match opened {
+        match asked.await {
             Ok(answered) => answered.await.unwrap_or(QuestionAnswer::Cancel),
             Err(reason) => QuestionAnswer::Unavailable(reason),
         }
@@ -162,7 +153,7 @@ impl EventSink {
         }
         match line::parse(line) {
             Some(Line::Event(event)) => self.send(event).await,
-            Some(Line::Artifact(chunk)) => self.chunk(chunk).await,
+            Some(Line::Artifact(chunk)) => self.announce(self.0.artifacts.add(chunk)).await,
             Some(Line::Questions(questions)) => self.questions(questions, asked).await,
             None => self.drop_one(),
         }
@@ -196,29 +187,24 @@ impl EventSink {
 
     /// Keeps an MCP server's unchanged result from now on.
     pub(crate) fn want_content(&self) {
-        self.0.content.is_wanted.store(true, Ordering::Relaxed);
+        *self.0.content.lock() = Some(String::new());
     }
 
     /// Stores an MCP server's unchanged result, as JSON text, if the caller wants it.
     pub(crate) fn keep_content(&self, json: impl FnOnce() -> Option<String>) {
-        if self.0.content.is_wanted.load(Ordering::Relaxed) {
-            let json = json().unwrap_or_default();
-            *self.0.content.json.lock() = json;
+        if let Some(kept) = self.0.content.lock().as_mut() {
+            *kept = json().unwrap_or_default();
         }
     }
 
     /// Takes the stored result. Returns an empty string if none was stored.
     pub(crate) fn content(&self) -> String {
-        std::mem::take(&mut *self.0.content.json.lock())
+        self.0.content.lock().take().unwrap_or_default()
     }
 
     /// Takes the log lines of a skill without a listener.
     pub(crate) fn unheard(&self) -> Vec<Log> {
         std::mem::take(&mut self.0.unheard.lock().lines)
-    }
-
-    async fn chunk(&self, chunk: Chunk) {
-        self.announce(self.0.artifacts.add(chunk)).await;
     }
 
     async fn announce(&self, artifact: Option<Artifact>) {
@@ -269,7 +255,7 @@ impl EventSink {
                     .to_owned(),
             );
         };
-        if !call_questions.takes(ask.kind) {
+        if !call_questions.kinds.contains(&ask.kind) {
             return Err(format!(
                 "the caller can't answer such a question: it does not declare `{}`",
                 capability(ask.kind)
@@ -279,7 +265,7 @@ impl EventSink {
             return Err(fault.to_owned());
         }
         let (request_id, answered) = call_questions.open(ask.answer_schema())?;
-        let left = call_questions.deadline().saturating_duration_since(Instant::now());
+        let left = call_questions.deadline.saturating_duration_since(Instant::now());
         let text = |json: Option<Value>| json.as_ref().map(Value::to_string).unwrap_or_default();
         let asked = InputRequired {
             request_id,

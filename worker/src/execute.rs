@@ -99,15 +99,12 @@ async fn admit(
 /// Refuses a call that gets no slot. A refusal with a pushback concerns only its caller. The worker accepts other
 /// callers' calls.
 fn refuse_without_slot(worker: &Worker, refusal: GateRefusal) -> Status {
-    let (reason, message) = match refusal {
-        GateRefusal::Full => ("full", "the worker's queue is full"),
-        GateRefusal::Late { .. } => ("late", "too many calls wait, so this one would miss its deadline"),
+    let GateRefusal::Late { retry_after } = refusal else {
+        return refuse(worker, "full", Status::resource_exhausted("the worker's queue is full"));
     };
-    let mut status = Status::resource_exhausted(message);
-    if let GateRefusal::Late { retry_after } = refusal {
-        status.metadata_mut().insert(PUSHBACK, MetadataValue::from(micros(retry_after) / 1000 + 1));
-    }
-    refuse(worker, reason, status)
+    let mut status = Status::resource_exhausted("too many calls wait, so this one would miss its deadline");
+    status.metadata_mut().insert(PUSHBACK, MetadataValue::from(micros(retry_after) / 1000 + 1));
+    refuse(worker, "late", status)
 }
 
 /// Counts a refusal, and marks it as the worker's, so that the gateway may try another worker.
@@ -126,9 +123,15 @@ fn sink(
 ) -> EventSink {
     let artifacts = Collector::new(Arc::clone(&worker.artifacts), &request.principal, &request.skill_id);
     let can_ask = request.interactive && listener.is_some() && reads_answers(manifest);
-    let kinds = request.answers().collect();
-    let call_questions = can_ask
-        .then(|| CallQuestions::new(Arc::clone(&worker.questions), &request.principal, deadline).with_kinds(kinds));
+    let call_questions = can_ask.then(|| {
+        let mut asks = CallQuestions::new(Arc::clone(&worker.questions), &request.principal, deadline);
+        let kinds: Vec<_> = request.answers().collect();
+        // A caller that lists no kinds answers only forms.
+        if !kinds.is_empty() {
+            asks.kinds = kinds;
+        }
+        asks
+    });
     EventSink::for_call(listener, artifacts, call_questions)
 }
 

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! - [`config`]: resolved settings
-//! - `server`: `WorkerService` over gRPC, with `health`; `execute`: runs one call
+//! - `server`: `WorkerService` over gRPC, and the health of the worker; `execute`: runs one call
 //! - `metrics`: the metrics; `scrape`: serves them over HTTP
 //! - `schedule`: decides which calls run, and in which order the others wait
 //! - [`manifest`], `registry`: the skills of this worker, kept up to date
@@ -45,7 +45,6 @@ pub mod runners;
 mod artifacts;
 mod environment;
 mod execute;
-mod health;
 mod metrics;
 mod normalize;
 mod offerings;
@@ -66,7 +65,7 @@ pub use runners::in_process::Functions;
 pub use spans::RunTrace;
 
 use environment::SkillEnvironment;
-use manifest::gateway::ANSWERED;
+use manifest::ANSWERED;
 use metrics::Metrics;
 use openskill_metrics::SkillMetrics;
 use openskill_sandbox::launch::Launcher;
@@ -88,10 +87,10 @@ use runners::sandbox::Sandbox;
 use runners::services::Services;
 use skill_jailer::SkillJailer;
 use skill_names::SkillNames;
+use tools::audit::ToolsWatch;
 use tools::folder::ToolsFolder;
 use tools::installer::Installer;
 use tools::search_and_install::SearchAndInstall;
-use tools::watch::ToolsWatch;
 use worker::Worker;
 
 /// How long the worker still accepts connections, and refuses their calls, after it told the gateways that it
@@ -136,8 +135,7 @@ pub async fn run(
     shards::drain(shards, &worker, worker.config.drain_timeout).await;
     reload.abort();
     drop((scrapes, following));
-    worker.registry.close().await;
-    worker.launcher.wait_finished().await;
+    worker.close().await;
     let jailer = worker.jailer.clone();
     let _ = tokio::task::spawn_blocking(move || {
         jailer.machine().look_after();
@@ -217,26 +215,25 @@ async fn keep_up_to_date(worker: Arc<Worker>, strays: Arc<Strays>) {
     loop {
         tokio::select! {
             _ = ticks.tick() => {}
-            () = worker.registry.wait_for_reload_request() => {}
+            () = worker.registry.skill_names.wait_for_reload_request() => {}
         }
         worker.artifacts.expire(Instant::now());
-        let metrics = Arc::clone(&worker);
-        let (worker, strays, jailer) = (Arc::clone(&worker), Arc::clone(&strays), worker.jailer.clone());
-        let tools_watch = Arc::clone(&tools_watch);
+        let (reloaded, watch, strays) = (Arc::clone(&worker), Arc::clone(&tools_watch), Arc::clone(&strays));
         let reload = move || {
-            worker.registry.reload();
-            tools_watch.log_changes();
+            reloaded.registry.reload();
+            watch.log_changes();
         };
         if let Err(error) = tokio::task::spawn_blocking(reload).await {
             tracing::error!(%error, "the skill folders could not be reloaded");
         }
         let found = tokio::task::spawn_blocking(move || strays.look()).await.unwrap_or_default();
-        metrics.metrics.strays(found);
+        worker.metrics.strays(found);
         if found > 0 {
             tracing::warn!(found, "killed processes that had escaped their supervisor");
         }
         if found > 0 || looked_after.elapsed() > LOOK_AFTER {
             looked_after = Instant::now();
+            let jailer = worker.jailer.clone();
             let _ = tokio::task::spawn_blocking(move || jailer.machine().look_after()).await;
         }
     }

@@ -10,47 +10,35 @@ use openskill_proto::v1::{ArgumentRules, CircuitRules, ErrorCode, TaskRules};
 use openskill_sandbox::Limits;
 use serde_json::Value;
 
-mod affinity;
-pub(crate) mod agent;
-mod arguments;
-mod bounds;
-mod circuit;
+mod agent;
+mod checks;
 pub(crate) mod docker;
-mod env;
-mod error;
 pub(crate) mod exec;
-pub(crate) mod gateway;
 pub(crate) mod http;
-mod id;
-mod jail;
 pub(crate) mod mcp;
 pub(crate) mod offerings;
-mod parameters;
-mod path;
 mod presentation;
+mod process;
 pub(crate) mod python;
 mod raw;
-mod root;
+mod rules;
 mod runner_spec;
 mod schema;
 pub(crate) mod session;
-mod task;
-mod tool_hints;
-mod toolset;
 
-pub use affinity::Affinity;
-pub use error::ManifestError;
-use error::ManifestFault;
-pub use id::{ID_RULE, valid_id};
-pub use jail::Jail;
+pub use checks::{ID_RULE, ManifestError, valid_id};
+use checks::{ManifestFault, refuse};
 pub use offerings::McpOfferings;
 pub use presentation::Presentation;
+pub use process::Jail;
+pub use raw::Toolset;
+use raw::{RawExample, RawManifest};
+pub use rules::{Affinity, Approval, ToolHints};
+pub(crate) use runner_spec::ANSWERED;
 pub use runner_spec::RunnerSpec;
-pub use tool_hints::{Approval, ToolHints};
-pub use toolset::Toolset;
 
 /// A valid manifest, with defaults applied.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Manifest {
     /// `^[a-z][a-z0-9_-]{0,63}$`
     pub id: String,
@@ -138,9 +126,9 @@ impl Manifest {
     /// # Errors
     /// Returns the first error, with its line.
     pub fn parse(file: &Path, text: &str, rules: Rules<'_>) -> Result<Self, ManifestError> {
-        let fail = |line, reason| ManifestError { file: file.to_owned(), line, reason };
-        let raw = raw::read(text).map_err(|(line, reason)| fail(line, reason))?;
-        Self::resolve(raw, file, rules).map_err(|fault| fail(line_of(text, &fault.field), fault.reason))
+        let raw = raw::read(text).map_err(|(line, reason)| ManifestError::new(file, line, reason))?;
+        let at_its_line = |fault: ManifestFault| ManifestError::new(file, line_of(text, &fault.field), fault.reason);
+        Self::resolve(raw, file, rules).map_err(at_its_line)
     }
 
     /// Creates the manifest of a script that has none. It has no schema, and its id is the file name.
@@ -151,7 +139,7 @@ impl Manifest {
         let id = script.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
         if !valid_id(id) {
             let reason = format!("'{id}' is not a valid skill id: use {ID_RULE}");
-            return Err(ManifestError { file: script.to_owned(), line: 1, reason });
+            return Err(ManifestError::new(script, 1, reason));
         }
         let how = RunnerSpec::Python(python::Python {
             script: script.to_owned(),
@@ -164,34 +152,8 @@ impl Manifest {
 
     /// Creates a skill that declares only its runner's settings.
     pub(crate) fn plain(id: String, runner: &str, how: RunnerSpec) -> Self {
-        Self {
-            id,
-            version: raw::DEFAULT_VERSION.to_owned(),
-            description: String::new(),
-            presentation: Presentation::default(),
-            runner: runner.to_owned(),
-            how,
-            timeout_ms: None,
-            allowed_root: None,
-            input_schema: None,
-            argument_rules: ArgumentRules::default(),
-            output_schema: None,
-            idempotent: false,
-            destructive: false,
-            tool_hints: ToolHints::default(),
-            affinity: Affinity::None,
-            circuit_rules: None,
-            task: None,
-            offerings: McpOfferings::default(),
-            concurrency: None,
-            limits: Limits::default(),
-            jail: Jail::default(),
-            env: Vec::new(),
-            env_values: BTreeMap::new(),
-            toolset: String::new(),
-            unavailable: None,
-            examples: Vec::new(),
-        }
+        let (version, runner) = (raw::DEFAULT_VERSION.to_owned(), runner.to_owned());
+        Self { id, version, runner, how, ..Self::default() }
     }
 
     /// Returns the group whose skills share sessions: the toolset, or only this skill.
@@ -206,7 +168,7 @@ impl Manifest {
         let examples: usize = self.examples.iter().map(|it| it.input.to_string().len()).sum();
         let aliases: usize = self.argument_rules.aliases.iter().map(|(alias, name)| alias.len() + name.len() + 8).sum();
         let texts = self.version.len() + self.toolset.len() + self.unavailable.as_ref().map_or(0, String::len);
-        let agent = if let RunnerSpec::Agent(agent) = &self.how { agent.size() } else { 0 };
+        let agent = if let RunnerSpec::Agent(agent) = &self.how { agent::size(agent) } else { 0 };
         256 + aliases
             + texts
             + agent
@@ -218,46 +180,53 @@ impl Manifest {
             + examples
     }
 
-    fn resolve(mut raw: raw::RawManifest, file: &Path, rules: Rules<'_>) -> Result<Self, ManifestFault> {
+    fn resolve(mut raw: RawManifest, file: &Path, rules: Rules<'_>) -> Result<Self, ManifestFault> {
         if !valid_id(&raw.id) {
-            return Err(("id", format!("'{}' is not a valid skill id: use {ID_RULE}", raw.id)).into());
+            return refuse("id", format!("'{}' is not a valid skill id: use {ID_RULE}", raw.id));
         }
         take_over(&mut raw, rules.toolset)?;
         let (runner, how) = runner_spec::resolve(&mut raw, file)?;
-        let allowed_root = raw.allowed_root.as_deref().map(|it| root::resolve(it, rules.allowed_root)).transpose()?;
-        bounds::check(&raw)?;
-        let (input_schema, aliases) = match (raw.input_schema, raw.parameters) {
-            (Some(_), Some(_)) => {
-                return Err(("parameters", "give input_schema or parameters, not both".to_owned()).into());
-            }
+        let root = raw.allowed_root.as_deref().map(|it| process::resolve_root(it, rules.allowed_root));
+        let allowed_root = root.transpose()?;
+        raw.check_bounds()?;
+        let (input_schema, aliases) = match (raw.input_schema, &raw.parameters) {
+            (Some(_), Some(_)) => return refuse("parameters", "give input_schema or parameters, not both"),
             (None, Some(parameters)) => {
-                let (schema, aliases) = parameters::to_schema(&parameters)?;
+                let (schema, aliases) = schema::from_parameters(parameters)?;
                 (Some(schema), aliases)
             }
-            (schema, None) => (schema, arguments::Aliases::new()),
+            (schema, None) => (schema, rules::Aliases::new()),
         };
         let input_schema = input_schema.map(|it| schema::check("input_schema", &it, true)).transpose()?;
         let output_schema = raw.output_schema.map(|it| schema::check("output_schema", &it, false)).transpose()?;
-        let argument_rules = arguments::resolve(raw.arguments, aliases, input_schema.as_ref(), raw.destructive)?;
-        if let RunnerSpec::Exec(exec) = &how {
-            exec.check(input_schema.as_ref())?;
+        let arguments = raw.arguments.unwrap_or_default();
+        let argument_rules = arguments.resolve(aliases, input_schema.as_ref(), raw.destructive)?;
+        match &how {
+            RunnerSpec::Exec(exec) => exec.check(input_schema.as_ref())?,
+            RunnerSpec::Agent(_) => agent::check_schema(input_schema.as_ref())?,
+            _ => {}
         }
-        if let RunnerSpec::Agent(_) = &how {
-            agent::check_schema(input_schema.as_ref())?;
+        if raw.read_only && raw.destructive {
+            return refuse("read_only", "a skill cannot be both read_only and destructive: remove one of them");
         }
-        let tool_hints = {
-            let (approval, repeatable) = (raw.approval, raw.repeatable);
-            let said =
-                tool_hints::RawToolHints { approval, repeatable, untrusted: raw.untrusted, read_only: raw.read_only };
-            tool_hints::resolve(said, &runner, raw.destructive)?
+        // Answers of HTTP and MCP servers count as untrusted text, unless the manifest says otherwise.
+        let is_remote = runner == "http" || runner == "mcp" || runner.starts_with("mcp:");
+        let tool_hints = ToolHints {
+            approval: raw.approval,
+            repeatable: raw.repeatable,
+            untrusted: raw.untrusted.unwrap_or(is_remote),
+            read_only: raw.read_only,
         };
         let examples = raw.examples.into_iter().map(resolve_example).collect::<Result<_, _>>()?;
-        let presentation = presentation::resolve(raw.title, raw.icons)?;
         Ok(Self {
+            presentation: presentation::resolve(raw.title, raw.icons)?,
+            circuit_rules: raw.circuit.map(rules::RawCircuit::resolve).transpose()?,
+            task: raw.task.map(rules::RawTask::resolve).transpose()?,
+            offerings: offerings::resolve(raw.prompts, raw.resources, file)?,
+            jail: Jail::resolve(raw.jail, raw.network.as_ref(), raw.readable)?,
             id: raw.id,
             version: raw.version,
             description: raw.description,
-            presentation,
             runner,
             how,
             timeout_ms: raw.timeout_ms,
@@ -269,12 +238,8 @@ impl Manifest {
             destructive: raw.destructive,
             tool_hints,
             affinity: raw.affinity.unwrap_or_default(),
-            circuit_rules: raw.circuit.map(circuit::resolve).transpose()?,
-            task: raw.task.map(task::resolve).transpose()?,
-            offerings: offerings::resolve(raw.prompts, raw.resources, file)?,
             concurrency: raw.concurrency,
             limits: raw.limits,
-            jail: jail::resolve(raw.jail, raw.network, raw.readable)?,
             env: raw.env.names,
             env_values: raw.env.values,
             toolset: raw.toolset,
@@ -285,22 +250,22 @@ impl Manifest {
 }
 
 /// Applies the folder's toolset. Rejects a manifest that names another toolset.
-fn take_over(raw: &mut raw::RawManifest, toolset: Option<&Toolset>) -> Result<(), (&'static str, String)> {
+fn take_over(raw: &mut RawManifest, toolset: Option<&Toolset>) -> Result<(), ManifestFault> {
     let Some(toolset) = toolset else { return Ok(()) };
     if !raw.toolset.is_empty() && raw.toolset != toolset.toolset {
-        return Err(("toolset", format!("the toolset.yaml of its folder sets '{}'", toolset.toolset)));
+        return refuse("toolset", format!("the toolset.yaml of its folder sets '{}'", toolset.toolset));
     }
     raw.toolset.clone_from(&toolset.toolset);
     raw.unavailable = raw.unavailable.take().or_else(|| toolset.unavailable.clone());
     Ok(())
 }
 
-fn resolve_example(raw: raw::Example) -> Result<Example, (&'static str, String)> {
-    let error = raw.error.as_deref().map(|name| {
-        ErrorCode::from_skill(name)
-            .ok_or_else(|| ("examples", format!("'{name}' is not an error code that a skill may use")))
-    });
-    let error = error.transpose()?.map(ErrorCode::meaning);
+fn resolve_example(raw: RawExample) -> Result<Example, ManifestFault> {
+    let code = |name: &str| {
+        let reason = || format!("'{name}' is not an error code that a skill may use");
+        ErrorCode::from_skill(name).ok_or_else(|| ManifestFault::new("examples", reason()))
+    };
+    let error = raw.error.as_deref().map(code).transpose()?.map(ErrorCode::meaning);
     Ok(Example { name: raw.name, input: Value::Object(raw.input), data: raw.data, error })
 }
 

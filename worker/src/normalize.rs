@@ -14,12 +14,11 @@ use serde_json::value::RawValue;
 
 use crate::runner::RawOutput;
 
-mod artifacts;
 pub(crate) mod exception;
 pub(crate) mod printed;
 mod report;
 
-use report::{ParsedOutput, ReportedError, SkillReport};
+use report::{ParsedOutput, ReportedError, SkillReport, read_artifacts};
 
 /// The maximum length of the message and of the text in a result, in bytes. Longer ones are truncated.
 const MAX_TEXT_BYTES: usize = 4096;
@@ -177,7 +176,7 @@ fn normalize_report(report: &SkillReport<'_>, code: i32) -> ExecuteResult {
     result.version = cut(&report.version).to_owned();
     result.truncated = report.truncated;
     if let Some(listed) = report.artifacts {
-        let (artifacts, warning) = artifacts::read(listed);
+        let (artifacts, warning) = read_artifacts(listed);
         result.artifacts = artifacts;
         result.warnings.extend(warning);
     }

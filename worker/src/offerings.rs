@@ -2,8 +2,6 @@
 //!
 //! Files are read on request, up to a limit, and only below the folder of their manifest.
 
-use std::path::Path;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use openskill_proto::uri_template::Template;
@@ -16,9 +14,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::manifest::Manifest;
-use crate::manifest::offerings::body::{Body, Values, fill, is_json};
-use crate::manifest::offerings::prompt::{Kind, Message, Prompt, Role};
-use crate::manifest::offerings::resource::Resource;
+use crate::manifest::offerings::{Body, Kind, Message, Prompt, Resource, Role, Values, fill, is_json};
 
 /// The maximum size of a file, in bytes.
 const MAX_FILE_BYTES: u64 = 8 * 1024 * 1024;
@@ -225,13 +221,10 @@ fn resource<'a>(manifest: &'a Manifest, uri: &str) -> Result<&'a Resource, Skill
 }
 
 fn bytes(manifest: &Manifest, body: &Body) -> Result<Vec<u8>, SkillError> {
-    match body {
-        Body::Text(text) => Ok(text.clone().into_bytes()),
-        Body::File(file) => from_folder(&manifest.offerings.folder, file),
-    }
-}
-
-fn from_folder(folder: &Path, file: &Path) -> Result<Vec<u8>, SkillError> {
+    let (folder, file) = match body {
+        Body::Text(text) => return Ok(text.clone().into_bytes()),
+        Body::File(file) => (&manifest.offerings.folder, file),
+    };
     let unreadable = |reason: String| {
         // The caller must not see host paths.
         tracing::warn!(file = %folder.join(file).display(), reason, "a file of a manifest can't be read");
@@ -253,7 +246,7 @@ fn not_found(message: &str) -> SkillError {
 mod tests {
     use super::*;
     use crate::manifest::RunnerSpec;
-    use crate::manifest::offerings::prompt::Argument;
+    use crate::manifest::offerings::Argument;
 
     fn manifest(text: String, kind: Kind, count: usize) -> Manifest {
         let message = Message { role: Role::User, kind, body: Body::Text(text), media_type: String::new() };

@@ -2,20 +2,15 @@
 //! Running workers notice the changes.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use openskill_sandbox::strays::Strays;
-
-use crate::check::{settle, slowest_start};
+use crate::check::{build_worker, settle, slowest_start};
 use crate::config::{Builds, Config, ToolsConfig};
 use crate::events::EventSink;
-use crate::runners::in_process::Functions;
 use crate::runners::mcp::pins::Pin;
 use crate::tools::audit::Actor;
 use crate::tools::check::has_hidden_text;
-use crate::tools::entry::Entry;
-use crate::tools::folder::{FolderError, Record, ToolsFolder};
-use crate::tools::index::{Index, IndexError};
+use crate::tools::folder::{Record, ToolsFolder};
+use crate::tools::index::{Entry, Index, IndexError};
 use crate::tools::installer::lock;
 use crate::tools::refusal::InstallRefusal;
 use crate::worker::Worker;
@@ -126,11 +121,12 @@ pub async fn remove(tools: &ToolsConfig, id: &str) -> Result<Record, ToolsError>
     if folder.record(id).is_none() {
         return Err(ToolsError::NotInstalled { id: id.to_owned(), folder: tools.folder.clone() });
     }
-    let not_removed = |reason: String| ToolsError::NotRemoved { id: id.to_owned(), reason };
-    folder.make().map_err(|error| not_removed(FolderError::System(error).to_string()))?;
-    let lock = lock(&folder).await.map_err(|refusal| not_removed(refusal.to_string()))?;
-    // Workers that serve the folder notice and log this.
-    folder.remove(&lock, id).map_err(|error| not_removed(error.to_string()))
+    let remove = async || -> Result<Record, InstallRefusal> {
+        folder.make()?;
+        // Workers that serve the folder notice and log this.
+        Ok(folder.remove(&lock(&folder).await?, id)?)
+    };
+    remove().await.map_err(|refusal| ToolsError::NotRemoved { id: id.to_owned(), reason: refusal.to_string() })
 }
 
 /// Runs `work` on a worker without listeners, for a server in the index. This worker knows all names in use.
@@ -144,11 +140,9 @@ async fn with_worker<T>(
     let (manifests, _) = crate::registry::read_folders(&config.skill_dirs, &config.allowed_root);
     // Do not build other skills' environments.
     config.packages.builds = Builds::None;
-    let strays = Strays::adopt().map_err(ToolsError::System)?;
-    let worker = crate::build(config, Functions::default(), Arc::new(strays)).map_err(ToolsError::System)?;
+    let worker = build_worker(config).map_err(ToolsError::System)?;
     settle(&worker, slowest_start(&manifests)).await;
     let done = work(&worker, entry).await;
-    worker.registry.close().await;
-    worker.launcher.wait_finished().await;
+    worker.close().await;
     done.map_err(|refusal| ToolsError::Refused { id: id.to_owned(), refusal })
 }

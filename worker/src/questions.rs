@@ -13,24 +13,35 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use openskill_proto::json;
+use openskill_proto::json::depth;
 use openskill_proto::limits::{MAX_ANSWER_BYTES, MAX_CALL_QUESTIONS, MAX_JSON_DEPTH};
 use openskill_proto::trace::{hex, random_id};
 use openskill_proto::v1::{InputAction, InputKind, InputResponse};
 use openskill_skill::schema;
-use parking_lot::{Mutex, MutexGuard};
-use serde_json::Value;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
 use tokio::sync::oneshot;
-
-pub mod ask;
-
-pub use ask::Ask;
 
 /// The maximum number of open questions of all calls.
 const MAX_QUESTIONS: usize = 4096;
 
 /// The maximum number of errors that the rejection of an answer lists.
 const MAX_FAULTS: usize = 5;
+
+/// A question, or another request for input, from a skill.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ask {
+    /// The kind of input that the skill requests.
+    pub kind: InputKind,
+    /// The text of the question for people. May be empty except for forms and URLs.
+    pub message: String,
+    /// The JSON Schema of a form's content, which is an object. `None` accepts any object.
+    pub schema: Option<Value>,
+    /// The parameters of some kinds: those of MCP's `sampling/createMessage`, or the `url`.
+    pub params: Option<Value>,
+    /// The skill's name for the question. May be empty.
+    pub key: String,
+}
 
 /// The ways in which a question can end.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,11 +86,75 @@ struct OpenQuestion {
 pub(crate) struct CallQuestions {
     questions: Arc<Questions>,
     principal: String,
-    deadline: Instant,
+    /// The time at which the call and all its questions end.
+    pub(crate) deadline: Instant,
     /// The kinds of questions that the caller can answer.
-    kinds: Vec<InputKind>,
+    pub(crate) kinds: Vec<InputKind>,
     /// The request ids of this call's questions. `None` after the call has ended.
     asked: Mutex<Option<Vec<String>>>,
+}
+
+impl Ask {
+    /// Creates a request to the user to fill in a form.
+    pub fn form(message: impl Into<String>, schema: Option<Value>) -> Self {
+        Self { kind: InputKind::Form, message: message.into(), schema, params: None, key: String::new() }
+    }
+
+    /// Creates a request to the caller's model for a message.
+    pub fn sampling(params: Value) -> Self {
+        Self { kind: InputKind::Sampling, params: Some(params), ..Self::form("", None) }
+    }
+
+    /// Creates a request for the folders that the user works in.
+    pub fn roots() -> Self {
+        Self { kind: InputKind::Roots, ..Self::form("", None) }
+    }
+
+    /// Creates a request to the user to open a URL.
+    pub fn url(message: impl Into<String>, url: &str) -> Self {
+        Self { kind: InputKind::Url, params: Some(json!({ "url": url })), ..Self::form(message, None) }
+    }
+
+    /// Returns the schema of the answer's content, or `None` if it accepts any object.
+    pub(crate) fn answer_schema(&self) -> Option<Value> {
+        match self.kind {
+            InputKind::Form => self.schema.clone(),
+            InputKind::Url => None,
+            InputKind::Sampling => serde_json::from_str(include_str!("questions/sampling.schema.json")).ok(),
+            InputKind::Roots => serde_json::from_str(include_str!("questions/roots.schema.json")).ok(),
+        }
+    }
+
+    /// Returns the reason, for the skill, if the question can't be asked.
+    pub(crate) fn fault(&self) -> Option<&'static str> {
+        let param = |name: &str| self.params.as_ref().and_then(|it| it.get(name));
+        let is_list = |name: &str| param(name).is_some_and(|it| it.as_array().is_some_and(|it| !it.is_empty()));
+        match self.kind {
+            InputKind::Sampling if !is_list("messages") => Some("params.messages must be a list of messages"),
+            InputKind::Sampling if param("maxTokens").and_then(Value::as_u64).is_none() => {
+                Some("params.maxTokens must be a whole number")
+            }
+            InputKind::Url if !param("url").and_then(Value::as_str).is_some_and(is_web) => {
+                Some("params.url must be an https:// or http:// URL")
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Returns the MCP client capability that a kind of question requires, as errors name it.
+pub(crate) fn capability(kind: InputKind) -> &'static str {
+    match kind {
+        InputKind::Form => "elicitation",
+        InputKind::Sampling => "sampling",
+        InputKind::Roots => "roots",
+        InputKind::Url => "elicitation.url",
+    }
+}
+
+/// Returns whether a URL has one of the two schemes that clients may open.
+fn is_web(url: &str) -> bool {
+    url::Url::parse(url).is_ok_and(|it| matches!(it.scheme(), "https" | "http") && it.has_host())
 }
 
 impl Questions {
@@ -95,18 +170,14 @@ impl Questions {
             InputAction::Cancel | InputAction::Unspecified => QuestionAnswer::Cancel,
         };
         // Another answer may have arrived while this one was checked.
-        let open = self.lock().remove(&response.request_id).ok_or(Rejection::NotFound)?;
+        let open = self.open.lock().remove(&response.request_id).ok_or(Rejection::NotFound)?;
         open.answer.send(answer).map_err(|_| Rejection::NotFound)
     }
 
     fn schema(&self, request_id: &str, principal: &str) -> Result<Option<Arc<Value>>, Rejection> {
-        let open = self.lock();
+        let open = self.open.lock();
         let question = open.get(request_id).filter(|it| it.principal == principal).ok_or(Rejection::NotFound)?;
         Ok(question.schema.clone())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, OpenQuestion>> {
-        self.open.lock()
     }
 }
 
@@ -115,24 +186,6 @@ impl CallQuestions {
     pub(crate) fn new(questions: Arc<Questions>, principal: &str, deadline: Instant) -> Self {
         let kinds = vec![InputKind::Form];
         Self { questions, principal: principal.to_owned(), deadline, kinds, asked: Mutex::new(Some(Vec::new())) }
-    }
-
-    /// Sets the kinds of questions that the caller can answer. An empty list means only forms.
-    pub(crate) fn with_kinds(mut self, kinds: Vec<InputKind>) -> Self {
-        if !kinds.is_empty() {
-            self.kinds = kinds;
-        }
-        self
-    }
-
-    /// Returns whether the caller can answer this kind of question.
-    pub(crate) fn takes(&self, kind: InputKind) -> bool {
-        self.kinds.contains(&kind)
-    }
-
-    /// Returns the time at which the call and all its questions end.
-    pub(crate) fn deadline(&self) -> Instant {
-        self.deadline
     }
 
     /// Opens a question. Returns its request id, and a receiver of its answer that fails when the question is
@@ -146,7 +199,7 @@ impl CallQuestions {
         }
         let mut asked = self.asked.lock();
         let Some(asked) = asked.as_mut() else { return Err("the call has ended".to_owned()) };
-        let mut open = self.questions.lock();
+        let mut open = self.questions.open.lock();
         asked.retain(|id| open.contains_key(id));
         if asked.len() >= MAX_CALL_QUESTIONS {
             return Err(format!("{MAX_CALL_QUESTIONS} questions of this call already wait for an answer"));
@@ -164,19 +217,13 @@ impl CallQuestions {
 
     /// Withdraws one question, so that it can no longer be answered.
     pub(crate) fn withdraw(&self, id: &str) {
-        self.questions.lock().remove(id);
+        self.questions.open.lock().remove(id);
     }
 
     /// Withdraws all open questions and accepts no more, because the call has ended.
     pub(crate) fn close(&self) {
         let asked = self.asked.lock().take().unwrap_or_default();
-        if asked.is_empty() {
-            return;
-        }
-        let mut open = self.questions.lock();
-        for id in asked {
-            open.remove(&id);
-        }
+        asked.iter().for_each(|id| self.withdraw(id));
     }
 }
 
@@ -202,7 +249,7 @@ fn validate_answer(content: String, schema: Option<&Value>) -> Result<String, Re
     if content.len() > MAX_ANSWER_BYTES {
         return invalid(format!("has {} bytes; at most {MAX_ANSWER_BYTES} are accepted", content.len()));
     }
-    if json::depth(content.as_bytes()) > MAX_JSON_DEPTH {
+    if depth(content.as_bytes()) > MAX_JSON_DEPTH {
         return invalid(format!("is nested deeper than {MAX_JSON_DEPTH} levels"));
     }
     let value = match serde_json::from_str::<Value>(&content) {

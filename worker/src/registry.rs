@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use openskill_metrics::{SkillMetrics, SkillSeries, Snapshot as Metrics};
+use openskill_metrics::{SkillMetrics, SkillSeries};
 use openskill_proto::limits::{MAX_OFFERINGS, MAX_SKILLS};
 use openskill_proto::v1::{self, ErrorCode, SkillError};
 use openskill_sandbox::untrusted_json::off_shard;
@@ -22,7 +22,6 @@ use crate::schedule::{Skill, SkillLimit};
 use crate::skill_names::{NamesInUse, SkillNames};
 
 mod look;
-mod reread;
 mod scan;
 
 use look::Folders;
@@ -57,9 +56,9 @@ struct Memory {
 pub(crate) struct Registry {
     folders: Vec<PathBuf>,
     allowed_root: PathBuf,
-    runners: Runners,
+    pub(crate) runners: Runners,
     /// Publishes the names of the registry's skills.
-    skill_names: Arc<SkillNames>,
+    pub(crate) skill_names: Arc<SkillNames>,
     /// The maximum number of calls that wait for one skill's limit.
     queue: usize,
     series: Arc<SkillMetrics>,
@@ -185,7 +184,9 @@ impl Registry {
             return None;
         }
         let (manifests, errors) = scan::read(&folders, &now, &self.allowed_root, memory);
-        report(&errors);
+        for error in errors {
+            tracing::error!(file = %error.file.display(), line = error.line, reason = error.reason, "invalid manifest");
+        }
         memory.named = scan::named_files(&manifests, &self.folders);
         memory.seen = folders.stamp_files(&memory.named, &memory.seen);
         let at_top = |it: &&(PathBuf, _)| look::is_read(&it.0, &self.folders);
@@ -221,21 +222,6 @@ impl Registry {
         snapshot
     }
 
-    /// Waits for a request to scan the folders before the next interval. Cancel safe.
-    pub(crate) async fn wait_for_reload_request(&self) {
-        self.skill_names.wait_for_reload_request().await;
-    }
-
-    /// Returns whether the runners have attempted everything that they start on their own at least once.
-    pub(crate) fn is_settled(&self) -> bool {
-        self.runners.is_settled()
-    }
-
-    /// Returns the last lines that a manifest's server wrote to stderr.
-    pub(crate) fn last_lines(&self, manifest: &Manifest) -> Vec<String> {
-        self.runners.servers(manifest).map(|it| it.last_lines(&manifest.id)).unwrap_or_default()
-    }
-
     /// Returns the skills that are a server's tools, sorted by id.
     pub(crate) fn server_tools(&self, server: &str) -> Vec<Arc<Entry>> {
         let is_its = |entry: &Entry| matches!(&entry.manifest.how, RunnerSpec::McpTool(tool) if tool.server == server);
@@ -249,16 +235,6 @@ impl Registry {
         let skills = self.current.load();
         let available = skills.values().filter(|entry| entry.runner.is_ok()).count();
         [available, skills.len() - available]
-    }
-
-    /// Adds the runners' metrics.
-    pub(crate) fn measure(&self, metrics: &mut Metrics) {
-        self.runners.measure(metrics);
-    }
-
-    /// Releases everything that the runners keep between calls.
-    pub(crate) async fn close(&self) {
-        self.runners.close().await;
     }
 }
 
@@ -304,7 +280,7 @@ impl Entry {
                 .map(|example| example.input.to_string())
                 .collect(),
             agent: match &manifest.how {
-                RunnerSpec::Agent(agent) => Some(agent.definition()),
+                RunnerSpec::Agent(agent) => Some(agent.as_ref().clone()),
                 _ => None,
             },
             // The gateway computes this hash.
@@ -328,12 +304,6 @@ fn names(manifests: &[Arc<Manifest>], snapshot: &Snapshot) -> NamesInUse {
         skills: snapshot.iter().map(|(id, entry)| (id.clone(), entry.runner.is_ok())).collect(),
         manifests: manifests.iter().map(|it| it.id.clone()).collect(),
         toolsets,
-    }
-}
-
-fn report(errors: &[ManifestError]) {
-    for error in errors {
-        tracing::error!(file = %error.file.display(), line = error.line, reason = error.reason, "invalid manifest");
     }
 }
 

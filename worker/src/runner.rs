@@ -59,28 +59,22 @@ pub trait Runner: Send + Sync {
     /// Receives the runner's current manifests several times a second, so that it can release idle state and other
     /// manifests' state. Called within a runtime that lives as long as the worker. May read files, but must not
     /// block.
-    fn maintain(&self, manifests: &[Arc<Manifest>]) {
-        let _ = manifests;
-    }
+    fn maintain(&self, _manifests: &[Arc<Manifest>]) {}
 
     /// Prepares for calls of this skill, as far as this is possible without arguments. Used by diagnostics only.
-    fn warm_up(self: Arc<Self>, manifest: Arc<Manifest>) -> BoxFuture<'static, ()> {
-        drop(manifest);
+    fn warm_up(self: Arc<Self>, _manifest: Arc<Manifest>) -> BoxFuture<'static, ()> {
         std::future::ready(()).boxed()
     }
 
     /// Explains for people, in sentences, why this skill's calls take longer than necessary, as far as calls or a
     /// warm-up have shown.
-    fn not_warm(&self, manifest: &Manifest) -> Vec<String> {
-        let _ = manifest;
+    fn not_warm(&self, _manifest: &Manifest) -> Vec<String> {
         Vec::new()
     }
 
     /// Adds the metrics of the state that the runner keeps between runs. Called at each scrape, on a blocking
     /// thread.
-    fn measure(&self, metrics: &mut Snapshot) {
-        let _ = metrics;
-    }
+    fn measure(&self, _metrics: &mut Snapshot) {}
 
     /// Releases the state that the runner keeps between runs. Called when the worker ends, after all runs.
     fn close(&self) -> BoxFuture<'static, ()> {

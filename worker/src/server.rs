@@ -1,4 +1,4 @@
-//! Serves `WorkerService` over gRPC.
+//! Serves `WorkerService` and `grpc.health.v1` over gRPC.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,15 +6,19 @@ use std::time::{Duration, Instant};
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 use openskill_proto::limits::{MAX_HEADER_BYTES, MAX_REQUEST_BYTES, MAX_STATE_BYTES};
 use openskill_proto::metadata::{TRACEPARENT, TRACESTATE};
-use openskill_proto::v1::worker_service_server::{WorkerService, WorkerServiceServer};
+use openskill_proto::v1::worker_service_server::{SERVICE_NAME, WorkerService, WorkerServiceServer};
 use openskill_proto::v1::{
     ConsultRequest, ConsultResult, DeliverInputRequest, DeliverInputResponse, DescribeRequest, ErrorCode, ExecuteEvent,
     ExecuteRequest, ExecuteResult, FetchArtifactRequest, ReadArtifactResponse, WorkerState, execute_event,
 };
 use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::task::AbortOnDropHandle;
 use tonic::transport::server::Router;
 use tonic::{Request, Response, Status};
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_server::{Health, HealthServer};
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 use crate::execute::{TraceHeaders, execute};
 use crate::questions::Rejection;
@@ -28,7 +32,7 @@ const EVENT_BUFFER: usize = 32;
 
 /// Creates the gRPC services, with all limits set.
 pub(crate) fn router(worker: Arc<Worker>) -> Router {
-    let health = crate::health::service(Arc::clone(&worker));
+    let health = HealthServer::new(WorkerHealth(Arc::clone(&worker)));
     let service = WorkerServiceServer::new(Service { worker })
         .max_decoding_message_size(MAX_REQUEST_BYTES + 64 * 1024)
         .max_encoding_message_size(MAX_STATE_BYTES);
@@ -113,6 +117,27 @@ impl WorkerService for Service {
     }
 }
 
+/// Answers health checks. Gateways check often, because a worker that hangs does not answer. Only `Check` is
+/// implemented, because a `Watch` would keep a connection open during shutdown.
+struct WorkerHealth(Arc<Worker>);
+
+#[tonic::async_trait]
+impl Health for WorkerHealth {
+    type WatchStream = BoxStream<'static, Result<HealthCheckResponse, Status>>;
+
+    async fn check(&self, request: Request<HealthCheckRequest>) -> Result<Response<HealthCheckResponse>, Status> {
+        if !["", SERVICE_NAME].contains(&request.get_ref().service.as_str()) {
+            return Err(Status::not_found("this worker has no such service"));
+        }
+        let status = if self.0.is_draining() { ServingStatus::NotServing } else { ServingStatus::Serving };
+        Ok(Response::new(HealthCheckResponse { status: status.into() }))
+    }
+
+    async fn watch(&self, _: Request<HealthCheckRequest>) -> Result<Response<Self::WatchStream>, Status> {
+        Err(Status::unimplemented("use Check"))
+    }
+}
+
 /// Streams the current state and each later one. The draining state is the last, because an open stream would keep
 /// the connection open and delay the shutdown.
 fn states(worker: Arc<Worker>) -> impl futures_util::Stream<Item = Result<WorkerState, Status>> {
@@ -139,16 +164,13 @@ fn events(
     run: Run,
     receiver: mpsc::Receiver<execute_event::Event>,
 ) -> impl futures_util::Stream<Item = Result<ExecuteEvent, Status>> {
-    stream::unfold(Some((run, receiver)), |state| async move {
-        let (run, mut receiver) = state?;
-        // The channel closes when the run ends, because the run owns the sender.
-        if let Some(event) = receiver.recv().await {
-            return Some((Ok(ExecuteEvent { event: Some(event) }), Some((run, receiver))));
-        }
+    let result = async move {
         let ended = run.await.unwrap_or_else(|_| Err(Status::internal("the run panicked")));
-        let last = ended.map(|result| ExecuteEvent { event: Some(execute_event::Event::Result(result)) });
-        Some((last, None))
-    })
+        ended.map(execute_event::Event::Result)
+    };
+    // The channel closes when the run ends, because the run owns the sender.
+    let events = ReceiverStream::new(receiver).map(Ok).chain(stream::once(result));
+    events.map(|event: Result<_, Status>| event.map(|event| ExecuteEvent { event: Some(event) }))
 }
 
 fn trace_headers<T>(request: &Request<T>) -> TraceHeaders {

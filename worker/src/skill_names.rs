@@ -16,16 +16,10 @@ pub(crate) struct NamesInUse {
 }
 
 /// The current names, with change notifications.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct SkillNames {
     current: watch::Sender<Arc<NamesInUse>>,
     wanted: Notify,
-}
-
-impl Default for SkillNames {
-    fn default() -> Self {
-        Self { current: watch::Sender::default(), wanted: Notify::new() }
-    }
 }
 
 impl SkillNames {

@@ -118,14 +118,11 @@ impl<'w> ServedCall<'w> {
         if !spans.is_sampled() && failure.is_none() {
             return spans.discard();
         }
-        if let Some(run) = self.run.take() {
-            if runs_here(&run.manifest.how) {
-                spans.add(self.run_span(&run, failure, result));
-            }
-            spans.add(self.server_span(status, failure, result, Some(&run.manifest)));
-        } else {
-            spans.add(self.server_span(status, failure, result, None));
+        let run = self.run.take();
+        if let Some(run) = run.as_ref().filter(|it| runs_here(&it.manifest.how)) {
+            spans.add(self.run_span(run, failure, result));
         }
+        spans.add(self.server_span(status, failure, result, run.as_ref().map(|it| it.manifest.as_ref())));
         spans.keep();
     }
 
@@ -134,7 +131,7 @@ impl<'w> ServedCall<'w> {
         status: &'static str,
         failure: Option<(ErrorCode, Blame)>,
         result: Option<&ExecuteResult>,
-        manifest: Option<&Arc<Manifest>>,
+        manifest: Option<&Manifest>,
     ) -> Span {
         let mut attributes = vec![
             KeyValue::new("rpc.system.name", "grpc"),

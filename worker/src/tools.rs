@@ -9,21 +9,18 @@
 //! Nothing is served before it was checked, and nothing is overwritten. The operator installs servers. Under the
 //! policy `listed`, calls of `search_and_install_tools` can install them too.
 //!
-//! - [`index`]: parses an index; [`entry`]: one server in it, and the files of its folder
+//! - [`index`]: parses an index of servers, and creates the files of an installation
 //! - [`candidates`]: finds the servers that match a task
 //! - [`installer`]: installs a server; [`check`]: the checks before that; [`refusal`]: why it was refused
 //! - [`folder`]: the folder of installed servers
-//! - [`audit`]: logs installations, removals and refusals
+//! - [`audit`]: logs installations, removals and refusals, also those of [`operator`](crate::operator)
 //! - [`search_and_install`]: the built-in function that lists tools from an index, and installs them
-//! - [`watch`]: logs changes to the folder, such as those of [`operator`](crate::operator)
 
 pub(crate) mod audit;
 pub(crate) mod candidates;
 pub(crate) mod check;
-pub mod entry;
 pub mod folder;
 pub mod index;
 pub(crate) mod installer;
 pub mod refusal;
 pub(crate) mod search_and_install;
-pub(crate) mod watch;

@@ -79,6 +79,12 @@ impl Worker {
         self.draining.send_replace(true);
     }
 
+    /// Releases everything that the runners keep between calls, and waits until all processes have ended.
+    pub(crate) async fn close(&self) {
+        self.registry.runners.close().await;
+        self.launcher.wait_finished().await;
+    }
+
     pub(crate) fn draining(&self) -> watch::Receiver<bool> {
         self.draining.subscribe()
     }
@@ -87,11 +93,10 @@ impl Worker {
     pub(crate) fn metrics(&self) -> Snapshot {
         let (running, queued) = self.scheduler.load();
         let [available, unavailable] = self.registry.count();
-        let Config { concurrency, reserve, queue, .. } = self.config;
-        let (slots, reserved) = (concurrency, reserve);
+        let Config { concurrency: slots, reserve: reserved, queue, .. } = self.config;
         let now = Gauges { running, queued, slots, reserved, queue, available, unavailable };
         let mut all = self.metrics.snapshot(now);
-        self.registry.measure(&mut all);
+        self.registry.runners.measure(&mut all);
         if let Some(mesh) = &self.config.mesh {
             if let Some(expiry) = mesh.expiry() {
                 all.number(&table::CERTIFICATE_EXPIRY, &["mesh"], expiry.0 as f64);

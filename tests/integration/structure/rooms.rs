@@ -57,9 +57,8 @@ pub(super) const WORKER: Rooms = Rooms {
         ("doctor", &["check", "worker", "registry", "runners", "sessions", ROOT]),
         ("check", &["execute", "worker", "registry", "runners", "sessions", ROOT]),
         ("shards", &["server", "worker"]),
-        ("server", &["execute", "health", "worker", "questions"]),
+        ("server", &["execute", "worker", "questions"]),
         ("scrape", &["worker"]),
-        ("health", &["worker"]),
         (
             "execute",
             &["worker", "registry", "normalize", "runner", "events", "artifacts", "questions", "schedule", "spans"],

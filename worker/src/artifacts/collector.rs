@@ -12,11 +12,11 @@ use openskill_proto::limits::{
 };
 use openskill_proto::v1::Artifact;
 use openskill_proto::v1::artifact::Content;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::label::{file_name, media_type};
-use super::store::{Store, Stored};
-use super::unfinished::{MAX_UNFINISHED_BYTES, Share, Unfinished};
+use super::store::{MAX_UNFINISHED_BYTES, Store, Stored};
 
 /// The artifacts of one call.
 #[derive(Debug, Default)]
@@ -65,7 +65,7 @@ enum Progress {
     Open {
         media_type: String,
         data: Vec<u8>,
-        share: Share,
+        share: Option<OwnedSemaphorePermit>,
     },
     Complete(Artifact),
     Dropped,
@@ -79,19 +79,19 @@ impl Collector {
 
     /// Adds a chunk. Returns the artifact if the chunk completes it.
     pub(crate) fn add(&self, chunk: Chunk) -> Option<Artifact> {
-        self.add_to(&mut self.lock(), chunk)
+        self.add_to(&mut self.state.lock(), chunk)
     }
 
     /// Adds a complete artifact, with a new id.
     pub(crate) fn add_whole(&self, name: &str, media_type: &str, data: Vec<u8>) -> Option<Artifact> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let (id, name, media_type) = (state.free_id(), name.to_owned(), media_type.to_owned());
         self.add_to(&mut state, Chunk { id, name, media_type, data, more: false })
     }
 
     /// Returns the complete artifacts, in the order in which they began.
     pub(crate) fn complete_ones(&self) -> Vec<Artifact> {
-        let state = self.lock();
+        let state = self.state.lock();
         let complete = |entry: &Entry| match &entry.progress {
             Progress::Complete(artifact) => Some(artifact.clone()),
             Progress::Open { .. } | Progress::Dropped => None,
@@ -101,7 +101,7 @@ impl Collector {
 
     /// Ends the call. Returns its artifacts, and warnings about dropped ones.
     pub(crate) fn finish(&self) -> (Vec<Artifact>, Vec<String>) {
-        let State { entries, refused, mut warnings, .. } = std::mem::take(&mut *self.lock());
+        let State { entries, refused, mut warnings, .. } = std::mem::take(&mut *self.state.lock());
         let mut complete = Vec::with_capacity(entries.len());
         for Entry { name, progress, .. } in entries {
             match progress {
@@ -119,25 +119,16 @@ impl Collector {
     }
 
     fn add_to(&self, state: &mut State, chunk: Chunk) -> Option<Artifact> {
-        let index = state.entry(&chunk, &self.store.unfinished)?;
-        let more = chunk.more;
-        let mut data = state.append_chunk(index, chunk)?;
-        if more {
-            state.reopen(index, data);
-            return None;
-        }
+        let index = state.open_entry(&chunk)?;
+        let (media_type, mut data) = state.append(index, chunk, &self.store.unfinished)?;
         data.shrink_to_fit();
-        Some(self.complete(state, index, data.into()))
+        Some(self.complete(state, index, media_type, data.into()))
     }
 
     /// Completes an artifact, whose content is passed by value if small and as a handle if large.
-    fn complete(&self, state: &mut State, index: usize, data: Bytes) -> Artifact {
+    fn complete(&self, state: &mut State, index: usize, media_type: String, data: Bytes) -> Artifact {
         let size = data.len();
         let entry = &mut state.entries[index];
-        let media_type = match &mut entry.progress {
-            Progress::Open { media_type, .. } => std::mem::take(media_type),
-            Progress::Complete(_) | Progress::Dropped => media_type(""),
-        };
         let is_inline = size <= MAX_INLINE_ARTIFACT_BYTES && state.inline_bytes + size <= MAX_INLINE_ARTIFACTS_BYTES;
         let content = if is_inline {
             state.inline_bytes += size;
@@ -160,15 +151,11 @@ impl Collector {
             _ => true,
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
 }
 
 impl State {
     /// Finds or creates the open entry of this chunk. Returns `None` if the chunk must be ignored.
-    fn entry(&mut self, chunk: &Chunk, budget: &Arc<Unfinished>) -> Option<usize> {
+    fn open_entry(&mut self, chunk: &Chunk) -> Option<usize> {
         if let Some(index) = self.entries.iter().position(|it| it.id == chunk.id) {
             return match self.entries[index].progress {
                 Progress::Open { .. } => Some(index),
@@ -179,8 +166,7 @@ impl State {
         if self.entries.len() >= MAX_CALL_ARTIFACTS {
             return self.refuse(chunk);
         }
-        let media_type = media_type(&chunk.media_type);
-        let progress = Progress::Open { media_type, data: Vec::new(), share: Share::new(budget) };
+        let progress = Progress::Open { media_type: media_type(&chunk.media_type), data: Vec::new(), share: None };
         self.entries.push(Entry { id: chunk.id.clone(), name: file_name(&chunk.name), progress });
         Some(self.entries.len() - 1)
     }
@@ -191,28 +177,29 @@ impl State {
         None
     }
 
-    /// Appends a chunk to the entry's content. If this exceeds a limit, drops the artifact and returns `None`.
-    fn append_chunk(&mut self, index: usize, chunk: Chunk) -> Option<Vec<u8>> {
-        let Chunk { data: more, more: is_unfinished, .. } = chunk;
+    /// Appends a chunk to an open entry. Returns the media type and the content if the chunk is the last. Drops an
+    /// artifact that exceeds a limit.
+    fn append(&mut self, index: usize, chunk: Chunk, budget: &Arc<Semaphore>) -> Option<(String, Vec<u8>)> {
         let entry = &mut self.entries[index];
-        let Progress::Open { data, share, .. } = &mut entry.progress else { return None };
-        let mut data = std::mem::take(data);
-        let reason = if data.len() + more.len() > MAX_ARTIFACT_BYTES {
+        let Progress::Open { media_type, data, share } = &mut entry.progress else { return None };
+        let size = chunk.data.len();
+        let reason = if data.len() + size > MAX_ARTIFACT_BYTES {
             format!("it is larger than {MAX_ARTIFACT_BYTES} bytes")
-        } else if self.bytes + more.len() > MAX_CALL_ARTIFACTS_BYTES {
+        } else if self.bytes + size > MAX_CALL_ARTIFACTS_BYTES {
             format!("the artifacts of one call may have {MAX_CALL_ARTIFACTS_BYTES} bytes in total")
-        } else if is_unfinished && !share.grow(more.len()) {
+        } else if chunk.more && !grow(share, size, budget) {
             // The last chunk needs no share, because it completes the artifact.
             format!(
                 "the unfinished artifacts of all calls of the worker may have {MAX_UNFINISHED_BYTES} bytes in total"
             )
         } else {
-            self.bytes += more.len();
+            self.bytes += size;
             if data.is_empty() {
-                return Some(more);
+                *data = chunk.data;
+            } else {
+                data.extend_from_slice(&chunk.data);
             }
-            data.extend_from_slice(&more);
-            return Some(data);
+            return (!chunk.more).then(|| (std::mem::take(media_type), std::mem::take(data)));
         };
         self.bytes -= data.len();
         entry.progress = Progress::Dropped;
@@ -220,16 +207,21 @@ impl State {
         None
     }
 
-    fn reopen(&mut self, index: usize, content: Vec<u8>) {
-        if let Progress::Open { data, .. } = &mut self.entries[index].progress {
-            *data = content;
-        }
-    }
-
     fn free_id(&self) -> String {
         let is_free = |id: &String| self.entries.iter().all(|it| it.id != *id);
         (self.entries.len() + 1..).map(|number| format!("artifact-{number}")).find(is_free).unwrap_or_default()
     }
+}
+
+/// Reserves this many more bytes of the budget. Returns false, and reserves nothing, if this exceeds it.
+fn grow(share: &mut Option<OwnedSemaphorePermit>, bytes: usize, budget: &Arc<Semaphore>) -> bool {
+    let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+    let Ok(more) = Arc::clone(budget).try_acquire_many_owned(bytes) else { return false };
+    match share {
+        Some(share) => share.merge(more),
+        None => *share = Some(more),
+    }
+    true
 }
 
 fn dropped_warning(name: &str, reason: &str) -> String {
@@ -289,7 +281,7 @@ mod tests {
         assert_eq!(collector.add(chunk("a", &half, true)), None);
         assert_eq!(collector.add(chunk("a", &half, true)), None);
         assert_eq!(collector.add(chunk("a", b"the rest", false)), None);
-        assert_eq!(collector.lock().bytes, 0);
+        assert_eq!(collector.state.lock().bytes, 0);
         let large = vec![0; MAX_ARTIFACT_BYTES];
         let fits = ["b", "c", "d", "e"].map(|id| collector.add(chunk(id, &large, false)).is_some());
         assert_eq!(fits, [true, true, true, false]);
@@ -330,8 +322,8 @@ mod tests {
     fn unfinished_artifacts_of_all_calls_share_a_budget() {
         let store = Arc::new(Store::new("w1"));
         let [one, two] = ["ada", "eve"].map(|principal| Collector::new(Arc::clone(&store), principal, "draws"));
-        let mut others = Share::new(&store.unfinished);
-        assert!(others.grow(MAX_UNFINISHED_BYTES - 4));
+        let mut others = None;
+        assert!(grow(&mut others, MAX_UNFINISHED_BYTES - 4, &store.unfinished));
         assert_eq!(one.add(chunk("a", b"1234", true)), None);
         assert_eq!(two.add(chunk("b", b"5", true)), None);
         assert!(two.add(chunk("c", b"whole", false)).is_some());
@@ -344,7 +336,7 @@ mod tests {
         // A call that is dropped frees its share, like one that ends.
         assert_eq!(two.add(chunk("e", b"1234", true)), None);
         drop(two);
-        assert!(others.grow(4));
+        assert!(grow(&mut others, 4, &store.unfinished) && !grow(&mut others, 1, &store.unfinished));
     }
 
     #[test]

@@ -12,12 +12,14 @@ use bytes::Bytes;
 use openskill_proto::limits::MAX_RANGE_BYTES;
 use openskill_proto::trace::{hex, random_id};
 use openskill_proto::v1::{ReadArtifactRequest, ReadArtifactResponse};
-use parking_lot::{Mutex, MutexGuard};
-
-use super::unfinished::Unfinished;
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 
 /// The maximum total size of a worker's artifacts, in bytes.
 const MAX_STORE_BYTES: usize = 256 * 1024 * 1024;
+
+/// The maximum total size of a worker's incomplete artifacts, in bytes.
+pub(super) const MAX_UNFINISHED_BYTES: usize = 256 * 1024 * 1024;
 
 /// How long an artifact is kept.
 const LIFETIME: Duration = Duration::from_secs(600);
@@ -26,12 +28,12 @@ const LIFETIME: Duration = Duration::from_secs(600);
 const OVERHEAD_BYTES: usize = 1024;
 
 /// The artifacts of one worker, by handle.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Store {
     instance_id: String,
     held: Mutex<HeldArtifacts>,
-    /// The budget for calls' incomplete artifacts.
-    pub(super) unfinished: Arc<Unfinished>,
+    /// The budget for calls' incomplete artifacts: a permit for each byte.
+    pub(super) unfinished: Arc<Semaphore>,
 }
 
 /// An artifact's content and label.
@@ -61,17 +63,24 @@ struct Holding {
     bytes: usize,
 }
 
+impl Default for Store {
+    fn default() -> Self {
+        Self::new("")
+    }
+}
+
 impl Store {
     /// Creates a store. Each handle begins with `instance_id`, so that a gateway finds the worker that has the
     /// artifact.
     pub(crate) fn new(instance_id: &str) -> Self {
-        Self { instance_id: instance_id.to_owned(), held: Mutex::default(), unfinished: Arc::default() }
+        let unfinished = Arc::new(Semaphore::new(MAX_UNFINISHED_BYTES));
+        Self { instance_id: instance_id.to_owned(), held: Mutex::default(), unfinished }
     }
 
     /// Stores an artifact, and returns its handle: `<instance_id>/<32 random hex digits>`.
     pub(super) fn put(&self, artifact: Stored, now: Instant) -> String {
         let handle = format!("{}/{}", self.instance_id, hex(&random_id::<16>()));
-        let mut held = self.lock();
+        let mut held = self.held.lock();
         held.expire(now);
         held.insert(handle.clone(), artifact, now + LIFETIME);
         while held.bytes > MAX_STORE_BYTES && held.evict(&handle) {}
@@ -80,7 +89,7 @@ impl Store {
 
     /// Returns whether an artifact is still available.
     pub(super) fn holds(&self, handle: &str) -> bool {
-        self.lock().by_handle.contains_key(handle)
+        self.held.lock().by_handle.contains_key(handle)
     }
 
     /// Reads a range of at most [`MAX_RANGE_BYTES`] of an artifact. The range is empty beyond the end. Returns
@@ -91,7 +100,7 @@ impl Store {
         principal: &str,
         now: Instant,
     ) -> Option<ReadArtifactResponse> {
-        let mut held = self.lock();
+        let mut held = self.held.lock();
         held.expire(now);
         let artifact = held.by_handle.get(&range.handle).filter(|it| it.principal == principal)?.clone();
         drop(held);
@@ -110,11 +119,7 @@ impl Store {
 
     /// Frees the memory of expired artifacts.
     pub(crate) fn expire(&self, now: Instant) {
-        self.lock().expire(now);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HeldArtifacts> {
-        self.held.lock()
+        self.held.lock().expire(now);
     }
 }
 
@@ -211,7 +216,7 @@ mod tests {
         let handle = store.put(stored("x"), now);
         assert!(store.read(&range(&handle, 0, 0), "ada", now + LIFETIME - Duration::from_secs(1)).is_some());
         store.expire(now + LIFETIME);
-        assert_eq!(store.lock().bytes, 0);
+        assert_eq!(store.held.lock().bytes, 0);
         assert!(store.read(&range(&handle, 0, 0), "ada", now).is_none());
     }
 
@@ -225,7 +230,7 @@ mod tests {
         }
         assert!(store.read(&range(&modest, 0, 1), "ada", now).is_some());
         store.expire(now + LIFETIME);
-        let held = store.lock();
+        let held = store.held.lock();
         assert_eq!((held.bytes, held.by_handle.len(), held.by_principal.len()), (0, 0, 0));
     }
 
@@ -240,7 +245,7 @@ mod tests {
         let large = Bytes::from(vec![0; MAX_STORE_BYTES / 24]);
         let handles = [put("eve", &large), put("eve", &large)];
         assert_eq!(handles.map(|it| store.holds(&it)), [false, true], "of its own, the oldest goes");
-        let held = store.lock();
+        let held = store.held.lock();
         assert!(held.bytes <= MAX_STORE_BYTES && held.by_principal.len() == 31, "{}", held.by_principal.len());
     }
 
@@ -251,6 +256,6 @@ mod tests {
         let handles: Vec<_> = (0..4).map(|_| store.put(stored(content.clone()), now)).collect();
         let is_held = |handle: &String| store.read(&range(handle, 0, 1), "ada", now).is_some();
         assert_eq!(handles.iter().map(is_held).collect::<Vec<_>>(), [false, true, true, true]);
-        assert!(store.lock().bytes <= MAX_STORE_BYTES);
+        assert!(store.held.lock().bytes <= MAX_STORE_BYTES);
     }
 }

@@ -1,19 +1,21 @@
-//! Parses one line of a skill's event channel. Pure.
+//! The lines of a skill's event channel, and the lines that answer its questions. Pure.
 //!
-//! A line is a JSON object with exactly one of these keys: `progress`, `log`, `partial`, `artifact`, `input_required`.
+//! A line from a skill is a JSON object with exactly one of these keys: `progress`, `log`, `partial`, `artifact`,
+//! `input_required`. A line to a skill has the key `answer`.
 
 use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use openskill_proto::limits::{MAX_CALL_QUESTIONS, MAX_ID_BYTES, MAX_JSON_DEPTH};
 use openskill_proto::v1::{InputKind, Log, Partial, Progress, execute_event::Event};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::artifacts::Chunk;
-use crate::questions::Ask;
+use crate::questions::{Ask, QuestionAnswer};
 
 /// The content of a line.
 #[derive(Debug, PartialEq)]
@@ -172,6 +174,35 @@ fn is_id(id: &str) -> bool {
     !id.is_empty() && id.len() <= MAX_ID_BYTES && !id.chars().any(char::is_control)
 }
 
+/// A line to a skill.
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum LineToSkill<'a> {
+    Answer {
+        id: &'a str,
+        action: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        content: Option<&'a RawValue>,
+        /// The reason why the question could not be asked.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<&'a str>,
+    },
+}
+
+/// Formats the answer to a question as one line of JSON, including its newline. `id`: the skill's name for the
+/// question.
+pub(super) fn answer_line(id: &str, answer: &QuestionAnswer) -> Bytes {
+    let (action, content, reason) = match answer {
+        QuestionAnswer::Accept(content) => ("accept", serde_json::from_str(content).ok(), None),
+        QuestionAnswer::Decline => ("decline", None, None),
+        QuestionAnswer::Cancel => ("cancel", None, None),
+        QuestionAnswer::Unavailable(reason) => ("unavailable", None, Some(reason.as_str())),
+    };
+    let mut line = serde_json::to_vec(&LineToSkill::Answer { id, action, content, reason }).unwrap_or_default();
+    line.push(b'\n');
+    line.into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -228,6 +259,24 @@ mod tests {
             ["", "{", r#"{"progress": {"message": "artifact"}}"#, r#"{"partial": {"artifact": 1}}"#, r#"["artifact"]"#]
         {
             assert!(!is_collected(line.as_bytes()), "{line}");
+        }
+    }
+
+    #[test]
+    fn each_answer_is_one_line() {
+        for (answer, line) in [
+            (
+                QuestionAnswer::Accept(r#"{"n": 12345678901234567890123}"#.to_owned()),
+                r#"{"answer":{"id":"q1","action":"accept","content":{"n": 12345678901234567890123}}}"#,
+            ),
+            (QuestionAnswer::Decline, r#"{"answer":{"id":"q1","action":"decline"}}"#),
+            (QuestionAnswer::Cancel, r#"{"answer":{"id":"q1","action":"cancel"}}"#),
+            (
+                QuestionAnswer::Unavailable("no".to_owned()),
+                r#"{"answer":{"id":"q1","action":"unavailable","reason":"no"}}"#,
+            ),
+        ] {
+            assert_eq!(answer_line("q1", &answer), format!("{line}\n"));
         }
     }
 }

@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 
 use openskill_proto::v1::{AgentDefinition, TurnLimits};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::error::ManifestFault;
-use super::id::{ID_RULE, valid_id};
+use super::checks::{ID_RULE, ManifestFault, refuse, valid_id};
 
 /// The maximum number of skills that an agent may call.
 const MAX_TOOLS: usize = 64;
@@ -39,80 +38,44 @@ struct RawLimits {
     max_validation_retries: Option<u32>,
 }
 
-/// An agent's validated settings.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Agent {
-    /// The instructions for the agent's model.
-    pub prompt: String,
-    /// The ids of the skills that the agent may call.
-    pub tools: Vec<String>,
-    /// `provider:model`. Empty selects the gateway's default model.
-    pub model: String,
-    /// The agent's limits. 0 selects the gateway's limit.
-    pub limits: TurnLimits,
-    /// Whether the agent may still change and send things after it has read untrusted text.
-    pub acts_on_untrusted: bool,
+/// Returns the definition's approximate size, in bytes.
+pub(super) fn size(agent: &AgentDefinition) -> usize {
+    64 + agent.prompt.len() + agent.model.len() + agent.tools.iter().map(|it| it.len() + 8).sum::<usize>()
 }
 
-impl Agent {
-    /// Converts the settings to the definition that is sent to the gateway.
-    pub(crate) fn definition(&self) -> AgentDefinition {
-        AgentDefinition {
-            prompt: self.prompt.clone(),
-            tools: self.tools.clone(),
-            model: self.model.clone(),
-            limits: Some(self.limits),
-            acts_on_untrusted: self.acts_on_untrusted,
-        }
-    }
-
-    /// Returns the definition's approximate size, in bytes.
-    pub(crate) fn size(&self) -> usize {
-        64 + self.prompt.len() + self.model.len() + self.tools.iter().map(|it| it.len() + 8).sum::<usize>()
-    }
-}
-
-/// Validates the settings of the agent with this skill id.
-pub(super) fn resolve(raw: RawAgent, id: &str) -> Result<Agent, ManifestFault> {
-    let fault = |reason: String| ManifestFault::from(("agent", reason));
+/// Validates the settings of the agent with this skill id, and converts them to the definition that is sent to the
+/// gateway.
+pub(super) fn resolve(raw: RawAgent, id: &str) -> Result<AgentDefinition, ManifestFault> {
+    let fault = |reason: String| ManifestFault::new("agent", reason);
     if raw.prompt.trim().is_empty() {
-        return Err(fault("prompt must tell the agent what to do".to_owned()));
+        return refuse("agent", "prompt must tell the agent what to do");
     }
     if raw.prompt.len() > MAX_PROMPT_BYTES || raw.prompt.chars().any(|it| it.is_control() && it != '\n' && it != '\t') {
-        return Err(fault(format!(
-            "prompt must be at most {MAX_PROMPT_BYTES} bytes and must not contain control characters"
-        )));
+        let reason = format!("prompt must be at most {MAX_PROMPT_BYTES} bytes and must not contain control characters");
+        return refuse("agent", reason);
     }
     if raw.model.len() > MAX_MODEL_BYTES || raw.model.chars().any(char::is_control) {
-        return Err(fault(format!("model must be at most {MAX_MODEL_BYTES} bytes, such as 'provider:model'")));
+        return refuse("agent", format!("model must be at most {MAX_MODEL_BYTES} bytes, such as 'provider:model'"));
     }
     check_tools(id, &raw.tools).map_err(fault)?;
-    let limits = limits(&raw.limits).map_err(fault)?;
+    let limits = Some(limits(&raw.limits).map_err(fault)?);
     let RawAgent { prompt, tools, model, acts_on_untrusted, .. } = raw;
-    Ok(Agent { prompt, tools, model, limits, acts_on_untrusted })
+    Ok(AgentDefinition { prompt, tools, model, limits, acts_on_untrusted })
 }
 
 /// Returns the argument schema of an agent that declares none.
 pub(super) fn task_schema() -> Value {
-    let description = "What to do, with everything that the agent has to know: it sees nothing else.";
-    json!({
-        "type": "object",
-        "properties": { "task": { "type": "string", "minLength": 1, "description": description } },
-        "required": ["task"],
-        "additionalProperties": false,
-    })
+    schema(include_str!("agent/task.schema.json"))
 }
 
 /// Returns the data schema that all agents share.
 pub(super) fn answer_schema() -> Value {
-    json!({
-        "type": "object",
-        "properties": {
-            "answer": { "type": "string" },
-            "limit": { "type": "string", "description": "The limit that ended the agent's work early." },
-        },
-        "required": ["answer"],
-    })
+    schema(include_str!("agent/answer.schema.json"))
+}
+
+fn schema(text: &str) -> Value {
+    // A test parses both schemas.
+    serde_json::from_str(text).unwrap_or_default()
 }
 
 /// Rejects secret arguments, because an agent's model reads all arguments.
@@ -120,7 +83,7 @@ pub(super) fn check_schema(schema: Option<&Value>) -> Result<(), ManifestFault> 
     if schema.is_some_and(marks_a_secret) {
         let reason =
             "an agent's model reads its arguments, so none can be secret: let a tool of the agent take the secret";
-        return Err(("agent", reason.to_owned()).into());
+        return refuse("agent", reason);
     }
     Ok(())
 }

@@ -2,14 +2,15 @@
 //!
 //! A call can't affect these settings: command lines are literal, and the manifest sets paths and mounts.
 
+use std::fmt;
+
 use openskill_sandbox::Limits;
 use serde::Deserialize;
 
-use super::error::ManifestFault;
+use super::checks::ManifestFault;
 
-mod image;
-
-pub(crate) use image::Image;
+/// The maximum length of an image reference, in bytes.
+const MAX_IMAGE_BYTES: usize = 512;
 
 /// The maximum number of command-line elements, and their maximum total size in bytes.
 const MAX_ELEMENTS: usize = 64;
@@ -25,45 +26,12 @@ const MIN_MEMORY_MB: u64 = 6;
 /// The mount point of the skill's allowed root.
 pub(crate) const DATA_FOLDER: &str = "/data";
 
-/// The settings as the manifest contains them.
-#[derive(Debug, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct RawDocker {
-    entrypoint: Option<Vec<String>>,
-    command: Option<Vec<String>>,
-    network: Network,
-    user: String,
-    allow_root: bool,
-    writable: Vec<String>,
-    writable_mb: u64,
-    mount_root: MountRoot,
-    cpus: f64,
-    pull: Option<Pull>,
-    unpinned: bool,
-}
-
-impl Default for RawDocker {
-    fn default() -> Self {
-        Self {
-            entrypoint: None,
-            command: None,
-            network: Network::None,
-            user: "65534:65534".to_owned(),
-            allow_root: false,
-            writable: vec!["/tmp".to_owned()],
-            writable_mb: 64,
-            mount_root: MountRoot::None,
-            cpus: 1.0,
-            pull: None,
-            unpinned: false,
-        }
-    }
-}
-
 /// The settings of the containers of a skill.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Docker {
-    /// The image from which containers are created.
+    /// The image from which containers are created: the manifest's `entry`.
+    #[serde(skip)]
     pub image: Image,
     /// Overrides the image's entry point.
     pub entrypoint: Option<Vec<String>>,
@@ -73,6 +41,8 @@ pub struct Docker {
     pub network: Network,
     /// The numeric user and group of the container's processes: `user:group`.
     pub user: String,
+    /// Whether the user or the group may be root.
+    allow_root: bool,
     /// The absolute paths of writable folders in memory. They are empty when a call starts.
     pub writable: Vec<String>,
     /// The size of each writable folder, in MiB.
@@ -81,8 +51,60 @@ pub struct Docker {
     pub mount_root: MountRoot,
     /// The number of CPUs that the container may use.
     pub cpus: f64,
+    /// The manifest's `pull`. The default depends on the image.
+    #[serde(rename = "pull")]
+    written_pull: Option<Pull>,
+    /// Whether the image may have no digest.
+    unpinned: bool,
     /// When the image is pulled.
+    #[serde(skip)]
     pub pull: Pull,
+}
+
+impl Default for Docker {
+    fn default() -> Self {
+        Self {
+            image: Image::Tag(String::new()),
+            entrypoint: None,
+            command: None,
+            network: Network::None,
+            user: "65534:65534".to_owned(),
+            allow_root: false,
+            writable: vec!["/tmp".to_owned()],
+            writable_mb: 64,
+            mount_root: MountRoot::None,
+            cpus: 1.0,
+            written_pull: None,
+            unpinned: false,
+            pull: Pull::Never,
+        }
+    }
+}
+
+/// A reference to an image, by id, digest or tag.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Image {
+    /// `sha256:...`: a local image, by the engine's id.
+    Id(String),
+    /// `name@sha256:...`: a registry's image, by digest.
+    Digest(String),
+    /// `name:tag`: the image that has this tag at present.
+    Tag(String),
+}
+
+impl Image {
+    /// Formats the reference as the engine expects it.
+    pub fn reference(&self) -> &str {
+        match self {
+            Self::Id(text) | Self::Digest(text) | Self::Tag(text) => text,
+        }
+    }
+}
+
+impl fmt::Display for Image {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.reference())
+    }
 }
 
 /// The network that a container may use.
@@ -119,52 +141,72 @@ pub enum Pull {
     Never,
 }
 
-pub(super) fn resolve(raw: RawDocker, entry: &str, limits: &Limits) -> Result<Docker, ManifestFault> {
-    let image = image::read(entry).map_err(|reason| ManifestFault::from(("entry", reason)))?;
-    check(&raw, &image, limits).map_err(|reason| ManifestFault::from(("docker", reason)))?;
-    let default = if matches!(image, Image::Digest(_)) { Pull::Missing } else { Pull::Never };
-    Ok(Docker {
-        image,
-        entrypoint: raw.entrypoint,
-        command: raw.command,
-        network: raw.network,
-        user: raw.user,
-        writable: raw.writable,
-        writable_mb: raw.writable_mb,
-        mount_root: raw.mount_root,
-        cpus: raw.cpus,
-        pull: raw.pull.unwrap_or(default),
-    })
-}
+impl Docker {
+    /// Validates the settings of a container from the image that `entry` names.
+    pub(super) fn resolve(mut self, entry: &str, limits: &Limits) -> Result<Self, ManifestFault> {
+        self.image = read_image(entry).map_err(|reason| ManifestFault::new("entry", reason))?;
+        self.check(limits).map_err(|reason| ManifestFault::new("docker", reason))?;
+        let default = if matches!(self.image, Image::Digest(_)) { Pull::Missing } else { Pull::Never };
+        self.pull = self.written_pull.unwrap_or(default);
+        Ok(self)
+    }
 
-fn check(raw: &RawDocker, image: &Image, limits: &Limits) -> Result<(), String> {
-    match (image, raw.unpinned, raw.pull) {
-        (Image::Tag(_), true, Some(Pull::Never)) | (Image::Digest(_), false, _) => {}
-        (Image::Id(_), false, None | Some(Pull::Never)) => {}
-        (Image::Tag(name), ..) => {
+    fn check(&self, limits: &Limits) -> Result<(), String> {
+        match (&self.image, self.unpinned, self.written_pull) {
+            (Image::Tag(_), true, Some(Pull::Never)) | (Image::Digest(_), false, _) => {}
+            (Image::Id(_), false, None | Some(Pull::Never)) => {}
+            (Image::Tag(name), ..) => {
+                return Err(format!(
+                    "'{name}' is not a fixed image: write its digest, name@sha256:..., or its id, sha256:...; \
+                     'pull: never' with 'unpinned: true' uses whatever local image has the name"
+                ));
+            }
+            (Image::Id(_), false, Some(Pull::Missing)) => return Err("an image id cannot be pulled".to_owned()),
+            (_, true, _) => return Err("unpinned applies only to images without a digest".to_owned()),
+        }
+        for (name, elements) in [("entrypoint", &self.entrypoint), ("command", &self.command)] {
+            elements.as_deref().map_or(Ok(()), |it| check_command(name, it))?;
+        }
+        check_user(&self.user, self.allow_root)?;
+        self.check_writable()?;
+        if !(0.01..=512.0).contains(&self.cpus) {
+            return Err("cpus must be 0.01 to 512".to_owned());
+        }
+        if limits.memory_mb < MIN_MEMORY_MB {
+            return Err(format!("a container requires limits.memory_mb of at least {MIN_MEMORY_MB}"));
+        }
+        if limits.processes == 0 {
+            return Err("a container requires limits.processes of at least 1".to_owned());
+        }
+        Ok(())
+    }
+
+    fn check_writable(&self) -> Result<(), String> {
+        if self.writable.len() > MAX_WRITABLE || !(1..=MAX_WRITABLE_MB).contains(&self.writable_mb) {
             return Err(format!(
-                "'{name}' is not a fixed image: write its digest, name@sha256:..., or its id, sha256:...; \
-                 'pull: never' with 'unpinned: true' uses whatever local image has the name"
+                "writable: at most {MAX_WRITABLE} folders; writable_mb must be between 1 and {MAX_WRITABLE_MB}"
             ));
         }
-        (Image::Id(_), false, Some(Pull::Missing)) => return Err("an image id cannot be pulled".to_owned()),
-        (_, true, _) => return Err("unpinned applies only to images without a digest".to_owned()),
+        for (index, path) in self.writable.iter().enumerate() {
+            let below = path.strip_prefix('/').unwrap_or_default();
+            let parts = || below.split('/');
+            let plain = |part: &str| {
+                let known = |it: u8| it.is_ascii_alphanumeric() || b"_.-".contains(&it);
+                !part.is_empty() && part != "." && part != ".." && part.bytes().all(known)
+            };
+            let of_the_system = parts().next().is_some_and(|it| ["proc", "sys", "dev"].contains(&it));
+            let in_data = self.mount_root != MountRoot::None && parts().next() == Some("data");
+            if path.len() > 256 || !parts().all(plain) || of_the_system || in_data {
+                return Err(format!(
+                    "writable: '{path}' must be an absolute path of plain names, outside the system's folders and {DATA_FOLDER}"
+                ));
+            }
+            if self.writable[..index].contains(path) {
+                return Err(format!("writable: '{path}' is listed twice"));
+            }
+        }
+        Ok(())
     }
-    for (name, elements) in [("entrypoint", &raw.entrypoint), ("command", &raw.command)] {
-        elements.as_deref().map_or(Ok(()), |it| check_command(name, it))?;
-    }
-    check_user(&raw.user, raw.allow_root)?;
-    check_writable(raw)?;
-    if !(0.01..=512.0).contains(&raw.cpus) {
-        return Err("cpus must be 0.01 to 512".to_owned());
-    }
-    if limits.memory_mb < MIN_MEMORY_MB {
-        return Err(format!("a container requires limits.memory_mb of at least {MIN_MEMORY_MB}"));
-    }
-    if limits.processes == 0 {
-        return Err("a container requires limits.processes of at least 1".to_owned());
-    }
-    Ok(())
 }
 
 fn check_command(name: &str, elements: &[String]) -> Result<(), String> {
@@ -191,31 +233,44 @@ fn check_user(user: &str, allow_root: bool) -> Result<(), String> {
     }
 }
 
-fn check_writable(raw: &RawDocker) -> Result<(), String> {
-    if raw.writable.len() > MAX_WRITABLE || !(1..=MAX_WRITABLE_MB).contains(&raw.writable_mb) {
-        return Err(format!(
-            "writable: at most {MAX_WRITABLE} folders; writable_mb must be between 1 and {MAX_WRITABLE_MB}"
-        ));
+/// Parses the manifest's `entry`.
+fn read_image(text: &str) -> Result<Image, String> {
+    let bad = || {
+        format!(
+            "'{}' is not an image: name@sha256:<64 hex digits>, or sha256:<64 hex digits>",
+            text.chars().take(100).filter(|it| !it.is_control()).collect::<String>()
+        )
+    };
+    if text.len() > MAX_IMAGE_BYTES {
+        return Err(bad());
     }
-    for (index, path) in raw.writable.iter().enumerate() {
-        let below = path.strip_prefix('/').unwrap_or_default();
-        let parts = || below.split('/');
-        let plain = |part: &str| {
-            let known = |it: u8| it.is_ascii_alphanumeric() || b"_.-".contains(&it);
-            !part.is_empty() && part != "." && part != ".." && part.bytes().all(known)
-        };
-        let of_the_system = parts().next().is_some_and(|it| ["proc", "sys", "dev"].contains(&it));
-        let in_data = raw.mount_root != MountRoot::None && parts().next() == Some("data");
-        if path.len() > 256 || !parts().all(plain) || of_the_system || in_data {
-            return Err(format!(
-                "writable: '{path}' must be an absolute path of plain names, outside the system's folders and {DATA_FOLDER}"
-            ));
-        }
-        if raw.writable[..index].contains(path) {
-            return Err(format!("writable: '{path}' is listed twice"));
-        }
+    if is_digest(text) {
+        return Ok(Image::Id(text.to_owned()));
     }
-    Ok(())
+    match text.split_once('@') {
+        Some((name, digest)) if is_name(name) && is_digest(digest) => Ok(Image::Digest(text.to_owned())),
+        None if is_name(text) => Ok(Image::Tag(text.to_owned())),
+        _ => Err(bad()),
+    }
+}
+
+fn is_digest(text: &str) -> bool {
+    let hex = |it: u8| it.is_ascii_digit() || (b'a'..=b'f').contains(&it);
+    text.strip_prefix("sha256:").is_some_and(|digits| digits.len() == 64 && digits.bytes().all(hex))
+}
+
+/// Matches `host:port/path/name:tag`. Each part begins with a letter or digit, so it is never an option or a host
+/// path.
+fn is_name(text: &str) -> bool {
+    let known = |it: u8| it.is_ascii_alphanumeric() || b"_.-".contains(&it);
+    let word = |it: &str| {
+        it.starts_with(|first: char| first.is_ascii_alphanumeric()) && it.bytes().all(known) && !it.contains("..")
+    };
+    let mut parts = text.split('/');
+    let last = parts.next_back().unwrap_or_default();
+    let tagged = |it: &str| it.split_once(':').map_or_else(|| word(it), |(name, tag)| word(name) && word(tag));
+    // Only the first and last parts may contain a colon: a port and a tag.
+    tagged(last) && parts.enumerate().all(|(index, it)| if index == 0 { tagged(it) } else { word(it) })
 }
 
 #[cfg(test)]

@@ -10,12 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::error::ManifestFault;
-use super::path::beside;
-
-mod printed;
-
-pub(crate) use printed::{Output, Printed};
+use super::checks::{ManifestFault, beside, refuse};
 
 /// The maximum number of command-line elements.
 const MAX_ARGS: usize = 64;
@@ -72,6 +67,31 @@ pub enum Element {
     },
 }
 
+/// How to convert stdout to data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Output {
+    /// One JSON value, which becomes the data.
+    Json,
+    /// Lines, which become a list of strings.
+    Lines,
+    /// Text, which becomes a string.
+    Text,
+}
+
+/// How to interpret a program's output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Printed {
+    /// How to convert stdout to data.
+    pub output: Output,
+    /// The exit codes that mean success.
+    pub ok_exits: Vec<u8>,
+    /// The exit codes that indicate an invalid argument.
+    pub invalid_exits: Vec<u8>,
+    /// Whether errors show the end of stderr to the caller.
+    pub show_stderr: bool,
+}
+
 impl Exec {
     /// Checks that each value on the command line is a declared parameter.
     pub(super) fn check(&self, schema: Option<&Value>) -> Result<(), ManifestFault> {
@@ -87,9 +107,7 @@ impl Exec {
             Stdin::Nothing | Stdin::Input => None,
         };
         match in_args.chain(on_stdin).find(|(_, name)| !properties.contains_key(*name)) {
-            Some((who, name)) => {
-                Err(("exec", format!("its {who} '{{{name}}}', which is not one of its parameters")).into())
-            }
+            Some((who, name)) => refuse("exec", format!("its {who} '{{{name}}}', which is not one of its parameters")),
             None => Ok(()),
         }
     }
@@ -98,35 +116,55 @@ impl Exec {
 pub(super) fn resolve(raw: RawExec, entry: &str, file: &Path) -> Result<Exec, ManifestFault> {
     let program = if entry.starts_with('/') { PathBuf::from(entry) } else { beside(entry, file)? };
     if raw.args.len() > MAX_ARGS {
-        return Err(("exec", format!("must have at most {MAX_ARGS} args")).into());
+        return refuse("exec", format!("must have at most {MAX_ARGS} args"));
     }
     let mut after_dashes = false;
     let mut args = Vec::with_capacity(raw.args.len());
-    for text in raw.args {
-        let element = element(&text, after_dashes).map_err(|reason| ManifestFault::from(("exec", reason)))?;
+    for text in &raw.args {
+        let element = element(text, after_dashes).map_err(|reason| ManifestFault::new("exec", reason))?;
         after_dashes |= element == Element::Literal("--".to_owned());
         args.push(element);
     }
-    let maps = args.iter().any(|it| matches!(it, Element::Value { .. }));
     let stdin = match &raw.stdin {
-        None => {
-            if maps {
-                Stdin::Nothing
-            } else {
-                Stdin::Input
-            }
-        }
+        None if args.iter().any(|it| matches!(it, Element::Value { .. })) => Stdin::Nothing,
+        None => Stdin::Input,
         Some(written) => stdin(written).ok_or_else(|| {
-            ManifestFault::from((
-                "exec",
-                format!("stdin must be true, false, or the name of a parameter as \"{{name}}\", not {written}"),
-            ))
+            let reason =
+                format!("stdin must be true, false, or the name of a parameter as \"{{name}}\", not {written}");
+            ManifestFault::new("exec", reason)
         })?,
     };
-    let (output, ok_exits, invalid_exits) = (raw.output, raw.ok_exits, raw.invalid_exits);
-    let printed =
-        printed::resolve(printed::RawPrinted { output, ok_exits, invalid_exits, show_stderr: raw.show_stderr })?;
+    let printed = raw.printed().map_err(|reason| ManifestFault::new("exec", reason))?;
     Ok(Exec { program, args, stdin, printed })
+}
+
+impl RawExec {
+    /// Validates how to interpret the output. Returns `None` if the program follows the contract of scripts.
+    fn printed(self) -> Result<Option<Printed>, String> {
+        let Some(output) = self.output else {
+            let others = [
+                ("ok_exits", self.ok_exits.is_some()),
+                ("invalid_exits", self.invalid_exits.is_some()),
+                ("show_stderr", self.show_stderr.is_some()),
+            ];
+            return match others.iter().find(|(_, given)| *given) {
+                Some((name, _)) => Err(format!(
+                    "{name} needs output: json, lines or text; without output, the program must print and exit like \
+                     a script"
+                )),
+                None => Ok(None),
+            };
+        };
+        let ok_exits = self.ok_exits.unwrap_or_else(|| vec![0]);
+        let invalid_exits = self.invalid_exits.unwrap_or_default();
+        if ok_exits.is_empty() {
+            return Err("ok_exits is empty: the skill could never succeed".to_owned());
+        }
+        if let Some(both) = ok_exits.iter().find(|code| invalid_exits.contains(code)) {
+            return Err(format!("exit code {both} is in ok_exits and in invalid_exits"));
+        }
+        Ok(Some(Printed { output, ok_exits, invalid_exits, show_stderr: self.show_stderr.unwrap_or_default() }))
+    }
 }
 
 fn stdin(written: &Value) -> Option<Stdin> {

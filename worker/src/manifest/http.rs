@@ -7,28 +7,28 @@
 use std::collections::BTreeSet;
 
 use openskill_egress::allow::Allowed;
+use reqwest::header::{HeaderName, HeaderValue};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::error::ManifestFault;
+use super::checks::ManifestFault;
 
-mod body;
-mod headers;
-mod method;
-mod target;
 mod template;
 
-pub(crate) use body::{Body, Node};
-pub(crate) use headers::Header;
-pub(crate) use method::Method;
-pub(crate) use target::{Target, is_dots};
-pub(crate) use template::{Text, TextPart};
+pub(crate) use template::{Body, Method, Node, Target, Text, TextPart, is_dots};
+use template::{parse_body, parse_scalar, parse_target};
 
 /// The maximum number of redirects, which is also the default.
 const MAX_REDIRECTS: u8 = 5;
 
 /// The maximum number of query pairs.
 const MAX_QUERY: usize = 64;
+
+/// The maximum number of headers.
+const MAX_HEADERS: usize = 32;
+
+/// Headers that openskill or the connection sets. A manifest's value would break the request or be wrong.
+const RESERVED_HEADERS: &str = include_str!("http/reserved_headers.txt");
 
 /// The maximum length of a JSON pointer, in bytes.
 const MAX_POINTER_BYTES: usize = 256;
@@ -99,20 +99,29 @@ pub struct Http {
     pub variables: BTreeSet<String>,
 }
 
+/// A header of the request, whose value may contain arguments and variables.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Header {
+    /// The name in lower case.
+    pub name: HeaderName,
+    /// The value's template. The header is omitted if the call does not set one of its arguments.
+    pub value: Text,
+}
+
 /// Validates the settings. `env`: the variables that the manifest lists.
 pub(super) fn resolve(raw: RawHttp, entry: &str, env: &[String]) -> Result<Http, ManifestFault> {
-    let (target, mut query) = target::parse(entry).map_err(|reason| ManifestFault::from(("entry", reason)))?;
-    let http = |reason: String| ManifestFault::from(("http", reason));
+    let (target, mut query) = parse_target(entry).map_err(|reason| ManifestFault::new("entry", reason))?;
+    let http = |reason: String| ManifestFault::new("http", reason);
     let method = raw.method.unwrap_or_default();
     for (name, value) in &raw.query {
-        let text = template::parse_scalar(value).map_err(|reason| http(format!("query: {name}: {reason}")))?;
+        let text = parse_scalar(value).map_err(|reason| http(format!("query: {name}: {reason}")))?;
         query.push((name.clone(), text));
     }
     if query.len() > MAX_QUERY {
         return Err(http(format!("query: must have at most {MAX_QUERY} pairs")));
     }
-    let headers = headers::parse(&raw.headers).map_err(|reason| http(format!("headers: {reason}")))?;
-    let body = body::parse(raw.body, method).map_err(|reason| http(format!("body: {reason}")))?;
+    let headers = parse_headers(&raw.headers).map_err(|reason| http(format!("headers: {reason}")))?;
+    let body = parse_body(raw.body, method).map_err(|reason| http(format!("body: {reason}")))?;
     for (name, pointer) in [("data", &raw.response.data), ("error", &raw.response.error)] {
         check_pointer(pointer).map_err(|reason| http(format!("response: {name}: {reason}")))?;
     }
@@ -121,7 +130,7 @@ pub(super) fn resolve(raw: RawHttp, entry: &str, env: &[String]) -> Result<Http,
     if redirects > MAX_REDIRECTS {
         return Err(http(format!("redirects: must be at most {MAX_REDIRECTS}")));
     }
-    let texts = target.texts().chain(query.iter().map(|it| &it.1)).chain(headers.iter().map(|it| &it.value));
+    let texts = target.path.iter().chain(query.iter().map(|it| &it.1)).chain(headers.iter().map(|it| &it.value));
     let texts: Vec<_> = texts.chain(body.texts()).collect();
     let placed = texts.iter().flat_map(|it| it.arguments()).map(str::to_owned).collect();
     let variables: BTreeSet<_> = texts.iter().flat_map(|it| it.variables()).map(str::to_owned).collect();
@@ -130,6 +139,40 @@ pub(super) fn resolve(raw: RawHttp, entry: &str, env: &[String]) -> Result<Http,
     }
     let RawHttp { response, stream, .. } = raw;
     Ok(Http { target, method, headers, query, body, response, stream, allow, redirects, placed, variables })
+}
+
+/// Parses the headers. Rejects reserved and repeated names.
+fn parse_headers(raw: &Map<String, Value>) -> Result<Vec<Header>, String> {
+    if raw.len() > MAX_HEADERS {
+        return Err(format!("must have at most {MAX_HEADERS} headers"));
+    }
+    let mut headers: Vec<Header> = Vec::with_capacity(raw.len());
+    for (name, value) in raw {
+        let header = parse_header(name, value).map_err(|reason| format!("{name}: {reason}"))?;
+        if headers.iter().any(|it| it.name == header.name) {
+            return Err(format!("{name} is given twice"));
+        }
+        headers.push(header);
+    }
+    Ok(headers)
+}
+
+fn parse_header(name: &str, value: &Value) -> Result<Header, String> {
+    let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| "is not a valid header name".to_owned())?;
+    if RESERVED_HEADERS.lines().any(|it| name == it) {
+        return Err("is set by openskill itself".to_owned());
+    }
+    let value = parse_scalar(value)?;
+    for part in &value.0 {
+        if let TextPart::Literal(text) = part
+            && HeaderValue::from_str(text).is_err()
+        {
+            return Err(
+                "cannot be sent: a header must not contain a line break or another control character".to_owned()
+            );
+        }
+    }
+    Ok(Header { name, value })
 }
 
 fn check_pointer(pointer: &str) -> Result<(), String> {

@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use openskill_egress::allow::Allowed;
 use openskill_skill::patterns;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use url::Url;
 
-use super::error::ManifestFault;
-use super::path::beside;
+use super::checks::{ManifestFault, beside, refuse};
 use super::python::Needs;
-use super::tool_hints::Approval;
+use super::rules::Approval;
 
 /// The maximum number of command-line elements, headers, patterns or overrides in a manifest.
 const MAX_ENTRIES: usize = 256;
@@ -25,44 +24,14 @@ const MAX_CALLS: usize = 1024;
 /// The maximum start timeout, in seconds.
 const MAX_START_S: u64 = 300;
 
-/// The settings as the manifest contains them.
-#[derive(Debug, Deserialize)]
+/// An MCP server whose tools become skills.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct RawMcp {
+pub struct Mcp {
+    /// The parts of `reach` that the manifest's block contains.
     args: Vec<String>,
     headers: BTreeMap<String, String>,
     allow: Vec<String>,
-    tools: Filter,
-    overrides: BTreeMap<String, Override>,
-    pin: Pinning,
-    pool: usize,
-    calls: usize,
-    start_s: u64,
-    isolated: bool,
-}
-
-impl Default for RawMcp {
-    fn default() -> Self {
-        Self {
-            args: Vec::new(),
-            headers: BTreeMap::new(),
-            allow: Vec::new(),
-            tools: Filter::default(),
-            overrides: BTreeMap::new(),
-            pin: Pinning::Warn,
-            pool: 1,
-            calls: 32,
-            start_s: 10,
-            isolated: false,
-        }
-    }
-}
-
-/// An MCP server whose tools become skills.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Mcp {
-    /// How to connect to the server.
-    pub reach: Reach,
     /// The tools that become skills.
     pub tools: Filter,
     /// Overrides of the server's hints, by tool name.
@@ -74,14 +43,44 @@ pub struct Mcp {
     /// The concurrency limit of each connection.
     pub calls: usize,
     /// The timeout for the start and the handshake together.
+    #[serde(rename = "start_s", deserialize_with = "seconds")]
     pub start: Duration,
     /// Whether the process sees nothing of the worker. It gets no library, and an allowed root only if the
     /// manifest sets one.
     pub isolated: bool,
+    /// How to connect to the server.
+    #[serde(skip)]
+    pub reach: Reach,
     /// The path of the lock file with the pins, which may not exist.
+    #[serde(skip)]
     pub lock: PathBuf,
     /// The Python environment that the program requires.
+    #[serde(skip)]
     pub needs: Needs,
+}
+
+impl Default for Mcp {
+    fn default() -> Self {
+        Self {
+            args: Vec::new(),
+            headers: BTreeMap::new(),
+            allow: Vec::new(),
+            tools: Filter::default(),
+            overrides: BTreeMap::new(),
+            pin: Pinning::Warn,
+            pool: 1,
+            calls: 32,
+            start: Duration::from_secs(10),
+            isolated: false,
+            reach: Reach::Stdio { program: Program::Name(String::new()), args: Vec::new() },
+            lock: PathBuf::new(),
+            needs: Needs::default(),
+        }
+    }
+}
+
+fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    u64::deserialize(deserializer).map(Duration::from_secs)
 }
 
 /// How to connect to a server.
@@ -215,7 +214,7 @@ pub(crate) fn usable_schema(mut schema: Value, of_arguments: bool) -> Result<Val
     if checked.is_err() && patterns::drop_unusable(&mut schema) {
         checked = super::schema::check(field, &schema, of_arguments);
     }
-    checked.map_err(|(field, reason)| format!("its {field} can't be used: {reason}"))
+    checked.map_err(|fault| format!("its {field} can't be used: {}", fault.reason))
 }
 
 /// The settings outside the `mcp` block that concern the server.
@@ -228,52 +227,51 @@ pub(super) struct Declared<'a> {
     pub(super) over_http: bool,
 }
 
-pub(super) fn resolve(raw: RawMcp, needs: Needs, declared: &Declared<'_>, file: &Path) -> Result<Mcp, ManifestFault> {
-    let fail = |reason: String| ManifestFault::from(("mcp", reason));
-    let counts =
-        [raw.args.len(), raw.headers.len(), raw.overrides.len(), raw.tools.include.len(), raw.tools.exclude.len()];
-    if counts.into_iter().any(|count| count > MAX_ENTRIES) {
-        return Err(fail(format!(
-            "args, headers, overrides, include and exclude must have at most {MAX_ENTRIES} entries each"
-        )));
+impl Mcp {
+    /// Validates the block of the server that `declared` describes. `file`: the manifest's path.
+    pub(super) fn resolve(mut self, needs: Needs, declared: &Declared<'_>, file: &Path) -> Result<Self, ManifestFault> {
+        self.check(declared.over_http).map_err(|reason| ManifestFault::new("mcp", reason))?;
+        self.reach = if declared.over_http {
+            http(declared.entry, std::mem::take(&mut self.headers), &self.allow, declared.env)?
+        } else {
+            stdio(declared.entry, std::mem::take(&mut self.args), !needs.is_nothing(), file)?
+        };
+        self.lock = file.with_file_name(format!("{}{LOCK_SUFFIX}", declared.id));
+        self.needs = needs;
+        Ok(self)
     }
-    if !(1..=MAX_START_S).contains(&raw.start_s) {
-        return Err(fail(format!("start_s must be 1 to {MAX_START_S}")));
+
+    fn check(&self, over_http: bool) -> Result<(), String> {
+        let counts = [
+            self.args.len(),
+            self.headers.len(),
+            self.overrides.len(),
+            self.tools.include.len(),
+            self.tools.exclude.len(),
+        ];
+        if counts.into_iter().any(|count| count > MAX_ENTRIES) {
+            let what = "args, headers, overrides, include and exclude";
+            return Err(format!("{what} must have at most {MAX_ENTRIES} entries each"));
+        }
+        if !(1..=MAX_START_S).contains(&self.start.as_secs()) {
+            return Err(format!("start_s must be 1 to {MAX_START_S}"));
+        }
+        if !(1..=MAX_POOL).contains(&self.pool) || !(1..=MAX_CALLS).contains(&self.calls) {
+            return Err(format!("pool must be 1 to {MAX_POOL}; calls must be 1 to {MAX_CALLS}"));
+        }
+        let is_both = |it: &Override| it.read_only == Some(true) && it.destructive == Some(true);
+        if let Some((tool, _)) = self.overrides.iter().find(|(_, it)| is_both(it)) {
+            let tool = tool.escape_debug();
+            return Err(format!("overrides: '{tool}' cannot be both read_only and destructive: remove one of them"));
+        }
+        let of_stdio = !self.args.is_empty() || self.isolated;
+        let of_http = !(self.headers.is_empty() && self.allow.is_empty());
+        if (over_http && of_stdio) || (!over_http && of_http) {
+            let reason = "args and isolated apply only to mcp:stdio; headers and allow apply only to mcp:http";
+            return Err(reason.to_owned());
+        }
+        Ok(())
     }
-    if !(1..=MAX_POOL).contains(&raw.pool) || !(1..=MAX_CALLS).contains(&raw.calls) {
-        return Err(fail(format!("pool must be 1 to {MAX_POOL}; calls must be 1 to {MAX_CALLS}")));
-    }
-    let is_both = |it: &Override| it.read_only == Some(true) && it.destructive == Some(true);
-    if let Some((tool, _)) = raw.overrides.iter().find(|(_, it)| is_both(it)) {
-        let tool = tool.escape_debug();
-        return Err(fail(format!("overrides: '{tool}' cannot be both read_only and destructive: remove one of them")));
-    }
-    let over_http = declared.over_http;
-    let of_stdio = !raw.args.is_empty() || raw.isolated;
-    let of_http = !(raw.headers.is_empty() && raw.allow.is_empty());
-    let of_the_other = if over_http { of_stdio } else { of_http };
-    if of_the_other {
-        return Err(fail(
-            "args and isolated apply only to mcp:stdio; headers and allow apply only to mcp:http".to_owned(),
-        ));
-    }
-    let reach = if over_http {
-        http(declared.entry, raw.headers, &raw.allow, declared.env)?
-    } else {
-        stdio(declared.entry, raw.args, !needs.is_nothing(), file)?
-    };
-    Ok(Mcp {
-        reach,
-        tools: raw.tools,
-        overrides: raw.overrides,
-        pin: raw.pin,
-        pool: raw.pool,
-        calls: raw.calls,
-        start: Duration::from_secs(raw.start_s),
-        isolated: raw.isolated,
-        lock: file.with_file_name(format!("{}{LOCK_SUFFIX}", declared.id)),
-        needs,
-    })
 }
 
 /// The suffix of lock files, which contain pins. They are next to manifests but are not manifests.
@@ -281,13 +279,13 @@ pub(crate) const LOCK_SUFFIX: &str = ".mcp-lock.json";
 
 fn stdio(entry: &str, args: Vec<String>, has_environment: bool, file: &Path) -> Result<Reach, ManifestFault> {
     if entry.contains('\0') || args.iter().any(|arg| arg.contains('\0')) {
-        return Err(("mcp", "a command line cannot contain NUL".to_owned()).into());
+        return refuse("mcp", "a command line cannot contain NUL");
     }
     let program = match entry {
         _ if has_environment && entry.ends_with(".py") => Program::Script(beside(entry, file)?),
         _ if has_environment && entry.contains('/') => {
             let reason = "a server with its own packages must be a program that they install, such as mcp-server-time, or a .py script";
-            return Err(("entry", reason.to_owned()).into());
+            return refuse("entry", reason);
         }
         _ if has_environment => Program::Installed(entry.to_owned()),
         _ if entry.starts_with('/') => Program::File(PathBuf::from(entry)),
@@ -303,24 +301,21 @@ fn http(
     allow: &[String],
     env: &[String],
 ) -> Result<Reach, ManifestFault> {
-    let url = Url::parse(entry).map_err(|error| ManifestFault::from(("entry", format!("must be a URL: {error}"))))?;
-    if !["http", "https"].contains(&url.scheme())
-        || !url.has_host()
-        || !url.username().is_empty()
-        || url.password().is_some()
-    {
-        return Err(("entry", "must be an http or https URL without user and password".to_owned()).into());
+    let url = Url::parse(entry).map_err(|error| ManifestFault::new("entry", format!("must be a URL: {error}")))?;
+    let has_user = !url.username().is_empty() || url.password().is_some();
+    if !["http", "https"].contains(&url.scheme()) || !url.has_host() || has_user {
+        return refuse("entry", "must be an http or https URL without user and password");
     }
     for (name, value) in &headers {
         let token = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         if name.is_empty() || !name.bytes().all(token) || value.chars().any(char::is_control) {
-            return Err(("mcp", format!("'{}' is not a usable header", name.escape_debug())).into());
+            return refuse("mcp", format!("'{}' is not a usable header", name.escape_debug()));
         }
         if let Some(missing) = variables(value).find(|variable| !env.iter().any(|it| it == variable)) {
-            return Err(("mcp", format!("the header {name} names ${{{missing}}}, which is not in env")).into());
+            return refuse("mcp", format!("the header {name} names ${{{missing}}}, which is not in env"));
         }
     }
-    let allowed = Allowed::parse(allow).map_err(|reason| ManifestFault::from(("mcp", format!("allow: {reason}"))))?;
+    let allowed = Allowed::parse(allow).map_err(|reason| ManifestFault::new("mcp", format!("allow: {reason}")))?;
     Ok(Reach::Http { url: url.to_string(), headers: headers.into_iter().collect(), allowed })
 }
 

@@ -4,6 +4,8 @@ use openskill_proto::v1::Icon;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::checks::{ManifestFault, refuse};
+
 /// The maximum length of a title, in bytes.
 const MAX_TITLE_BYTES: usize = 256;
 
@@ -22,15 +24,12 @@ pub struct Presentation {
 }
 
 /// An icon as the manifest contains it.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct RawIcon {
     src: String,
-    #[serde(default)]
     media_type: String,
-    #[serde(default)]
     sizes: Vec<String>,
-    #[serde(default)]
     theme: String,
 }
 
@@ -54,18 +53,19 @@ impl Presentation {
 }
 
 /// Validates the title and icons in a manifest.
-pub(super) fn resolve(title: String, icons: Vec<RawIcon>) -> Result<Presentation, (&'static str, String)> {
+pub(super) fn resolve(title: String, icons: Vec<RawIcon>) -> Result<Presentation, ManifestFault> {
     if !title.is_empty() && !is_title(&title) {
         let reason =
             format!("must be at most {MAX_TITLE_BYTES} bytes on one line and must not contain control characters");
-        return Err(("title", reason));
+        return refuse("title", reason);
     }
-    let icons: Vec<_> = icons.into_iter().map(RawIcon::into_wire).collect();
+    let wire = |it: RawIcon| Icon { src: it.src, media_type: it.media_type, sizes: it.sizes, theme: it.theme };
+    let icons: Vec<_> = icons.into_iter().map(wire).collect();
     if let Some(reason) = icons.iter().find_map(fault) {
-        return Err(("icons", reason));
+        return refuse("icons", reason);
     }
     if icons.len() > MAX_ICONS || size(&icons) > MAX_ICON_BYTES {
-        return Err(("icons", format!("must have at most {MAX_ICONS} icons with {MAX_ICON_BYTES} bytes in total")));
+        return refuse("icons", format!("must have at most {MAX_ICONS} icons with {MAX_ICON_BYTES} bytes in total"));
     }
     Ok(Presentation { title, icons })
 }
@@ -80,24 +80,24 @@ fn size(icons: &[Icon]) -> usize {
 
 /// Returns why an icon can't be used, or `None` if it can. Clients load the content of `src`, so only two schemes
 /// are allowed.
-fn fault(icon: &Icon) -> Option<String> {
+fn fault(icon: &Icon) -> Option<&'static str> {
     let is_ours = icon.src.starts_with("https://") || icon.src.starts_with("data:image/");
     if !is_ours || !icon.src.bytes().all(|it| it.is_ascii_graphic()) {
-        return Some("src must be an https:// URL or a data:image/ URI".to_owned());
+        return Some("src must be an https:// URL or a data:image/ URI");
     }
     let is_size = |text: &String| {
         let is_number = |it: &str| (1..=5).contains(&it.len()) && it.bytes().all(|it| it.is_ascii_digit());
         text == "any" || text.split_once('x').is_some_and(|(width, height)| is_number(width) && is_number(height))
     };
     if icon.sizes.len() > MAX_ICONS || !icon.sizes.iter().all(is_size) {
-        return Some("sizes must be a list such as [48x48, any]".to_owned());
+        return Some("sizes must be a list such as [48x48, any]");
     }
     let is_type = icon.media_type.starts_with("image/") && icon.media_type.bytes().all(|it| it.is_ascii_graphic());
     if !icon.media_type.is_empty() && !is_type {
-        return Some("media_type must be the type of an image, such as image/png".to_owned());
+        return Some("media_type must be the type of an image, such as image/png");
     }
     let is_theme = matches!(icon.theme.as_str(), "" | "light" | "dark");
-    (!is_theme).then(|| "theme must be light or dark".to_owned())
+    (!is_theme).then_some("theme must be light or dark")
 }
 
 /// Parses an icon in MCP's format.
@@ -108,18 +108,12 @@ fn parse_icon(icon: &Value) -> Option<Icon> {
     icon.is_object().then(|| Icon { src: text("src"), media_type: text("mimeType"), sizes, theme: text("theme") })
 }
 
-impl RawIcon {
-    fn into_wire(self) -> Icon {
-        Icon { src: self.src, media_type: self.media_type, sizes: self.sizes, theme: self.theme }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
 
-    fn icon(json: Value) -> Result<Presentation, (&'static str, String)> {
+    fn icon(json: Value) -> Result<Presentation, ManifestFault> {
         resolve(String::new(), vec![serde_json::from_value(json).unwrap()])
     }
 

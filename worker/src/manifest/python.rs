@@ -1,11 +1,11 @@
 //! The settings of a `cli:python` skill.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::error::ManifestFault;
+use super::checks::{ManifestFault, folder_of, is_beneath, refuse};
 
 /// A Python script, and how it is run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,16 +60,13 @@ pub enum Packages {
 
 /// The `python` block as the manifest contains it.
 #[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct RawPython {
     version: Option<Value>,
     requirements: Option<Value>,
     venv: Option<PathBuf>,
-    #[serde(default)]
     source_builds: bool,
-    #[serde(default)]
     require_hashes: bool,
-    #[serde(default)]
     preload: Vec<String>,
 }
 
@@ -106,40 +103,66 @@ impl Needs {
     }
 }
 
-/// Validates a script's block. `file`: the manifest's path.
-pub(super) fn resolve_for_script(raw: RawPython, file: &Path) -> Result<Needs, ManifestFault> {
-    if !raw.preload.is_empty() {
-        return fault(
-            "preload",
-            "applies only to session:python; the imports at the beginning of a script are preloaded",
-        );
+impl RawPython {
+    /// Validates a script's block. `file`: the manifest's path.
+    pub(super) fn resolve_for_script(self, file: &Path) -> Result<Needs, ManifestFault> {
+        if !self.preload.is_empty() {
+            let reason = "applies only to session:python; the imports at the beginning of a script are preloaded";
+            return fault("preload", reason);
+        }
+        self.resolve(file)
     }
-    resolve(raw, file)
-}
 
-/// Validates an MCP server's block. `file`: the manifest's path.
-pub(super) fn resolve_for_server(raw: RawPython, file: &Path) -> Result<Needs, ManifestFault> {
-    if !raw.preload.is_empty() {
-        return fault("preload", "applies only to session:python; a server imports what it needs");
+    /// Validates an MCP server's block. `file`: the manifest's path.
+    pub(super) fn resolve_for_server(self, file: &Path) -> Result<Needs, ManifestFault> {
+        if !self.preload.is_empty() {
+            return fault("preload", "applies only to session:python; a server imports what it needs");
+        }
+        let needs = self.resolve(file)?;
+        if needs.version.is_some() && needs.packages == Packages::None {
+            return fault("version", "python.version of a server needs requirements or venv: give one of them");
+        }
+        Ok(needs)
     }
-    let needs = resolve(raw, file)?;
-    if needs.version.is_some() && needs.packages == Packages::None {
-        return fault("version", "python.version of a server needs requirements or venv: give one of them");
-    }
-    Ok(needs)
-}
 
-/// Validates the block of a skill with sessions. Returns the sessions' requirements and the modules that they
-/// preload. `file`: the manifest's path.
-pub(super) fn resolve_for_session(mut raw: RawPython, file: &Path) -> Result<(Needs, Vec<String>), ManifestFault> {
-    let preload = std::mem::take(&mut raw.preload);
-    if preload.len() > MAX_PRELOADED {
-        return fault("preload", &format!("has more than {MAX_PRELOADED} modules"));
+    /// Validates the block of a skill with sessions. Returns the sessions' requirements and the modules that they
+    /// preload. `file`: the manifest's path.
+    pub(super) fn resolve_for_session(mut self, file: &Path) -> Result<(Needs, Vec<String>), ManifestFault> {
+        let preload = std::mem::take(&mut self.preload);
+        if preload.len() > MAX_PRELOADED {
+            return fault("preload", &format!("has more than {MAX_PRELOADED} modules"));
+        }
+        if let Some(name) = preload.iter().find(|it| !is_module(it)) {
+            return fault(
+                "preload",
+                &format!("'{name}' is not a valid module name such as numpy or matplotlib.pyplot"),
+            );
+        }
+        Ok((self.resolve(file)?, preload))
     }
-    if let Some(name) = preload.iter().find(|it| !is_module(it)) {
-        return fault("preload", &format!("'{name}' is not a valid module name such as numpy or matplotlib.pyplot"));
+
+    fn resolve(self, file: &Path) -> Result<Needs, ManifestFault> {
+        let packages = match (self.requirements, self.venv) {
+            (Some(_), Some(_)) => return fault("venv", "give requirements or venv, not both"),
+            (None, None) => Packages::None,
+            (Some(written), None) => requirements(&written, file)?,
+            (None, Some(venv)) => match place(&venv, file) {
+                Some(venv) => Packages::Venv(venv),
+                None => {
+                    let reason = "python.venv must be an absolute path, or one below the manifest's folder";
+                    return refuse("venv", reason);
+                }
+            },
+        };
+        let (source_builds, require_hashes) = (self.source_builds, self.require_hashes);
+        for (key, is_set) in [("source_builds", source_builds), ("require_hashes", require_hashes)] {
+            if is_set && !matches!(packages, Packages::Listed(_) | Packages::File(_)) {
+                return fault(key, "applies only to requirements, but none are set");
+            }
+        }
+        let version = self.version.as_ref().map(version).transpose()?;
+        Ok(Needs { version, packages, source_builds, require_hashes })
     }
-    Ok((resolve(raw, file)?, preload))
 }
 
 fn is_module(name: &str) -> bool {
@@ -151,60 +174,29 @@ fn is_module(name: &str) -> bool {
     name.len() <= MAX_MODULE_BYTES && name.split('.').all(is_identifier)
 }
 
-fn resolve(raw: RawPython, file: &Path) -> Result<Needs, ManifestFault> {
-    let packages = match (raw.requirements, raw.venv) {
-        (Some(_), Some(_)) => return fault("venv", "give requirements or venv, not both"),
-        (None, None) => Packages::None,
-        (Some(written), None) => requirements(written, file)?,
-        (None, Some(venv)) => Packages::Venv(place(&venv, file).ok_or_else(|| {
-            ManifestFault::from((
-                "venv",
-                "python.venv must be an absolute path, or one below the manifest's folder".to_owned(),
-            ))
-        })?),
-    };
-    if raw.source_builds && !matches!(packages, Packages::Listed(_) | Packages::File(_)) {
-        return fault("source_builds", "applies only to requirements, but none are set");
-    }
-    if raw.require_hashes && !matches!(packages, Packages::Listed(_) | Packages::File(_)) {
-        return fault("require_hashes", "applies only to requirements, but none are set");
-    }
-    let version = raw.version.as_ref().map(version).transpose()?;
-    Ok(Needs { version, packages, source_builds: raw.source_builds, require_hashes: raw.require_hashes })
-}
-
-fn requirements(written: Value, file: &Path) -> Result<Packages, ManifestFault> {
+fn requirements(written: &Value, file: &Path) -> Result<Packages, ManifestFault> {
     const WANTED: &str = "must be a list of requirements, such as [pandas==2.2.3], or the path of a requirements file \
                           (.txt), a pyproject.toml or a uv.lock below the manifest's folder";
-    match written {
-        Value::Array(items) if items.len() <= MAX_LISTED => {
-            let text = |item| match item {
-                Value::String(text) => Some(text),
-                _ => None,
-            };
-            let lines = items.into_iter().map(text).collect::<Option<Vec<_>>>();
-            lines
-                .filter(|it| !it.is_empty())
-                .map_or_else(|| fault("requirements", WANTED), |it| Ok(Packages::Listed(it)))
+    let packages = match written {
+        Value::Array(items) if (1..=MAX_LISTED).contains(&items.len()) => {
+            let lines = items.iter().map(|item| item.as_str().map(str::to_owned));
+            lines.collect::<Option<Vec<_>>>().map(Packages::Listed)
         }
         Value::String(path) => {
-            let path = Path::new(&path);
+            let path = Path::new(path);
             let name = path.file_name().and_then(|it| it.to_str()).unwrap_or_default();
-            let known = name == UV_LOCK || name == PYPROJECT || name.ends_with(".txt");
-            match place(path, file) {
-                Some(place) if known && path.is_relative() => Ok(Packages::File(place)),
-                _ => fault("requirements", WANTED),
-            }
+            let is_known = name == UV_LOCK || name == PYPROJECT || name.ends_with(".txt");
+            place(path, file).filter(|_| is_known && path.is_relative()).map(Packages::File)
         }
-        _ => fault("requirements", WANTED),
-    }
+        _ => None,
+    };
+    packages.map_or_else(|| fault("requirements", WANTED), Ok)
 }
 
 /// Returns a path that is absolute or below the manifest's folder.
 fn place(path: &Path, file: &Path) -> Option<PathBuf> {
-    let below = path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-    let is_place = path.file_name().is_some() && (path.is_absolute() || below);
-    is_place.then(|| file.parent().unwrap_or(Path::new(".")).join(path).components().collect())
+    let is_place = path.file_name().is_some() && (path.is_absolute() || is_beneath(path));
+    is_place.then(|| folder_of(file).join(path).components().collect())
 }
 
 fn version(written: &Value) -> Result<(u32, u32), ManifestFault> {
@@ -223,7 +215,7 @@ fn version(written: &Value) -> Result<(u32, u32), ManifestFault> {
 /// Creates an error at the line of the whole block, because `version` is also a top-level key.
 fn fault<T>(key: &str, reason: &str) -> Result<T, ManifestFault> {
     let reason = if reason.starts_with("python.") { reason.to_owned() } else { format!("python.{key}: {reason}") };
-    Err(("python", reason).into())
+    refuse("python", reason)
 }
 
 #[cfg(test)]
@@ -232,12 +224,12 @@ mod tests {
 
     fn resolved(yaml: &str) -> Result<Needs, String> {
         let raw: RawPython = super::super::raw::read(yaml).map_err(|(_, reason)| reason)?;
-        resolve_for_script(raw, Path::new("/skills/plot.yaml")).map_err(|it| it.reason)
+        raw.resolve_for_script(Path::new("/skills/plot.yaml")).map_err(|it| it.reason)
     }
 
     fn preloaded(yaml: &str) -> Result<Vec<String>, String> {
         let raw: RawPython = super::super::raw::read(yaml).map_err(|(_, reason)| reason)?;
-        resolve_for_session(raw, Path::new("/skills/run.yaml")).map(|(_, preload)| preload).map_err(|it| it.reason)
+        raw.resolve_for_session(Path::new("/skills/run.yaml")).map(|(_, preload)| preload).map_err(|it| it.reason)
     }
 
     #[test]

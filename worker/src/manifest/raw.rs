@@ -1,83 +1,82 @@
-//! A manifest file as written. Parsing checks only types and unknown keys.
+//! The files as written: a manifest and a `toolset.yaml`. Parsing checks only types and unknown keys.
 
+use std::path::{Path, PathBuf};
+
+use openskill_proto::limits::MAX_TIMEOUT_MS;
 use openskill_sandbox::Limits;
 use openskill_sandbox::jail::Level;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::affinity::Affinity;
-use super::arguments;
-use super::circuit::Circuit;
-use super::env::Env;
-use super::parameters::Parameters;
-use super::tool_hints::Approval;
+use super::agent::RawAgent;
+use super::checks::{ManifestError, ManifestFault, refuse};
+use super::docker::Docker;
+use super::exec::RawExec;
+use super::http::RawHttp;
+use super::mcp::Mcp;
+use super::offerings::{RawPrompt, RawResource};
+use super::presentation::RawIcon;
+use super::process::Env;
+use super::python::{Isolation, RawPython};
+use super::rules::{Affinity, Approval, RawArguments, RawCircuit, RawTask};
+use super::schema::Parameters;
 
 pub(super) const DEFAULT_VERSION: &str = "0.0.0";
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// The maximum concurrency limit of a skill.
+const MAX_CONCURRENCY: usize = 10_000;
+
+/// The maximum size of a free text, and of all examples together, in bytes. YAML aliases can expand a small file.
+const MAX_TEXT_BYTES: usize = 16 * 1024;
+const MAX_EXAMPLES_BYTES: usize = 128 * 1024;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct RawManifest {
     pub(super) id: String,
     #[serde(default = "default_version")]
     pub(super) version: String,
-    #[serde(default)]
     pub(super) description: String,
-    #[serde(default)]
     pub(super) title: String,
-    #[serde(default)]
-    pub(super) icons: Vec<super::presentation::RawIcon>,
-    #[serde(default, rename = "type")]
+    pub(super) icons: Vec<RawIcon>,
+    #[serde(rename = "type")]
     pub(super) kind: String,
-    #[serde(default)]
     pub(super) runtime: String,
-    #[serde(default)]
     pub(super) entry: String,
-    pub(super) isolation: Option<super::python::Isolation>,
-    pub(super) python: Option<super::python::RawPython>,
-    pub(super) exec: Option<super::exec::RawExec>,
-    pub(super) http: Option<super::http::RawHttp>,
-    pub(super) docker: Option<super::docker::RawDocker>,
-    pub(super) mcp: Option<super::mcp::RawMcp>,
-    pub(super) agent: Option<super::agent::RawAgent>,
-    #[serde(default)]
+    pub(super) isolation: Option<Isolation>,
+    pub(super) python: Option<RawPython>,
+    pub(super) exec: Option<RawExec>,
+    pub(super) http: Option<RawHttp>,
+    pub(super) docker: Option<Docker>,
+    pub(super) mcp: Option<Mcp>,
+    pub(super) agent: Option<RawAgent>,
     pub(super) jail: Option<Level>,
     pub(super) network: Option<Value>,
-    #[serde(default)]
-    pub(super) readable: Vec<std::path::PathBuf>,
+    pub(super) readable: Vec<PathBuf>,
     pub(super) unavailable: Option<String>,
     pub(super) timeout_ms: Option<u32>,
     pub(super) allowed_root: Option<String>,
     pub(super) input_schema: Option<Value>,
     pub(super) parameters: Option<Parameters>,
-    pub(super) arguments: Option<arguments::RawArguments>,
+    pub(super) arguments: Option<RawArguments>,
     pub(super) output_schema: Option<Value>,
-    #[serde(default)]
     pub(super) idempotent: bool,
-    #[serde(default)]
     pub(super) destructive: bool,
     pub(super) approval: Option<Approval>,
-    #[serde(default)]
     pub(super) repeatable: bool,
     pub(super) untrusted: Option<bool>,
-    #[serde(default)]
     pub(super) read_only: bool,
     pub(super) affinity: Option<Affinity>,
-    pub(super) circuit: Option<Circuit>,
-    pub(super) task: Option<super::task::RawTask>,
-    #[serde(default)]
-    pub(super) prompts: Vec<super::offerings::prompt::RawPrompt>,
-    #[serde(default)]
-    pub(super) resources: Vec<super::offerings::resource::RawResource>,
+    pub(super) circuit: Option<RawCircuit>,
+    pub(super) task: Option<RawTask>,
+    pub(super) prompts: Vec<RawPrompt>,
+    pub(super) resources: Vec<RawResource>,
     pub(super) concurrency: Option<usize>,
-    #[serde(default)]
     pub(super) limits: Limits,
-    #[serde(default)]
     pub(super) env: Env,
-    #[serde(default)]
     pub(super) toolset: String,
-    #[serde(default)]
-    pub(super) examples: Vec<Example>,
+    pub(super) examples: Vec<RawExample>,
 }
 
 impl RawManifest {
@@ -98,16 +97,78 @@ impl RawManifest {
         ];
         settings.into_iter().filter(|(_, is_given)| *is_given).map(|(field, _)| field)
     }
+    /// Rejects numbers and texts that exceed the limits.
+    pub(super) fn check_bounds(&self) -> Result<(), ManifestFault> {
+        if self.timeout_ms.is_some_and(|ms| ms == 0 || ms > MAX_TIMEOUT_MS) {
+            return refuse("timeout_ms", format!("must be 1 to {MAX_TIMEOUT_MS}"));
+        }
+        if self.concurrency.is_some_and(|limit| limit == 0 || limit > MAX_CONCURRENCY) {
+            return refuse("concurrency", format!("must be 1 to {MAX_CONCURRENCY}"));
+        }
+        let texts = [
+            ("description", self.description.as_str()),
+            ("version", &self.version),
+            ("toolset", &self.toolset),
+            ("unavailable", self.unavailable.as_deref().unwrap_or_default()),
+        ];
+        let unfit = |text: &str| text.len() > MAX_TEXT_BYTES || text.chars().any(|it| it.is_control() && it != '\n');
+        if let Some((field, _)) = texts.into_iter().find(|(_, text)| unfit(text)) {
+            let reason = format!("must be at most {MAX_TEXT_BYTES} bytes and must not contain control characters");
+            return refuse(field, reason);
+        }
+        if self.examples.iter().map(RawExample::size).sum::<usize>() > MAX_EXAMPLES_BYTES {
+            return refuse("examples", format!("must be at most {MAX_EXAMPLES_BYTES} bytes in total"));
+        }
+        Ok(())
+    }
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Example {
+pub(super) struct RawExample {
     pub(super) name: String,
     #[serde(default)]
     pub(super) input: Map<String, Value>,
     pub(super) data: Option<Value>,
     pub(super) error: Option<String>,
+}
+
+impl RawExample {
+    fn size(&self) -> usize {
+        let input = serde_json::to_string(&self.input).map_or(0, |input| input.len());
+        self.name.len() + input + self.data.as_ref().map_or(0, |data| data.to_string().len())
+    }
+}
+
+/// `toolset.yaml`: a group of skills with a folder, and the settings that they share.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Toolset {
+    /// The name that the skills share.
+    pub toolset: String,
+    /// The purpose of the toolset's skills.
+    #[serde(default)]
+    pub description: String,
+    /// Why all its skills are switched off, if they are.
+    pub unavailable: Option<String>,
+}
+
+impl Toolset {
+    /// Parses the text of a `toolset.yaml`.
+    ///
+    /// # Errors
+    /// Returns the error, with its line.
+    pub fn parse(file: &Path, text: &str) -> Result<Self, ManifestError> {
+        let toolset: Self = read(text).map_err(|(line, reason)| ManifestError::new(file, line, reason))?;
+        let texts = [Some(&toolset.toolset), Some(&toolset.description), toolset.unavailable.as_ref()];
+        let unfit = |it: &String| it.len() > MAX_TEXT_BYTES || it.chars().any(char::is_control);
+        if toolset.toolset.is_empty() || texts.into_iter().flatten().any(unfit) {
+            let rule =
+                format!("each text must be at most {MAX_TEXT_BYTES} bytes and must not contain control characters");
+            return Err(ManifestError::new(file, 1, format!("toolset must have a name; {rule}")));
+        }
+        Ok(toolset)
+    }
 }
 
 fn default_version() -> String {

@@ -1,6 +1,6 @@
 //! The settings of a `session:python` skill: an operation on the sessions of its toolset.
 
-use super::error::ManifestFault;
+use super::checks::{ManifestFault, refuse};
 use super::python::Needs;
 
 /// A skill that operates on sessions, which are processes that are kept between calls.
@@ -48,10 +48,10 @@ pub(super) fn resolve(entry: &str, needs: Needs, preload: Vec<String>) -> Result
     let found = OPERATIONS.iter().find(|(name, _)| *name == entry);
     let Some((_, operation)) = found else {
         let names = OPERATIONS.map(|(name, _)| name).join(", ");
-        return Err(("entry", format!("'{entry}' is not an operation on sessions: use one of {names}")).into());
+        return refuse("entry", format!("'{entry}' is not an operation on sessions: use one of {names}"));
     };
     if *operation != Operation::Execute && !preload.is_empty() {
-        return Err(("python", "python.preload: applies only to skills that execute code".to_owned()).into());
+        return refuse("python", "python.preload: applies only to skills that execute code");
     }
     Ok(Session { operation: *operation, needs, preload })
 }

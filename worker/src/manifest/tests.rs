@@ -33,6 +33,13 @@ fn a_manifest_says_how_agents_treat_its_skill() {
     assert_eq!(parse(&said).unwrap().tool_hints, expected);
     let web = parse("id: web\ntype: http\nentry: http://127.0.0.1:1/\n").unwrap();
     assert!(web.tool_hints.untrusted, "who answers is a stranger");
+    let server = parse("id: server\ntype: mcp\nruntime: stdio\nentry: server\n").unwrap();
+    let program = parse("id: tool\ntype: cli\nruntime: exec\nentry: /bin/true\n").unwrap();
+    assert!(server.tool_hints.untrusted && !program.tool_hints.untrusted);
+    let said =
+        "id: web\ntype: http\nentry: http://127.0.0.1:1/\napproval: never\nuntrusted: false\ndestructive: true\n";
+    let said = parse(said).unwrap().tool_hints;
+    assert!(!said.asks(true) && !said.untrusted);
 }
 
 #[test]

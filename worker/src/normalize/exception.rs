@@ -13,18 +13,8 @@ const MAX_BYTES: usize = 500;
 /// The start of a traceback.
 const TRACEBACK: &str = "Traceback (most recent call last):";
 
-/// Messages of programs that have no network, or can't resolve a name without one.
-const NO_NETWORK: [&str; 9] = [
-    "Temporary failure in name resolution",
-    "Name or service not known",
-    "Name does not resolve",
-    "No address associated with hostname",
-    "Network is unreachable",
-    "Could not resolve host",
-    "Address family not supported by protocol",
-    "ENETUNREACH",
-    "EAI_AGAIN",
-];
+/// Messages of programs that have no network, or can't resolve a name without one, one a line.
+const NO_NETWORK: &str = include_str!("no_network.txt");
 
 /// Returns the line with the last exception, truncated and without secrets, folders and control characters.
 /// Returns `None` if there was no exception.
@@ -67,7 +57,7 @@ fn is_syntax_error(line: &str) -> bool {
 pub(super) fn lacks_network(text: &str) -> bool {
     // This happens where the jail refuses sockets.
     let refused = text.contains("[Errno 13] Permission denied") && text.contains("socket");
-    refused || NO_NETWORK.iter().any(|it| text.contains(it))
+    refused || NO_NETWORK.lines().any(|it| text.contains(it))
 }
 
 #[cfg(test)]

@@ -2,11 +2,13 @@
 //! strictly, and the others leniently. A malformed field must never turn a failure into a success.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use openskill_proto::v1::ErrorCode;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use openskill_proto::v1::artifact::Content;
+use openskill_proto::v1::{Artifact, ErrorCode};
 use openskill_sandbox::untrusted_json::parse;
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -29,7 +31,7 @@ pub(super) struct SkillReport<'a> {
     pub(super) text: String,
     pub(super) version: String,
     pub(super) truncated: bool,
-    /// Unparsed; see [`super::artifacts`].
+    /// Unparsed; see [`read_artifacts`].
     pub(super) artifacts: Option<&'a RawValue>,
 }
 
@@ -64,17 +66,12 @@ impl<'a> ParsedOutput<'a> {
     }
 
     fn from_fields(fields: ReportFields<'a>) -> Self {
-        let success = match fields.success[..] {
-            [] => return Self::Bare,
-            [one] => match one.get() {
-                "true" => true,
-                "false" => false,
-                _ => return Self::Bare,
-            },
-            _ => return Self::Broken("says 'success' more than once"),
+        let success = match fields.success.map(RawValue::get) {
+            Some("true") => true,
+            Some("false") => false,
+            _ => return Self::Bare,
         };
-        let error = fields.error.filter(|error| error.get() != "null");
-        let outcome = match (success, error) {
+        let outcome = match (success, fields.error) {
             (true, None) => Ok(fields.data),
             (true, Some(_)) => return Self::Broken("reports both a success and an error"),
             (false, None) => return Self::Broken("reports a failure without an error that says why"),
@@ -86,7 +83,7 @@ impl<'a> ParsedOutput<'a> {
             text: fields.text.and_then(text).unwrap_or_default(),
             version: meta["version"].as_str().unwrap_or_default().to_owned(),
             truncated: meta["truncated"].as_bool().unwrap_or_default(),
-            artifacts: fields.artifacts.filter(|it| it.get() != "null"),
+            artifacts: fields.artifacts,
         })
     }
 }
@@ -126,52 +123,59 @@ fn text(value: &RawValue) -> Option<String> {
     serde_json::from_str(value.get()).ok()
 }
 
-/// The unparsed fields of a result or an error. The last one of repeated fields counts.
-#[derive(Default)]
+/// The unparsed fields of a result or an error. The caller has rejected repeated keys.
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct ReportFields<'a> {
-    success: Vec<&'a RawValue>,
+    #[serde(borrow)]
+    success: Option<&'a RawValue>,
+    #[serde(borrow, deserialize_with = "read_even_null")]
     data: Option<&'a RawValue>,
+    #[serde(borrow)]
     error: Option<&'a RawValue>,
+    #[serde(borrow)]
     text: Option<&'a RawValue>,
+    #[serde(borrow)]
     meta: Option<&'a RawValue>,
+    #[serde(borrow)]
     artifacts: Option<&'a RawValue>,
+    #[serde(borrow)]
     code: Option<&'a RawValue>,
+    #[serde(borrow)]
     message: Option<&'a RawValue>,
+    #[serde(borrow)]
     details: Option<&'a RawValue>,
 }
 
-impl<'de> Deserialize<'de> for ReportFields<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Collect;
+/// Reads a field whose `null` is a value.
+fn read_even_null<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'a RawValue>, D::Error> {
+    Deserialize::deserialize(deserializer).map(Some)
+}
 
-        impl<'de> Visitor<'de> for Collect {
-            type Value = ReportFields<'de>;
+/// An artifact in a result: `{"name": "...", "media_type": "...", "data": "<base64>"}`.
+#[derive(Deserialize)]
+struct ListedArtifact<'a> {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    media_type: String,
+    #[serde(borrow)]
+    data: Cow<'a, str>,
+}
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
+/// Returns the artifacts with the skill's labels, and a warning if some can't be parsed.
+pub(super) fn read_artifacts(listed: &RawValue) -> (Vec<Artifact>, Option<String>) {
+    let Ok(entries) = parse::<Vec<&RawValue>>(listed.get().as_bytes()) else {
+        return (Vec::new(), Some("the result's artifacts were dropped: they are not a list, or too many".to_owned()));
+    };
+    let artifacts: Vec<_> = entries.iter().filter_map(|it| artifact(it)).collect();
+    let malformed = entries.len() - artifacts.len();
+    let warning = || format!("{malformed} artifacts of the result were dropped: each needs `data` in base64");
+    (artifacts, (malformed > 0).then(warning))
+}
 
-            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<ReportFields<'de>, M::Error> {
-                let mut fields = ReportFields::default();
-                while let Some(key) = map.next_key::<Cow<'de, str>>()? {
-                    let value = map.next_value()?;
-                    match key.as_ref() {
-                        "success" => fields.success.push(value),
-                        "data" => fields.data = Some(value),
-                        "error" => fields.error = Some(value),
-                        "text" => fields.text = Some(value),
-                        "meta" => fields.meta = Some(value),
-                        "artifacts" => fields.artifacts = Some(value),
-                        "code" => fields.code = Some(value),
-                        "message" => fields.message = Some(value),
-                        "details" => fields.details = Some(value),
-                        _ => {}
-                    }
-                }
-                Ok(fields)
-            }
-        }
-
-        deserializer.deserialize_map(Collect)
-    }
+fn artifact(entry: &RawValue) -> Option<Artifact> {
+    let ListedArtifact { name, media_type, data } = serde_json::from_str(entry.get()).ok()?;
+    let content = STANDARD.decode(data.as_bytes()).ok()?;
+    Some(Artifact { name, media_type, content: Some(Content::Data(content.into())), ..Artifact::default() })
 }

@@ -95,7 +95,7 @@ fn questions_vanish_with_their_call() {
     assert_eq!(questions.deliver(accept(&id, "{}"), "ada"), Err(Rejection::NotFound));
     assert!(ended.open(None).unwrap_err().contains("ended"));
     questions.deliver(accept(&kept, "{}"), "ada").unwrap();
-    assert!(questions.lock().is_empty());
+    assert!(questions.open.lock().is_empty());
 }
 
 #[test]
@@ -116,5 +116,28 @@ fn a_schema_that_is_invalid_or_costly_opens_no_question() {
     for schema in [json!([]), json!({"type": 7}), json!({"$ref": "https://example.com/schema"})] {
         assert!(asker.open(Some(schema)).is_err());
     }
-    assert!(questions.lock().is_empty());
+    assert!(questions.open.lock().is_empty());
+}
+
+#[test]
+fn what_can_not_be_asked_says_why() {
+    let message = json!({"role": "user", "content": {"type": "text", "text": "hi"}});
+    assert_eq!(Ask::sampling(json!({"messages": [message], "maxTokens": 10})).fault(), None);
+    for params in [json!({}), json!({"messages": [], "maxTokens": 1}), json!({"messages": [message]}), json!(5)] {
+        assert!(Ask::sampling(params.clone()).fault().is_some(), "{params}");
+    }
+    assert_eq!(Ask::url("Sign in", "https://example.com/x").fault(), None);
+    for url in ["", "javascript:alert(1)", "file:///etc/passwd", "https:"] {
+        assert!(Ask::url("Sign in", url).fault().is_some(), "{url}");
+    }
+    assert_eq!((Ask::roots().fault(), Ask::form("", None).fault()), (None, None));
+}
+
+#[test]
+fn the_answer_to_a_model_or_for_roots_has_a_schema() {
+    for (ask, required) in [(Ask::sampling(json!({})), "content"), (Ask::roots(), "roots")] {
+        let schema = ask.answer_schema().unwrap();
+        assert!(schema["required"].as_array().unwrap().contains(&json!(required)), "{schema}");
+        check(&schema).unwrap();
+    }
 }

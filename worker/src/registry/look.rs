@@ -20,7 +20,8 @@ pub(super) struct Stamp {
     changed_ns: i128,
     size: i64,
     inode: u64,
-    kind: Result<(), NotPlain>,
+    /// What the file is, if it is not a plain file.
+    pub(super) plain: Result<(), NotPlain>,
 }
 
 /// Marks a folder as a toolset.
@@ -48,11 +49,6 @@ impl Folders {
             Some((path, Ok(folder))) => folder.read(file.strip_prefix(path).unwrap_or(file), most),
             _ => Err(NotPlain::System(rustix::io::Errno::NOENT)),
         }
-    }
-
-    /// Returns whether another process currently prevents a file from being opened.
-    pub(super) fn is_held(&self, file: &Path) -> bool {
-        self.read(file, 0) == Err(NotPlain::Held)
     }
 
     /// Lists the manifests and scripts in the folders, and other files that manifests name (`named`). Keeps the
@@ -146,16 +142,8 @@ impl Stamp {
         let changed_ns = i128::from(described.st_ctime) * 1_000_000_000 + i128::from(described.st_ctime_nsec);
         // A folder's times change with its content, but only its existence matters.
         let changed_ns = if plain_file::kind(described).is_file() { changed_ns } else { 0 };
-        let kind = plain_file::plain(described);
-        Self { changed_ns, size: described.st_size, inode: described.st_ino, kind }
-    }
-
-    /// Checks that the stamp belongs to a plain file.
-    ///
-    /// # Errors
-    /// Returns the actual kind of the file.
-    pub(super) fn plain(&self) -> Result<(), NotPlain> {
-        self.kind
+        let plain = plain_file::plain(described);
+        Self { changed_ns, size: described.st_size, inode: described.st_ino, plain }
     }
 }
 

@@ -9,9 +9,11 @@ use std::path::{Path, PathBuf};
 use openskill_proto::limits::{MAX_SKILLS, MAX_STATE_BYTES};
 use openskill_sandbox::plain_file::NotPlain;
 
-use super::look::{FileStamps, Folders, Stamp, is_lock, is_manifest, is_script, is_toolset, matters};
-use super::reread::RereadBackoff;
+use super::look::{FileStamps, Folders, is_lock, is_manifest, is_script, is_toolset, matters};
 use crate::manifest::{MAX_MANIFEST_BYTES, Manifest, ManifestError, Manifests, Rules, Toolset};
+
+/// The maximum wait between retries, in scans.
+const MOST_SCANS: u32 = 64;
 
 /// What the registry remembers between scans.
 #[derive(Debug, Default)]
@@ -68,7 +70,8 @@ pub(super) fn read(
         if reading.claimed.contains(script) || reading.claimed.contains(folder) || memory.named.contains(script) {
             continue;
         }
-        let plain = stamp.as_ref().map_or(Ok(()), Stamp::plain).map_err(|it| fault(script, it.to_string()));
+        let plain =
+            stamp.as_ref().map_or(Ok(()), |it| it.plain).map_err(|it| ManifestError::new(script, 1, it.to_string()));
         match plain.and_then(|()| Manifest::for_bare_script(script)) {
             Ok(manifest) => reading.insert(script, manifest),
             Err(error) => reading.errors.push(error),
@@ -77,7 +80,8 @@ pub(super) fn read(
     memory.good = good;
     memory.toolsets = toolsets;
     // Runners read lock files later.
-    let is_held = reading.held || seen.iter().any(|(file, _)| is_lock(file) && folders.is_held(file));
+    let is_held =
+        reading.held || seen.iter().any(|(file, _)| is_lock(file) && folders.read(file, 0) == Err(NotPlain::Held));
     memory.reread.note(is_held);
     (reading.manifests, reading.errors)
 }
@@ -123,7 +127,7 @@ impl<'a> Reading<'a> {
             self.manifests.insert(manifest.id.clone(), manifest);
             return;
         };
-        self.errors.push(fault(file, reason));
+        self.errors.push(ManifestError::new(file, 1, reason));
     }
 
     /// Reads all toolsets, by folder. Reports the error of an invalid one, and keeps its last valid state if there
@@ -169,11 +173,51 @@ impl<'a> Reading<'a> {
     fn text(&mut self, file: &Path) -> Result<String, ManifestError> {
         let read = self.folders.read(file, MAX_MANIFEST_BYTES);
         self.held |= read == Err(NotPlain::Held);
-        read.map_err(|reason| fault(file, reason.to_string()))
+        read.map_err(|reason| ManifestError::new(file, 1, reason.to_string()))
     }
 }
 
-/// Creates an error about a whole file.
-fn fault(file: &Path, reason: String) -> ManifestError {
-    ManifestError { file: file.to_owned(), line: 1, reason }
+/// Decides when to read again files that another process locked with a lease. A file's stamp does not change while a lease exists, so a scan sees no change when
+/// the lease ends. The retries are 1, 2, 4, ... scans apart, which limits the cost of a skill that takes one lease
+/// after another.
+#[derive(Debug, Default)]
+pub(super) struct RereadBackoff {
+    /// The number of scans until the next retry. `None` if no file had a lease.
+    left: Option<u32>,
+    wait: u32,
+}
+
+impl RereadBackoff {
+    /// Counts a scan. Returns whether to read the files even if none has changed.
+    pub(super) fn is_due(&mut self) -> bool {
+        self.left = self.left.map(|left| left.saturating_sub(1));
+        self.left == Some(0)
+    }
+
+    /// Records whether the last read found files with a lease.
+    pub(super) fn note(&mut self, any: bool) {
+        self.wait = if any { (2 * self.wait).clamp(1, MOST_SCANS) } else { 0 };
+        self.left = any.then_some(self.wait);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_are_held_are_read_again_at_growing_intervals() {
+        let mut held = RereadBackoff::default();
+        assert!(!held.is_due());
+        let mut waits = Vec::new();
+        for _ in 0..9 {
+            held.note(true);
+            waits.push((1..).find(|_| held.is_due()).unwrap());
+        }
+        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 64, 64]);
+        held.note(false);
+        assert!(!held.is_due());
+        held.note(true);
+        assert!(held.is_due());
+    }
 }

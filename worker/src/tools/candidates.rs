@@ -3,8 +3,7 @@
 use openskill_text::task::{ParsedTask, Term};
 use openskill_text::tools::{ToolDocument, rank};
 
-use super::entry::Entry;
-use super::index::Index;
+use super::index::{Entry, Index};
 
 /// The maximum number of servers in an answer.
 const MOST: usize = 5;
@@ -69,7 +68,7 @@ fn names(entry: &Entry) -> ToolDocument {
 
 #[cfg(test)]
 mod tests {
-    use super::super::entry::tests::entry;
+    use super::super::index::tests::entry;
     use super::*;
 
     fn index() -> Index {

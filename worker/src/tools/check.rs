@@ -1,11 +1,9 @@
 //! Checks a server before it is published: its names must be free, and its tools must match the index. Pure.
 
-use std::collections::BTreeMap;
-
 use openskill_log::text::is_hidden;
 use serde_json::{Map, Value};
 
-use super::entry::Entry;
+use super::index::Entry;
 use super::refusal::InstallRefusal;
 use crate::runners::mcp::pins::changed_parts;
 use crate::runners::mcp::trial::ServerTools;
@@ -23,13 +21,13 @@ pub(super) fn names<'a>(
     names: &NamesInUse,
 ) -> Result<(), InstallRefusal> {
     if names.toolsets.contains(id) {
-        return Err(InstallRefusal::NameTaken { name: id.to_owned(), by: "a toolset" });
+        return Err(InstallRefusal::name_taken(id, "a toolset"));
     }
     if names.manifests.contains(id) {
-        return Err(InstallRefusal::NameTaken { name: id.to_owned(), by: "a skill or an MCP server" });
+        return Err(InstallRefusal::name_taken(id, "a skill or an MCP server"));
     }
     match [id].into_iter().chain(tools.into_iter().map(String::as_str)).find(|it| names.skills.contains_key(*it)) {
-        Some(name) => Err(InstallRefusal::NameTaken { name: name.to_owned(), by: "another skill" }),
+        Some(name) => Err(InstallRefusal::name_taken(name, "another skill")),
         None => Ok(()),
     }
 }
@@ -39,19 +37,23 @@ pub(super) fn names<'a>(
 /// # Errors
 /// Fails at the first tool by name that changed, is new, or is missing.
 pub(super) fn tools(entry: &Entry, listed: &ServerTools) -> Result<(), InstallRefusal> {
-    let pins = entry.pins();
+    let refuse = |word, tool: &str, reason: String| Err(InstallRefusal::new(word, reason).with("tool", tool));
     for (tool, definition) in &listed.tools {
-        let Some(pinned) = pins.get(tool) else { return Err(InstallRefusal::ExtraTool(tool.clone())) };
+        let Some(pinned) = entry.tools.get(tool) else {
+            return refuse("extra_tool", tool, format!("it has a tool '{tool}' that the index does not name"));
+        };
         let fields = changed_parts(pinned, &definition.pin);
         if !fields.is_empty() {
-            return Err(InstallRefusal::ChangedTool { tool: tool.clone(), fields });
+            let reason = format!("its tool '{tool}' differs from the index: {} changed", fields.join(", "));
+            return refuse("changed_tool", tool, reason).map_err(|it| it.with("fields", fields));
         }
         if has_hidden_text(&definition.parts) {
-            return Err(InstallRefusal::HiddenText(tool.clone()));
+            let reason = format!("the definition of its tool '{tool}' has invisible characters");
+            return refuse("hidden_text", tool, reason);
         }
     }
-    match pins.keys().find(|tool| !listed.tools.contains_key(*tool)) {
-        Some(tool) => Err(InstallRefusal::MissingTool(tool.clone())),
+    match entry.tools.keys().find(|tool| !listed.tools.contains_key(*tool)) {
+        Some(tool) => refuse("missing_tool", tool, format!("it has no tool '{tool}', which the index names")),
         None => Ok(()),
     }
 }
@@ -73,13 +75,13 @@ pub(crate) fn has_hidden_text(parts: &Map<String, Value>) -> bool {
 }
 
 /// Returns whether all tools with these ids are callable.
-pub(super) fn callable(ids: &BTreeMap<String, String>, names: &NamesInUse) -> bool {
-    ids.values().all(|id| names.skills.get(id).copied() == Some(true))
+pub(super) fn callable(ids: &[String], names: &NamesInUse) -> bool {
+    ids.iter().all(|id| names.skills.get(id).copied() == Some(true))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::entry::tests::entry;
+    use super::super::index::tests::entry;
     use super::*;
     use crate::runners::mcp::trial::ToolDefinition;
     use serde_json::json;
@@ -95,15 +97,18 @@ mod tests {
     #[test]
     fn a_name_that_anything_has_is_taken() {
         let ids = ["clock__now".to_owned()];
-        let by = |skill, manifest, toolset| match names("clock", &ids, &taken(skill, manifest, toolset)) {
-            Err(InstallRefusal::NameTaken { name, by }) => Some((name, by)),
-            _ => None,
+        let refusal = |skill, manifest, toolset| {
+            names("clock", &ids, &taken(skill, manifest, toolset)).map_err(|it| it.to_string())
         };
-        assert_eq!(by("echo", "echo", "tools"), None);
-        assert_eq!(by("clock__now", "x", "x"), Some(("clock__now".to_owned(), "another skill")));
-        assert_eq!(by("clock", "x", "x"), Some(("clock".to_owned(), "another skill")));
-        assert_eq!(by("x", "clock", "x"), Some(("clock".to_owned(), "a skill or an MCP server")));
-        assert_eq!(by("x", "x", "clock"), Some(("clock".to_owned(), "a toolset")));
+        assert_eq!(refusal("echo", "echo", "tools"), Ok(()));
+        for (skill, manifest, toolset, reason) in [
+            ("clock__now", "x", "x", "the name 'clock__now' is taken by another skill"),
+            ("clock", "x", "x", "the name 'clock' is taken by another skill"),
+            ("x", "clock", "x", "the name 'clock' is taken by a skill or an MCP server"),
+            ("x", "x", "clock", "the name 'clock' is taken by a toolset"),
+        ] {
+            assert_eq!(refusal(skill, manifest, toolset), Err(reason.to_owned()));
+        }
     }
 
     fn listed(tools: &[(&str, Value)]) -> ServerTools {

@@ -24,7 +24,7 @@ use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::entry::{Entry, pretty};
+use super::index::{Entry, pretty};
 
 /// Marks a folder as an installed server.
 const RECORD: &str = ".installed.json";
@@ -197,7 +197,7 @@ impl Drop for Lock {
 
 #[cfg(test)]
 mod tests {
-    use super::super::entry::tests::entry;
+    use super::super::index::tests::entry;
     use super::*;
 
     struct Place(ToolsFolder);

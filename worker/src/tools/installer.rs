@@ -1,6 +1,5 @@
 //! Installs a server from the index. First runs all checks, then publishes the server atomically.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,9 +10,8 @@ use tokio::time::{sleep, timeout};
 
 use super::audit::{self, Actor};
 use super::check;
-use super::entry::Entry;
 use super::folder::{Lock, Record, ToolsFolder};
-use super::index::{Index, IndexError};
+use super::index::{Entry, Index, IndexError};
 use super::refusal::InstallRefusal;
 use crate::config::{Config, InstallPolicy, ToolsConfig};
 use crate::events::EventSink;
@@ -35,9 +33,7 @@ const LOOK: Duration = Duration::from_millis(25);
 
 /// Installs servers on a worker. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Installer(Arc<Parts>);
-
-struct Parts {
+pub(crate) struct Installer {
     tools: ToolsConfig,
     allowed_root: PathBuf,
     trial: Trial,
@@ -56,12 +52,12 @@ pub(crate) struct Installed {
 impl Installer {
     pub(crate) fn new(config: &Config, trial: Trial, environments: Environments, skill_names: Arc<SkillNames>) -> Self {
         let (tools, allowed_root) = (config.tools.clone(), config.allowed_root.clone());
-        Self(Arc::new(Parts { tools, allowed_root, trial, environments, skill_names }))
+        Self { tools, allowed_root, trial, environments, skill_names }
     }
 
     /// Returns whether calls may install.
     pub(crate) fn policy(&self) -> InstallPolicy {
-        self.0.tools.policy
+        self.tools.policy
     }
 
     /// Reads the current index.
@@ -69,20 +65,20 @@ impl Installer {
     /// # Errors
     /// Fails if the index can't be used.
     pub(crate) async fn index(&self) -> Result<Index, IndexError> {
-        let file = self.0.tools.index.clone();
+        let file = self.tools.index.clone();
         let read = tokio::task::spawn_blocking(move || Index::read(file.as_deref())).await;
         read.unwrap_or_else(|error| Err(IndexError::Unreadable(error.to_string())))
     }
 
     /// Returns a server's record, if it is installed.
     pub(crate) fn record(&self, id: &str) -> Option<Record> {
-        ToolsFolder::at(&self.0.tools.folder).record(id)
+        ToolsFolder::at(&self.tools.folder).record(id)
     }
 
     /// Removes the remains of killed processes, unless an installation is running. Blocks on the disk.
     pub(crate) fn sweep(&self) {
-        let folder = ToolsFolder::at(&self.0.tools.folder);
-        if self.0.tools.folder.is_dir()
+        let folder = ToolsFolder::at(&self.tools.folder);
+        if self.tools.folder.is_dir()
             && let Err(error) = folder.make().and_then(|()| folder.lock())
         {
             tracing::warn!(%error, "the folder of installed tools (OPENSKILL_TOOLS_DIR) can't be cleaned up");
@@ -113,39 +109,49 @@ impl Installer {
         actor: &Actor,
         events: &EventSink,
     ) -> Result<Installed, InstallRefusal> {
-        let Parts { tools, trial, .. } = self.0.as_ref();
-        let folder = ToolsFolder::at(&tools.folder);
-        folder.make().map_err(|error| InstallRefusal::from(super::folder::FolderError::System(error)))?;
+        let folder = ToolsFolder::at(&self.tools.folder);
+        folder.make()?;
         let lock = lock(&folder).await?;
-        if let Some(record) = folder.record(&entry.id) {
-            let same = record.version == entry.version;
-            let other = || InstallRefusal::OtherVersion { id: entry.id.clone(), installed: record.version.clone() };
-            return same.then_some(Installed { record: record.clone(), before: true }).ok_or_else(other);
+        let (id, version) = (entry.id.as_str(), entry.version.as_str());
+        if let Some(record) = folder.record(id) {
+            if record.version == version {
+                return Ok(Installed { record, before: true });
+            }
+            let installed = record.version;
+            let reason = format!(
+                "version {installed} of it is installed, and nothing is overwritten: run `openskill tools remove {id}` \
+                 first"
+            );
+            return Err(InstallRefusal::new("other_version", reason));
         }
-        if folder.has(&entry.id) {
-            let by = "an entry in the folder of installed tools";
-            return Err(InstallRefusal::NameTaken { name: entry.id.clone(), by });
+        if folder.has(id) {
+            return Err(InstallRefusal::name_taken(id, "an entry in the folder of installed tools"));
         }
-        if entry.pins().is_empty() {
-            return Err(InstallRefusal::NotPinned(entry.id.clone()));
+        if entry.tools.is_empty() {
+            let reason = format!(
+                "the index has no pins of its tools: an operator reviews and adds those that `openskill tools pins {id}` \
+                 prints"
+            );
+            return Err(InstallRefusal::new("not_pinned", reason));
         }
-        let missing: Vec<_> = entry.missing_variables().into_iter().map(str::to_owned).collect();
+        let missing = entry.missing_variables();
         if !missing.is_empty() {
-            return Err(InstallRefusal::NoVariables(missing));
+            let reason =
+                format!("it needs environment variables that this worker does not have: {}", missing.join(", "));
+            return Err(InstallRefusal::new("missing_variables", reason).with("variables", missing));
         }
-        let ids = ids(&entry.id, entry.pins().keys());
-        check::names(&entry.id, ids.values(), &self.0.skill_names.names())?;
-        let manifest = self.manifest(entry)?;
-        trial.admits(&manifest).map_err(InstallRefusal::NoJail)?;
-        audit::log_begin(actor, &entry.id, &entry.version);
+        let ids = ids(id, entry.tools.keys());
+        check::names(id, ids.values(), &self.skill_names.names())?;
+        let manifest = self.jailed_manifest(entry)?;
+        audit::log("installing", actor, id, version);
         let listed = self.try_out(&manifest, events).await?;
         check::tools(entry, &listed)?;
         tell(events, 0.9, "publishing the server").await;
         // Other names may have been added meanwhile.
-        check::names(&entry.id, ids.values(), &self.0.skill_names.names())?;
+        check::names(id, ids.values(), &self.skill_names.names())?;
         let record = Record {
-            id: entry.id.clone(),
-            version: entry.version.clone(),
+            id: id.to_owned(),
+            version: version.to_owned(),
             tools: ids.into_values().collect(),
             by: actor.name.clone(),
             at: Timestamp::now().to_string(),
@@ -167,18 +173,23 @@ impl Installer {
         let (entry, actor) = (entry.clone(), actor.clone());
         let published = tokio::task::spawn_blocking(move || {
             folder.publish(&lock, &entry, &record)?;
-            audit::log_install(&actor, &entry.id, &entry.version);
+            audit::log("installed", &actor, &entry.id, &entry.version);
             Ok(Installed { record, before: false })
         });
-        published.await.unwrap_or(Err(InstallRefusal::Closing))
+        published.await.unwrap_or_else(|_| Err(InstallRefusal::new("closing", "the worker is shutting down")))
     }
 
-    /// Creates the manifest that the server will have.
-    fn manifest(&self, entry: &Entry) -> Result<Manifest, InstallRefusal> {
+    /// Creates the manifest that the server will have. Fails if its jail is unavailable.
+    fn jailed_manifest(&self, entry: &Entry) -> Result<Manifest, InstallRefusal> {
         let toolset = Toolset { toolset: entry.id.clone(), description: entry.title.clone(), unavailable: None };
-        let rules = Rules { allowed_root: &self.0.allowed_root, toolset: Some(&toolset) };
-        let file = ToolsFolder::at(&self.0.tools.folder).manifest(entry);
-        Manifest::parse(&file, &entry.manifest(), rules).map_err(|error| InstallRefusal::Invalid(error.reason))
+        let rules = Rules { allowed_root: &self.allowed_root, toolset: Some(&toolset) };
+        let file = ToolsFolder::at(&self.tools.folder).manifest(entry);
+        let manifest =
+            Manifest::parse(&file, &entry.manifest(), rules).map_err(|error| invalid_entry(&error.reason))?;
+        self.trial.admits(&manifest).map_err(|reason| {
+            InstallRefusal::new("no_jail", format!("servers of the index run only in a strict jail: {reason}"))
+        })?;
+        Ok(manifest)
     }
 
     /// Installs a server's packages and lists its tools.
@@ -189,18 +200,21 @@ impl Installer {
         tell(events, 0.1, "installing its packages").await;
         let interpreter = self.packages(manifest).await?;
         tell(events, 0.7, "checking its tools in the jail").await;
-        self.0.trial.list(manifest, interpreter).await.map_err(InstallRefusal::NotUsable)
+        self.trial.list(manifest, interpreter).await.map_err(|reason| {
+            InstallRefusal::new("not_usable", format!("it was started in its jail and can't be used: {reason}"))
+        })
     }
 
     async fn packages(&self, manifest: &Manifest) -> Result<Arc<Interpreter>, InstallRefusal> {
-        let Some(needs) = manifest.how.needs() else {
-            return Err(InstallRefusal::Invalid("it has no packages".to_owned()));
-        };
-        self.0.environments.provide(&manifest.id, needs).await.map_err(|reason| {
+        let needs = manifest.how.needs().ok_or_else(|| invalid_entry("it has no packages"))?;
+        self.environments.provide(&manifest.id, needs).await.map_err(|reason| {
             // pip prints "DO NOT MATCH THE HASHES", uv prints "Hash mismatch".
             let lower = reason.to_lowercase();
-            let differs = lower.contains("do not match the hashes") || lower.contains("hash mismatch");
-            if differs { InstallRefusal::WrongHash(reason) } else { InstallRefusal::Packages(reason) }
+            if lower.contains("do not match the hashes") || lower.contains("hash mismatch") {
+                InstallRefusal::new("wrong_hash", format!("a package differs from the one in the index: {reason}"))
+            } else {
+                InstallRefusal::new("packages", reason)
+            }
         })
     }
 
@@ -209,19 +223,17 @@ impl Installer {
     /// # Errors
     /// Returns the errors of an installation up to its check of the tools.
     pub(crate) async fn list_tools(&self, entry: &Entry) -> Result<ServerTools, InstallRefusal> {
-        let manifest = self.manifest(entry)?;
-        self.0.trial.admits(&manifest).map_err(InstallRefusal::NoJail)?;
+        let manifest = self.jailed_manifest(entry)?;
         self.try_out(&manifest, &EventSink::default()).await
     }
 
     /// Waits at most two seconds until an installed server's tools are callable on this worker. Returns how long
     /// this took, or `None` if they are not callable yet.
     pub(crate) async fn callable(&self, record: &Record) -> Option<Duration> {
-        let ids: BTreeMap<String, String> = record.tools.iter().map(|it| (it.clone(), it.clone())).collect();
-        let (mut names, begun) = (self.0.skill_names.watch(), Instant::now());
+        let (mut names, begun) = (self.skill_names.watch(), Instant::now());
         let wait = async {
-            while !check::callable(&ids, &names.borrow_and_update()) {
-                self.0.skill_names.request_reload();
+            while !check::callable(&record.tools, &names.borrow_and_update()) {
+                self.skill_names.request_reload();
                 let _ = timeout(LOOK, names.changed()).await;
             }
         };
@@ -233,13 +245,16 @@ impl Installer {
 pub(crate) async fn lock(folder: &ToolsFolder) -> Result<Lock, InstallRefusal> {
     let begun = Instant::now();
     loop {
-        let tried = folder.lock().map_err(|error| InstallRefusal::from(super::folder::FolderError::System(error)))?;
-        match tried {
+        match folder.lock()? {
             Some(lock) => return Ok(lock),
-            None if begun.elapsed() > PATIENCE => return Err(InstallRefusal::Busy),
+            None if begun.elapsed() > PATIENCE => return Err(InstallRefusal::busy()),
             None => sleep(STEP).await,
         }
     }
+}
+
+fn invalid_entry(reason: &str) -> InstallRefusal {
+    InstallRefusal::new("invalid_entry", format!("its entry in the tool index is invalid: {reason}"))
 }
 
 async fn tell(events: &EventSink, fraction: f64, message: &str) {

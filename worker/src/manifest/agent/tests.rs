@@ -1,7 +1,8 @@
 use std::path::Path;
 
+use serde_json::json;
+
 use super::super::{Manifest, ManifestError, Rules, RunnerSpec};
-use super::*;
 
 const AGENT: &str = "id: researcher\ntype: agent\nagent:\n  prompt: Find it.\n  tools: [file_search, echo]\n";
 
@@ -27,8 +28,7 @@ fn an_agent_takes_a_task_and_gives_an_answer_unless_it_declares_parameters() {
 fn limits_reach_the_gateway() {
     let more = "  model: openai:small\n  acts_on_untrusted: true\n  limits: {max_tool_calls: 7, max_tokens: 1000}\n";
     let text = format!("{AGENT}{more}");
-    let RunnerSpec::Agent(agent) = parse(&text).unwrap().how else { panic!("{text}") };
-    let definition = agent.definition();
+    let RunnerSpec::Agent(definition) = parse(&text).unwrap().how else { panic!("{text}") };
     let limits = definition.limits.unwrap();
     assert_eq!((limits.max_tool_calls, limits.max_tokens, limits.max_iterations), (7, 1000, 0));
     assert!(definition.acts_on_untrusted);

@@ -3,8 +3,8 @@ use super::*;
 const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
 fn read(entry: &str, text: &str) -> Result<Docker, String> {
-    let raw: RawDocker = crate::manifest::raw::read(text).map_err(|(_, reason)| reason)?;
-    resolve(raw, entry, &Limits::default()).map_err(|fault| fault.reason)
+    let docker: Docker = crate::manifest::raw::read(text).map_err(|(_, reason)| reason)?;
+    docker.resolve(entry, &Limits::default()).map_err(|fault| fault.reason)
 }
 
 #[test]
@@ -110,5 +110,5 @@ fn invalid_settings_are_refused_with_the_reason() {
 #[test]
 fn limits_below_the_engines_minimum_are_refused() {
     let limits = Limits { memory_mb: 5, ..Limits::default() };
-    assert!(resolve(RawDocker::default(), DIGEST, &limits).is_err());
+    assert!(Docker::default().resolve(DIGEST, &limits).is_err());
 }

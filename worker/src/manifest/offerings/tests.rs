@@ -2,10 +2,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::body::{Values, fill};
 use super::*;
 
-fn read(prompts: Value, resources: Value) -> Result<McpOfferings, FieldFault> {
+fn read(prompts: Value, resources: Value) -> Result<McpOfferings, ManifestFault> {
     let (prompts, resources) = (serde_json::from_value(prompts).unwrap(), serde_json::from_value(resources).unwrap());
     resolve(prompts, resources, Path::new("/skills/a.yaml"))
 }

@@ -18,7 +18,7 @@ use tokio::sync::{Notify, mpsc};
 
 use super::words::clean;
 use crate::events::EventSink;
-use crate::questions::ask::capability;
+use crate::questions::capability;
 use crate::questions::{Ask, QuestionAnswer};
 use crate::runners::http::secrets::Secrets;
 
