@@ -77,7 +77,7 @@ impl Slot {
     /// weight of a single call. So callers also get even shares of the processors, and a burst of calls does not
     /// delay other callers.
     pub(crate) fn nice(&self) -> u8 {
-        nice(self.places.of_worker.admission().running)
+        nice(self.places.of_worker.admission.running)
     }
 
     /// Starts to watch the call. Drop the guard before the call's slot.
@@ -144,7 +144,7 @@ impl Scheduler {
         };
         let asked = Instant::now();
         let of_worker = self.worker.enter(arrival).await?;
-        self.stagger(of_worker.admission().expected).await;
+        self.stagger(of_worker.admission.expected).await;
         let slot = Slot { places: Arc::new(Places { of_worker, of_skill }) };
         slot.places.set_whole(true);
         Ok((slot, asked.elapsed()))
@@ -177,7 +177,8 @@ impl Scheduler {
 
     /// Returns the number of calls that hold a slot or wait for one. Excludes calls that wait for a skill's limit.
     pub(crate) fn in_flight(&self) -> usize {
-        self.worker.len()
+        let (running, waiting) = self.load();
+        running + waiting
     }
 }
 

@@ -36,7 +36,7 @@ pub(crate) mod fork;
 mod forking;
 mod freshness;
 pub(crate) mod interpreter;
-pub(crate) mod settings;
+mod settings;
 mod shared;
 pub(crate) mod variables;
 mod warm;
@@ -137,18 +137,38 @@ impl Python {
             return Ok(None);
         }
         let backend = match script.isolation {
-            Isolation::Shared => WarmBackend::Shared(SharedPool::new(&self.settings, &command, &script.script)),
+            Isolation::Shared => WarmBackend::Shared(SharedPool::new(&self.settings, command, &script.script)),
             Isolation::Fork | Isolation::Process => {
                 let jailed = manifest.jail.level != Level::Off;
                 // The files of an environment that the worker built never change.
                 let fixed = interpreter.environment.as_deref().filter(|_| script.needs.is_built());
-                WarmBackend::Forking(Box::new(Forking::new(&command, &script.script, fixed, jailed)))
+                WarmBackend::Forking(Box::new(Forking::new(command, &script.script, fixed, jailed)))
             }
         };
         let (manifest, interpreter) = (Arc::clone(manifest), Arc::clone(interpreter));
         let warm = Arc::new(Warm { manifest, interpreter, root, backend });
         all.insert(warm.manifest.id.clone(), Arc::clone(&warm));
         Ok(Some(warm))
+    }
+
+    /// Runs a call in the warm pool, or else in a fresh interpreter. Fails if the script did not start.
+    async fn run_call(&self, invocation: Invocation) -> Result<RawOutput, SkillError> {
+        let not_here = || SkillError::new(ErrorCode::Unavailable, "the skill can't run on this worker");
+        let manifest = Arc::clone(&invocation.manifest);
+        let RunnerSpec::Python(script) = &manifest.how else { return Err(not_here()) };
+        let interpreter = self.environments.interpreter(&manifest.id, &script.needs).ok_or_else(not_here)?;
+        let ran = match script.isolation {
+            Isolation::Process => Err(Cold::Process),
+            Isolation::Fork | Isolation::Shared => self.run_warm(&interpreter, script, &invocation).await?,
+        };
+        match ran {
+            Ok(output) => return Ok(output),
+            Err(reason) => self.settings.counts.cold_calls.inc(reason.name()),
+        }
+        invocation.trace.record_start("cold");
+        let env = self.surroundings.for_call(&invocation);
+        let command = self.command(&interpreter, &script.script, &manifest, env)?;
+        Ok(Box::pin(once(&self.settings.launcher, command, invocation, Given::Input)).await)
     }
 
     /// Runs a call in the warm pool, or returns why the pool did not start it.
@@ -211,33 +231,7 @@ impl Runner for Python {
     }
 
     fn run(self: Arc<Self>, invocation: Invocation) -> BoxFuture<'static, RawOutput> {
-        async move {
-            let manifest = Arc::clone(&invocation.manifest);
-            let unavailable = || {
-                let message = "the skill can't run on this worker";
-                RawOutput::NotStarted(SkillError::new(ErrorCode::Unavailable, message))
-            };
-            let RunnerSpec::Python(script) = &manifest.how else { return unavailable() };
-            let Some(interpreter) = &self.environments.interpreter(&manifest.id, &script.needs) else {
-                return unavailable();
-            };
-            let ran = match script.isolation {
-                Isolation::Process => Ok(Err(Cold::Process)),
-                Isolation::Fork | Isolation::Shared => self.run_warm(interpreter, script, &invocation).await,
-            };
-            match ran {
-                Ok(Ok(output)) => return output,
-                Ok(Err(reason)) => self.settings.counts.cold_calls.inc(reason.name()),
-                Err(error) => return RawOutput::NotStarted(error),
-            }
-            invocation.trace.record_start("cold");
-            let env = self.surroundings.for_call(&invocation);
-            match self.command(interpreter, &script.script, &manifest, env) {
-                Ok(command) => Box::pin(once(&self.settings.launcher, command, invocation, Given::Input)).await,
-                Err(error) => RawOutput::NotStarted(error),
-            }
-        }
-        .boxed()
+        async move { self.run_call(invocation).await.unwrap_or_else(RawOutput::NotStarted) }.boxed()
     }
 
     fn warm_up(self: Arc<Self>, manifest: Arc<Manifest>) -> BoxFuture<'static, ()> {
@@ -248,7 +242,7 @@ impl Runner for Python {
                 return;
             }
             if let Ok(Some(warm)) = self.warm(&manifest, &interpreter, script)
-                && let WarmBackend::Forking(forking) = &warm.backend
+                && let Some(forking) = warm.forking()
             {
                 forking.warm_up(&self.settings).await;
             }
@@ -262,7 +256,7 @@ impl Runner for Python {
             let interpreter = self.environments.interpreter(&manifest.id, &script.needs);
             let jail = interpreter.map(|it| self.jail(&it, &script.script, manifest));
             let forks = jail.is_none_or(|jail| jail.is_err() || jail.is_ok_and(|it| may_warm(script.isolation, &it)));
-            return if forks { Vec::new() } else { vec![warm::explain(Cold::Jail)] };
+            return if forks { Vec::new() } else { vec![Cold::Jail.explain()] };
         };
         warm.explanations()
     }

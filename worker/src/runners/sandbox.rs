@@ -29,7 +29,8 @@ use openskill_sandbox::launch::{LaunchError, Launcher};
 use openskill_sandbox::protocol::{Command, ProcessLimits};
 use openskill_sandbox::sessions::book::{Lease, SessionBook, Terms};
 use openskill_sandbox::sessions::key::{Key, SessionOwner};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
+use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -42,9 +43,9 @@ use crate::manifest::{Manifest, RunnerSpec};
 use crate::runner::{Invocation, RawOutput, Runner};
 use crate::runners::python::environments::Environments;
 use crate::runners::python::interpreter::Interpreter;
-use crate::runners::python::{settings, variables};
+use crate::runners::python::variables;
 use crate::runners::services::Services;
-use crate::sessions::cell::Cell;
+use crate::sessions::cell::{Cell, CellDeadlines};
 use crate::sessions::drive::{SessionCall, drive};
 use crate::sessions::process::{NewSessionProcess, SessionProcess, StartError};
 use crate::sessions::tally::SessionTally;
@@ -58,7 +59,7 @@ mod request;
 mod servers;
 
 use packages::Packages;
-use request::{CellDeadlines, Execute};
+use request::Execute;
 use servers::Servers;
 
 /// How long a call waits for a session that another call uses. A cancelled call may take this long to stop.
@@ -122,7 +123,7 @@ impl Sandbox {
         Ok(plan)
     }
 
-    /// Returns the command that starts a session's process.
+    /// Returns the command of a session's process. Its fork server adds the arguments.
     fn command(&self, interpreter: &Interpreter, manifest: &Manifest) -> Result<Command, SkillError> {
         let jail = self.jail(interpreter, manifest);
         let mut env = self.surroundings.for_isolated(manifest);
@@ -131,12 +132,12 @@ impl Sandbox {
         env.entry("MPLBACKEND".to_owned()).or_insert_with(|| "Agg".to_owned());
         Ok(Command {
             program: interpreter.path.clone(),
-            args: settings::program_arguments(),
+            args: Vec::new(),
             env,
             cwd: "/".into(),
             limits: ProcessLimits::from_limits(&manifest.limits),
             nice: 0,
-            forks: true,
+            forks: false,
             jail: Some(jail.map_err(|reason| SkillError::new(ErrorCode::Unavailable, reason))?),
             root: manifest.allowed_root.is_some().then(|| self.surroundings.run_root(manifest)),
         })
@@ -146,7 +147,7 @@ impl Sandbox {
     fn servers(&self, manifest: &Arc<Manifest>, session: &Session) -> Result<Arc<Servers>, SkillError> {
         let interpreter = self.environments.interpreter(&manifest.id, &session.needs);
         let interpreter = interpreter.ok_or_else(|| SkillError::unavailable("the skill can't run on this worker"))?;
-        let mut all = self.lock();
+        let mut all = self.servers.lock();
         if let Some(servers) = all.get(&manifest.id) {
             if servers.are_for(manifest, &interpreter) {
                 return Ok(Arc::clone(servers));
@@ -162,7 +163,7 @@ impl Sandbox {
 
     /// Starts a new session's process.
     async fn start(self: Arc<Self>, servers: Arc<Servers>, owner: SessionOwner, nice: u8) -> NewSessionProcess {
-        let manifest = servers.manifest();
+        let manifest = &servers.manifest;
         // Process listings show this name in place of a call id.
         let mut env = BTreeMap::from([("OPENSKILL_CALL_ID", format!("session-of-{}", manifest.id))]);
         let mut failed = None;
@@ -200,28 +201,20 @@ impl Sandbox {
         self.book.take(key, terms, until).await.map_err(refused)
     }
 
-    async fn execute(self: Arc<Self>, invocation: Invocation, owner: SessionOwner) -> RawOutput {
+    /// Runs a call's code. Fails if the code did not start.
+    async fn execute(self: Arc<Self>, invocation: Invocation, owner: SessionOwner) -> Result<RawOutput, SkillError> {
         let Invocation { manifest, input, deadline, events, slot, trace, .. } = invocation;
-        let Execute { code, session_id, timeout } = match request::read(&input) {
-            Ok(execute) => execute,
-            Err(error) => return RawOutput::NotStarted(error),
-        };
-        let RunnerSpec::Session(session) = &manifest.how else { return RawOutput::NotStarted(not_here()) };
-        let servers = match self.servers(&manifest, session) {
-            Ok(servers) => servers,
-            Err(error) => return RawOutput::NotStarted(error),
-        };
+        let Execute { code, session_id, timeout } = request::read(&input)?;
+        let RunnerSpec::Session(session) = &manifest.how else { return Err(not_here()) };
+        let servers = self.servers(&manifest, session)?;
         let now = Instant::now();
-        let CellDeadlines { time, latest, grace } = CellDeadlines::new(timeout, deadline, now);
+        let deadlines = CellDeadlines::new(timeout, deadline, now);
         let key = Key { owner: owner.clone(), name: session_id };
-        let lease = match self.take(&key, servers.terms(), (now + WAIT).min(latest)).await {
-            Ok(lease) => lease,
-            Err(error) => return RawOutput::NotStarted(error),
-        };
+        let lease = self.take(&key, servers.terms, (now + WAIT).min(deadlines.latest)).await?;
         trace.record_start(if lease.process.is_some() { "warm" } else { "fork" });
         let (number, dropped) = (lease.cells, CancellationToken::new());
         let (closed, said) = (lease.stop.clone(), events.clone());
-        let cell = Cell { number, code, time, latest, grace, events, dropped: dropped.clone(), closed };
+        let cell = Cell { number, code, deadlines, events, dropped: dropped.clone(), closed };
         let start = Arc::clone(&self).start(servers, owner.clone(), slot.nice()).boxed();
         let job = SessionCall { lease, cell, start, counted: (Arc::clone(&self.tally), owner), slot };
         // If the call is dropped, the task interrupts the code, and keeps the session if possible.
@@ -230,13 +223,13 @@ impl Sandbox {
         self.tasks.spawn_on(drive(job, answer), &self.runtime);
         let outcome = answered.await;
         drop(waiting);
-        match outcome {
-            Ok(Ok(outcome)) => {
-                RawOutput::Value(answer::cell_result(&outcome, &said.artifacts(), number, key.name.as_deref(), time))
+        Ok(match outcome {
+            Ok(outcome) => {
+                let (artifacts, name) = (said.artifacts(), key.name.as_deref());
+                RawOutput::Value(answer::cell_result(&outcome?, &artifacts, number, name, timeout))
             }
-            Ok(Err(error)) => RawOutput::NotStarted(error),
             Err(_) => RawOutput::Failed(SkillError::new(ErrorCode::Unavailable, "the worker ended the session")),
-        }
+        })
     }
 
     /// Runs all operations except those that run code.
@@ -253,11 +246,11 @@ impl Sandbox {
                 if !self.book.close(owner, &name) {
                     return Err(answer::no_such_session(&name));
                 }
-                answer::close_result(&name)
+                json!({ "session_id": name, "closed": true }).to_string()
             }
             Operation::Cleanup => {
-                let idle = request::max_age(input)?.unwrap_or(bounds.idle);
-                answer::cleanup_result(&self.book.clean(owner, idle, now))
+                let names = self.book.clean(owner, request::max_age(input)?.unwrap_or(bounds.idle), now);
+                json!({ "cleaned_count": names.len(), "session_ids": names }).to_string()
             }
             Operation::Stats => answer::stats(self.tally.counts(owner), self.book.list(owner, now).len()),
             Operation::Health => self.health(owner, now),
@@ -265,10 +258,6 @@ impl Sandbox {
                 answer::session_list(&self.book.list(owner, now))
             }
         })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Servers>>> {
-        self.servers.lock()
     }
 }
 
@@ -297,20 +286,19 @@ impl Runner for Sandbox {
             let RunnerSpec::Session(session) = &invocation.manifest.how else {
                 return RawOutput::NotStarted(not_here());
             };
+            let operation = session.operation;
             let owner = SessionOwner {
                 group: invocation.manifest.group(),
                 principal: invocation.principal.clone(),
                 conversation: invocation.session_id.clone(),
             };
-            let operation = session.operation;
-            match operation {
+            let done = match operation {
                 Operation::Execute => self.execute(invocation, owner).await,
-                Operation::Install => self.install(invocation, owner).await,
-                _ => {
-                    let done = self.look_after_sessions(operation, &invocation.input, &owner);
-                    done.map_or_else(RawOutput::NotStarted, RawOutput::Value)
-                }
-            }
+                // If it fails, the session has not changed, so the call may be retried.
+                Operation::Install => self.install(invocation, owner).await.map(RawOutput::Value),
+                _ => self.look_after_sessions(operation, &invocation.input, &owner).map(RawOutput::Value),
+            };
+            done.unwrap_or_else(RawOutput::NotStarted)
         }
         .boxed()
     }
@@ -333,7 +321,7 @@ impl Runner for Sandbox {
         let is_there = |id: &String| manifests.iter().any(|it| it.id == *id && it.unavailable.is_none());
         self.hosts.lock().retain(|id, _| is_there(id));
         self.book.expire(Instant::now(), SessionProcess::is_alive);
-        let mut all = self.lock();
+        let mut all = self.servers.lock();
         all.retain(|id, servers| {
             let kept = manifests.iter().any(|it| it.id == *id && it.unavailable.is_none() && servers.are_of(it));
             if kept {
@@ -344,7 +332,7 @@ impl Runner for Sandbox {
             kept
         });
         // Hold the lock, so that no maker is added meanwhile.
-        self.book.clear(|maker| !all.values().any(|it| it.terms().maker == maker));
+        self.book.clear(|maker| !all.values().any(|it| it.terms.maker == maker));
     }
 
     fn measure(&self, metrics: &mut Snapshot) {
@@ -354,7 +342,7 @@ impl Runner for Sandbox {
     fn close(&self) -> BoxFuture<'static, ()> {
         self.book.shut();
         self.tasks.close();
-        let leaving: Vec<_> = self.lock().drain().flat_map(|(_, servers)| servers.retire()).collect();
+        let leaving: Vec<_> = self.servers.lock().drain().flat_map(|(_, servers)| servers.retire()).collect();
         let (tasks, packages) = (self.tasks.clone(), Arc::clone(&self.packages));
         async move {
             let gone = async {

@@ -302,14 +302,13 @@ impl<W> GateCalls<W> {
     }
 
     fn finish(&mut self, call: &Call, ending: Ending, now: Instant) {
-        if call.phase == Phase::Waiting {
-            self.flows.remove(call.flow, call.number);
-            self.waiting -= 1;
-        }
         let flow = self.flows.get_mut(call.flow);
         flow.seen = now;
         match call.phase {
-            Phase::Waiting => {}
+            Phase::Waiting => {
+                self.flows.remove(call.flow, call.number);
+                self.waiting -= 1;
+            }
             Phase::Running { since, place } => {
                 let ran = now.saturating_duration_since(since);
                 match ending {

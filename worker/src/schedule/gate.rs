@@ -25,7 +25,7 @@ pub(super) struct GatePermit {
     /// `None` after the place was freed.
     ticket: Option<Ticket>,
     /// Describes the call when the place was granted.
-    admission: Admission,
+    pub(super) admission: Admission,
     /// Whether the call is known to have ended on its own. Only then does its time count as its pace.
     is_whole: AtomicBool,
 }
@@ -46,11 +46,6 @@ impl GatePermit {
     pub(super) fn set_whole(&self, is_whole: bool) {
         self.is_whole.store(is_whole, Ordering::Relaxed);
     }
-
-    /// Describes the call when the place was granted.
-    pub(super) fn admission(&self) -> Admission {
-        self.admission
-    }
 }
 
 impl Gate {
@@ -60,11 +55,6 @@ impl Gate {
 
     fn book(&self) -> MutexGuard<'_, GateCalls<oneshot::Sender<Granted>>> {
         self.0.lock()
-    }
-
-    /// Returns the number of calls that hold a place or wait for one.
-    pub(super) fn len(&self) -> usize {
-        self.book().len()
     }
 
     /// Returns the number of calls that hold a place and that wait for one.

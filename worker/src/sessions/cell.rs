@@ -29,7 +29,10 @@ use super::process::SessionProcess;
 use crate::events::EventSink;
 
 /// How long code may take to stop after an interrupt, if its call's deadline allows this.
-pub(crate) const GRACE: Duration = Duration::from_secs(2);
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Time reserved for the answer to reach the caller.
+const MARGIN: Duration = Duration::from_millis(250);
 
 /// How long to wait for the exit status of a process that closed its stream. If none arrives, the code closed the
 /// stream.
@@ -48,16 +51,32 @@ const LAST: Duration = Duration::from_millis(500);
 pub(crate) struct Cell {
     pub(crate) number: u64,
     pub(crate) code: String,
-    /// The cell's timeout, and the latest time at which its call needs an answer.
-    pub(crate) time: Duration,
-    pub(crate) latest: Instant,
-    /// How long the code may take to stop after an interrupt.
-    pub(crate) grace: Duration,
+    pub(crate) deadlines: CellDeadlines,
     pub(crate) events: EventSink,
     /// Cancelled when the caller is gone.
     pub(crate) dropped: CancellationToken,
     /// Cancelled when the session is closed.
     pub(crate) closed: CancellationToken,
+}
+
+/// A cell's time limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CellDeadlines {
+    /// The cell's timeout, which the call requested.
+    pub(crate) time: Duration,
+    /// The time at which the code must stop so that its call can still be answered.
+    pub(crate) latest: Instant,
+    /// How long the code may take to stop after an interrupt.
+    pub(crate) grace: Duration,
+}
+
+impl CellDeadlines {
+    pub(crate) fn new(time: Duration, deadline: Instant, now: Instant) -> Self {
+        let left = deadline.saturating_duration_since(now);
+        let grace = GRACE.min(left / 4);
+        let latest = deadline.checked_sub(grace + MARGIN.min(left / 8)).unwrap_or(now);
+        Self { time, latest, grace }
+    }
 }
 
 /// The result of a cell.
@@ -110,19 +129,14 @@ pub(crate) enum Interruption {
     Output,
 }
 
-/// How reading the process's stream ended.
-enum Heard {
+/// The reasons why waiting for a cell ended.
+enum WaitEnd {
     Ended(CellEnd),
     HungUp,
     /// The message that ends the cell can't be parsed. No other one follows.
     Broken,
     /// The process exceeded the limit on written bytes per cell.
     TooMuch,
-}
-
-/// The reasons why waiting for a cell ended.
-enum WaitEnd {
-    Heard(Heard),
     Unresponsive,
     Closed,
 }
@@ -143,7 +157,7 @@ struct Signals {
 
 impl Signals {
     fn new(cell: &Cell, begun: Instant) -> Self {
-        let clock = Arc::new(Clock::new(cell.time, cell.latest, begun));
+        let clock = Arc::new(Clock::new(cell.deadlines.time, cell.deadlines.latest, begun));
         let (began, spoken, flood) = (Notify::new(), Notify::new(), Notify::new());
         Self { clock, began, spoken, flood, interrupted: CancellationToken::new() }
     }
@@ -177,18 +191,17 @@ pub(crate) async fn run(process: &mut SessionProcess, cell: &Cell) -> Ran {
         err.tell(&cell.events).await;
     };
     let _ = tokio::time::timeout(LAST, last).await;
+    let lost = CellOutcome::Lost;
     let end = match stop {
-        WaitEnd::Heard(Heard::Ended(ended)) => CellOutcome::Ended(ended),
-        WaitEnd::Heard(Heard::HungUp) => {
+        WaitEnd::Ended(ended) => CellOutcome::Ended(ended),
+        WaitEnd::HungUp => {
             let reason = tokio::time::timeout(REASON, kept.wait()).await;
-            CellOutcome::Lost(reason.map_or(Loss::HungUp, Loss::Process))
+            lost(reason.map_or(Loss::HungUp, Loss::Process))
         }
-        WaitEnd::Heard(Heard::Broken) => CellOutcome::Lost(Loss::HungUp),
-        WaitEnd::Heard(Heard::TooMuch) => {
-            CellOutcome::Lost(Loss::Process(KeptProcessEnd::Exceeded(TOO_MUCH_SAID.to_owned())))
-        }
-        WaitEnd::Unresponsive => CellOutcome::Lost(Loss::Unresponsive),
-        WaitEnd::Closed => CellOutcome::Lost(Loss::Closed),
+        WaitEnd::Broken => lost(Loss::HungUp),
+        WaitEnd::TooMuch => lost(Loss::Process(KeptProcessEnd::Exceeded(TOO_MUCH_SAID.to_owned()))),
+        WaitEnd::Unresponsive => lost(Loss::Unresponsive),
+        WaitEnd::Closed => lost(Loss::Closed),
     };
     Ran { stdout: out.finish(), stderr: err.finish(), end, interrupted, took }
 }
@@ -196,7 +209,7 @@ pub(crate) async fn run(process: &mut SessionProcess, cell: &Cell) -> Ran {
 /// Waits until a cell ends, and interrupts it if necessary. Polls the deadline and cancellation outside the
 /// cooperative budget, which a process that writes much exhausts.
 async fn attend(
-    talk: impl Future<Output = Heard>,
+    talk: impl Future<Output = WaitEnd>,
     kept: &KeptProcess,
     cell: &Cell,
     signals: &Signals,
@@ -206,7 +219,7 @@ async fn attend(
         biased;
         () = unconstrained(cell.closed.cancelled()) => return (WaitEnd::Closed, None),
         () = unconstrained(cell.dropped.cancelled()) => Interruption::Dropped,
-        heard = &mut talk => return (WaitEnd::Heard(heard), None),
+        heard = &mut talk => return (heard, None),
         () = unconstrained(signals.flood.notified()) => Interruption::Output,
         () = unconstrained(signals.clock.over()) => Interruption::Time,
     };
@@ -218,21 +231,21 @@ async fn attend(
     // Wait for both, because a late signal would interrupt the next cell.
     let stopped = async {
         match tokio::join!(&mut talk, interrupt) {
-            (Heard::Ended(_), false) => WaitEnd::Unresponsive,
-            (heard, _) => WaitEnd::Heard(heard),
+            (WaitEnd::Ended(_), false) => WaitEnd::Unresponsive,
+            (heard, _) => heard,
         }
     };
     let stop = tokio::select! {
         biased;
         () = unconstrained(cell.closed.cancelled()) => WaitEnd::Closed,
         stop = stopped => stop,
-        () = unconstrained(tokio::time::sleep(cell.grace)) => WaitEnd::Unresponsive,
+        () = unconstrained(tokio::time::sleep(cell.deadlines.grace)) => WaitEnd::Unresponsive,
     };
     (stop, Some(why))
 }
 
 /// Reads the process's messages until the cell ends. Skips messages of other cells.
-async fn hear(lines: &mut LineReader, mut from: impl AsyncRead + Unpin, cell: &Cell, signals: &Signals) -> Heard {
+async fn hear(lines: &mut LineReader, mut from: impl AsyncRead + Unpin, cell: &Cell, signals: &Signals) -> WaitEnd {
     let mut left = MAX_SAID_BYTES;
     while left > 0 {
         let line = match lines.next(&mut from).await {
@@ -242,21 +255,21 @@ async fn hear(lines: &mut LineReader, mut from: impl AsyncRead + Unpin, cell: &C
                 left = left.saturating_sub(MAX_LINE_BYTES);
                 continue;
             }
-            Read::End => return Heard::HungUp,
+            Read::End => return WaitEnd::HungUp,
         };
         left = left.saturating_sub(line.len() + LINE_COST);
         match line::parse_notice(&line) {
-            Some(SessionNotice::Ended(ended)) if ended.cell == cell.number => return Heard::Ended(ended),
+            Some(SessionNotice::Ended(ended)) if ended.cell == cell.number => return WaitEnd::Ended(ended),
             Some(SessionNotice::Began(number)) if number == cell.number => signals.began.notify_one(),
             Some(_) => {}
-            None if line::is_broken_end(&line, cell.number) => return Heard::Broken,
+            None if line::is_broken_end(&line, cell.number) => return WaitEnd::Broken,
             // The host ends an incomplete line by writing an empty one.
             None if line.is_empty() => {}
             None if line.len() > MAX_EVENT_BYTES => cell.events.drop_one(),
             None => tell(&line, cell, signals).await,
         }
     }
-    Heard::TooMuch
+    WaitEnd::TooMuch
 }
 
 /// Forwards an event. Waits for the listener only until the cell is interrupted, because the message that ends the

@@ -4,15 +4,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::watch;
 
 /// The remaining time of one cell.
 pub(super) struct Clock {
-    state: Mutex<State>,
+    state: watch::Sender<State>,
     /// The latest time at which the call needs an answer.
     latest: Instant,
-    changed: Notify,
 }
 
 struct State {
@@ -34,15 +32,16 @@ impl Drop for ClockPause {
 impl Clock {
     pub(super) fn new(time: Duration, latest: Instant, now: Instant) -> Self {
         let state = State { ends: now + time, questions: 0, since: now };
-        Self { state: Mutex::new(state), latest, changed: Notify::new() }
+        Self { state: watch::Sender::new(state), latest }
     }
 
     /// Waits until the cell's time is over.
     pub(super) async fn over(&self) {
+        let mut state = self.state.subscribe();
         loop {
-            let mut changed = std::pin::pin!(self.changed.notified());
-            changed.as_mut().enable();
-            if tokio::time::timeout_at(self.end().into(), changed).await.is_err() && self.end() <= Instant::now() {
+            state.mark_unchanged();
+            let changed = tokio::time::timeout_at(self.end().into(), state.changed()).await;
+            if changed.is_err() && self.end() <= Instant::now() {
                 return;
             }
         }
@@ -55,28 +54,25 @@ impl Clock {
     }
 
     fn stop(&self, now: Instant) {
-        let mut state = self.state.lock();
-        if state.questions == 0 {
-            state.since = now;
-        }
-        state.questions += 1;
-        drop(state);
-        self.changed.notify_waiters();
+        self.state.send_modify(|state| {
+            if state.questions == 0 {
+                state.since = now;
+            }
+            state.questions += 1;
+        });
     }
 
     fn resume(&self, now: Instant) {
-        let mut state = self.state.lock();
-        if state.questions == 1 {
-            let asked_for = now.saturating_duration_since(state.since);
-            state.ends += asked_for;
-        }
-        state.questions = state.questions.saturating_sub(1);
-        drop(state);
-        self.changed.notify_waiters();
+        self.state.send_modify(|state| {
+            if state.questions == 1 {
+                state.ends += now.saturating_duration_since(state.since);
+            }
+            state.questions = state.questions.saturating_sub(1);
+        });
     }
 
     fn end(&self) -> Instant {
-        let state = self.state.lock();
+        let state = self.state.borrow();
         if state.questions > 0 { self.latest } else { state.ends.min(self.latest) }
     }
 }

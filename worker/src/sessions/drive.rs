@@ -1,12 +1,13 @@
 //! Runs a leased session's call: starts the process of a new session, runs the cell, and returns the session.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures_util::future::BoxFuture;
 use openskill_proto::v1::{ErrorCode, SkillError};
 use openskill_sandbox::sessions::book::Lease;
 use openskill_sandbox::sessions::key::SessionOwner;
+use serde::Serialize;
 use tokio::sync::oneshot;
 
 use super::cell::{self, Cell, CellOutcome, Interruption, Ran};
@@ -34,7 +35,8 @@ pub(crate) struct Outcome {
 }
 
 /// The session's state after the call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum State {
     /// The state is new with this call.
     New,
@@ -44,29 +46,19 @@ pub(crate) enum State {
     Lost,
 }
 
-impl State {
-    /// Returns the name in the result.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::New => "new",
-            Self::Kept => "kept",
-            Self::Lost => "lost",
-        }
-    }
-}
-
 /// Runs a call to its end, even if its caller no longer waits.
 pub(crate) async fn drive(job: SessionCall, answer: oneshot::Sender<Result<Outcome, SkillError>>) {
     let SessionCall { mut lease, cell, start, counted: (tally, owner), slot } = job;
     let begun = Instant::now();
     let (mut process, before) = match ready(&mut lease, start, &cell).await {
         Ok(ready) => ready,
-        Err(none) => {
+        Err(error) => {
             if let Some(process) = lease.process.take() {
                 // No code ran, so the session keeps its state.
                 lease.give_back(process, Instant::now());
             }
-            let _ = answer.send(none.answer(begun.elapsed()));
+            let closed = || Outcome { ran: Ran::for_closed_session(begun.elapsed()), state: State::Lost };
+            let _ = answer.send(error.map_or_else(|| Ok(closed()), Err));
             return;
         }
     };
@@ -94,63 +86,39 @@ pub(crate) async fn drive(job: SessionCall, answer: oneshot::Sender<Result<Outco
     let _ = answer.send(Ok(Outcome { ran, state }));
 }
 
-/// The reasons why a cell did not run.
-enum Unstarted {
-    /// The process of a new session could not be started.
-    Failed(SkillError),
-    /// The call was dropped.
-    Dropped,
-    /// The session was closed.
-    Closed,
-    /// The call has no time left.
-    Late,
-}
-
-impl Unstarted {
-    fn answer(self, took: Duration) -> Result<Outcome, SkillError> {
-        match self {
-            Self::Failed(error) => Err(error),
-            Self::Dropped => Err(SkillError::unavailable("the call was dropped before its session began")),
-            Self::Late => {
-                Err(SkillError::new(ErrorCode::Timeout, "the session did not begin before the call's deadline"))
-            }
-            Self::Closed => Ok(Outcome { ran: Ran::for_closed_session(took), state: State::Lost }),
-        }
-    }
-}
-
-/// Returns the process that runs the code, unless the call ends first. Drops and thereby kills a new process that
-/// is ready too late. An existing process stays in the lease.
+/// Returns the process that runs the code, unless the call ends first: with this error, or because the session was
+/// closed. Drops and thereby kills a new process that is ready too late. An existing process stays in the lease.
 async fn ready(
     lease: &mut Lease<SessionProcess>,
     start: BoxFuture<'static, NewSessionProcess>,
     cell: &Cell,
-) -> Result<(SessionProcess, State), Unstarted> {
+) -> Result<(SessionProcess, State), Option<SkillError>> {
+    let dropped = || Err(Some(SkillError::unavailable("the call was dropped before its session began")));
+    let late = || {
+        let reason = "the session did not begin before the call's deadline";
+        Err(Some(SkillError::new(ErrorCode::Timeout, reason)))
+    };
     // The timer below has a resolution of one millisecond.
-    if cell.latest <= Instant::now() {
-        return Err(Unstarted::Late);
+    if cell.deadlines.latest <= Instant::now() {
+        return late();
     }
+    let find = async {
+        match lease.process.take() {
+            Some(process) => Ok((process, State::Kept)),
+            None => start.await.map(|process| (process, State::New)),
+        }
+    };
     let found = tokio::select! {
         biased;
-        () = cell.dropped.cancelled() => return Err(Unstarted::Dropped),
-        () = cell.closed.cancelled() => return Err(Unstarted::Closed),
-        () = tokio::time::sleep_until(cell.latest.into()) => return Err(Unstarted::Late),
-        found = found_or_started(lease, start) => found.map_err(Unstarted::Failed)?,
+        () = cell.dropped.cancelled() => return dropped(),
+        () = cell.closed.cancelled() => return Err(None),
+        () = tokio::time::sleep_until(cell.deadlines.latest.into()) => return late(),
+        found = find => found.map_err(Some)?,
     };
     match found {
         // The call was dropped while the process was starting.
-        (_, State::New) if cell.dropped.is_cancelled() => Err(Unstarted::Dropped),
+        (_, State::New) if cell.dropped.is_cancelled() => dropped(),
         found => Ok(found),
-    }
-}
-
-async fn found_or_started(
-    lease: &mut Lease<SessionProcess>,
-    start: BoxFuture<'static, NewSessionProcess>,
-) -> Result<(SessionProcess, State), SkillError> {
-    match lease.process.take() {
-        Some(process) => Ok((process, State::Kept)),
-        None => Ok((start.await?, State::New)),
     }
 }
 

@@ -4,6 +4,7 @@
 
 use bytes::BufMut as _;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 /// The maximum length of a line, in bytes.
@@ -74,36 +75,21 @@ pub(crate) struct CellEnd {
 
 /// An exception, or another reason why a cell did not complete.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Exception {
-    #[serde(default)]
     pub(crate) name: String,
-    #[serde(default)]
     pub(crate) message: String,
     /// Only the lines inside the cell. May be empty.
-    #[serde(default)]
     pub(crate) traceback: String,
 }
 
 /// The labels of a cell's artifact.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Label {
-    #[serde(default)]
     pub(crate) name: String,
-    #[serde(default)]
     pub(crate) media_type: String,
-    #[serde(default)]
     pub(crate) size_bytes: u64,
-}
-
-#[derive(Serialize)]
-struct Order<'a> {
-    run: Run<'a>,
-}
-
-#[derive(Serialize)]
-struct Run<'a> {
-    cell: u64,
-    code: &'a str,
 }
 
 impl LineReader {
@@ -165,9 +151,7 @@ pub(super) fn is_broken_end(line: &[u8], cell: u64) -> bool {
 
 /// Returns the line that makes the process run a cell.
 pub(super) fn run(cell: u64, code: &str) -> Vec<u8> {
-    let mut line = serde_json::to_vec(&Order { run: Run { cell, code } }).unwrap_or_default();
-    line.push(b'\n');
-    line
+    format!("{}\n", json!({"run": {"cell": cell, "code": code}})).into_bytes()
 }
 
 impl CellEnd {

@@ -133,18 +133,11 @@ async fn send_part(events: &EventSink, event: Event, bytes: usize) -> usize {
 
 /// Returns how many of these bytes precede an incomplete character at the end.
 fn whole_characters(bytes: &[u8]) -> usize {
-    match std::str::from_utf8(bytes) {
-        Err(error) if error.error_len().is_none() => error.valid_up_to(),
-        _ => {
-            // The bytes are not UTF-8, but only a character at the very end can be incomplete.
-            let tail = bytes.len().saturating_sub(4);
-            let lead = bytes[tail..].iter().rposition(|it| *it >= 0xc0).map(|at| tail + at);
-            match lead {
-                Some(at) if std::str::from_utf8(&bytes[at..]).is_err_and(|it| it.error_len().is_none()) => at,
-                _ => bytes.len(),
-            }
-        }
-    }
+    // The bytes may not be UTF-8, but only a character at the very end can be incomplete.
+    let tail = bytes.len().saturating_sub(4);
+    let lead = bytes[tail..].iter().rposition(|it| *it >= 0xc0).map(|at| tail + at);
+    let is_incomplete = |at: &usize| std::str::from_utf8(&bytes[*at..]).is_err_and(|it| it.error_len().is_none());
+    lead.filter(is_incomplete).unwrap_or(bytes.len())
 }
 
 #[cfg(test)]

@@ -194,19 +194,22 @@ fn make_folder(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, Permissions::from_mode(0o755))
 }
 
-/// Removes a folder without blocking a thread that serves requests.
 fn remove_aside(path: PathBuf) {
-    let remove = move || {
+    run_aside(move || {
         if let Err(error) = fs::remove_dir_all(&path)
             && error.kind() != io::ErrorKind::NotFound
         {
             // The next worker that starts removes it.
             tracing::debug!(%error, "the packages of a session were not removed");
         }
-    };
+    });
+}
+
+/// Runs blocking work without blocking a thread that serves requests.
+pub(crate) fn run_aside(work: impl FnOnce() + Send + 'static) {
     match tokio::runtime::Handle::try_current() {
-        Ok(runtime) => drop(runtime.spawn_blocking(remove)),
-        Err(_) => remove(),
+        Ok(runtime) => drop(runtime.spawn_blocking(work)),
+        Err(_) => work(),
     }
 }
 

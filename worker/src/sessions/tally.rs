@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use openskill_sandbox::sessions::key::SessionOwner;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 /// The maximum number of remembered callers. The least recently used one is forgotten first.
 const MOST_CALLERS: usize = 1024;
@@ -42,7 +42,7 @@ struct TallyState {
 impl SessionTally {
     /// Applies `change` to the caller's counters and to the total.
     pub(crate) fn count(&self, owner: &SessionOwner, now: Instant, change: impl Fn(&mut SessionCounts)) {
-        let TallyState { total, callers } = &mut *self.lock();
+        let TallyState { total, callers } = &mut *self.0.lock();
         change(total);
         if callers.len() >= MOST_CALLERS && !callers.contains_key(owner) {
             let oldest = callers.iter().min_by_key(|(_, (used, _))| *used).map(|(owner, _)| owner.clone());
@@ -55,16 +55,12 @@ impl SessionTally {
 
     /// Returns a caller's counters, which are zero for an unknown caller.
     pub(crate) fn counts(&self, owner: &SessionOwner) -> SessionCounts {
-        self.lock().callers.get(owner).map(|(_, counts)| *counts).unwrap_or_default()
+        self.0.lock().callers.get(owner).map(|(_, counts)| *counts).unwrap_or_default()
     }
 
     /// Returns the counters over all callers, since the worker started.
     pub(crate) fn total(&self) -> SessionCounts {
-        self.lock().total
-    }
-
-    fn lock(&self) -> MutexGuard<'_, TallyState> {
-        self.0.lock()
+        self.0.lock().total
     }
 }
 
@@ -84,7 +80,7 @@ mod tests {
             let then = now + Duration::from_millis(number as u64);
             tally.count(&owner(number), then, |it| it.cells += number as u64);
         }
-        assert_eq!(tally.lock().callers.len(), MOST_CALLERS);
+        assert_eq!(tally.0.lock().callers.len(), MOST_CALLERS);
         assert_eq!(tally.counts(&owner(0)).cells, 0, "it was forgotten");
         assert_eq!((tally.counts(&owner(1)).cells, tally.counts(&owner(2)).cells), (1, 2));
         assert_eq!(tally.total().cells, (0..=MOST_CALLERS as u64).sum::<u64>(), "nobody is forgotten in the total");

@@ -12,7 +12,7 @@
 //!
 //! - [`requirements`]: the requirements of a manifest; [`recipe`]: the key derived from them
 //! - [`builder`]: builds an environment; [`install`]: runs the installer; [`mod@reason`]: explains why that failed
-//! - [`store`]: the folder of environments, which workers share
+//! - [`store`]: the folder of environments, which workers share; [`unfinished`]: an entry of it that is being built
 //! - [`venv`]: virtual environments that users created
 
 use std::collections::{HashMap, HashSet};
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use openskill_metrics::{Snapshot, table};
 use openskill_sandbox::launch::Launcher;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -39,6 +39,7 @@ pub(crate) mod reason;
 mod recipe;
 mod requirements;
 pub(crate) mod store;
+pub(crate) mod unfinished;
 mod venv;
 
 use builder::{Builder, NO_STORE};
@@ -66,18 +67,16 @@ pub(crate) fn describe(settings: &PythonPackages) -> Result<String, String> {
     Ok(format!("packages are installed with {tool}; {count} environments in {}", folder.display()))
 }
 
-/// The environments of a worker.
+/// The environments of a worker. Clones share them.
 #[derive(Clone)]
-pub(crate) struct Environments(Arc<EnvironmentManager>);
-
-struct EnvironmentManager {
+pub(crate) struct Environments {
     /// The worker's interpreter. `None` if no usable one was found.
     own: Option<Arc<Interpreter>>,
-    builder: Builder,
+    builder: Arc<Builder>,
     runtime: Handle,
     /// Incremented when a build succeeds or fails.
     offers: watch::Sender<u64>,
-    state: Mutex<State>,
+    state: Arc<Mutex<State>>,
     closing: CancellationToken,
     tasks: TaskTracker,
 }
@@ -116,18 +115,18 @@ impl Environments {
         launcher: Launcher,
         offers: watch::Sender<u64>,
     ) -> Self {
-        let builder = Builder::new(settings, launcher);
-        let (state, closing, tasks) = (Mutex::default(), CancellationToken::new(), TaskTracker::new());
+        let builder = Arc::new(Builder::new(settings, launcher));
+        let (state, closing, tasks) = (Arc::default(), CancellationToken::new(), TaskTracker::new());
         let (own, runtime) = (own.map(Arc::new), Handle::current());
-        Self(Arc::new(EnvironmentManager { own, builder, runtime, offers, state, closing, tasks }))
+        Self { own, builder, runtime, offers, state, closing, tasks }
     }
 
     /// Returns the interpreter of a skill's script, if the skill was admitted. Does not read files.
     pub(crate) fn interpreter(&self, skill: &str, needs: &Needs) -> Option<Arc<Interpreter>> {
         if needs.is_nothing() {
-            return self.0.own.clone();
+            return self.own.clone();
         }
-        self.0.state().chosen.get(skill).map(|(interpreter, _)| Arc::clone(interpreter))
+        self.state.lock().chosen.get(skill).map(|(interpreter, _)| Arc::clone(interpreter))
     }
 
     /// Finds a skill's interpreter. If its environment is missing, starts building it in the background, and
@@ -137,7 +136,7 @@ impl Environments {
     /// Returns the reason, for people, if there is no interpreter or not yet.
     pub(crate) fn admit(&self, skill: &str, needs: &Needs) -> Result<Arc<Interpreter>, String> {
         let found = self.find(skill, needs);
-        let mut state = self.0.state();
+        let mut state = self.state.lock();
         match &found {
             Ok((interpreter, key)) => {
                 state.waiting.remove(skill);
@@ -150,14 +149,6 @@ impl Environments {
         found.map(|(interpreter, _)| interpreter)
     }
 
-    /// Returns the interpreter that creates a skill's environment, which has an installer.
-    ///
-    /// # Errors
-    /// Returns the reason, for people, if there is no such interpreter.
-    pub(crate) fn base_of(&self, needs: &Needs) -> Result<Arc<Interpreter>, String> {
-        self.base(needs.version)
-    }
-
     /// Builds an environment for a skill or server that is not installed yet, unless the environment exists.
     /// Dropping the future stops the installer.
     ///
@@ -166,10 +157,10 @@ impl Environments {
     pub(crate) async fn provide(&self, skill: &str, needs: &Needs) -> Result<Arc<Interpreter>, String> {
         let base = self.base(needs.version)?;
         let wanted = requirements::read(&needs.packages)?;
-        let recipe = Recipe::new(skill, base, wanted, needs, &self.0.builder.settings);
+        let recipe = Recipe::new(skill, base, wanted, needs, &self.builder.settings);
         let folder = tokio::select! {
-            () = self.0.closing.cancelled() => return Err("the worker is shutting down".to_owned()),
-            built = self.0.builder.build(&recipe) => built?,
+            () = self.closing.cancelled() => return Err("the worker is shutting down".to_owned()),
+            built = self.builder.build(&recipe) => built?,
         };
         Ok(Arc::new(recipe.base.in_environment(&folder)))
     }
@@ -179,32 +170,39 @@ impl Environments {
             Packages::None => Ok((self.base(needs.version)?, None)),
             Packages::Venv(folder) => {
                 let found = venv::read(folder)?;
+                let (major, minor) = found.version;
                 match needs.version {
-                    Some(wanted) if wanted != found.version => Err(wrong_version(wanted, found.version)),
+                    Some(wanted) if wanted != found.version => Err(format!(
+                        "it needs Python {}.{}, and its virtual environment has {major}.{minor}",
+                        wanted.0, wanted.1
+                    )),
                     _ => Ok((Arc::new(found), None)),
                 }
             }
             packages => {
                 let base = self.base(needs.version)?;
                 let wanted = requirements::read(packages)?;
-                let store = self.0.builder.settings.store.as_deref().ok_or_else(|| NO_STORE.to_owned())?;
-                let recipe = Recipe::new(skill, base, wanted, needs, &self.0.builder.settings);
+                let store = self.builder.settings.store.as_deref().ok_or_else(|| NO_STORE.to_owned())?;
+                let recipe = Recipe::new(skill, base, wanted, needs, &self.builder.settings);
                 let key = recipe.key.clone();
                 self.find_or_build(recipe, store).map(|interpreter| (interpreter, Some(key)))
             }
         }
     }
 
-    /// Finds the interpreter of this version, without packages.
-    fn base(&self, version: Option<(u32, u32)>) -> Result<Arc<Interpreter>, String> {
-        let own = self.0.own.as_ref();
+    /// Finds the interpreter of this version, without packages. It creates environments, and has an installer.
+    ///
+    /// # Errors
+    /// Returns the reason, for people, if there is no such interpreter.
+    pub(crate) fn base(&self, version: Option<(u32, u32)>) -> Result<Arc<Interpreter>, String> {
+        let own = self.own.as_ref();
         let Some(wanted) = version.filter(|wanted| own.is_none_or(|own| own.version != *wanted)) else {
             return own.cloned().ok_or_else(|| {
                 "no usable Python was found on this worker; install Python 3.9 or newer, or set OPENSKILL_PYTHON"
                     .to_owned()
             });
         };
-        if let Some(known) = self.0.state().versions.get(&wanted) {
+        if let Some(known) = self.state.lock().versions.get(&wanted) {
             return Ok(Arc::clone(known));
         }
         let name = format!("python{}.{}", wanted.0, wanted.1);
@@ -213,14 +211,14 @@ impl Environments {
             let (major, minor) = wanted;
             format!("it needs Python {major}.{minor}, and this worker has no {name} on its PATH: install it, or change python.version")
         })?;
-        self.0.state().versions.insert(wanted, Arc::clone(&found));
+        self.state.lock().versions.insert(wanted, Arc::clone(&found));
         Ok(found)
     }
 
     /// Returns the interpreter in this recipe's environment. Starts building a missing environment in the
     /// background.
     fn find_or_build(&self, recipe: Recipe, store: &Path) -> Result<Arc<Interpreter>, String> {
-        let mut state = self.0.state();
+        let mut state = self.state.lock();
         let State { stages, waiting, .. } = &mut *state;
         waiting.insert(recipe.skill.clone(), recipe.key.clone());
         let there = Store::find(store, &recipe.key);
@@ -236,7 +234,7 @@ impl Environments {
             (Some(Stage::Failed { reason, failures, .. }), None) => (Some(reason.clone()), *failures),
             (Some(Stage::Ready(_)) | None, None) => (None, 0),
         };
-        let may_build = match &self.0.builder.settings.builds {
+        let may_build = match &self.builder.settings.builds {
             Builds::All => true,
             Builds::Only(skill) => *skill == recipe.skill,
             Builds::None => false,
@@ -246,14 +244,13 @@ impl Environments {
         }
         let reason = being_built(before.as_ref());
         stages.insert(recipe.key.clone(), Stage::Building { before });
-        let inner = Arc::clone(&self.0);
-        self.0.tasks.spawn_on(async move { inner.build(recipe, failures).await }, &self.0.runtime);
+        self.tasks.spawn_on(self.clone().build(recipe, failures), &self.runtime);
         Err(reason)
     }
 
     /// Returns whether no environment is being built.
     pub(crate) fn is_settled(&self) -> bool {
-        !self.0.state().stages.values().any(|it| matches!(it, Stage::Building { .. }))
+        !self.state.lock().stages.values().any(|it| matches!(it, Stage::Building { .. }))
     }
 
     /// Forgets environments that no skill needs, retries failed builds, and removes old environments from the
@@ -261,7 +258,7 @@ impl Environments {
     pub(crate) fn maintain(&self, manifests: &[Arc<Manifest>]) {
         let needs_one = |it: &Manifest| it.unavailable.is_none() && it.how.needs().is_some_and(|it| !it.is_nothing());
         let ids: HashSet<&str> = manifests.iter().filter(|it| needs_one(it)).map(|it| it.id.as_str()).collect();
-        let mut state = self.0.state();
+        let mut state = self.state.lock();
         let State { stages, chosen, waiting, cleaned, .. } = &mut *state;
         chosen.retain(|skill, _| ids.contains(skill.as_str()));
         waiting.retain(|skill, _| ids.contains(skill.as_str()));
@@ -269,7 +266,7 @@ impl Environments {
             chosen.values().filter_map(|(_, key)| key.clone()).chain(waiting.values().cloned()).collect();
         stages.retain(|key, stage| in_use.contains(key) || matches!(stage, Stage::Building { .. }));
         let now = Instant::now();
-        let store = self.0.builder.settings.store.as_deref();
+        let store = self.builder.settings.store.as_deref();
         let due = stages.iter().any(|(key, stage)| match stage {
             Stage::Building { .. } => false,
             Stage::Failed { again, .. } => now >= *again,
@@ -278,17 +275,17 @@ impl Environments {
         });
         if !in_use.is_empty() && cleaned.is_none_or(|it| it.elapsed() > CLEAN_EVERY) {
             *cleaned = Some(now);
-            self.0.clean(in_use);
+            self.clean(in_use);
         }
         drop(state);
         if due {
-            self.0.announce();
+            self.announce();
         }
     }
 
     /// Adds the metrics of environments and builds.
     pub(crate) fn measure(&self, metrics: &mut Snapshot) {
-        let state = self.0.state();
+        let state = self.state.lock();
         let name = |stage: &Stage| match stage {
             Stage::Ready(_) => "ready",
             Stage::Building { .. } => "building",
@@ -302,15 +299,13 @@ impl Environments {
 
     /// Stops all builds, and waits until they have ended.
     pub(crate) async fn close(&self) {
-        self.0.closing.cancel();
-        self.0.tasks.close();
-        self.0.tasks.wait().await;
+        self.closing.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
     }
-}
 
-impl EnvironmentManager {
     /// Builds an environment, then offers its skills again.
-    async fn build(self: Arc<Self>, recipe: Recipe, failures: u32) {
+    async fn build(self, recipe: Recipe, failures: u32) {
         let (skill, begun) = (&recipe.skill, Instant::now());
         let outcome = tokio::select! {
             () = self.closing.cancelled() => return,
@@ -329,7 +324,7 @@ impl EnvironmentManager {
                 Stage::Failed { reason, again, failures: failures + 1 }
             }
         };
-        self.state().stages.insert(recipe.key, stage);
+        self.state.lock().stages.insert(recipe.key, stage);
         self.announce();
     }
 
@@ -355,16 +350,8 @@ impl EnvironmentManager {
     fn announce(&self) {
         self.offers.send_modify(|count| *count += 1);
     }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
 }
 
 fn being_built(before: Option<&String>) -> String {
     before.cloned().unwrap_or_else(|| "its environment is being built".to_owned())
-}
-
-fn wrong_version(wanted: (u32, u32), found: (u32, u32)) -> String {
-    format!("it needs Python {}.{}, and its virtual environment has {}.{}", wanted.0, wanted.1, found.0, found.1)
 }

@@ -6,27 +6,22 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use openskill_sandbox::forkserver::{ForkRequest, ForkServer, Forked, MOST_CALLS};
-use openskill_sandbox::jail::plan::Plan;
-use openskill_sandbox::protocol::{ColdImport, Command, ProcessLimits};
-use parking_lot::{Mutex, MutexGuard};
+use openskill_sandbox::protocol::{ColdImport, Command};
+use parking_lot::Mutex;
 use serde_json::json;
 
 use super::fork;
 use super::freshness::changed_since;
-use super::settings::{Cold, FORK, WarmSettings, program_arguments};
+use super::settings::{Cold, FORK, WarmSettings};
 use crate::environment::{self, path_text};
 use crate::runner::{Invocation, RawOutput};
 use crate::runners::once::{check_start, input_parts, output, output_of_error};
 
-/// The number of children that wait for a call: the minimum, and the maximum under load.
-const LEAST_IDLE: usize = 2;
+/// The maximum number of children that wait for a call under load.
 const MOST_IDLE: usize = 8;
 
 /// When each fork server has this many calls, another one is started if a core is free.
 const CROWDED: usize = 4;
-
-/// The maximum length of a call id. The fork server's program has the same limit.
-const CALL_ID_BYTES: usize = 128;
 
 /// If no fork server becomes ready within this time, calls get fresh interpreters.
 const SLOW_START: Duration = Duration::from_secs(2);
@@ -68,8 +63,9 @@ impl Forking {
     /// `fresh`: the command that runs the script in a fresh interpreter, with the parts that all its calls share.
     /// `fixed`: a folder whose files do not change. `jailed`: calls can't send signals to their fork server, if
     /// the kernel supports this.
-    pub(super) fn new(fresh: &Command, script: &Path, fixed: Option<&Path>, jailed: bool) -> Self {
-        let command = server_command(fresh, script, fixed, jailed);
+    pub(super) fn new(fresh: Command, script: &Path, fixed: Option<&Path>, jailed: bool) -> Self {
+        let own = [("script", json!(path_text(script))), ("fixed", json!(fixed.map(path_text)))];
+        let command = fork::server_command(fresh, MOST_IDLE, jailed, own);
         Self { command, script: script.to_owned(), state: Mutex::default() }
     }
 
@@ -82,7 +78,7 @@ impl Forking {
             }
         }
         let is_ready = started.as_ref().is_ok_and(|server| server.is_ready());
-        lock(&self.state).last = started.err().or_else(|| (!is_ready).then_some(Cold::Failed));
+        self.state.lock().last = started.err().or_else(|| (!is_ready).then_some(Cold::Failed));
     }
 
     /// Runs a call on a fork server, or returns why it was not started. `processes`: the limit on all processes of
@@ -94,7 +90,7 @@ impl Forking {
         processes: u64,
     ) -> Result<RawOutput, Cold> {
         let ran = self.try_servers(settings, invocation, processes).await;
-        lock(&self.state).last = ran.as_ref().err().copied();
+        self.state.lock().last = ran.as_ref().err().copied();
         ran
     }
 
@@ -111,7 +107,7 @@ impl Forking {
             let request = ForkRequest { env: &env, processes, nice: slot.nice() };
             match server.run(request, &input_parts(input), events, slot.clone()).await {
                 Forked::Ran(ran) => {
-                    lock(&self.state).failures = 0;
+                    self.state.lock().failures = 0;
                     return Ok(ran.map_or_else(|error| output_of_error(&error), output));
                 }
                 Forked::NotStarted => {
@@ -125,7 +121,7 @@ impl Forking {
 
     /// Returns the fork server with the fewest calls, or starts another if all are busy.
     fn pick(&self, settings: &WarmSettings) -> Result<Arc<ForkServer>, Cold> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.broken_until.is_some_and(|until| Instant::now() < until) {
             return Err(Cold::Paused);
         }
@@ -165,7 +161,7 @@ impl Forking {
 
     /// Records that a fork server ended before it started a call.
     fn note_failure(&self) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.failures += 1;
         if state.failures >= MOST_FAILURES {
             let script = self.script.file_name().unwrap_or_default().to_string_lossy();
@@ -178,27 +174,27 @@ impl Forking {
     /// Returns whether to rebuild this pool, because the pause after failures is over and the interpreter or its
     /// paths may have changed.
     pub(super) fn needs_rebuild(&self) -> bool {
-        lock(&self.state).broken_until.is_some_and(|until| Instant::now() >= until)
+        self.state.lock().broken_until.is_some_and(|until| Instant::now() >= until)
     }
 
     /// Returns why the last call got a fresh interpreter, or `None` if a fork server ran it.
     pub(super) fn last_cold(&self) -> Option<Cold> {
-        lock(&self.state).last
+        self.state.lock().last
     }
 
     /// Returns the imports that each call repeats, as far as they are known.
     pub(super) fn cold_imports(&self) -> Vec<ColdImport> {
-        lock(&self.state).servers.first().map(|it| it.server.cold_imports()).unwrap_or_default()
+        self.state.lock().servers.first().map(|it| it.server.cold_imports()).unwrap_or_default()
     }
 
     /// Returns the number of fork servers.
     pub(super) fn servers(&self) -> usize {
-        lock(&self.state).servers.len()
+        self.state.lock().servers.len()
     }
 
     /// Retires fork servers that are idle, or whose script or imports changed.
     pub(super) fn maintain(&self, settings: &WarmSettings) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.drop_stale(&self.script);
         let changed = |it: &WarmServer| changed_since(it.started, it.server.files().iter().map(PathBuf::as_path));
         state.servers.retain(|it| {
@@ -212,7 +208,7 @@ impl Forking {
 
     /// Stops accepting calls. Returns the fork servers, which end after their last calls.
     pub(super) fn retire(&self) -> Vec<Arc<ForkServer>> {
-        let servers: Vec<_> = lock(&self.state).servers.drain(..).map(|it| it.server).collect();
+        let servers: Vec<_> = self.state.lock().servers.drain(..).map(|it| it.server).collect();
         servers.iter().for_each(|it| it.retire());
         servers
     }
@@ -229,37 +225,4 @@ impl State {
             fresh && it.server.is_open()
         });
     }
-}
-
-/// Returns the command that starts a script's fork server.
-fn server_command(fresh: &Command, script: &Path, fixed: Option<&Path>, jailed: bool) -> Command {
-    let args = program_arguments();
-    let program = path_text(&fresh.program);
-    let argv: Vec<&str> = std::iter::once(program.as_str()).chain(args.iter().map(String::as_str)).collect();
-    let mut env = fresh.env.clone();
-    let settings = json!({
-        "script": path_text(script),
-        "skip": [],
-        "fixed": fixed.map(path_text),
-        "argv": argv,
-        "least_idle": LEAST_IDLE,
-        "most_idle": MOST_IDLE,
-        "most": MOST_CALLS + MOST_IDLE,
-        "cpu_seconds": fresh.limits.cpu_seconds,
-        "jailed": jailed,
-        "writable": fresh.jail.as_ref().and_then(Plan::writable).map(|paths| {
-            paths.map(|path| path_text(path)).collect::<Vec<_>>()
-        }),
-    });
-    // Reserve space for a child's call id, so that system tools show which call a process runs.
-    env.insert("OPENSKILL_CALL_ID".to_owned(), "-".repeat(CALL_ID_BYTES));
-    env.insert("OPENSKILL_FORKSERVER".to_owned(), settings.to_string());
-    // Each call's process sets its own limits. The fork server's CPU time and child processes include those of all
-    // calls.
-    let limits = ProcessLimits { cpu_seconds: u64::MAX, processes: u64::MAX, ..fresh.limits };
-    Command { args, env, limits, forks: true, ..fresh.clone() }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }

@@ -62,8 +62,7 @@ pub(crate) fn find(wanted: Option<&Path>) -> Result<Interpreter, PythonError> {
     let mut lines = text.lines();
     let (path, version) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
     let tag = lines.next().unwrap_or_default().to_owned();
-    let version = version.split_once(' ').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
-    match version {
+    match version_of(version) {
         Some(version) if version >= OLDEST => {
             let prefixes = lines.map(PathBuf::from).collect();
             Ok(Interpreter { path: PathBuf::from(path), version, prefixes, tag, environment: None })
@@ -71,4 +70,10 @@ pub(crate) fn find(wanted: Option<&Path>) -> Result<Interpreter, PythonError> {
         Some((major, minor)) => Err(PythonError::TooOld(wanted.to_owned(), major, minor)),
         None => Err(PythonError::NotPython(wanted.to_owned())),
     }
+}
+
+/// Parses the major and minor version at the beginning of a text.
+pub(super) fn version_of(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.split(['.', ' ']).map_while(|it| it.parse().ok());
+    Some((numbers.next()?, numbers.next()?))
 }

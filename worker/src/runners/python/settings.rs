@@ -65,28 +65,30 @@ impl WarmCounters {
 }
 
 impl Cold {
-    /// Explains for people what this means for a skill.
-    pub(super) fn explanation(self) -> &'static str {
+    /// Returns the name in metrics, and what this means for a skill, for people.
+    fn texts(self) -> (&'static str, &'static str) {
         match self {
-            Self::Process => "its manifest says isolation: process",
-            Self::Jail => {
-                "the user of skills can't reach all that the script needs, and a fork server must not bypass file permissions"
+            Self::Process => ("process", "its manifest says isolation: process"),
+            Self::Jail => (
+                "jail",
+                "the user of skills can't reach all that the script needs, and a fork server must not bypass file permissions",
+            ),
+            Self::Starting => {
+                ("starting", "its imports take longer than two seconds, and its fork server is not ready yet")
             }
-            Self::Starting => "its imports take longer than two seconds, and its fork server is not ready yet",
-            Self::Paused => "its fork servers failed repeatedly",
-            Self::Failed => "no warm process took the call",
+            Self::Paused => ("paused", "its fork servers failed repeatedly"),
+            Self::Failed => ("failed", "no warm process took the call"),
         }
     }
 
     /// Returns the name in metrics.
     pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Process => "process",
-            Self::Jail => "jail",
-            Self::Starting => "starting",
-            Self::Paused => "paused",
-            Self::Failed => "failed",
-        }
+        self.texts().0
+    }
+
+    /// Explains for people why calls get a fresh interpreter.
+    pub(super) fn explain(self) -> String {
+        format!("calls get a fresh interpreter: {}", self.texts().1)
     }
 }
 
@@ -103,6 +105,6 @@ pub(super) struct WarmSettings {
 }
 
 /// Returns an interpreter's arguments for a program on descriptor 0.
-pub(crate) fn program_arguments() -> Vec<String> {
+pub(super) fn program_arguments() -> Vec<String> {
     FLAGS.into_iter().chain(["-c", READ_PROGRAM]).map(str::to_owned).collect()
 }

@@ -69,7 +69,7 @@ pub(super) struct SharedPool {
 
 impl SharedPool {
     /// `fresh`: the command that runs the script in a fresh interpreter, with the parts that all its calls share.
-    pub(super) fn new(settings: &WarmSettings, fresh: &Command, script: &Path) -> Self {
+    pub(super) fn new(settings: &WarmSettings, fresh: Command, script: &Path) -> Self {
         let program = json!({
             "script": path_text(script),
             "stderr_bytes": MAX_STDERR_BYTES,
@@ -77,15 +77,13 @@ impl SharedPool {
             "names": environment::CALL_VARIABLES,
             "filtered": fresh.jail.as_ref().is_some_and(Plan::filters_calls),
         });
-        let mut env = fresh.env.clone();
+        let mut env = fresh.env;
         env.insert("OPENSKILL_SHARED".to_owned(), program.to_string());
         // The CPU time includes all calls. A single call is limited by its deadline.
         let limits = ProcessLimits { cpu_seconds: u64::MAX, ..fresh.limits };
-        let command = Command { args: program_arguments(), env, limits, ..fresh.clone() };
+        let command = Arc::new(Command { args: program_arguments(), env, limits, ..fresh });
         let (launcher, runtime) = (settings.launcher.clone(), settings.runtime.clone());
-        let command = Arc::new(command);
-        let file: Arc<Path> = script.into();
-        let counts = Arc::clone(&settings.counts);
+        let (counts, file) = (Arc::clone(&settings.counts), Arc::<Path>::from(script));
         let connect = Box::new(move || {
             let connected = connect(&launcher, &runtime, &command, &file);
             if connected.is_ok() { &counts.starts } else { &counts.failures }.inc(SHARED);

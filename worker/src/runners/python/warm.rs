@@ -32,8 +32,16 @@ pub(super) enum WarmBackend {
 }
 
 impl Warm {
+    /// Returns its fork servers. `None` if it has shared interpreters.
+    pub(super) fn forking(&self) -> Option<&Forking> {
+        match &self.backend {
+            WarmBackend::Forking(forking) => Some(forking),
+            WarmBackend::Shared(_) => None,
+        }
+    }
+
     pub(super) fn needs_rebuild(&self) -> bool {
-        matches!(&self.backend, WarmBackend::Forking(forking) if forking.needs_rebuild())
+        self.forking().is_some_and(Forking::needs_rebuild)
     }
 
     /// Returns whether its processes use this root.
@@ -55,17 +63,7 @@ impl Warm {
     }
 
     fn cold_imports(&self) -> Vec<ColdImport> {
-        match &self.backend {
-            WarmBackend::Forking(forking) => forking.cold_imports(),
-            WarmBackend::Shared(_) => Vec::new(),
-        }
-    }
-
-    fn last_cold(&self) -> Option<Cold> {
-        match &self.backend {
-            WarmBackend::Forking(forking) => forking.last_cold(),
-            WarmBackend::Shared(_) => None,
-        }
+        self.forking().map(Forking::cold_imports).unwrap_or_default()
     }
 
     /// Returns the name of its isolation in metrics.
@@ -83,7 +81,8 @@ impl Warm {
             let leaves = leaves.map_or("something that forks would share", |(_, text)| text);
             format!("each call runs `{}` again: it leaves {leaves} behind", it.import.escape_default())
         };
-        self.last_cold().map(explain).into_iter().chain(self.cold_imports().into_iter().map(again)).collect()
+        let last = self.forking().and_then(Forking::last_cold).map(Cold::explain);
+        last.into_iter().chain(self.cold_imports().into_iter().map(again)).collect()
     }
 
     pub(super) fn maintain(&self, settings: &WarmSettings) {
@@ -116,9 +115,4 @@ pub(super) fn measure_imports(all: &[Arc<Warm>], metrics: &mut Snapshot) {
         let count = imports.iter().filter(|it| it.leaves == trace).count();
         metrics.number(&table::COLD_IMPORTS, &[trace], count as f64);
     }
-}
-
-/// Explains for people why calls get a fresh interpreter.
-pub(super) fn explain(cold: Cold) -> String {
-    format!("calls get a fresh interpreter: {}", cold.explanation())
 }

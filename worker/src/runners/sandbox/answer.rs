@@ -19,18 +19,6 @@ use crate::sessions::tally::SessionCounts;
 /// How long a caller should wait before it retries, in milliseconds.
 const RETRY_AFTER_MS: u64 = 1000;
 
-/// The health of the sandbox, as one caller sees it.
-pub(super) struct HealthReport {
-    /// How many sessions the caller has.
-    pub(super) own: usize,
-    pub(super) is_full: bool,
-    pub(super) is_warm: bool,
-    /// Imports that the manifest lists but sessions do not preload, each with the reason.
-    pub(super) not_preloaded: Vec<String>,
-    pub(super) python: Option<(u32, u32)>,
-    pub(super) bounds: SessionBounds,
-}
-
 /// Formats a cell's result. `artifacts`: those that the worker collected, regardless of what the process claims.
 /// `time`: the timeout that the call requested.
 pub(super) fn cell_result(
@@ -75,7 +63,7 @@ pub(super) fn cell_result(
         "execution_ms": took.as_millis() as u64,
         "timed_out": *interrupted == Some(Interruption::Time),
         "session_id": session_id,
-        "session_state": state.as_str(),
+        "session_state": state,
     })
     .to_string()
 }
@@ -104,7 +92,7 @@ pub(super) fn install_result(session_id: &str, state: State, already: bool, all:
     };
     json!({
         "session_id": session_id,
-        "session_state": state.as_str(),
+        "session_state": state,
         "already": already,
         "packages": packages,
         "notes": left_out.map(note).collect::<Vec<_>>(),
@@ -211,14 +199,6 @@ pub(super) fn session_list(sessions: &[SessionSummary]) -> String {
     json!({ "count": sessions.len(), "sessions": sessions }).to_string()
 }
 
-pub(super) fn close_result(name: &str) -> String {
-    json!({ "session_id": name, "closed": true }).to_string()
-}
-
-pub(super) fn cleanup_result(names: &[String]) -> String {
-    json!({ "cleaned_count": names.len(), "session_ids": names }).to_string()
-}
-
 pub(super) fn stats(counts: SessionCounts, sessions: usize) -> String {
     let SessionCounts { cells, failed, timed_out, started, lost, total, longest, last_start } = counts;
     let ms = |time: Duration| (time.as_secs_f64() * 1e5).round() / 100.0;
@@ -234,21 +214,6 @@ pub(super) fn stats(counts: SessionCounts, sessions: usize) -> String {
         "average_execution_ms": mean,
         "longest_execution_ms": ms(longest),
         "last_session_start_ms": last_start.map(ms),
-    })
-    .to_string()
-}
-
-pub(super) fn health(report: &HealthReport) -> String {
-    let HealthReport { own, is_full, is_warm, not_preloaded, python, bounds } = report;
-    json!({
-        "status": if *is_full { "full" } else { "healthy" },
-        "active_sessions": own,
-        "max_sessions": bounds.per_caller,
-        "session_idle_seconds": bounds.idle.as_secs(),
-        "session_age_seconds": bounds.age.as_secs(),
-        "warm": is_warm,
-        "not_preloaded": not_preloaded,
-        "python_version": python.map(|(major, minor)| format!("{major}.{minor}")),
     })
     .to_string()
 }
@@ -324,7 +289,7 @@ mod tests {
             let told = data(end, interrupted, state);
             assert_eq!((told["return_code"].clone(), &told["error"]["name"]), (json!(1), &json!(name)), "{told}");
             assert!(told["error"]["message"].as_str().unwrap().contains(word), "{told}");
-            assert_eq!(told["session_state"], state.as_str());
+            assert_eq!(told["session_state"], json!(state));
         }
     }
 

@@ -7,11 +7,11 @@ use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 use openskill_sandbox::sessions::book::Lease;
 use openskill_sandbox::sessions::key::{Key, SessionOwner};
 
-use super::packages::{PackageRequest, Provided, Using, unable};
+use super::packages::{JailedInterpreter, PackageRequest, Provided, Using, unable};
 use super::servers::Servers;
 use super::{Sandbox, WAIT, answer, not_here, request};
 use crate::manifest::{Manifest, RunnerSpec};
-use crate::runner::{Invocation, RawOutput};
+use crate::runner::Invocation;
 use crate::schedule::Slot;
 use crate::sessions::drive::State;
 use crate::sessions::packages::{Package, PackageRefusal, unguessable};
@@ -25,16 +25,13 @@ struct Added {
 }
 
 impl Sandbox {
-    /// Installs the package that a call requests.
-    pub(super) async fn install(self: Arc<Self>, invocation: Invocation, owner: SessionOwner) -> RawOutput {
-        match self.try_install(invocation, owner).await {
-            Ok(result) => RawOutput::Value(result),
-            // The session has not changed, so the call may be retried.
-            Err(error) => RawOutput::NotStarted(error),
-        }
-    }
-
-    async fn try_install(self: Arc<Self>, invocation: Invocation, owner: SessionOwner) -> Result<String, SkillError> {
+    /// Installs the package that a call requests, and returns the call's result. If it fails, the session has not
+    /// changed.
+    pub(super) async fn install(
+        self: Arc<Self>,
+        invocation: Invocation,
+        owner: SessionOwner,
+    ) -> Result<String, SkillError> {
         let (request, name) = request::install(&invocation.input)?;
         // If the call names no session, a new one starts. The answer contains its name.
         let name = name.unwrap_or_else(|| format!("packages-{}", unguessable()));
@@ -44,7 +41,7 @@ impl Sandbox {
         let all = self.provide(&request, &servers, &invocation.manifest, Arc::clone(&slot)).await?;
         let packages = all.iter().map(|it| it.package.clone()).collect();
         // If the skill was reloaded meanwhile, neither its old nor its new sessions get the packages.
-        if self.host(&key)?.terms().maker != servers.terms().maker {
+        if self.host(&key)?.terms.maker != servers.terms.maker {
             let reason = "the skill that runs the session's code changed during the installation: call again";
             return Err(SkillError::new(ErrorCode::Unavailable, reason).with_blame(Blame::Skill));
         }
@@ -64,18 +61,17 @@ impl Sandbox {
         own: &Manifest,
         slot: Arc<Slot>,
     ) -> Result<Vec<Provided>, SkillError> {
-        let of_session = servers.manifest();
+        let of_session = &servers.manifest;
         let RunnerSpec::Session(session) = &of_session.how else { return Err(not_here()) };
         let of_sessions = self.environments.interpreter(&of_session.id, &session.needs).ok_or_else(not_here)?;
-        let installer = self.environments.base_of(&session.needs);
-        let installer = installer.map_err(unable)?;
+        let installer = self.environments.base(session.needs.version).map_err(unable)?;
         if installer.version != of_sessions.version {
             let reason = "the sessions' virtual environment has a different Python version than the worker, which installs packages";
             return Err(unable(reason));
         }
-        let (installer, of_sessions) = (installer.as_ref(), of_sessions.as_ref());
-        let using = Using { installer, of_sessions, manifests: (own, of_session), slot };
-        self.packages.provide(request, using).await
+        let installer = JailedInterpreter { interpreter: &installer, limits_of: own };
+        let of_sessions = JailedInterpreter { interpreter: &of_sessions, limits_of: of_session };
+        self.packages.provide(request, Using { installer, of_sessions, slot }).await
     }
 
     /// Returns the skill of the toolset that gets the package: the one that has the session, otherwise the first
@@ -87,7 +83,7 @@ impl Sandbox {
             let RunnerSpec::Session(session) = &manifest.how else { continue };
             // A skill that can't run has no sessions.
             let Ok(servers) = self.servers(manifest, session) else { continue };
-            if self.book.holds(key, servers.terms().maker) {
+            if self.book.holds(key, servers.terms.maker) {
                 return Ok(servers);
             }
             first.get_or_insert(servers);
@@ -103,7 +99,7 @@ impl Sandbox {
         packages: Vec<Package>,
         slot: Arc<Slot>,
     ) -> Result<Added, SkillError> {
-        let mut lease = self.take(&key, servers.terms(), Instant::now() + WAIT).await?;
+        let mut lease = self.take(&key, servers.terms, Instant::now() + WAIT).await?;
         // An installation runs none of the caller's code.
         lease.is_no_call();
         let (mut process, state) = match lease.process.take() {

@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use openskill_metrics::{Snapshot, Value, table};
 use openskill_sandbox::sessions::key::SessionOwner;
+use serde_json::json;
 
 use super::Sandbox;
-use super::answer::{self, HealthReport};
 use crate::sessions::tally::SessionCounts;
 
 impl Sandbox {
@@ -25,17 +25,21 @@ impl Sandbox {
         }
     }
 
-    /// Returns the health of an owner's sessions.
+    /// Formats the health of the sandbox, as one caller sees it.
     pub(super) fn health(&self, owner: &SessionOwner, now: Instant) -> String {
-        let all = self.lock();
-        let servers = all.values().find(|it| it.group() == owner.group);
-        answer::health(&HealthReport {
-            own: self.book.list(owner, now).len(),
-            is_full: self.book.count() >= self.book.bounds().per_worker,
-            is_warm: servers.is_some_and(|it| it.is_ready()),
-            not_preloaded: servers.map(|it| it.cold_imports()).unwrap_or_default(),
-            python: servers.map(|it| it.version()),
-            bounds: self.book.bounds(),
+        let (all, bounds) = (self.servers.lock(), self.book.bounds());
+        let servers = all.values().find(|it| it.manifest.group() == owner.group);
+        let version = servers.map(|it| it.interpreter.version);
+        json!({
+            "status": if self.book.count() >= bounds.per_worker { "full" } else { "healthy" },
+            "active_sessions": self.book.list(owner, now).len(),
+            "max_sessions": bounds.per_caller,
+            "session_idle_seconds": bounds.idle.as_secs(),
+            "session_age_seconds": bounds.age.as_secs(),
+            "warm": servers.is_some_and(|it| it.is_ready()),
+            "not_preloaded": servers.map(|it| it.cold_imports()).unwrap_or_default(),
+            "python_version": version.map(|(major, minor)| format!("{major}.{minor}")),
         })
+        .to_string()
     }
 }

@@ -50,7 +50,8 @@ mod work;
 pub(super) use bounds::unable;
 use bounds::{MAX_WHEEL_BYTES, MOST_AT_ONCE, MOST_BYTES, MOST_ENTRIES, MOST_WAITING, on_disk, storage, unfit};
 use fetch::Fetch;
-use jailed::{JailedInterpreter, Jails};
+pub(crate) use jailed::JailedInterpreter;
+use jailed::Jails;
 use record::{ImportOutcome, Set, Wheel};
 use source::PackageSource;
 use unpack::Downloaded;
@@ -138,7 +139,8 @@ impl Packages {
         let store = self.with_store(|it| Ok(it.store.clone())).map_err(|error| storage(&error))?;
         let allowed = self.settings.for_sessions.text();
         let PackageRequest { name, version } = request;
-        let key = record::key(name, version.as_deref(), using.installer, using.of_sessions, &source.text(), &allowed);
+        let interpreters = [using.installer, using.of_sessions].map(|it| it.interpreter);
+        let key = record::key(name, version.as_deref(), interpreters, &source.text(), &allowed);
         let known = async || {
             let (store, key, exact) = (store.clone(), key.clone(), version.is_some());
             on_disk(move || Ok(Set::find(&store, &key, exact))).await
@@ -185,34 +187,31 @@ impl Packages {
         store: &Store,
         work: &Arc<Work>,
     ) -> Result<Vec<(Wheel, ImportOutcome)>, SkillError> {
-        let Using { installer, of_sessions, manifests: (own, of_session), .. } = *using;
-        let unpacking = JailedInterpreter { interpreter: installer, limits_of: own };
-        let importing = JailedInterpreter { interpreter: of_sessions, limits_of: of_session };
+        let Using { installer, of_sessions, .. } = *using;
         // Calls for the same package wait for its lock without taking a turn.
         let _turn = self.turns.acquire().await.map_err(|_| SkillError::unavailable("the worker is shutting down"))?;
         let begun = Instant::now();
         let trimmed = store.clone();
         on_disk(move || trim(&trimmed)).await?;
         let constraints = self.settings.for_sessions.constraints();
-        let fetch = Fetch { request, source, constraints, interpreter: installer, limits_of: own };
+        let fetch = Fetch { request, source, constraints, python: installer };
         let files = fetch.run(&self.jails, work).await?;
         let downloaded = on_disk(move || files.into_iter().map(adopt).collect::<io::Result<Vec<_>>>()).await?;
         self.check_all(request, &downloaded)?;
         let mut wheels = Vec::new();
         for it in &downloaded {
-            wheels.push(self.store_wheel(unpacking, it, store, work).await?);
+            wheels.push(self.store_wheel(installer, it, store, work).await?);
         }
-        let found = trial::try_imports(&self.jails, importing, store, &wheels, work).await?;
+        let found = trial::try_imports(&self.jails, of_sessions, store, &wheels, work).await?;
         let all: Vec<_> = wheels.into_iter().zip(found.clone()).collect();
         // An import may have failed for lack of time or memory, so the next request tries again.
         if found.iter().any(|it| it.fault.is_some()) {
             return Ok(all);
         }
-        let record = serde_json::to_string(&Set::new(found)).map_err(|error| storage(&io::Error::other(error)))?;
         let publishing = Arc::clone(work);
         on_disk(move || {
             std::fs::remove_dir_all(publishing.folder().join("download"))?;
-            publishing.publish(&record)
+            publishing.publish(&Set::new(found))
         })
         .await?;
         let (package, seconds) = (&request.name, begun.elapsed().as_secs_f64());
@@ -261,9 +260,7 @@ impl Packages {
             return Ok(known);
         }
         let unpacked = unpack::unpack(&self.jails, python, wheel, [&entry, work]).await?;
-        let record = serde_json::to_string(&unpacked).map_err(|error| storage(&io::Error::other(error)))?;
-        on_disk(move || entry.publish(&record)).await?;
-        Ok(unpacked)
+        on_disk(move || entry.publish(&unpacked).map(|_| unpacked)).await
     }
 
     /// If a cleanup is due, removes the remains of killed workers and unused entries from the store, in the

@@ -1,7 +1,7 @@
 //! Parses a call's arguments. The gateway checks them against the skill's schema, but calls that are sent directly
 //! to a worker are checked only here.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use openskill_proto::limits::MAX_ID_BYTES;
 use openskill_proto::v1::{ErrorCode, SkillError};
@@ -10,14 +10,10 @@ use serde::de::DeserializeOwned;
 
 use super::packages::PackageRequest;
 use crate::config::allowed::{is_name, normalize_name};
-use crate::sessions::cell::GRACE;
 
 /// The default and the maximum timeout of code.
 const DEFAULT: Duration = Duration::from_secs(30);
 const MOST: Duration = Duration::from_secs(300);
-
-/// Time reserved for the answer to reach the caller.
-const MARGIN: Duration = Duration::from_millis(250);
 
 /// The maximum length of a package's version, in bytes.
 const MAX_VERSION_BYTES: usize = 64;
@@ -28,26 +24,6 @@ pub(super) struct Execute {
     /// `None` for a session that ends with the call.
     pub(super) session_id: Option<String>,
     pub(super) timeout: Duration,
-}
-
-/// A cell's time limits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct CellDeadlines {
-    /// The timeout that the call requested.
-    pub(super) time: Duration,
-    /// The time at which the code must stop so that its call can still be answered.
-    pub(super) latest: Instant,
-    /// How long the code may take to stop after an interrupt.
-    pub(super) grace: Duration,
-}
-
-impl CellDeadlines {
-    pub(super) fn new(time: Duration, deadline: Instant, now: Instant) -> Self {
-        let left = deadline.saturating_duration_since(now);
-        let grace = GRACE.min(left / 4);
-        let latest = deadline.checked_sub(grace + MARGIN.min(left / 8)).unwrap_or(now);
-        Self { time, latest, grace }
-    }
 }
 
 /// Parses the arguments of a call that runs code.
@@ -175,18 +151,5 @@ mod tests {
         ] {
             assert_eq!(read(bad).err().map(|it| it.code()), Some(ErrorCode::InvalidArgument), "{bad}");
         }
-    }
-
-    #[test]
-    fn code_stops_early_enough_for_its_call_to_be_answered() {
-        let now = Instant::now();
-        let after = |left| {
-            let CellDeadlines { latest, grace, .. } = CellDeadlines::new(DEFAULT, now + left, now);
-            assert!(latest + grace <= now + left);
-            (latest - now, grace)
-        };
-        assert_eq!(after(Duration::from_secs(100)), (Duration::from_millis(97_750), GRACE));
-        assert_eq!(after(Duration::from_secs(1)), (Duration::from_millis(625), Duration::from_millis(250)));
-        assert_eq!(after(Duration::ZERO), (Duration::ZERO, Duration::ZERO));
     }
 }

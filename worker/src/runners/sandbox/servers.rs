@@ -12,16 +12,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use openskill_sandbox::forkserver::{ForkServer, MOST_CALLS};
-use openskill_sandbox::jail::plan::Plan;
 use openskill_sandbox::launch::Launcher;
-use openskill_sandbox::protocol::{Command, ProcessLimits};
+use openskill_sandbox::protocol::Command;
 use openskill_sandbox::sessions::book::Terms;
 use openskill_sandbox::sessions::key::SessionOwner;
 use parking_lot::Mutex;
 use serde_json::json;
 
 use super::packages::Packages;
-use crate::environment::path_text;
 use crate::manifest::Manifest;
 use crate::manifest::session::Session;
 use crate::runners::python::fork;
@@ -30,22 +28,17 @@ use crate::sessions::HOST;
 use crate::sessions::packages::PackageRoot;
 use crate::sessions::process::StartError;
 
-/// The number of idle children that wait for a session.
-const LEAST_IDLE: usize = 2;
-const MOST_IDLE: usize = 2;
-
 /// The maximum number of sessions per fork server. More sessions get another fork server.
 const MOST_SESSIONS: usize = MOST_CALLS - 8;
 
-/// The maximum length of a call id. The fork server's program has the same limit.
-const CALL_ID_BYTES: usize = 128;
-
 /// The fork servers of one skill, for one version of its manifest.
 pub(super) struct Servers {
-    manifest: Arc<Manifest>,
-    interpreter: Arc<Interpreter>,
+    /// The manifest and the interpreter that they run.
+    pub(super) manifest: Arc<Manifest>,
+    pub(super) interpreter: Arc<Interpreter>,
     command: Command,
-    terms: Terms,
+    /// The terms of their sessions.
+    pub(super) terms: Terms,
     packages: Arc<Packages>,
     all: Mutex<Vec<AssignedServer>>,
 }
@@ -53,77 +46,51 @@ pub(super) struct Servers {
 /// A fork server and its owner. `None` if it has not served an owner yet.
 struct AssignedServer {
     owner: Option<SessionOwner>,
-    server: Arc<ForkServer>,
-    /// The folder with its sessions' packages.
-    place: Option<Arc<PackageRoot>>,
     /// Cloned for each start in progress.
+    reservation: Reservation,
+}
+
+/// Reserves a fork server for its owner until dropped.
+#[derive(Clone)]
+pub(super) struct Reservation {
+    pub(super) server: Arc<ForkServer>,
+    /// The folder with its sessions' packages.
+    pub(super) place: Option<Arc<PackageRoot>>,
     starting: Arc<()>,
 }
 
 impl AssignedServer {
-    fn new(server: Arc<ForkServer>, place: Option<Arc<PackageRoot>>) -> Self {
-        Self { owner: None, server, place, starting: Arc::default() }
+    fn server(&self) -> &ForkServer {
+        &self.reservation.server
     }
 
     /// Returns whether it has no session, and none is starting.
     fn is_free(&self) -> bool {
-        self.server.in_flight() == 0 && Arc::strong_count(&self.starting) == 1
+        self.server().in_flight() == 0 && Arc::strong_count(&self.reservation.starting) == 1
     }
 
     fn assign(&mut self, owner: &SessionOwner) -> Reservation {
-        if self.owner.as_ref() != Some(owner) {
-            self.owner = Some(owner.clone());
-        }
-        let (server, place) = (Arc::clone(&self.server), self.place.clone());
-        Reservation { server, place, _starting: Arc::clone(&self.starting) }
+        self.owner = Some(owner.clone());
+        self.reservation.clone()
     }
-}
-
-/// Reserves a fork server for its owner until dropped.
-pub(super) struct Reservation {
-    pub(super) server: Arc<ForkServer>,
-    pub(super) place: Option<Arc<PackageRoot>>,
-    _starting: Arc<()>,
 }
 
 /// The number of the last [`Servers`] that was created.
 static MADE: AtomicU64 = AtomicU64::new(0);
 
 impl Servers {
-    /// `command` starts an interpreter that reads its program from stdin.
+    /// `fresh` starts an interpreter, with the parts that all sessions share.
     pub(super) fn new(
         manifest: Arc<Manifest>,
         session: &Session,
         interpreter: Arc<Interpreter>,
-        mut command: Command,
+        fresh: Command,
         packages: Arc<Packages>,
     ) -> Self {
-        let argv: Vec<_> = std::iter::once(path_text(&command.program)).chain(command.args.iter().cloned()).collect();
-        let writable = command.jail.as_ref().and_then(Plan::writable);
-        let settings = json!({
-            "argv": argv,
-            "preload": session.preload,
-            "skip": [],
-            "least_idle": LEAST_IDLE,
-            "most_idle": MOST_IDLE,
-            "most": MOST_CALLS + MOST_IDLE,
-            "cpu_seconds": command.limits.cpu_seconds,
-            "jailed": true,
-            "writable": writable.map(|paths| paths.map(|path| path_text(path)).collect::<Vec<_>>()),
-        });
-        command.env.insert("OPENSKILL_FORKSERVER".to_owned(), settings.to_string());
-        // Reserve space for the process's title.
-        command.env.insert("OPENSKILL_CALL_ID".to_owned(), "-".repeat(CALL_ID_BYTES));
-        // Each session's process sets these limits itself.
-        command.limits = ProcessLimits { cpu_seconds: u64::MAX, processes: u64::MAX, ..command.limits };
+        let command = fork::server_command(fresh, fork::LEAST_IDLE, true, [("preload", json!(session.preload))]);
         let together = command.jail.as_ref().map_or(MOST_SESSIONS, |it| it.fit(MOST_CALLS));
         let terms = Terms { maker: MADE.fetch_add(1, Ordering::Relaxed) + 1, together };
         Self { manifest, interpreter, command, terms, packages, all: Mutex::default() }
-    }
-
-    /// Returns the terms of their sessions.
-    pub(super) fn terms(&self) -> Terms {
-        self.terms
     }
 
     /// Returns a fork server for this owner's session. Must be called within a runtime that lives as long as the
@@ -133,19 +100,17 @@ impl Servers {
     /// Fails if the fork server could not be started.
     pub(super) fn pick(&self, launcher: &Launcher, owner: &SessionOwner) -> Result<Reservation, StartError> {
         let mut all = self.all.lock();
-        all.retain(|it| it.server.is_open());
-        let is_own =
-            |it: &&mut AssignedServer| it.owner.as_ref() == Some(owner) && it.server.in_flight() < MOST_SESSIONS;
-        if let Some(assigned) = all.iter_mut().find(is_own) {
+        all.retain(|it| it.server().is_open());
+        let is_own = |it: &AssignedServer| it.owner.as_ref() == Some(owner) && it.server().in_flight() < MOST_SESSIONS;
+        if let Some(assigned) = all.iter_mut().find(|it| is_own(it)) {
             return Ok(assigned.assign(owner));
         }
         // Prefer a ready one.
         let free = all.iter_mut().filter(|it| it.is_free());
-        if let Some(assigned) = free.max_by_key(|it| it.server.is_ready()) {
+        if let Some(assigned) = free.max_by_key(|it| it.server().is_ready()) {
             return Ok(assigned.assign(owner));
         }
-        let (server, place) = self.start(launcher)?;
-        let mut assigned = AssignedServer::new(server, place);
+        let mut assigned = self.start(launcher)?;
         let reservation = assigned.assign(owner);
         all.push(assigned);
         Ok(reservation)
@@ -157,24 +122,19 @@ impl Servers {
     /// Fails if the fork server could not be started.
     pub(super) fn keep_one_free(&self, launcher: &Launcher) -> Result<(), StartError> {
         let mut all = self.all.lock();
-        if !all.iter().any(|it| it.server.is_open() && it.is_free()) {
-            let (server, place) = self.start(launcher)?;
-            all.push(AssignedServer::new(server, place));
+        if !all.iter().any(|it| it.server().is_open() && it.is_free()) {
+            all.push(self.start(launcher)?);
         }
         Ok(())
     }
 
-    fn start(&self, launcher: &Launcher) -> Result<(Arc<ForkServer>, Option<Arc<PackageRoot>>), StartError> {
+    fn start(&self, launcher: &Launcher) -> Result<AssignedServer, StartError> {
         let (place, mut command) = (self.packages.place(), self.command.clone());
         if let Some(place) = &place {
             command.jail = command.jail.map(|it| it.reading(place.path().to_owned()));
         }
-        Ok((ForkServer::start(launcher, &command, fork::host_program(HOST).as_bytes())?, place))
-    }
-
-    /// Returns the manifest that they run.
-    pub(super) fn manifest(&self) -> &Arc<Manifest> {
-        &self.manifest
+        let server = ForkServer::start(launcher, &command, fork::host_program(HOST).as_bytes())?;
+        Ok(AssignedServer { owner: None, reservation: Reservation { server, place, starting: Arc::default() } })
     }
 
     /// Returns whether they run this manifest with this interpreter.
@@ -186,26 +146,17 @@ impl Servers {
         *self.manifest == *manifest
     }
 
-    /// Returns the group whose skills share these sessions.
-    pub(super) fn group(&self) -> String {
-        self.manifest.group()
-    }
-
     /// Returns whether a new session would start immediately.
     pub(super) fn is_ready(&self) -> bool {
-        self.all.lock().iter().any(|it| it.server.is_open() && it.server.is_ready())
+        self.all.lock().iter().any(|it| it.server().is_open() && it.server().is_ready())
     }
 
     /// Returns the modules that the manifest lists but that are not preloaded. Empty until the first fork server
     /// is ready.
     pub(super) fn cold_imports(&self) -> Vec<String> {
         let all = self.all.lock();
-        let cold = all.iter().map(|it| it.server.cold_imports()).find(|it| !it.is_empty()).unwrap_or_default();
+        let cold = all.iter().map(|it| it.server().cold_imports()).find(|it| !it.is_empty()).unwrap_or_default();
         cold.into_iter().map(|it| format!("{} ({})", it.import, it.leaves)).collect()
-    }
-
-    pub(super) fn version(&self) -> (u32, u32) {
-        self.interpreter.version
     }
 
     /// Retires fork servers that were idle for a while, and all free ones except one.
@@ -213,10 +164,10 @@ impl Servers {
         let mut has_free = false;
         self.all.lock().retain(|it| {
             let is_free = it.is_free();
-            let kept = it.server.is_open() && it.server.idle_for() < idle && !(is_free && has_free);
+            let kept = it.server().is_open() && it.server().idle_for() < idle && !(is_free && has_free);
             has_free |= is_free && kept;
             if !kept {
-                it.server.retire();
+                it.server().retire();
             }
             kept
         });
@@ -224,7 +175,7 @@ impl Servers {
 
     /// Retires all fork servers and returns them. Each ends with its last session.
     pub(super) fn retire(&self) -> Vec<Arc<ForkServer>> {
-        let all: Vec<_> = self.all.lock().drain(..).map(|it| it.server).collect();
+        let all: Vec<_> = self.all.lock().drain(..).map(|it| it.reservation.server).collect();
         all.iter().for_each(|it| it.retire());
         all
     }

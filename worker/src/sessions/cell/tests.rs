@@ -15,7 +15,8 @@ const SHORT: Duration = Duration::from_millis(200);
 fn cell(time: Duration, events: EventSink) -> Cell {
     let latest = Instant::now() + LONG;
     let (dropped, closed) = (CancellationToken::new(), CancellationToken::new());
-    Cell { number: 1, code: "1".to_owned(), time, latest, grace: LONG, events, dropped, closed }
+    let deadlines = CellDeadlines { time, latest, grace: LONG };
+    Cell { number: 1, code: "1".to_owned(), deadlines, events, dropped, closed }
 }
 
 /// Receives the cell and reports that it began.
@@ -71,7 +72,8 @@ async fn a_process_that_says_too_much_is_not_read_on() {
 #[tokio::test]
 async fn a_process_that_never_stops_talking_does_not_stop_the_clock() {
     let (process, _host) = Host::start();
-    let cell = Cell { grace: SHORT, ..cell(SHORT, EventSink::default()) };
+    let mut cell = cell(SHORT, EventSink::default());
+    cell.deadlines.grace = SHORT;
     let talk = async {
         loop {
             tokio::task::consume_budget().await;
@@ -146,4 +148,17 @@ async fn a_process_that_may_still_get_a_signal_is_lost() {
     });
     let ran = ran.await;
     assert_eq!((ran.end, ran.interrupted), (CellOutcome::Lost(Loss::Unresponsive), Some(Interruption::Time)));
+}
+
+#[test]
+fn code_stops_early_enough_for_its_call_to_be_answered() {
+    let now = Instant::now();
+    let after = |left| {
+        let CellDeadlines { latest, grace, .. } = CellDeadlines::new(LONG, now + left, now);
+        assert!(latest + grace <= now + left);
+        (latest - now, grace)
+    };
+    assert_eq!(after(Duration::from_secs(100)), (Duration::from_millis(97_750), GRACE));
+    assert_eq!(after(Duration::from_secs(1)), (Duration::from_millis(625), Duration::from_millis(250)));
+    assert_eq!(after(Duration::ZERO), (Duration::ZERO, Duration::ZERO));
 }

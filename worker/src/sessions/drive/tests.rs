@@ -1,11 +1,13 @@
 //! Tests of the time between a lease and the run of its cell.
 
+use std::time::Duration;
+
 use futures_util::FutureExt as _;
 use openskill_sandbox::sessions::book::{SessionBook, SessionBounds, Terms};
 use openskill_sandbox::sessions::key::Key;
 use tokio_util::sync::CancellationToken;
 
-use super::super::cell::Loss;
+use super::super::cell::{CellDeadlines, Loss};
 use super::super::process::Host;
 use super::*;
 use crate::events::EventSink;
@@ -34,7 +36,8 @@ async fn call(
     lease.process = process;
     let (closed, events) = (lease.stop.clone(), EventSink::default());
     let code = "1".to_owned();
-    let cell = Cell { number: 1, code, time: LONG, latest, grace: LONG, events, dropped: dropped.clone(), closed };
+    let deadlines = CellDeadlines { time: LONG, latest, grace: LONG };
+    let cell = Cell { number: 1, code, deadlines, events, dropped: dropped.clone(), closed };
     let slot = Scheduler::new(1, 0, 1).any_slot().await;
     let job = SessionCall { lease, cell, start: start.boxed(), counted: (Arc::default(), owner), slot };
     let (answer, answered) = oneshot::channel();

@@ -12,35 +12,19 @@ use openskill_sandbox::protocol::{Command, Exit, ProcessLimits};
 use openskill_sandbox::run::{Finished, run};
 
 use super::reason::{full_disk, reason};
+use super::recipe::Recipe;
 use super::requirements::{RequirementSet, read_lines};
 use crate::config::{Index, Installer, NO_WHEEL_FOLDER, PythonPackages};
 use crate::environment::path_text;
 use crate::events::EventSink;
 use crate::manifest::python::{PYPROJECT, UV_LOCK};
-use crate::runners::python::interpreter::Interpreter;
+use crate::runners::python::interpreter::version_of;
 
 /// The maximum number of an installer's open files.
 const OPEN_FILES: u64 = 4096;
 
 /// The worker's variables that an installer gets: its configuration, the network's configuration, and locations.
-const PASSED_ON: [&str; 16] = [
-    "PATH",
-    "HOME",
-    "LANG",
-    "LC_ALL",
-    "NETRC",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "ALL_PROXY",
-    "NO_PROXY",
-    "http_proxy",
-    "https_proxy",
-    "all_proxy",
-    "no_proxy",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-    "REQUESTS_CA_BUNDLE",
-];
+const PASSED_ON: &str = include_str!("installer_variables.txt");
 const PASSED_ON_BY_PREFIX: [&str; 3] = ["PIP_", "UV_", "XDG_"];
 
 /// The package installer that this worker uses.
@@ -91,17 +75,13 @@ const PIP_FOR_OTHERS: (u32, u32) = (22, 3);
 
 /// Parses the output of `pip --version`.
 fn pip_version(text: &str) -> Option<(u32, u32)> {
-    let mut numbers = text.strip_prefix("pip ")?.split(['.', ' ']).map_while(|it| it.parse().ok());
-    Some((numbers.next()?, numbers.next()?))
+    version_of(text.strip_prefix("pip ")?)
 }
 
 /// An environment to create.
 pub(super) struct InstallJob<'a> {
     pub(super) tool: &'a PackageInstaller,
-    pub(super) base: &'a Interpreter,
-    pub(super) wanted: &'a RequirementSet,
-    pub(super) source_builds: bool,
-    pub(super) require_hashes: bool,
+    pub(super) recipe: &'a Recipe,
     pub(super) settings: &'a PythonPackages,
     /// The folder to create it in. Must not exist yet.
     pub(super) folder: &'a Path,
@@ -121,7 +101,7 @@ impl InstallJob<'_> {
         // Temporary files are on the same disk and are removed with the folder.
         std::fs::create_dir_all(self.temp()).map_err(|error| storage(&error))?;
         let requirements = self.folder.join("requirements.txt");
-        match self.wanted {
+        match &self.recipe.wanted {
             RequirementSet::Lines(lines) => {
                 std::fs::write(&requirements, lines.join("\n") + "\n").map_err(|error| storage(&error))?;
             }
@@ -136,18 +116,10 @@ impl InstallJob<'_> {
                     .and_then(|()| std::fs::write(folder.join(UV_LOCK), lock));
                 written.map_err(|error| storage(&error))?;
                 // The author's project must not configure the installer.
-                let args = [
-                    "export",
-                    "--no-config",
-                    "--quiet",
-                    "--frozen",
-                    "--no-dev",
-                    "--no-emit-project",
-                    "--no-header",
-                    "--project",
-                ];
-                let args = args.into_iter().map(str::to_owned).chain([path_text(&folder), "--output-file".to_owned()]);
-                self.step(launcher, (uv.clone(), args.chain([path_text(&requirements)]).collect())).await?;
+                let options = "export --no-config --quiet --frozen --no-dev --no-emit-project --no-header";
+                let mut args: Vec<_> = options.split(' ').map(str::to_owned).collect();
+                args.extend(texts(&["--project", &path_text(&folder), "--output-file", &path_text(&requirements)]));
+                self.step(launcher, (uv.clone(), args)).await?;
                 check_export(&requirements)?;
             }
         }
@@ -166,19 +138,20 @@ impl InstallJob<'_> {
         if matches!(self.tool, PackageInstaller::Uv(_)) {
             return Pip::OfBase;
         }
-        let asked = self.output(launcher, (self.base.path.clone(), texts(&["-I", "-m", "pip", "--version"]))).await;
+        let line = (self.recipe.base.path.clone(), texts(&["-I", "-m", "pip", "--version"]));
+        let asked = self.output(launcher, line).await;
         let version = asked.ok().and_then(|it| pip_version(&String::from_utf8_lossy(&it.stdout)));
         if version >= Some(PIP_FOR_OTHERS) { Pip::OfBase } else { Pip::Own }
     }
 
     /// Returns the command that creates an environment without packages.
     fn creation(&self, pip: Pip) -> (PathBuf, Vec<String>) {
-        let (base, folder) = (path_text(&self.base.path), path_text(self.folder));
+        let (base, folder) = (path_text(&self.recipe.base.path), path_text(self.folder));
         match self.tool {
             PackageInstaller::Uv(uv) => (uv.clone(), texts(&["venv", "--quiet", "--python", &base, &folder])),
             PackageInstaller::Pip => {
                 let without = if pip == Pip::OfBase { "--without-pip" } else { "--clear" };
-                (self.base.path.clone(), texts(&["-I", "-m", "venv", without, &folder]))
+                (self.recipe.base.path.clone(), texts(&["-I", "-m", "venv", without, &folder]))
             }
         }
     }
@@ -194,17 +167,17 @@ impl InstallJob<'_> {
             (PackageInstaller::Pip, Pip::Own) => (python, texts(&["-I", "-m", "pip", "install"])),
             (PackageInstaller::Pip, Pip::OfBase) => {
                 let python = path_text(&python);
-                (self.base.path.clone(), texts(&["-I", "-m", "pip", "--python", &python, "install"]))
+                (self.recipe.base.path.clone(), texts(&["-I", "-m", "pip", "--python", &python, "install"]))
             }
         };
         if matches!(self.tool, PackageInstaller::Pip) {
             args.extend(texts(&["--quiet", "--no-input", "--disable-pip-version-check", "--no-color"]));
         }
         args.extend(texts(&["--requirement", &requirements]));
-        if !self.source_builds {
+        if !self.recipe.source_builds {
             args.extend(texts(&["--only-binary", ":all:"]));
         }
-        if self.require_hashes {
+        if self.recipe.require_hashes {
             args.push("--require-hashes".to_owned());
         }
         if self.settings.index == Index::None {
@@ -226,7 +199,7 @@ impl InstallJob<'_> {
         let text = |path: Option<&Path>| path.map(path_text).unwrap_or_default();
         let (new, store) = (text(self.folder.file_name().map(Path::new)), text(self.folder.parent()));
         let wheels = text(self.settings.wheel_folder());
-        Err(reason(self.tool.name(), &output, &[&store, &new, &wheels, &path_text(&self.base.path)]))
+        Err(reason(self.tool.name(), &output, &[&store, &new, &wheels, &path_text(&self.recipe.base.path)]))
     }
 
     async fn output(&self, launcher: &Launcher, (program, args): (PathBuf, Vec<String>)) -> Result<Finished, String> {
@@ -258,8 +231,8 @@ impl InstallJob<'_> {
     /// Returns an installer's variables: some of the worker's, and the settings. URLs are variables, because a
     /// command line would reveal a password in a URL.
     fn environment(&self, all: impl Iterator<Item = (String, String)>) -> BTreeMap<String, String> {
-        let passed =
-            |name: &str| PASSED_ON.contains(&name) || PASSED_ON_BY_PREFIX.iter().any(|it| name.starts_with(it));
+        let is_named = |name: &str| PASSED_ON.lines().any(|it| it == name);
+        let passed = |name: &str| is_named(name) || PASSED_ON_BY_PREFIX.iter().any(|it| name.starts_with(it));
         let mut env: BTreeMap<_, _> = all.filter(|(name, _)| passed(name)).collect();
         if let (PackageInstaller::Uv(_), Index::Configured) = (self.tool, &self.settings.index) {
             // uv does not read pip's variables.
@@ -319,10 +292,12 @@ fn texts(words: &[&str]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use super::*;
     use crate::config::{AllowList, Builds};
+    use crate::runners::python::interpreter::Interpreter;
 
     fn settings(index: Index) -> PythonPackages {
         PythonPackages {
@@ -349,8 +324,10 @@ mod tests {
         source_builds: bool,
         look: impl Fn(&InstallJob<'_>) -> T,
     ) -> T {
-        let (base, wanted, folder) = (interpreter(), RequirementSet::Lines(Vec::new()), Path::new("/store/.new-key"));
-        look(&InstallJob { tool, base: &base, wanted: &wanted, source_builds, require_hashes: true, settings, folder })
+        let (skill, key, base) = (String::new(), String::new(), Arc::new(interpreter()));
+        let wanted = RequirementSet::Lines(Vec::new());
+        let recipe = Recipe { skill, key, base, wanted, source_builds, require_hashes: true };
+        look(&InstallJob { tool, recipe: &recipe, settings, folder: Path::new("/store/.new-key") })
     }
 
     #[test]

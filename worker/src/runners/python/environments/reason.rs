@@ -6,17 +6,7 @@ use crate::normalize::exception::without_folders;
 const MAX_BYTES: usize = 600;
 
 /// Texts that installers print when they can't reach the index.
-const UNREACHABLE: [&str; 9] = [
-    "NewConnectionError",
-    "NameResolutionError",
-    "Failed to establish a new connection",
-    "ConnectTimeoutError",
-    "Connection refused",
-    "dns error",
-    "client error (Connect)",
-    "Max retries exceeded",
-    "Cannot connect to proxy",
-];
+const UNREACHABLE: &str = include_str!("unreachable.txt");
 
 /// Returns the reason. `hidden`: host paths that must not be revealed.
 pub(crate) fn reason(installer: &str, output: &str, hidden: &[&str]) -> String {
@@ -28,7 +18,7 @@ pub(crate) fn reason(installer: &str, output: &str, hidden: &[&str]) -> String {
             .to_owned();
     }
     let said = clean(&installer_message(output), hidden);
-    let unreachable = UNREACHABLE.iter().any(|it| output.contains(it));
+    let unreachable = UNREACHABLE.lines().any(|it| output.contains(it));
     let hint = if unreachable {
         "the package index was not reached (see OPENSKILL_PYTHON_INDEX_URL and OPENSKILL_PYTHON_FIND_LINKS): "
     } else {

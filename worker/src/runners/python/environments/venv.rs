@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use openskill_sandbox::plain_file;
 
-use crate::runners::python::interpreter::Interpreter;
+use crate::runners::python::interpreter::{Interpreter, version_of};
 
 /// The maximum size of `pyvenv.cfg`, in bytes.
 const MAX_BYTES: u64 = 64 * 1024;
@@ -25,7 +25,7 @@ pub(super) fn read(folder: &Path) -> Result<Interpreter, String> {
         pairs.map(|(name, value)| (name.trim(), value.trim())).find(|(name, _)| *name == key).map(|(_, value)| value)
     };
     let home = value("home").map(PathBuf::from).filter(|it| it.is_absolute());
-    let version = value("version").or_else(|| value("version_info")).and_then(version);
+    let version = value("version").or_else(|| value("version_info")).and_then(version_of);
     let (Some(home), Some(version)) = (home, version) else {
         return Err(format!("'{name}' is not a virtual environment: its pyvenv.cfg has no home or no version"));
     };
@@ -45,11 +45,6 @@ pub(super) fn read(folder: &Path) -> Result<Interpreter, String> {
     let real = path.canonicalize().ok().and_then(|it| Some(it.parent()?.parent()?.to_owned()));
     let prefixes = home.parent().map(Path::to_owned).into_iter().chain(real).chain([folder.to_owned()]).collect();
     Ok(Interpreter { path, version, prefixes, tag: String::new(), environment: Some(folder.to_owned()) })
-}
-
-fn version(text: &str) -> Option<(u32, u32)> {
-    let mut numbers = text.split('.').map_while(|part| part.parse().ok());
-    Some((numbers.next()?, numbers.next()?))
 }
 
 #[cfg(test)]

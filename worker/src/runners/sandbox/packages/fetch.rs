@@ -14,32 +14,17 @@ use openskill_sandbox::run::Finished;
 use serde_json::Value;
 
 use super::bounds::{MAX_DOWNLOAD_BYTES, MAX_WHEEL_BYTES, storage, unable};
-use super::jailed::{JailedStep, Jails};
+use super::jailed::{JailedInterpreter, JailedStep, Jails};
 use super::source::PackageSource;
 use super::wanted::PackageRequest;
 use super::watch::within;
 use super::work::Work;
 use crate::config::NO_WHEEL_FOLDER;
 use crate::environment::path_text;
-use crate::manifest::Manifest;
 use crate::runners::python::environments::reason::reason;
-use crate::runners::python::interpreter::Interpreter;
 
-/// Runs pip with its temporary files in the folder that the first argument names. Refuses requirements that are
-/// URLs.
-const PIP: &str = "\
-import os, runpy, sys, tempfile
-tempfile.tempdir = os.environ['TMPDIR'] = os.environ['HOME'] = sys.argv.pop(1)
-from pip._vendor.packaging import requirements
-read = requirements.Requirement.__init__
-def read_name(self, text):
-    read(self, text)
-    if self.url:
-        print('a URL in place of a version', file=sys.stderr)
-        raise requirements.InvalidRequirement('a URL in place of a version')
-requirements.Requirement.__init__ = read_name
-runpy.run_module('pip', run_name='__main__', alter_sys=True)
-";
+/// The source of the program that runs pip.
+const PIP: &str = include_str!("pip.py");
 
 /// Printed when pip can't reach an index.
 const UNREACHABLE: &str = "was not reached";
@@ -51,8 +36,7 @@ pub(super) struct Fetch<'a> {
     /// The content of a constraints file.
     pub(super) constraints: String,
     /// The interpreter that runs pip.
-    pub(super) interpreter: &'a Interpreter,
-    pub(super) limits_of: &'a Manifest,
+    pub(super) python: JailedInterpreter<'a>,
 }
 
 impl Fetch<'_> {
@@ -61,23 +45,17 @@ impl Fetch<'_> {
     /// # Errors
     /// Fails if the package or version does not exist, no wheel is compatible, or the index is unreachable.
     pub(super) async fn run(&self, jails: &Jails, work: &Arc<Work>) -> Result<Vec<PathBuf>, SkillError> {
-        if let Some(folder) = self.source.folder()
-            && !folder.is_dir()
-        {
+        if self.source.folder().is_some_and(|it| !it.is_dir()) {
             return Err(unable(NO_WHEEL_FOLDER));
         }
-        let folder = work.make("download").map_err(|error| storage(&error))?;
-        let make = |name: &str| {
-            let path = work.make(&format!("download/{name}")).map_err(|error| storage(&error))?;
-            Ok::<_, SkillError>(path)
-        };
-        let (temp, wheels) = (make("tmp")?, make("wheels")?);
+        let make = |name: &str| work.make(name).map_err(|error| storage(&error));
+        let (folder, temp, wheels) = (make("download")?, make("download/tmp")?, make("download/wheels")?);
         let constraints = folder.join("constraints.txt");
         std::fs::write(&constraints, &self.constraints).map_err(|error| storage(&error))?;
         let worker = |name: &str| std::env::var(name).ok().filter(|it| !it.is_empty());
         let step = JailedStep {
-            interpreter: self.interpreter,
-            limits_of: self.limits_of,
+            python: self.python,
+            program: PIP,
             args: self.args(&temp, &wheels, &constraints),
             input: Value::Null,
             env: self.source.env(worker),
@@ -89,7 +67,7 @@ impl Fetch<'_> {
         let running = jails.run(step, vec![Arc::clone(work)]);
         let finished = within(&folder, MAX_DOWNLOAD_BYTES, running).await?;
         if finished.exit != Exit::Code(0) {
-            return Err(self.fault(&finished, &[&path_text(&folder), &path_text(&self.interpreter.path)]));
+            return Err(self.fault(&finished, &[&path_text(&folder), &path_text(&self.python.interpreter.path)]));
         }
         found(&wheels).map_err(|error| storage(&error))
     }
@@ -97,8 +75,7 @@ impl Fetch<'_> {
     fn args(&self, temp: &Path, wheels: &Path, constraints: &Path) -> Vec<String> {
         let PackageRequest { name, version } = self.request;
         let wanted = version.as_ref().map_or_else(|| name.clone(), |version| format!("{name}=={version}"));
-        let mut args: Vec<_> = ["-I", "-B", "-c", PIP].map(str::to_owned).into();
-        args.push(path_text(temp));
+        let mut args = vec![path_text(temp)];
         let options = "download --no-input --disable-pip-version-check --no-color --no-cache-dir --retries 1 \
                        --timeout 15 --only-binary :all: --progress-bar off";
         args.extend(options.split_whitespace().map(str::to_owned));
@@ -137,7 +114,7 @@ impl Fetch<'_> {
         } else if said.contains(UNREACHABLE) {
             (ErrorCode::NetworkError, format!("{what} is not installed: {said}"))
         } else if has("No matching distribution found") {
-            let (major, minor) = self.interpreter.version;
+            let (major, minor) = self.python.interpreter.version;
             let rule = "packages are never built from source";
             (ErrorCode::NotFound, format!("there is no wheel of {what} for Python {major}.{minor}, and {rule}: {said}"))
         } else {

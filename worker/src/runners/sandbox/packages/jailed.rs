@@ -27,16 +27,16 @@ pub(super) struct Jails {
 
 /// The interpreter for a step, and the manifest whose limits apply to it.
 #[derive(Clone, Copy)]
-pub(super) struct JailedInterpreter<'a> {
-    pub(super) interpreter: &'a Interpreter,
-    pub(super) limits_of: &'a Manifest,
+pub(crate) struct JailedInterpreter<'a> {
+    pub(crate) interpreter: &'a Interpreter,
+    pub(crate) limits_of: &'a Manifest,
 }
 
 /// A step of an installation.
 pub(super) struct JailedStep<'a> {
-    pub(super) interpreter: &'a Interpreter,
-    /// The manifest whose limits apply.
-    pub(super) limits_of: &'a Manifest,
+    pub(super) python: JailedInterpreter<'a>,
+    /// The source of the program that runs.
+    pub(super) program: &'a str,
     pub(super) args: Vec<String>,
     /// The value that is written to its stdin as JSON.
     pub(super) input: Value,
@@ -57,23 +57,21 @@ impl Jails {
     /// # Errors
     /// Fails if the process was not started or exceeded its limits.
     pub(super) async fn run(&self, step: JailedStep<'_>, works: Vec<Arc<Work>>) -> Result<Finished, SkillError> {
-        let JailedStep { interpreter, limits_of, args, input, mut env, readable, writable, network, most_file_bytes } =
-            step;
+        let JailedInterpreter { interpreter, limits_of } = step.python;
         let mut manifest = limits_of.clone();
-        manifest.jail = Jail { level: Level::Strict, network, readable: Vec::new() };
+        manifest.jail = Jail { level: Level::Strict, network: step.network, readable: Vec::new() };
         manifest.allowed_root = None;
-        let readable: Vec<_> = readable.into_iter().chain(interpreter.prefixes.clone()).collect();
-        let readable: Vec<_> = readable.into_iter().chain([interpreter.path.clone()]).collect();
-        let writable: Vec<_> = writable.into_iter().collect();
-        let plan = self.jailer.isolated_plan(&manifest, &readable, &writable);
-        let jail = plan.map_err(unable)?;
+        let own = std::slice::from_ref(&interpreter.path);
+        let readable = [&step.readable[..], &interpreter.prefixes[..], own].concat();
+        let jail = self.jailer.isolated_plan(&manifest, &readable, step.writable.as_slice()).map_err(unable)?;
+        let mut env = step.env;
         let own = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("LANG", "C.UTF-8"), ("OPENBLAS_NUM_THREADS", "1")];
         env.extend(own.map(|(name, value)| (name.to_owned(), value.to_owned())));
         let limits = ProcessLimits::from_limits(&manifest.limits);
-        let file_size_bytes = limits.file_size_bytes.min(most_file_bytes);
+        let file_size_bytes = limits.file_size_bytes.min(step.most_file_bytes);
         let command = Command {
             program: interpreter.path.clone(),
-            args,
+            args: ["-I", "-B", "-c", step.program].map(str::to_owned).into_iter().chain(step.args).collect(),
             env,
             cwd: "/".into(),
             limits: ProcessLimits { file_size_bytes, ..limits },
@@ -82,7 +80,7 @@ impl Jails {
             jail: Some(jail),
             root: None,
         };
-        let input = input.to_string();
+        let input = step.input.to_string();
         run(&self.launcher, &command, &[input.as_bytes()], &EventSink::default(), works).await.map_err(not_run)
     }
 }

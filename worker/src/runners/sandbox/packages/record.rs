@@ -108,8 +108,7 @@ pub(super) fn bytes(store: &Store, key: &str) -> u64 {
 pub(super) fn key(
     name: &str,
     version: Option<&str>,
-    installer: &Interpreter,
-    of_sessions: &Interpreter,
+    [installer, of_sessions]: [&Interpreter; 2],
     source: &str,
     allowed: &str,
 ) -> String {
@@ -164,13 +163,13 @@ mod tests {
         let base = Interpreter { path, version: (3, 12), prefixes, tag: "312".to_owned(), environment: None };
         let newer = Interpreter { tag: "313".to_owned(), ..base.clone() };
         let keys = [
-            key("a", None, &base, &base, "x", "a"),
-            key("a", Some("1"), &base, &base, "x", "a"),
-            key("b", None, &base, &base, "x", "a"),
-            key("a", None, &newer, &base, "x", "a"),
-            key("a", None, &base, &newer, "x", "a"),
-            key("a", None, &base, &base, "y", "a"),
-            key("a", None, &base, &base, "x", "a b"),
+            key("a", None, [&base, &base], "x", "a"),
+            key("a", Some("1"), [&base, &base], "x", "a"),
+            key("b", None, [&base, &base], "x", "a"),
+            key("a", None, [&newer, &base], "x", "a"),
+            key("a", None, [&base, &newer], "x", "a"),
+            key("a", None, [&base, &base], "y", "a"),
+            key("a", None, [&base, &base], "x", "a b"),
         ];
         assert_eq!(keys.iter().collect::<std::collections::HashSet<_>>().len(), keys.len());
     }

@@ -37,9 +37,9 @@ pub(super) async fn try_imports(
     let folders: Vec<_> = wheels.iter().map(|it| store.path().join(&it.sha256).join(FILES)).collect();
     let packages: Vec<_> = wheels.iter().map(|it| json!({"name": it.name, "modules": it.trial_modules()})).collect();
     let step = JailedStep {
-        interpreter: python.interpreter,
-        limits_of: python.limits_of,
-        args: ["-I", "-B", "-c", PROGRAM].map(str::to_owned).into(),
+        python,
+        program: PROGRAM,
+        args: Vec::new(),
         input: json!({
             "paths": folders.iter().map(|it| path_text(it)).collect::<Vec<_>>(),
             "packages": packages,

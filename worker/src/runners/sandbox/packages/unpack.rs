@@ -72,9 +72,9 @@ pub(super) async fn unpack(
 ) -> Result<Wheel, SkillError> {
     let target = works[0].make(FILES).map_err(|error| storage(&error))?;
     let step = JailedStep {
-        interpreter: python.interpreter,
-        limits_of: python.limits_of,
-        args: ["-I", "-B", "-c", PROGRAM].map(str::to_owned).into(),
+        python,
+        program: PROGRAM,
+        args: Vec::new(),
         input: json!({
             "wheel": path_text(&wheel.file),
             "target": path_text(&target),

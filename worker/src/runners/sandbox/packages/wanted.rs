@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::manifest::Manifest;
-use crate::runners::python::interpreter::Interpreter;
+use super::jailed::JailedInterpreter;
 use crate::schedule::Slot;
 use crate::sessions::packages::Package;
 
@@ -18,12 +17,10 @@ pub(crate) struct PackageRequest {
 
 /// The interpreters and skills of an installation.
 pub(crate) struct Using<'a> {
-    /// The interpreter that downloads and unpacks the packages.
-    pub(crate) installer: &'a Interpreter,
-    /// The interpreter of the sessions that get the packages.
-    pub(crate) of_sessions: &'a Interpreter,
-    /// The skill that installs, and the sessions' skill. The limits of both apply.
-    pub(crate) manifests: (&'a Manifest, &'a Manifest),
+    /// The interpreter that downloads and unpacks the packages, and the skill that installs.
+    pub(crate) installer: JailedInterpreter<'a>,
+    /// The interpreter of the sessions that get the packages, and their skill.
+    pub(crate) of_sessions: JailedInterpreter<'a>,
     /// Held until all processes of the call have ended.
     pub(crate) slot: Arc<Slot>,
 }

@@ -1,24 +1,23 @@
-//! An unfinished entry of the store. It is locked, and removed unless it is published.
+//! An unfinished entry of the store that jailed processes fill.
 
-use std::fs::{DirBuilder, File, Permissions};
+use std::fs::{DirBuilder, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+
+use serde::Serialize;
 
 use crate::runners::python::environments::store::Store;
+use crate::runners::python::environments::unfinished::UnfinishedEntry;
 use crate::schedule::Slot;
-
-/// The interval between checks whether another worker finished an entry.
-const STEP: Duration = Duration::from_millis(100);
+use crate::sessions::packages::run_aside;
 
 /// An unfinished entry. Dropping the last reference removes it, unless it was published.
 pub(super) struct Work {
-    store: Store,
-    key: String,
+    /// `None` while it is dropped.
+    entry: Option<UnfinishedEntry>,
     folder: PathBuf,
-    lock: Option<File>,
     /// Held until all processes of the call have ended.
     _slot: Option<Arc<Slot>>,
 }
@@ -30,21 +29,10 @@ impl Work {
     /// # Errors
     /// Fails if the folder or its lock can't be created.
     pub(super) async fn begin(store: &Store, key: &str, slot: Option<Arc<Slot>>) -> io::Result<Arc<Self>> {
-        let lock = loop {
-            match store.lock(key)? {
-                Some(lock) => break lock,
-                None => tokio::time::sleep(STEP).await,
-            }
-        };
-        let (store, key) = (store.clone(), key.to_owned());
-        // This may remove many files. The closure takes the lock, which must outlive the removal even if this
-        // future is dropped.
-        let begun = tokio::task::spawn_blocking(move || {
-            let folder = store.begin(&key)?;
-            DirBuilder::new().mode(0o700).create(&folder)?;
-            Ok(Arc::new(Self { store, key, folder, lock: Some(lock), _slot: slot }))
-        });
-        begun.await.map_err(io::Error::other)?
+        let entry = UnfinishedEntry::begin(store, key).await?;
+        let folder = entry.folder().to_owned();
+        DirBuilder::new().mode(0o700).create(&folder)?;
+        Ok(Arc::new(Self { entry: Some(entry), folder, _slot: slot }))
     }
 
     /// Creates a folder that a jailed process fills. The process runs as another user and reaches the folder only
@@ -67,22 +55,16 @@ impl Work {
     ///
     /// # Errors
     /// Fails if the disk is full or a file can't be changed.
-    pub(super) fn publish(&self, record: &str) -> io::Result<PathBuf> {
+    pub(super) fn publish(&self, record: &impl Serialize) -> io::Result<PathBuf> {
+        let record = serde_json::to_string(record)?;
         std::fs::set_permissions(&self.folder, Permissions::from_mode(0o755))?;
-        self.store.publish(&self.key, record)
+        self.entry.as_ref().ok_or(io::ErrorKind::NotFound)?.publish(&record)
     }
 }
 
 impl Drop for Work {
     fn drop(&mut self) {
-        let (store, key, lock) = (self.store.clone(), std::mem::take(&mut self.key), self.lock.take());
-        let remove = move || {
-            store.give_up(&key);
-            drop(lock);
-        };
-        match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn_blocking(remove)),
-            Err(_) => remove(),
-        }
+        let entry = self.entry.take();
+        run_aside(move || drop(entry));
     }
 }
