@@ -17,17 +17,17 @@ static CACHED_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// The definitions of one version of a tool without and with strict mode, in each dialect, written on first use. The
 /// owner drops them when anything about the tool changes.
 #[derive(Debug, Default)]
-pub(crate) struct Forms([[OnceLock<Box<Cached>>; Dialect::ALL.len()]; 2]);
+pub(crate) struct Forms([[OnceLock<Cached>; Dialect::ALL.len()]; 2]);
 
 impl Forms {
     /// Returns the definition: from the cache, or written and cached.
     pub(super) fn get(&self, tool: &Tool<'_>, name: &str, dialect: Dialect, strict: bool) -> Cow<'_, Form> {
         let slot = &self.0[usize::from(strict)][dialect as usize];
         if slot.get().is_none() {
-            match Cached::new(write::form(tool, name, dialect, strict)) {
+            match Cached::new(Box::new(write::form(tool, name, dialect, strict))) {
                 // Another thread may have stored the same form first.
-                Ok(cached) => drop(slot.set(Box::new(cached))),
-                Err(form) => return Cow::Owned(form),
+                Ok(cached) => drop(slot.set(cached)),
+                Err(form) => return Cow::Owned(*form),
             }
         }
         match slot.get() {
@@ -41,11 +41,11 @@ impl Forms {
 
 /// A definition that counts towards [`MAX_CACHED_BYTES`].
 #[derive(Debug)]
-struct Cached(Form);
+struct Cached(Box<Form>);
 
 impl Cached {
     /// Creates a cached definition. Returns the definition itself as an error if the cache is full.
-    fn new(form: Form) -> Result<Self, Form> {
+    fn new(form: Box<Form>) -> Result<Self, Box<Form>> {
         let grown = |cached: usize| cached.checked_add(size(&form)).filter(|cached| *cached <= MAX_CACHED_BYTES);
         match CACHED_BYTES.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown) {
             Ok(_) => Ok(Self(form)),
