@@ -11,8 +11,8 @@
 //! ```
 //!
 //! - [`engine`], [`lookout`]: check whether the engine and the images are available
-//! - [`fleet`], [`owner`], [`sentinel`]: make sure that no container is left behind, whichever process dies
-//! - [`call`], [`conversation`]: run one call
+//! - [`fleet`], [`sentinel`]: make sure that no container is left behind, whichever process dies
+//! - [`call`]: runs one call
 //! - [`mounted`]: the allowed root in a container
 
 use std::collections::HashMap;
@@ -24,7 +24,6 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use openskill_proto::metadata::{ENV_ALLOWED_ROOT, ENV_EVENTS_MARK};
 use openskill_proto::v1::{ErrorCode, SkillError};
-use openskill_sandbox::allowed_root::RootError;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -39,22 +38,17 @@ use crate::runners::services::Services;
 
 mod call;
 mod confinement;
-mod containers;
-mod conversation;
 mod engine;
 mod fleet;
 mod lookout;
 mod mounted;
-mod owner;
 pub mod sentinel;
 
 use call::{CallFailure, ContainerCall};
-use confinement::Purpose;
 use engine::Engine;
-use fleet::{Container, Fleet};
+use fleet::{Container, ContainerOwner, Fleet};
 use lookout::{EngineMonitor, UsableImage};
 use mounted::RootMount;
-use owner::ContainerOwner;
 use sentinel::Sentinel;
 
 /// The interval between sweeps for containers that no call needs.
@@ -70,27 +64,11 @@ pub(crate) struct Docker {
 impl Docker {
     /// Must be called within the worker's main runtime. Sends no requests to the engine.
     pub(crate) fn new(config: &Config, services: &Services) -> Self {
-        let (engine, runtime) = (Engine::new(&config.docker_host), Handle::current());
+        let (engine, runtime) = (Engine { host: config.docker_host.clone() }, Handle::current());
         let monitor = EngineMonitor::new(engine.clone(), runtime.clone(), services.offers.clone());
         let sentinel = Sentinel::new(services.launcher.clone());
         let fleet = Fleet::new(engine, ContainerOwner::this(&config.worker_id), sentinel, runtime);
         Self { surroundings: services.environment.clone(), monitor, fleet, swept: Mutex::default() }
-    }
-
-    /// Returns the environment of a skill's containers, without call-specific variables.
-    fn env_of_skill(&self, manifest: &Manifest, settings: &Settings) -> Vec<String> {
-        let named = manifest.env.iter().filter_map(|name| Some((name.as_str(), std::env::var(name).ok()?)));
-        let root = (settings.mount_root != MountRoot::None).then(|| (ENV_ALLOWED_ROOT, DATA_FOLDER.to_owned()));
-        let own = [("OPENSKILL_SKILL_ID", manifest.id.clone())];
-        let set = manifest.env_values.iter().map(|(name, value)| (name.as_str(), value.clone()));
-        named.chain(set).chain(own).chain(root).map(|(name, value)| format!("{name}={value}")).collect()
-    }
-
-    /// Opens a call's allowed root, if its container needs it.
-    fn open_root(&self, manifest: &Manifest, settings: &Settings) -> Result<Option<RootMount>, RootError> {
-        (settings.mount_root != MountRoot::None)
-            .then(|| RootMount::open(self.surroundings.run_root(manifest)))
-            .transpose()
     }
 
     async fn create(
@@ -102,14 +80,17 @@ impl Docker {
         root: Option<&RootMount>,
     ) -> Result<Container, Error> {
         let manifest = &invocation.manifest;
-        let mut env = self.env_of_skill(manifest, settings);
-        env.extend(call_variables(invocation).map(|(name, value)| format!("{name}={value}")));
-        env.push(format!("{ENV_EVENTS_MARK}={mark}"));
+        let named = manifest.env.iter().filter_map(|name| Some((name.as_str(), std::env::var(name).ok()?)));
+        let set = manifest.env_values.iter().map(|(name, value)| (name.as_str(), value.clone()));
+        let own = [("OPENSKILL_SKILL_ID", manifest.id.clone())];
+        let data = root.map(|_| (ENV_ALLOWED_ROOT, DATA_FOLDER.to_owned()));
+        let of_call = call_variables(invocation).chain([(ENV_EVENTS_MARK, mark.to_owned())]);
+        let text = |(name, value): (&str, String)| format!("{name}={value}");
+        let env = named.chain(set).chain(own).chain(data).map(text).chain(of_call.map(text)).collect();
         let life = invocation.deadline.saturating_duration_since(Instant::now());
         let labels = self.fleet.owner.labels(&manifest.id, life);
-        let purpose = Purpose { argv: confinement::argv(settings, &usable.image), env, labels };
         let root = root.map(RootMount::path);
-        self.fleet.create(confinement::body(manifest, settings, &usable.image, usable.facts, root, purpose)).await
+        self.fleet.create(confinement::body(manifest, settings, usable, root, env, labels)).await
     }
 
     /// Serves a call to its end and removes its container, even if the caller no longer waits. Frees the call's
@@ -130,7 +111,8 @@ impl Docker {
         if gone.is_cancelled() {
             return;
         }
-        let root = self.open_root(&manifest, settings);
+        let is_mounted = settings.mount_root != MountRoot::None;
+        let root = is_mounted.then(|| RootMount::open(self.surroundings.run_root(&manifest))).transpose();
         let root = match &root {
             Ok(root) => root.as_ref(),
             Err(error) => {
@@ -143,36 +125,19 @@ impl Docker {
         let task = ContainerCall { input: &invocation.input, mark: &mark, events: &invocation.events, memory_mb, root };
         match self.create(&invocation, settings, &usable, &mark, root).await {
             Ok(container) => {
-                let ended = unless_cancelled(&gone, call::run(&container, &task)).await;
-                finish(container, ended, answer).await;
+                let ended = gone.run_until_cancelled(call::run(&container, &task)).await;
+                // Answer first, so that the caller need not wait for the removal.
+                if let Some(ended) = ended {
+                    let _ = answer.send(ended.unwrap_or_else(CallFailure::into_output));
+                }
+                container.remove().await;
             }
             Err(error) => {
                 self.monitor.doubt();
-                let _ = answer.send(call::output_of_failure(&CallFailure::NotStarted(error)));
+                let _ = answer.send(CallFailure::NotStarted(error).into_output());
             }
         }
     }
-}
-
-/// Runs the work. Returns `None` if the caller is gone.
-async fn unless_cancelled<T>(gone: &CancellationToken, work: impl Future<Output = T>) -> Option<T> {
-    tokio::select! {
-        biased;
-        () = gone.cancelled() => None,
-        done = work => Some(done),
-    }
-}
-
-/// Answers first and then removes the container, so that the caller need not wait for the removal.
-async fn finish(
-    container: Container,
-    ended: Option<Result<RawOutput, CallFailure>>,
-    answer: oneshot::Sender<RawOutput>,
-) {
-    if let Some(ended) = ended {
-        let _ = answer.send(ended.unwrap_or_else(|failure| call::output_of_failure(&failure)));
-    }
-    container.remove().await;
 }
 
 impl Runner for Docker {

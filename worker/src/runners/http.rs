@@ -18,23 +18,24 @@ use openskill_egress::transport::SendError;
 use openskill_proto::metadata::{PRINCIPAL, SESSION_ID, TRACE_ID, TRACEPARENT, TRACESTATE};
 use openskill_proto::v1::{ErrorCode, SkillError, skill_error::More};
 use openskill_sandbox::untrusted_json::{LIGHT_BYTES, off_shard};
+use openskill_trace::KeyValue;
+use openskill_trace::call::ClientSpan;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, LOCATION};
 
 use crate::manifest::http::Http as Settings;
 use crate::manifest::{Manifest, RunnerSpec};
 use crate::runner::{Invocation, RawOutput, Runner};
 
-mod arguments;
 mod messages;
-mod pointer;
+mod raw_json;
 mod redirect;
 mod request;
 mod response;
 pub(crate) mod secrets;
 mod status;
-mod traced;
 
 use request::Request;
+use response::ResponseReader;
 use secrets::Secrets;
 
 pub(crate) struct Http {
@@ -46,7 +47,7 @@ struct Answered {
     response: reqwest::Response,
     was_redirected: bool,
     /// The request's span, which ends when the response was read.
-    span: Option<openskill_trace::call::ClientSpan>,
+    span: Option<ClientSpan>,
 }
 
 impl Http {
@@ -67,8 +68,11 @@ impl Http {
         let raw = match answered {
             Ok(Answered { response, was_redirected, span }) => {
                 let status = response.status().as_u16();
-                let mut raw = response::read(response, settings, &secrets, &invocation.events).await;
-                traced::end(span, status, unread(&raw));
+                let reader = ResponseReader { http: settings, secrets: &secrets, events: &invocation.events };
+                let mut raw = reader.read(response).await;
+                // A response may be incomplete or not match the manifest, despite its status.
+                let failure = if let RawOutput::Failed(error) = &raw { Some(error.code()) } else { None };
+                end_span(span, Some(status), failure);
                 if let RawOutput::Answer { refused, .. } = &mut raw {
                     *refused &= !was_redirected;
                 }
@@ -100,14 +104,16 @@ impl Http {
                 tracing::error!(error, "an HTTP client cannot be created");
                 unsent(SkillError::new(ErrorCode::Unavailable, "the skill is not available on this worker"))
             })?;
-            let mut span = traced::begin(invocation, &request, settings.redirects - left);
-            if let Some(traceparent) = traced::header(span.as_ref()) {
+            let mut span = begin_span(invocation, &request, settings.redirects - left);
+            // This makes the server's spans children of this one.
+            let parent = span.as_ref().map(|span| span.context().to_traceparent());
+            if let Some(traceparent) = parent.and_then(|it| HeaderValue::from_str(&it).ok()) {
                 context.insert(TRACEPARENT, traceparent);
             }
             let response = client.execute(build_request(&request, &context)).await.map_err(|error| {
                 let skill_error = status::error_from_send(&error);
                 log_unanswered(invocation, &error, &skill_error);
-                traced::fail(span.take(), skill_error.code());
+                end_span(span.take(), None, Some(skill_error.code()));
                 let failed = if error.was_unsent() { unsent } else { RawOutput::Failed };
                 failed(skill_error)
             })?;
@@ -116,7 +122,7 @@ impl Http {
                 return Ok(Answered { response, was_redirected: left < settings.redirects, span });
             };
             let last = (left == 0).then_some(ErrorCode::ExecutionError);
-            traced::end(span, code, last);
+            end_span(span, Some(code), last);
             if left == 0 {
                 let message = format!(
                     "the server redirected the request more than {} times, which is as often as the manifest allows \
@@ -127,9 +133,8 @@ impl Http {
             }
             left -= 1;
             let location = String::from_utf8_lossy(location.as_bytes()).into_owned();
-            let followed = redirect::follow(request, code, &location);
-            request = followed.map_err(|broken| RawOutput::Failed(broken.into_error()))?;
-            if !redirect::same_origin(&settings.target.origin, &request.url) {
+            request = redirect::follow(request, code, &location).map_err(RawOutput::Failed)?;
+            if settings.target.origin.origin() != request.url.origin() {
                 // Only the manifest's server may see the principal, not one to which it redirects.
                 context.remove(PRINCIPAL);
                 context.remove(SESSION_ID);
@@ -159,14 +164,6 @@ impl Runner for Http {
 
     fn run(self: Arc<Self>, invocation: Invocation) -> BoxFuture<'static, RawOutput> {
         async move { self.call(&invocation).await }.boxed()
-    }
-}
-
-/// Returns why a successful response is not data: it is incomplete or does not match the manifest.
-fn unread(raw: &RawOutput) -> Option<ErrorCode> {
-    match raw {
-        RawOutput::Failed(error) => Some(error.code()),
-        _ => None,
     }
 }
 
@@ -216,8 +213,35 @@ fn build_request(request: &Request, context: &HeaderMap) -> reqwest::Request {
     let headers = built.headers_mut();
     headers.clone_from(&request.headers);
     headers.extend(context.clone());
-    *built.body_mut() = request.body.as_ref().map(|body| body.bytes.clone().into());
+    *built.body_mut() = request.body.clone().map(Into::into);
     built
+}
+
+/// Begins a request's span, according to the semantic conventions for HTTP clients. It omits the path and query, which
+/// may contain arguments and secrets. `resent`: the number of redirects before it.
+fn begin_span(invocation: &Invocation, request: &Request, resent: u8) -> Option<ClientSpan> {
+    // Known methods are constants. Others are copied from the manifest.
+    let method = request.method.as_str().to_owned();
+    let mut attributes = vec![
+        KeyValue::new("http.request.method", method.clone()),
+        KeyValue::new("url.scheme", request.url.scheme().to_owned()),
+    ];
+    attributes.extend(request.url.host_str().map(|host| KeyValue::new("server.address", host.to_owned())));
+    let port = request.url.port_or_known_default();
+    attributes.extend(port.map(|port| KeyValue::new("server.port", i64::from(port))));
+    if resent > 0 {
+        attributes.push(KeyValue::new("http.request.resend_count", i64::from(resent)));
+    }
+    invocation.trace.request(method, attributes, invocation.deadline)
+}
+
+/// Ends a request's span. `status`: that of the response, if there is one. `failure`: the error if the call failed
+/// despite the status.
+fn end_span(span: Option<ClientSpan>, status: Option<u16>, failure: Option<ErrorCode>) {
+    let Some(span) = span else { return };
+    let error = status.filter(|status| *status >= 400).map(|status| status.to_string().into());
+    let error = error.or_else(|| failure.map(|code| code.as_str_name().into()));
+    span.end(status.map(|status| KeyValue::new("http.response.status_code", i64::from(status))), error);
 }
 
 /// Masks the worker's secrets in the output.

@@ -60,7 +60,7 @@ impl Functions {
     }
 }
 
-/// A set of functions that need more from the worker than their arguments. `entry` names one of them.
+/// A set of functions, which may need more from the worker than their arguments. `entry` names one of them.
 pub(crate) trait FunctionSet: Send + Sync {
     /// Returns whether the set contains this function.
     fn has(&self, entry: &str) -> bool;
@@ -88,46 +88,49 @@ pub(crate) trait FunctionSet: Send + Sync {
     }
 }
 
+impl FunctionSet for Functions {
+    fn has(&self, entry: &str) -> bool {
+        self.by_name.contains_key(entry)
+    }
+
+    fn admit(&self, _: &str, _: &Manifest) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn run(&self, entry: &str, invocation: Invocation) -> BoxFuture<'static, Result<RawOutput, SkillError>> {
+        let Some(function) = self.by_name.get(entry) else { return std::future::ready(Err(unavailable())).boxed() };
+        let (work, slot) = (function(invocation.input, invocation.events), invocation.slot);
+        async move {
+            let _slot = slot;
+            work.await.map(RawOutput::Value)
+        }
+        .boxed()
+    }
+}
+
 pub(crate) struct InProcess {
-    functions: Functions,
     sets: Vec<Arc<dyn FunctionSet>>,
 }
 
 impl InProcess {
-    pub(crate) fn new(functions: Functions, sets: Vec<Arc<dyn FunctionSet>>) -> Self {
-        Self { functions, sets }
+    pub(crate) fn new(functions: Functions, mut sets: Vec<Arc<dyn FunctionSet>>) -> Self {
+        sets.insert(0, Arc::new(functions));
+        Self { sets }
     }
 
-    fn set(&self, entry: &str) -> Option<&Arc<dyn FunctionSet>> {
-        self.sets.iter().find(|it| it.has(entry))
-    }
-
-    /// Returns the work of a call, or `None` if no function has this name.
-    fn work(&self, invocation: Invocation) -> Option<BoxFuture<'static, Result<RawOutput, SkillError>>> {
-        let manifest = Arc::clone(&invocation.manifest);
+    /// Returns a skill's function, and the set that contains it.
+    fn find<'m>(&self, manifest: &'m Manifest) -> Option<(&'m str, &Arc<dyn FunctionSet>)> {
         let RunnerSpec::Function(name) = &manifest.how else { return None };
-        let Some(function) = self.functions.by_name.get(name) else {
-            return Some(self.set(name)?.run(name, invocation));
-        };
-        let (work, slot) = (function(invocation.input, invocation.events), invocation.slot);
-        Some(
-            async move {
-                let _slot = slot;
-                work.await.map(RawOutput::Value)
-            }
-            .boxed(),
-        )
+        let set = self.sets.iter().find(|it| it.has(name))?;
+        Some((name.as_str(), set))
     }
 }
 
 impl Runner for InProcess {
     fn admit(&self, manifest: &Manifest) -> Result<(), String> {
         let none = || "this worker has no in-process function with this name".to_owned();
-        let RunnerSpec::Function(name) = &manifest.how else { return Err(none()) };
-        if self.functions.by_name.contains_key(name) {
-            return Ok(());
-        }
-        self.set(name).ok_or_else(none)?.admit(name, manifest)
+        let (name, set) = self.find(manifest).ok_or_else(none)?;
+        set.admit(name, manifest)
     }
 
     fn maintain(&self, _: &[Arc<Manifest>]) {
@@ -141,10 +144,7 @@ impl Runner for InProcess {
 
     fn offer(&self, manifest: Manifest) -> Vec<Offer> {
         let runner = self.admit(&manifest);
-        let set = match &manifest.how {
-            RunnerSpec::Function(name) => self.set(name),
-            _ => None,
-        };
+        let set = self.find(&manifest).map(|(_, set)| set);
         let manifest = match set {
             Some(set) => set.describe(manifest),
             None => manifest,
@@ -154,10 +154,11 @@ impl Runner for InProcess {
 
     fn run(self: Arc<Self>, invocation: Invocation) -> BoxFuture<'static, RawOutput> {
         let parent = TraceContext::parse(&invocation.traceparent);
-        let Some(work) = self.work(invocation) else {
-            let error = SkillError::new(ErrorCode::Unavailable, "the skill is not available on this worker");
-            return std::future::ready(RawOutput::NotStarted(error)).boxed();
+        let manifest = Arc::clone(&invocation.manifest);
+        let Some((name, set)) = self.find(&manifest) else {
+            return std::future::ready(RawOutput::NotStarted(unavailable())).boxed();
         };
+        let work = set.run(name, invocation);
         // Spans that the function creates are children of the run.
         let work = match parent {
             Some(parent) => embedded::within(parent, work).boxed(),
@@ -177,4 +178,8 @@ impl Runner for InProcess {
         }
         .boxed()
     }
+}
+
+fn unavailable() -> SkillError {
+    SkillError::new(ErrorCode::Unavailable, "the skill is not available on this worker")
 }

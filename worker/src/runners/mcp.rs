@@ -7,18 +7,14 @@
 //!                └─ capacity for a call ──> call ────┘──> output, media, errors
 //! ```
 //!
-//! - [`server`]: one server: its connections, its tools, its capacity; [`lane`]: keeps one connection up; [`host`]:
-//!   shared parts of the worker
-//! - [`connection`], [`program`], [`lines`], [`http_client`], [`http_post`]: connect to a server;
-//!   [`connect_error`]: why that failed
-//! - [`redacted_lines`]: its other output, for the log; [`last_lines`]: the end of that, for `doctor`
-//! - [`message`]: parses and writes messages; [`surrogates`], [`broken`]: handle invalid messages; [`tapped`], [`tap`]:
-//!   track requests
-//! - [`catalog`], [`known`], [`names`], [`pins`]: its tools, the ids of their skills, and changes to them
-//! - [`shelf`], [`consult`], [`subscriptions`]: its prompts and resources, their content, and changes to them
+//! - [`server`]: one server: its connections, its tools, its capacity; [`lane`]: keeps one connection up
+//! - [`connection`], [`program`], [`lines`], [`http_client`], [`http_post`]: connect to a server
+//! - [`message`]: parses and writes messages, also invalid ones; [`tapped`], [`tap`]: track requests
+//! - [`texts`]: sanitizes and redacts its other output
+//! - [`lists`]: reads its lists; [`catalog`], [`pins`]: its tools, their skills, and changes to them;
+//!   [`resources`]: its prompts and resources
 //! - [`trial`]: the tools of a server that is not served yet
-//! - [`call`], [`tool_result`], [`output`], [`media`], [`errors`]: one call and its result; [`elicitation`]: relays
-//!   questions to the caller
+//! - [`call`], [`tool_result`], [`errors`]: one call and its result; [`elicitation`]: relays questions to the caller
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -31,49 +27,36 @@ use openskill_proto::v1::{ConsultRequest, ErrorCode, Offering, ResourceUpdate, S
 use openskill_redact::Redactor;
 use openskill_sandbox::allowed_root::RootError;
 use parking_lot::Mutex;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::manifest::{Manifest, RunnerSpec};
 use crate::runner::{Invocation, Offer, RawOutput, Runner, Servers};
-use crate::runners::python::environments::Environments;
 use crate::runners::python::interpreter::Interpreter;
 use crate::runners::services::Services;
 
-mod broken;
 mod call;
 mod catalog;
-mod connect_error;
 mod connection;
-mod consult;
 mod elicitation;
 mod errors;
-mod host;
 mod http_client;
 mod http_post;
-mod known;
 mod lane;
-mod last_lines;
 mod lines;
-mod media;
+mod lists;
 mod message;
-mod names;
-mod output;
 pub(crate) mod pins;
 mod program;
-mod redacted_lines;
+mod resources;
 mod server;
-mod shelf;
-mod subscriptions;
-mod surrogates;
 mod tap;
 mod tapped;
+mod texts;
 mod tool_result;
 pub(crate) mod trial;
-mod words;
 
-use host::Host;
+use connection::Host;
 use server::Server;
 
 /// The maximum number of servers with separate metrics.
@@ -82,9 +65,6 @@ const MOST_MEASURED: usize = 100;
 /// Runs the servers of one transport.
 pub(crate) struct Mcp {
     host: Host,
-    /// The environments of servers that need packages. `None` if the runner starts no processes.
-    environments: Environments,
-    offers: watch::Sender<u64>,
     servers: Mutex<HashMap<String, Arc<Server>>>,
     /// Servers that were replaced or removed but have not ended yet.
     retiring: TaskTracker,
@@ -95,8 +75,6 @@ impl Mcp {
     pub(crate) fn new(services: &Services, redactor: Redactor) -> Self {
         Self {
             host: Host::new(services, redactor),
-            environments: services.environments.clone(),
-            offers: services.offers.clone(),
             servers: Mutex::default(),
             retiring: TaskTracker::new(),
             closing: CancellationToken::new(),
@@ -110,13 +88,9 @@ impl Mcp {
     /// Returns the reason, for people, if there is no interpreter or not yet.
     fn interpreter(&self, manifest: &Manifest) -> Result<Option<Arc<Interpreter>>, String> {
         match manifest.how.needs() {
-            Some(needs) if !needs.is_nothing() => self.environments.admit(&manifest.id, needs).map(Some),
+            Some(needs) if !needs.is_nothing() => self.host.services.environments.admit(&manifest.id, needs).map(Some),
             _ => Ok(None),
         }
-    }
-
-    fn with<T>(&self, look: impl FnOnce(&mut HashMap<String, Arc<Server>>) -> T) -> T {
-        look(&mut self.servers.lock())
     }
 }
 
@@ -129,7 +103,8 @@ impl Runner for Mcp {
     }
 
     fn offer(&self, manifest: Manifest) -> Vec<Offer> {
-        match self.with(|servers| servers.get(&manifest.id).cloned()) {
+        let server = self.servers.lock().get(&manifest.id).cloned();
+        match server {
             Some(server) => server.offers(),
             None => vec![Offer { runner: self.admit(&manifest), manifest }],
         }
@@ -140,33 +115,30 @@ impl Runner for Mcp {
         // is built.
         let ready: HashMap<&str, _> =
             manifests.iter().filter_map(|it| Some((it.id.as_str(), self.interpreter(it).ok()?))).collect();
-        self.with(|servers| {
-            let stays = |server: &Server| {
-                let has_its_own =
-                    ready.get(server.manifest.id.as_str()).is_none_or(|it| *it == server.host.interpreter);
-                !server.is_behind() && has_its_own && manifests.iter().any(|it| **it == *server.manifest)
-            };
-            let gone: HashMap<_, _> = servers.extract_if(|_, server| !stays(server)).collect();
-            for manifest in manifests {
-                let Some(interpreter) = ready.get(manifest.id.as_str()).cloned() else { continue };
-                if !servers.contains_key(&manifest.id) {
-                    let before = gone.get(&manifest.id).map(Arc::as_ref);
-                    let (host, offers) = (self.host.clone(), self.offers.clone());
-                    let server = Server::new(Arc::clone(manifest), host, offers, interpreter, before);
-                    let Some(server) = server else { continue };
-                    lane::start_all(&server);
-                    servers.insert(manifest.id.clone(), server);
-                }
+        let mut servers = self.servers.lock();
+        let stays = |server: &Server| {
+            let has_its_own = ready.get(server.manifest.id.as_str()).is_none_or(|it| *it == server.host.interpreter);
+            !server.is_behind() && has_its_own && manifests.iter().any(|it| **it == *server.manifest)
+        };
+        let gone: HashMap<_, _> = servers.extract_if(|_, server| !stays(server)).collect();
+        for manifest in manifests {
+            let Some(interpreter) = ready.get(manifest.id.as_str()).cloned() else { continue };
+            if !servers.contains_key(&manifest.id) {
+                let before = gone.get(&manifest.id).map(Arc::as_ref);
+                let server = Server::new(Arc::clone(manifest), self.host.clone(), interpreter, before);
+                let Some(server) = server else { continue };
+                lane::start_all(&server);
+                servers.insert(manifest.id.clone(), server);
             }
-            for (id, server) in gone {
-                let (next, at_once) = (servers.get(&id).cloned(), self.closing.clone());
-                self.retiring.spawn(async move { server.retire(next, at_once).await });
-            }
-        });
+        }
+        for (id, server) in gone {
+            let (next, at_once) = (servers.get(&id).cloned(), self.closing.clone());
+            self.retiring.spawn(async move { server.retire(next, at_once).await });
+        }
     }
 
     fn measure(&self, metrics: &mut Snapshot) {
-        let servers = self.with(|servers| servers.iter().map(|(id, it)| (id.clone(), Arc::clone(it))).collect());
+        let servers = self.servers.lock().iter().map(|(id, it)| (id.clone(), Arc::clone(it))).collect();
         measure(servers, metrics);
     }
 
@@ -175,7 +147,7 @@ impl Runner for Mcp {
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {
-        let servers: Vec<_> = self.with(|servers| servers.drain().map(|(_, server)| server).collect());
+        let servers: Vec<_> = self.servers.lock().drain().map(|(_, server)| server).collect();
         self.closing.cancel();
         self.retiring.close();
         let retiring = self.retiring.clone();
@@ -190,10 +162,11 @@ impl Runner for Mcp {
         async move {
             let manifest = Arc::clone(&invocation.manifest);
             let RunnerSpec::McpTool(tool) = &manifest.how else { return unavailable() };
-            match self.with(|servers| servers.get(&tool.server).cloned()) {
+            let server = self.servers.lock().get(&tool.server).cloned();
+            match server {
                 Some(server) => {
                     // The server is already running, but a replaced root must not get requests.
-                    let root = self.host.surroundings.run_root(&manifest);
+                    let root = self.host.services.environment.run_root(&manifest);
                     match root.open().map_err(RootError::into_error) {
                         Err(error) if server.manifest.how.is_process() => RawOutput::NotStarted(error),
                         _ => call::run(server, &tool.tool, invocation).await,
@@ -208,22 +181,22 @@ impl Runner for Mcp {
 
 impl Servers for Mcp {
     fn are_settled(&self) -> bool {
-        self.with(|servers| servers.values().all(|server| server.is_settled()))
+        self.servers.lock().values().all(|server| server.is_settled())
     }
 
     fn last_lines(&self, id: &str) -> Vec<String> {
-        self.with(|servers| servers.get(id).map(|server| server.host.last_lines.read())).unwrap_or_default()
+        self.servers.lock().get(id).map(|server| server.host.last_lines.read()).unwrap_or_default()
     }
 
     fn offerings(&self, id: &str) -> (Vec<Offering>, Vec<ResourceUpdate>) {
-        self.with(|servers| servers.get(id).map(|server| server.offerings())).unwrap_or_default()
+        self.servers.lock().get(id).map(|server| server.offerings()).unwrap_or_default()
     }
 
     fn consult(&self, request: ConsultRequest) -> BoxFuture<'static, Result<String, SkillError>> {
-        let server = self.with(|servers| servers.get(&request.owner).cloned());
+        let server = self.servers.lock().get(&request.owner).cloned();
         async move {
             match server {
-                Some(server) => consult::consult(server, request).await,
+                Some(server) => resources::consult(server, request).await,
                 None => Err(SkillError::new(ErrorCode::NotFound, "this worker has no such server")),
             }
         }
@@ -234,24 +207,19 @@ impl Servers for Mcp {
 /// Adds each server's metrics. Combines servers beyond the first [`MOST_MEASURED`].
 fn measure(servers: BTreeMap<String, Arc<Server>>, metrics: &mut Snapshot) {
     let Some(runner) = servers.values().next().map(|server| server.manifest.runner.clone()) else { return };
-    let mut others = None;
+    let mut rows: Vec<(&str, [u64; 4])> = Vec::new();
+    for (id, server) in &servers {
+        let counts = server.counts();
+        match rows.get_mut(MOST_MEASURED) {
+            Some((_, sum)) => (0..4).for_each(|at| sum[at] += counts[at]),
+            None => rows.push((if rows.len() < MOST_MEASURED { id } else { OTHER }, counts)),
+        }
+    }
     let of_servers = [&table::MCP_CONNECTIONS, &table::MCP_UP, &table::MCP_CONNECTS, &table::MCP_LOSSES];
-    let mut add = |id: &str, counts: [u64; 4]| {
+    for (id, counts) in rows {
         for (metric, count) in of_servers.into_iter().zip(counts) {
             metrics.add(metric, &[id, &runner], Value::Count(count));
         }
-    };
-    for (number, (id, server)) in servers.iter().enumerate() {
-        let counts = server.counts();
-        if number < MOST_MEASURED {
-            add(id, counts);
-        } else {
-            let sum = others.get_or_insert([0; 4]);
-            (0..4).for_each(|at| sum[at] += counts[at]);
-        }
-    }
-    if let Some(sum) = others {
-        add(OTHER, sum);
     }
 }
 

@@ -66,41 +66,27 @@ pub(crate) fn unusable(what: &str, file: &Path, reason: NotPlain) -> String {
 
 /// Returns the output of a failed run.
 pub(crate) fn output_of_error(error: &RunError) -> RawOutput {
-    let failure = failure(error);
+    let failed = |code, message: String| RawOutput::Failed(SkillError::new(code, message));
+    let not_started = |message: String| RawOutput::NotStarted(SkillError::new(ErrorCode::ToolInvocationError, message));
     match error {
-        RunError::NotStarted { .. } | RunError::Launch(LaunchError::Supervisor(_) | LaunchError::Root(_)) => {
-            RawOutput::NotStarted(failure)
-        }
-        RunError::OutputTooLarge
-        | RunError::Exceeded(_)
-        | RunError::StillOpen
-        | RunError::Launch(LaunchError::Lost) => RawOutput::Failed(failure),
-    }
-}
-
-/// Returns the error of a run without output.
-fn failure(error: &RunError) -> SkillError {
-    match error {
-        RunError::OutputTooLarge => SkillError::new(ErrorCode::OutputTooLarge, format!("the skill {error}")),
-        RunError::StillOpen => SkillError::new(ErrorCode::ExecutionError, format!("the skill {error}")),
-        RunError::Exceeded(reason) => SkillError::new(ErrorCode::ExecutionError, reason.clone()),
-        RunError::NotStarted { .. } => SkillError::new(ErrorCode::ToolInvocationError, format!("the skill {error}")),
+        RunError::OutputTooLarge => failed(ErrorCode::OutputTooLarge, format!("the skill {error}")),
+        RunError::StillOpen => failed(ErrorCode::ExecutionError, format!("the skill {error}")),
+        RunError::Exceeded(reason) => failed(ErrorCode::ExecutionError, reason.clone()),
+        RunError::NotStarted { .. } => not_started(format!("the skill {error}")),
         // Only the skill could have killed the supervisor.
         RunError::Launch(LaunchError::Lost) => {
             if admits("a supervisor was killed") {
                 tracing::warn!("a skill's supervisor was killed");
             }
-            SkillError::new(
-                ErrorCode::ExecutionError,
-                "the skill's process could not be supervised to its end, so its exit status is unknown",
-            )
+            let message = "the skill's process could not be supervised to its end, so its exit status is unknown";
+            failed(ErrorCode::ExecutionError, message.to_owned())
         }
-        RunError::Launch(LaunchError::Root(error)) => error.clone().into_error(),
-        RunError::Launch(reason) => {
+        RunError::Launch(LaunchError::Root(error)) => RawOutput::NotStarted(error.clone().into_error()),
+        RunError::Launch(reason @ LaunchError::Supervisor(_)) => {
             if admits("a process was not started") {
                 tracing::warn!(%reason, "a skill's process could not be started");
             }
-            SkillError::new(ErrorCode::ToolInvocationError, "the skill's process could not be started")
+            not_started("the skill's process could not be started".to_owned())
         }
     }
 }

@@ -7,7 +7,8 @@ use crate::environment::SkillEnvironment;
 use crate::runners::python::environments::Environments;
 use crate::skill_jailer::SkillJailer;
 
-/// The services that a worker's runners share.
+/// The services that a worker's runners share. Cheap to clone.
+#[derive(Clone)]
 pub(crate) struct Services {
     pub(crate) launcher: Launcher,
     pub(crate) environment: SkillEnvironment,

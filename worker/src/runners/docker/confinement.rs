@@ -11,17 +11,11 @@ use bollard::models::{
 use openskill_sandbox::Limits;
 
 use super::engine::{EngineInfo, ResolvedImage};
+use super::lookout::UsableImage;
 use crate::manifest::Manifest;
 use crate::manifest::docker::{DATA_FOLDER, Docker, MountRoot, Network};
 
 const MIB: u64 = 1024 * 1024;
-
-/// A container's command line and environment.
-pub(super) struct Purpose {
-    pub(super) argv: Vec<String>,
-    pub(super) env: Vec<String>,
-    pub(super) labels: HashMap<String, String>,
-}
 
 /// Returns a skill's command line. The image provides the parts that the manifest does not set. An entry point in
 /// the manifest replaces both of the image's parts.
@@ -32,24 +26,24 @@ pub(super) fn argv(docker: &Docker, image: &ResolvedImage) -> Vec<String> {
     entrypoint.iter().chain(command).cloned().collect()
 }
 
-/// Describes a container of `image` for a skill. `root`: the folder to mount, if the manifest requests it. It
+/// Describes a skill's container. `root`: the folder to mount, if the manifest requests it. It
 /// comes from the worker's settings and the manifest, never from a call.
 pub(super) fn body(
     manifest: &Manifest,
     docker: &Docker,
-    image: &ResolvedImage,
-    facts: EngineInfo,
+    usable: &UsableImage,
     root: Option<&Path>,
-    purpose: Purpose,
+    env: Vec<String>,
+    labels: HashMap<String, String>,
 ) -> ContainerCreateBody {
     ContainerCreateBody {
-        image: Some(image.id.clone()),
+        image: Some(usable.image.id.clone()),
         // With an explicit entry point, the engine ignores the image's command.
-        entrypoint: Some(purpose.argv),
+        entrypoint: Some(argv(docker, &usable.image)),
         cmd: Some(Vec::new()),
-        env: Some(purpose.env),
+        env: Some(env),
         user: Some(docker.user.clone()),
-        labels: Some(purpose.labels),
+        labels: Some(labels),
         attach_stdin: Some(true),
         open_stdin: Some(true),
         stdin_once: Some(true),
@@ -60,7 +54,7 @@ pub(super) fn body(
         network_disabled: Some(docker.network == Network::None),
         // The image's health check would start additional processes next to the skill.
         healthcheck: Some(HealthConfig { test: Some(vec!["NONE".to_owned()]), ..HealthConfig::default() }),
-        host_config: Some(host_config(&manifest.limits, docker, facts, root)),
+        host_config: Some(host_config(&manifest.limits, docker, usable.facts, root)),
         ..ContainerCreateBody::default()
     }
 }
@@ -138,6 +132,8 @@ fn mount(mount_root: MountRoot, root: &Path) -> Mount {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::manifest::{Rules, RunnerSpec};
 
@@ -157,9 +153,9 @@ mod tests {
             command: vec!["x".to_owned()],
             has_volumes: false,
         };
-        let purpose = Purpose { argv: argv(docker, &image), env: Vec::new(), labels: HashMap::new() };
+        let usable = UsableImage { image: Arc::new(image), facts: EngineInfo { cpus: 2.0 } };
         let root = (docker.mount_root != MountRoot::None).then_some(Path::new("/srv/data"));
-        body(&manifest, docker, &image, EngineInfo { cpus: 2.0 }, root, purpose)
+        body(&manifest, docker, &usable, root, Vec::new(), HashMap::new())
     }
 
     #[test]

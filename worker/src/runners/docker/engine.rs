@@ -1,9 +1,12 @@
-//! The container engine: its address, its properties and its images.
+//! The container engine: its address, its properties, its images and its containers.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use bollard::errors::Error;
-use bollard::query_parameters::CreateImageOptionsBuilder;
+use bollard::query_parameters::{
+    CreateImageOptionsBuilder, ListContainersOptionsBuilder, RemoveContainerOptionsBuilder,
+};
 use bollard::{API_DEFAULT_VERSION, Docker};
 use futures_util::StreamExt as _;
 
@@ -19,7 +22,7 @@ const MAX_SHOWN: usize = 200;
 /// A container engine at one address.
 #[derive(Debug, Clone)]
 pub(super) struct Engine {
-    host: String,
+    pub(super) host: String,
 }
 
 /// The properties of the engine that affect containers.
@@ -41,14 +44,6 @@ pub(super) struct ResolvedImage {
 }
 
 impl Engine {
-    pub(super) fn new(host: &str) -> Self {
-        Self { host: host.to_owned() }
-    }
-
-    pub(super) fn host(&self) -> &str {
-        &self.host
-    }
-
     /// Returns whether the engine uses this machine's kernel.
     pub(super) fn is_local(&self) -> bool {
         self.host.starts_with("unix://")
@@ -135,6 +130,32 @@ fn public_text(error: &Error) -> String {
     let words = clean.split_whitespace().map(|it| if it.starts_with('/') { "..." } else { it });
     let text = words.collect::<Vec<_>>().join(" ");
     text[..text.floor_char_boundary(MAX_SHOWN)].to_owned()
+}
+
+/// Lists the containers with this label, running or not: their names and all their labels.
+pub(super) async fn list(client: &Docker, label: &str) -> Result<Vec<(String, HashMap<String, String>)>, Error> {
+    let filters = HashMap::from([("label", vec![label])]);
+    let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
+    let found = client.list_containers(Some(options)).await?;
+    let named = found.into_iter().filter_map(|it| {
+        let name = it.names?.into_iter().next()?.trim_start_matches('/').to_owned();
+        Some((name, it.labels.unwrap_or_default()))
+    });
+    Ok(named.collect())
+}
+
+/// Removes a container. Returns whether it is removed or is being removed.
+pub(super) async fn remove(client: &Docker, name: &str) -> bool {
+    let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
+    match client.remove_container(name, Some(options)).await {
+        Ok(()) | Err(Error::DockerResponseServerError { status_code: 404 | 409, .. }) => true,
+        Err(error) => {
+            if openskill_log::admits("a container was not removed") {
+                tracing::warn!(name, %error, "a container could not be removed");
+            }
+            false
+        }
+    }
 }
 
 #[cfg(test)]

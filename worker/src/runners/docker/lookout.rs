@@ -4,7 +4,6 @@
 //! engine while no skill needs it.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -82,27 +81,20 @@ impl EngineMonitor {
     /// Returns the reason, for people, if the image is unavailable.
     pub(super) fn usable_image(&self, docker: &Docker) -> Result<UsableImage, String> {
         let state = self.state.lock();
-        let facts = match &state.snapshot.engine {
-            None => return Err("the container engine has not been contacted yet".to_owned()),
-            Some(Err(reason)) => return Err(reason.clone()),
-            Some(Ok(facts)) => *facts,
-        };
-        let image = match state.snapshot.images.get(&docker.image) {
-            None => return Err("its image has not been looked up yet".to_owned()),
-            Some(Err(reason)) => return Err(reason.clone()),
-            Some(Ok(None)) => return Err(missing(docker, state.pulls.get(&docker.image))),
-            Some(Ok(Some(image))) => Arc::clone(image),
-        };
+        let facts = state.snapshot.engine.clone();
+        let facts = facts.ok_or_else(|| "the container engine has not been contacted yet".to_owned())??;
+        let image = state.snapshot.images.get(&docker.image).cloned();
+        let image = image.ok_or_else(|| "its image has not been looked up yet".to_owned())??;
+        let image = image.ok_or_else(|| missing(docker, state.pulls.get(&docker.image)))?;
         if image.has_volumes {
-            return Err(
-                "its image declares volumes, which would be writable without a limit: build it without volumes"
-                    .to_owned(),
-            );
+            let reason =
+                "its image declares volumes, which would be writable without a limit: build it without volumes";
+            return Err(reason.to_owned());
         }
-        match confinement::argv(docker, &image).is_empty() {
-            true => Err("its image has no command: give docker.command".to_owned()),
-            false => Ok(UsableImage { image, facts }),
+        if confinement::argv(docker, &image).is_empty() {
+            return Err("its image has no command: give docker.command".to_owned());
         }
+        Ok(UsableImage { image, facts })
     }
 
     /// Updates the set of needed images, and checks in the background if a check is due.
@@ -160,11 +152,9 @@ impl EngineMonitor {
         let mut snapshot = inspect(&self.engine, within, &wanted).await;
         let mut state = self.state.lock();
         // Images that were not inspected in time keep their previous state.
-        for image in wanted.iter().filter(|_| snapshot.engine.as_ref().is_some_and(Result::is_ok)) {
-            if let (Entry::Vacant(vacant), Some(known)) =
-                (snapshot.images.entry(image.clone()), state.snapshot.images.get(image))
-            {
-                vacant.insert(known.clone());
+        for image in wanted.iter().filter(|_| matches!(snapshot.engine, Some(Ok(_)))) {
+            if let Some(known) = state.snapshot.images.get(image) {
+                snapshot.images.entry(image.clone()).or_insert_with(|| known.clone());
             }
         }
         let changed = state.snapshot != snapshot;
@@ -176,7 +166,7 @@ impl EngineMonitor {
         self.pull_missing(&mut state);
         drop(state);
         if changed && announce {
-            self.announce();
+            self.offers.send_modify(|count| *count += 1);
         }
     }
 
@@ -209,10 +199,6 @@ impl EngineMonitor {
             }
         }
         drop(state);
-        self.announce();
-    }
-
-    fn announce(&self) {
         self.offers.send_modify(|count| *count += 1);
     }
 }

@@ -13,6 +13,7 @@ use std::os::fd::OwnedFd;
 use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+use bollard::errors::Error;
 use futures_util::future::join_all;
 use openskill_sandbox::launch::Launcher;
 use parking_lot::Mutex;
@@ -22,9 +23,8 @@ use serde::{Deserialize, Serialize};
 use tokio::process::Child;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::containers::{list, remove};
-use super::engine::Engine;
-use super::owner::{ContainerOwner, INSTANCE};
+use super::engine::{Engine, list, remove};
+use super::fleet::{ContainerOwner, INSTANCE};
 pub use openskill_sandbox::strays::{SENTINEL as ARGUMENT, SPARED_FOR};
 
 /// The message of a worker that exits with nothing left to remove.
@@ -83,7 +83,7 @@ impl Sentinel {
             self.launcher.forget(ended.pid);
         }
         let (theirs, ours) = pipe_with(PipeFlags::CLOEXEC)?;
-        let orders = Orders { host: engine.host().to_owned(), instance: owner.instance.clone() };
+        let orders = Orders { host: engine.host.clone(), instance: owner.instance.clone() };
         // The message fits into a pipe's buffer, so this never blocks.
         let mut pipe = std::fs::File::from(ours);
         writeln!(pipe, "{}", serde_json::to_string(&orders)?)?;
@@ -124,29 +124,30 @@ pub fn main() -> ExitCode {
     let Some((orders, rest)) = read.ok().and_then(|_| said.split_once('\n')) else { return ExitCode::FAILURE };
     let Ok(orders) = serde_json::from_str::<Orders>(orders) else { return ExitCode::FAILURE };
     if rest != DONE {
-        runtime.block_on(remove_all(&orders));
+        runtime.block_on(remove_all(orders));
     }
     ExitCode::SUCCESS
 }
 
-async fn remove_all(Orders { host, instance }: &Orders) {
-    let engine = Engine::new(host);
+async fn remove_all(Orders { host, instance }: Orders) {
     let label = format!("{INSTANCE}={instance}");
+    let engine = Engine { host };
     let begun = Instant::now();
     let mut clear = 0;
     while clear < CLEAR && begun.elapsed() < SPARED_FOR {
         let all_shown = begun.elapsed() >= SHOWN_BY;
-        let found = match engine.client() {
-            Ok(client) => list(&client, &label).await.map(|found| (client, found)),
-            Err(error) => Err(error),
+        clear = match remove_found(&engine, &label).await {
+            Ok(0) if all_shown => clear + 1,
+            _ => 0,
         };
-        match found {
-            Ok((client, found)) => {
-                clear = if found.is_empty() && all_shown { clear + 1 } else { 0 };
-                join_all(found.iter().map(|(name, _)| remove(&client, name))).await;
-            }
-            Err(_) => clear = 0,
-        }
         tokio::time::sleep(STEP).await;
     }
+}
+
+/// Removes the containers with this label. Returns how many it found.
+async fn remove_found(engine: &Engine, label: &str) -> Result<usize, Error> {
+    let client = engine.client()?;
+    let found = list(&client, label).await?;
+    join_all(found.iter().map(|(name, _)| remove(&client, name))).await;
+    Ok(found.len())
 }

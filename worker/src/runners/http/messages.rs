@@ -4,20 +4,11 @@ use openskill_proto::limits::MAX_OUTPUT_BYTES;
 use openskill_sandbox::untrusted_json::without_byte_order_mark;
 use openskill_text::sse::{DecodeError, SseDecoder, SseEvent};
 
-/// The format of a streamed body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Division {
-    /// `text/event-stream`.
-    Events,
-    /// `application/x-ndjson`.
-    Lines,
-}
-
 /// An event or a line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct StreamMessage {
-    /// The event's name, or an empty string.
-    pub(super) name: String,
+    /// The event's name, which may be empty. `None` for a line.
+    pub(super) event: Option<String>,
     /// The event's data, or the line.
     pub(super) data: String,
 }
@@ -25,31 +16,29 @@ pub(super) struct StreamMessage {
 impl StreamMessage {
     /// Returns `None` if the event has no data.
     fn from_event(event: SseEvent) -> Option<Self> {
-        Some(Self { name: event.name, data: event.data? })
+        Some(Self { event: Some(event.name), data: event.data? })
     }
 
     /// Returns `None` if the line is empty.
     fn from_line(line: &[u8]) -> Option<Self> {
         let line = String::from_utf8_lossy(without_byte_order_mark(line));
         let data = line.trim();
-        (!data.is_empty()).then(|| Self { name: String::new(), data: data.to_owned() })
+        (!data.is_empty()).then(|| Self { event: None, data: data.to_owned() })
     }
 }
 
 /// Splits a body that arrives in chunks. Buffers at most one incomplete message.
 #[derive(Debug)]
 pub(super) enum Divider {
+    /// `text/event-stream`.
     Events(SseDecoder),
-    /// Contains the incomplete line.
+    /// `application/x-ndjson`. Contains the incomplete line.
     Lines(Vec<u8>),
 }
 
 impl Divider {
-    pub(super) fn new(division: Division) -> Self {
-        match division {
-            Division::Events => Self::Events(SseDecoder::new(MAX_OUTPUT_BYTES)),
-            Division::Lines => Self::Lines(Vec::new()),
-        }
+    pub(super) fn events() -> Self {
+        Self::Events(SseDecoder::new(MAX_OUTPUT_BYTES))
     }
 
     /// Adds bytes, and returns the messages that they complete.
@@ -91,25 +80,24 @@ impl Divider {
 mod tests {
     use super::*;
 
-    fn divide(division: Division, body: &str, size: usize) -> Vec<(String, String)> {
-        let mut divider = Divider::new(division);
+    fn divide(mut divider: Divider, body: &str, size: usize) -> Vec<(Option<String>, String)> {
         let mut messages: Vec<_> = body.as_bytes().chunks(size).flat_map(|it| divider.take(it).unwrap()).collect();
         messages.extend(divider.end().unwrap());
-        messages.into_iter().map(|it| (it.name, it.data)).collect()
+        messages.into_iter().map(|it| (it.event, it.data)).collect()
     }
 
     #[test]
     fn events_without_data_are_no_messages() {
         let body = "event: progress\ndata: {}\n\nevent: x\n\nerror: y\n\ndata\n\ndata: end";
-        let expected = [("progress", "{}"), ("", ""), ("", "end")].map(|it| (it.0.to_owned(), it.1.to_owned()));
-        assert_eq!(divide(Division::Events, body, 7), expected);
+        let expected = [("progress", "{}"), ("", ""), ("", "end")].map(|it| (Some(it.0.to_owned()), it.1.to_owned()));
+        assert_eq!(divide(Divider::events(), body, 7), expected);
     }
 
     #[test]
     fn lines_are_read_whatever_the_chunks() {
         let body = "{\"a\": 1}\n\n  2  \r\n\"x\\ry\"\nnull";
         for size in 1..body.len() {
-            let data: Vec<_> = divide(Division::Lines, body, size).into_iter().map(|it| it.1).collect();
+            let data: Vec<_> = divide(Divider::Lines(Vec::new()), body, size).into_iter().map(|it| it.1).collect();
             assert_eq!(data, ["{\"a\": 1}", "2", "\"x\\ry\"", "null"], "{size}");
         }
     }

@@ -7,33 +7,12 @@ use openskill_egress::reach::EgressRefusal;
 use openskill_proto::v1::{ErrorCode, SkillError};
 use reqwest::Method;
 use reqwest::header::{ACCEPT, ACCEPT_LANGUAGE, CONTENT_TYPE, USER_AGENT};
-use url::Url;
 
 use super::request::Request;
+use super::status;
 
 /// The maximum length of a redirect's URL, in bytes.
 const MAX_LOCATION_BYTES: usize = 16 * 1024;
-
-/// The reasons why a redirect is not followed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Broken {
-    /// The egress rules forbid its target.
-    #[error(transparent)]
-    Refused(#[from] EgressRefusal),
-    /// Its location is not a usable URL.
-    #[error("the server redirected the request to an unusable URL")]
-    Nowhere,
-}
-
-impl Broken {
-    /// Converts this to the call's error.
-    pub(super) fn into_error(self) -> SkillError {
-        match self {
-            Self::Refused(refusal) => super::status::error_from_refusal(&refusal),
-            Self::Nowhere => SkillError::new(ErrorCode::ExecutionError, self.to_string()),
-        }
-    }
-}
 
 /// Returns whether this status is a redirect that the worker follows.
 pub(super) fn is_redirect(status: u16) -> bool {
@@ -45,32 +24,37 @@ pub(super) fn is_redirect(status: u16) -> bool {
 ///
 /// # Errors
 /// Fails if the redirect must not be followed.
-pub(super) fn follow(before: Request, status: u16, location: &str) -> Result<Request, Broken> {
+pub(super) fn follow(before: Request, status: u16, location: &str) -> Result<Request, SkillError> {
+    let refused = |refusal| Err(status::error_from_refusal(&refusal));
+    let unusable =
+        || SkillError::new(ErrorCode::ExecutionError, "the server redirected the request to an unusable URL");
     if location.len() > MAX_LOCATION_BYTES {
-        return Err(Broken::Nowhere);
+        return Err(unusable());
     }
-    let mut url = before.url.join(location).map_err(|_| Broken::Nowhere)?;
+    let mut url = before.url.join(location).map_err(|_| unusable())?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(EgressRefusal::Scheme(url.scheme().to_owned()).into());
+        return refused(EgressRefusal::Scheme(url.scheme().to_owned()));
     }
     if before.url.scheme() == "https" && url.scheme() == "http" {
-        return Err(EgressRefusal::Downgrade.into());
+        return refused(EgressRefusal::Downgrade);
     }
     url.set_fragment(None);
     // A server must not choose the credentials that the worker sends.
     if url.set_username("").is_err() || url.set_password(None).is_err() {
-        return Err(Broken::Nowhere);
+        return Err(unusable());
     }
+    // The same scheme, host and port.
+    let is_same_origin = before.url.origin() == url.origin();
     let mut next = Request { url, ..before };
     let safe = next.method == Method::GET || next.method == Method::HEAD;
     if !safe && (status == 303 || (next.method == Method::POST && matches!(status, 301 | 302))) {
         next.method = Method::GET;
         next.body = None;
         next.headers.remove(CONTENT_TYPE);
-    } else if !safe && !same_origin(&before.url, &next.url) {
-        return Err(EgressRefusal::OtherOrigin.into());
+    } else if !safe && !is_same_origin {
+        return refused(EgressRefusal::OtherOrigin);
     }
-    if !same_origin(&before.url, &next.url) {
+    if !is_same_origin {
         let harmless = [ACCEPT, ACCEPT_LANGUAGE, USER_AGENT];
         let kept = next.headers.iter().filter(|it| harmless.contains(it.0));
         next.headers = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
@@ -78,14 +62,8 @@ pub(super) fn follow(before: Request, status: u16, location: &str) -> Result<Req
     Ok(next)
 }
 
-/// Returns whether two URLs have the same scheme, host and port.
-pub(super) fn same_origin(one: &Url, other: &Url) -> bool {
-    one.origin() == other.origin()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::request::RequestBody;
     use super::*;
     use bytes::Bytes;
     use reqwest::header::{AUTHORIZATION, COOKIE, HeaderMap, HeaderValue};
@@ -95,12 +73,16 @@ mod tests {
         for name in [AUTHORIZATION, COOKIE, ACCEPT, CONTENT_TYPE, "x-key".parse().unwrap()] {
             headers.insert(name, HeaderValue::from_static("x"));
         }
-        let body = (method == Method::POST).then(|| RequestBody { kind: "application/json", bytes: Bytes::from("{}") });
+        let body = (method == Method::POST).then(|| Bytes::from("{}"));
         Request { method, url: url.parse().unwrap(), headers, body }
     }
 
-    fn go(method: Method, from: &str, status: u16, location: &str) -> Result<Request, Broken> {
+    fn go(method: Method, from: &str, status: u16, location: &str) -> Result<Request, SkillError> {
         follow(request(method, from), status, location)
+    }
+
+    fn refusal(refusal: EgressRefusal) -> SkillError {
+        status::error_from_refusal(&refusal)
     }
 
     #[test]
@@ -138,21 +120,25 @@ mod tests {
     fn a_change_is_not_repeated_at_another_origin() {
         for (method, status) in [(Method::POST, 307), (Method::POST, 308), (Method::DELETE, 302), (Method::PUT, 301)] {
             let next = go(method, "http://a.example/", status, "http://b.example/");
-            assert_eq!(next.unwrap_err(), Broken::Refused(EgressRefusal::OtherOrigin));
+            assert_eq!(next.unwrap_err(), refusal(EgressRefusal::OtherOrigin));
         }
     }
 
     #[test]
     fn a_downgrade_or_an_unusable_location_is_not_followed() {
         let down = go(Method::GET, "https://a.example/", 302, "http://a.example/");
-        assert_eq!(down.unwrap_err(), Broken::Refused(EgressRefusal::Downgrade));
-        for scheme in ["file:///etc/passwd", "ftp://a.example/", "javascript:alert(1)", "data:text/plain,x"] {
-            let refused = go(Method::GET, "http://a.example/", 302, scheme).unwrap_err();
-            assert!(matches!(refused, Broken::Refused(EgressRefusal::Scheme(_))), "{scheme}");
+        assert_eq!(down.unwrap_err(), refusal(EgressRefusal::Downgrade));
+        for location in ["file:///etc/passwd", "ftp://a.example/", "javascript:alert(1)", "data:text/plain,x"] {
+            let refused = go(Method::GET, "http://a.example/", 302, location).unwrap_err();
+            let scheme = location.split(':').next().unwrap().to_owned();
+            assert_eq!(refused, refusal(EgressRefusal::Scheme(scheme)));
         }
-        assert_eq!(go(Method::GET, "http://a.example/", 302, "http://[").unwrap_err(), Broken::Nowhere);
+        assert_eq!(
+            go(Method::GET, "http://a.example/", 302, "http://[").unwrap_err().code(),
+            ErrorCode::ExecutionError
+        );
         let long = format!("/{}", "x".repeat(20_000));
-        assert_eq!(go(Method::GET, "http://a.example/", 302, &long).unwrap_err(), Broken::Nowhere);
+        assert_eq!(go(Method::GET, "http://a.example/", 302, &long).unwrap_err().code(), ErrorCode::ExecutionError);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use serde_json::Value;
 use url::Url;
 
-use super::arguments::{Budget, CallArguments, text, texts, unfit};
+use super::raw_json::{Budget, CallArguments, text, texts, unfit};
 use super::secrets::Secrets;
 use crate::manifest::http::{Body, Header, Http, Method, Node, Text, TextPart, is_dots};
 
@@ -21,6 +21,9 @@ const MAX_HEADER_BYTES: usize = 8 * 1024;
 /// The maximum size of a request's body, in bytes. A template may repeat an argument.
 const MAX_BODY_BYTES: usize = 8 * 1024 * 1024;
 
+/// The content type of most bodies.
+const JSON: &str = "application/json";
+
 /// The length of the separator between a name and its value.
 const SEPARATOR: usize = "=".len();
 
@@ -31,14 +34,7 @@ pub(super) struct Request {
     pub(super) url: Url,
     /// The headers in the manifest.
     pub(super) headers: HeaderMap,
-    pub(super) body: Option<RequestBody>,
-}
-
-/// A request body with its content type.
-#[derive(Debug, Clone)]
-pub(super) struct RequestBody {
-    pub(super) kind: &'static str,
-    pub(super) bytes: Bytes,
+    pub(super) body: Option<Bytes>,
 }
 
 /// Fills the manifest's templates.
@@ -56,13 +52,12 @@ pub(super) fn fill(http: &Http, input: &Bytes, secrets: &Secrets) -> Result<Requ
         }
     }
     let others = || arguments.others(|name| http.placed.contains(name));
-    let body = match &http.body {
+    let body: Option<(&'static str, Bytes)> = match &http.body {
         Body::None => None,
-        Body::Json if http.placed.is_empty() => Some(RequestBody { kind: "application/json", bytes: input.clone() }),
+        Body::Json if http.placed.is_empty() => Some((JSON, input.clone())),
         Body::Json => {
             let fields = others().map(|(name, value)| format!("{}:{value}", Value::from(name)));
-            let json = format!("{{{}}}", fields.collect::<Vec<_>>().join(","));
-            Some(RequestBody { kind: "application/json", bytes: json.into() })
+            Some((JSON, format!("{{{}}}", fields.collect::<Vec<_>>().join(",")).into()))
         }
         Body::Form => {
             let mut budget = Budget::new(MAX_BODY_BYTES, "body");
@@ -76,20 +71,20 @@ pub(super) fn fill(http: &Http, input: &Bytes, secrets: &Secrets) -> Result<Requ
             if bytes.len() > MAX_BODY_BYTES {
                 return Err(budget.over());
             }
-            Some(RequestBody { kind: "application/x-www-form-urlencoded", bytes: bytes.into() })
+            Some(("application/x-www-form-urlencoded", bytes.into()))
         }
         Body::Template(node) => {
             let mut json = String::new();
             write(node, &arguments, secrets, &mut json)?;
-            Some(RequestBody { kind: "application/json", bytes: json.into() })
+            Some((JSON, json.into()))
         }
     };
-    if let Some(body) = &body
+    if let Some(&(content_type, _)) = body.as_ref()
         && !headers.contains_key(CONTENT_TYPE)
     {
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(body.kind));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     }
-    Ok(Request { method: method(http.method), url, headers, body })
+    Ok(Request { method: method(http.method), url, headers, body: body.map(|(_, bytes)| bytes) })
 }
 
 fn url(http: &Http, arguments: &CallArguments<'_>, secrets: &Secrets) -> Result<Url, SkillError> {
@@ -202,13 +197,9 @@ fn header_value(
     let Ok(mut sent) = HeaderValue::from_str(text).or_else(|_| HeaderValue::from_bytes(text.as_bytes())) else {
         return refuse("can't be sent in a header");
     };
-    sent.set_sensitive(is_secret(header));
+    // It contains one of the worker's variables or is intended for credentials.
+    sent.set_sensitive(value.variables().next().is_some() || *name == reqwest::header::AUTHORIZATION);
     Ok(Some(sent))
-}
-
-/// Returns whether a header contains one of the worker's variables or is intended for credentials.
-fn is_secret(header: &Header) -> bool {
-    header.value.variables().next().is_some() || header.name == reqwest::header::AUTHORIZATION
 }
 
 /// Writes JSON. Returns false if it wrote nothing because an argument is absent.

@@ -11,7 +11,7 @@ use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 use reqwest::StatusCode;
 use serde_json::value::RawValue;
 
-use super::pointer;
+use super::raw_json::select;
 
 /// The maximum delay that a server can request with `Retry-After`.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
@@ -80,12 +80,8 @@ pub(super) fn error_from_send(error: &SendError) -> SkillError {
     }
 }
 
-/// Creates the error for an incomplete response.
-pub(super) fn error_from_body(error: &reqwest::Error) -> SkillError {
-    error_from_cause(error, false)
-}
-
-fn error_from_cause(error: &(dyn std::error::Error + 'static), connecting: bool) -> SkillError {
+/// Creates the error for a failure with this cause. `connecting`: there was no connection yet.
+pub(super) fn error_from_cause(error: &(dyn std::error::Error + 'static), connecting: bool) -> SkillError {
     if let Some(refusal) = refusal(error) {
         return error_from_refusal(refusal);
     }
@@ -119,7 +115,7 @@ pub(super) fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
 
 fn message(json: &RawValue, pointer: &str) -> Option<String> {
     let places = if pointer.is_empty() { &USUAL_PLACES[..] } else { &[pointer][..] };
-    let text = |place: &&str| serde_json::from_str::<String>(pointer::find(json, place)?.get()).ok();
+    let text = |place: &&str| serde_json::from_str::<String>(select(json, place)?.get()).ok();
     let text = places.iter().find_map(text)?;
     Some(excerpt(&text, MAX_MESSAGE_BYTES)).filter(|it| !it.is_empty())
 }

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use openskill_proto::v1::ErrorCode;
 use openskill_proto::v1::execute_event::Event;
-use openskill_proto::v1::{ErrorCode, SkillError};
 use openskill_sandbox::untrusted_json::{LIGHT_BYTES, off_shard};
 use openskill_trace::KeyValue;
 use parking_lot::Mutex;
@@ -19,7 +19,6 @@ use rmcp::service::{PeerRequestOptions, RequestHandle};
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 use rmcp::{RoleClient, ServiceError};
 use serde_json::{Value, json};
-use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use super::connection::Connection;
@@ -28,8 +27,7 @@ use super::http_post::Unanswered;
 use super::message::RawArguments;
 use super::server::{Reservation, Server};
 use super::tap::Tap;
-use super::tool_result::ToolResult;
-use super::{media, output};
+use super::tool_result::{self, ToolResult};
 use crate::events::EventSink;
 use crate::runner::{Invocation, RawOutput};
 use crate::runners::http::secrets::Secrets;
@@ -60,37 +58,25 @@ struct Outgoing {
     tap: Mutex<Option<Tap>>,
 }
 
-impl Outgoing {
-    fn tap(&self) -> parking_lot::MutexGuard<'_, Option<Tap>> {
-        self.tap.lock()
-    }
-}
-
 /// Calls the tool, and converts its answer or failure to the skill's output.
 pub(super) async fn run(server: Arc<Server>, tool: &str, mut invocation: Invocation) -> RawOutput {
-    let span = invocation.trace.request(format!("tools/call {tool}"), attributes(tool), invocation.deadline);
+    // The attributes follow the semantic conventions for MCP clients. Only the gateway's span sets
+    // `gen_ai.operation.name`, so that each call counts once.
+    let attributes =
+        vec![KeyValue::new("mcp.method.name", "tools/call"), KeyValue::new("gen_ai.tool.name", tool.to_owned())];
+    let span = invocation.trace.request(format!("tools/call {tool}"), attributes, invocation.deadline);
     if let Some(span) = &span {
         invocation.traceparent = span.context().to_traceparent();
     }
     let output = call(server, tool, invocation).await;
     if let Some(span) = span {
-        span.end([], failure(&output).map(|code| code.as_str_name().into()));
+        let failure = match &output {
+            RawOutput::Failed(error) | RawOutput::NotStarted(error) => Some(error.code().as_str_name().into()),
+            _ => None,
+        };
+        span.end([], failure);
     }
     output
-}
-
-/// Returns span attributes that follow the semantic conventions for MCP clients. Only the gateway's span sets
-/// `gen_ai.operation.name`, so that each call counts once.
-fn attributes(tool: &str) -> Vec<KeyValue> {
-    vec![KeyValue::new("mcp.method.name", "tools/call"), KeyValue::new("gen_ai.tool.name", tool.to_owned())]
-}
-
-fn failure(output: &RawOutput) -> Option<ErrorCode> {
-    match output {
-        RawOutput::Failed(error) | RawOutput::NotStarted(error) => Some(error.code()),
-        RawOutput::Answer { otherwise, .. } => otherwise.as_ref().map(SkillError::code),
-        _ => None,
-    }
 }
 
 async fn call(server: Arc<Server>, tool: &str, invocation: Invocation) -> RawOutput {
@@ -108,7 +94,7 @@ async fn call(server: Arc<Server>, tool: &str, invocation: Invocation) -> RawOut
     let attempts = attempts(&server, tool, &outgoing, until, invocation.slot);
     match tokio::time::timeout_at(until.into(), attempts).await {
         Ok(output) => output,
-        Err(_) if outgoing.tap().as_ref().is_some_and(Tap::is_sent) => fail(CallFault::Late),
+        Err(_) if outgoing.tap.lock().as_ref().is_some_and(Tap::is_sent) => fail(CallFault::Late),
         Err(_) => match server.away() {
             Some(reason) => fail(CallFault::Away { reason: &reason }),
             None => fail(CallFault::Late),
@@ -129,7 +115,7 @@ async fn attempts(server: &Arc<Server>, tool: &str, outgoing: &Outgoing, until: 
             Err(reason) => return fail(CallFault::Away { reason: &reason }),
         };
         let (tap, events) = Tap::new(&outgoing.sink, outgoing.headers.clone(), Arc::clone(&server.secrets));
-        *outgoing.tap() = Some(tap.clone());
+        *outgoing.tap.lock() = Some(tap.clone());
         let mut request = outgoing.request.clone();
         request.extensions.insert(tap.clone());
         let connection = Arc::clone(&reserved.connection);
@@ -139,12 +125,7 @@ async fn attempts(server: &Arc<Server>, tool: &str, outgoing: &Outgoing, until: 
         let sent = peer.send_request_with_option(ClientRequest::CallToolRequest(request), options).await;
         let ended = match sent {
             Ok(handle) => {
-                let owed = Owed {
-                    id: handle.id.clone(),
-                    tap: tap.clone(),
-                    held: Some((reserved, slot.take())),
-                    on: server.runtime.clone(),
-                };
+                let owed = Owed { id: handle.id.clone(), tap: tap.clone(), held: Some((reserved, slot.take())) };
                 let ended = answer(handle, events, &outgoing.sink).await;
                 slot = owed.settle();
                 ended
@@ -234,8 +215,8 @@ async fn judge(result: ServerResult, tool: &str, asked: bool, sink: &EventSink, 
     let (tool, kept, secrets) = (tool.to_owned(), sink.clone(), Arc::clone(secrets));
     let judged = off_shard(json.len() > LIGHT_BYTES, move || {
         let Some(result) = ToolResult::read(&json) else { return (Vec::new(), fail(CallFault::NoResult)) };
-        kept.keep_content(|| output::as_sent(&json, &secrets));
-        (media::extract(&result, &secrets), output::from_result(&result, &tool, asked, &secrets))
+        kept.keep_content(|| tool_result::as_sent(&json, &secrets));
+        (tool_result::media(&result, &secrets), tool_result::output(&result, &tool, asked, &secrets))
     });
     let (media, output) = judged.await;
     for media in media {
@@ -307,7 +288,6 @@ struct Owed {
     id: RequestId,
     tap: Tap,
     held: Option<(Reservation, Option<Slot>)>,
-    on: Handle,
 }
 
 impl Owed {
@@ -324,15 +304,16 @@ impl Drop for Owed {
     fn drop(&mut self) {
         let Some((reserved, slot)) = self.held.take() else { return };
         let connection = Arc::clone(&reserved.connection);
-        if self.tap.withdraw() || self.tap.is_answered() {
+        if self.tap.withdraw() || self.tap.answered.is_cancelled() {
             return connection.signs.taps.forget(&self.id);
         }
         let (id, tap) = (self.id.clone(), self.tap.clone());
-        self.on.spawn(async move {
+        let runtime = reserved.server.runtime.clone();
+        runtime.spawn(async move {
             let held = (reserved, slot);
             abandon(&connection, &id, &tap).await;
             drop(held);
-            let _ = tokio::time::timeout(MEMORY, tap.wait_for_answer()).await;
+            let _ = tokio::time::timeout(MEMORY, tap.answered.cancelled()).await;
             connection.signs.taps.forget(&id);
         });
     }
@@ -347,7 +328,7 @@ async fn abandon(connection: &Connection, id: &RequestId, tap: &Tap) {
     let notification = ClientNotification::CancelledNotification(CancelledNotification::new(params));
     let told = async {
         let _ = connection.peer.send_notification(notification).await;
-        tap.wait_for_answer().await;
+        tap.answered.cancelled().await;
     };
     let _ = tokio::time::timeout(PATIENCE, told).await;
 }

@@ -1,42 +1,44 @@
 //! A server's tools, and the skills that they become.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
 use openskill_log::admits;
+use openskill_proto::limits::MAX_SKILL_ID_BYTES;
+use openskill_proto::trace::hex;
 use openskill_proto::v1::ErrorCode;
-use rmcp::model::{ClientRequest, ListToolsRequest, PaginatedRequestParams, ServerResult};
 use rmcp::{Peer, RoleClient, ServiceError};
 use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
 
-use super::connect_error::ConnectError;
-use super::names::skill_ids;
+use super::connection::ConnectError;
+use super::lists::{IncompleteList, Items, MAX_ITEMS, MAX_PAGES, McpList};
 use super::pins::{self, Pin};
-use super::shelf::McpOfferings;
-use super::words::{clean, line};
+use super::resources::McpOfferings;
+use super::texts::{clean, line};
 use crate::manifest::mcp::{Mcp, McpTool, Override, Pinning, usable_schema};
 use crate::manifest::{Approval, Manifest, Presentation, RunnerSpec, ToolHints};
 use crate::runner::Offer;
 
-/// Limits on a server's tool list.
-const MAX_PAGES: usize = 100;
-const MAX_TOOLS: usize = 2000;
+/// The maximum size of a server's tool list, in bytes.
 const MAX_LIST_BYTES: usize = 8 * 1024 * 1024;
+
+const TOOLS: McpList =
+    McpList { method: "tools/list", field: "tools", key: "name", max_key_bytes: 256, max_bytes: MAX_LIST_BYTES };
 
 /// The timeout for listing the tools.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The maximum lengths of a description, a version and a tool name, in bytes.
+/// The maximum lengths of a description and a version, in bytes.
 const MAX_DESCRIPTION_BYTES: usize = 16 * 1024;
 const MAX_VERSION_BYTES: usize = 64;
-const MAX_NAME_BYTES: usize = 256;
 
 /// A server's most recent tool list.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Catalog {
     pub(super) version: String,
     /// The tool definitions by name, as the server sent them.
-    pub(super) tools: BTreeMap<String, Map<String, Value>>,
+    pub(super) tools: Items,
     /// The server's prompts and resources.
     pub(super) offerings: McpOfferings,
 }
@@ -77,18 +79,23 @@ impl Catalog {
     ) -> Vec<Offer> {
         let names: Vec<&str> = self.tools.keys().map(String::as_str).filter(|name| mcp.tools.takes(name)).collect();
         let ids = skill_ids(&server.id, &names);
+        let is_strict = mcp.pin == Pinning::Strict;
         let offer = |name: &&str| {
             let (id, definition) = (ids.get(*name)?.clone(), self.tools.get(*name)?);
-            let is_strict = mcp.pin == Pinning::Strict;
-            if let Some(what) = pins::changes(pinned.get(*name), &pins::pin(definition)).filter(|_| is_strict) {
-                return Some(withheld(server, (id, name), definition, &what));
-            }
-            let believed = agreed && is_strict;
-            let (manifest, fault) = self.skill(server, mcp, (id, name), definition, believed);
-            let runner = match fault.or_else(|| away.map(str::to_owned)) {
-                Some(reason) => Err(reason),
-                None => Ok(()),
+            let pin = pins::pin(definition);
+            let changed = pins::changes(pinned.get(*name), &pin).filter(|_| is_strict);
+            let tool = McpTool { server: server.id.clone(), tool: (*name).to_owned(), pin };
+            let plain = Manifest {
+                toolset: if server.toolset.is_empty() { server.id.clone() } else { server.toolset.clone() },
+                version: server.version.clone(),
+                ..Manifest::plain(id, &server.runner, RunnerSpec::McpTool(Box::new(tool)))
             };
+            if let Some(what) = changed {
+                return Some(withheld(server, plain, &what));
+            }
+            let given = mcp.overrides.get(*name).copied().unwrap_or_default();
+            let (manifest, fault) = self.skill(server, plain, name, definition, &given, agreed && is_strict);
+            let runner = fault.or_else(|| away.map(str::to_owned)).map_or(Ok(()), Err);
             Some(Offer { manifest, runner })
         };
         names.iter().filter_map(offer).collect()
@@ -98,18 +105,17 @@ impl Catalog {
     fn skill(
         &self,
         server: &Manifest,
-        mcp: &Mcp,
-        (id, name): (String, &str),
+        plain: Manifest,
+        name: &str,
         definition: &Map<String, Value>,
+        given: &Override,
         believed: bool,
     ) -> (Manifest, Option<String>) {
-        let tool = McpTool { server: server.id.clone(), tool: name.to_owned(), pin: pins::pin(definition) };
         let schema = |field: &str, of_arguments| {
             let given = definition.get(field).filter(|it| !it.is_null()).cloned();
             given.map(|it| usable_schema(it, of_arguments)).transpose()
         };
-        let given = mcp.overrides.get(name).copied().unwrap_or_default();
-        let Effects { idempotent, destructive, read_only } = effects(definition.get("annotations"), believed, &given);
+        let Effects { idempotent, destructive, read_only } = effects(definition.get("annotations"), believed, given);
         let mut fault = None;
         let input_schema = schema("inputSchema", true).unwrap_or_else(|reason| {
             fault = Some(reason);
@@ -118,8 +124,8 @@ impl Catalog {
         // The tool works without an output schema.
         let output_schema = schema("outputSchema", false).unwrap_or_else(|reason| {
             if admits("an output schema is ignored") {
-                tracing::warn!(skill_id = id, reason_bytes = reason.len(), "the tool's output schema is ignored");
-                tracing::debug!(skill_id = id, reason, "the output schema is invalid");
+                tracing::warn!(skill_id = plain.id, reason_bytes = reason.len(), "the tool's output schema is ignored");
+                tracing::debug!(skill_id = plain.id, reason, "the output schema is invalid");
             }
             None
         });
@@ -131,7 +137,7 @@ impl Catalog {
             (argument_rules.drop_unknown, argument_rules.fill_defaults) = (false, false);
         }
         let skill = Manifest {
-            version: if self.version.is_empty() { server.version.clone() } else { self.version.clone() },
+            version: if self.version.is_empty() { plain.version } else { self.version.clone() },
             presentation: if believed {
                 Presentation::from_tool(text("title"), definition.get("icons"))
             } else {
@@ -145,14 +151,13 @@ impl Catalog {
             output_schema,
             idempotent,
             destructive,
-            tool_hints: conduct(&given, server, read_only),
+            tool_hints: conduct(given, server, read_only),
             affinity: server.affinity,
             circuit_rules: server.circuit_rules,
             concurrency: server.concurrency,
             limits: server.limits,
             jail: server.jail.clone(),
-            toolset: toolset(server),
-            ..Manifest::plain(id, &server.runner, RunnerSpec::McpTool(Box::new(tool)))
+            ..plain
         };
         (skill, fault)
     }
@@ -163,23 +168,16 @@ const WITHHELD: &str = "Not shown: the server changed this tool, and the change 
 
 /// Creates an unavailable skill for a tool that does not match its pin, under strict pinning. Models read skill
 /// lists, so the skill contains the reason but no part of the definition.
-fn withheld(server: &Manifest, (id, name): (String, &str), definition: &Map<String, Value>, what: &str) -> Offer {
-    let tool = McpTool { server: server.id.clone(), tool: name.to_owned(), pin: pins::pin(definition) };
+fn withheld(server: &Manifest, plain: Manifest, what: &str) -> Offer {
     let manifest = Manifest {
-        version: server.version.clone(),
         description: WITHHELD.to_owned(),
-        toolset: toolset(server),
         idempotent: false,
         destructive: true,
         tool_hints: conduct(&Override::default(), server, false),
-        ..Manifest::plain(id, &server.runner, RunnerSpec::McpTool(Box::new(tool)))
+        ..plain
     };
     let advice = format!("review it, then run `openskill pin {}`", server.id);
     Offer { manifest, runner: Err(format!("the tool's definition differs from its pin ({what}): {advice}")) }
-}
-
-fn toolset(server: &Manifest) -> String {
-    if server.toolset.is_empty() { server.id.clone() } else { server.toolset.clone() }
 }
 
 /// Returns the tool's hints for agents. A tool requires approval unless it is read-only or the manifest says
@@ -216,56 +214,24 @@ fn effects(annotations: Option<&Value>, believed: bool, given: &Override) -> Eff
 }
 
 /// Lists the tools. `may_refuse`: treat a refusal as an empty list.
-async fn list(peer: &Peer<RoleClient>, may_refuse: bool) -> Result<BTreeMap<String, Map<String, Value>>, ConnectError> {
-    let (mut tools, mut size, mut cursor, mut unusable) = (BTreeMap::new(), 0, None, 0_u32);
-    for _ in 0..MAX_PAGES {
-        let params = PaginatedRequestParams::default().with_cursor(cursor);
-        let request = ListToolsRequest { params: Some(params), ..ListToolsRequest::default() };
-        let (page, next) = match peer.send_request(ClientRequest::ListToolsRequest(request)).await {
-            Ok(page) => read(page)?,
-            Err(ServiceError::McpError(_)) if may_refuse => return Ok(tools),
-            Err(error) => return Err(no_list(&error)),
-        };
-        for definition in page {
-            size += Value::Object(definition.clone()).to_string().len();
-            let name = definition.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-            if name.is_empty() || name.len() > MAX_NAME_BYTES || name.chars().any(char::is_control) {
-                unusable += 1;
-                continue;
-            }
-            if tools.len() >= MAX_TOOLS || size > MAX_LIST_BYTES {
-                return Err(format!("it lists more than {MAX_TOOLS} tools or {MAX_LIST_BYTES} bytes of them").into());
-            }
-            tools.insert(name, definition);
+async fn list(peer: &Peer<RoleClient>, may_refuse: bool) -> Result<Items, ConnectError> {
+    let mut tools = Items::new();
+    match TOOLS.read(peer, &mut tools).await {
+        Ok(unusable) if unusable > 0 && admits("tools have unusable names") => {
+            tracing::warn!(tools = unusable, "tools with unusable names are ignored");
         }
-        match next {
-            Some(next) if !next.is_empty() => cursor = Some(next),
-            _ => {
-                if unusable > 0 && admits("tools have unusable names") {
-                    tracing::warn!(tools = unusable, "tools with unusable names are ignored");
-                }
-                return Ok(tools);
-            }
+        Ok(_) => {}
+        Err(IncompleteList::Failed(ServiceError::McpError(_))) if may_refuse => {}
+        Err(IncompleteList::Failed(error)) => return Err(no_list(&error)),
+        Err(IncompleteList::Malformed) => return Err("its answer to tools/list has no tools".into()),
+        Err(IncompleteList::TooLong) => {
+            return Err(format!("it lists more than {MAX_ITEMS} tools or {MAX_LIST_BYTES} bytes of them").into());
+        }
+        Err(IncompleteList::TooManyPages) => {
+            return Err(format!("its list of tools has more than {MAX_PAGES} pages").into());
         }
     }
-    Err(format!("its list of tools has more than {MAX_PAGES} pages").into())
-}
-
-/// Tool definitions, and the cursor of the next page if the list continues.
-type Page = (Vec<Map<String, Value>>, Option<String>);
-
-/// Parses one page, and skips malformed definitions.
-fn read(page: ServerResult) -> Result<Page, String> {
-    let page = match page {
-        ServerResult::ListToolsResult(page) => serde_json::to_value(page),
-        other => serde_json::to_value(other),
-    };
-    let page = page.map_err(|_| "its list of tools is malformed".to_owned())?;
-    let Some(Value::Array(tools)) = page.get("tools").cloned() else {
-        return Err("its answer to tools/list has no tools".to_owned());
-    };
-    let tools = tools.into_iter().filter_map(|tool| if let Value::Object(fields) = tool { Some(fields) } else { None });
-    Ok((tools.collect(), page.get("nextCursor").and_then(Value::as_str).map(str::to_owned)))
+    Ok(tools)
 }
 
 fn no_list(error: &ServiceError) -> ConnectError {
@@ -275,11 +241,46 @@ fn no_list(error: &ServiceError) -> ConnectError {
             let failure = super::errors::classify(fault, false);
             match failure.code() {
                 ErrorCode::McpNotFound => "it has no tools".into(),
-                _ => ConnectError::with_server_text("it does not list its tools", line(&failure.message, 200)),
+                _ => ConnectError::refusal("it does not list its tools", line(&failure.message, 200)),
             }
         }
         _ => "the connection was lost while it listed its tools".into(),
     }
+}
+
+/// The number of digest characters that distinguish truncated names.
+const DIGEST_CHARS: usize = 8;
+
+/// Returns each tool's skill id: `server__tool`, restricted to the characters of a skill id. Clashing ids are numbered
+/// in the order of the tool names, so that they do not depend on the order of the server's list.
+pub(super) fn skill_ids(server: &str, tools: &[&str]) -> BTreeMap<String, String> {
+    let (mut taken, mut ids) = (HashSet::new(), BTreeMap::new());
+    for tool in tools.iter().collect::<BTreeSet<_>>() {
+        let plain = skill_id(server, tool);
+        let mut id = plain.clone();
+        let mut number = 2;
+        while !taken.insert(id.clone()) {
+            let suffix = format!("_{number}");
+            id = format!("{}{suffix}", &plain[..plain.len().min(MAX_SKILL_ID_BYTES - suffix.len())]);
+            number += 1;
+        }
+        ids.insert((*tool).to_owned(), id);
+    }
+    ids
+}
+
+/// Returns a tool's skill id, before clashes are resolved.
+pub(super) fn skill_id(server: &str, tool: &str) -> String {
+    let letter = |it: char| match it.to_ascii_lowercase() {
+        it if it.is_ascii_lowercase() || it.is_ascii_digit() || it == '-' => it,
+        _ => '_',
+    };
+    let id = format!("{server}__{}", tool.chars().map(letter).collect::<String>());
+    if id.len() <= MAX_SKILL_ID_BYTES {
+        return id;
+    }
+    let digest = hex(&Sha256::digest(tool.as_bytes()));
+    format!("{}_{}", &id[..MAX_SKILL_ID_BYTES - 1 - DIGEST_CHARS], &digest[..DIGEST_CHARS])
 }
 
 #[cfg(test)]

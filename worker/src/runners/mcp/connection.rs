@@ -1,34 +1,48 @@
 //! One connection to a server, from its start to its end.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rmcp::model::{
-    ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationCapability, ErrorData,
-    FormElicitationCapability, Implementation, ProtocolVersion, UrlElicitationCapability,
-};
-#[expect(deprecated, reason = "servers sample and ask for roots, and will for years")]
-use rmcp::model::{
-    CreateMessageRequestParams, CreateMessageResult, ListRootsResult, RootsCapabilities, SamplingCapability,
-};
-use rmcp::service::{
-    ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, RequestContext, RunningService,
-};
-use rmcp::{ClientHandler, Peer, RoleClient};
+use openskill_redact::Redactor;
+use rmcp::model::ProtocolVersion;
+use rmcp::service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, RunningService};
+use rmcp::{Peer, RoleClient};
 use tokio::sync::{Notify, Semaphore};
-use tokio_util::sync::DropGuard;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::connect_error::ConnectError;
-use super::elicitation::ElicitationRelay;
-use super::host::Host;
+use super::elicitation::Handler;
 use super::http_client;
 use super::lines::LineTransport;
 use super::program::{self, Started};
-use super::tapped::{ConnectionSignals, TappedTransport, origin};
-use super::words::line;
+use super::tapped::{ConnectionSignals, TappedTransport};
+use super::texts::{LastLines, line};
 use crate::manifest::Manifest;
 use crate::manifest::mcp::{Mcp, Reach};
+use crate::runners::python::interpreter::Interpreter;
+use crate::runners::services::Services;
+
+/// How long calls may continue to run when their server is replaced.
+const RETIREMENT: Duration = Duration::from_secs(5);
+
+/// The parts of the worker that a server's connections need.
+#[derive(Clone)]
+pub(super) struct Host {
+    pub(super) services: Services,
+    /// The interpreter of the server's environment, if it has one.
+    pub(super) interpreter: Option<Arc<Interpreter>>,
+    /// Redacts the servers' texts before they are logged.
+    pub(super) redactor: Redactor,
+    /// The last lines that the server's processes wrote to stderr.
+    pub(super) last_lines: Arc<LastLines>,
+}
+
+impl Host {
+    pub(super) fn new(services: &Services, redactor: Redactor) -> Self {
+        Self { services: services.clone(), interpreter: None, redactor, last_lines: Arc::default() }
+    }
+}
 
 /// The part of a connection that calls use.
 #[derive(Debug)]
@@ -59,6 +73,13 @@ impl Connection {
     pub(super) fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Acquire) || self.peer.is_transport_closed()
     }
+
+    /// Waits at most [`RETIREMENT`] for running calls, or until `at_once` is cancelled.
+    pub(super) async fn retire(&self, at_once: &CancellationToken) {
+        let all = u32::try_from(self.calls).unwrap_or(u32::MAX);
+        let idle = tokio::time::timeout(RETIREMENT, self.capacity.acquire_many(all));
+        let _ = at_once.run_until_cancelled(idle).await;
+    }
 }
 
 /// A new connection, and the resources that end with it.
@@ -80,25 +101,12 @@ pub(super) struct Opened {
 /// Returns the reason if the connection fails.
 pub(super) async fn open(manifest: &Manifest, mcp: &Mcp, host: &Host) -> Result<Opened, ConnectError> {
     match connect(manifest, mcp, host, ClientLifecycleMode::Initialize).await {
-        Err(failure) if failure.is_refusal => {
+        Err(why) if why.is_refusal => {
             let preferred_versions = vec![ProtocolVersion::NO_INITIALIZE];
             let without_handshake = ClientLifecycleMode::Discover { preferred_versions };
-            connect(manifest, mcp, host, without_handshake).await.map_err(|_| failure.why)
+            connect(manifest, mcp, host, without_handshake).await.map_err(|_| why)
         }
-        connected => connected.map_err(|failure| failure.why),
-    }
-}
-
-/// A failed handshake, and whether the server refused it.
-struct HandshakeFailure {
-    why: ConnectError,
-    /// Whether the server refused the handshake in its answer.
-    is_refusal: bool,
-}
-
-impl<T: Into<ConnectError>> From<T> for HandshakeFailure {
-    fn from(why: T) -> Self {
-        Self { why: why.into(), is_refusal: false }
+        connected => connected,
     }
 }
 
@@ -107,24 +115,24 @@ async fn connect(
     mcp: &Mcp,
     host: &Host,
     lifecycle: ClientLifecycleMode,
-) -> Result<Opened, HandshakeFailure> {
+) -> Result<Opened, ConnectError> {
     let is_without_handshake = matches!(lifecycle, ClientLifecycleMode::Discover { .. });
     let signs = Arc::new(ConnectionSignals::default());
-    let handler = Handler { relay: ElicitationRelay::new(Arc::clone(&signs)) };
+    let handler = Handler { signs: Arc::clone(&signs) };
     let (service, process, requests) = match &mcp.reach {
         Reach::Stdio { .. } => {
             let (mut process, stdin, stdout) = program::start(manifest, mcp, host, signs.given_secrets.clone())?;
-            let lines = LineTransport::new(&manifest.id, stdout, stdin, Arc::clone(&signs), &host.redactor);
-            let transport = TappedTransport::new(lines, Arc::clone(&signs));
+            let inner = LineTransport::new(&manifest.id, stdout, stdin, Arc::clone(&signs), &host.redactor);
+            let transport = TappedTransport { inner, signs: Arc::clone(&signs) };
             match in_time(mcp.start, handler.serve_with_lifecycle(transport, lifecycle)).await {
                 Ok(service) => (service, Some(process), None),
-                Err(failure) if failure.is_refusal => return Err(failure),
-                Err(failure) => return Err(process.early_exit().await.map_or(failure, HandshakeFailure::from)),
+                Err(why) if why.is_refusal => return Err(why),
+                Err(why) => return Err(process.early_exit().await.map_or(why, ConnectError::from)),
             }
         }
         Reach::Http { url, headers, allowed } => {
-            let (transport, requests) = http_client::transport(url, headers, allowed, mcp.calls)?;
-            let transport = TappedTransport::new(transport, Arc::clone(&signs));
+            let (inner, requests) = http_client::transport(url, headers, allowed, mcp.calls)?;
+            let transport = TappedTransport { inner, signs: Arc::clone(&signs) };
             let serving = handler.serve_with_lifecycle(transport, lifecycle);
             (in_time(mcp.start, serving).await?, None, Some(requests))
         }
@@ -142,9 +150,10 @@ async fn connect(
     Ok(Opened { connection: Arc::new(connection), service, process, requests, is_without_handshake })
 }
 
-type Serving<F> = Result<F, ClientInitializeError>;
-
-async fn in_time<T>(limit: Duration, handshake: impl Future<Output = Serving<T>>) -> Result<T, HandshakeFailure> {
+async fn in_time<T>(
+    limit: Duration,
+    handshake: impl Future<Output = Result<T, ClientInitializeError>>,
+) -> Result<T, ConnectError> {
     match tokio::time::timeout(limit, handshake).await {
         Ok(Ok(service)) => Ok(service),
         Ok(Err(error)) => Err(handshake_failure(&error)),
@@ -154,13 +163,12 @@ async fn in_time<T>(limit: Duration, handshake: impl Future<Output = Serving<T>>
 
 /// Explains why the handshake failed. Logs the library's text at DEBUG only, because it may contain addresses and
 /// bodies.
-fn handshake_failure(error: &ClientInitializeError) -> HandshakeFailure {
+fn handshake_failure(error: &ClientInitializeError) -> ConnectError {
     tracing::debug!(%error, "the handshake with an MCP server failed");
     match error {
-        ClientInitializeError::JsonRpcError(error) => HandshakeFailure {
-            why: ConnectError::with_server_text("it refused the handshake", line(&error.message, 200)),
-            is_refusal: true,
-        },
+        ClientInitializeError::JsonRpcError(error) => {
+            ConnectError::refusal("it refused the handshake", line(&error.message, 200))
+        }
         ClientInitializeError::ConnectionClosed(_) => "it ended before it answered the handshake".into(),
         _ if error.is_authorization_required() => "it requires a different authorization".into(),
         ClientInitializeError::TransportError { error, .. } => http_client::describe(error.error.as_ref()).into(),
@@ -168,43 +176,57 @@ fn handshake_failure(error: &ClientInitializeError) -> HandshakeFailure {
     }
 }
 
-/// The client side of the protocol. Relays requests for elicitation, sampling and roots to the callers.
-#[derive(Debug)]
-pub(super) struct Handler {
-    relay: ElicitationRelay,
+/// The reason why a server can't be used, with openskill's text and the server's text kept separate. People see both
+/// texts. The log contains only openskill's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ConnectError {
+    ours: String,
+    theirs: String,
+    /// Whether the server refused a request in its answer.
+    is_refusal: bool,
 }
 
-impl ClientHandler for Handler {
-    fn get_info(&self) -> ClientConfig {
-        let own = Implementation::new("openskill", env!("CARGO_PKG_VERSION"));
-        let form = FormElicitationCapability::new().with_schema_validation(true);
-        let mut capabilities = ClientCapabilities::default();
-        let url = UrlElicitationCapability::new();
-        capabilities.elicitation = Some(ElicitationCapability::new().with_form(form).with_url(url));
-        capabilities.sampling = Some(SamplingCapability::default());
-        capabilities.roots = Some(RootsCapabilities::default());
-        ClientConfig::new(capabilities, own)
+impl ConnectError {
+    /// Creates the error for a server that refused a request. It ends with the server's text.
+    pub(super) fn refusal(ours: &str, theirs: String) -> Self {
+        Self { ours: ours.to_owned(), theirs, is_refusal: true }
     }
 
-    async fn create_elicitation(
-        &self,
-        request: ElicitRequestParams,
-        context: RequestContext<RoleClient>,
-    ) -> Result<ElicitResult, ErrorData> {
-        Ok(self.relay.answer(request, origin(&context.extensions)).await)
+    /// Returns openskill's part of the message.
+    pub(super) fn ours(&self) -> &str {
+        &self.ours
     }
 
-    #[expect(deprecated, reason = "servers sample, and will for years")]
-    async fn create_message(
-        &self,
-        request: CreateMessageRequestParams,
-        context: RequestContext<RoleClient>,
-    ) -> Result<CreateMessageResult, ErrorData> {
-        self.relay.sample(request, origin(&context.extensions)).await
+    /// Returns the length of the server's part of the message.
+    pub(super) fn said_bytes(&self) -> usize {
+        self.theirs.len()
     }
+}
 
-    #[expect(deprecated, reason = "servers ask for roots, and will for years")]
-    async fn list_roots(&self, context: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
-        self.relay.roots(origin(&context.extensions)).await
+impl<T: Into<String>> From<T> for ConnectError {
+    fn from(ours: T) -> Self {
+        Self { ours: ours.into(), theirs: String::new(), is_refusal: false }
+    }
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.theirs.as_str() {
+            "" => formatter.write_str(&self.ours),
+            theirs => write!(formatter, "{}: {theirs}", self.ours),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_see_what_the_server_said_and_the_log_how_much_it_was() {
+        let why = ConnectError::refusal("it refused the handshake", "token s3cr3t".to_owned());
+        assert_eq!(why.to_string(), "it refused the handshake: token s3cr3t");
+        assert_eq!((why.ours(), why.said_bytes()), ("it refused the handshake", 12));
+        assert_eq!(ConnectError::from("it ended").to_string(), "it ended");
     }
 }

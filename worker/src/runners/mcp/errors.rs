@@ -8,7 +8,7 @@ use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 use openskill_sandbox::untrusted_json::parse;
 
 use super::message::TOO_LARGE;
-use super::words::clean;
+use super::texts::clean;
 
 /// The maximum length of a message, in bytes.
 const MAX_MESSAGE_BYTES: usize = 4096;

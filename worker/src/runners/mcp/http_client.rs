@@ -73,7 +73,6 @@ pub(super) fn transport(
     }
     let config = StreamableHttpClientTransportConfig::with_uri(url)
         .max_concurrent_requests(calls)
-        .max_sse_event_size(MAX_MESSAGE_BYTES)
         // A server that lost the session was restarted, so the lane reconnects and lists its tools again.
         .reinit_on_expired_session(false)
         .custom_headers(custom);
@@ -82,7 +81,7 @@ pub(super) fn transport(
     Ok((StreamableHttpClientTransport::with_client(traced, config), ended.drop_guard()))
 }
 
-/// A client that adds the call's headers and marks its tap as sent.
+/// A client that adds the call's headers and marks its tap as sent. It limits the size of events itself.
 #[derive(Clone)]
 pub(super) struct Traced {
     client: reqwest::Client,
@@ -93,10 +92,8 @@ pub(super) struct Traced {
 impl Traced {
     /// Runs a request until it completes or the transport is dropped.
     async fn while_wanted<T>(&self, request: impl Future<Output = Fallible<T>>) -> Fallible<T> {
-        tokio::select! {
-            () = self.ended.cancelled() => Err(StreamableHttpError::TransportChannelClosed),
-            answer = request => answer,
-        }
+        let answer = self.ended.run_until_cancelled(request).await;
+        answer.unwrap_or(Err(StreamableHttpError::TransportChannelClosed))
     }
 
     fn stream_while_wanted(&self, stream: Stream) -> Stream {
@@ -112,20 +109,8 @@ impl StreamableHttpClient for Traced {
         uri: Arc<str>,
         message: ClientJsonRpcMessage,
         session: Option<Arc<str>>,
-        token: Option<String>,
-        headers: Headers,
-    ) -> Fallible<StreamableHttpPostResponse> {
-        self.post_message_with_max_sse_event_size(uri, message, session, token, headers, MAX_MESSAGE_BYTES).await
-    }
-
-    async fn post_message_with_max_sse_event_size(
-        &self,
-        uri: Arc<str>,
-        message: ClientJsonRpcMessage,
-        session: Option<Arc<str>>,
         _: Option<String>,
         mut headers: Headers,
-        _: usize,
     ) -> Fallible<StreamableHttpPostResponse> {
         let tap = Tap::from_message(&message).cloned();
         if let Some(tap) = &tap {
@@ -171,18 +156,7 @@ impl StreamableHttpClient for Traced {
         token: Option<String>,
         headers: Headers,
     ) -> Fallible<Stream> {
-        self.get_stream_with_max_sse_event_size(uri, session, last_event, token, headers, MAX_MESSAGE_BYTES).await
-    }
-
-    async fn get_stream_with_max_sse_event_size(
-        &self,
-        uri: Arc<str>,
-        session: Option<Arc<str>>,
-        last_event: Option<String>,
-        token: Option<String>,
-        headers: Headers,
-        most: usize,
-    ) -> Fallible<Stream> {
+        let most = MAX_MESSAGE_BYTES;
         let get = self.client.get_stream_with_max_sse_event_size(uri, session, last_event, token, headers, most);
         Ok(self.stream_while_wanted(bound_messages(self.while_wanted(get).await?, None)))
     }

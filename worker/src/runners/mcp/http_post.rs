@@ -51,10 +51,8 @@ impl Unanswered {
     }
 }
 
-impl From<Unanswered> for StreamableHttpError<reqwest::Error> {
-    fn from(unanswered: Unanswered) -> Self {
-        io::Error::other(unanswered).into()
-    }
+fn unanswered_error(status: StatusCode, said: String) -> StreamableHttpError<reqwest::Error> {
+    io::Error::other(Unanswered { status: status.as_u16(), said }).into()
 }
 
 /// Posts a message.
@@ -95,8 +93,7 @@ async fn read(response: Response, asked: Option<RequestId>, in_session: bool) ->
     let status = response.status();
     let Some(asked) = asked else { return Ok(StreamableHttpPostResponse::Accepted) };
     if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
-        let said = "the server accepted the request without answering it".to_owned();
-        return Err(Unanswered { status: status.as_u16(), said }.into());
+        return Err(unanswered_error(status, "the server accepted the request without answering it".to_owned()));
     }
     let session = header(&response, HEADER_SESSION_ID);
     if is_of_type(&response, EVENT_STREAM_MIME_TYPE) {
@@ -127,7 +124,7 @@ fn error_without_id(
     in_session: bool,
 ) -> Fallible<ServerJsonRpcMessage> {
     if in_session {
-        return Err(Unanswered { status: status.as_u16(), said: error.message.into_owned() }.into());
+        return Err(unanswered_error(status, error.message.into_owned()));
     }
     if status.is_server_error() {
         return Err(HttpStatusError::new(status.as_u16(), None).into());

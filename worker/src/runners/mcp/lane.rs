@@ -4,18 +4,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
-use futures_util::future::{BoxFuture, Fuse, FusedFuture as _};
+use futures_util::future::FusedFuture as _;
 use rmcp::model::{ClientRequest, PingRequest, SubscriptionFilter};
 use rmcp::service::Subscription;
 use rmcp::{Peer, RoleClient};
 
 use super::catalog::Catalog;
-use super::connection::{Connection, Opened, open};
-use super::consult;
+use super::connection::{ConnectError, Connection, Opened, open};
 use super::program::Started;
+use super::resources;
 use super::server::Server;
-
-use super::connect_error::ConnectError;
 
 /// The backoff before reconnecting. It doubles with each failure, from the first to the longest pause.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -26,9 +24,6 @@ const HEALTHY: Duration = Duration::from_secs(60);
 
 /// The timeout for a server to exit when stopped, and to deliver its last answers after its connection ended.
 const GOODBYE: Duration = Duration::from_millis(500);
-
-/// How long calls may continue to run when their server is replaced.
-const RETIREMENT: Duration = Duration::from_secs(5);
 
 /// The timeout for a ping to a server with many unanswered requests.
 const PULSE: Duration = Duration::from_secs(5);
@@ -109,10 +104,10 @@ async fn live(server: &Server, index: usize) -> ConnectionEnd {
     if openskill_log::admits("an MCP server is up") {
         tracing::info!(server = server.manifest.id, tools = catalog.tools.len(), "an MCP server is up");
     }
-    consult::subscribe_again(server, &opened.connection.peer).await;
+    resources::subscribe_again(server, &opened.connection.peer).await;
     // Dropping the subscription ends it.
     let _changes = if opened.is_without_handshake { listen(&opened.connection.peer).await } else { None };
-    server.up(index, &opened.connection, catalog);
+    server.set_up(index, &opened.connection, catalog);
     watch(server, index, opened).await
 }
 
@@ -127,60 +122,22 @@ async fn watch(server: &Server, index: usize, opened: Opened) -> ConnectionEnd {
     let Opened { connection, service, mut process, requests: _requests, .. } = opened;
     let goodbye = service.cancellation_token();
     let mut serving = Box::pin(service.waiting().fuse());
-    // This loop's own requests run concurrently, so that none blocks it.
-    let mut listing: Fuse<BoxFuture<'_, _>> = Fuse::terminated();
-    let mut pulse: Fuse<BoxFuture<'_, bool>> = Fuse::terminated();
-    let mut listed = Instant::now().checked_sub(CHANGES);
-    let end = loop {
-        tokio::select! {
-            _ = &mut serving => break ConnectionEnd::Lost(exit_or_closed(process.as_mut()).await.into()),
-            reason = exit(process.as_mut()) => {
-                // The server's last answers are still in the pipe.
-                let _ = tokio::time::timeout(GOODBYE, &mut serving).await;
-                break ConnectionEnd::Lost(reason.into());
-            }
-            () = connection.lost.notified() => {
-                server.leave(index);
-                // One call found the server unreachable. The others may still get their answers.
-                retire(server, &connection.capacity, connection.calls).await;
-                break ConnectionEnd::Lost("it cannot be reached".into());
-            }
-            // A server need not answer cancelled calls, and one refused call proves little. A ping shows whether
-            // the server still answers.
-            () = connection.needs_ping.notified(), if pulse.is_terminated() => pulse = alive(&connection).boxed().fuse(),
-            alive = &mut pulse => {
-                if alive {
-                    continue;
-                }
-                server.leave(index);
-                retire(server, &connection.capacity, connection.calls).await;
-                break ConnectionEnd::Lost("it no longer answers".into());
-            }
-            () = connection.signs.tools_changed.notified(), if listing.is_terminated() => {
-                let rest = listed.map_or(Duration::ZERO, |before| CHANGES.saturating_sub(before.elapsed()));
-                let peer = &connection.peer;
-                let list = async move {
-                    tokio::time::sleep(rest.max(SETTLE)).await;
-                    Catalog::ask(peer).await
-                };
-                listing = list.boxed().fuse();
-            }
-            () = connection.signs.changed.some.notified() => server.resources_changed(connection.signs.changed.take()),
-            catalog = &mut listing => {
-                listed = Some(Instant::now());
-                match catalog {
-                    Ok(catalog) => server.learn(catalog),
-                    Err(reason) if openskill_log::admits("tools cannot be listed") => tracing::warn!(
-                        server = server.manifest.id,
-                        reason = reason.ours(),
-                        said_bytes = reason.said_bytes(),
-                        "the tools of an MCP server cannot be listed"
-                    ),
-                    Err(_) => {}
-                }
-            }
-            () = server.stop.cancelled() => break ConnectionEnd::Stopped,
+    let end = tokio::select! {
+        _ = &mut serving => ConnectionEnd::Lost(exit_or_closed(process.as_mut()).await.into()),
+        reason = exit(process.as_mut()) => {
+            // The server's last answers are still in the pipe.
+            let _ = tokio::time::timeout(GOODBYE, &mut serving).await;
+            ConnectionEnd::Lost(reason.into())
         }
+        reason = failure(&connection) => {
+            server.leave(index);
+            // One call found the server unreachable or silent. The others may still get their answers.
+            connection.retire(&server.stop).await;
+            ConnectionEnd::Lost(reason.into())
+        }
+        never = follow_lists(server, &connection) => never,
+        never = follow_resources(server, &connection) => never,
+        () = server.stop.cancelled() => ConnectionEnd::Stopped,
     };
     server.leave(index);
     // This closes a process's standard input, or ends a session over HTTP.
@@ -197,11 +154,54 @@ async fn watch(server: &Server, index: usize, opened: Opened) -> ConnectionEnd {
     end
 }
 
-/// Returns whether the server answers a ping.
-async fn alive(connection: &Connection) -> bool {
-    let ping = connection.peer.send_request(ClientRequest::PingRequest(PingRequest::default()));
-    // An error is also an answer.
-    matches!(tokio::time::timeout(PULSE, ping).await, Ok(Ok(_) | Err(rmcp::ServiceError::McpError(_))))
+/// Waits until a call finds the server unreachable or a ping is not answered. Returns the reason.
+async fn failure(connection: &Connection) -> &'static str {
+    // A server need not answer cancelled calls, and one refused call proves little. A ping shows whether the server
+    // still answers.
+    let silence = async {
+        loop {
+            connection.needs_ping.notified().await;
+            let ping = connection.peer.send_request(ClientRequest::PingRequest(PingRequest::default()));
+            // An error is also an answer.
+            if !matches!(tokio::time::timeout(PULSE, ping).await, Ok(Ok(_) | Err(rmcp::ServiceError::McpError(_)))) {
+                break;
+            }
+        }
+    };
+    tokio::select! {
+        () = connection.lost.notified() => "it cannot be reached",
+        () = silence => "it no longer answers",
+    }
+}
+
+/// Lists the server's tools again whenever it announces changes. Never returns.
+async fn follow_lists(server: &Server, connection: &Connection) -> ConnectionEnd {
+    let mut listed = None::<Instant>;
+    loop {
+        connection.signs.tools_changed.notified().await;
+        let rest = listed.map_or(Duration::ZERO, |before| CHANGES.saturating_sub(before.elapsed()));
+        tokio::time::sleep(rest.max(SETTLE)).await;
+        match Catalog::ask(&connection.peer).await {
+            Ok(catalog) => server.learn(catalog),
+            Err(reason) if openskill_log::admits("tools cannot be listed") => tracing::warn!(
+                server = server.manifest.id,
+                reason = reason.ours(),
+                said_bytes = reason.said_bytes(),
+                "the tools of an MCP server cannot be listed"
+            ),
+            Err(_) => {}
+        }
+        listed = Some(Instant::now());
+    }
+}
+
+/// Records which resources the server has reported as changed. Never returns.
+async fn follow_resources(server: &Server, connection: &Connection) -> ConnectionEnd {
+    let changed = &connection.signs.changed;
+    loop {
+        changed.some.notified().await;
+        server.resources_changed(changed.take());
+    }
 }
 
 /// Waits until the process exits, if the worker started it. Otherwise waits forever.
@@ -217,14 +217,5 @@ async fn exit_or_closed(process: Option<&mut Started>) -> String {
     match process {
         Some(process) => tokio::time::timeout(GOODBYE, process.wait_for_exit()).await.unwrap_or(closed),
         None => closed,
-    }
-}
-
-/// Waits at most [`RETIREMENT`] for running calls.
-async fn retire(server: &Server, capacity: &tokio::sync::Semaphore, calls: usize) {
-    let all = u32::try_from(calls).unwrap_or(u32::MAX);
-    tokio::select! {
-        _ = tokio::time::timeout(RETIREMENT, capacity.acquire_many(all)) => {}
-        () = server.stop.cancelled() => {}
     }
 }

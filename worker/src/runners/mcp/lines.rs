@@ -16,15 +16,14 @@ use openskill_sandbox::untrusted_json::{LIGHT_BYTES, off_shard};
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, NumberOrString, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::broken::Remains;
-use super::message::{self, MAX_MESSAGE_BYTES, Unread};
-use super::redacted_lines::RedactedLines;
+use super::message::{self, MAX_MESSAGE_BYTES, Remains, Unread};
 use super::tap::Tap;
 use super::tapped::{ConnectionSignals, may_send};
+use super::texts::RedactedLines;
 
 /// The timeout for a server to read one message. The worker ends slower servers.
 const READING: Duration = Duration::from_secs(5);
@@ -77,25 +76,19 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> LineTr
 
     /// Reads one line. Returns `None` at the end of the stream or if the line is too long.
     async fn next_line(&mut self) -> Option<()> {
-        loop {
-            let available = self.reader.fill_buf().await.ok().filter(|it| !it.is_empty())?;
-            let newline = available.iter().position(|byte| *byte == b'\n');
-            let taken = newline.map_or(available.len(), |at| at + 1);
-            if self.line.len() + taken > MAX_MESSAGE_BYTES {
-                if admits("an MCP server was stopped") {
-                    tracing::warn!(
-                        server = self.server,
-                        "a message of over {MAX_MESSAGE_BYTES} bytes; stopping the server"
-                    );
-                }
-                return None;
+        // One byte more than the limit shows that the line is too long.
+        let room = MAX_MESSAGE_BYTES + 1 - self.line.len();
+        (&mut self.reader).take(room as u64).read_until(b'\n', &mut self.line).await.ok()?;
+        if self.line.len() > MAX_MESSAGE_BYTES {
+            if admits("an MCP server was stopped") {
+                tracing::warn!(
+                    server = self.server,
+                    "a message of over {MAX_MESSAGE_BYTES} bytes; stopping the server"
+                );
             }
-            self.line.extend_from_slice(&available[..taken]);
-            self.reader.consume(taken);
-            if newline.is_some() {
-                return Some(());
-            }
+            return None;
         }
+        self.line.ends_with(b"\n").then_some(())
     }
 
     /// Parses the current line, on another thread if it is long.
@@ -118,17 +111,25 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> LineTr
     /// Converts an invalid line to an error for the request that it answers, if it answers one.
     fn answer_of(&mut self, unread: Unread) -> Option<ServerJsonRpcMessage> {
         let belongs_to = self.request_of(&unread.remains);
-        self.junk = self.junk.saturating_add(1);
-        if self.junk <= MAX_WARNINGS {
-            let has_text = !self.signs.given_secrets.any();
-            log_invalid(
-                &self.server,
-                has_text.then_some(&mut self.redacted),
-                self.line.trim_ascii(),
-                belongs_to.is_some(),
-            );
-        }
+        self.log_invalid(belongs_to.is_some());
         belongs_to.map(|id| unread.into_answer(id))
+    }
+
+    /// Logs the first invalid lines. Their text may contain secrets of calls, so it is logged only at DEBUG, and only
+    /// if no call had secrets.
+    fn log_invalid(&mut self, ends_call: bool) {
+        self.junk = self.junk.saturating_add(1);
+        if self.junk > MAX_WARNINGS || !admits("an MCP server wrote no message") {
+            return;
+        }
+        let (server, text) = (&self.server, self.line.trim_ascii());
+        let bytes = text.len();
+        tracing::warn!(server, bytes, ends_call, "the server wrote a line to stdout that is not a message");
+        if !self.signs.given_secrets.any() && tracing::enabled!(tracing::Level::DEBUG) {
+            for line in self.redacted.lines(&text[..bytes.min(MAX_JUNK_BYTES)], 200) {
+                tracing::debug!(server, line, "the line that is not a message");
+            }
+        }
     }
 
     /// Finds the request that an invalid line was meant to answer.
@@ -139,23 +140,6 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> LineTr
             // List requests have no tap.
             Some(id) => Some(id).filter(|id| remains.is_answer() || taps.waits(id)),
             None => taps.only_waiting().filter(|_| remains.is_answer()),
-        }
-    }
-}
-
-/// Logs an invalid line. Its text may contain secrets of calls, so it is logged only at DEBUG, and only with
-/// `redacted`.
-fn log_invalid(server: &str, redacted: Option<&mut RedactedLines>, text: &[u8], ends_call: bool) {
-    if !admits("an MCP server wrote no message") {
-        return;
-    }
-    let bytes = text.len();
-    tracing::warn!(server, bytes, ends_call, "the server wrote a line to stdout that is not a message");
-    if let Some(redacted) = redacted
-        && tracing::enabled!(tracing::Level::DEBUG)
-    {
-        for line in redacted.lines(&text[..text.len().min(MAX_JUNK_BYTES)], 200) {
-            tracing::debug!(server, line, "the line that is not a message");
         }
     }
 }
@@ -173,7 +157,7 @@ where
             let tap = Tap::from_message(&item).cloned();
             let taken_back = async {
                 match &tap {
-                    Some(tap) => tap.wait_for_withdrawal().await,
+                    Some(tap) => tap.withdrawn.cancelled().await,
                     None => std::future::pending().await,
                 }
             };

@@ -3,6 +3,7 @@
 //! The protocol library parses JSON into values, which changes numbers of more than 64 bits. So a call's arguments
 //! stay text as [`RawArguments`], and a tool's result stays text as a string.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
@@ -16,8 +17,6 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::broken::Remains;
-use super::surrogates::without_lone_surrogates;
 use super::tool_result::ToolResult;
 
 /// The maximum length of a message, in bytes.
@@ -49,32 +48,23 @@ impl RawArguments {
 }
 
 /// The fields that identify a message's kind. Skips most values.
-struct Envelope {
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(rename = "jsonrpc")]
+    _version: &'a str,
     id: Option<RequestId>,
-    is_error: bool,
-    /// The answer to `tools/call`, with its result as text.
-    tool_result: Option<ServerJsonRpcMessage>,
+    method: Option<IgnoredAny>,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+    error: Option<IgnoredAny>,
 }
 
-impl Envelope {
-    fn read(text: &[u8]) -> Result<Self, Unreadable> {
-        #[derive(Deserialize)]
-        struct EnvelopeFields<'a> {
-            #[serde(rename = "jsonrpc")]
-            _version: &'a str,
-            id: Option<RequestId>,
-            method: Option<IgnoredAny>,
-            #[serde(borrow)]
-            result: Option<&'a RawValue>,
-            error: Option<IgnoredAny>,
-        }
-        let EnvelopeFields { id, method, result, error, .. } = parse(text)?;
-        let is_answer = method.is_none();
-        let json = result.map(RawValue::get).filter(|json| is_answer && ToolResult::is_one(json));
-        let tool_result = id.clone().zip(json).map(|(id, json)| {
-            ServerJsonRpcMessage::response(ServerResult::CustomResult(CustomResult(json.into())), id)
-        });
-        Ok(Self { id, is_error: error.is_some() && is_answer, tool_result })
+impl Envelope<'_> {
+    /// Returns the answer to `tools/call`, with its result as text.
+    fn tool_result(&self) -> Option<ServerJsonRpcMessage> {
+        let json = self.result.filter(|it| self.method.is_none() && ToolResult::is_one(it.get()))?;
+        let result = ServerResult::CustomResult(CustomResult(json.get().into()));
+        Some(ServerJsonRpcMessage::response(result, self.id.clone()?))
     }
 }
 
@@ -85,10 +75,13 @@ impl Envelope {
 pub(super) fn read(text: &[u8]) -> Result<ServerJsonRpcMessage, Unread> {
     let text = &*without_lone_surrogates(without_byte_order_mark(text));
     let unread = |reason| Unread { remains: Remains::parse(text), reason };
-    match Envelope::read(text) {
-        Err(reason @ Unreadable::TooManyValues) => Err(unread(reason)),
-        Ok(Envelope { tool_result: Some(answer), .. }) => Ok(answer),
-        _ => serde_json::from_slice(text).map_err(|error| unread(error.into())),
+    let tool_result = match parse::<Envelope<'_>>(text) {
+        Err(reason @ Unreadable::TooManyValues) => return Err(unread(reason)),
+        envelope => envelope.ok().and_then(|it| it.tool_result()),
+    };
+    match tool_result {
+        Some(answer) => Ok(answer),
+        None => serde_json::from_slice(text).map_err(|error| unread(error.into())),
     }
 }
 
@@ -96,15 +89,19 @@ pub(super) fn read(text: &[u8]) -> Result<ServerJsonRpcMessage, Unread> {
 /// `asked`: the only request that it can belong to.
 pub(super) fn normalize_event(text: &str, asked: Option<RequestId>) -> Option<String> {
     let text = without_lone_surrogates(text.as_bytes());
-    let message = match Envelope::read(&text) {
-        Ok(Envelope { tool_result: Some(answer), .. }) => answer,
-        Ok(envelope) => match asked.filter(|asked| envelope.is_error && !is_id_of(asked, envelope.id.as_ref())) {
-            Some(asked) => match serde_json::from_slice::<ServerJsonRpcMessage>(&text).ok()? {
-                JsonRpcMessage::Error(it) => ServerJsonRpcMessage::error(it.error, Some(asked)),
-                other => other,
-            },
-            None => return String::from_utf8(text.into_owned()).ok(),
-        },
+    let message = match parse::<Envelope<'_>>(&text) {
+        Ok(envelope) => {
+            let is_error = envelope.error.is_some() && envelope.method.is_none();
+            let asked = asked.filter(|asked| is_error && !is_id_of(asked, envelope.id.as_ref()));
+            match (envelope.tool_result(), asked) {
+                (Some(answer), _) => answer,
+                (None, Some(asked)) => match serde_json::from_slice::<ServerJsonRpcMessage>(&text).ok()? {
+                    JsonRpcMessage::Error(it) => ServerJsonRpcMessage::error(it.error, Some(asked)),
+                    other => other,
+                },
+                (None, None) => return String::from_utf8(text.into_owned()).ok(),
+            }
+        }
         Err(reason) => {
             let remains = Remains::parse(&text);
             let is_answer = match reason {
@@ -179,6 +176,108 @@ impl Unread {
     }
 }
 
+/// The properties that an invalid message was meant to have, as far as the top-level keys of the line show them.
+///
+/// A server that sends a broken answer does not send another one, so its call need not wait for its deadline. A line
+/// that may be anything, such as a log line on the wrong stream, does not end a call.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Remains {
+    /// Whether it was meant to be a JSON-RPC message.
+    is_rpc: bool,
+    /// Whether it was meant to be a request or a notification.
+    pub(super) has_method: bool,
+    /// The request id, if it is a number, as all our ids are.
+    pub(super) id: Option<i64>,
+}
+
+impl Remains {
+    /// Scans a line, which may be invalid JSON, from its first brace.
+    fn parse(line: &[u8]) -> Self {
+        let mut found = Self::default();
+        let mut rest = line.iter().position(|byte| *byte == b'{').map_or(&[][..], |at| &line[at..]);
+        let mut depth = 0_u32;
+        while let Some((byte, after)) = rest.split_first() {
+            rest = after;
+            match byte {
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' => depth = depth.saturating_sub(1),
+                b'"' => {
+                    let (text, after) = string(rest);
+                    rest = after;
+                    if depth == 1
+                        && let Some(value) = after.trim_ascii_start().strip_prefix(b":")
+                    {
+                        found.note(text, value.trim_ascii_start());
+                    }
+                }
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// Returns whether the line was meant to be the answer to a request.
+    pub(super) fn is_answer(&self) -> bool {
+        self.is_rpc && !self.has_method
+    }
+
+    fn note(&mut self, key: &[u8], value: &[u8]) {
+        match key {
+            b"jsonrpc" => self.is_rpc = true,
+            b"method" => self.has_method = true,
+            b"id" => self.id = self.id.or_else(|| number(value)),
+            _ => {}
+        }
+    }
+}
+
+/// Splits at the closing quote of a string. An unterminated string extends to the end of the line.
+fn string(text: &[u8]) -> (&[u8], &[u8]) {
+    let mut escaped = false;
+    let end = text.iter().position(|byte| {
+        let is_end = *byte == b'"' && !escaped;
+        escaped = *byte == b'\\' && !escaped;
+        is_end
+    });
+    end.map_or((text, &[]), |at| (&text[..at], &text[at + 1..]))
+}
+
+/// Parses an integer, which may be in quotes.
+fn number(value: &[u8]) -> Option<i64> {
+    let digits = value.strip_prefix(b"\"").unwrap_or(value);
+    let length = digits.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    std::str::from_utf8(&digits[..length]).ok()?.parse().ok()
+}
+
+/// The escape of U+FFFD, the replacement character.
+const REPLACEMENT: &[u8] = b"\\ufffd";
+
+/// Replaces each escaped lone surrogate in JSON text with U+FFFD. JSON can escape half of a surrogate pair, which is
+/// not a character. Programs that count UTF-16 units produce such text when they cut an emoji in two.
+fn without_lone_surrogates(text: &[u8]) -> Cow<'_, [u8]> {
+    let mut replaced = Cow::Borrowed(text);
+    let mut at = 0;
+    while let Some(found) = text[at..].iter().position(|byte| *byte == b'\\') {
+        at += found;
+        at += match (unit(&text[at..]), text.get(at + 6..).and_then(unit)) {
+            (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => 12,
+            (Some(0xd800..=0xdfff), _) => {
+                replaced.to_mut()[at..at + 6].copy_from_slice(REPLACEMENT);
+                6
+            }
+            _ => 2,
+        };
+        at = at.min(text.len());
+    }
+    replaced
+}
+
+/// Parses the `\u` escape at the start of the text, if there is one, as a UTF-16 unit.
+fn unit(text: &[u8]) -> Option<u16> {
+    let digits = text.strip_prefix(b"\\u")?.get(..4)?;
+    u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use rmcp::model::{CallToolRequest, CallToolRequestParams};
@@ -250,5 +349,70 @@ mod tests {
         }
         let broken = normalize_event(r#"{"jsonrpc":"2.0","id":4,"result":{"content":[{"#, None).unwrap();
         assert!(broken.contains("\"id\":4") && broken.contains("-32700"), "{broken}");
+    }
+
+    fn remains(line: &str) -> (bool, Option<i64>) {
+        let found = Remains::parse(line.as_bytes());
+        (found.is_answer(), found.id)
+    }
+
+    #[test]
+    fn the_id_of_a_broken_answer_is_found() {
+        for line in [
+            r#"{"jsonrpc":"2.0","id":5,"result":{"content":[{"type":"te"#,
+            r#"{"jsonrpc": "2.0", "id" : 5, "result": nonsense}"#,
+            r#"{"jsonrpc":"2.0","result":{"id":7,"text":"\"id\":8"},"id":5,}"#,
+            r#"{"jsonrpc":"2.0","id":"5","result":{}}"#,
+            r#"INFO listening{"jsonrpc":"2.0","id":5}"#,
+            r#"{"id":5,"jsonrpc":"2.0","result":{"method":"x"}} trailing"#,
+            "{\"jsonrpc\":\"2.0\",\"id\":5,\"result\":\"\u{fffd}",
+        ] {
+            assert_eq!(remains(line), (true, Some(5)), "{line}");
+        }
+    }
+
+    #[test]
+    fn an_answer_without_a_usable_id_has_none() {
+        for line in [
+            r#"{"jsonrpc":"2.0","result":{"id":7}}"#,
+            r#"{"jsonrpc":"2.0","id":null,"error":{}}"#,
+            r#"{"jsonrpc":"2.0","id":"ask-5","result":1"#,
+            r#"{"jsonrpc":"2.0","id":99999999999999999999,"result":1}"#,
+        ] {
+            assert_eq!(remains(line), (true, None), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_answer_is_none() {
+        for line in [
+            "Starting server...",
+            r#"{"level":"info","message":"ready","jsonrpc_port":1}"#,
+            r#"{"not": "a message"}"#,
+            r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"#,
+            r#"{"jsonrpc":"2.0","id":5,"method":"ping"#,
+            r#"["jsonrpc", {"jsonrpc": 1}"#,
+            "{\"",
+            "",
+        ] {
+            let found = Remains::parse(line.as_bytes());
+            assert!(!found.is_answer() || line.starts_with('['), "{line}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn half_of_a_pair_becomes_the_replacement_character() {
+        for (text, expected) in [
+            (r#""bad \ud83d end""#, r#""bad \ufffd end""#),
+            (r#""\uDC79""#, r#""\ufffd""#),
+            (r#""\ud83d\ud83d\udf79""#, r#""\ufffd\ud83d\udf79""#),
+            (r#""\udf79\ud83d""#, r#""\ufffd\ufffd""#),
+            (r#""\ud83d\udf79 \u00e9 \\ud83d \"""#, r#""\ud83d\udf79 \u00e9 \\ud83d \"""#),
+            (r#""\ud83"#, r#""\ud83"#),
+            (r"\", r"\"),
+            ("\"\\ud8é\"", "\"\\ud8é\""),
+        ] {
+            assert_eq!(String::from_utf8_lossy(&without_lone_surrogates(text.as_bytes())), expected);
+        }
     }
 }

@@ -74,17 +74,9 @@ pub(crate) fn read(file: &Path, server: &str) -> Result<Option<Pins>, String> {
 
 /// Writes canonical JSON, with sorted keys.
 fn canonical(value: &Value) -> String {
-    match value {
-        Value::Object(fields) => {
-            let mut sorted: Vec<_> = fields.iter().collect();
-            sorted.sort_by(|one, other| one.0.cmp(other.0));
-            let fields =
-                sorted.into_iter().map(|(key, value)| format!("{}:{}", Value::from(key.as_str()), canonical(value)));
-            format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
-        }
-        Value::Array(items) => format!("[{}]", items.iter().map(canonical).collect::<Vec<_>>().join(",")),
-        other => other.to_string(),
-    }
+    let mut value = value.clone();
+    value.sort_all_objects();
+    value.to_string()
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! Runs the process of an `mcp:stdio` server under supervision, and logs its stderr.
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,27 +7,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use openskill_log::admits;
-use openskill_sandbox::allowed_root::RunRoot;
 use openskill_sandbox::given_secrets::GivenSecrets;
-use openskill_sandbox::jail::plan::Plan;
 use openskill_sandbox::launch::{LaunchError, Pipes, SupervisedRun};
 use openskill_sandbox::protocol::{Command, Exit, ProcessLimits, RunReport};
 use openskill_sandbox::{Limits, plain_file};
 use rustix::fs::{Access, access};
 use tokio::io::{AsyncReadExt as _, BufReader};
 use tokio::net::unix::pipe;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::host::Host;
-use super::last_lines::LastLines;
-use super::redacted_lines::RedactedLines;
+use super::connection::Host;
+use super::texts::{LastLines, RedactedLines};
 use crate::environment::path_text;
 use crate::manifest::Manifest;
 use crate::manifest::mcp::{Mcp, Program, Reach};
 use crate::runners::once::unusable;
 use crate::runners::python::interpreter::Interpreter;
 use crate::runners::python::variables;
+use crate::runners::services::Services;
 
 /// The maximum part of a stderr line that is scanned for the log, in bytes.
 const MAX_READ_BYTES: usize = 16 * 1024;
@@ -44,9 +40,8 @@ pub(super) struct Started {
     running: SupervisedRun<()>,
     /// How many bytes it wrote to stderr.
     said_bytes: Arc<AtomicUsize>,
-    /// Cancelled when its stderr was read to the end.
-    read: CancellationToken,
-    _log: AbortOnDropHandle<()>,
+    /// Ends when its stderr was read to the end.
+    log: AbortOnDropHandle<()>,
 }
 
 /// Starts a server. `given_secrets` records whether its calls had secrets.
@@ -70,13 +65,21 @@ pub(super) fn start(
     }
     let readable: Vec<_> = [&program].into_iter().chain(&script).flat_map(|file| needed_folders(file)).collect();
     let readable = [readable, interpreter.map_or_else(Vec::new, |it| it.prefixes.clone())].concat();
-    let ProcessView { jail, mut env, cwd, root } = process_view(manifest, mcp, host, &readable)?;
+    let Services { environment: surroundings, jailer, launcher, .. } = &host.services;
+    let (jail, mut env, cwd) = if mcp.isolated {
+        (jailer.isolated_plan(manifest, &readable, &[])?, surroundings.for_isolated(manifest), Path::new("/"))
+    } else {
+        (jailer.plan(manifest, &readable, &[])?, surroundings.for_skill(manifest), surroundings.start_folder())
+    };
+    let needs_root = !mcp.isolated || manifest.allowed_root.is_some();
+    let root = needs_root.then(|| surroundings.run_root(manifest));
     if let Some(interpreter) = interpreter {
         variables::complete(&mut env, interpreter.environment.as_deref());
     }
     let args = script.iter().map(|it| path_text(it)).chain(args.iter().cloned()).collect();
+    let cwd = cwd.to_owned();
     let command = Command { program, args, env, cwd, limits, nice: 0, forks: false, jail: Some(jail), root };
-    let (running, pipes) = host.launcher.launch(&command, ()).map_err(|error| {
+    let (running, pipes) = launcher.launch(&command, ()).map_err(|error| {
         if admits("an MCP server was not started") {
             tracing::warn!(server = manifest.id, %error, "an MCP server was not started");
         }
@@ -86,34 +89,11 @@ pub(super) fn start(
         }
     })?;
     let Pipes { stdin, stdout, stderr, .. } = pipes;
-    let (said_bytes, read) = (Arc::<AtomicUsize>::default(), CancellationToken::new());
-    let (counted, last_lines, done) =
-        (Arc::clone(&said_bytes), Arc::clone(&host.last_lines), read.clone().drop_guard());
+    let said_bytes = Arc::<AtomicUsize>::default();
+    let (counted, last_lines) = (Arc::clone(&said_bytes), Arc::clone(&host.last_lines));
     let (server, redacted) = (manifest.id.clone(), RedactedLines::new(&host.redactor));
-    let log = tokio::spawn(async move {
-        log(server, redacted, stderr, &counted, &last_lines, &given_secrets).await;
-        drop(done);
-    });
-    Ok((Started { running, said_bytes, read, _log: AbortOnDropHandle::new(log) }, stdin, stdout))
-}
-
-/// The view that a server's process has of its worker.
-struct ProcessView {
-    jail: Plan,
-    env: BTreeMap<String, String>,
-    cwd: PathBuf,
-    root: Option<RunRoot>,
-}
-
-fn process_view(manifest: &Manifest, mcp: &Mcp, host: &Host, readable: &[PathBuf]) -> Result<ProcessView, String> {
-    let root = || Some(host.surroundings.run_root(manifest));
-    if mcp.isolated {
-        let jail = host.jailer.isolated_plan(manifest, readable, &[])?;
-        let root = manifest.allowed_root.as_ref().and_then(|_| root());
-        return Ok(ProcessView { jail, env: host.surroundings.for_isolated(manifest), cwd: PathBuf::from("/"), root });
-    }
-    let (env, cwd) = (host.surroundings.for_skill(manifest), host.surroundings.start_folder().to_owned());
-    Ok(ProcessView { jail: host.jailer.plan(manifest, readable, &[])?, env, cwd, root: root() })
+    let log = tokio::spawn(async move { log(server, redacted, stderr, &counted, &last_lines, &given_secrets).await });
+    Ok((Started { running, said_bytes, log: AbortOnDropHandle::new(log) }, stdin, stdout))
 }
 
 /// Returns the folders that a server's program needs: its own folder, or the parent if that is `bin`. Adds the
@@ -189,9 +169,9 @@ impl Started {
     /// Describes how the process ended, if it exits soon after closing its output.
     pub(super) async fn early_exit(&mut self) -> Option<String> {
         let ended = tokio::time::timeout(PATIENCE, self.wait_for_exit()).await.ok();
-        if ended.is_some() {
+        if ended.is_some() && !self.log.is_finished() {
             // The last output may still be in the pipe.
-            let _ = tokio::time::timeout(PATIENCE, self.read.cancelled()).await;
+            let _ = tokio::time::timeout(PATIENCE, &mut self.log).await;
         }
         if admits("an MCP server did not start") {
             let stderr_bytes = self.said_bytes.load(Ordering::Relaxed);

@@ -4,23 +4,19 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use arc_swap::ArcSwapOption;
 use openskill_log::admits;
 use openskill_metrics::Counter;
 use openskill_proto::v1::{Offering, ResourceUpdate};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::catalog::Catalog;
-use super::connection::Connection;
-use super::host::Host;
-use super::known::Known;
-use super::names::skill_id;
+use super::catalog::{Catalog, skill_id};
+use super::connection::{Connection, Host};
 use super::pins::{self, Pin};
-use super::subscriptions::Subscriptions;
+use super::resources::Subscriptions;
 use crate::manifest::mcp::{Mcp, Pinning, Reach, variables};
 use crate::manifest::{Manifest, RunnerSpec};
 use crate::runner::Offer;
@@ -29,9 +25,6 @@ use crate::runners::python::interpreter::Interpreter;
 
 /// How long calls wait for a disconnected server. After this, its tools are listed as unavailable.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// How long calls may continue to run when another server replaces this one.
-const RETIREMENT: Duration = Duration::from_secs(5);
 
 /// One configured MCP server. It may have several connections.
 pub(super) struct Server {
@@ -42,7 +35,7 @@ pub(super) struct Server {
     pub(super) secrets: Arc<Secrets>,
     /// Runs tasks that outlive a call.
     pub(super) runtime: Handle,
-    pub(super) lanes: Vec<Lane>,
+    pub(super) lanes: Vec<Mutex<Lane>>,
     pub(super) stop: CancellationToken,
     /// Notified when capacity is freed or a connection comes up.
     freed: Notify,
@@ -51,21 +44,51 @@ pub(super) struct Server {
     pub(super) subscriptions: Subscriptions,
     /// Set when the server accepts no more calls. Contains its replacement, if it has one.
     next: OnceLock<Option<Arc<Server>>>,
-    offers: watch::Sender<u64>,
     pub(super) tasks: TaskTracker,
     connects: Counter,
     losses: Counter,
 }
 
+/// What the worker knows about a server's tools, and the pins that they must match.
+#[derive(Default)]
+struct Known {
+    catalog: Option<Catalog>,
+    /// The tools' pins when they were listed first.
+    first: BTreeMap<String, Pin>,
+    /// The definitions that were already logged.
+    logged: BTreeMap<String, Pin>,
+    /// The catalog and first pins of the server that this one replaces. They apply until this server was tried.
+    before: Option<(Catalog, BTreeMap<String, Pin>)>,
+    /// The lock file's pins, as last read. `None` without a lock file.
+    agreed: Option<BTreeMap<String, Pin>>,
+    /// Whether the pins belong to a newer version of the server's program than the one that is running.
+    is_behind: bool,
+}
+
+impl Known {
+    /// Returns the server's catalog and first pins. Before its first attempt, returns those of the server that it
+    /// replaces.
+    fn current(&self, is_settled: bool) -> Option<(Catalog, BTreeMap<String, Pin>)> {
+        match &self.catalog {
+            Some(catalog) => Some((catalog.clone(), self.first.clone())),
+            None => self.before.clone().filter(|_| !is_settled),
+        }
+    }
+
+    /// Stores newly read pins. New pins come from a freshly started server. If this one has other tools, its
+    /// program has changed since it started.
+    fn agree(&mut self, pins: BTreeMap<String, Pin>, now: &BTreeMap<String, Pin>) {
+        let differ = pins.iter().any(|(tool, pin)| now.get(tool) != Some(pin));
+        let are_new = self.agreed.as_ref().is_some_and(|before| *before != pins);
+        self.is_behind |= are_new && differ;
+        self.agreed = Some(pins);
+    }
+}
+
 /// One connection slot of a server, up or down.
 #[derive(Default)]
 pub(super) struct Lane {
-    connection: ArcSwapOption<Connection>,
-    state: Mutex<LaneState>,
-}
-
-#[derive(Default)]
-struct LaneState {
+    connection: Option<Arc<Connection>>,
     tried: bool,
     /// The time at which the lane lost its connection.
     away_since: Option<Instant>,
@@ -79,7 +102,7 @@ struct LaneState {
 pub(super) struct Reservation {
     pub(super) connection: Arc<Connection>,
     permit: Option<OwnedSemaphorePermit>,
-    server: Arc<Server>,
+    pub(super) server: Arc<Server>,
 }
 
 impl Drop for Reservation {
@@ -95,23 +118,24 @@ impl Server {
     pub(super) fn new(
         manifest: Arc<Manifest>,
         host: Host,
-        offers: watch::Sender<u64>,
         interpreter: Option<Arc<Interpreter>>,
         before: Option<&Self>,
     ) -> Option<Arc<Self>> {
         let RunnerSpec::Mcp(mcp) = &manifest.how else { return None };
         Some(Arc::new(Self {
             mcp: mcp.as_ref().clone(),
-            lanes: (0..mcp.pool).map(|_| Lane::default()).collect(),
+            lanes: (0..mcp.pool).map(|_| Mutex::default()).collect(),
             host: Host { last_lines: Arc::default(), interpreter, ..host },
             secrets: Arc::new(secrets(mcp)),
             runtime: Handle::current(),
             stop: CancellationToken::new(),
             freed: Notify::new(),
-            known: Mutex::new(Known { before: before.and_then(Self::had), ..Known::default() }),
+            known: Mutex::new(Known {
+                before: before.and_then(|it| it.known.lock().current(it.is_settled())),
+                ..Known::default()
+            }),
             subscriptions: Subscriptions::default(),
             next: OnceLock::new(),
-            offers,
             tasks: TaskTracker::new(),
             connects: Counter::new(),
             losses: Counter::new(),
@@ -121,8 +145,7 @@ impl Server {
 
     /// Counts connections: all, currently up, established since the start, and failed.
     pub(super) fn counts(&self) -> [u64; 4] {
-        let up = self.lanes.iter().filter(|lane| lane.connection().is_some()).count();
-        [self.lanes.len() as u64, up as u64, self.connects.get(), self.losses.get()]
+        [self.lanes.len() as u64, self.up().count() as u64, self.connects.get(), self.losses.get()]
     }
 
     /// Ends all connections, and waits until they are closed.
@@ -135,26 +158,11 @@ impl Server {
     /// Stops accepting calls, waits a while for running calls, and ends. Waiting calls move to `next`.
     pub(super) async fn retire(&self, next: Option<Arc<Self>>, at_once: CancellationToken) {
         let _ = self.next.set(next);
-        let up: Vec<_> = self.lanes.iter().filter_map(Lane::connection).collect();
+        let up: Vec<_> = self.up().collect();
         (0..self.lanes.len()).for_each(|index| self.leave(index));
         self.freed.notify_waiters();
-        let all = up.iter().map(|it| it.capacity.acquire_many(u32::try_from(it.calls).unwrap_or(u32::MAX)));
-        tokio::select! {
-            _ = tokio::time::timeout(RETIREMENT, futures_util::future::join_all(all)) => {}
-            () = at_once.cancelled() => {}
-        }
+        futures_util::future::join_all(up.iter().map(|it| it.retire(&at_once))).await;
         self.end().await;
-    }
-
-    /// Returns the server's catalog and first pins. Before its first attempt, returns those of the server that it
-    /// replaces.
-    fn had(&self) -> Option<(Catalog, BTreeMap<String, Pin>)> {
-        let known = self.known.lock();
-        match &known.catalog {
-            Some(catalog) => Some((catalog.clone(), known.first.clone())),
-            None if !self.is_settled() => known.before.clone(),
-            None => None,
-        }
     }
 
     /// Returns whether the server must be restarted because other tools were pinned.
@@ -164,7 +172,12 @@ impl Server {
 
     /// Returns whether each connection was tried at least once.
     pub(super) fn is_settled(&self) -> bool {
-        self.lanes.iter().all(|lane| lane.state().tried)
+        self.lanes.iter().all(|lane| lane.lock().tried)
+    }
+
+    /// Returns the connections that accept calls.
+    fn up(&self) -> impl Iterator<Item = Arc<Connection>> {
+        self.lanes.iter().filter_map(|lane| lane.lock().connection.clone().filter(|it| !it.is_gone()))
     }
 
     /// Reserves capacity on the connection with the most free capacity. Waits as long as it is polled.
@@ -181,7 +194,7 @@ impl Server {
                 Some(None) => return Err("the server is unavailable: its manifest was removed".to_owned()),
                 None => {}
             }
-            let up: Vec<_> = self.lanes.iter().filter_map(Lane::connection).collect();
+            let up: Vec<_> = self.up().collect();
             let best = up.iter().max_by_key(|it| it.capacity.available_permits());
             if let Some(connection) = best
                 && let Ok(permit) = Arc::clone(&connection.capacity).try_acquire_owned()
@@ -200,7 +213,7 @@ impl Server {
     fn hopeless(&self, until: Instant) -> Result<(), String> {
         let mut reason = None;
         for lane in &self.lanes {
-            match &lane.state().down {
+            match &lane.lock().down {
                 Some((why, next)) if *next > until => reason = Some(why.clone()),
                 _ => return Ok(()),
             }
@@ -213,22 +226,18 @@ impl Server {
         if let Some(Some(next)) = self.next.get() {
             return next.away();
         }
-        let up = self.lanes.iter().any(|lane| lane.connection().is_some());
-        (!up).then(|| format!("the server is unavailable: {}", self.why_down()))
+        self.up().next().is_none().then(|| format!("the server is unavailable: {}", self.why_down()))
     }
 
     /// Records that a connection came up, and stores the server's catalog.
-    pub(super) fn up(&self, index: usize, connection: &Arc<Connection>, catalog: Catalog) {
+    pub(super) fn set_up(&self, index: usize, connection: &Arc<Connection>, catalog: Catalog) {
         self.connects.inc();
         // Store the tools first: tasks that wait for the first attempt need them.
         self.learn(catalog);
         if let Some(lane) = self.lanes.get(index) {
-            let mut state = lane.state();
-            let was_down = state.lost || !state.tried;
-            *state = LaneState { tried: true, ..LaneState::default() };
-            drop(state);
-            lane.connection.store(Some(Arc::clone(connection)));
-            if was_down {
+            let up = Lane { connection: Some(Arc::clone(connection)), tried: true, ..Lane::default() };
+            let before = std::mem::replace(&mut *lane.lock(), up);
+            if before.lost || !before.tried {
                 self.announce();
             }
         }
@@ -237,7 +246,7 @@ impl Server {
 
     /// Records that a connection accepts no more calls.
     pub(super) fn leave(&self, index: usize) {
-        if let Some(connection) = self.lanes.get(index).and_then(|lane| lane.connection.swap(None)) {
+        if let Some(connection) = self.lanes.get(index).and_then(|lane| lane.lock().connection.take()) {
             connection.leave();
         }
     }
@@ -247,7 +256,7 @@ impl Server {
         let Some(lane) = self.lanes.get(index) else { return };
         self.losses.inc();
         let reason = self.secrets.scrub_text(reason);
-        let mut state = lane.state();
+        let mut state = lane.lock();
         let lost = state.away_since.get_or_insert_with(Instant::now).elapsed() >= PATIENCE;
         let known = state.down.as_ref().is_some_and(|(before, _)| *before == reason);
         let tell = !state.tried || lost && !(state.lost && known);
@@ -293,17 +302,15 @@ impl Server {
     }
 
     fn announce(&self) {
-        self.offers.send_modify(|change| *change += 1);
+        self.host.services.offers.send_modify(|change| *change += 1);
     }
 
     /// Returns a skill for each tool, or one that explains why there are no tools.
     pub(super) fn offers(&self) -> Vec<Offer> {
         let mut known = self.known.lock();
-        let had = match &known.catalog {
-            Some(catalog) => Some((catalog.clone(), known.first.clone())),
-            None => known.before.clone().filter(|_| !self.is_settled()),
+        let Some((catalog, first)) = known.current(self.is_settled()) else {
+            return vec![self.nothing(self.why_down())];
         };
-        let Some((catalog, first)) = had else { return vec![self.nothing(self.why_down())] };
         let (pinned, agreed) = match pins::read(&self.mcp.lock, &self.manifest.id) {
             Ok(Some(pins)) => (pins.tools, true),
             Ok(None) => (first, false),
@@ -321,7 +328,7 @@ impl Server {
             known.agree(if agreed { pinned.clone() } else { BTreeMap::new() }, &now);
         }
         drop(known);
-        let away = self.lanes.iter().all(|lane| lane.state().lost).then(|| self.why_down());
+        let away = self.lanes.iter().all(|lane| lane.lock().lost).then(|| self.why_down());
         let offers = catalog.offers(&self.manifest, &self.mcp, &pinned, agreed, away.as_deref());
         // A server may have only prompts and resources.
         let has_nothing = offers.is_empty() && (!catalog.tools.is_empty() || catalog.offerings.is_empty());
@@ -357,7 +364,7 @@ impl Server {
     }
 
     fn why_down(&self) -> String {
-        let why = self.lanes.iter().find_map(|lane| lane.state().down.as_ref().map(|(why, _)| why.clone()));
+        let why = self.lanes.iter().find_map(|lane| lane.lock().down.as_ref().map(|(why, _)| why.clone()));
         why.unwrap_or_else(|| STARTING.to_owned())
     }
 }
@@ -371,13 +378,3 @@ fn secrets(mcp: &Mcp) -> Secrets {
 
 /// The reason why the skill is unavailable before the first connection attempt.
 pub(super) const STARTING: &str = "the server is starting";
-
-impl Lane {
-    fn state(&self) -> parking_lot::MutexGuard<'_, LaneState> {
-        self.state.lock()
-    }
-
-    fn connection(&self) -> Option<Arc<Connection>> {
-        self.connection.load_full().filter(|it| !it.is_gone())
-    }
-}

@@ -3,8 +3,8 @@
 //! A tap is attached to its request as an extension that is not sent. The transport, which sees all messages in
 //! order, updates it, and the call reads it. So a call knows whether an unanswered request may have run.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use openskill_proto::v1::execute_event::Event;
@@ -12,11 +12,12 @@ use openskill_proto::v1::{InputKind, Log, Progress};
 use parking_lot::Mutex;
 use rmcp::model::{
     ClientJsonRpcMessage, GetExtensions as _, GetMeta as _, JsonRpcMessage, NumberOrString, ProgressNotificationParam,
-    RequestId,
+    ProgressToken, RequestId,
 };
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
-use super::words::clean;
+use super::texts::clean;
 use crate::events::EventSink;
 use crate::questions::capability;
 use crate::questions::{Ask, QuestionAnswer};
@@ -35,16 +36,18 @@ const WITHDRAWN: u8 = 2;
 
 /// Tracks one request. Clones share the state.
 #[derive(Debug, Clone)]
-pub(super) struct Tap(Arc<TapState>);
+pub(super) struct Tap {
+    /// Cancelled when the request is withdrawn.
+    pub(super) withdrawn: CancellationToken,
+    /// Cancelled when the server has answered.
+    pub(super) answered: CancellationToken,
+    state: Arc<TapState>,
+}
 
 /// The shared state of a tap.
 #[derive(Debug)]
 struct TapState {
-    state: AtomicU8,
-    answered: AtomicBool,
-    answer: Notify,
-    withdrawal: Notify,
-    abandoned: AtomicBool,
+    progress: AtomicU8,
     /// The capability that the server required and the caller lacks.
     missing: OnceLock<&'static str>,
     events: mpsc::Sender<Event>,
@@ -62,19 +65,15 @@ impl Tap {
         secrets: Arc<Secrets>,
     ) -> (Self, mpsc::Receiver<Event>) {
         let (events, receiver) = mpsc::channel(EVENT_BUFFER);
-        let inner = TapState {
-            state: AtomicU8::new(QUEUED),
-            answered: AtomicBool::new(false),
-            answer: Notify::new(),
-            withdrawal: Notify::new(),
-            abandoned: AtomicBool::new(false),
+        let state = Arc::new(TapState {
+            progress: AtomicU8::new(QUEUED),
             missing: OnceLock::new(),
             events,
             sink: sink.clone(),
             headers,
             secrets,
-        };
-        (Self(Arc::new(inner)), receiver)
+        });
+        (Self { withdrawn: CancellationToken::new(), answered: CancellationToken::new(), state }, receiver)
     }
 
     /// Returns the tap that is attached to a message, if any.
@@ -87,24 +86,17 @@ impl Tap {
 
     /// Marks the request as sent. Returns false if it was withdrawn and must not be written.
     pub(super) fn send(&self) -> bool {
-        self.0.state.compare_exchange(QUEUED, SENT, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        self.state.progress.compare_exchange(QUEUED, SENT, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     /// Withdraws the request. Returns false if a part of it was or may be written.
     pub(super) fn withdraw(&self) -> bool {
-        let possible = self.0.state.compare_exchange(QUEUED, WITHDRAWN, Ordering::AcqRel, Ordering::Acquire).is_ok();
-        self.0.withdrawal.notify_waiters();
-        possible
-    }
-
-    /// Waits until the request is withdrawn.
-    pub(super) async fn wait_for_withdrawal(&self) {
-        let back = self.0.withdrawal.notified();
-        tokio::pin!(back);
-        back.as_mut().enable();
-        if !self.is(WITHDRAWN) {
-            back.await;
+        let possible =
+            self.state.progress.compare_exchange(QUEUED, WITHDRAWN, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        if possible {
+            self.withdrawn.cancel();
         }
+        possible
     }
 
     /// Returns whether the server may have received the request.
@@ -113,12 +105,12 @@ impl Tap {
     }
 
     fn is(&self, state: u8) -> bool {
-        self.0.state.load(Ordering::Acquire) == state
+        self.state.progress.load(Ordering::Acquire) == state
     }
 
     /// Marks a sent request as queued again, because not a single byte could be written.
     pub(super) fn mark_unsent(&self) {
-        self.0.state.store(QUEUED, Ordering::Release);
+        self.state.progress.store(QUEUED, Ordering::Release);
     }
 
     /// Returns whether the server asked for input that the caller can't give.
@@ -128,50 +120,36 @@ impl Tap {
 
     /// Returns the capability that this input requires and the caller's MCP client lacks.
     pub(super) fn missing_capability(&self) -> Option<&'static str> {
-        self.0.missing.get().copied()
+        self.state.missing.get().copied()
     }
 
     fn note_missing(&self, kind: InputKind) {
         // Only the first capability is stored.
-        let _ = self.0.missing.set(capability(kind));
+        let _ = self.state.missing.set(capability(kind));
     }
 
     /// Masks secrets in a server's question.
     fn sanitize(&self, ask: Ask) -> Ask {
         let params = ask.params.map(|it| {
-            let scrubbed = self.0.secrets.scrub_text(it.to_string());
+            let scrubbed = self.state.secrets.scrub_text(it.to_string());
             serde_json::from_str(&scrubbed).unwrap_or_default()
         });
         Ask { message: self.text(ask.message), params, ..ask }
     }
 
-    /// Waits until the server answers.
-    pub(super) async fn wait_for_answer(&self) {
-        let answer = self.0.answer.notified();
-        tokio::pin!(answer);
-        answer.as_mut().enable();
-        if !self.0.answered.load(Ordering::Acquire) {
-            answer.await;
-        }
-    }
-
-    pub(super) fn is_answered(&self) -> bool {
-        self.0.answered.load(Ordering::Acquire)
-    }
-
     pub(super) fn headers(&self) -> &[(&'static str, String)] {
-        &self.0.headers
+        &self.state.headers
     }
 
     /// Sanitizes a server's text for the caller.
     fn text(&self, text: String) -> String {
         // Mask before truncating, because a truncated secret is not recognized.
-        clean(&self.0.secrets.scrub_text(text), MAX_EVENT_TEXT)
+        clean(&self.state.secrets.scrub_text(text), MAX_EVENT_TEXT)
     }
 
     fn event(&self, event: Event) {
-        if self.0.events.try_send(event).is_err() {
-            self.0.sink.drop_one();
+        if self.state.events.try_send(event).is_err() {
+            self.state.sink.drop_one();
         }
     }
 }
@@ -179,89 +157,74 @@ impl Tap {
 /// A connection's unanswered requests.
 #[derive(Debug, Default)]
 pub(super) struct Taps {
-    open: Mutex<OpenRequests>,
+    open: Mutex<HashMap<RequestId, OpenRequest>>,
 }
 
-#[derive(Debug, Default)]
-struct OpenRequests {
-    requests: HashMap<RequestId, Tap>,
-    tokens: HashMap<NumberOrString, RequestId>,
-    /// Abandoned requests that are newer than the last answered one.
-    owed: HashSet<RequestId>,
+/// An unanswered request.
+#[derive(Debug)]
+struct OpenRequest {
+    tap: Tap,
+    progress_token: Option<ProgressToken>,
+    /// Whether its call no longer waits.
+    is_abandoned: bool,
+    /// Whether it is abandoned and newer than the last answered request.
+    is_owed: bool,
 }
 
 impl Taps {
-    fn with<T>(&self, look: impl FnOnce(&mut OpenRequests) -> T) -> T {
-        look(&mut self.open.lock())
-    }
-
     /// Starts tracking a request that is about to be sent.
     pub(super) fn watch(&self, message: &ClientJsonRpcMessage) {
         let (JsonRpcMessage::Request(request), Some(tap)) = (message, Tap::from_message(message)) else { return };
-        self.with(|open| {
-            // The call has withdrawn and forgotten this request, so it is never sent.
-            if tap.is(WITHDRAWN) {
-                return;
-            }
-            if let Some(token) = request.request.get_meta().get_progress_token() {
-                open.tokens.insert(token.0, request.id.clone());
-            }
-            open.requests.insert(request.id.clone(), tap.clone());
-        });
+        let mut open = self.open.lock();
+        // The call has withdrawn and forgotten this request, so it is never sent.
+        if !tap.is(WITHDRAWN) {
+            let (tap, progress_token) = (tap.clone(), request.request.get_meta().get_progress_token());
+            let opened = OpenRequest { tap, progress_token, is_abandoned: false, is_owed: false };
+            open.insert(request.id.clone(), opened);
+        }
     }
 
     /// Marks a request as answered. This shows that the server is alive, so earlier abandoned requests no longer
     /// count: a server need not answer cancelled requests.
     pub(super) fn complete(&self, id: &RequestId) {
-        self.with(|open| open.owed.retain(|owed| is_later(owed, id)));
-        if let Some(tap) = self.take(id) {
-            tap.0.answered.store(true, Ordering::Release);
-            tap.0.answer.notify_waiters();
+        let mut open = self.open.lock();
+        open.iter_mut().for_each(|(owed, request)| request.is_owed &= is_later(owed, id));
+        if let Some(request) = open.remove(id) {
+            request.tap.answered.cancel();
         }
     }
 
     /// Returns the request that an answer without an id belongs to: the only unanswered one.
     pub(super) fn only_waiting(&self) -> Option<RequestId> {
-        self.with(|open| match open.requests.iter().next() {
-            Some((id, tap)) if open.requests.len() == 1 && !tap.0.abandoned.load(Ordering::Acquire) => Some(id.clone()),
-            _ => None,
-        })
+        let open = self.open.lock();
+        let (id, only) = open.iter().next()?;
+        (open.len() == 1 && !only.is_abandoned).then(|| id.clone())
     }
 
     /// Returns whether a request with this id is unanswered.
     pub(super) fn waits(&self, id: &RequestId) -> bool {
-        self.with(|open| open.requests.contains_key(id))
+        self.open.lock().contains_key(id)
     }
 
-    /// Marks a request as abandoned, because its call no longer waits. Returns the number of abandoned requests.
+    /// Marks a request as abandoned, because its call no longer waits. Returns the number of abandoned requests that
+    /// are newer than the last answered one.
     pub(super) fn abandon(&self, id: &RequestId) -> usize {
-        self.with(|open| {
-            if let Some(tap) = open.requests.get(id)
-                && !tap.0.abandoned.swap(true, Ordering::AcqRel)
-            {
-                open.owed.insert(id.clone());
-            }
-            open.owed.len()
-        })
+        let mut open = self.open.lock();
+        if let Some(request) = open.get_mut(id).filter(|it| !it.is_abandoned) {
+            (request.is_abandoned, request.is_owed) = (true, true);
+        }
+        open.values().filter(|it| it.is_owed).count()
     }
 
     /// Stops tracking a request.
     pub(super) fn forget(&self, id: &RequestId) {
-        self.take(id);
-    }
-
-    fn take(&self, id: &RequestId) -> Option<Tap> {
-        self.with(|open| {
-            open.tokens.retain(|_, request| request != id);
-            open.owed.remove(id);
-            open.requests.remove(id)
-        })
+        self.open.lock().remove(id);
     }
 
     /// Forwards progress to the call with the token in the notification.
     pub(super) fn progress(&self, progress: ProgressNotificationParam) {
-        let token = &progress.progress_token.0;
-        let tap = self.with(|open| open.tokens.get(token).and_then(|id| open.requests.get(id)).cloned());
+        let token = Some(&progress.progress_token);
+        let tap = self.find(|open| open.values().find(|it| it.progress_token.as_ref() == token));
         if let Some(tap) = tap {
             let known = progress.total.filter(|total| *total > 0.0 && total.is_finite());
             let fraction = known.map_or(-1.0, |total| (progress.progress / total).clamp(0.0, 1.0));
@@ -285,7 +248,7 @@ impl Taps {
             return QuestionAnswer::Unavailable("the question belongs to no call".to_owned());
         };
         let kind = ask.kind;
-        let answer = tap.0.sink.ask_for(tap.sanitize(ask)).await;
+        let answer = tap.state.sink.ask_for(tap.sanitize(ask)).await;
         if matches!(answer, QuestionAnswer::Unavailable(_)) {
             tap.note_missing(kind);
         }
@@ -302,20 +265,25 @@ impl Taps {
     /// Returns the call whose user a question is for. A wrong guess would show it to another call's user, so
     /// abandoned requests count too: the server may still be working on them.
     fn asking_call(&self, call: Option<&RequestId>) -> Option<Tap> {
-        let tap = self.with(|open| match call {
-            Some(id) => open.requests.get(id).cloned(),
-            None if open.requests.len() == 1 => open.requests.values().next().cloned(),
-            None => None,
-        });
-        tap.filter(|tap| !tap.0.abandoned.load(Ordering::Acquire))
+        self.find(|open| {
+            let asking = match call {
+                Some(id) => open.get(id),
+                None => open.values().next().filter(|_| open.len() == 1),
+            };
+            asking.filter(|it| !it.is_abandoned)
+        })
     }
 
     /// Returns the only unanswered call, if there is exactly one.
     fn only(&self) -> Option<Tap> {
-        self.with(|open| {
-            let mut waiting = open.requests.values().filter(|tap| !tap.0.abandoned.load(Ordering::Acquire));
-            waiting.next().filter(|_| waiting.next().is_none()).cloned()
+        self.find(|open| {
+            let mut waiting = open.values().filter(|it| !it.is_abandoned);
+            waiting.next().filter(|_| waiting.next().is_none())
         })
+    }
+
+    fn find(&self, select: impl FnOnce(&HashMap<RequestId, OpenRequest>) -> Option<&OpenRequest>) -> Option<Tap> {
+        select(&self.open.lock()).map(|it| it.tap.clone())
     }
 }
 
@@ -327,7 +295,7 @@ fn is_later(one: &RequestId, other: &RequestId) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, ProgressToken};
+    use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest};
 
     fn request(id: i64) -> (ClientJsonRpcMessage, Tap, mpsc::Receiver<Event>) {
         let (tap, events) = Tap::new(&EventSink::default(), Vec::new(), Arc::default());
@@ -336,6 +304,10 @@ mod tests {
         let mut request = ClientRequest::CallToolRequest(request);
         request.get_meta_mut().set_progress_token(ProgressToken(NumberOrString::Number(id + 100)));
         (ClientJsonRpcMessage::request(request, NumberOrString::Number(id)), tap, events)
+    }
+
+    fn owed(taps: &Taps) -> usize {
+        taps.open.lock().values().filter(|it| it.is_owed).count()
     }
 
     #[test]
@@ -370,10 +342,10 @@ mod tests {
         requests.iter().for_each(|(message, ..)| taps.watch(message));
         assert_eq!((taps.abandon(&ids[0]), taps.abandon(&ids[0]), taps.abandon(&ids[1])), (1, 1, 2));
         taps.complete(&ids[0]);
-        assert_eq!(taps.with(|open| open.owed.len()), 1);
+        assert_eq!(owed(&taps), 1);
         taps.forget(&ids[1]);
-        assert!(requests[0].1.is_answered() && !requests[1].1.is_answered());
-        assert!(taps.with(|open| open.tokens.is_empty() && open.requests.is_empty() && open.owed.is_empty()));
+        assert!(requests[0].1.answered.is_cancelled() && !requests[1].1.answered.is_cancelled());
+        assert!(taps.open.lock().is_empty());
     }
 
     #[test]
@@ -386,7 +358,7 @@ mod tests {
         }
         // This answers a ping, which has no tap.
         taps.complete(&NumberOrString::Number(3));
-        assert_eq!(taps.with(|open| open.owed.len()), 1);
+        assert_eq!(owed(&taps), 1);
     }
 
     #[test]
@@ -408,7 +380,7 @@ mod tests {
         let (taps, (message, tap, _events)) = (Taps::default(), request(1));
         assert!(tap.withdraw());
         taps.watch(&message);
-        assert!(taps.with(|open| open.tokens.is_empty() && open.requests.is_empty()));
+        assert!(taps.open.lock().is_empty());
     }
 
     #[test]

@@ -18,7 +18,7 @@ use rmcp::transport::Transport;
 use tokio::sync::Notify;
 
 use super::message::own_id;
-use super::subscriptions::ChangedResources;
+use super::resources::ChangedResources;
 use super::tap::{Tap, Taps};
 
 /// The maximum number of the server's unanswered requests. A server that exceeds it does not read the answers.
@@ -39,14 +39,8 @@ pub(super) struct ConnectionSignals {
 
 /// Wraps a transport, and updates the taps of passing messages.
 pub(super) struct TappedTransport<T> {
-    inner: T,
-    signs: Arc<ConnectionSignals>,
-}
-
-impl<T> TappedTransport<T> {
-    pub(super) fn new(inner: T, signs: Arc<ConnectionSignals>) -> Self {
-        Self { inner, signs }
-    }
+    pub(super) inner: T,
+    pub(super) signs: Arc<ConnectionSignals>,
 }
 
 impl<T: Transport<RoleClient>> Transport<RoleClient> for TappedTransport<T> {

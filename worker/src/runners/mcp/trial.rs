@@ -1,15 +1,13 @@
 //! Starts a server that is not installed yet, to list its tools.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use openskill_redact::Redactor;
 use serde_json::{Map, Value};
 
-use super::catalog::Catalog;
-use super::connection::{Opened, open};
-use super::host::Host;
-use super::names::skill_ids;
+use super::catalog::{Catalog, skill_ids};
+use super::connection::{Host, Opened, open};
 use super::pins::{Pin, pin};
 use crate::manifest::{Manifest, RunnerSpec};
 use crate::runners::python::interpreter::Interpreter;
@@ -42,8 +40,7 @@ impl ToolDefinition {
 /// Returns the skill id that each of a server's tools will get.
 pub(crate) fn ids<'a>(server: &str, tools: impl IntoIterator<Item = &'a String>) -> BTreeMap<String, String> {
     let names: Vec<&str> = tools.into_iter().map(String::as_str).collect();
-    let ids: HashMap<String, String> = skill_ids(server, &names);
-    ids.into_iter().collect()
+    skill_ids(server, &names)
 }
 
 impl Trial {
@@ -56,7 +53,7 @@ impl Trial {
     /// # Errors
     /// Returns what is missing, for people.
     pub(crate) fn admits(&self, manifest: &Manifest) -> Result<(), String> {
-        self.0.jailer.isolated_plan(manifest, &[], &[]).map(drop)
+        self.0.services.jailer.isolated_plan(manifest, &[], &[]).map(drop)
     }
 
     /// Starts a server in its jail, lists its tools, and ends it. Dropping the future also ends it.

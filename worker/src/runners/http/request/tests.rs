@@ -2,7 +2,7 @@ use std::path::Path;
 
 use super::*;
 use crate::manifest::{Manifest, Rules, RunnerSpec};
-use crate::runners::http::arguments::CallArguments;
+use crate::runners::http::raw_json::CallArguments;
 
 fn settings(manifest: &str) -> Http {
     let rules = Rules { allowed_root: Path::new("/"), toolset: None };
@@ -25,7 +25,7 @@ fn in_path(value: &str) -> Result<String, SkillError> {
 }
 
 fn body(request: Request) -> String {
-    String::from_utf8(request.body.unwrap().bytes.to_vec()).unwrap()
+    String::from_utf8(request.body.unwrap().to_vec()).unwrap()
 }
 
 #[test]

@@ -188,17 +188,6 @@ fn nothing_of_a_changed_definition_is_shown_under_strict_pins() {
     }
 }
 
-#[test]
-fn a_malformed_definition_does_not_affect_the_others() {
-    let page: ServerResult =
-        serde_json::from_value(json!({"tools": [7, {"name": "a", "inputSchema": {"type": "object"}}, {"name": "b"}],
-        "nextCursor": "x"}))
-        .unwrap();
-    let (tools, next) = read(page).unwrap();
-    assert_eq!((tools.len(), next.as_deref()), (2, Some("x")));
-    assert!(read(serde_json::from_value(json!({})).unwrap()).is_err());
-}
-
 /// Reads the catalog of a server that answers these methods and refuses all others.
 async fn ask_catalog(capabilities: Value, answers: Value) -> Result<Catalog, ConnectError> {
     let (ours, theirs) = tokio::io::duplex(64 * 1024);
@@ -239,4 +228,47 @@ async fn a_server_without_tools_is_served_for_what_it_has() {
     for capabilities in [json!({}), json!({"tools": {}, "prompts": {}})] {
         assert_eq!(ask_catalog(capabilities, json!({})).await.unwrap_err().to_string(), "it has no tools");
     }
+}
+
+#[tokio::test]
+async fn a_malformed_definition_does_not_affect_the_others() {
+    let tools = |result: Value| ask_catalog(json!({"tools": {}}), json!({ "tools/list": result }));
+    let page = json!({"tools": [7, {"name": "a", "inputSchema": {"type": "object"}}, {"name": "b"}, {"name": ""}]});
+    assert_eq!(tools(page).await.unwrap().tools.keys().collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(tools(json!({})).await.unwrap_err().to_string(), "its answer to tools/list has no tools");
+}
+
+#[test]
+fn an_id_has_only_letters_that_an_id_may_have() {
+    let ids = skill_ids("files", &["readFile", "list.all/things", "git-log"]);
+    assert_eq!(ids["readFile"], "files__readfile");
+    assert_eq!(ids["list.all/things"], "files__list_all_things");
+    assert_eq!(ids["git-log"], "files__git-log");
+}
+
+#[test]
+fn clashes_are_numbered_in_the_same_order_however_they_are_listed() {
+    let one = skill_ids("s", &["a.b", "A_b", "a_b"]);
+    let other = skill_ids("s", &["a_b", "a.b", "A_b"]);
+    assert_eq!(one, other);
+    let mut all: Vec<_> = one.values().cloned().collect();
+    all.sort();
+    assert_eq!(all, ["s__a_b", "s__a_b_2", "s__a_b_3"]);
+}
+
+#[test]
+fn long_names_are_cut_and_stay_apart() {
+    let (one, other) = (format!("{}1", "x".repeat(100)), format!("{}2", "x".repeat(100)));
+    let ids = skill_ids("server", &[&one, &other]);
+    assert!(ids.values().all(|id| id.len() == MAX_SKILL_ID_BYTES));
+    assert_ne!(ids[&one], ids[&other]);
+    assert_eq!(ids, skill_ids("server", &[&other, &one]));
+}
+
+#[test]
+fn the_longest_server_id_leaves_a_usable_id() {
+    let server = "s".repeat(64);
+    let ids = skill_ids(&server, &["a", "b"]);
+    assert!(ids.values().all(|id| id.len() == MAX_SKILL_ID_BYTES));
+    assert_ne!(ids["a"], ids["b"]);
 }
