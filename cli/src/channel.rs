@@ -60,7 +60,7 @@ pub(crate) fn endpoint(url: &str) -> Result<Endpoint, Failure> {
 pub(crate) fn dial(settings: &Settings) -> Result<Dial, Failure> {
     let is_https = settings.base_url.starts_with("https:");
     let tls = is_https.then(|| settings.tls.connector()).transpose()?;
-    Ok(Dial::new(tls))
+    Ok(Dial { tls })
 }
 
 fn unreachable(url: &str, error: &transport::Error) -> Failure {

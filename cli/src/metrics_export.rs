@@ -5,9 +5,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use openskill_metrics::buckets::SECONDS;
-use openskill_metrics::exemplars::Exemplar;
-use openskill_metrics::instruments::Distribution;
+use openskill_metrics::instruments::{Distribution, Exemplar, SECONDS};
 use openskill_metrics::snapshot::{Family, Series, Value};
 use openskill_metrics::telemetry::TELEMETRY;
 use openskill_metrics::{Metric, MetricKind, Snapshot, process, source};

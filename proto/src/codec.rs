@@ -24,14 +24,8 @@ const BUFFER_BYTES: usize = 1024;
 const BATCH_BYTES: usize = 32 * 1024;
 
 /// [`ProstCodec`], with smaller buffers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Codec<T, U>(PhantomData<(T, U)>);
-
-impl<T, U> Default for Codec<T, U> {
-    fn default() -> Self {
-        Self(PhantomData)
-    }
-}
 
 impl<T, U> tonic::codec::Codec for Codec<T, U>
 where

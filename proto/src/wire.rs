@@ -3,10 +3,9 @@
 //! A decoded value takes many times its encoded size. Malformed parts are not counted, because the decoder rejects
 //! them.
 
-use crate::limits::MAX_MESSAGE_DEPTH;
+use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 
-/// The wire type of strings, bytes and messages.
-const DELIMITED: u64 = 2;
+use crate::limits::MAX_MESSAGE_DEPTH;
 
 /// The message types that contain values, each with the fields that contain them.
 #[derive(Clone, Copy)]
@@ -25,7 +24,7 @@ enum MessageKind {
 
 impl MessageKind {
     /// Returns the type of message in a field, and whether it counts as a value.
-    fn field_kind(self, field: u64) -> Option<(Self, bool)> {
+    fn field_kind(self, field: u32) -> Option<(Self, bool)> {
         match (self, field) {
             (Self::Request, 2) => Some((Self::Struct, false)),
             (Self::Struct, 1) => Some((Self::Entry, true)),
@@ -62,35 +61,16 @@ pub(crate) fn input_values(request: &[u8], most: usize) -> usize {
 
 /// Reads the number of the next field, and its content if it is length-delimited. Returns `None` at the end and
 /// at a malformed field.
-fn next_field<'a>(rest: &mut &'a [u8]) -> Option<(u64, Option<&'a [u8]>)> {
-    let tag = varint(rest)?;
-    let length = match tag & 7 {
-        0 => {
-            varint(rest)?;
-            return Some((tag >> 3, None));
-        }
-        1 => 8,
-        DELIMITED => usize::try_from(varint(rest)?).ok()?,
-        5 => 4,
-        // The beginning or end of a group. None of our messages has one, and the decoder skips them.
-        3 | 4 => return Some((tag >> 3, None)),
-        _ => return None,
-    };
+fn next_field<'a>(rest: &mut &'a [u8]) -> Option<(u32, Option<&'a [u8]>)> {
+    let (field, wire_type) = decode_key(rest).ok()?;
+    if wire_type != WireType::LengthDelimited {
+        skip_field(wire_type, field, rest, DecodeContext::default()).ok()?;
+        return Some((field, None));
+    }
+    let length = usize::try_from(decode_varint(rest).ok()?).ok()?;
     let (content, after) = rest.split_at_checked(length)?;
     *rest = after;
-    Some((tag >> 3, (tag & 7 == DELIMITED).then_some(content)))
-}
-
-fn varint(rest: &mut &[u8]) -> Option<u64> {
-    let mut value = 0;
-    for (index, byte) in rest.iter().enumerate().take(10) {
-        value |= u64::from(byte & 0x7f) << (7 * index);
-        if byte & 0x80 == 0 {
-            *rest = &rest[index + 1..];
-            return Some(value);
-        }
-    }
-    None
+    Some((field, Some(content)))
 }
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ fn crates_depend_only_on_the_crates_below_them() {
         ("crates/builtins", &["cdp", "definitions", "egress", "log", "model", "proto", "research", "sandbox", "text"]),
         ("crates/cdp", &["proto"]),
         ("crates/definitions", &[]),
-        ("crates/egress", &[]),
+        ("crates/egress", &["net"]),
         ("crates/identity", &["proto"]),
         ("crates/log", &[]),
         ("crates/metrics", &[]),

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use openskill_trace::sampler::{Sampler, SamplerName};
+use openskill_trace::sampler::Sampler;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Certificate, Identity};
 use tonic::metadata::AsciiMetadataKey;
@@ -53,9 +53,15 @@ pub(super) fn metrics(reader: &mut Reader<'_>) -> Option<Destination> {
 impl Reader<'_> {
     fn sampler(&mut self) -> Option<Sampler> {
         let ratio = self.ratio("OTEL_TRACES_SAMPLER_ARG");
+        let name = self.raw.value("OTEL_TRACES_SAMPLER");
+        if let Ok(sampler) = Sampler::from_name(name, ratio) {
+            return sampler;
+        }
         let known = "one of always_on, always_off, traceidratio, parentbased_always_on, parentbased_always_off, \
                      parentbased_traceidratio";
-        self.parse::<SamplerName>("OTEL_TRACES_SAMPLER", known)?.sampler(ratio)
+        let problem = format!("'{name}' is not {known}");
+        self.problem("OTEL_TRACES_SAMPLER", problem);
+        None
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use openskill_metrics::telemetry::TELEMETRY;
 use openskill_redact::Redactor;
 use openskill_trace::SpanData;
-use openskill_trace::queue::Queue;
+use openskill_trace::queue::{LostSpans, Queue};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::transform::common::tonic::ResourceAttributesWithSchema;
 use opentelemetry_proto::transform::trace::tonic::group_spans_by_resource_and_scope;
@@ -86,7 +86,7 @@ impl ExportLoop {
             }
         });
         // The spans in flight and in the queue missed the time limit, so count them as lost.
-        self.queue.counts().add_failed(self.exporting);
+        self.queue.add_failed(self.exporting);
         self.queue.abandon();
         self.losses.count(&self.queue);
         log_lost(self.losses.take_unreported());
@@ -107,7 +107,7 @@ impl ExportLoop {
         let masked = catch_unwind(AssertUnwindSafe(|| masked::mask(&self.redactor, &mut spans)));
         if masked.is_err() {
             // Masking panicked. Spans are never exported unmasked. The log contains the panic.
-            return self.queue.counts().add_failed(count);
+            return self.queue.add_failed(count);
         }
         let resource_spans = group_spans_by_resource_and_scope(spans, &self.resource);
         self.exporting = count;
@@ -125,8 +125,7 @@ impl ExportLoop {
                 count
             }
         };
-        self.queue.counts().add_failed(failed);
-        self.queue.counts().add_exported(count - failed);
+        self.queue.add_failed(failed);
         TELEMETRY.spans_exported((count - failed) as u64);
     }
 }
@@ -142,16 +141,8 @@ fn log_lost(lost: Option<LostSpans>) {
     }
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct LostSpans {
-    dropped: u64,
-    failed: u64,
-}
-
-impl LostSpans {
-    fn since(self, before: Self) -> Self {
-        Self { dropped: self.dropped - before.dropped, failed: self.failed - before.failed }
-    }
+fn losses_since(before: LostSpans, now: LostSpans) -> LostSpans {
+    LostSpans { dropped: now.dropped - before.dropped, failed: now.failed - before.failed }
 }
 
 /// Counts lost spans, and those already reported in the log.
@@ -165,9 +156,8 @@ struct LossReporter {
 impl LossReporter {
     /// Counts the spans lost since the last call of this function.
     fn count(&mut self, queue: &Queue) {
-        let counts = queue.counts();
-        let now = LostSpans { dropped: counts.dropped_spans(), failed: counts.failed_spans() };
-        let more = now.since(self.counted);
+        let now = queue.lost_spans();
+        let more = losses_since(self.counted, now);
         TELEMETRY.spans_dropped(more.dropped);
         TELEMETRY.spans_failed(more.failed);
         self.counted = now;
@@ -183,7 +173,7 @@ impl LossReporter {
 
     /// Returns the spans lost since the last log line.
     fn take_unreported(&mut self) -> Option<LostSpans> {
-        let more = self.counted.since(self.reported);
+        let more = losses_since(self.reported, self.counted);
         self.reported = self.counted;
         (more != LostSpans::default()).then_some(more)
     }

@@ -65,7 +65,7 @@ mod tests {
     use openskill_trace::Tracer;
     use openskill_trace::call::Span;
     use openskill_trace::queue::Queue;
-    use openskill_trace::sampler::SamplerName;
+    use openskill_trace::sampler::Sampler;
     use opentelemetry::trace::TracerProvider as _;
     use tracing_subscriber::layer::SubscriberExt as _;
 
@@ -110,7 +110,7 @@ mod tests {
     #[tokio::test]
     async fn what_others_wrote_in_our_own_spans_is_masked_too() {
         let queue = Arc::new(Queue::new(10, 10));
-        let sampler = SamplerName::On { parent_based: false }.sampler(1.0).unwrap();
+        let sampler = Sampler::from_name("always_on", 1.0).unwrap().unwrap();
         let call = Tracer::new(sampler, None, Arc::clone(&queue))
             .enter(&Trace::from_headers(None, None, None), Instant::now());
         let key = "AKIAABCDEFGHIJKLMNOP";

@@ -17,25 +17,12 @@ use tokio::runtime::{Handle, Id};
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::reach::Reach;
-use super::transport::{ConnectionLimits, OUR_NAME, Transport};
-
-/// The connect timeout. A call's deadline may be earlier.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How long idle connections and idle clients are kept.
-pub const IDLE: Duration = Duration::from_secs(60);
+pub use super::transport::IDLE;
+use super::transport::{CONNECT_TIMEOUT, IDLE_PER_HOST, MAX_HEADER_LIST_BYTES, MAX_HEADERS, OUR_NAME, Transport};
 
 /// The maximum number of clients of a worker. Each one contains the system's certificates. Manifests with an empty
 /// allow list share one client.
 const MAX_CLIENTS: usize = 128;
-
-/// The maximum number of idle connections to one server.
-const IDLE_PER_HOST: usize = 64;
-
-/// The maximum total size of response headers in bytes (HTTP/2), and the maximum number of response headers
-/// (HTTP/1).
-const MAX_HEADER_LIST_BYTES: u32 = 64 * 1024;
-const MAX_HEADERS: usize = 100;
 
 /// The maximum number of concurrent lookups of a worker. The system's resolver can't be cancelled.
 const LOOK_UPS: usize = 32;
@@ -76,18 +63,13 @@ impl Default for Clients {
 impl Clients {
     /// Runs `requests` on behalf of a skill, and limits their lookups.
     pub async fn for_skill<T>(&self, skill_id: &str, requests: impl Future<Output = T>) -> T {
-        let of_skill = self.look_ups_of(skill_id);
-        OF_SKILL.scope(of_skill, requests).await
+        OF_SKILL.scope(self.look_ups_of(skill_id), requests).await
     }
 
     fn look_ups_of(&self, skill_id: &str) -> Arc<Semaphore> {
         let mut of_skills = self.of_skills.lock();
-        if let Some(known) = of_skills.get(skill_id) {
-            return Arc::clone(known);
-        }
-        let new = Arc::new(Semaphore::new(LOOK_UPS_OF_SKILL));
-        of_skills.insert(skill_id.to_owned(), Arc::clone(&new));
-        new
+        let look_ups = of_skills.entry(skill_id.to_owned());
+        Arc::clone(look_ups.or_insert_with(|| Arc::new(Semaphore::new(LOOK_UPS_OF_SKILL))))
     }
 
     /// Returns the client of the current runtime for this reach. It does not follow redirects or use proxies.
@@ -183,14 +165,7 @@ fn reqwest_client<R: Resolve + 'static>(
 
 fn build(reach: Reach, look_ups: Arc<Semaphore>) -> Transport {
     prepare_cryptography();
-    let bounds = ConnectionLimits {
-        connect: CONNECT_TIMEOUT,
-        idle: IDLE,
-        idle_per_host: IDLE_PER_HOST,
-        headers: MAX_HEADERS,
-        header_list_bytes: MAX_HEADER_LIST_BYTES,
-    };
-    Transport::new(Arc::new(Guard { reach, look_ups }), bounds)
+    Transport::new(Arc::new(Guard { reach, look_ups }))
 }
 
 fn prepare_cryptography() {

@@ -15,6 +15,7 @@ use std::task::{Context, Poll, ready};
 use http::{Extensions, Request};
 use hyper::ext::on_informational;
 use hyper_util::client::legacy::connect::{CaptureConnection, Connected, Connection, capture_connection};
+use openskill_net::frames::{END_STREAM, FrameScanner, Header, kind};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// The maximum number of interim responses to a request.
@@ -125,59 +126,36 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for WatchedConnection<T> {
 /// final response.
 #[derive(Debug, Default)]
 struct HeaderFrameCounter {
-    /// The part of the next frame header that has arrived.
-    header: [u8; 9],
-    filled: usize,
-    /// The number of bytes left in the current frame.
-    left: usize,
+    scanner: FrameScanner,
     heads: BTreeMap<u32, usize>,
 }
 
 impl HeaderFrameCounter {
     /// Processes bytes from the server. Returns `false` if a stream has too many responses.
-    fn are_bounded(&mut self, mut bytes: &[u8]) -> bool {
-        loop {
-            let skipped = self.left.min(bytes.len());
-            self.left -= skipped;
-            bytes = &bytes[skipped..];
-            let taken = bytes.len().min(self.header.len() - self.filled);
-            self.header[self.filled..][..taken].copy_from_slice(&bytes[..taken]);
-            self.filled += taken;
-            bytes = &bytes[taken..];
-            if self.filled < self.header.len() {
-                return true;
-            }
-            self.filled = 0;
-            if !self.is_bounded() {
-                return false;
-            }
-        }
+    fn are_bounded(&mut self, bytes: &[u8]) -> bool {
+        let (heads, mut are_bounded) = (&mut self.heads, true);
+        self.scanner.take(bytes, |frame| are_bounded &= is_bounded(heads, frame));
+        are_bounded
     }
+}
 
-    /// Processes a frame whose header is complete. Returns `false` if its stream has too many responses.
-    fn is_bounded(&mut self) -> bool {
-        const DATA: u8 = 0;
-        const HEADERS: u8 = 1;
-        const RST_STREAM: u8 = 3;
-        const END_STREAM: u8 = 1;
-        let [high, middle, low, kind, flags, stream @ ..] = self.header;
-        self.left = u32::from_be_bytes([0, high, middle, low]) as usize;
-        let stream = u32::from_be_bytes(stream) & 0x7fff_ffff;
-        if kind == RST_STREAM || (matches!(kind, DATA | HEADERS) && flags & END_STREAM != 0) {
-            self.heads.remove(&stream);
-            return true;
-        }
-        if kind != HEADERS {
-            return true;
-        }
-        let heads = self.heads.entry(stream).or_default();
-        *heads += 1;
-        let is_bounded = *heads <= MAX_INTERIM + 1;
-        if self.heads.len() > MAX_STREAMS {
-            self.heads.pop_first();
-        }
-        is_bounded
+/// Processes a frame from the server. Returns `false` if its stream has too many responses.
+fn is_bounded(heads: &mut BTreeMap<u32, usize>, frame: Header) -> bool {
+    let ends_stream = matches!(frame.kind, kind::DATA | kind::HEADERS) && frame.flags & END_STREAM != 0;
+    if ends_stream || frame.kind == kind::RST_STREAM {
+        heads.remove(&frame.stream);
+        return true;
     }
+    if frame.kind != kind::HEADERS {
+        return true;
+    }
+    let count = heads.entry(frame.stream).or_default();
+    *count += 1;
+    let is_bounded = *count <= MAX_INTERIM + 1;
+    if heads.len() > MAX_STREAMS {
+        heads.pop_first();
+    }
+    is_bounded
 }
 
 #[cfg(test)]

@@ -38,15 +38,19 @@ const KEEPALIVE: Duration = Duration::from_secs(15);
 const KEEPALIVE_TRIES: u32 = 3;
 const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 
-/// The time and size limits of a transport's connections.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct ConnectionLimits {
-    pub(super) connect: Duration,
-    pub(super) idle: Duration,
-    pub(super) idle_per_host: usize,
-    pub(super) headers: usize,
-    pub(super) header_list_bytes: u32,
-}
+/// The connect timeout. A call's deadline may be earlier.
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long idle connections and idle clients are kept.
+pub const IDLE: Duration = Duration::from_secs(60);
+
+/// The maximum number of idle connections to one server.
+pub(super) const IDLE_PER_HOST: usize = 64;
+
+/// The maximum total size of response headers in bytes (HTTP/2), and the maximum number of response headers
+/// (HTTP/1).
+pub(super) const MAX_HEADER_LIST_BYTES: u32 = 64 * 1024;
+pub(super) const MAX_HEADERS: usize = 100;
 
 /// Why a request got no response.
 #[derive(Debug, thiserror::Error)]
@@ -86,23 +90,23 @@ pub struct Transport(Client<Connector, reqwest::Body>);
 
 impl Transport {
     /// Creates a client. `resolver` must return only allowed addresses.
-    pub(super) fn new(resolver: Arc<dyn Resolve>, bounds: ConnectionLimits) -> Self {
+    pub(super) fn new(resolver: Arc<dyn Resolve>) -> Self {
         let mut tcp = HttpConnector::new_with_resolver(ResolverService(resolver));
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
-        tcp.set_connect_timeout(Some(bounds.connect));
+        tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
         tcp.set_keepalive(Some(KEEPALIVE));
         tcp.set_keepalive_interval(Some(KEEPALIVE));
         tcp.set_keepalive_retries(Some(KEEPALIVE_TRIES));
         tcp.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
-        let connector = Connector { tls: HttpsConnector::from((tcp, encryption())), timeout: bounds.connect };
+        let connector = Connector(HttpsConnector::from((tcp, encryption())));
         let client = Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(bounds.idle)
-            .pool_max_idle_per_host(bounds.idle_per_host)
-            .http1_max_headers(bounds.headers)
-            .http2_max_header_list_size(bounds.header_list_bytes)
+            .pool_idle_timeout(IDLE)
+            .pool_max_idle_per_host(IDLE_PER_HOST)
+            .http1_max_headers(MAX_HEADERS)
+            .http2_max_header_list_size(MAX_HEADER_LIST_BYTES)
             .build(connector);
         Self(client)
     }
@@ -160,10 +164,7 @@ fn encryption() -> ClientConfig {
 
 /// Opens connections, using TLS for https URLs.
 #[derive(Clone)]
-struct Connector {
-    tls: HttpsConnector<HttpConnector<ResolverService>>,
-    timeout: Duration,
-}
+struct Connector(HttpsConnector<HttpConnector<ResolverService>>);
 
 impl Service<Uri> for Connector {
     type Response = TokioIo<WatchedConnection<TokioIo<MaybeHttpsStream<TokioIo<TcpStream>>>>>;
@@ -171,11 +172,11 @@ impl Service<Uri> for Connector {
     type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.tls.poll_ready(context)
+        self.0.poll_ready(context)
     }
 
     fn call(&mut self, place: Uri) -> Self::Future {
-        let connected = tokio::time::timeout(self.timeout, self.tls.call(place));
+        let connected = tokio::time::timeout(CONNECT_TIMEOUT, self.0.call(place));
         let timed_out = |_| io::Error::from(io::ErrorKind::TimedOut);
         async move { Ok(TokioIo::new(WatchedConnection::new(TokioIo::new(connected.await.map_err(timed_out)??)))) }
             .boxed()

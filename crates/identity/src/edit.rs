@@ -32,6 +32,12 @@ pub enum EditError {
     Unwritable(std::io::Error),
 }
 
+impl From<String> for EditError {
+    fn from(reason: String) -> Self {
+        Self::Refused(reason)
+    }
+}
+
 /// The policy of a new principal. Fields that are `None`, empty or false are omitted from the file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NewPolicy {
@@ -68,37 +74,31 @@ pub fn create(
     policy: &NewPolicy,
     expires: Option<Timestamp>,
 ) -> Result<NewKey, EditError> {
-    check_name(principal).map_err(EditError::Refused)?;
+    check_name(principal)?;
     let path = &target(path);
     let lock = lock(path)?;
     let mut document = open(path)?;
     let all = document.entry("principals").or_insert_with(implicit);
-    let all = all
-        .as_table_mut()
-        .ok_or_else(|| EditError::Refused("write principals as [principals.NAME] tables".to_owned()))?;
+    let all = all.as_table_mut().ok_or_else(|| "write principals as [principals.NAME] tables".to_owned())?;
     let is_new = !all.contains_key(principal);
     if !is_new && *policy != NewPolicy::default() {
-        let reason = format!("the principal '{principal}' already has a policy: change it in the file");
-        return Err(EditError::Refused(reason));
+        return Err(format!("the principal '{principal}' already has a policy: change it in the file").into());
     }
     if is_new && policy.skills.is_empty() && policy.toolsets.is_empty() && !policy.admin {
         let reason =
             format!("the principal '{principal}' is new: set the skills or toolsets that it may call, or admin");
-        return Err(EditError::Refused(reason));
+        return Err(reason.into());
     }
     let entry = all.entry(principal).or_insert_with(|| Item::Table(policy_table(policy)));
-    let entry =
-        entry.as_table_mut().ok_or_else(|| EditError::Refused(format!("write [principals.{principal}] as a table")))?;
+    let entry = entry.as_table_mut().ok_or_else(|| format!("write [principals.{principal}] as a table"))?;
     if !path.exists() {
         entry.decor_mut().set_prefix(HEAD);
     }
     let keys = entry.entry("keys").or_insert_with(|| Item::ArrayOfTables(ArrayOfTables::new()));
-    let keys = keys
-        .as_array_of_tables_mut()
-        .ok_or_else(|| EditError::Refused(format!("write keys as [[principals.{principal}.keys]] tables")))?;
+    let keys =
+        keys.as_array_of_tables_mut().ok_or_else(|| format!("write keys as [[principals.{principal}.keys]] tables"))?;
     if keys.len() >= MAX_KEYS {
-        let reason = format!("the principal '{principal}' has {MAX_KEYS} keys: revoke one of them first");
-        return Err(EditError::Refused(reason));
+        return Err(format!("the principal '{principal}' has {MAX_KEYS} keys: revoke one of them first").into());
     }
     let key = NewKey::generate();
     keys.push(key_table(&key, expires));
@@ -116,20 +116,16 @@ pub fn revoke(path: &Path, id: KeyId) -> Result<String, EditError> {
     let contents = file::read(path)?;
     let mut owners = contents.principals.iter().filter(|(_, it)| it.keys.iter().any(|key| key.id == id));
     let Some((owner, _)) = owners.next() else {
-        return Err(EditError::Refused(format!("there is no key {id}: `openskill keys list` lists all")));
+        return Err(format!("there is no key {id}: `openskill keys list` lists all").into());
     };
     let mut document = open(path)?;
     let shown = id.to_string();
     let keys = document.get_mut("principals").and_then(|it| it.get_mut(owner)).and_then(|it| it.get_mut("keys"));
+    let is_other = |id: Option<&str>| id != Some(shown.as_str());
     match keys {
-        Some(Item::ArrayOfTables(keys)) => {
-            keys.retain(|key| key.get("id").and_then(Item::as_str) != Some(shown.as_str()));
-        }
+        Some(Item::ArrayOfTables(keys)) => keys.retain(|key| is_other(key.get("id").and_then(Item::as_str))),
         Some(Item::Value(toml_edit::Value::Array(keys))) => {
-            keys.retain(|key| {
-                let id = key.as_inline_table().and_then(|it| it.get("id")?.as_str());
-                id != Some(shown.as_str())
-            });
+            keys.retain(|key| is_other(key.as_inline_table().and_then(|it| it.get("id")?.as_str())));
         }
         _ => {}
     }
@@ -153,18 +149,24 @@ fn policy_table(policy: &NewPolicy) -> Table {
     if !policy.toolsets.is_empty() {
         table.insert("toolsets", list(&policy.toolsets));
     }
-    let flags = [("destructive", policy.destructive, true), ("interactive", policy.not_interactive, false)];
-    for (name, is_given, flag) in flags.into_iter().chain([("admin", policy.admin, true)]) {
-        if is_given {
-            table.insert(name, value(flag));
-        }
+    let flags = [
+        ("destructive", policy.destructive, true),
+        ("interactive", policy.not_interactive, false),
+        ("admin", policy.admin, true),
+    ];
+    for (name, _, flag) in flags.into_iter().filter(|(_, is_given, _)| *is_given) {
+        table.insert(name, value(flag));
     }
     if let Some(rate) = policy.rate {
         table.insert("rate", value(rate));
     }
-    let numbers = [("in_flight", policy.in_flight), ("bytes", policy.bytes), ("sessions", policy.sessions)];
-    let burst = ("burst", policy.burst.map(|it| it as usize));
-    for (name, number) in std::iter::once(burst).chain(numbers) {
+    let numbers = [
+        ("burst", policy.burst.map(|it| it as usize)),
+        ("in_flight", policy.in_flight),
+        ("bytes", policy.bytes),
+        ("sessions", policy.sessions),
+    ];
+    for (name, number) in numbers {
         if let Some(number) = number {
             table.insert(name, value(i64::try_from(number).unwrap_or(i64::MAX)));
         }
@@ -214,9 +216,9 @@ fn lock(path: &Path) -> Result<File, EditError> {
 /// Replaces the file atomically and keeps its mode and owner. `folder` is its directory.
 fn store(path: &Path, document: &DocumentMut, folder: &File) -> Result<(), EditError> {
     let text = document.to_string();
-    KeyFile::parse(&text).map_err(EditError::Refused)?;
+    KeyFile::parse(&text)?;
     if text.len() as u64 > file::MAX_BYTES {
-        return Err(EditError::Refused(format!("the file would have more than {} bytes", file::MAX_BYTES)));
+        return Err(format!("the file would have more than {} bytes", file::MAX_BYTES).into());
     }
     let mut new = path.to_owned().into_os_string();
     new.push(".new");

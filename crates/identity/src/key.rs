@@ -69,8 +69,9 @@ impl PresentedKey {
         let rest = text.strip_prefix(PREFIX.as_bytes()).filter(|_| text.len() == KEY_LENGTH)?;
         let (id, secret) = rest.split_at(2 * ID_BYTES);
         let id = KeyId(unhex(id)?);
-        let secret = secret.strip_prefix(b"_")?;
-        secret.iter().all(is_digit).then(|| Self { id, hash: KeyHash::digest(text) })
+        // Only lower-case digits are accepted, so that each key has exactly one text.
+        unhex::<SECRET_BYTES>(secret.strip_prefix(b"_")?)?;
+        Some(Self { id, hash: KeyHash::digest(text) })
     }
 }
 
@@ -120,11 +121,6 @@ impl FromStr for KeyHash {
     fn from_str(text: &str) -> Result<Self, ()> {
         unhex(text).map(Self).ok_or(())
     }
-}
-
-/// Accepts only lower-case hexadecimal digits, so that each key has exactly one text.
-fn is_digit(byte: &u8) -> bool {
-    matches!(byte, b'0'..=b'9' | b'a'..=b'f')
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 /// The maximum number of units of a holder for each free unit.
 const PER_FREE_UNIT: usize = 4;
@@ -28,12 +28,9 @@ pub fn reachable(mine: usize, used: usize, limit: usize, holders: usize) -> usiz
 
 /// A pool of `limit` units that holders, usually principals, share fairly. Clones share the same pool.
 #[derive(Debug, Clone)]
-pub struct Pool(Arc<PoolState>);
-
-#[derive(Debug)]
-struct PoolState {
+pub struct Pool {
     limit: usize,
-    held: Mutex<PoolUsage>,
+    held: Arc<Mutex<PoolUsage>>,
 }
 
 #[derive(Debug, Default)]
@@ -54,7 +51,7 @@ pub struct Share {
 impl Pool {
     /// Creates a pool of `limit` units.
     pub fn new(limit: usize) -> Self {
-        Self(Arc::new(PoolState { limit, held: Mutex::default() }))
+        Self { limit, held: Arc::default() }
     }
 
     /// Creates a share without units.
@@ -71,16 +68,12 @@ impl Pool {
 
     /// Returns the number of units in the pool.
     pub fn limit(&self) -> usize {
-        self.0.limit
+        self.limit
     }
 
     /// Returns the number of units in use.
     pub fn in_use(&self) -> usize {
-        self.lock().total
-    }
-
-    fn lock(&self) -> MutexGuard<'_, PoolUsage> {
-        self.0.held.lock()
+        self.held.lock().total
     }
 }
 
@@ -93,8 +86,8 @@ impl Share {
     /// Adds `more` units. Returns false and changes nothing if the pool has too few left, or the amount would be
     /// unfair.
     pub fn grow(&mut self, more: usize) -> bool {
-        let limit = self.pool.0.limit;
-        let mut held = self.pool.lock();
+        let limit = self.pool.limit;
+        let mut held = self.pool.held.lock();
         let mine = held.by_holder.get(&self.holder).copied().unwrap_or(0).saturating_add(more);
         let holders = held.by_holder.len() + usize::from(!held.by_holder.contains_key(&self.holder));
         let fits = held.total.checked_add(more).is_some_and(|total| total <= limit);
@@ -111,7 +104,7 @@ impl Share {
 
     /// Adds `more` units even if the pool has too few, for resources that already exist.
     pub fn count(&mut self, more: usize) {
-        let mut held = self.pool.lock();
+        let mut held = self.pool.held.lock();
         held.total = held.total.saturating_add(more);
         *held.by_holder.entry(Arc::clone(&self.holder)).or_default() += more;
         self.amount += more;
@@ -128,7 +121,7 @@ impl Share {
     pub fn shrink(&mut self, less: usize) {
         let less = less.min(self.amount);
         self.amount -= less;
-        let mut held = self.pool.lock();
+        let mut held = self.pool.held.lock();
         held.total -= less;
         if let Some(mine) = held.by_holder.get_mut(&self.holder) {
             *mine -= less;
@@ -204,7 +197,7 @@ mod tests {
         drop(one);
         assert_eq!(pool.in_use(), 42);
         drop((part, other));
-        assert_eq!((pool.in_use(), pool.lock().by_holder.len()), (0, 0));
+        assert_eq!((pool.in_use(), pool.held.lock().by_holder.len()), (0, 0));
         assert!(!pool.share("a").grow(usize::MAX));
     }
 }

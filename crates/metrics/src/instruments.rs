@@ -1,11 +1,76 @@
-//! Counters and histograms shared by many threads. A read is not atomic as a whole: a scrape may see a call in a
-//! histogram's count before its duration is in the sum.
+//! Counters and histograms shared by many threads, and a recent observation of each bucket of a histogram. A read is
+//! not atomic as a whole: a scrape may see a call in a histogram's count before its duration is in the sum.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::buckets::{BUCKETS, NANOS};
-use crate::exemplars::{Exemplar, Exemplars};
+use parking_lot::Mutex;
+
+/// The upper bounds of the buckets for durations, in seconds. Formatted whole numbers keep their fraction: some
+/// servers would treat `1` and `1.0` as two series.
+pub const SECONDS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 15.0, 60.0];
+
+/// The same bounds in nanoseconds.
+const NANOS: [u64; 12] = {
+    let mut nanos = [0; 12];
+    let mut at = 0;
+    while at < 12 {
+        nanos[at] = (SECONDS[at] * 1e9) as u64;
+        at += 1;
+    }
+    nanos
+};
+
+/// The number of buckets of a histogram. The last one has no upper bound.
+pub const BUCKETS: usize = SECONDS.len() + 1;
+
+/// The most recently kept observation of a bucket.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Exemplar {
+    /// The OpenTelemetry trace of the observation.
+    pub trace_id: [u8; 16],
+    /// The observed duration, in seconds.
+    pub value: f64,
+    /// The time of the observation, in nanoseconds since 1970.
+    pub unix_nanos: u64,
+}
+
+/// The trace of a recent observation for each bucket: a starting point to investigate the bucket. `None` before a
+/// bucket's first observation.
+#[derive(Debug, Default)]
+struct Exemplars {
+    slots: [Slot; BUCKETS],
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    /// The number of observations of the bucket.
+    since: AtomicU64,
+    kept: Mutex<Option<Exemplar>>,
+}
+
+/// The number of observations from one exemplar of a bucket to the next, starting with the first. Most calls do
+/// not pay for the clock and the lock.
+const EVERY: u64 = 64;
+
+impl Exemplars {
+    fn note(&self, bucket: usize, time: Duration, trace_id: &[u8; 16]) {
+        let slot = &self.slots[bucket];
+        if !slot.since.fetch_add(1, Ordering::Relaxed).is_multiple_of(EVERY) {
+            return;
+        }
+        // Skip this observation if another thread writes an exemplar or reads for a scrape.
+        if let Some(mut kept) = slot.kept.try_lock() {
+            let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            let unix_nanos = u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX);
+            *kept = Some(Exemplar { trace_id: *trace_id, value: time.as_secs_f64(), unix_nanos });
+        }
+    }
+
+    fn read(&self) -> [Option<Exemplar>; BUCKETS] {
+        std::array::from_fn(|at| *self.slots[at].kept.lock())
+    }
+}
 
 /// The maximum duration that is recorded, in nanoseconds: about four months. Longer durations are clamped to it.
 const LONGEST: u64 = 10_000_000_000_000_000;
@@ -36,7 +101,7 @@ impl Counter {
     }
 }
 
-/// A histogram of durations, with the buckets of [`crate::buckets::SECONDS`].
+/// A histogram of durations, with the buckets of [`SECONDS`].
 #[derive(Debug, Default)]
 pub struct Histogram {
     counts: [AtomicU64; BUCKETS],
@@ -95,6 +160,28 @@ impl Distribution {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_bounds_in_nanoseconds_are_those_in_seconds() {
+        for (seconds, nanos) in SECONDS.iter().zip(NANOS) {
+            assert_eq!(Duration::from_secs_f64(*seconds), Duration::from_nanos(nanos));
+        }
+        assert!(SECONDS.is_sorted());
+    }
+
+    #[test]
+    fn each_bucket_keeps_one_observation_and_replaces_it_now_and_then() {
+        let exemplars = Exemplars::default();
+        let trace = |number: u64| exemplars.note(3, Duration::from_millis(number), &[number as u8 + 1; 16]);
+        let kept = || exemplars.read()[3].map(|it| it.trace_id[0]);
+        trace(0);
+        assert_eq!(kept(), Some(1));
+        (1..EVERY).for_each(trace);
+        assert_eq!(kept(), Some(1));
+        trace(EVERY);
+        assert_eq!(kept(), Some(65));
+        assert_eq!(exemplars.read().iter().flatten().count(), 1);
+    }
 
     #[test]
     fn an_observation_is_in_the_first_bucket_whose_bound_it_does_not_exceed() {

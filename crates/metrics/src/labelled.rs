@@ -23,14 +23,7 @@ impl LabelledCounters {
 
     /// Adds all series to a snapshot.
     pub fn read(&self, snapshot: &mut Snapshot, metric: &'static Metric) {
-        for (value, counter) in &self.0 {
-            snapshot.count(metric, &[value], counter);
-        }
-    }
-
-    /// Adds all series of a metric whose first label has the value `first`.
-    pub fn read_with(&self, snapshot: &mut Snapshot, metric: &'static Metric, first: &str) {
-        self.read_after(snapshot, metric, &[first]);
+        self.read_after(snapshot, metric, &[]);
     }
 
     /// Adds all series of a metric whose first labels have the values `first`.

@@ -8,10 +8,9 @@
 //!
 //! - [`table`]: every metric by name; [`metric`]: the description of a metric; [`mod@reference`]: the table as
 //!   documentation
-//! - [`instruments`]: counters and histograms; [`buckets`]: the buckets of every histogram; [`exemplars`]: the
-//!   trace of a recent call in each bucket
+//! - [`instruments`]: counters and histograms, with the trace of a recent call in each bucket
 //! - [`labelled`]: counters with one label whose values are known in advance
-//! - [`skills`]: a limited number of series by skill; [`errors`]: errors by code and blame
+//! - [`skills`]: a limited number of series by skill, and its errors by code and blame
 //! - [`snapshot`]: the value of every series at one moment; [`text`]: the text formats of Prometheus and
 //!   OpenMetrics
 //! - [`process`]: memory, CPU time and descriptors of this process; [`telemetry`]: how many of its spans and
@@ -20,9 +19,6 @@
 //!
 //! This crate is independent of calls, gateways and workers.
 
-pub mod buckets;
-pub mod errors;
-pub mod exemplars;
 pub mod instruments;
 pub mod labelled;
 pub mod metric;

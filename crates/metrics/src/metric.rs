@@ -56,13 +56,14 @@ impl Metric {
 
     /// Returns the help text without Markdown. Replaces a link such as `[a jail](jail.md)` with its text.
     pub fn plain_help(&self) -> String {
-        let (mut plain, mut rest) = (String::new(), self.help);
-        while let Some((before, (words, after))) = link(rest) {
-            plain += before;
-            plain += words;
-            rest = after;
-        }
-        plain += rest;
+        let link = |text: &'static str| {
+            let (words, target) = text.split_once("](")?;
+            Some([words, target.split_once(')')?.1])
+        };
+        let mut parts = self.help.split('[');
+        let before = parts.next().unwrap_or_default();
+        let plain =
+            parts.flat_map(|part| link(part).unwrap_or(["[", part])).fold(before.to_owned(), |all, it| all + it);
         plain.replace('`', "")
     }
 }
@@ -87,14 +88,6 @@ impl ProcessKind {
             Self::Both => "gateway, worker",
         }
     }
-}
-
-/// Splits a text at its first link: the text before it, the link text, and the text after it.
-fn link(text: &str) -> Option<(&str, (&str, &str))> {
-    let (before, rest) = text.split_once('[')?;
-    let (words, rest) = rest.split_once("](")?;
-    let (_, after) = rest.split_once(')')?;
-    Some((before, (words, after)))
 }
 
 #[cfg(test)]

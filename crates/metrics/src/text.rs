@@ -2,9 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::buckets::BUCKETS;
-use crate::exemplars::Exemplar;
-use crate::instruments::Distribution;
+use crate::instruments::{BUCKETS, Distribution, Exemplar};
 use crate::metric::{Metric, MetricKind};
 use crate::snapshot::{Series, Snapshot, Value};
 
@@ -222,7 +220,7 @@ mod tests {
 
     #[test]
     fn the_bounds_as_text_are_the_bounds() {
-        let text = crate::buckets::SECONDS.map(|bound| format!("{bound:?}"));
+        let text = crate::instruments::SECONDS.map(|bound| format!("{bound:?}"));
         assert_eq!(BOUNDS[..BUCKETS - 1], text);
     }
 

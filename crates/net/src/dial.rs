@@ -9,25 +9,19 @@ use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 use tower::Service;
 
+use crate::tls::MaybeTls;
 use crate::tls::client::Connector;
-use crate::tls::stream::MaybeTls;
 
 /// A client connection.
-pub type Dialed = TokioIo<MaybeTls<TcpStream, TlsStream<TcpStream>>>;
+pub type Dialed = TokioIo<MaybeTls<TlsStream<TcpStream>>>;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Connects to the host and port of a URI. The channel sets the timeout.
 #[derive(Debug, Clone)]
 pub struct Dial {
-    tls: Option<Connector>,
-}
-
-impl Dial {
-    /// Creates a connector. `tls` is `None` for plain text.
-    pub fn new(tls: Option<Connector>) -> Self {
-        Self { tls }
-    }
+    /// Performs the handshakes. `None` for plain text.
+    pub tls: Option<Connector>,
 }
 
 impl Service<Uri> for Dial {
@@ -48,8 +42,8 @@ impl Service<Uri> for Dial {
             let stream = TcpStream::connect((host, port)).await?;
             stream.set_nodelay(true)?;
             Ok(TokioIo::new(match tls {
-                Some(tls) => MaybeTls::Tls(Box::new(tls.connect(stream, host).await?)),
-                None => MaybeTls::Plain(stream),
+                Some(tls) => MaybeTls::Right(Box::new(tls.connect(stream, host).await?)),
+                None => MaybeTls::Left(stream),
             }))
         })
     }

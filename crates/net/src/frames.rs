@@ -6,6 +6,7 @@ pub mod kind {
     #![allow(missing_docs, reason = "the RFC documents them")]
     pub const DATA: u8 = 0;
     pub const HEADERS: u8 = 1;
+    pub const RST_STREAM: u8 = 3;
     pub const SETTINGS: u8 = 4;
     pub const GOAWAY: u8 = 7;
 }

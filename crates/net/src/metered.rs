@@ -39,8 +39,7 @@ pub struct Metered<S> {
     sent: FrameScanner,
     /// The highest stream id that the client has opened.
     last_stream: u32,
-    is_over: bool,
-    /// Set together with `is_over`, for the owner of the connection.
+    /// Set once the budget is exceeded. The owner of the connection reads it too.
     flooded: Arc<AtomicBool>,
 }
 
@@ -54,10 +53,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Metered<S> {
             received: FrameScanner::for_client(),
             sent: FrameScanner::for_server(),
             last_stream: 0,
-            is_over: false,
             flooded: Arc::clone(&flooded),
         };
         (metered, flooded)
+    }
+
+    /// Fails once the client has flooded the connection.
+    fn check(&self) -> Result<()> {
+        if self.flooded.load(Ordering::Relaxed) { Err(Error::other(ControlFlood)) } else { Ok(()) }
     }
 
     /// Counts the frames in these bytes. Returns false if the control frame budget is exceeded.
@@ -103,24 +106,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Metered<S> {
             let length = slice.len().min(left);
             self.sent.take(&slice[..length], |_| {});
             left -= length;
-            if left == 0 {
-                break;
-            }
         }
     }
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Metered<S> {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<()>> {
-        if self.is_over {
-            return Poll::Ready(Err(Error::other(ControlFlood)));
-        }
+        self.check()?;
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
         if self.count(&buffer.filled()[before..], context) {
             return Poll::Ready(Ok(()));
         }
-        self.is_over = true;
         self.flooded.store(true, Ordering::Relaxed);
         // A failed read must not return data.
         buffer.set_filled(before);
@@ -131,9 +128,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Metered<S> {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Metered<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
-        if self.is_over {
-            return Poll::Ready(Err(Error::other(ControlFlood)));
-        }
+        self.check()?;
         let count = ready!(Pin::new(&mut self.stream).poll_write(context, bytes))?;
         self.record_write([bytes], count);
         Poll::Ready(Ok(count))
@@ -144,9 +139,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Metered<S> {
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<Result<usize>> {
-        if self.is_over {
-            return Poll::Ready(Err(Error::other(ControlFlood)));
-        }
+        self.check()?;
         let count = ready!(Pin::new(&mut self.stream).poll_write_vectored(context, slices))?;
         self.record_write(slices.iter().map(|slice| &**slice), count);
         Poll::Ready(Ok(count))

@@ -140,11 +140,8 @@ pub(crate) fn after_type(text: &[u8], separator: Separator) -> Option<Separator>
     let line = near[near.len() - near.len().min(LONGEST_TYPE)..].trim_ascii_end();
     let length = line.iter().rposition(|byte| *byte == b'(').filter(|_| line.ends_with(b")"));
     let typed = &line[..length.unwrap_or(line.len())];
-    let mut lower = [0; LONGEST_TYPE];
-    let lower = &mut lower[..typed.len()];
-    lower.copy_from_slice(typed);
-    lower.make_ascii_lowercase();
-    let name = TYPES.iter().find(|name| lower.ends_with(name.as_bytes()))?;
+    let tail = |length: usize| typed.len().checked_sub(length).map(|start| &typed[start..]);
+    let name = TYPES.iter().find(|name| tail(name.len()).is_some_and(|it| it.eq_ignore_ascii_case(name.as_bytes())))?;
     let value_start = string_start(text, separator.value_start);
     let name_end = near.trim_ascii_end().len() - (line.len() - typed.len()) - name.len();
     let is_string = begins_quoted(text, after_spaces(text, value_start));

@@ -5,6 +5,7 @@ use crate::classes::{DOT, TOKEN, continues, is, run_start};
 use crate::judge::secret_part;
 use crate::keys::{NameRules, ValueKind, classify, may_matter};
 use crate::placeholder::is_state;
+use crate::shapes::SHAPES;
 use crate::value::{Value, value};
 use crate::values::looks;
 
@@ -16,15 +17,6 @@ const FUNCTION: usize = 40;
 const ARGUMENTS: usize = 3;
 /// The first bytes of a value that decide whether it is a secret.
 const DECIDES: usize = 96;
-
-/// Endings of functions that set a value by its name, in lower case.
-#[rustfmt::skip]
-const SETTERS: [&str; 30] = [
-    "setenv", "putenv", "putenv_s", "put_env", "set_env", "env.set", "env.store", ".env", "withenv", "addenv", "set_var",
-    "setvar", "envvar", "environmentvariable", "environment", "setproperty", "set_property", "setdefault", "setitem",
-    "set_secret", "setsecret", "putsecret", "setheader", "set_header", "addheader", "requestheader", "header.set",
-    "headers.set", "headers.append", "define",
-];
 
 /// Finds the value of an argument after the one that names it, or the argument of a named setter. Returns its
 /// start and end.
@@ -51,7 +43,7 @@ pub(crate) fn argument(text: &[u8], open: usize, names: &NameRules) -> Option<(u
         let kind = classify(&text[name.start..name.end], names);
         if let Some(kind) = kind.filter(|kind| kind.is_certain()) {
             let function = text[run_start(text, open, TOKEN | DOT, FUNCTION)..open].to_ascii_lowercase();
-            return secret(text, at, kind, SETTERS.iter().any(|setter| function.ends_with(setter.as_bytes())));
+            return secret(text, at, kind, SHAPES.setters.iter().any(|setter| function.ends_with(setter)));
         }
     }
     None

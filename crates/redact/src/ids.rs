@@ -2,8 +2,6 @@
 
 use sha2::{Digest, Sha256};
 
-const DIGITS: &[u8; 16] = b"0123456789abcdef";
-
 /// Hashes ids with a key. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Ids {
@@ -35,13 +33,7 @@ impl Ids {
 
     /// Formats the hash as `kind_` and hexadecimal digits.
     pub(crate) fn hash(&self, kind: &str, id: &[u8]) -> String {
-        let mut text = String::with_capacity(kind.len() + 33);
-        text.push_str(kind);
-        text.push('_');
-        for byte in self.bits(kind, id) {
-            text.extend([byte >> 4, byte & 15].map(|digit| char::from(DIGITS[usize::from(digit)])));
-        }
-        text
+        format!("{kind}_{:032x}", u128::from_be_bytes(self.bits(kind, id)))
     }
 }
 

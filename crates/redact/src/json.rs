@@ -24,6 +24,8 @@ pub(crate) type Leaf<'l> = &'l mut dyn FnMut(&[u8]) -> Vec<Span>;
 #[derive(Debug, Clone, Copy, Default)]
 struct Frame {
     is_object: bool,
+    /// Whether the next member is the first one. Every other member follows a comma.
+    is_first: bool,
     /// The kind of value that the current name announces.
     kind: Option<ValueKind>,
     /// Whether all its content is secret.
@@ -85,29 +87,20 @@ impl Walk<'_> {
         is_there
     }
 
-    /// Returns the innermost frame. The walk always has one.
-    fn frame(&mut self) -> Option<&mut Frame> {
-        self.frames.last_mut()
-    }
-
     /// Reads the next member of the innermost object or list, or its end.
     fn member(&mut self) -> Option<()> {
         self.spaces();
-        let frame = *self.frame()?;
-        if self.take(if frame.is_object { b'}' } else { b']' }) {
+        let frame = self.frames.last_mut()?;
+        let (is_object, is_first) = (frame.is_object, std::mem::take(&mut frame.is_first));
+        if self.take(if is_object { b'}' } else { b']' }) {
             self.frames.pop();
             return Some(());
         }
-        if !self.take(b',') {
+        if !is_first && !self.take(b',') {
             return None;
         }
-        self.spaces();
-        self.entry(frame.is_object)
-    }
-
-    /// Reads one member: a name if the frame is an object, and a value.
-    fn entry(&mut self, is_object: bool) -> Option<()> {
         if is_object {
+            self.spaces();
             self.name()?;
             self.spaces();
             if !self.take(b':') {
@@ -159,17 +152,11 @@ impl Walk<'_> {
         if self.frames.len() >= DEEPEST {
             return None;
         }
-        let parent = *self.frame()?;
+        let parent = *self.frames.last()?;
         let is_certain = parent.kind.is_some_and(ValueKind::is_certain);
         let is_hidden = (parent.is_hidden || is_certain) && !parent.is_about;
-        self.frames.push(Frame { is_object, is_hidden, ..Frame::default() });
-        self.spaces();
-        // An empty object or list ends here. In others, every member but the first follows a comma.
-        if self.take(if is_object { b'}' } else { b']' }) {
-            self.frames.pop();
-            return Some(());
-        }
-        self.entry(is_object)
+        self.frames.push(Frame { is_object, is_first: true, is_hidden, ..Frame::default() });
+        Some(())
     }
 
     fn literal(&mut self, word: &[u8]) -> Option<()> {
@@ -187,7 +174,7 @@ impl Walk<'_> {
         if !digits.last()?.is_ascii_digit() {
             return None;
         }
-        let frame = *self.frame()?;
+        let frame = *self.frames.last()?;
         let is_hidden = match frame.kind {
             _ if frame.is_hidden && !frame.is_about => true,
             Some(ValueKind::Secret | ValueKind::Password | ValueKind::Authorization) => true,

@@ -64,10 +64,7 @@ impl<'o> Layers<'o> {
     }
 
     fn may_read(&mut self, length: usize, depth: u8) -> bool {
-        let left = self.work.checked_sub(length);
-        if depth >= DEEPEST {
-            return false;
-        }
+        let left = self.work.checked_sub(length).filter(|_| depth < DEEPEST);
         left.map(|left| self.work = left).is_some()
     }
 }

@@ -46,14 +46,12 @@ pub(crate) fn is_reference(word: &[u8]) -> bool {
     match word {
         b"***" | b"[REDACTED]" | b"<redacted>" | b"%s" | b"%v" | b"{}" | b"?" | b"-" | b"..." => true,
         [b'$', b'{' | b'(', rest @ ..] => is_name(rest) || rest.is_empty(),
-        [b'$', first, rest @ ..] => {
-            let is_variable = first.is_ascii_alphabetic() || *first == b'_';
-            is_variable
-                && rest.iter().all(|it| it.is_ascii_uppercase() || *it == b'_')
-                && (first.is_ascii_uppercase() || *first == b'_')
-                || is_variable && rest.iter().all(|it| it.is_ascii_lowercase() || *it == b'_')
-                || is_variable
-                    && matches!(rest.iter().position(|it| !it.is_ascii_alphanumeric() && *it != b'_'), Some(at) if matches!(&rest[at..], [b'[' | b'-' | b'.', ..]))
+        [b'$', first, rest @ ..] if first.is_ascii_alphabetic() || *first == b'_' => {
+            let is_upper = |byte: &u8| byte.is_ascii_uppercase() || *byte == b'_';
+            let mut after_name = rest.iter().skip_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_');
+            is_upper(first) && rest.iter().all(is_upper)
+                || rest.iter().all(|byte| byte.is_ascii_lowercase() || *byte == b'_')
+                || matches!(after_name.next(), Some(b'[' | b'-' | b'.'))
         }
         [b'{', b'{', ..] => true,
         [b'{', rest @ .., b'}'] | [b'<', rest @ .., b'>'] | [b'%', rest @ .., b'%'] => is_name(rest),

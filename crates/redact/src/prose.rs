@@ -4,29 +4,14 @@
 use crate::classes::{ALNUM, TOKEN, at_is, continues, is, run_end, run_start};
 use crate::keys::{NameRules, ValueKind, classify, names_secret};
 use crate::placeholder::{is_reference, is_state};
+use crate::shapes::SHAPES;
 use crate::value::value;
 use crate::values::{base64, looks};
-
-/// Words between a name and its value.
-#[rustfmt::skip]
-const FILLERS: [&[u8]; 24] = [
-    b"is", b"was", b"are", b"be", b"will", b"now", b"equals", b"as", b"to", b"set", b"the", b"my", b"your", b"this",
-    b"value", b"of", b"named", b"called", b"following", b"e.g.", b"like", b"with", b"changed", b"here",
-];
-
-const LONGEST_FILLER: usize = b"following".len();
 
 /// The maximum distance from a name to its value, in bytes.
 const NEAR: usize = 48;
 /// The number of bytes before a name that are examined.
 const BEFORE: usize = 24;
-
-/// Words that may name a secret.
-#[rustfmt::skip]
-pub(crate) const WORDS: [&[u8]; 20] = [
-    b"password", b"passwd", b"passphrase", b"passcode", b"pwd", b"passwort", b"kennwort", b"senha", b"secret",
-    b"token", b"key", b"apikey", b"credential", b"credentials", b"bearer", b"basic", b"pass", b"pin", b"otp", b"psk",
-];
 
 /// Whether a byte occurs in values but rarely in prose: a digit, a symbol or a quote. Most sentences about secrets
 /// contain no value.
@@ -115,16 +100,12 @@ fn value_in_sentence(text: &[u8], end: usize, kind: ValueKind) -> Option<(usize,
         if at >= limit || text[at] == b'\n' {
             return None;
         }
-        let word_end = text[at..]
-            .iter()
-            .take(NEAR)
-            .position(|byte| byte.is_ascii_whitespace())
-            .map_or(text.len().min(at + NEAR), |it| at + it);
+        let word_end = at + text[at..].iter().take(NEAR).take_while(|byte| !byte.is_ascii_whitespace()).count();
         let word = &text[at..word_end];
         if matches!(word, b"=" | b":" | b"->" | b"=>" | b"-" | b"\xe2\x80\x94") {
             return None;
         }
-        if word.len() <= LONGEST_FILLER && FILLERS.iter().any(|it| word.eq_ignore_ascii_case(it)) {
+        if SHAPES.fillers.iter().any(|it| word.eq_ignore_ascii_case(it)) {
             has_verb |= matches!(word, b"is" | b"was" | b"to" | b"as");
             at = word_end;
             continue;
@@ -270,13 +251,6 @@ fn user_and_password(text: &[u8], start: usize) -> Option<(usize, usize)> {
     let is_id = text[found.start..found.end].iter().all(|byte| byte.is_ascii_digit() || *byte == b':');
     (!password.is_empty() && !is_reference(password) && !is_id).then_some((found.start + colon + 1, found.end))
 }
-
-/// Commands with a short flag for a password.
-#[rustfmt::skip]
-pub(crate) const COMMANDS: [&[u8]; 10] = [
-    b"sshpass", b"docker", b"podman", b"mysql", b"mysqldump", b"mongo", b"mongosh", b"redis", b"ldapsearch",
-    b"ldapmodify",
-];
 
 /// Whether the short flag takes a password in its command.
 fn is_of_command(text: &[u8], dash: usize, command: &[u8], flag: u8) -> bool {

@@ -30,10 +30,7 @@ struct Compiled {
 impl Default for Redactor {
     /// Creates a redactor with the built-in rules.
     fn default() -> Self {
-        let Rules { built_in, emails, phones, .. } = Rules::default();
-        let names = NameRules { built_in, ..NameRules::default() };
-        let options = Options { names, emails, phones, ids: Ids::new(None) };
-        Self { compiled: Some(Arc::new(Compiled { options, custom: Custom::default() })) }
+        Self::compile(&Rules::default(), Custom::default())
     }
 }
 
@@ -46,14 +43,19 @@ impl Redactor {
     /// # Errors
     /// [`RuleError`]: there are too many literals and tokens.
     pub fn new(rules: Rules) -> Result<Self, RuleError> {
-        let joined =
-            |names: &[String]| names.iter().map(|name| Words::parse(name.as_bytes()).concat().to_vec()).collect();
-        let names = NameRules { built_in: rules.built_in, secret: joined(&rules.names), kept: joined(&rules.keep) };
-        let ids = Ids::new(rules.id_key.as_deref());
-        let options = Options { names, emails: rules.emails, phones: rules.phones, ids };
         let custom = Custom::new(&rules.literals, &rules.tokens);
         let too_many = |error| RuleError { line: 0, message: format!("{error}: use fewer literals and tokens") };
-        Ok(Self { compiled: Some(Arc::new(Compiled { options, custom: custom.map_err(too_many)? })) })
+        Ok(Self::compile(&rules, custom.map_err(too_many)?))
+    }
+
+    fn compile(rules: &Rules, custom: Custom) -> Self {
+        let joined =
+            |names: &[String]| names.iter().map(|name| Words::parse(name.as_bytes()).concat().to_vec()).collect();
+        let (secret, kept) = (joined(&rules.names), joined(&rules.keep));
+        let names = NameRules { built_in: !rules.replaces_built_in, secret, kept };
+        let ids = Ids::new(rules.id_key.as_deref());
+        let options = Options { names, emails: rules.emails, phones: rules.phones, ids };
+        Self { compiled: Some(Arc::new(Compiled { options, custom })) }
     }
 
     /// Creates a redactor that changes nothing.

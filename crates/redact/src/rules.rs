@@ -6,9 +6,10 @@ mod parse;
 
 /// Rules of a [`Redactor`](crate::Redactor). The default has the built-in rules without e-mail addresses and
 /// telephone numbers, and a random key for ids.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
-    pub(crate) built_in: bool,
+    /// Whether only the rules of the user apply.
+    pub(crate) replaces_built_in: bool,
     pub(crate) emails: bool,
     pub(crate) phones: bool,
     pub(crate) names: Vec<String>,
@@ -16,21 +17,6 @@ pub struct Rules {
     pub(crate) literals: Vec<String>,
     pub(crate) tokens: Vec<TokenShape>,
     pub(crate) id_key: Option<Vec<u8>>,
-}
-
-impl Default for Rules {
-    fn default() -> Self {
-        Self {
-            built_in: true,
-            emails: false,
-            phones: false,
-            names: Vec::new(),
-            keep: Vec::new(),
-            literals: Vec::new(),
-            tokens: Vec::new(),
-            id_key: None,
-        }
-    }
 }
 
 /// The minimum length of an exact text or a prefix, in bytes. Shorter ones would hide common words.

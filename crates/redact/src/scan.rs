@@ -43,7 +43,7 @@ const UNDECIDED: usize = 256;
 /// The first letters of words after which a secret may follow, of webhook hosts, and of tokens with several parts.
 static WORDS: LazyLock<LetterSet> = LazyLock::new(|| {
     let webhooks = SHAPES.webhooks.iter().map(|start| start.as_bytes());
-    let words = prose::WORDS.iter().chain(&prose::COMMANDS).copied();
+    let words = SHAPES.words.iter().chain(&SHAPES.commands).copied();
     words.chain([&b"eyJ"[..], b"atlas"]).chain(webhooks).map(|word| letters(word, 0)).collect()
 });
 
@@ -213,11 +213,11 @@ impl Scan<'_> {
             return Some((run_start(text, start - 1, ALNUM, 32), run_end(text, end + 1, TOKEN)));
         }
         let word = &text[start..end];
-        if prose::COMMANDS.contains(&word) {
+        if SHAPES.commands.contains(word) {
             self.command = Some(end);
             return None;
         }
-        if prose::WORDS.iter().any(|it| word.eq_ignore_ascii_case(it)) {
+        if SHAPES.words.iter().any(|it| word.eq_ignore_ascii_case(it)) {
             return prose::after_word(text, start, end, &self.options.names);
         }
         urls::webhook(text, start)
@@ -230,8 +230,8 @@ impl Scan<'_> {
             return Some(self.hide((start, card)));
         }
         let is_bot = (8..=10).contains(&(end - start)) && self.text.get(end) == Some(&b':');
-        if is_bot && run_end(self.text, end + 1, TOKEN) - end > 33 {
-            let token_end = run_end(self.text, end + 1, TOKEN);
+        let token_end = if is_bot { run_end(self.text, end + 1, TOKEN) } else { end };
+        if token_end - end > 33 {
             return Some(self.hide((start, token_end)));
         }
         let phone = if self.options.phones { contacts::phone(self.text, start) } else { None };
@@ -253,8 +253,7 @@ impl Scan<'_> {
         if tokens::has_azure_mark(&text[run_start..run.end]) {
             return self.hide((run_start, run.end));
         }
-        let length = run.end - run_start;
-        if (28..=80).contains(&length) && self.undecided.len() < UNDECIDED {
+        if (28..=80).contains(&(run.end - run_start)) && self.undecided.len() < UNDECIDED {
             self.undecided.push((run_start, run.end));
         }
         end
@@ -295,11 +294,9 @@ impl Scan<'_> {
     }
 
     fn percent(&mut self, at: usize) -> usize {
-        if hides(self.text, at) {
-            self.found.has_escapes = true;
-            return at + 3;
-        }
-        at + 1
+        let is_escape = hides(self.text, at);
+        self.found.has_escapes |= is_escape;
+        if is_escape { at + 3 } else { at + 1 }
     }
 
     fn dashes(&mut self, at: usize) -> usize {
@@ -314,10 +311,7 @@ impl Scan<'_> {
             3 => None,
             _ => pem::find(text, at).map(|end| (at, end)),
         };
-        match found {
-            Some(secret) => self.hide(secret),
-            None => end,
-        }
+        found.map_or(end, |secret| self.hide(secret))
     }
 
     fn address(&mut self, at: usize) -> usize {
@@ -345,18 +339,12 @@ impl Scan<'_> {
 
     /// Hides what `find` finds at a position.
     fn hide_at(&mut self, at: usize, find: Find) -> usize {
-        match find(self.text, at) {
-            Some(secret) => self.hide(secret),
-            None => at + 1,
-        }
+        find(self.text, at).map_or(at + 1, |secret| self.hide(secret))
     }
 
     /// Handles non-ASCII characters: names of secrets in other languages.
     fn beyond(&mut self, at: usize) -> usize {
         let end = at + self.text[at..].iter().position(u8::is_ascii).unwrap_or(self.text.len() - at);
-        match prose::after_foreign_word(self.text, at, end) {
-            Some(secret) => self.hide(secret),
-            None => end,
-        }
+        prose::after_foreign_word(self.text, at, end).map_or(end, |secret| self.hide(secret))
     }
 }

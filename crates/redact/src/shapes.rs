@@ -93,6 +93,14 @@ pub(crate) struct Shapes {
     pub(crate) states: HashSet<&'static [u8]>,
     pub(crate) keywords: HashSet<&'static [u8]>,
     pub(crate) roots: HashSet<&'static [u8]>,
+    /// Words that may name a secret in prose.
+    pub(crate) words: Vec<&'static [u8]>,
+    /// Words between a name and its value.
+    pub(crate) fillers: Vec<&'static [u8]>,
+    /// Commands with a short flag for a password.
+    pub(crate) commands: HashSet<&'static [u8]>,
+    /// Endings of functions that set a value by its name.
+    pub(crate) setters: Vec<&'static [u8]>,
 }
 
 pub(crate) static SHAPES: LazyLock<Shapes> = LazyLock::new(|| {
@@ -140,6 +148,10 @@ impl Shapes {
             "state" => self.states.extend(columns.map(str::as_bytes)),
             "keyword" => self.keywords.extend(columns.map(str::as_bytes)),
             "root" => self.roots.extend(columns.map(str::as_bytes)),
+            "word" => self.words.extend(columns.map(str::as_bytes)),
+            "filler" => self.fillers.extend(columns.map(str::as_bytes)),
+            "command" => self.commands.extend(columns.map(str::as_bytes)),
+            "setter" => self.setters.extend(columns.map(str::as_bytes)),
             _ => return None,
         }
         Some(())

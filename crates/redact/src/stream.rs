@@ -63,7 +63,8 @@ impl Stream {
         if self.swallows.is_some() && !self.swallow() {
             return String::new();
         }
-        let ends_line = memchr::memchr(b'\n', chunk.as_bytes()).is_some() || self.next_scan == 0 && self.has_line();
+        let has_line = |text: &str| memchr::memchr(b'\n', text.as_bytes()).is_some();
+        let ends_line = has_line(chunk) || self.next_scan == 0 && has_line(&self.text[self.held..]);
         let is_long = self.text.len() - self.held > LONGEST_LINE;
         if (ends_line || is_long) && self.text.len() >= self.next_scan { self.scan_held() } else { String::new() }
     }
@@ -77,10 +78,6 @@ impl Stream {
         }
         *self = self.redactor.stream();
         out
-    }
-
-    fn has_line(&self) -> bool {
-        memchr::memchr(b'\n', &self.text.as_bytes()[self.held..]).is_some()
     }
 
     /// Scans the held text and releases what is complete.
@@ -139,16 +136,14 @@ impl Stream {
     /// Releases the mask of a secret that is too long to hold back, and starts to drop the rest.
     fn overflow(&mut self, spans: &[Span]) -> String {
         let end = self.text.len();
-        let open = spans.iter().find(|span| span.end > self.held && span.start <= self.held);
+        if !spans.iter().any(|span| span.end > self.held && span.start <= self.held) {
+            return self.let_out(self.text.floor_char_boundary(end - TAIL), spans);
+        }
         let is_key = self.text[self.held..].starts_with('-');
-        let out = match open {
-            Some(_) => MASK.to_owned(),
-            None => return self.let_out(self.text.floor_char_boundary(end - TAIL), spans),
-        };
         self.swallows = Some(if is_key { Until::KeyEnd } else { Until::TokenEnd });
         self.text.drain(..self.text.floor_char_boundary(end - END));
         self.held = 0;
-        out
+        MASK.to_owned()
     }
 
     /// Drops the rest of a secret. Returns whether the secret has ended.

@@ -97,7 +97,10 @@ pub(crate) fn value(text: &[u8], at: usize, takes_line: bool) -> Option<Value> {
     }
     match prefixed_quote(text, start) {
         Some((at, quote)) => Some(quoted_value(text, at, quote)),
-        None => unquoted_value(text, start, takes_line),
+        None => {
+            let end = if takes_line { line_end(text, start) } else { word_end(text, start) };
+            (end > start).then_some(Value { start, end, next: end, is_quoted: false })
+        }
     }
 }
 
@@ -152,11 +155,6 @@ fn quoted_value(text: &[u8], at: usize, quote: Quote) -> Value {
     // lines.
     let end = if further == MANY_LINES { limit } else { line.unwrap_or(text.len()) };
     Value { start, end, next: end, is_quoted: true }
-}
-
-fn unquoted_value(text: &[u8], start: usize, takes_line: bool) -> Option<Value> {
-    let end = if takes_line { line_end(text, start) } else { word_end(text, start) };
-    (end > start).then_some(Value { start, end, next: end, is_quoted: false })
 }
 
 /// Where the line or the quotes around it end. The quotes around a parameter's value belong to the line, as in
@@ -215,22 +213,13 @@ fn word_end(text: &[u8], start: usize) -> usize {
         b'"' | b'\'' | b'`' | b'<' | b'>' => true,
         b'\\' => matches!(text.get(at + 1), Some(b'n' | b'r' | b't' | b'"' | b'\'' | b'\\')),
         b',' | b';' | b'&' | b'|' | b')' | b']' | b'}' => ends_value(text, at),
-        0xe3 | 0xef => {
-            text[at..].starts_with("，".as_bytes())
-                || text[at..].starts_with("。".as_bytes())
-                || text[at..].starts_with("；".as_bytes())
-        }
+        0xe3 | 0xef => ["，", "。", "；"].iter().any(|mark| text[at..].starts_with(mark.as_bytes())),
         _ => false,
     };
     let end = (start..text.len()).find(|at| ends(*at)).unwrap_or(text.len());
     // Punctuation after a word is not part of it.
-    end - usize::from(
-        end > start + 1 && matches!(text[end - 1], b'.' | b'!' | b'?' | b':') && is_sentence_end(text, end),
-    )
-}
-
-fn is_sentence_end(text: &[u8], end: usize) -> bool {
-    text[end - 1] != b'!' && text.get(end).is_none_or(u8::is_ascii_whitespace)
+    let is_marked = end > start + 1 && matches!(text[end - 1], b'.' | b'?' | b':');
+    end - usize::from(is_marked && text.get(end).is_none_or(u8::is_ascii_whitespace))
 }
 
 /// Whether a separator at `at` ends a value: white space, punctuation, another name or the end of the text

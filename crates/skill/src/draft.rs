@@ -21,22 +21,14 @@ const META_SCHEMA: &str = "https://json-schema.org/draft/2020-12/schema";
 const MAX_POINTER_BYTES: usize = 16 * 1024 * 1024;
 
 /// What is percent-encoded in the fragment of a URI (RFC 3986, section 3.5).
-const FRAGMENT: &AsciiSet = &RESERVED
-    .remove(b'!')
-    .remove(b'$')
-    .remove(b'&')
-    .remove(b'\'')
-    .remove(b'(')
-    .remove(b')')
-    .remove(b'*')
-    .remove(b'+')
-    .remove(b',')
-    .remove(b'/')
-    .remove(b':')
-    .remove(b';')
-    .remove(b'=')
-    .remove(b'?')
-    .remove(b'@');
+const FRAGMENT: &AsciiSet = &{
+    let (mut set, kept, mut at) = (RESERVED.remove(b'/'), b"!$&'()*+,:;=?@", 0);
+    while at < kept.len() {
+        set = set.remove(kept[at]);
+        at += 1;
+    }
+    set
+};
 
 /// The keywords that have an effect next to a `$ref` before draft 2019-09: annotations, and definitions that
 /// others refer to.
@@ -257,7 +249,7 @@ impl<'a> Translation<'a> {
         }
         for (pointer, text) in std::mem::take(&mut self.references) {
             let target = self.target(text).and_then(|it| self.pointers.get(&id(it)));
-            let Some(written) = target.map(|it| format!("#{}", percent_encode(it))) else { continue };
+            let Some(written) = target.map(|it| format!("#{}", utf8_percent_encode(it, FRAGMENT))) else { continue };
             self.count(&written)?;
             let is_same = schema::percent_decode(&written) == schema::percent_decode(text);
             if let Some(Value::Object(object)) = translated.pointer_mut(&pointer).filter(|_| !is_same) {
@@ -304,11 +296,6 @@ fn since(keyword: &str) -> Draft {
 /// Whether a schema already has one of the keywords that replace `dependencies`.
 fn has_dependents(object: &Map<String, Value>, draft: Draft) -> bool {
     ["dependentRequired", "dependentSchemas"].iter().any(|it| since(it) <= draft && object.contains_key(*it))
-}
-
-/// Encodes a pointer as the fragment of a URI.
-fn percent_encode(pointer: &str) -> String {
-    utf8_percent_encode(pointer, FRAGMENT).to_string()
 }
 
 #[cfg(test)]

@@ -46,20 +46,21 @@ impl ToolDocument {
     /// Computes the word weights of a tool from its name, toolset, description and parameters.
     #[must_use]
     pub fn new(name: &str, toolset: &str, description: &str, schema: Option<&Value>) -> Self {
-        let mut words = Weights::default();
-        words.add(name, NAME_WEIGHT);
-        words.add(toolset, 1.0);
-        words.add(description, DESCRIPTION_WEIGHT);
+        let mut weights: HashMap<u64, f64> = HashMap::new();
+        let mut add = |text: &str, weight: f64| {
+            words(text).for_each(|word| *weights.entry(hash(&word)).or_default() += weight);
+        };
+        add(name, NAME_WEIGHT);
+        add(toolset, 1.0);
+        add(description, DESCRIPTION_WEIGHT);
         let properties = schema.and_then(|it| it.get("properties")).and_then(Value::as_object);
         for (name, schema) in properties.into_iter().flatten() {
-            words.add(name, 1.0);
-            words.add(schema.get("description").and_then(Value::as_str).unwrap_or_default(), EXPLANATION_WEIGHT);
+            add(name, 1.0);
+            add(schema.get("description").and_then(Value::as_str).unwrap_or_default(), EXPLANATION_WEIGHT);
             // A task often mentions an allowed value, such as a unit or a currency.
-            for value in choices(schema).take(MAX_CHOICES) {
-                words.add(value, EXPLANATION_WEIGHT);
-            }
+            choices(schema).take(MAX_CHOICES).for_each(|value| add(value, EXPLANATION_WEIGHT));
         }
-        let mut weights: Vec<_> = words.0.into_iter().collect();
+        let mut weights: Vec<_> = weights.into_iter().collect();
         weights.sort_by_key(|(hash, _)| *hash);
         Self { length: weights.iter().map(|(_, weight)| weight).sum(), weights }
     }
@@ -80,18 +81,6 @@ impl ToolDocument {
 fn choices(schema: &Value) -> impl Iterator<Item = &str> {
     let named = schema.get("enum").or_else(|| schema.get("items")?.get("enum"));
     named.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
-}
-
-/// Word weights by word hash.
-#[derive(Default)]
-struct Weights(HashMap<u64, f64>);
-
-impl Weights {
-    fn add(&mut self, text: &str, weight: f64) {
-        for word in words(text) {
-            *self.0.entry(hash(&word)).or_default() += weight;
-        }
-    }
 }
 
 /// FNV-1a hash. Colliding words count as one, which is harmless and very unlikely.

@@ -79,15 +79,13 @@ pub struct CallSpans {
 }
 
 /// The completed spans, buffered until the decision about their export.
-#[derive(Debug)]
-enum BufferedSpans {
-    Undecided {
-        spans: Vec<Span>,
-        /// The number of spans that did not fit.
-        left_out: usize,
-    },
-    Kept,
-    Discarded,
+#[derive(Debug, Default)]
+struct BufferedSpans {
+    spans: Vec<Span>,
+    /// The number of spans that did not fit.
+    left_out: usize,
+    /// Whether the spans are exported. `None` before the decision.
+    is_kept: Option<bool>,
 }
 
 impl CallSpans {
@@ -107,7 +105,7 @@ impl CallSpans {
             received,
             received_at: SystemTime::now().checked_sub(received.elapsed()).unwrap_or(SystemTime::UNIX_EPOCH),
             next: AtomicU32::new(FURTHER),
-            buffered: Mutex::new(BufferedSpans::Undecided { spans: Vec::new(), left_out: 0 }),
+            buffered: Mutex::default(),
         }
     }
 
@@ -131,14 +129,12 @@ impl CallSpans {
     /// process's own spans are always kept, because the others would have no parent without them.
     pub fn add(&self, span: Span) {
         let mut buffered = self.buffered.lock();
-        match &mut *buffered {
-            BufferedSpans::Undecided { spans, .. } if span.number < FURTHER || spans.len() < MAX_SPANS => {
-                spans.push(span);
-            }
-            BufferedSpans::Undecided { left_out, .. } => *left_out += 1,
-            BufferedSpans::Discarded => {}
+        match buffered.is_kept {
+            None if span.number < FURTHER || buffered.spans.len() < MAX_SPANS => buffered.spans.push(span),
+            None => buffered.left_out += 1,
+            Some(false) => {}
             // Background work of the call may outlive the call.
-            BufferedSpans::Kept => {
+            Some(true) => {
                 drop(buffered);
                 self.queue.push(vec![self.data(span)]);
             }
@@ -147,27 +143,22 @@ impl CallSpans {
 
     /// Exports the spans. Only the first decision takes effect.
     pub fn keep(&self) {
-        if let Some((spans, left_out)) = self.decide(BufferedSpans::Kept) {
+        if let Some(BufferedSpans { spans, left_out, .. }) = self.decide(true) {
             self.queue.push(spans.into_iter().map(|span| self.data(span)).collect());
-            self.queue.counts().add_dropped(left_out);
+            self.queue.add_dropped(left_out);
         }
     }
 
     /// Drops the spans. Only the first decision takes effect.
     pub fn discard(&self) {
-        self.decide(BufferedSpans::Discarded);
+        self.decide(false);
     }
 
-    fn decide(&self, decision: BufferedSpans) -> Option<(Vec<Span>, usize)> {
+    /// Returns the spans so far if this decision is the first.
+    fn decide(&self, is_kept: bool) -> Option<BufferedSpans> {
         let mut buffered = self.buffered.lock();
-        match &mut *buffered {
-            BufferedSpans::Undecided { spans, left_out } => {
-                let spans_so_far = (std::mem::take(spans), *left_out);
-                *buffered = decision;
-                Some(spans_so_far)
-            }
-            BufferedSpans::Kept | BufferedSpans::Discarded => None,
-        }
+        let decided = BufferedSpans { is_kept: Some(is_kept), ..BufferedSpans::default() };
+        buffered.is_kept.is_none().then(|| std::mem::replace(&mut *buffered, decided))
     }
 
     fn id(&self, number: u32) -> [u8; 8] {
@@ -212,9 +203,7 @@ impl CallSpans {
 
 /// The instrumentation scope of this crate's spans.
 static SCOPE: LazyLock<InstrumentationScope> =
-    LazyLock::new(|| InstrumentationScope::builder("openskill").with_version(VERSION).build());
-
-const VERSION: &str = env!("CARGO_PKG_VERSION");
+    LazyLock::new(|| InstrumentationScope::builder("openskill").with_version(env!("CARGO_PKG_VERSION")).build());
 
 /// An open client span: a request to a server. Dropping it before [`Self::end`] marks the request as cancelled, or
 /// as timed out if the deadline has passed.
@@ -274,11 +263,11 @@ mod tests {
 
     use super::*;
     use crate::Tracer;
-    use crate::sampler::SamplerName;
+    use crate::sampler::Sampler;
 
     fn tracer(capacity: usize) -> (Tracer, Arc<Queue>) {
         let queue = Arc::new(Queue::new(capacity, capacity));
-        let sampler = SamplerName::Ratio { parent_based: true }.sampler(0.0).unwrap();
+        let sampler = Sampler::from_name("parentbased_traceidratio", 0.0).unwrap().unwrap();
         (Tracer::new(sampler, Some(Duration::from_secs(1)), Arc::clone(&queue)), queue)
     }
 
@@ -329,12 +318,12 @@ mod tests {
             (0..500).rev().for_each(|number| call.add(Span::new(number, "work", Instant::now())));
         }
         discarded.discard();
-        assert_eq!(queue.counts().dropped_spans(), 0, "nobody misses the spans of a call that is not exported");
+        assert_eq!(queue.lost_spans().dropped, 0, "nobody misses the spans of a call that is not exported");
         kept.keep();
         let first = kept.context(0).span_id;
         let spans = exported(&queue).await;
         assert_eq!(spans.len(), MAX_SPANS + FURTHER as usize);
-        assert_eq!(spans.len() as u64 + queue.counts().dropped_spans(), 500);
+        assert_eq!(spans.len() as u64 + queue.lost_spans().dropped, 500);
         assert!(spans.iter().any(|it| it.span_context.span_id().to_bytes() == first), "the others have a parent");
     }
 

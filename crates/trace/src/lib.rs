@@ -10,8 +10,8 @@
 //!
 //! - [`sampler`]: the sampling decision at a call's start
 //! - [`call`]: the spans of one call
-//! - [`queue`]: spans on their way to the exporter, and how many were exported, dropped or failed
-//!   ([`queue::SpanCounts`])
+//! - [`queue`]: spans on their way to the exporter, and how many were lost
+//!   ([`queue::LostSpans`])
 //! - [`embedded`]: spans that Rust functions create inside a call
 
 use std::sync::Arc;
@@ -29,15 +29,12 @@ pub mod queue;
 pub mod sampler;
 
 use call::CallSpans;
-use queue::{Queue, SpanCounts};
+use queue::Queue;
 use sampler::Sampler;
 
 /// Creates the spans of calls. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Tracer(Arc<TracerInner>);
-
-#[derive(Debug)]
-struct TracerInner {
+pub struct Tracer {
     sampler: Sampler,
     slow: Option<Duration>,
     queue: Arc<Queue>,
@@ -47,29 +44,24 @@ impl Tracer {
     /// Creates a tracer. Spans go to `queue`. A call that takes longer than `slow` counts as slow. With `None`, no
     /// call does.
     pub fn new(sampler: Sampler, slow: Option<Duration>, queue: Arc<Queue>) -> Self {
-        Self(Arc::new(TracerInner { sampler, slow, queue }))
+        Self { sampler, slow, queue }
     }
 
     /// Creates the spans of a call that enters openskill here. The sampler decides whether they are sampled.
     pub fn enter(&self, trace: &Trace, received: Instant) -> CallSpans {
-        let is_sampled = self.0.sampler.samples(trace);
+        let is_sampled = self.sampler.samples(trace);
         let parent = trace.has_parent.then_some(trace.context.span_id);
-        CallSpans::new(&self.0.queue, trace.context.trace_id, parent, is_sampled, received)
+        CallSpans::new(&self.queue, trace.context.trace_id, parent, is_sampled, received)
     }
 
     /// Creates the spans of a call whose parent span is in another openskill process, which made the sampling
     /// decision.
     pub fn follow(&self, parent: TraceContext, received: Instant) -> CallSpans {
-        CallSpans::new(&self.0.queue, parent.trace_id, Some(parent.span_id), parent.is_sampled(), received)
+        CallSpans::new(&self.queue, parent.trace_id, Some(parent.span_id), parent.is_sampled(), received)
     }
 
     /// Whether a call with this duration is slow.
     pub fn is_slow(&self, took: Duration) -> bool {
-        self.0.slow.is_some_and(|slow| took > slow)
-    }
-
-    /// Returns how many spans were exported, dropped or failed.
-    pub fn counts(&self) -> &SpanCounts {
-        self.0.queue.counts()
+        self.slow.is_some_and(|slow| took > slow)
     }
 }

@@ -1,49 +1,18 @@
 //! A bounded queue of spans for the exporter. Spans that do not fit are dropped and counted. No call waits here.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use opentelemetry_sdk::trace::SpanData;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// The number of spans exported, dropped and failed since the process started.
-#[derive(Debug, Default)]
-pub struct SpanCounts {
-    exported: AtomicU64,
-    dropped: AtomicU64,
-    failed: AtomicU64,
-}
-
-impl SpanCounts {
-    /// Returns the number of spans that the collector accepted.
-    pub fn exported_spans(&self) -> u64 {
-        self.exported.load(Ordering::Relaxed)
-    }
-
-    /// Returns the number of spans dropped because the queue was full, or because time ran out at the end.
-    pub fn dropped_spans(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
-    }
-
-    /// Returns the number of spans that could not be sent, or that the collector did not accept.
-    pub fn failed_spans(&self) -> u64 {
-        self.failed.load(Ordering::Relaxed)
-    }
-
-    /// Counts a batch that the collector accepted.
-    pub fn add_exported(&self, spans: usize) {
-        self.exported.fetch_add(spans as u64, Ordering::Relaxed);
-    }
-
-    /// Counts a batch that could not be exported.
-    pub fn add_failed(&self, spans: usize) {
-        self.failed.fetch_add(spans as u64, Ordering::Relaxed);
-    }
-
-    pub(crate) fn add_dropped(&self, spans: usize) {
-        self.dropped.fetch_add(spans as u64, Ordering::Relaxed);
-    }
+/// The number of spans lost since the process started.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LostSpans {
+    /// Spans dropped because the queue was full, or because time ran out at the end.
+    pub dropped: u64,
+    /// Spans that could not be sent, or that the collector did not accept.
+    pub failed: u64,
 }
 
 /// A span queue that many threads fill and one exporter empties.
@@ -56,13 +25,13 @@ pub struct Queue {
     batch: usize,
     /// Notified when a batch is full, and at the end.
     ready: Notify,
-    counts: SpanCounts,
 }
 
 #[derive(Debug, Default)]
 struct QueueState {
     spans: std::collections::VecDeque<SpanData>,
     has_ended: bool,
+    lost: LostSpans,
 }
 
 impl Queue {
@@ -70,20 +39,29 @@ impl Queue {
     /// 1.
     pub fn new(capacity: usize, batch: usize) -> Self {
         let (capacity, batch) = (capacity.max(1), batch.clamp(1, capacity.max(1)));
-        Self { waiting: Mutex::default(), capacity, batch, ready: Notify::new(), counts: SpanCounts::default() }
+        Self { waiting: Mutex::default(), capacity, batch, ready: Notify::new() }
     }
 
-    /// Returns how many spans were exported, dropped or failed.
-    pub fn counts(&self) -> &SpanCounts {
-        &self.counts
+    /// Returns how many spans were lost.
+    pub fn lost_spans(&self) -> LostSpans {
+        self.waiting.lock().lost
+    }
+
+    /// Counts spans that could not be exported.
+    pub fn add_failed(&self, spans: usize) {
+        self.waiting.lock().lost.failed += spans as u64;
+    }
+
+    pub(crate) fn add_dropped(&self, spans: usize) {
+        self.waiting.lock().lost.dropped += spans as u64;
     }
 
     /// Adds the spans of a call: all of them, or none if they do not fit, because a partial call would mislead.
     pub fn push(&self, spans: Vec<SpanData>) {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         if waiting.has_ended || waiting.spans.len() + spans.len() > self.capacity {
-            drop(waiting);
-            return self.counts.add_dropped(spans.len());
+            waiting.lost.dropped += spans.len() as u64;
+            return;
         }
         let before = waiting.spans.len();
         waiting.spans.extend(spans);
@@ -97,11 +75,15 @@ impl Queue {
     /// Returns the next spans to export, when a batch is full or after `delay`. May be empty. Returns `None` at
     /// the end.
     pub async fn next(&self, delay: Duration) -> Option<Vec<SpanData>> {
-        if !self.is_ready() {
+        let is_ready = {
+            let waiting = self.waiting.lock();
+            waiting.has_ended || waiting.spans.len() >= self.batch
+        };
+        if !is_ready {
             // Export the waiting spans both after a timeout and after a notification.
             let _ = tokio::time::timeout(delay, self.ready.notified()).await;
         }
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         let count = waiting.spans.len().min(self.batch);
         if count == 0 && waiting.has_ended {
             return None;
@@ -111,24 +93,15 @@ impl Queue {
 
     /// Stops accepting spans. [`Queue::next`] returns the waiting spans, and then `None`.
     pub fn end(&self) {
-        self.lock().has_ended = true;
+        self.waiting.lock().has_ended = true;
         self.ready.notify_one();
     }
 
     /// Drops and counts the waiting spans, because there is no time left to export them. Called after
     /// [`Queue::end`].
     pub fn abandon(&self) {
-        let left = std::mem::take(&mut self.lock().spans);
-        self.counts.add_dropped(left.len());
-    }
-
-    fn is_ready(&self) -> bool {
-        let waiting = self.lock();
-        waiting.has_ended || waiting.spans.len() >= self.batch
-    }
-
-    fn lock(&self) -> MutexGuard<'_, QueueState> {
-        self.waiting.lock()
+        let left = std::mem::take(&mut self.waiting.lock().spans);
+        self.add_dropped(left.len());
     }
 }
 
@@ -142,13 +115,13 @@ mod tests {
     use super::*;
     use crate::Tracer;
     use crate::call::Span;
-    use crate::sampler::SamplerName;
+    use crate::sampler::Sampler;
 
     const DELAY: Duration = Duration::from_secs(5);
 
     /// Exports a call with this number of spans.
     fn call(queue: &Arc<Queue>, spans: u32) {
-        let sampler = SamplerName::On { parent_based: false }.sampler(1.0).unwrap();
+        let sampler = Sampler::from_name("always_on", 1.0).unwrap().unwrap();
         let call =
             Tracer::new(sampler, None, Arc::clone(queue)).enter(&Trace::from_headers(None, None, None), Instant::now());
         (0..spans).for_each(|number| call.add(Span::new(number, "work", Instant::now())));
@@ -175,8 +148,8 @@ mod tests {
         call(&queue, 3);
         call(&queue, 3);
         call(&queue, 2);
-        assert_eq!(queue.counts().dropped_spans(), 3);
-        assert_eq!(queue.lock().spans.len(), 5);
+        assert_eq!(queue.lost_spans().dropped, 3);
+        assert_eq!(queue.waiting.lock().spans.len(), 5);
     }
 
     #[tokio::test]
@@ -187,7 +160,7 @@ mod tests {
         call(&queue, 2);
         assert_eq!(queue.next(DELAY).await.unwrap().len(), 3);
         assert!(queue.next(DELAY).await.is_none());
-        assert_eq!(queue.counts().dropped_spans(), 2);
+        assert_eq!(queue.lost_spans().dropped, 2);
     }
 
     #[tokio::test]
@@ -198,6 +171,6 @@ mod tests {
         assert_eq!(queue.next(DELAY).await.unwrap().len(), 2);
         queue.abandon();
         assert!(queue.next(DELAY).await.is_none());
-        assert_eq!(queue.counts().dropped_spans(), 3);
+        assert_eq!(queue.lost_spans().dropped, 3);
     }
 }

@@ -13,7 +13,7 @@ use openskill_proto::v1::invoke_request::Arguments;
 use openskill_proto::v1::{InvokeEvent, InvokeRequest, SkillResult, invoke_event::Event};
 use openskill_trace::Tracer;
 use openskill_trace::queue::Queue;
-use openskill_trace::sampler::SamplerName;
+use openskill_trace::sampler::Sampler;
 use prost::Message;
 use serde_json::Value;
 use tower::ServiceExt as _;
@@ -111,7 +111,7 @@ impl Watch {
     /// Traces of which this share is sampled. What is exported is not counted.
     fn traces(ratio: f64) -> Self {
         let queue = Arc::new(Queue::new(64, 64));
-        let sampler = SamplerName::Ratio { parent_based: false }.sampler(ratio).unwrap();
+        let sampler = Sampler::from_name("traceidratio", ratio).unwrap().unwrap();
         let tracer = Some(Tracer::new(sampler, Some(Duration::from_secs(60)), Arc::clone(&queue)));
         Self { tracer, after: Box::new(move || uncounted(|| queue.abandon())), ..Self::default() }
     }

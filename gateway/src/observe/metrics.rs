@@ -168,8 +168,8 @@ impl Metrics {
         let of_skills = [&table::SKILL_CALLS, &table::SKILL_DURATION, &table::SKILL_ERRORS];
         let series = all.skills(&self.skills, of_skills);
         circuits(&mut all, &series, now);
-        self.circuits_of_sessions.read_with(&mut all, &table::CIRCUIT_CHANGES, "session");
-        self.circuits_of_skills.read_with(&mut all, &table::CIRCUIT_CHANGES, "skill");
+        self.circuits_of_sessions.read_after(&mut all, &table::CIRCUIT_CHANGES, &["session"]);
+        self.circuits_of_skills.read_after(&mut all, &table::CIRCUIT_CHANGES, &["skill"]);
         self.repairs.read(&mut all, &table::REPAIRS);
         all.count(&table::REJECTIONS, &[], &self.rejections);
         self.refusals.read(&mut all, &table::REFUSALS);

@@ -17,22 +17,13 @@ use crate::v1::{
 };
 
 #[derive(Serialize)]
-struct EventJson<'a> {
+struct EventJson<'a, F> {
     /// `null` for events that are not stored.
     number: Option<u64>,
     conversation_id: &'a str,
     time: String,
     #[serde(flatten)]
-    fields: EventFields<'a>,
-}
-
-/// Arguments keep their original bytes, so an event with arguments cannot be a [`Value`].
-#[derive(Serialize)]
-#[serde(untagged)]
-enum EventFields<'a> {
-    Plain(Value),
-    Call(CallJson<'a>),
-    Approval(ApprovalJson<'a>),
+    fields: F,
 }
 
 #[derive(Serialize)]
@@ -60,47 +51,9 @@ struct ApprovalJson<'a> {
 /// Returns the name and the data of an event, for a server-sent event. The name is `unknown` for an event that
 /// this version does not know.
 pub fn chat_event(event: &ChatEvent) -> (&'static str, String) {
-    let (name, fields) = fields(event.event.as_ref());
-    let data = EventJson {
-        number: (event.number > 0).then_some(event.number),
-        conversation_id: &event.conversation_id,
-        time: Timestamp(event.time_us).to_string(),
-        fields,
-    };
-    (name, to_text(&data))
-}
-
-/// Renders an event as one line of JSON: `{"event":NAME,"data":DATA}`.
-pub fn chat_event_line(event: &ChatEvent) -> String {
-    let (name, data) = chat_event(event);
-    format!("{{\"event\":\"{name}\",\"data\":{data}}}\n")
-}
-
-/// Renders a conversation without its events.
-pub fn conversation(it: &Conversation) -> Value {
-    json!({
-        "id": it.id,
-        "title": it.title,
-        "created": Timestamp(it.created_us).to_string(),
-        "used": Timestamp(it.used_us).to_string(),
-        "last_number": it.last_number,
-        "state": short(it.state().as_str_name(), "CONVERSATION_STATE_"),
-    })
-}
-
-/// Renders a page of conversations.
-pub fn conversations(page: &ListConversationsResponse) -> String {
-    json!({
-        "conversations": page.conversations.iter().map(conversation).collect::<Vec<_>>(),
-        "next_cursor": (!page.next_cursor.is_empty()).then_some(&page.next_cursor),
-    })
-    .to_string()
-}
-
-fn fields(event: Option<&Event>) -> (&'static str, EventFields<'_>) {
-    let (name, plain) = match event {
-        Some(Event::ToolCall(it)) => return ("tool_call", EventFields::Call(call(it))),
-        Some(Event::ApprovalRequired(it)) => return ("approval_required", EventFields::Approval(approval(it))),
+    let (name, fields) = match &event.event {
+        Some(Event::ToolCall(it)) => return ("tool_call", data(event, call(it))),
+        Some(Event::ApprovalRequired(it)) => return ("approval_required", data(event, approval(it))),
         Some(Event::Started(it)) => {
             let mode = short(it.mode().as_str_name(), "APPROVAL_MODE_");
             ("started", json!({ "text": it.text, "model": it.model, "mode": mode, "trace_id": it.trace_id }))
@@ -131,7 +84,44 @@ fn fields(event: Option<&Event>) -> (&'static str, EventFields<'_>) {
         Some(Event::Done(it)) => ("done", turn_done(it)),
         None => ("unknown", json!({})),
     };
-    (name, EventFields::Plain(plain))
+    (name, data(event, fields))
+}
+
+/// Renders the data of an event. Arguments keep their original bytes, so `fields` with arguments are no [`Value`].
+fn data(event: &ChatEvent, fields: impl Serialize) -> String {
+    to_text(&EventJson {
+        number: (event.number > 0).then_some(event.number),
+        conversation_id: &event.conversation_id,
+        time: Timestamp(event.time_us).to_string(),
+        fields,
+    })
+}
+
+/// Renders an event as one line of JSON: `{"event":NAME,"data":DATA}`.
+pub fn chat_event_line(event: &ChatEvent) -> String {
+    let (name, data) = chat_event(event);
+    format!("{{\"event\":\"{name}\",\"data\":{data}}}\n")
+}
+
+/// Renders a conversation without its events.
+pub fn conversation(it: &Conversation) -> Value {
+    json!({
+        "id": it.id,
+        "title": it.title,
+        "created": Timestamp(it.created_us).to_string(),
+        "used": Timestamp(it.used_us).to_string(),
+        "last_number": it.last_number,
+        "state": short(it.state().as_str_name(), "CONVERSATION_STATE_"),
+    })
+}
+
+/// Renders a page of conversations.
+pub fn conversations(page: &ListConversationsResponse) -> String {
+    json!({
+        "conversations": page.conversations.iter().map(conversation).collect::<Vec<_>>(),
+        "next_cursor": (!page.next_cursor.is_empty()).then_some(&page.next_cursor),
+    })
+    .to_string()
 }
 
 fn call(it: &ToolCall) -> CallJson<'_> {

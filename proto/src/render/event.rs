@@ -4,8 +4,7 @@ use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::artifact::ArtifactJson;
-use super::result::result;
+use super::result::{ArtifactJson, result};
 use crate::json::to_text;
 use crate::v1::InvokeEvent;
 use crate::v1::invoke_event::Event;

@@ -1,12 +1,15 @@
-//! Renders a result as JSON in either of its envelopes.
+//! Renders the result of a call as JSON: in either of its envelopes, as the metadata of an MCP tool result, and the
+//! result of a preparation. Also its artifacts: their content in base64, or their handle.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::artifact::ArtifactJson;
 use crate::json::to_text;
-use crate::v1::{Meta, Repair, SkillError, SkillResult, skill_error, skill_result};
+use crate::v1::artifact::Content;
+use crate::v1::{Artifact, Meta, PreparedCall, Repair, SkillError, SkillResult, skill_error, skill_result};
 
 /// The normalized envelope: `code` by name, `data` and `details` as JSON.
 #[derive(Serialize)]
@@ -145,16 +148,12 @@ pub fn status_envelope(result: &SkillResult, arguments_json: &str) -> String {
         status: &'static str,
         data: Option<&'a RawValue>,
         text: &'a str,
-        stats: StatsJson,
+        stats: Value,
         context: ContextJson<'a>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         artifacts: Vec<ArtifactJson<'a>>,
         #[serde(skip_serializing_if = "Option::is_none")]
         error: Option<TypedErrorJson<'a>>,
-    }
-    #[derive(Serialize)]
-    struct StatsJson {
-        time_ms: f64,
     }
     #[derive(Serialize)]
     struct ContextJson<'a> {
@@ -169,6 +168,7 @@ pub fn status_envelope(result: &SkillResult, arguments_json: &str) -> String {
         r#type: &'static str,
     }
     let meta = result.meta.as_ref();
+    let error = result.error.as_ref();
     to_text(&StatusJson {
         status: match (result.success, meta.is_some_and(|meta| meta.truncated)) {
             (false, _) => "error",
@@ -177,13 +177,10 @@ pub fn status_envelope(result: &SkillResult, arguments_json: &str) -> String {
         },
         data: data(result),
         text: &result.text,
-        stats: StatsJson { time_ms: meta.map_or(0.0, |meta| meta.latency_ms) },
+        stats: json!({ "time_ms": meta.map_or(0.0, |meta| meta.latency_ms) }),
         context: ContextJson { cwd: ".", params_input: serde_json::from_str(arguments_json).ok() },
         artifacts: artifacts(result),
-        error: result
-            .error
-            .as_ref()
-            .map(|error| TypedErrorJson { failure: error_json(error), r#type: error.grade().json_name() }),
+        error: error.map(|it| TypedErrorJson { failure: error_json(it), r#type: it.grade().json_name() }),
     })
 }
 
@@ -198,6 +195,88 @@ pub fn refusal(error: &SkillError, trace_id: &str) -> String {
     })
 }
 
+#[derive(Serialize)]
+struct CallMeta<'a> {
+    #[serde(rename = "openskill.dev/trace_id")]
+    trace_id: &'a str,
+    #[serde(rename = "openskill.dev/attempts")]
+    attempts: u32,
+    #[serde(rename = "openskill.dev/repairs", skip_serializing_if = "Vec::is_empty")]
+    repairs: Vec<RepairJson<'a>>,
+    #[serde(rename = "openskill.dev/warnings", skip_serializing_if = "<[String]>::is_empty")]
+    warnings: &'a [String],
+    #[serde(rename = "openskill.dev/error", skip_serializing_if = "Option::is_none")]
+    error: Option<ErrorJson<'a>>,
+}
+
+/// Renders a JSON object with the trace id, the attempts, the repairs, the warnings and the error of a call.
+pub fn call_meta(result: &SkillResult) -> String {
+    let meta = result.meta.as_ref();
+    to_text(&CallMeta {
+        trace_id: &result.trace_id,
+        attempts: meta.map_or(0, |it| it.attempts),
+        repairs: meta.map(|it| it.repairs.iter().map(repair).collect()).unwrap_or_default(),
+        warnings: meta.map_or(&[], |it| &it.warnings),
+        error: result.error.as_ref().map(error_json),
+    })
+}
+
+/// Renders a prepared call with this trace id. `success` tells whether the call could begin. If not, `arguments`
+/// is null.
+pub fn prepared_call(prepared: &PreparedCall, trace_id: &str) -> String {
+    #[derive(Serialize)]
+    struct PreparedJson<'a> {
+        success: bool,
+        skill_id: &'a str,
+        trace_id: &'a str,
+        version: &'a str,
+        arguments: Option<&'a RawValue>,
+        repairs: Vec<RepairJson<'a>>,
+        error: Option<ErrorJson<'a>>,
+    }
+    to_text(&PreparedJson {
+        success: prepared.error.is_none(),
+        skill_id: &prepared.skill_id,
+        trace_id,
+        version: &prepared.version,
+        arguments: serde_json::from_str(&prepared.arguments_json).ok(),
+        repairs: prepared.repairs.iter().map(repair).collect(),
+        error: prepared.error.as_ref().map(error_json),
+    })
+}
+
+#[derive(Serialize)]
+pub(super) struct ArtifactJson<'a> {
+    id: &'a str,
+    name: &'a str,
+    media_type: &'a str,
+    size_bytes: u64,
+    /// The content in base64.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<String>,
+    /// The handle for `ReadArtifact`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    handle: Option<&'a str>,
+}
+
+impl<'a> From<&'a Artifact> for ArtifactJson<'a> {
+    fn from(artifact: &'a Artifact) -> Self {
+        let (data, handle) = match &artifact.content {
+            Some(Content::Data(bytes)) => (Some(STANDARD.encode(bytes)), None),
+            Some(Content::Handle(handle)) => (None, Some(handle.as_str())),
+            None => (None, None),
+        };
+        Self {
+            id: &artifact.id,
+            name: &artifact.name,
+            media_type: &artifact.media_type,
+            size_bytes: artifact.size_bytes,
+            data,
+            handle,
+        }
+    }
+}
+
 fn is_zero(value: &u64) -> bool {
     *value == 0
 }
@@ -205,8 +284,7 @@ fn is_zero(value: &u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::v1::artifact::Content;
-    use crate::v1::{Artifact, ErrorCode};
+    use crate::v1::ErrorCode;
 
     fn success(truncated: bool) -> SkillResult {
         SkillResult {
@@ -261,5 +339,33 @@ mod tests {
         for body in [result(&success(false)), status_envelope(&success(false), "{}")] {
             assert!(parse(&body).get("artifacts").is_none(), "{body}");
         }
+    }
+
+    #[test]
+    fn what_did_not_happen_is_left_out() {
+        let result = SkillResult { trace_id: "t".to_owned(), ..SkillResult::default() };
+        assert_eq!(parse(&call_meta(&result)), json!({"openskill.dev/trace_id": "t", "openskill.dev/attempts": 0}));
+    }
+
+    #[test]
+    fn repairs_and_errors_are_named() {
+        let repair = Repair { path: "/n".to_owned(), kind: "string_to_integer".to_owned(), ..Repair::default() };
+        let meta = Meta { attempts: 2, repairs: vec![repair], ..Meta::default() };
+        let error = Some(SkillError::new(ErrorCode::Timeout, "too late"));
+        let about = parse(&call_meta(&SkillResult { meta: Some(meta), error, ..SkillResult::default() }));
+        assert_eq!(about["openskill.dev/repairs"], json!([{"path": "/n", "kind": "string_to_integer"}]));
+        assert_eq!(about["openskill.dev/error"]["code"], "TIMEOUT");
+    }
+
+    #[test]
+    fn arguments_keep_their_bytes_and_are_null_beside_an_error() {
+        let arguments_json = r#"{"n": 12345678901234567890123}"#.to_owned();
+        let ready = PreparedCall { skill_id: "echo".to_owned(), arguments_json, ..PreparedCall::default() };
+        let text = prepared_call(&ready, "t");
+        assert!(text.contains(r#""success":true"#) && text.contains(r#""arguments":{"n": 12345678901234567890123}"#));
+        let error = Some(SkillError::new(ErrorCode::InvalidArgument, "text is missing"));
+        let text = prepared_call(&PreparedCall { error, ..PreparedCall::default() }, "t");
+        assert!(text.contains(r#""success":false"#) && text.contains(r#""arguments":null"#), "{text}");
+        assert!(text.contains(r#""code":"INVALID_ARGUMENT""#), "{text}");
     }
 }

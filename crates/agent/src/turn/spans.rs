@@ -208,13 +208,13 @@ fn number(count: u64) -> i64 {
 #[cfg(test)]
 mod tests {
     use openskill_trace::queue::Queue;
-    use openskill_trace::sampler::SamplerName;
+    use openskill_trace::sampler::Sampler;
 
     use super::*;
 
     #[test]
     fn a_turn_follows_the_trace_of_a_client_and_the_sampler_decides() {
-        let sampler = SamplerName::Ratio { parent_based: false }.sampler(0.0).unwrap();
+        let sampler = Sampler::from_name("traceidratio", 0.0).unwrap().unwrap();
         let tracer = Tracer::new(sampler, None, Arc::new(Queue::new(1, 1)));
         let parent = TraceContext { trace_id: [1; 16], span_id: [2; 8], flags: 1 };
         let context = TurnSpans::new(Some(&tracer), "one", Some(parent)).context().unwrap();

@@ -3,19 +3,19 @@
 use std::io::{Error, ErrorKind};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rustls::ClientConfig;
 use rustls::client::{ResolvesClientCert, Resumption, WebPkiServerVerifier};
 use rustls::pki_types::ServerName;
 use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, SignatureScheme};
 use rustls_platform_verifier::BuilderVerifierExt as _;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::certificate_info::{chain_validity, describe_chain, validities};
-use super::client_cert::ClientCertResolver;
 use super::expiry::Time;
 use super::named::NamedServers;
 use super::reload::{Contents, FileError, Loaded, Reloadable, Term};
@@ -110,7 +110,7 @@ impl Connector {
         };
         let loaded = self.config.current();
         let mut stream = TlsConnector::from(Arc::clone(&loaded.config)).connect(name, stream).await?;
-        if loaded.client_cert.was_asked() {
+        if loaded.client_cert.was_asked.load(Ordering::Relaxed) {
             // In TLS 1.3, the server checks the client certificate after the client has finished the handshake. A
             // rejection may still be on the way.
             if let Ok(Err(error)) = tokio::time::timeout(REFUSAL, stream.fill_buf()).await {
@@ -170,11 +170,31 @@ fn config(files: &ClientFiles, is_mesh: bool, contents: &Contents) -> Result<Loa
             Some(CertifiedKey::from_der(chain, private, &provider()).map_err(unusable)?)
         }
     };
-    let client_cert = Arc::new(ClientCertResolver::new(own));
+    let client_cert = Arc::new(ClientCertResolver { own: own.map(Arc::new), was_asked: AtomicBool::new(false) });
     let mut config = builder.with_client_cert_resolver(Arc::clone(&client_cert) as Arc<dyn ResolvesClientCert>);
     config.alpn_protocols = vec![b"h2".to_vec()];
     if is_mesh {
         config.resumption = Resumption::disabled();
     }
     Ok(Loaded { value: LoadedClientConfig { config: Arc::new(config), client_cert, expiry: ends }, description, terms })
+}
+
+/// Presents the client's certificate, if it has one, to servers that request it. Remembers the request.
+#[derive(Debug, Default)]
+struct ClientCertResolver {
+    own: Option<Arc<CertifiedKey>>,
+    /// Whether a server has requested a certificate.
+    was_asked: AtomicBool,
+}
+
+impl ResolvesClientCert for ClientCertResolver {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        self.was_asked.store(true, Ordering::Relaxed);
+        self.own.clone()
+    }
+
+    fn has_certs(&self) -> bool {
+        // True even without a certificate: otherwise rustls does not report the server's request.
+        true
+    }
 }

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use time::{Date, Month, OffsetDateTime, PrimitiveDateTime};
+use time::format_description::well_known::Rfc3339;
+use time::{OffsetDateTime, PrimitiveDateTime};
 
 /// A time in a certificate, in seconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,25 +28,18 @@ impl Validity {
 impl Time {
     /// Parses the digits of a UTCTime (`YYMMDDHHMMSSZ`) or GeneralizedTime (`YYYYMMDDHHMMSSZ`).
     pub(super) fn read(text: &[u8], is_utc_time: bool) -> Option<Self> {
-        let text = std::str::from_utf8(text).ok()?.strip_suffix('Z')?;
-        if !text.bytes().all(|it| it.is_ascii_digit()) {
-            return None;
-        }
-        let (year, rest) = text.split_at_checked(if is_utc_time { 2 } else { 4 })?;
-        let year: i32 = year.parse().ok()?;
+        let digits = std::str::from_utf8(text).ok()?.strip_suffix('Z')?;
+        let (year, rest) = digits.split_at_checked(if is_utc_time { 2 } else { 4 })?;
         // RFC 5280: two-digit years from 50 on are in the 20th century.
-        let year = match is_utc_time {
-            true if year >= 50 => year + 1900,
-            true => year + 2000,
-            false => year,
+        let century = match is_utc_time {
+            true if year >= "50" => "19",
+            true => "20",
+            false => "",
         };
-        if rest.len() != 10 {
-            return None;
-        }
-        let part = |at: usize| rest.get(2 * at..2 * at + 2)?.parse::<u8>().ok();
-        let date = Date::from_calendar_date(year, Month::try_from(part(0)?).ok()?, part(1)?).ok()?;
-        let time = date.with_hms(part(2)?, part(3)?, part(4)?).ok()?;
-        Some(Self(time.assume_utc().unix_timestamp()))
+        let part = |at: usize| rest.get(2 * at..2 * at + 2).filter(|_| rest.len() == 10);
+        let (month, day, hour) = (part(0)?, part(1)?, part(2)?);
+        let time = format!("{century}{year}-{month}-{day}T{hour}:{}:{}Z", part(3)?, part(4)?);
+        Some(Self(OffsetDateTime::parse(&time, &Rfc3339).ok()?.unix_timestamp()))
     }
 }
 

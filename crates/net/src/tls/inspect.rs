@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::danger::{ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
+use rustls::{ClientConfig, Error};
 use rustls_platform_verifier::Verifier;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -33,14 +33,14 @@ pub struct Inspection {
 /// # Errors
 /// The authorities cannot be parsed.
 pub async fn inspect(host: &str, port: u16, authorities: Option<&[u8]>) -> Result<Inspection, String> {
-    let trusted: Arc<dyn ServerCertVerifier> = match authorities {
+    let inner: Arc<dyn ServerCertVerifier> = match authorities {
         Some(pem) => {
             let roots = Arc::new(pem::authorities(pem)?.0);
             WebPkiServerVerifier::builder_with_provider(roots, provider()).build().map_err(|it| it.to_string())?
         }
         None => Arc::new(Verifier::new(provider()).map_err(|error| error.to_string())?),
     };
-    let recorder = Arc::new(CertificateRecorder { trusted, certificate: Mutex::default() });
+    let recorder = Arc::new(CertificateRecorder { inner, certificate: Mutex::default() });
     let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
     let builder = builder.map_err(|error| error.to_string())?;
     let verifier = Arc::clone(&recorder) as Arc<dyn ServerCertVerifier>;
@@ -61,10 +61,10 @@ pub async fn inspect(host: &str, port: u16, authorities: Option<&[u8]>) -> Resul
     Ok(Inspection { certificate: certificate.and_then(|it| CertificateInfo::parse(&it)), failure })
 }
 
-/// Verifies like `trusted`, and records the certificate.
+/// Verifies like `inner`, and records the certificate.
 #[derive(Debug)]
 struct CertificateRecorder {
-    trusted: Arc<dyn ServerCertVerifier>,
+    inner: Arc<dyn ServerCertVerifier>,
     certificate: Mutex<Option<Vec<u8>>>,
 }
 
@@ -78,28 +78,8 @@ impl ServerCertVerifier for CertificateRecorder {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         *self.certificate.lock() = Some(certificate.to_vec());
-        self.trusted.verify_server_cert(certificate, intermediates, name, ocsp_response, now)
+        self.inner.verify_server_cert(certificate, intermediates, name, ocsp_response, now)
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.trusted.verify_tls12_signature(message, certificate, signature)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.trusted.verify_tls13_signature(message, certificate, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.trusted.supported_verify_schemes()
-    }
+    forward_signature_checks!();
 }

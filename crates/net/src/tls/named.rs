@@ -6,28 +6,20 @@
 
 use std::sync::Arc;
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::danger::{ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
+use rustls::{CertificateError, DistinguishedName, Error};
 
 use super::certificate_info::{CertificateInfo, has_dns_name};
 
-/// Verifies clients like `inner`, and requires the name.
+/// Verifies clients like `inner`, and requires the name among the alternative names of their certificate.
 #[derive(Debug)]
-pub struct NamedClients {
-    inner: Arc<dyn ClientCertVerifier>,
-    name: ServerName<'static>,
-}
-
-impl NamedClients {
-    /// Creates a verifier that accepts only clients with this name among the alternative names of their
-    /// certificate.
-    pub fn new(inner: Arc<dyn ClientCertVerifier>, name: ServerName<'static>) -> Self {
-        Self { inner, name }
-    }
+pub(super) struct NamedClients {
+    pub(super) inner: Arc<dyn ClientCertVerifier>,
+    pub(super) name: ServerName<'static>,
 }
 
 impl ClientCertVerifier for NamedClients {
@@ -47,27 +39,7 @@ impl ClientCertVerifier for NamedClients {
         Ok(verified)
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.inner.verify_tls12_signature(message, certificate, signature)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.inner.verify_tls13_signature(message, certificate, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.inner.supported_verify_schemes()
-    }
+    forward_signature_checks!();
 }
 
 /// Verifies servers like `inner`, including the host name, and requires that the certificate contains the role
@@ -91,27 +63,7 @@ impl ServerCertVerifier for NamedServers {
         Ok(verified)
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.inner.verify_tls12_signature(message, certificate, signature)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.inner.verify_tls13_signature(message, certificate, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.inner.supported_verify_schemes()
-    }
+    forward_signature_checks!();
 }
 
 /// Checks that the DNS names of a certificate include exactly this name. Ignores a trailing dot, which makes a name absolute.
@@ -144,7 +96,7 @@ mod tests {
         let inner = WebPkiServerVerifier::builder_with_provider(roots.clone(), provider.clone()).build().unwrap();
         let as_server = NamedServers { inner }.verify_server_cert(&certificate, &[], &role, &[], now);
         let inner = rustls::server::WebPkiClientVerifier::builder_with_provider(roots, provider).build().unwrap();
-        let as_client = NamedClients::new(inner, role).verify_client_cert(&certificate, &[], now);
+        let as_client = NamedClients { inner, name: role }.verify_client_cert(&certificate, &[], now);
         [as_server.is_ok(), as_client.is_ok()]
     }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use super::expiry::{Time, Validity};
 use crate::file_watcher::{FileWatcher, INTERVAL, read_file};
@@ -139,11 +139,11 @@ impl<T: Send + Sync + 'static> Reloadable<T> {
 
     /// Polls the files until the future is dropped. Ignores unusable files and logs each problem once.
     pub async fn follow(self: Arc<Self>) {
-        tracing::info!(about = self.lock_active().description, "{} was loaded", self.name);
-        if let Err(error) = check(&self.lock_active().terms, now()) {
+        tracing::info!(about = self.active.lock().description, "{} was loaded", self.name);
+        if let Err(error) = check(&self.active.lock().terms, now()) {
             tracing::error!(%error, "{} is not valid now", self.name);
         }
-        let (files, mut latest) = (self.files.clone(), Ok(self.lock_active().contents.clone()));
+        let (files, mut latest) = (self.files.clone(), Ok(self.active.lock().contents.clone()));
         let mut watcher = FileWatcher::new(Some(latest.clone()), move || read_all(&files));
         let mut rejection = None::<Rejection>;
         loop {
@@ -159,7 +159,7 @@ impl<T: Send + Sync + 'static> Reloadable<T> {
             let rejected = latest.clone().map_err(permanent).and_then(|contents| self.take(contents)).err();
             self.is_stale.store(rejected.is_some(), Ordering::Relaxed);
             match &rejected {
-                None => tracing::info!(about = self.lock_active().description, "{} was reloaded", self.name),
+                None => tracing::info!(about = self.active.lock().description, "{} was reloaded", self.name),
                 Some(Rejection { error, .. }) if has_changed || rejection != rejected => {
                     tracing::error!(%error, "{} cannot be used: the previous one stays in use", self.name);
                 }
@@ -172,7 +172,7 @@ impl<T: Send + Sync + 'static> Reloadable<T> {
     fn take(&self, contents: Contents) -> Result<(), Rejection> {
         let made = (self.make)(&contents).map_err(|error| Rejection { error, is_temporary: false })?;
         let Loaded { value, description, terms } = made;
-        let (now, mut active) = (now(), self.lock_active());
+        let (now, mut active) = (now(), self.active.lock());
         match check(&terms, now) {
             Err(error) if check(&active.terms, now).is_ok() => return Err(Rejection { error, is_temporary: true }),
             _ => {}
@@ -180,10 +180,6 @@ impl<T: Send + Sync + 'static> Reloadable<T> {
         self.current.store(Arc::new(value));
         *active = ActiveFiles { contents, description, terms };
         Ok(())
-    }
-
-    fn lock_active(&self) -> MutexGuard<'_, ActiveFiles> {
-        self.active.lock()
     }
 }
 
@@ -283,7 +279,7 @@ mod tests {
             assert_eq!(*it.current(), "-9 9");
         }
         assert_eq!(it.take(vec!["-9 -5 -9 9".into()]), Ok(()), "one part is valid");
-        it.lock_active().terms[0].any_of.truncate(1);
+        it.active.lock().terms[0].any_of.truncate(1);
         assert_eq!(it.take(vec!["5 9".into()]), Ok(()), "the one before is expired too");
     }
 

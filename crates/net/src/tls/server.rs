@@ -159,7 +159,7 @@ fn verifier(clients: &Clients, authorities: RootCertStore) -> Result<Arc<dyn Cli
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), provider());
     let verifier = verifier.build().map_err(|error| error.to_string())?;
     Ok(match clients {
-        Clients::Mesh(_, name) => Arc::new(NamedClients::new(verifier, name.clone())),
+        Clients::Mesh(_, name) => Arc::new(NamedClients { inner: verifier, name: name.clone() }),
         _ => verifier,
     })
 }

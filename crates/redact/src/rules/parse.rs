@@ -47,7 +47,7 @@ impl Rules {
             return Err(format!("unknown table {key}: expected [[token]]"));
         }
         match key {
-            "built_in" => self.built_in = switch(key, item)?,
+            "built_in" => self.replaces_built_in = !switch(key, item)?,
             "emails" => self.emails = switch(key, item)?,
             "phones" => self.phones = switch(key, item)?,
             "id_key" => {

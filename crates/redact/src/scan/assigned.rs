@@ -18,10 +18,7 @@ const LONGEST_NAME: usize = 40;
 impl Scan<'_> {
     pub(super) fn separator(&mut self, at: usize) -> usize {
         if self.text[at] == b':' && self.text[at..].starts_with(b"://") {
-            return match urls::user_info(self.text, at) {
-                Some(secret) => self.hide(secret),
-                None => at + 3,
-            };
+            return urls::user_info(self.text, at).map_or(at + 3, |secret| self.hide(secret));
         }
         self.assignment(at)
     }
@@ -53,13 +50,14 @@ impl Scan<'_> {
             }
             _ => key,
         };
-        let (next, typed) = match key.kind.is_certain() {
-            true => match block::below(self.text, key, separator) {
-                Some(secret) => return self.hide(secret),
-                None => (self.value(at, key, separator), assignment::after_type_annotation(self.text, separator)),
-            },
-            false => (self.value(at, key, separator), None),
-        };
+        if !key.kind.is_certain() {
+            return self.value(at, key, separator);
+        }
+        if let Some(secret) = block::below(self.text, key, separator) {
+            return self.hide(secret);
+        }
+        let next = self.value(at, key, separator);
+        let typed = assignment::after_type_annotation(self.text, separator);
         typed.map_or(next, |typed| self.value(next, key, typed))
     }
 

@@ -85,11 +85,7 @@ fn is_text(bytes: &[u8]) -> bool {
 
 fn is_nearly_utf8(bytes: &[u8]) -> bool {
     let has_control = bytes.iter().any(|byte| *byte < b' ' && !matches!(byte, b'\n' | b'\r' | b'\t'));
-    let is_valid = match std::str::from_utf8(bytes) {
-        Ok(_) => true,
-        Err(error) => error.error_len().is_none(),
-    };
-    is_valid && !has_control
+    !has_control && std::str::from_utf8(bytes).map_or_else(|error| error.error_len().is_none(), |_| true)
 }
 
 /// A base64 run around a long word: its end, and the start of its decoded text, if it decodes to text.

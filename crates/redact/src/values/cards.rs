@@ -36,7 +36,8 @@ pub(crate) fn find(text: &[u8], start: usize, floor: usize) -> Option<usize> {
             _ => {}
         }
         // A group ends here. The card number may end too, or continue with another group.
-        if count >= 13 && is_apart(text, at) && is_card(&digits[..count], &groups[..=group]) {
+        let is_card = |digits: &[u8]| has_sensible_groups(&groups[..=group]) && is_issued(digits) && luhn(digits);
+        if count >= 13 && is_apart(text, at) && is_card(&digits[..count]) {
             found = Some(at);
         }
         match text.get(at) {
@@ -55,10 +56,6 @@ pub(crate) fn find(text: &[u8], start: usize, floor: usize) -> Option<usize> {
 
 fn is_apart(text: &[u8], end: usize) -> bool {
     !at_is(text, end, ALNUM) && !matches!(text.get(end..end + 2), Some([b'.' | b'_', b'0'..=b'9']))
-}
-
-fn is_card(digits: &[u8], groups: &[usize]) -> bool {
-    has_sensible_groups(groups) && is_issued(digits) && luhn(digits)
 }
 
 fn at_digit(text: &[u8], at: usize) -> bool {
@@ -85,9 +82,6 @@ fn has_sensible_groups(groups: &[usize]) -> bool {
 }
 
 fn is_issued(digits: &[u8]) -> bool {
-    if digits.len() < 13 {
-        return false;
-    }
     let prefix = digits.iter().take(6).fold(0, |value, digit| value * 10 + u32::from(*digit));
     match digits.len() {
         13 | 19 if prefix / 100_000 == 4 => true,
@@ -110,16 +104,12 @@ fn is_issued(digits: &[u8]) -> bool {
 }
 
 fn luhn(digits: &[u8]) -> bool {
-    let sum: u32 = digits.iter().rev().enumerate().map(|(at, digit)| luhn_digit(at, *digit)).sum();
+    let weighted = |(at, digit): (usize, &u8)| match (at % 2, u32::from(*digit)) {
+        (0, digit) => digit,
+        (_, digit @ 0..=4) => digit * 2,
+        (_, digit) => digit * 2 - 9,
+    };
+    let sum: u32 = digits.iter().rev().enumerate().map(weighted).sum();
     let is_one_digit = digits.iter().all(|digit| *digit == digits[0]);
     sum.is_multiple_of(10) && !is_one_digit
-}
-
-fn luhn_digit(at: usize, digit: u8) -> u32 {
-    let digit = u32::from(digit);
-    match (at % 2, digit) {
-        (0, digit) => digit,
-        (_, 0..=4) => digit * 2,
-        (_, digit) => digit * 2 - 9,
-    }
 }

@@ -32,12 +32,10 @@ pub(crate) fn windows(text: &[u8], slash: usize) -> Option<(usize, usize)> {
 
 /// Whether a path begins here, rather than the middle of a URL or another path.
 fn is_root(text: &[u8], slash: usize) -> bool {
-    let before = text[..slash].last();
-    !before.is_some_and(|byte| {
-        byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-' | b'~' | b'}' | b')' | b'*')
-    }) || text[..slash].ends_with(b"/mnt")
-        || text[..slash].ends_with(b"/export")
-        || text[..slash].ends_with(b"/var")
+    let before = &text[..slash];
+    let goes_on =
+        |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-' | b'~' | b'}' | b')' | b'*');
+    !before.last().is_some_and(goes_on) || [&b"/mnt"[..], b"/export", b"/var"].iter().any(|it| before.ends_with(it))
 }
 
 /// Whether the text before ends with a drive, as in `C:/Users` and `/mnt/c/Users`.

@@ -21,10 +21,7 @@ pub(crate) fn user_info(text: &[u8], colon: usize) -> Option<(usize, usize)> {
             if is_marker || super::looks::is_random(&user_info[..colon], 20) {
                 return Some((start, start + at));
             }
-            let is_reference = matches!(password, b"***")
-                || password.starts_with(b"${")
-                || password.starts_with(b"$(")
-                || password.starts_with(b"{{");
+            let is_reference = matches!(password, b"***" | [b'$', b'{', ..] | [b'$', b'(', ..] | [b'{', b'{', ..]);
             (!is_reference).then_some((start + colon + 1, start + at))
         }
         None => whole_token(user_info, start, at),
@@ -81,11 +78,8 @@ pub(crate) fn go_data_source(text: &[u8], at: usize) -> Option<(usize, usize)> {
         return None;
     }
     let before = &text[at.saturating_sub(64)..at];
-    let line = before
-        .iter()
-        .rposition(|byte| byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'`' | b'='))
-        .map_or(0, |it| it + 1);
-    let colon = before[line..].iter().position(|byte| *byte == b':')?;
-    let start = at - before.len() + line + colon + 1;
+    let begins = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'`' | b'=');
+    let user_info = before.rsplit(begins).next()?;
+    let start = at - user_info.len() + user_info.iter().position(|byte| *byte == b':')? + 1;
     (start < at).then_some((start, at))
 }

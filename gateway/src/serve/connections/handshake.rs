@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use openskill_net::frames::PREFACE;
+use openskill_net::tls::MaybeTls;
 use openskill_net::tls::server::{Acceptor, is_http2};
-use openskill_net::tls::stream::MaybeTls;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
@@ -24,10 +24,10 @@ pub(super) enum Protocol {
 
 /// Completes the handshake, and detects the protocol. None if the connection can't be used. The caller sets the
 /// timeout.
-pub(super) async fn negotiate(stream: TcpStream, tls: Option<Acceptor>) -> Option<(MaybeTls<TcpStream>, Protocol)> {
+pub(super) async fn negotiate(stream: TcpStream, tls: Option<Acceptor>) -> Option<(MaybeTls, Protocol)> {
     let Some(tls) = tls else {
         let protocol = detect(&stream).await?;
-        return Some((MaybeTls::Plain(stream), protocol));
+        return Some((MaybeTls::Left(stream), protocol));
     };
     let mut first = [0];
     if stream.peek(&mut first).await.ok()? == 0 {
@@ -40,7 +40,7 @@ pub(super) async fn negotiate(stream: TcpStream, tls: Option<Acceptor>) -> Optio
     match tls.accept(stream).await {
         Ok(stream) => {
             let protocol = if is_http2(&stream) { Protocol::Http2 } else { Protocol::Http1 };
-            Some((MaybeTls::Tls(Box::new(stream)), protocol))
+            Some((MaybeTls::Right(Box::new(stream)), protocol))
         }
         Err(error) => {
             tracing::debug!(%error, "a TLS handshake failed");
