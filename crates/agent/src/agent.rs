@@ -20,6 +20,8 @@ use crate::error::{AgentError, check_text};
 use crate::feed;
 pub use crate::feed::Events;
 pub use crate::input::Input;
+use crate::input::permits;
+pub(crate) use crate::input::request_id;
 use crate::journal::{Journal, new_id};
 use crate::locks::Locks;
 use crate::reservation::{ResumeReason, TurnReservation, TurnReservations};
@@ -44,6 +46,8 @@ struct AgentInner {
     locks: Locks,
     reservations: TurnReservations,
     secret_bytes: Pool,
+    /// Cancelled to end all event streams.
+    closed: CancellationToken,
 }
 
 struct RunningTurn {
@@ -92,6 +96,7 @@ impl Agent {
             secrets: Mutex::default(),
             locks: Locks::default(),
             secret_bytes: Pool::new(SECRET_BYTES),
+            closed: CancellationToken::new(),
         }));
         agent.recover().await?;
         Ok(agent)
@@ -129,7 +134,7 @@ impl Agent {
                     return Err(AgentError::NotWaiting);
                 }
                 let after = found.last_number;
-                let events = self.feed(conversation, after);
+                let events = self.feed(conversation, after, true);
                 self.steer(&caller.owner, conversation, input).await?;
                 Ok(Accepted { conversation_id: conversation.to_owned(), after, events })
             }
@@ -151,7 +156,7 @@ impl Agent {
     }
 
     /// Returns the events of a conversation after the number `after`. With `follow`, new events follow until the
-    /// conversation is deleted.
+    /// conversation is deleted or the agent shuts down.
     ///
     /// # Errors
     /// [`AgentError::NoConversation`], [`AgentError::Store`].
@@ -162,29 +167,8 @@ impl Agent {
         after: u64,
         follow: bool,
     ) -> Result<Events, AgentError> {
-        let journal = self.journal();
-        journal.get(principal, conversation).await?;
-        Ok(if follow { self.feed(conversation, after) } else { feed::read(journal.clone(), conversation, after) })
-    }
-
-    /// Lists a principal's conversations, most recently used first.
-    ///
-    /// # Errors
-    /// [`AgentError::Invalid`]: the cursor is invalid; [`AgentError::Store`].
-    pub async fn list(
-        &self,
-        principal: &str,
-        request: v1::ListConversationsRequest,
-    ) -> Result<v1::ListConversationsResponse, AgentError> {
-        self.journal().list(principal, request.limit, &request.cursor).await
-    }
-
-    /// Returns a conversation without its events.
-    ///
-    /// # Errors
-    /// [`AgentError::NoConversation`], [`AgentError::Store`].
-    pub async fn get(&self, principal: &str, conversation: &str) -> Result<v1::Conversation, AgentError> {
-        self.journal().get(principal, conversation).await
+        self.journal().get(principal, conversation).await?;
+        Ok(self.feed(conversation, after, follow))
     }
 
     /// Deletes a conversation. Cancels its turn first if one is running.
@@ -196,7 +180,7 @@ impl Agent {
         self.journal().get(principal, conversation).await?;
         let running = self.0.turns.lock().remove(conversation);
         if let Some(running) = running {
-            running.turn.cancel();
+            running.turn.cancel.cancel();
             // A cancelled turn writes its last entries before its task ends.
             let _ = running.task.await;
         }
@@ -211,6 +195,11 @@ impl Agent {
         for running in running {
             let _ = running.task.await;
         }
+    }
+
+    /// Ends all event streams.
+    pub(crate) fn end_streams(&self) {
+        self.0.closed.cancel();
     }
 
     async fn begin(
@@ -241,7 +230,7 @@ impl Agent {
             self.journal().create_as(&conversation, principal).await?;
         }
         let after = state.next_number() - 1;
-        let events = self.feed(&conversation, after);
+        let events = self.feed(&conversation, after, true);
         let secrets = self.secrets_of(principal, &conversation);
         let entry = Entry::Started(started).without_secrets(&secrets);
         match self.journal().append(&conversation, vec![entry]).await {
@@ -311,16 +300,16 @@ impl Agent {
     /// Delivers answers, a decision or a cancellation to the waiting turn.
     async fn steer(&self, owner: &UserIdentity, conversation: &str, input: Input) -> Result<(), AgentError> {
         let principal = owner.principal.as_str();
-        if input == Input::Cancel {
+        if matches!(input, Input::Cancel(_)) {
             self.check_validity(owner)?;
             return self.cancel(principal, conversation).await;
         }
         let turn = self.resume(principal, conversation, ResumeReason::ToWork).await?.ok_or(AgentError::NotWaiting)?;
-        turn.check_sender(owner, input.permits()).await?;
+        turn.check_sender(owner, permits(&input)).await?;
         match input {
             Input::Answers(answers) => turn.answer(answers).await?,
             Input::Decision(decision) => turn.decide(decision).await?,
-            Input::Message(_) | Input::Cancel => {}
+            Input::Message(_) | Input::Cancel(_) => {}
         }
         // The turn may have been unloaded in the meantime. The input is in the log, so resume the turn in any
         // case.
@@ -332,7 +321,7 @@ impl Agent {
     async fn cancel(&self, principal: &str, conversation: &str) -> Result<(), AgentError> {
         // A turn that is about to be unloaded has to resume first.
         while let Some(turn) = self.resume(principal, conversation, ResumeReason::ToEnd).await? {
-            turn.cancel();
+            turn.cancel.cancel();
             turn.wait_until_stopped().await;
             if self.0.shared.shutdown.is_cancelled() {
                 return Err(AgentError::Shutdown);
@@ -401,8 +390,8 @@ impl Agent {
     /// Removes an unloaded turn from memory.
     fn forget(&self, turn: &Arc<Turn>) {
         let mut turns = self.0.turns.lock();
-        if turns.get(turn.conversation()).is_some_and(|it| Arc::ptr_eq(&it.turn, turn)) {
-            turns.remove(turn.conversation());
+        if turns.get(&turn.conversation).is_some_and(|it| Arc::ptr_eq(&it.turn, turn)) {
+            turns.remove(&turn.conversation);
         }
     }
 
@@ -415,8 +404,8 @@ impl Agent {
         Arc::clone(all.entry(conversation.to_owned()).or_insert_with(new))
     }
 
-    fn feed(&self, conversation: &str, after: u64) -> Events {
-        feed::follow(self.journal().clone(), conversation, after)
+    fn feed(&self, conversation: &str, after: u64, follow: bool) -> Events {
+        feed::events(self.journal().clone(), self.0.closed.clone(), conversation, after, follow)
     }
 
     /// Returns the number of turns in memory.

@@ -1,94 +1,73 @@
 //! Removes secrets from every entry before it is written to a conversation's log.
 
-use crate::entry::{
-    Answered, ApprovalAsked, ApprovalDecided, Called, Calling, Entry, Outcome, QuestionAnswer, QuestionsAsked,
-    Repaired, Replied, ReplyCall, Routing, Started, Summarized, TurnEnded, UserQuestion,
-};
+use crate::entry::{Entry, Outcome, Repaired, UserQuestion};
 use crate::secrets::Secrets;
 
 impl Entry {
     /// Returns the entry without secrets. Ids stay unchanged, because other entries refer to them.
-    pub(crate) fn without_secrets(self, secrets: &Secrets) -> Self {
-        let text = |text: String| secrets.conceal(&text);
-        match self {
-            Self::Started(it) => Self::Started(Started { text: text(it.text), ..it }),
-            Self::Replied(it) => Self::Replied(conceal_reply(it, secrets)),
-            Self::ApprovalAsked(it) => Self::ApprovalAsked(ApprovalAsked {
-                arguments: secrets.refer(&it.arguments),
-                repairs: conceal_repairs(it.repairs, secrets),
-                reason: text(it.reason),
-                ..it
-            }),
-            Self::ApprovalDecided(it) => Self::ApprovalDecided(ApprovalDecided {
-                arguments: secrets.refer(&it.arguments),
-                reason: text(it.reason),
-                ..it
-            }),
-            Self::Calling(it) => Self::Calling(Calling {
-                arguments: secrets.refer(&it.arguments),
-                masked: secrets.refer(&it.masked),
-                repairs: conceal_repairs(it.repairs, secrets),
-                ..it
-            }),
+    pub(crate) fn without_secrets(mut self, secrets: &Secrets) -> Self {
+        let conceal = |text: &mut String| *text = secrets.conceal(text);
+        let refer = |json: &mut String| *json = secrets.refer(json);
+        match &mut self {
+            Self::Started(it) => conceal(&mut it.text),
+            Self::Replied(it) => {
+                conceal(&mut it.text);
+                it.calls.iter_mut().for_each(|it| refer(&mut it.arguments));
+                it.routing.iter_mut().for_each(|it| conceal(&mut it.reason));
+            }
+            Self::ApprovalAsked(it) => {
+                refer(&mut it.arguments);
+                it.repairs.iter_mut().for_each(|it| conceal_repair(it, secrets));
+                conceal(&mut it.reason);
+            }
+            Self::ApprovalDecided(it) => {
+                refer(&mut it.arguments);
+                conceal(&mut it.reason);
+            }
+            Self::Calling(it) => {
+                refer(&mut it.arguments);
+                refer(&mut it.masked);
+                it.repairs.iter_mut().for_each(|it| conceal_repair(it, secrets));
+            }
             Self::Asked(it) => {
-                let questions = it.questions.into_iter().map(|it| conceal_question(it, secrets)).collect();
-                Self::Asked(QuestionsAsked { message: text(it.message), questions, ..it })
+                conceal(&mut it.message);
+                it.questions.iter_mut().for_each(|it| conceal_question(it, secrets));
             }
-            Self::Answered(it) => {
-                let answer = |it: QuestionAnswer| QuestionAnswer { answer: secrets.refer(&it.answer), ..it };
-                Self::Answered(Answered { answers: it.answers.into_iter().map(answer).collect(), ..it })
-            }
-            Self::Called(it) => Self::Called(Called { outcome: conceal_outcome(it.outcome, secrets), ..it }),
-            Self::Summarized(it) => Self::Summarized(Summarized { text: text(it.text), ..it }),
-            Self::Ended(it) => Self::Ended(TurnEnded { text: text(it.text), error: text(it.error), ..it }),
-            Self::Waiting { .. } => self,
+            Self::Answered(it) => it.answers.iter_mut().for_each(|it| refer(&mut it.answer)),
+            Self::Called(it) => conceal_outcome(&mut it.outcome, secrets),
+            Self::Summarized(it) => conceal(&mut it.text),
+            Self::Ended(it) => [&mut it.text, &mut it.error].into_iter().for_each(conceal),
+            Self::Waiting { .. } => {}
         }
+        self
     }
 }
 
-fn conceal_reply(it: Replied, secrets: &Secrets) -> Replied {
-    let call = |it: ReplyCall| ReplyCall { arguments: secrets.refer(&it.arguments), ..it };
-    Replied {
-        text: secrets.conceal(&it.text),
-        calls: it.calls.into_iter().map(call).collect(),
-        routing: it.routing.map(|it| Routing { reason: secrets.conceal(&it.reason), ..it }),
-        ..it
-    }
+fn conceal_repair(it: &mut Repaired, secrets: &Secrets) {
+    it.path = secrets.conceal(&it.path);
+    it.before = secrets.conceal_value(&it.before);
+    it.after = secrets.conceal_value(&it.after);
 }
 
-fn conceal_repairs(all: Vec<Repaired>, secrets: &Secrets) -> Vec<Repaired> {
-    let conceal = |json: &str| secrets.conceal_value(json);
-    let repair = |it: Repaired| Repaired {
-        path: secrets.conceal(&it.path),
-        kind: it.kind,
-        before: conceal(&it.before),
-        after: conceal(&it.after),
-    };
-    all.into_iter().map(repair).collect()
+/// Removes secrets from a question. Ids stay unchanged. Answers name the options by their text without secrets.
+pub(crate) fn conceal_question(it: &mut UserQuestion, secrets: &Secrets) {
+    std::iter::once(&mut it.text).chain(&mut it.options).for_each(|text| *text = secrets.conceal(text));
 }
 
-/// Returns the question without secrets. Ids stay unchanged. Answers name the options by their text without
-/// secrets.
-pub(crate) fn conceal_question(it: UserQuestion, secrets: &Secrets) -> UserQuestion {
-    let options = it.options.iter().map(|it| secrets.conceal(it)).collect();
-    UserQuestion { text: secrets.conceal(&it.text), options, ..it }
-}
-
-fn conceal_outcome(it: Outcome, secrets: &Secrets) -> Outcome {
-    let conceal = |text: String| secrets.conceal(&text);
-    Outcome {
-        message: conceal(it.message),
-        details: conceal(it.details),
-        data: secrets.conceal_value(&it.data),
-        text: conceal(it.text),
-        warnings: it.warnings.into_iter().map(conceal).collect(),
-        ..it
-    }
+fn conceal_outcome(it: &mut Outcome, secrets: &Secrets) {
+    let texts = [&mut it.message, &mut it.details, &mut it.text];
+    texts.into_iter().chain(&mut it.warnings).for_each(|text| *text = secrets.conceal(text));
+    it.data = secrets.conceal_value(&it.data);
 }
 
 #[cfg(test)]
 mod tests {
+    use openskill_model::ModelCall;
+
     use super::*;
+    use crate::entry::{
+        ApprovalAsked, ApprovalDecided, Called, Calling, QuestionsAsked, Replied, Started, Summarized, TurnEnded,
+    };
 
     #[test]
     fn nothing_that_is_written_holds_a_secret() {
@@ -102,7 +81,7 @@ mod tests {
             ..Repaired::default()
         };
         let question = UserQuestion { text: text(), options: vec![text()], ..UserQuestion::default() };
-        let call = ReplyCall { arguments: json(), ..ReplyCall::default() };
+        let call = ModelCall { arguments: json(), ..ModelCall::default() };
         let outcome = Outcome {
             message: text(),
             details: json(),

@@ -18,7 +18,6 @@ use crate::journal::{Journal, WatchEvent};
 use crate::skills::Caller;
 use crate::turn::{AgentResources, State, TURN_MEMORY_BYTES, Turn, TurnOrigin, turn_bytes};
 
-#[derive(Debug)]
 pub(crate) struct Delegates {
     shared: Arc<AgentResources>,
     /// Limits concurrent sub-agents to the maximum number of turns. Principals share the slots fairly.
@@ -83,25 +82,22 @@ impl Delegates {
         let state = State::from_entries(journal.append(id, vec![Entry::Started(started)]).await?);
         let origin = TurnOrigin { principal: caller.owner.principal.clone(), parent: caller.parent };
         let turn = Turn::new(Arc::clone(&self.shared), id.to_owned(), origin, Arc::default(), state, memory, false);
-        let running = async {
-            let running = turn.run();
-            tokio::pin!(running);
-            let mut is_watched = true;
+        let watching = async {
             loop {
-                tokio::select! {
-                    () = &mut running => return,
-                    event = events.recv(), if is_watched => match event {
-                        Ok(WatchEvent::Event(event)) => {
-                            if let Some(Event::ToolCall(call)) = event.event {
-                                drop(progress.try_send(call.skill_id));
-                            }
+                match events.recv().await {
+                    Ok(WatchEvent::Event(event)) => {
+                        if let Some(Event::ToolCall(call)) = event.event {
+                            drop(progress.try_send(call.skill_id));
                         }
-                        // A lagging watcher misses some progress events.
-                        Ok(_) | Err(RecvError::Lagged(_)) => {}
-                        Err(RecvError::Closed) => is_watched = false,
-                    },
+                    }
+                    // A lagging watcher misses some progress events.
+                    Ok(_) | Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => return std::future::pending().await,
                 }
             }
+        };
+        let running = async {
+            tokio::select! { () = turn.run() => {}, () = watching => {} }
         };
         let is_late = tokio::time::timeout_at(until, running).await.is_err();
         let (used, is_tainted) = turn.usage_and_taint();

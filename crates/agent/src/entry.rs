@@ -4,13 +4,12 @@
 //! The agent derives the state of a conversation from its entries alone: they suffice to resume a turn after a
 //! crash, and clients receive events that are derived from them. Entries never contain secrets that users entered.
 
+use openskill_model::{ModelCall, StopReason};
 use openskill_proto::v1;
 use serde::{Deserialize, Serialize};
 
-mod revision;
 mod usage;
 
-pub use revision::SkillRevision;
 pub use usage::TurnUsage;
 
 /// An entry with its position in the log.
@@ -153,7 +152,7 @@ pub struct Replied {
     /// The text of the reply.
     pub text: String,
     /// The calls in order. Call ids are unique in the conversation.
-    pub calls: Vec<ReplyCall>,
+    pub calls: Vec<ModelCall>,
     /// The model that replied, as `provider:model`.
     pub model: String,
     /// The number of tokens that the model read.
@@ -165,36 +164,9 @@ pub struct Replied {
     /// Whether this reply ends the turn, because a limit was reached and the model was called without tools.
     pub is_last: bool,
     /// Why the reply stopped early.
-    pub stopped: Stopped,
+    pub stopped: StopReason,
     /// Set if routing rules chose the skill.
     pub routing: Option<Routing>,
-}
-
-/// Why a reply stopped early.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Stopped {
-    /// The reply is complete.
-    #[default]
-    No,
-    /// The reply reached the maximum number of tokens.
-    Length,
-    /// The provider rejected or filtered the reply.
-    Refused,
-}
-
-/// A call as the model wrote it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ReplyCall {
-    /// The call id, unique in the conversation.
-    pub id: String,
-    /// The tool name, which is not validated.
-    pub name: String,
-    /// The arguments, byte for byte.
-    pub arguments: String,
-    /// Opaque provider data that must be returned with the call.
-    pub opaque: String,
 }
 
 /// The router's choice.
@@ -221,12 +193,6 @@ pub struct Repaired {
     pub after: String,
 }
 
-impl From<v1::Repair> for Repaired {
-    fn from(it: v1::Repair) -> Self {
-        Self { path: it.path, kind: it.kind, before: it.before_json, after: it.after_json }
-    }
-}
-
 impl From<Repaired> for v1::Repair {
     fn from(it: Repaired) -> Self {
         Self { path: it.path, kind: it.kind, before_json: it.before, after_json: it.after }
@@ -241,12 +207,9 @@ pub struct ApprovalAsked {
     pub request_id: String,
     /// The call id.
     pub call_id: String,
-    /// The skill id.
-    pub skill_id: String,
-    /// The skill version.
-    pub version: String,
-    /// See [`SkillRevision::hash`].
-    pub definition_hash: String,
+    /// The revision of the skill to which the decision applies.
+    #[serde(flatten)]
+    pub skill: SkillRevision,
     /// The final arguments, with references in place of secrets.
     pub arguments: String,
     /// The repairs made to the arguments.
@@ -294,12 +257,9 @@ pub enum Decided {
 pub struct Calling {
     /// The call id.
     pub call_id: String,
-    /// The id of the skill, or the name of the built-in tool.
-    pub skill_id: String,
-    /// The skill version. Empty for built-in tools.
-    pub version: String,
-    /// See [`SkillRevision::hash`].
-    pub definition_hash: String,
+    /// The revision of the skill. Built-in tools only have an id, which is their name.
+    #[serde(flatten)]
+    pub skill: SkillRevision,
     /// The tool name that the model used.
     pub name: String,
     /// The final arguments, with references in place of secrets.
@@ -513,14 +473,21 @@ pub enum EndReason {
     Failed,
 }
 
-impl From<&ApprovalAsked> for SkillRevision {
-    fn from(it: &ApprovalAsked) -> Self {
-        Self { skill_id: it.skill_id.clone(), version: it.version.clone(), hash: it.definition_hash.clone() }
-    }
+/// A skill at the time of a decision about one of its calls. The decision applies only to this revision.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SkillRevision {
+    /// The skill id.
+    pub skill_id: String,
+    /// The skill version.
+    pub version: String,
+    /// The [`v1::Skill::definition_hash`], because a skill can change without a new version. Empty in entries of
+    /// earlier releases.
+    pub definition_hash: String,
 }
 
-impl From<&Calling> for SkillRevision {
-    fn from(it: &Calling) -> Self {
-        Self { skill_id: it.skill_id.clone(), version: it.version.clone(), hash: it.definition_hash.clone() }
+impl From<&v1::Skill> for SkillRevision {
+    fn from(it: &v1::Skill) -> Self {
+        Self { skill_id: it.id.clone(), version: it.version.clone(), definition_hash: it.definition_hash.clone() }
     }
 }

@@ -85,13 +85,6 @@ pub enum Bound {
     Memory,
 }
 
-impl Bound {
-    /// Returns whether space can become free without deleting a conversation.
-    pub fn is_transient(self) -> bool {
-        self == Self::Memory
-    }
-}
-
 /// The maximum length of a message text, in bytes.
 const MAX_TEXT_BYTES: usize = 256 * 1024;
 

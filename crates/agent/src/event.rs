@@ -4,8 +4,8 @@ use openskill_proto::v1::{self, chat_event::Event};
 
 use crate::context::result::render;
 use crate::entry::{
-    Answered, ApprovalAsked, ApprovalDecided, Called, Calling, Decided, EndReason, Entry, Mode, QuestionKind,
-    QuestionsAsked, Replied, Stamped, Started, TurnEnded, TurnUsage, UserQuestion,
+    ApprovalAsked, Called, Calling, Decided, EndReason, Entry, Mode, QuestionAnswer, QuestionKind, Stamped, TurnEnded,
+    TurnUsage, UserQuestion,
 };
 
 /// Returns the event that clients receive for an entry.
@@ -36,13 +36,38 @@ pub fn usage(used: TurnUsage) -> v1::Usage {
 
 fn payload(entry: &Entry) -> Event {
     match entry {
-        Entry::Started(it) => Event::Started(turn_started(it)),
-        Entry::Replied(it) => Event::Reply(model_reply(it)),
+        Entry::Started(it) => Event::Started(v1::TurnStarted {
+            text: it.text.clone(),
+            model: it.model.clone(),
+            mode: v1::ApprovalMode::from(it.mode).into(),
+            trace_id: it.trace_id.clone(),
+        }),
+        Entry::Replied(it) => {
+            let routing = it.routing.clone();
+            Event::Reply(v1::ModelReply {
+                text: it.text.clone(),
+                call_ids: it.calls.iter().map(|call| call.id.clone()).collect(),
+                routing: routing.map(|it| v1::Routing { selected_skill_id: it.skill_id, reason: it.reason }),
+            })
+        }
         Entry::ApprovalAsked(it) => Event::ApprovalRequired(approval_requested(it)),
-        Entry::ApprovalDecided(it) => Event::Decided(approval_decided(it)),
+        Entry::ApprovalDecided(it) => Event::Decided(v1::ApprovalDecided {
+            request_id: it.request_id.clone(),
+            decision: v1::Decision::from(it.decision).into(),
+            reason: it.reason.clone(),
+        }),
         Entry::Calling(it) => Event::ToolCall(tool_call(it)),
-        Entry::Asked(it) => Event::InputRequired(input_requested(it)),
-        Entry::Answered(it) => Event::Answered(input_answered(it)),
+        Entry::Asked(it) => Event::InputRequired(v1::InputRequested {
+            request_id: it.request_id.clone(),
+            call_id: it.call_id.clone(),
+            message: it.message.clone(),
+            questions: it.questions.iter().map(question).collect(),
+        }),
+        Entry::Answered(it) => Event::Answered(v1::InputAnswered {
+            request_id: it.request_id.clone(),
+            answers: it.answers.iter().map(answer).collect(),
+            declined: it.declined,
+        }),
         Entry::Called(it) => Event::ToolResult(tool_result(it)),
         Entry::Waiting { request_ids } => Event::Waiting(v1::TurnWaiting { request_ids: request_ids.clone() }),
         Entry::Summarized(it) => Event::Summarized(v1::Summarized { until: it.until, text: it.text.clone() }),
@@ -71,32 +96,12 @@ impl From<Decided> for v1::Decision {
     }
 }
 
-fn turn_started(it: &Started) -> v1::TurnStarted {
-    v1::TurnStarted {
-        text: it.text.clone(),
-        model: it.model.clone(),
-        mode: v1::ApprovalMode::from(it.mode).into(),
-        trace_id: it.trace_id.clone(),
-    }
-}
-
-fn model_reply(it: &Replied) -> v1::ModelReply {
-    v1::ModelReply {
-        text: it.text.clone(),
-        call_ids: it.calls.iter().map(|call| call.id.clone()).collect(),
-        routing: it
-            .routing
-            .as_ref()
-            .map(|routing| v1::Routing { selected_skill_id: routing.skill_id.clone(), reason: routing.reason.clone() }),
-    }
-}
-
 fn approval_requested(it: &ApprovalAsked) -> v1::ApprovalRequested {
     v1::ApprovalRequested {
         request_id: it.request_id.clone(),
         call_id: it.call_id.clone(),
-        skill_id: it.skill_id.clone(),
-        version: it.version.clone(),
+        skill_id: it.skill.skill_id.clone(),
+        version: it.skill.version.clone(),
         arguments_json: it.arguments.clone(),
         repairs: it.repairs.iter().cloned().map(Into::into).collect(),
         reason: it.reason.clone(),
@@ -105,28 +110,14 @@ fn approval_requested(it: &ApprovalAsked) -> v1::ApprovalRequested {
     }
 }
 
-fn approval_decided(it: &ApprovalDecided) -> v1::ApprovalDecided {
-    let decision = v1::Decision::from(it.decision).into();
-    v1::ApprovalDecided { request_id: it.request_id.clone(), decision, reason: it.reason.clone() }
-}
-
 fn tool_call(it: &Calling) -> v1::ToolCall {
     let arguments = if it.masked.is_empty() { &it.arguments } else { &it.masked };
     v1::ToolCall {
         call_id: it.call_id.clone(),
-        skill_id: it.skill_id.clone(),
+        skill_id: it.skill.skill_id.clone(),
         name: it.name.clone(),
         arguments_json: arguments.clone(),
         repairs: it.repairs.iter().cloned().map(Into::into).collect(),
-    }
-}
-
-fn input_requested(it: &QuestionsAsked) -> v1::InputRequested {
-    v1::InputRequested {
-        request_id: it.request_id.clone(),
-        call_id: it.call_id.clone(),
-        message: it.message.clone(),
-        questions: it.questions.iter().map(question).collect(),
     }
 }
 
@@ -146,9 +137,8 @@ fn question(it: &UserQuestion) -> v1::Question {
     }
 }
 
-fn input_answered(it: &Answered) -> v1::InputAnswered {
-    let answers = it.answers.iter().map(|it| v1::UserAnswer { id: it.id.clone(), answer: it.answer.clone() });
-    v1::InputAnswered { request_id: it.request_id.clone(), answers: answers.collect(), declined: it.declined }
+fn answer(it: &QuestionAnswer) -> v1::UserAnswer {
+    v1::UserAnswer { id: it.id.clone(), answer: it.answer.clone() }
 }
 
 fn tool_result(it: &Called) -> v1::ToolResult {

@@ -26,14 +26,14 @@ type Identify = dyn Fn(&Extensions) -> UserIdentity + Send + Sync;
 /// The state shared by both faces. Cheap to clone.
 #[derive(Clone)]
 pub struct Served {
-    agent: Hosted,
+    hosted: Hosted,
     identify: Arc<Identify>,
 }
 
 impl Served {
     /// Creates the state. `identify` returns the identity of a request's caller.
-    pub fn new(agent: Hosted, identify: impl Fn(&Extensions) -> UserIdentity + Send + Sync + 'static) -> Self {
-        Self { agent, identify: Arc::new(identify) }
+    pub fn new(hosted: Hosted, identify: impl Fn(&Extensions) -> UserIdentity + Send + Sync + 'static) -> Self {
+        Self { hosted, identify: Arc::new(identify) }
     }
 
     /// Returns the caller of a request, in the trace that the response names.
@@ -53,6 +53,6 @@ impl Served {
 
 impl fmt::Debug for Served {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Served").field("agent", &self.agent).finish_non_exhaustive()
+        f.debug_struct("Served").field("hosted", &self.hosted).finish_non_exhaustive()
     }
 }

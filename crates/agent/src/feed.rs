@@ -4,6 +4,7 @@ use futures_util::stream::{self, BoxStream, StreamExt as _};
 use openskill_proto::v1;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
+use tokio_util::sync::CancellationToken;
 
 use crate::error::AgentError;
 use crate::journal::{Journal, WatchEvent};
@@ -13,6 +14,7 @@ pub type Events = BoxStream<'static, Result<v1::ChatEvent, AgentError>>;
 
 struct Reader {
     journal: Journal,
+    closed: CancellationToken,
     conversation: String,
     /// The number of the last returned event.
     last: u64,
@@ -24,25 +26,28 @@ struct Reader {
     updates: Option<Receiver<WatchEvent>>,
 }
 
-/// Returns the stored events after the number `after`.
-pub(crate) fn read(journal: Journal, conversation: &str, after: u64) -> Events {
-    stream(journal, conversation, after, None)
-}
-
-/// Returns the stored events after the number `after`, followed by new events as they happen, including ephemeral
-/// ones.
-pub(crate) fn follow(journal: Journal, conversation: &str, after: u64) -> Events {
+/// Returns the stored events after the number `after`. With `follow`, new events follow as they happen, including
+/// ephemeral ones. The stream ends with an error once `closed` is cancelled.
+pub(crate) fn events(
+    journal: Journal,
+    closed: CancellationToken,
+    conversation: &str,
+    after: u64,
+    follow: bool,
+) -> Events {
     // Subscribe before reading the log, so that no event is missed in between.
-    let updates = journal.watch(conversation);
-    stream(journal, conversation, after, Some(updates))
-}
-
-fn stream(journal: Journal, conversation: &str, after: u64, updates: Option<Receiver<WatchEvent>>) -> Events {
+    let updates = follow.then(|| journal.watch(conversation));
     let (conversation, page) = (conversation.to_owned(), Vec::new().into_iter());
-    let reader = Reader { journal, conversation, last: after, page, is_behind: true, updates };
+    let reader = Reader { journal, closed, conversation, last: after, page, is_behind: true, updates };
     let next = |reader: Option<Reader>| async move {
         let mut reader = reader?;
-        match reader.next().await {
+        let closed = reader.closed.clone();
+        let next = tokio::select! {
+            biased;
+            next = reader.next() => next,
+            () = closed.cancelled() => Err(AgentError::Shutdown),
+        };
+        match next {
             Ok(Some(event)) => Some((Ok(event), Some(reader))),
             Ok(None) => None,
             Err(error) => Some((Err(error), None)),

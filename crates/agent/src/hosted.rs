@@ -3,14 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::stream::{self, StreamExt as _};
 use openskill_model::Models;
-use openskill_proto::v1;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::{Accepted, Agent, Events, Input};
+use crate::agent::{Accepted, Agent, Input};
 use crate::config::{AgentConfig, StoreLocation};
 use crate::delegation::{SubAgentResult, SubAgentTask};
 use crate::error::AgentError;
@@ -35,10 +33,9 @@ pub struct Setup {
 /// A running agent. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Hosted {
-    agent: Agent,
+    /// The agent. Use it directly only to read.
+    pub(crate) agent: Agent,
     runtime: Handle,
-    /// Cancelled to end all event streams.
-    closed: CancellationToken,
     /// Stops the thread when the last clone is dropped.
     _thread: Arc<oneshot::Sender<()>>,
 }
@@ -74,7 +71,7 @@ impl Hosted {
         std::thread::Builder::new().name("agent".to_owned()).spawn(run).map_err(|error| no_thread(&error))?;
         let (agent, runtime) =
             starting.await.map_err(|_| AgentError::Store("the agent's thread ended".to_owned()))??;
-        Ok(Self { agent, runtime, closed: CancellationToken::new(), _thread: Arc::new(stop) })
+        Ok(Self { agent, runtime, _thread: Arc::new(stop) })
     }
 
     /// See [`Agent::send`]. The input is processed even if the caller stops waiting.
@@ -84,8 +81,7 @@ impl Hosted {
     pub async fn send(&self, caller: &Caller, conversation: &str, input: Input) -> Result<Accepted, AgentError> {
         let (caller, conversation) = (caller.clone(), conversation.to_owned());
         let agent = self.agent.clone();
-        let accepted = self.run_on_runtime(async move { agent.send(&caller, &conversation, input).await }).await?;
-        Ok(Accepted { events: self.until_closed(accepted.events), ..accepted })
+        self.run_on_runtime(async move { agent.send(&caller, &conversation, input).await }).await
     }
 
     /// See [`Agent::delegate`]. Dropping the future stops the sub-agent.
@@ -101,41 +97,6 @@ impl Hosted {
         let _ends_with_this = cancel.clone().drop_guard();
         let agent = self.agent.clone();
         self.run_on_runtime(async move { agent.delegate(task, progress, cancel).await }).await
-    }
-
-    /// See [`Agent::events`].
-    ///
-    /// # Errors
-    /// [`AgentError::NoConversation`], [`AgentError::Store`].
-    pub async fn events(
-        &self,
-        principal: &str,
-        conversation: &str,
-        after: u64,
-        follow: bool,
-    ) -> Result<Events, AgentError> {
-        let events = self.agent.events(principal, conversation, after, follow).await?;
-        Ok(self.until_closed(events))
-    }
-
-    /// See [`Agent::list`].
-    ///
-    /// # Errors
-    /// [`AgentError::Invalid`]: the cursor is invalid; [`AgentError::Store`].
-    pub async fn list(
-        &self,
-        principal: &str,
-        request: v1::ListConversationsRequest,
-    ) -> Result<v1::ListConversationsResponse, AgentError> {
-        self.agent.list(principal, request).await
-    }
-
-    /// See [`Agent::get`].
-    ///
-    /// # Errors
-    /// [`AgentError::NoConversation`], [`AgentError::Store`].
-    pub async fn get(&self, principal: &str, conversation: &str) -> Result<v1::Conversation, AgentError> {
-        self.agent.get(principal, conversation).await
     }
 
     /// See [`Agent::delete`].
@@ -158,7 +119,7 @@ impl Hosted {
         if tokio::time::timeout(limit, stopping).await.is_err() {
             tracing::warn!("the agent's turns did not stop in time: they continue at the next start");
         }
-        self.closed.cancel();
+        self.agent.end_streams();
     }
 
     /// Runs a future on the agent's runtime. The future completes even if the caller stops waiting.
@@ -168,21 +129,6 @@ impl Hosted {
     ) -> Result<T, AgentError> {
         // Only a shutdown of the runtime aborts the task.
         self.runtime.spawn(work).await.unwrap_or(Err(AgentError::Shutdown))
-    }
-
-    fn until_closed(&self, events: Events) -> Events {
-        let closed = self.closed.clone();
-        let next = async |(mut events, closed): (Events, CancellationToken)| {
-            let next = tokio::select! {
-                biased;
-                next = events.next() => next?,
-                () = closed.cancelled() => {
-                    return Some((Err(AgentError::Shutdown), (stream::empty().boxed(), closed)));
-                }
-            };
-            Some((next, (events, closed)))
-        };
-        stream::unfold((events, closed), next).boxed()
     }
 }
 

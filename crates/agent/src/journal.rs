@@ -31,16 +31,19 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-use meta::Meta;
+use meta::{Meta, State};
 use space::Space;
 use store::Store;
 pub(crate) use watchers::WatchEvent;
 use watchers::Watchers;
-use writer::{ChangeOutcome, JournalChange, Writer};
+use writer::{JournalChange, Writer};
 
 /// The default and maximum page size in lists of conversations.
 const PAGE: u32 = 50;
 const MAX_PAGE: u32 = 1000;
+
+/// The approximate number of bytes per page of events. A single entry may be larger.
+const PAGE_BYTES: usize = 256 << 10;
 
 /// The stored conversations of an agent. Cheap to clone. Dropping the last clone closes the store.
 #[derive(Debug, Clone)]
@@ -102,10 +105,7 @@ impl Journal {
     /// [`AgentError::Full`]: there is not enough space (the end of a turn has reserved space);
     /// [`AgentError::Store`]; [`AgentError::NoConversation`].
     pub async fn append(&self, id: &str, entries: Vec<Entry>) -> Result<Vec<Stamped>, AgentError> {
-        match self.0.writer.change(id, JournalChange::Append(entries)).await? {
-            ChangeOutcome::Written(written) => Ok(written),
-            ChangeOutcome::Deleted | ChangeOutcome::Done => Ok(Vec::new()),
-        }
+        self.0.writer.change(id, JournalChange::Append(entries)).await
     }
 
     /// Deletes a conversation and ends its event streams.
@@ -128,20 +128,16 @@ impl Journal {
         self.0.watchers.watch(id)
     }
 
-    /// Returns at most `limit` entries after the number `after`.
-    #[cfg(test)]
-    pub(crate) async fn read(&self, id: &str, after: u64, limit: usize) -> Result<Vec<Stamped>, AgentError> {
-        let later = move |all: Vec<Stamped>| all.into_iter().filter(|it| it.number > after).take(limit).collect();
-        self.fold(id, later).await
-    }
-
     /// Returns a page of events after the number `after`, or an empty page at the end.
     ///
     /// # Errors
     /// [`AgentError::Store`].
     pub(crate) async fn events(&self, id: &str, after: u64) -> Result<Vec<v1::ChatEvent>, AgentError> {
         let id = id.to_owned();
-        self.read_blocking(move |store| Ok(store.page(&id, after)?.iter().map(|it| event(&id, it)).collect())).await
+        self.read_blocking(move |store| {
+            Ok(store.read(&id, after, PAGE_BYTES)?.iter().map(|it| event(&id, it)).collect())
+        })
+        .await
     }
 
     /// Folds all entries of a conversation. `fold` runs on the blocking pool, because a conversation may be long.
@@ -154,7 +150,7 @@ impl Journal {
         fold: impl FnOnce(Vec<Stamped>) -> T + Send + 'static,
     ) -> Result<T, AgentError> {
         let id = id.to_owned();
-        self.read_blocking(move |store| store.entries(&id).map(fold)).await
+        self.read_blocking(move |store| store.read(&id, 0, usize::MAX).map(fold)).await
     }
 
     /// Returns the size of the entries of a principal's conversation, in bytes.
@@ -210,7 +206,7 @@ impl Journal {
     /// # Errors
     /// [`AgentError::Store`].
     pub async fn running(&self) -> Result<Vec<(String, String)>, AgentError> {
-        let running = self.read_blocking(Store::running).await?;
+        let running = self.read_blocking(|store| store.all(|meta| meta.state == State::Running)).await?;
         Ok(running.into_iter().map(|(id, meta)| (meta.principal, id)).collect())
     }
 

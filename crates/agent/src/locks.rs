@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 /// The locks that are held or waited for. Unused locks are removed.
@@ -22,20 +22,16 @@ pub(crate) struct Locked {
 impl Locks {
     /// Acquires the lock of a conversation. Cancel safe.
     pub(crate) async fn lock(&self, id: &str) -> Locked {
-        let lock = Arc::clone(self.all().entry(id.to_owned()).or_default());
+        let lock = Arc::clone(self.0.lock().entry(id.to_owned()).or_default());
         let mut locked = Locked { locks: self.clone(), id: id.to_owned(), guard: None };
         locked.guard = Some(lock.lock_owned().await);
         locked
-    }
-
-    fn all(&self) -> MutexGuard<'_, HashMap<String, Arc<AsyncMutex<()>>>> {
-        self.0.lock()
     }
 }
 
 impl Drop for Locked {
     fn drop(&mut self) {
-        let mut all = self.locks.all();
+        let mut all = self.locks.0.lock();
         self.guard = None;
         // Only the map refers to the lock. Waiting requests would hold clones.
         if all.get(&self.id).is_some_and(|it| Arc::strong_count(it) == 1) {
@@ -60,8 +56,8 @@ mod tests {
         drop(first);
         let second = second.await;
         drop(locks.lock("a").now_or_never());
-        assert_eq!(locks.all().len(), 1);
+        assert_eq!(locks.0.lock().len(), 1);
         drop(second);
-        assert!(locks.all().is_empty());
+        assert!(locks.0.lock().is_empty());
     }
 }

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
 use http::HeaderValue;
 use http::header::AUTHORIZATION;
 use openskill_proto::limits::MAX_RESULT_BYTES;
@@ -97,88 +95,63 @@ impl RemoteGateway {
     }
 }
 
+#[tonic::async_trait]
 impl SkillGateway for RemoteGateway {
     /// The agent's server authenticates users. The gateway only sees the agent's key.
     fn validity(&self, _: &UserIdentity) -> Validity {
         Validity::Valid
     }
 
-    fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Result<Vec<Skill>, Unreachable>> {
-        async {
-            let request = self.brief_request(caller, ListSkillsRequest::default());
-            let listed = self.client.clone().list_skills(request).await.map_err(unreachable)?;
-            let mut skills = listed.into_inner().skills;
-            skills.sort_by(|a, b| a.id.cmp(&b.id));
-            Ok(skills)
-        }
-        .boxed()
+    async fn list(&self, caller: &Caller) -> Result<Vec<Skill>, Unreachable> {
+        let request = self.brief_request(caller, ListSkillsRequest::default());
+        let listed = self.client.clone().list_skills(request).await.map_err(unreachable)?;
+        let mut skills = listed.into_inner().skills;
+        skills.sort_by(|a, b| a.id.cmp(&b.id));
+        Ok(skills)
     }
 
-    fn export<'a>(
-        &'a self,
-        caller: &'a Caller,
-        request: ExportToolsRequest,
-    ) -> BoxFuture<'a, Result<ExportToolsResponse, Unreachable>> {
-        async {
-            let exported = self.client.clone().export_tools(self.brief_request(caller, request)).await;
-            exported.map(tonic::Response::into_inner).map_err(unreachable)
-        }
-        .boxed()
+    async fn export(&self, caller: &Caller, request: ExportToolsRequest) -> Result<ExportToolsResponse, Unreachable> {
+        let exported = self.client.clone().export_tools(self.brief_request(caller, request)).await;
+        exported.map(tonic::Response::into_inner).map_err(unreachable)
     }
 
-    fn prepare<'a>(
-        &'a self,
-        caller: &'a Caller,
+    async fn prepare(&self, caller: &Caller, request: InvokeRequest) -> Result<PreparedCall, Unreachable> {
+        let prepared = self.client.clone().prepare_call(self.brief_request(caller, request)).await;
+        prepared.map(tonic::Response::into_inner).map_err(unreachable)
+    }
+
+    async fn invoke(
+        &self,
+        caller: &Caller,
         request: InvokeRequest,
-    ) -> BoxFuture<'a, Result<PreparedCall, Unreachable>> {
-        async {
-            let prepared = self.client.clone().prepare_call(self.brief_request(caller, request)).await;
-            prepared.map(tonic::Response::into_inner).map_err(unreachable)
-        }
-        .boxed()
+        events: &mut (dyn FnMut(InvokeEvent) + Send),
+    ) -> SkillResult {
+        let skill_id = request.skill_id.clone();
+        let result = self.run(caller, request, events).await;
+        result.unwrap_or_else(|error| SkillResult {
+            skill_id,
+            trace_id: caller.trace_id.clone(),
+            text: error.message.clone(),
+            error: Some(error),
+            ..SkillResult::default()
+        })
     }
 
-    fn invoke<'a>(
-        &'a self,
-        caller: &'a Caller,
-        request: InvokeRequest,
-        events: &'a mut (dyn FnMut(InvokeEvent) + Send),
-    ) -> BoxFuture<'a, SkillResult> {
-        async {
-            let skill_id = request.skill_id.clone();
-            let result = self.run(caller, request, events).await;
-            result.unwrap_or_else(|error| SkillResult {
-                skill_id,
-                trace_id: caller.trace_id.clone(),
-                text: error.message.clone(),
-                error: Some(error),
-                ..SkillResult::default()
-            })
-        }
-        .boxed()
-    }
-
-    fn read_artifact<'a>(
-        &'a self,
-        caller: &'a Caller,
+    async fn read_artifact(
+        &self,
+        caller: &Caller,
         request: ReadArtifactRequest,
-    ) -> BoxFuture<'a, Result<ReadArtifactResponse, Unreachable>> {
-        async {
-            let read = self.client.clone().read_artifact(self.brief_request(caller, request)).await;
-            read.map(tonic::Response::into_inner).map_err(unreachable)
-        }
-        .boxed()
+    ) -> Result<ReadArtifactResponse, Unreachable> {
+        let read = self.client.clone().read_artifact(self.brief_request(caller, request)).await;
+        read.map(tonic::Response::into_inner).map_err(unreachable)
     }
 
-    fn answer<'a>(&'a self, caller: &'a Caller, response: InputResponse) -> BoxFuture<'a, Result<bool, Unreachable>> {
-        async {
-            match self.client.clone().answer_input(self.brief_request(caller, response)).await {
-                Ok(_) => Ok(true),
-                Err(status) if status.code() == Code::NotFound => Ok(false),
-                Err(status) => Err(unreachable(status)),
-            }
+    async fn answer(&self, caller: &Caller, response: InputResponse) -> Result<bool, Unreachable> {
+        match self.client.clone().answer_input(self.brief_request(caller, response)).await {
+            Ok(_) => Ok(true),
+            Err(status) if status.code() == Code::NotFound => Ok(false),
+            Err(status) => Err(unreachable(status)),
         }
-        .boxed()
     }
 }
 

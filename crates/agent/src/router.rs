@@ -66,7 +66,7 @@ pub fn route(text: &str, skills: &[Skill]) -> Choice {
 }
 
 impl Rule {
-    fn fits(&self, text: &str, words: &Words<'_>) -> bool {
+    fn fits(&self, text: &str, words: &Words) -> bool {
         if !self.prefix.is_empty() {
             return text.get(..self.prefix.len()).is_some_and(|it| it.eq_ignore_ascii_case(&self.prefix));
         }

@@ -1,8 +1,5 @@
 //! The interface to the skills that an agent calls, in the same process or remotely.
 
-use std::fmt;
-
-use futures_util::future::BoxFuture;
 use openskill_proto::trace::TraceContext;
 use openskill_proto::v1;
 
@@ -55,7 +52,8 @@ impl Caller {
 pub struct Unreachable(pub String);
 
 /// A gateway, in the same process or over gRPC.
-pub trait SkillGateway: fmt::Debug + Send + Sync + 'static {
+#[tonic::async_trait]
+pub trait SkillGateway: Send + Sync + 'static {
     /// Returns whether the owner's credential is still valid. Checked for each user input and before each step of
     /// a turn.
     fn validity(&self, owner: &UserIdentity) -> Validity;
@@ -64,55 +62,47 @@ pub trait SkillGateway: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// The gateway can't be reached.
-    fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Result<Vec<v1::Skill>, Unreachable>>;
+    async fn list(&self, caller: &Caller) -> Result<Vec<v1::Skill>, Unreachable>;
 
     /// Returns tool definitions for a model.
     ///
     /// # Errors
     /// The gateway can't be reached or rejects the request.
-    fn export<'a>(
-        &'a self,
-        caller: &'a Caller,
+    async fn export(
+        &self,
+        caller: &Caller,
         request: v1::ExportToolsRequest,
-    ) -> BoxFuture<'a, Result<v1::ExportToolsResponse, Unreachable>>;
+    ) -> Result<v1::ExportToolsResponse, Unreachable>;
 
     /// Prepares a call without running it. Returns the skill and the final arguments.
     ///
     /// # Errors
     /// The gateway can't be reached.
-    fn prepare<'a>(
-        &'a self,
-        caller: &'a Caller,
-        request: v1::InvokeRequest,
-    ) -> BoxFuture<'a, Result<v1::PreparedCall, Unreachable>>;
+    async fn prepare(&self, caller: &Caller, request: v1::InvokeRequest) -> Result<v1::PreparedCall, Unreachable>;
 
     /// Runs a call. `events` receives all events except for the result. If the connection is lost, the result is
     /// an error with [`v1::SkillError::may_have_run`]. Dropping the future cancels the call.
-    fn invoke<'a>(
-        &'a self,
-        caller: &'a Caller,
+    async fn invoke(
+        &self,
+        caller: &Caller,
         request: v1::InvokeRequest,
-        events: &'a mut (dyn FnMut(v1::InvokeEvent) + Send),
-    ) -> BoxFuture<'a, v1::SkillResult>;
+        events: &mut (dyn FnMut(v1::InvokeEvent) + Send),
+    ) -> v1::SkillResult;
 
     /// Reads a range of an artifact that the result refers to, like
     /// [`v1::skill_service_server::SkillService::read_artifact`].
     ///
     /// # Errors
     /// The artifact no longer exists or belongs to another principal, or the gateway can't be reached.
-    fn read_artifact<'a>(
-        &'a self,
-        caller: &'a Caller,
+    async fn read_artifact(
+        &self,
+        caller: &Caller,
         request: v1::ReadArtifactRequest,
-    ) -> BoxFuture<'a, Result<v1::ReadArtifactResponse, Unreachable>>;
+    ) -> Result<v1::ReadArtifactResponse, Unreachable>;
 
     /// Answers a question of a running call. Returns whether a call was waiting for the answer.
     ///
     /// # Errors
     /// The gateway can't be reached.
-    fn answer<'a>(
-        &'a self,
-        caller: &'a Caller,
-        response: v1::InputResponse,
-    ) -> BoxFuture<'a, Result<bool, Unreachable>>;
+    async fn answer(&self, caller: &Caller, response: v1::InputResponse) -> Result<bool, Unreachable>;
 }

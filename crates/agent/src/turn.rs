@@ -25,7 +25,7 @@ use openskill_identity::shares::Share;
 use openskill_model::Models;
 use openskill_proto::trace::TraceContext;
 use openskill_proto::v1::{self, chat_event::Event};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::{OwnedMutexGuard, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -77,7 +77,6 @@ pub(crate) fn turn_bytes(conversation: usize) -> usize {
 }
 
 /// The resources shared by all turns of an agent.
-#[derive(Debug)]
 pub(crate) struct AgentResources {
     pub(crate) config: AgentConfig,
     pub(crate) journal: Journal,
@@ -98,7 +97,7 @@ pub(crate) struct TurnOrigin {
 
 pub(crate) struct Turn {
     shared: Arc<AgentResources>,
-    conversation: String,
+    pub(crate) conversation: String,
     caller: Caller,
     /// The properties of a sub-agent. `None` for a user's turn.
     delegated: Option<Delegated>,
@@ -118,7 +117,7 @@ pub(crate) struct Turn {
     spans: TurnSpans,
     pictures: Mutex<Pictures>,
     is_retired: AtomicBool,
-    cancel: CancellationToken,
+    pub(crate) cancel: CancellationToken,
     /// The turn's share of the memory limit.
     memory: Arc<Mutex<Share>>,
     /// Cancelled when [`Turn::run`] returns, to wake tasks that wait for it.
@@ -145,7 +144,7 @@ struct LeaveOnDrop<'a> {
 
 impl Drop for LeaveOnDrop<'_> {
     fn drop(&mut self) {
-        (self.leave)(&mut self.turn.pending_calls());
+        (self.leave)(&mut self.turn.pending_calls.lock());
     }
 }
 
@@ -231,10 +230,6 @@ impl Turn {
         self.failure.lock().clone()
     }
 
-    pub(crate) fn conversation(&self) -> &str {
-        &self.conversation
-    }
-
     /// Sends an ephemeral event to watchers.
     fn show(&self, event: Event) {
         self.shared.journal.show(&self.conversation, event);
@@ -271,12 +266,8 @@ impl Turn {
 
     /// Writes the turn's last entry.
     async fn finish(&self, ended: TurnEnded) -> Result<(), AgentError> {
-        let used = self.state.lock().usage();
+        let used = self.state.lock().used;
         self.write(vec![Entry::Ended(TurnEnded { used, ..ended })]).await
-    }
-
-    pub(crate) fn cancel(&self) {
-        self.cancel.cancel();
     }
 
     /// Appends entries to the log.
@@ -329,7 +320,7 @@ impl Turn {
 
     /// Sends the turn's usage to watchers.
     fn show_usage(&self) {
-        let used = self.state.lock().usage();
+        let used = self.state.lock().used;
         self.show(Event::Usage(usage(used)));
     }
 
@@ -337,7 +328,7 @@ impl Turn {
     async fn wait_until_parked(&self) {
         loop {
             let mut changed = self.changed.subscribe();
-            let pending = *self.pending_calls();
+            let pending = *self.pending_calls.lock();
             let is_parkable = pending.calls > 0 && pending.waiting == pending.calls && pending.running == 0;
             tokio::select! {
                 _ = changed.changed() => {}
@@ -351,7 +342,7 @@ impl Turn {
     async fn try_retire(&self) -> bool {
         // No answer can be written while this lock is held.
         let _writing = self.lock().await;
-        let pending = *self.pending_calls();
+        let pending = *self.pending_calls.lock();
         let open = self.state.lock().open_requests().len();
         let retires = pending.waiting == pending.calls && pending.running == 0 && open >= pending.waiting;
         self.is_retired.store(retires, Ordering::Release);
@@ -365,7 +356,7 @@ impl Turn {
 
     /// Returns the last entry of the turn, if it has ended.
     pub(crate) fn end_entry(&self) -> Option<TurnEnded> {
-        match &self.state.lock().entries().last()?.entry {
+        match &self.state.lock().entries.last()?.entry {
             Entry::Ended(ended) => Some(ended.clone()),
             _ => None,
         }
@@ -374,10 +365,6 @@ impl Turn {
     /// Returns the turn's usage, and whether it has read untrusted text.
     pub(crate) fn usage_and_taint(&self) -> (TurnUsage, bool) {
         let state = self.state.lock();
-        (state.usage(), state.is_tainted())
-    }
-
-    fn pending_calls(&self) -> MutexGuard<'_, PendingCalls> {
-        self.pending_calls.lock()
+        (state.used, state.is_tainted)
     }
 }

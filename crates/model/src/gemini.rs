@@ -6,19 +6,16 @@ mod fold;
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
-
 use openskill_proto::v1::Dialect;
-use serde::Serialize;
+use serde_json::json;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 use self::fold::{GeminiFold, GeminiOpaqueData};
 use crate::calls::{as_object, wire_name};
 use crate::message::{Message, ModelCall, Picture};
 use crate::model::ModelRequest;
 use crate::opaque;
-use crate::wire::{Fold, Wire, tools};
+use crate::wire::{Fields, Fold, RoleMessage, Wire, add_parts, raw, tools};
 
 /// The value that the provider accepts in place of a signature that is missing or comes from another model.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
@@ -44,15 +41,20 @@ impl Wire for Gemini {
         for message in &request.messages {
             self.add(message, with_opaque, &mut ids, &mut contents);
         }
+        let contents: Vec<_> =
+            contents.iter().map(|it| Fields::default().with("role", it.role).with("parts", &it.parts)).collect();
         let tools = tools(request);
-        let body = Body {
-            system_instruction: (!request.system.is_empty()).then(|| json!({"parts": [{"text": request.system}]})),
-            tool_config: (!tools.is_empty() && !request.may_call)
-                .then(|| json!({"functionCallingConfig": {"mode": "NONE"}})),
-            tools: if tools.is_empty() { Vec::new() } else { vec![ToolDeclarations { function_declarations: tools }] },
-            generation_config: generation_config(request),
-            contents,
-        };
+        let forbids_calls = tools.is_some() && !request.may_call;
+        let system = (!request.system.is_empty()).then(|| json!({"parts": [{"text": request.system}]}));
+        let max_tokens = (request.max_tokens > 0).then_some(request.max_tokens);
+        let has_config = max_tokens.is_some() || request.temperature.is_some();
+        let config = Fields::default().with("maxOutputTokens", max_tokens).with("temperature", request.temperature);
+        let body = Fields::default()
+            .with("systemInstruction", system)
+            .with("tools", tools.map(|it| [Fields::default().with("functionDeclarations", it)]))
+            .with("toolConfig", forbids_calls.then(|| json!({"functionCallingConfig": {"mode": "NONE"}})))
+            .with("generationConfig", has_config.then_some(config))
+            .with("contents", contents);
         serde_json::to_vec(&body).unwrap_or_default()
     }
 
@@ -61,173 +63,61 @@ impl Wire for Gemini {
     }
 }
 
-/// Returns the token limit and the temperature of an answer, or `None` if the request sets neither.
-fn generation_config(request: &ModelRequest) -> Option<Value> {
-    let mut config = serde_json::Map::new();
-    if request.max_tokens > 0 {
-        config.insert("maxOutputTokens".to_owned(), request.max_tokens.into());
-    }
-    if let Some(temperature) = request.temperature {
-        config.insert("temperature".to_owned(), temperature.into());
-    }
-    (!config.is_empty()).then(|| config.into())
-}
-
 impl Gemini {
-    fn add<'a>(
+    fn add(
         &self,
-        message: &'a Message,
+        message: &Message,
         with_opaque: bool,
         ids: &mut Vec<Option<String>>,
-        contents: &mut Vec<Content<'a>>,
+        contents: &mut Vec<RoleMessage>,
     ) {
-        let (role, parts) = match message {
-            Message::User(text) => ("user", vec![GeminiPart::text(text)]),
+        match message {
+            Message::User(text) => add_parts(contents, "user", vec![raw(json!({"text": text}))]),
             Message::Assistant { text, calls } => {
-                ids.clear();
                 let mut parts = Vec::with_capacity(calls.len() + 1);
-                parts.extend((!text.is_empty()).then(|| GeminiPart::text(text)));
+                parts.extend((!text.is_empty()).then(|| raw(json!({"text": text}))));
                 parts.extend(self.calls(calls, with_opaque, ids));
-                ("model", parts)
+                add_parts(contents, "model", parts);
             }
             Message::Results(results) => {
                 let mut ids = ids.drain(..).map(Some).chain(std::iter::repeat(None));
-                let answers = results.iter().map(|result| {
-                    let content = result.content.as_str();
-                    let response = if result.is_error { Response::Error(content) } else { Response::Output(content) };
-                    let name = wire_name(&result.name).into_owned();
-                    let id = ids.next().flatten().flatten();
-                    GeminiPart {
-                        function_response: Some(FunctionResponse { id, name, response }),
-                        ..GeminiPart::default()
-                    }
+                let answers = results.iter().map(|it| {
+                    let content = if it.is_error { "error" } else { "output" };
+                    let answer = Fields::default()
+                        .with("id", ids.next().flatten().flatten())
+                        .with("name", wire_name(&it.name))
+                        .with("response", json!({ content: it.content }));
+                    raw(Fields::default().with("functionResponse", answer))
                 });
                 // Pictures follow after all function responses, because the provider counts the responses.
-                (
-                    "user",
-                    answers
-                        .chain(results.iter().flat_map(|it| it.picture_parts(GeminiPart::text, GeminiPart::picture)))
-                        .collect(),
-                )
+                let text = |text: String| json!({"text": text});
+                let picture = |it: &Picture| json!({"inlineData": {"mimeType": &*it.media_type, "data": &*it.base64}});
+                let pictures = results.iter().flat_map(|it| it.picture_parts(text, picture)).map(raw);
+                add_parts(contents, "user", answers.chain(pictures).collect());
             }
-        };
-        match contents.last_mut() {
-            _ if parts.is_empty() => {}
-            // Roles must alternate, so consecutive messages with the same role are merged.
-            Some(last) if last.role == role => last.parts.extend(parts),
-            _ => contents.push(Content { role, parts }),
         }
     }
 
-    fn calls<'a>(
-        &self,
-        calls: &'a [ModelCall],
-        with_opaque: bool,
-        ids: &mut Vec<Option<String>>,
-    ) -> Vec<GeminiPart<'a>> {
-        let mut parts = Vec::with_capacity(calls.len());
-        for call in calls {
-            let gave: GeminiOpaqueData = opaque::unpack(&self.name, &call.opaque).unwrap_or_default();
-            ids.push(gave.id.clone());
-            let name = wire_name(&call.name).into_owned();
-            let function_call = FunctionCall { id: gave.id, name, args: as_object(&call.arguments) };
-            let thought_signature = gave.thought_signature.filter(|_| with_opaque);
-            parts.push(GeminiPart { function_call: Some(function_call), thought_signature, ..GeminiPart::default() });
-        }
+    fn calls(&self, calls: &[ModelCall], with_opaque: bool, ids: &mut Vec<Option<String>>) -> Vec<Box<RawValue>> {
+        let unpack = |call: &ModelCall| opaque::unpack(&self.name, &call.opaque).unwrap_or_default();
+        let given: Vec<GeminiOpaqueData> = calls.iter().map(unpack).collect();
+        *ids = given.iter().map(|it| it.id.clone()).collect();
         // Only the first of parallel calls has a signature.
-        if self.demands_signatures()
-            && parts.iter().all(|it| it.thought_signature.is_none())
-            && let Some(first) = parts.first_mut()
-        {
-            first.thought_signature = Some(NO_SIGNATURE.to_owned());
-        }
-        parts
+        let has_signature = with_opaque && given.iter().any(|it| it.thought_signature.is_some());
+        let mut instead = Some(NO_SIGNATURE.to_owned()).filter(|_| self.demands_signatures() && !has_signature);
+        let part = |(call, gave): (&ModelCall, GeminiOpaqueData)| {
+            let function_call = Fields::default()
+                .with("id", gave.id)
+                .with("name", wire_name(&call.name))
+                .with("args", as_object(&call.arguments));
+            let signature = gave.thought_signature.filter(|_| with_opaque).or(instead.take());
+            raw(Fields::default().with("functionCall", function_call).with("thoughtSignature", signature))
+        };
+        calls.iter().zip(given).map(part).collect()
     }
 
     /// Returns whether the model requires signatures, which Gemini 3 and later do.
     fn demands_signatures(&self) -> bool {
         !["gemini-1", "gemini-2", "gemma"].iter().any(|old| self.model.starts_with(old))
     }
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Body<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    system_instruction: Option<Value>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<ToolDeclarations<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tool_config: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    generation_config: Option<Value>,
-    contents: Vec<Content<'a>>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ToolDeclarations<'a> {
-    function_declarations: Vec<&'a RawValue>,
-}
-
-#[derive(Serialize)]
-struct Content<'a> {
-    role: &'a str,
-    parts: Vec<GeminiPart<'a>>,
-}
-
-#[derive(Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct GeminiPart<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    text: Option<Cow<'a, str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    function_call: Option<FunctionCall>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    function_response: Option<FunctionResponse<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    inline_data: Option<InlineData<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    thought_signature: Option<String>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct InlineData<'a> {
-    mime_type: &'a str,
-    data: &'a str,
-}
-
-impl<'a> GeminiPart<'a> {
-    fn text(text: impl Into<Cow<'a, str>>) -> Self {
-        Self { text: Some(text.into()), ..Self::default() }
-    }
-
-    fn picture(it: &'a Picture) -> Self {
-        let inline_data = InlineData { mime_type: &it.media_type, data: &it.base64 };
-        Self { inline_data: Some(inline_data), ..Self::default() }
-    }
-}
-
-#[derive(Serialize)]
-struct FunctionCall {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<String>,
-    name: String,
-    args: Box<RawValue>,
-}
-
-#[derive(Serialize)]
-struct FunctionResponse<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<String>,
-    name: String,
-    response: Response<'a>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Response<'a> {
-    Output(&'a str),
-    Error(&'a str),
 }

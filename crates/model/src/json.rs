@@ -104,6 +104,14 @@ impl<'a> Object<'a> {
         (value.0.get() != "null").then_some(*value)
     }
 
+    /// Returns an object, or `None` if the field is absent.
+    ///
+    /// # Errors
+    /// The field is not an object.
+    pub(crate) fn part(&self, name: &str) -> Result<Option<Self>, WireError> {
+        self.get(name).map(Json::object).transpose()
+    }
+
     /// Returns an optional object, or `None` if it is absent or not an object.
     pub(crate) fn object(&self, name: &str) -> Option<Self> {
         self.get(name)?.object().ok()

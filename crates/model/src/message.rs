@@ -3,6 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
 /// A message in a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
@@ -31,8 +34,9 @@ impl Message {
     }
 }
 
-/// A call as the model wrote it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A call as the model wrote it. Agents store calls in this form.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ModelCall {
     /// The id under which the provider expects the result. In a conversation, ids are never empty and always
     /// unique, because the agent replaces missing and duplicate ids.
@@ -88,11 +92,11 @@ impl Picture {
 impl ModelResult {
     /// Returns the result's pictures as message parts, preceded by a part that describes them. For formats that
     /// separate pictures from the text of a result.
-    pub(crate) fn picture_parts<'a, P>(
-        &'a self,
-        text: impl FnOnce(String) -> P,
-        picture: impl Fn(&'a Picture) -> P,
-    ) -> Vec<P> {
+    pub(crate) fn picture_parts(
+        &self,
+        text: impl FnOnce(String) -> Value,
+        picture: impl Fn(&Picture) -> Value,
+    ) -> Vec<Value> {
         if self.pictures.is_empty() {
             return Vec::new();
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use openskill_proto::v1::Dialect;
+use serde::{Deserialize, Serialize};
 
 use crate::message::{Message, ModelCall, Tokens};
 
@@ -69,11 +70,13 @@ pub struct ModelResponse {
     pub stop: StopReason,
 }
 
-/// Why a model stopped.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// Why a model stopped. Agents store the reason under these names.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum StopReason {
     /// The answer is complete, or the model waits for the results of its calls.
     #[default]
+    #[serde(rename = "no")]
     Done,
     /// [`ModelRequest::max_tokens`] was reached. The last call is dropped if its arguments are incomplete.
     Length,

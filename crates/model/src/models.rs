@@ -89,14 +89,8 @@ fn fits(name: &str, wanted: &str) -> bool {
 
 /// Returns the error for a known provider that is not configured.
 fn missing(wanted: &str) -> Option<NoModel> {
-    let variables = match wanted.split(':').next().unwrap_or_default() {
-        "openai" => "OPENAI",
-        "dashscope" => "DASHSCOPE",
-        "anthropic" => "ANTHROPIC",
-        "gemini" => "GEMINI",
-        _ => return None,
-    };
-    Some(NoModel { variable: format!("{variables}_API_KEY"), ..NoModel::at_all(wanted) })
+    let provider = wanted.split(':').next().filter(|it| ["openai", "dashscope", "anthropic", "gemini"].contains(it))?;
+    Some(NoModel { variable: format!("{}_API_KEY", provider.to_ascii_uppercase()), ..NoModel::at_all(wanted) })
 }
 
 #[cfg(test)]

@@ -8,16 +8,14 @@ mod fold;
 mod tests;
 
 use openskill_proto::v1::Dialect;
-use serde::Serialize;
-use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use self::fold::{ChatFold, ChatOpaqueData};
 use crate::calls::{as_object, wire_id, wire_name};
 use crate::message::{Message, Picture};
 use crate::model::ModelRequest;
 use crate::opaque;
-use crate::wire::{Fold, Wire, tools};
+use crate::wire::{Fields, Fold, Wire, tools};
 
 /// The variants of the OpenAI chat format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +46,7 @@ impl Wire for OpenAiChat {
     fn body(&self, request: &ModelRequest, with_opaque: bool) -> Vec<u8> {
         let mut messages = Vec::with_capacity(request.messages.len() + 1);
         if !request.system.is_empty() {
-            messages.push(ChatMessage::text("system", &request.system));
+            messages.push(Fields::message("system", &request.system));
         }
         for message in &request.messages {
             self.add(message, with_opaque, &mut messages);
@@ -56,18 +54,17 @@ impl Wire for OpenAiChat {
         let tools = tools(request);
         let max_tokens = (request.max_tokens > 0).then_some(request.max_tokens);
         let is_openai = self.flavour == Flavour::OpenAi;
-        let body = Body {
-            model: &self.model,
-            stream: true,
-            stream_options: json!({"include_usage": true}),
-            max_tokens: max_tokens.filter(|_| !is_openai),
-            max_completion_tokens: max_tokens.filter(|_| is_openai),
-            temperature: request.temperature,
-            parallel_tool_calls: (self.flavour == Flavour::DashScope && !tools.is_empty()).then_some(true),
-            tool_choice: (!tools.is_empty() && !request.may_call).then_some("none"),
-            tools,
-            messages,
-        };
+        let body = Fields::default()
+            .with("model", &self.model)
+            .with("stream", true)
+            .with("stream_options", json!({"include_usage": true}))
+            .with("max_tokens", max_tokens.filter(|_| !is_openai))
+            .with("max_completion_tokens", max_tokens.filter(|_| is_openai))
+            .with("temperature", request.temperature)
+            .with("parallel_tool_calls", (self.flavour == Flavour::DashScope && tools.is_some()).then_some(true))
+            .with("tool_choice", (tools.is_some() && !request.may_call).then_some("none"))
+            .with("tools", tools)
+            .with("messages", messages);
         serde_json::to_vec(&body).unwrap_or_default()
     }
 
@@ -77,111 +74,42 @@ impl Wire for OpenAiChat {
 }
 
 impl OpenAiChat {
-    fn add<'a>(&self, message: &'a Message, with_opaque: bool, messages: &mut Vec<ChatMessage<'a>>) {
+    /// Adds a message. Its content is a string even if it is empty, because some servers reject null.
+    fn add(&self, message: &Message, with_opaque: bool, messages: &mut Vec<Fields>) {
         match message {
-            Message::User(text) => messages.push(ChatMessage::text("user", text)),
+            Message::User(text) => messages.push(Fields::message("user", text)),
             Message::Assistant { text, calls } if text.is_empty() && calls.is_empty() => {}
             Message::Assistant { text, calls } => {
-                let mut sent = ChatMessage::text("assistant", text);
+                let mut sent = Vec::with_capacity(calls.len());
                 let mut gave: ChatOpaqueData<'_> = ChatOpaqueData::default();
                 for call in calls {
                     let own: ChatOpaqueData<'_> =
                         opaque::unpack(&self.name, &call.opaque).filter(|_| with_opaque).unwrap_or_default();
-                    sent.tool_calls.push(ChatToolCall {
-                        id: wire_id(&call.id).into_owned(),
-                        r#type: "function",
-                        function: json!({"name": wire_name(&call.name), "arguments": as_object(&call.arguments).get()}),
-                        extra_content: own.extra_content,
-                    });
+                    let arguments = as_object(&call.arguments);
+                    let fields = Fields::default()
+                        .with("id", wire_id(&call.id))
+                        .with("type", "function")
+                        .with("function", json!({"name": wire_name(&call.name), "arguments": arguments.get()}))
+                        .with("extra_content", own.extra_content);
+                    sent.push(fields);
                     gave = if gave.is_empty() { own } else { gave };
                 }
-                (sent.reasoning_content, sent.reasoning) = (gave.reasoning_content, gave.reasoning);
-                messages.push(sent);
+                let message = Fields::message("assistant", text)
+                    .with("reasoning_content", gave.reasoning_content)
+                    .with("reasoning", gave.reasoning)
+                    .with("tool_calls", (!sent.is_empty()).then_some(sent));
+                messages.push(message);
             }
             Message::Results(results) => {
                 messages.extend(results.iter().map(|result| {
-                    let id = wire_id(&result.call_id).into_owned();
-                    ChatMessage { tool_call_id: Some(id), ..ChatMessage::text("tool", &result.content) }
+                    Fields::message("tool", &result.content).with("tool_call_id", wire_id(&result.call_id))
                 }));
                 // In this format, results only contain text. Pictures follow after all results.
-                let text = |text| ChatContentPart::Text { text };
-                let picture = |it: &Picture| ChatContentPart::ImageUrl { image_url: ImageUrl { url: it.data_url() } };
+                let text = |text: String| json!({"type": "text", "text": text});
+                let picture = |it: &Picture| json!({"type": "image_url", "image_url": {"url": it.data_url()}});
                 let parts: Vec<_> = results.iter().flat_map(|it| it.picture_parts(text, picture)).collect();
-                messages.extend(
-                    (!parts.is_empty())
-                        .then(|| ChatMessage { content: Content::Parts(parts), ..ChatMessage::text("user", "") }),
-                );
+                messages.extend((!parts.is_empty()).then(|| Fields::message("user", parts)));
             }
         }
     }
-}
-
-#[derive(Serialize)]
-struct Body<'a> {
-    model: &'a str,
-    stream: bool,
-    stream_options: Value,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_tokens: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_completion_tokens: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    temperature: Option<f32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    parallel_tool_calls: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tool_choice: Option<&'a str>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<&'a RawValue>,
-    messages: Vec<ChatMessage<'a>>,
-}
-
-/// A message. Its content is a string even if it is empty, because some servers reject null.
-#[derive(Serialize)]
-struct ChatMessage<'a> {
-    role: &'a str,
-    content: Content<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reasoning_content: Option<&'a RawValue>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reasoning: Option<&'a RawValue>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tool_calls: Vec<ChatToolCall<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tool_call_id: Option<String>,
-}
-
-impl<'a> ChatMessage<'a> {
-    fn text(role: &'a str, content: &'a str) -> Self {
-        let (content, tool_calls) = (Content::Text(content), Vec::new());
-        Self { role, content, reasoning_content: None, reasoning: None, tool_calls, tool_call_id: None }
-    }
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Content<'a> {
-    Text(&'a str),
-    Parts(Vec<ChatContentPart>),
-}
-
-#[derive(Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum ChatContentPart {
-    Text { text: String },
-    ImageUrl { image_url: ImageUrl },
-}
-
-#[derive(Serialize)]
-struct ImageUrl {
-    url: String,
-}
-
-#[derive(Serialize)]
-struct ChatToolCall<'a> {
-    id: String,
-    r#type: &'a str,
-    function: Value,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    extra_content: Option<&'a RawValue>,
 }

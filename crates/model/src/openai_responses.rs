@@ -8,7 +8,7 @@ mod fold;
 mod tests;
 
 use openskill_proto::v1::Dialect;
-use serde::Serialize;
+use serde_json::json;
 use serde_json::value::RawValue;
 
 use self::fold::{Reasoning, ResponsesFold};
@@ -16,7 +16,7 @@ use crate::calls::{as_object, wire_id, wire_name};
 use crate::message::{Message, Picture};
 use crate::model::ModelRequest;
 use crate::opaque;
-use crate::wire::{Fold, Wire, tools, turn_start};
+use crate::wire::{Fields, Fold, Wire, raw, tools, turn_start};
 
 /// The wire format for a model.
 #[derive(Debug)]
@@ -39,18 +39,17 @@ impl Wire for OpenAiResponses {
             self.add(message, with_opaque && at >= start, &mut input);
         }
         let tools = tools(request);
-        let body = Body {
-            model: &self.model,
-            stream: true,
-            store: false,
-            include: if reasons(&self.model) { &["reasoning.encrypted_content"] } else { &[] },
-            instructions: (!request.system.is_empty()).then_some(&request.system),
-            max_output_tokens: (request.max_tokens > 0).then_some(request.max_tokens.max(MIN_OUTPUT_TOKENS)),
-            temperature: request.temperature,
-            tool_choice: (!tools.is_empty() && !request.may_call).then_some("none"),
-            tools,
-            input,
-        };
+        let body = Fields::default()
+            .with("model", &self.model)
+            .with("stream", true)
+            .with("store", false)
+            .with("include", reasons(&self.model).then_some(["reasoning.encrypted_content"]))
+            .with("instructions", (!request.system.is_empty()).then_some(&request.system))
+            .with("max_output_tokens", (request.max_tokens > 0).then_some(request.max_tokens.max(MIN_OUTPUT_TOKENS)))
+            .with("temperature", request.temperature)
+            .with("tool_choice", (tools.is_some() && !request.may_call).then_some("none"))
+            .with("tools", tools)
+            .with("input", input);
         serde_json::to_vec(&body).unwrap_or_default()
     }
 
@@ -72,74 +71,36 @@ fn reasons(model: &str) -> bool {
 }
 
 impl OpenAiResponses {
-    fn add<'a>(&self, message: &'a Message, with_opaque: bool, input: &mut Vec<InputItem<'a>>) {
+    fn add(&self, message: &Message, with_opaque: bool, input: &mut Vec<Box<RawValue>>) {
         match message {
-            Message::User(text) => input.push(InputItem::Message { role: "user", content: text }),
+            Message::User(text) => input.push(raw(Fields::message("user", text))),
             Message::Assistant { text, calls } => {
-                let said = || (!text.is_empty()).then_some(InputItem::Message { role: "assistant", content: text });
+                let said = || (!text.is_empty()).then(|| raw(Fields::message("assistant", text)));
                 for (at, call) in calls.iter().enumerate() {
                     let gave: Option<Vec<Reasoning<'_>>> =
                         opaque::unpack(&self.name, &call.opaque).filter(|_| with_opaque);
-                    input.extend(gave.into_iter().flatten().map(InputItem::Reasoning));
+                    input.extend(gave.into_iter().flatten().map(raw));
                     input.extend(said().filter(|_| at == 0));
                     // Omit the item id, which the provider would look up in its store.
-                    input.push(InputItem::Call {
-                        r#type: "function_call",
-                        call_id: wire_id(&call.id).into_owned(),
-                        name: wire_name(&call.name).into_owned(),
-                        arguments: as_object(&call.arguments).get().to_owned(),
-                    });
+                    input.push(raw(json!({
+                        "type": "function_call",
+                        "call_id": wire_id(&call.id),
+                        "name": wire_name(&call.name),
+                        "arguments": as_object(&call.arguments).get(),
+                    })));
                 }
                 input.extend(said().filter(|_| calls.is_empty()));
             }
             Message::Results(results) => {
-                input.extend(results.iter().map(|result| InputItem::Output {
-                    r#type: "function_call_output",
-                    call_id: wire_id(&result.call_id).into_owned(),
-                    output: &result.content,
+                input.extend(results.iter().map(|it| {
+                    let call_id = wire_id(&it.call_id);
+                    raw(json!({"type": "function_call_output", "call_id": call_id, "output": it.content}))
                 }));
-                let text = |text| InputPart::InputText { text };
-                let picture = |it: &Picture| InputPart::InputImage { image_url: it.data_url() };
-                let content: Vec<_> = results.iter().flat_map(|it| it.picture_parts(text, picture)).collect();
-                input.extend((!content.is_empty()).then_some(InputItem::Pictures { role: "user", content }));
+                let text = |text: String| json!({"type": "input_text", "text": text});
+                let picture = |it: &Picture| json!({"type": "input_image", "image_url": it.data_url()});
+                let parts: Vec<_> = results.iter().flat_map(|it| it.picture_parts(text, picture)).collect();
+                input.extend((!parts.is_empty()).then(|| raw(Fields::message("user", parts))));
             }
         }
     }
-}
-
-#[derive(Serialize)]
-struct Body<'a> {
-    model: &'a str,
-    stream: bool,
-    store: bool,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    include: &'a [&'a str],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    instructions: Option<&'a String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_output_tokens: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    temperature: Option<f32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tool_choice: Option<&'a str>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<&'a RawValue>,
-    input: Vec<InputItem<'a>>,
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum InputItem<'a> {
-    Message { role: &'a str, content: &'a str },
-    Pictures { role: &'a str, content: Vec<InputPart> },
-    Reasoning(Reasoning<'a>),
-    Call { r#type: &'a str, call_id: String, name: String, arguments: String },
-    Output { r#type: &'a str, call_id: String, output: &'a str },
-}
-
-#[derive(Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum InputPart {
-    InputText { text: String },
-    InputImage { image_url: String },
 }

@@ -14,6 +14,19 @@ impl Piece {
         self.0.is_empty()
     }
 
+    /// Returns the content in UTF-16.
+    fn units(&self) -> Vec<u16> {
+        let (mut units, mut rest) = (Vec::with_capacity(self.0.len()), self.0.as_slice());
+        let is_half = |it: &[u8]| it[0] == 0xED && it[1] >= 0xA0;
+        while let Some(at) = rest.windows(3).position(is_half) {
+            units.extend(String::from_utf8_lossy(&rest[..at]).encode_utf16());
+            units.push(0xD000 | (u16::from(rest[at + 1] & 0x3F) << 6) | u16::from(rest[at + 2] & 0x3F));
+            rest = &rest[at + 3..];
+        }
+        units.extend(String::from_utf8_lossy(rest).encode_utf16());
+        units
+    }
+
     /// Converts the content to text. Unpaired surrogates become U+FFFD.
     pub(crate) fn into_text(self) -> String {
         let mut joined = JoinedText::default();
@@ -60,38 +73,14 @@ pub(crate) struct JoinedText {
 impl JoinedText {
     /// Appends a piece. Returns the text that it completes.
     pub(crate) fn push(&mut self, piece: &Piece) -> &str {
-        let (from, mut rest) = (self.text.len(), piece.0.as_slice());
-        while !rest.is_empty() {
-            let is_half = |it: &[u8]| it[0] == 0xED && it[1] >= 0xA0;
-            let (plain, after) = rest.split_at(rest.windows(3).position(is_half).unwrap_or(rest.len()));
-            if !plain.is_empty() {
-                self.end();
-                self.text.push_str(&String::from_utf8_lossy(plain));
-            }
-            rest = match after {
-                [_, high, low, after @ ..] => {
-                    self.add_half(0xD000 | (u16::from(high & 0x3F) << 6) | u16::from(low & 0x3F));
-                    after
-                }
-                _ => break,
-            };
+        let from = self.text.len();
+        let mut units: Vec<_> = self.half.take().into_iter().chain(piece.units()).collect();
+        self.half = units.pop_if(|it| (0xD800..0xDC00).contains(it));
+        for c in char::decode_utf16(units) {
+            self.is_broken |= c.is_err();
+            self.text.push(c.unwrap_or(char::REPLACEMENT_CHARACTER));
         }
         &self.text[from..]
-    }
-
-    fn add_half(&mut self, unit: u16) {
-        if let Some(first) = self.half
-            && let Some(Ok(pair)) = char::decode_utf16([first, unit]).next()
-        {
-            self.half = None;
-            self.text.push(pair);
-            return;
-        }
-        self.end();
-        self.half = Some(unit);
-        if unit >= 0xDC00 {
-            self.end();
-        }
     }
 
     /// Ends the text and returns the added text: U+FFFD if a surrogate is still unpaired.

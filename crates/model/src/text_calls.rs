@@ -6,6 +6,7 @@ use std::collections::HashSet;
 
 use openskill_proto::model_text::{Kind, REASONING_TAGS, Token, tokens};
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::calls::{self, Partial};
@@ -146,17 +147,9 @@ fn parse_calls(body: &str, names: &HashSet<String>, needs_arguments: bool) -> Ve
 
 /// Returns the name in a tool definition of any dialect.
 fn name(tool: &str) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Tool {
-        name: Option<String>,
-        function: Option<Function>,
-    }
-    #[derive(Deserialize)]
-    struct Function {
-        name: String,
-    }
-    let tool: Tool = serde_json::from_str(tool).ok()?;
-    tool.name.or(tool.function.map(|it| it.name))
+    let tool: Value = serde_json::from_str(tool).ok()?;
+    let name = tool.get("name").or_else(|| tool.pointer("/function/name"))?;
+    name.as_str().map(str::to_owned)
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@ use std::fmt;
 
 use openskill_proto::v1::Dialect;
 use openskill_text::sse::{DecodeError, SseDecoder};
-use serde_json::value::RawValue;
+use serde::{Serialize, Serializer};
+use serde_json::value::{RawValue, to_raw_value};
 
 use crate::failure::ProviderError;
 use crate::frames::{Frame, MAX_FRAME_BYTES};
@@ -115,10 +116,57 @@ impl Reader {
     }
 }
 
-/// Returns the tool definitions unchanged. Definitions that are not JSON are left out, but exports never produce
-/// such definitions.
-pub(crate) fn tools(request: &ModelRequest) -> Vec<&RawValue> {
-    request.tools.iter().filter_map(|tool| serde_json::from_str(tool).ok()).collect()
+/// The fields of a JSON object, in order. Numbers in raw values keep all their digits.
+#[derive(Default)]
+pub(crate) struct Fields(Vec<(&'static str, Box<RawValue>)>);
+
+impl Fields {
+    /// Begins a message of a conversation.
+    pub(crate) fn message(role: &str, content: impl Serialize) -> Self {
+        Self::default().with("role", role).with("content", content)
+    }
+
+    /// Adds a field, unless its value is null.
+    pub(crate) fn with(mut self, name: &'static str, value: impl Serialize) -> Self {
+        let value = raw(value);
+        if value.get() != "null" {
+            self.0.push((name, value));
+        }
+        self
+    }
+}
+
+impl Serialize for Fields {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}
+
+/// Serializes plain data, which can't fail.
+pub(crate) fn raw(value: impl Serialize) -> Box<RawValue> {
+    to_raw_value(&value).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
+
+/// A message in a format whose roles must alternate.
+pub(crate) struct RoleMessage {
+    pub(crate) role: &'static str,
+    pub(crate) parts: Vec<Box<RawValue>>,
+}
+
+/// Adds a message, or merges it into the last one if both have the same role.
+pub(crate) fn add_parts(messages: &mut Vec<RoleMessage>, role: &'static str, parts: Vec<Box<RawValue>>) {
+    match messages.last_mut() {
+        _ if parts.is_empty() => {}
+        Some(last) if last.role == role => last.parts.extend(parts),
+        _ => messages.push(RoleMessage { role, parts }),
+    }
+}
+
+/// Returns the tool definitions unchanged, or `None` if there are none. Definitions that are not JSON are left out,
+/// but exports never produce such definitions.
+pub(crate) fn tools(request: &ModelRequest) -> Option<Vec<&RawValue>> {
+    let tools: Vec<_> = request.tools.iter().filter_map(|tool| serde_json::from_str(tool).ok()).collect();
+    (!tools.is_empty()).then_some(tools)
 }
 
 /// Returns the index of the first message after the current turn's user message.

@@ -1,11 +1,9 @@
 //! Lets the in-process agent call the skills of this gateway. Its calls take the same path as a client's:
 //! admission, circuit breakers, idempotency keys, records.
 
-use std::fmt;
 use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
-use futures_util::{FutureExt as _, StreamExt as _};
+use futures_util::StreamExt as _;
 use openskill_agent::skills::{Caller, SkillGateway, Unreachable, UserIdentity, Validity};
 use openskill_proto::trace::Trace;
 use openskill_proto::v1::invoke_event::Event;
@@ -33,12 +31,7 @@ pub(super) fn in_process(shard: Shard) -> Arc<dyn SkillGateway> {
     Arc::new(InProcess(shard))
 }
 
-impl fmt::Debug for InProcess {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InProcess").finish_non_exhaustive()
-    }
-}
-
+#[tonic::async_trait]
 impl SkillGateway for InProcess {
     fn validity(&self, owner: &UserIdentity) -> Validity {
         let is_known = || self.0.gateway.registry.as_ref().is_none_or(|it| it.knows(&owner.credential));
@@ -49,82 +42,64 @@ impl SkillGateway for InProcess {
         }
     }
 
-    fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Result<Vec<Skill>, Unreachable>> {
+    async fn list(&self, caller: &Caller) -> Result<Vec<Skill>, Unreachable> {
         let principal = self.principal(&caller.owner);
         let snapshot = self.0.gateway.catalog.snapshot_for(&principal);
-        let skills = snapshot.values().map(|entry| entry.skill.clone()).collect();
-        async { Ok(skills) }.boxed()
+        Ok(snapshot.values().map(|entry| entry.skill.clone()).collect())
     }
 
-    fn export<'a>(
-        &'a self,
-        caller: &'a Caller,
-        request: ExportToolsRequest,
-    ) -> BoxFuture<'a, Result<ExportToolsResponse, Unreachable>> {
+    async fn export(&self, caller: &Caller, request: ExportToolsRequest) -> Result<ExportToolsResponse, Unreachable> {
         let exported = tools::export(&self.0.gateway, &self.principal(&caller.owner), &request);
-        async { exported.map_err(|error| Unreachable(error.message)) }.boxed()
+        exported.map_err(|error| Unreachable(error.message))
     }
 
-    fn prepare<'a>(
-        &'a self,
-        caller: &'a Caller,
-        request: InvokeRequest,
-    ) -> BoxFuture<'a, Result<PreparedCall, Unreachable>> {
-        async { Ok(prepare(&self.0, &self.read(caller, request).await).await) }.boxed()
+    async fn prepare(&self, caller: &Caller, request: InvokeRequest) -> Result<PreparedCall, Unreachable> {
+        Ok(prepare(&self.0, &self.read(caller, request).await).await)
     }
 
-    fn invoke<'a>(
-        &'a self,
-        caller: &'a Caller,
+    async fn invoke(
+        &self,
+        caller: &Caller,
         request: InvokeRequest,
-        events: &'a mut (dyn FnMut(InvokeEvent) + Send),
-    ) -> BoxFuture<'a, SkillResult> {
-        async {
-            let call = self.read(caller, request).await;
-            let permit = match self.0.gateway.admit(&call) {
-                Ok(permit) => permit,
-                Err(refusal) => return refuse(&self.0, &call, refusal.into()),
-            };
-            let mut happened = streams::one(self.0.clone(), Arc::clone(&call), permit).boxed();
-            let error = loop {
-                match happened.next().await {
-                    Some(Ok(InvokeEvent { event: Some(Event::Result(result)), .. })) => return result,
-                    Some(Ok(event)) => events(event),
-                    Some(Err(error)) => break error,
-                    None => {
-                        let error = SkillError::new(ErrorCode::Internal, "the call ended without a result");
-                        break error.with_blame(Blame::Gateway);
-                    }
+        events: &mut (dyn FnMut(InvokeEvent) + Send),
+    ) -> SkillResult {
+        let call = self.read(caller, request).await;
+        let permit = match self.0.gateway.admit(&call) {
+            Ok(permit) => permit,
+            Err(refusal) => return refuse(&self.0, &call, refusal.into()),
+        };
+        let mut happened = streams::one(self.0.clone(), Arc::clone(&call), permit).boxed();
+        let error = loop {
+            match happened.next().await {
+                Some(Ok(InvokeEvent { event: Some(Event::Result(result)), .. })) => return result,
+                Some(Ok(event)) => events(event),
+                Some(Err(error)) => break error,
+                None => {
+                    let error = SkillError::new(ErrorCode::Internal, "the call ended without a result");
+                    break error.with_blame(Blame::Gateway);
                 }
-            };
-            // The call was admitted, so the skill may have run.
-            result(&call, Outcome { may_have_run: true, ..Outcome::from_error(error) }.with_retry_advice(false, false))
-        }
-        .boxed()
-    }
-
-    fn read_artifact<'a>(
-        &'a self,
-        caller: &'a Caller,
-        request: ReadArtifactRequest,
-    ) -> BoxFuture<'a, Result<ReadArtifactResponse, Unreachable>> {
-        async {
-            let principal = self.principal(&caller.owner);
-            artifacts::read(&self.0, &principal, request).await.map_err(|error| Unreachable(error.message))
-        }
-        .boxed()
-    }
-
-    fn answer<'a>(&'a self, caller: &'a Caller, response: InputResponse) -> BoxFuture<'a, Result<bool, Unreachable>> {
-        async {
-            let (questions, principal) = (&self.0.gateway.questions, self.principal(&caller.owner));
-            match questions.answer(&principal, response, self.0.number).await {
-                Ok(()) => Ok(true),
-                Err(error) if error.code() == ErrorCode::NotFound => Ok(false),
-                Err(error) => Err(Unreachable(error.message)),
             }
+        };
+        // The call was admitted, so the skill may have run.
+        result(&call, Outcome { may_have_run: true, ..Outcome::from_error(error) }.with_retry_advice(false, false))
+    }
+
+    async fn read_artifact(
+        &self,
+        caller: &Caller,
+        request: ReadArtifactRequest,
+    ) -> Result<ReadArtifactResponse, Unreachable> {
+        let principal = self.principal(&caller.owner);
+        artifacts::read(&self.0, &principal, request).await.map_err(|error| Unreachable(error.message))
+    }
+
+    async fn answer(&self, caller: &Caller, response: InputResponse) -> Result<bool, Unreachable> {
+        let (questions, principal) = (&self.0.gateway.questions, self.principal(&caller.owner));
+        match questions.answer(&principal, response, self.0.number).await {
+            Ok(()) => Ok(true),
+            Err(error) if error.code() == ErrorCode::NotFound => Ok(false),
+            Err(error) => Err(Unreachable(error.message)),
         }
-        .boxed()
     }
 }
 

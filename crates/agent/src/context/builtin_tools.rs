@@ -1,6 +1,7 @@
 //! The definitions of the built-in tools, and the parsing of the questions that the model asks through them.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use openskill_proto::v1::{self, Dialect};
 use serde::Deserialize;
@@ -31,16 +32,29 @@ pub enum BuiltinTool {
     ToolSearch,
 }
 
+/// What the model reads about a built-in tool.
+#[derive(Debug, Default, Deserialize)]
+struct ToolText {
+    name: String,
+    /// A sentence about the tool for the instructions.
+    instruction: String,
+    description: String,
+    /// The JSON Schema of the arguments, in the subset that every provider accepts.
+    parameters: Value,
+}
+
+/// The texts, in the order of [`BuiltinTool::ALL`].
+static TEXTS: LazyLock<[ToolText; BuiltinTool::ALL.len()]> = LazyLock::new(|| {
+    // Tests parse this embedded file, so it is valid.
+    serde_json::from_str(include_str!("builtin_tools.json")).unwrap_or_default()
+});
+
 impl BuiltinTool {
     const ALL: [Self; 3] = [Self::AskUser, Self::ReadResult, Self::ToolSearch];
 
     /// Returns the tool's name.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::AskUser => "ask_user",
-            Self::ReadResult => "read_result",
-            Self::ToolSearch => "tool_search",
-        }
+        &TEXTS[self as usize].name
     }
 
     /// Returns the tool with this name.
@@ -50,57 +64,12 @@ impl BuiltinTool {
 
     /// Returns the sentence about this tool for the instructions.
     pub(super) fn instruction(self) -> &'static str {
-        match self {
-            Self::AskUser => {
-                "If something is missing that only the user knows, ask with ask_user rather than guess. Ask for passwords, \
-                 keys and tokens as questions of type secret: you get a reference such as {\"$secret\": \"...\"}, and pass it \
-                 on to tools exactly as it is."
-            }
-            Self::ReadResult => {
-                "A result with a notice is cut: read more of it with read_result, or pass a part of it on to another tool as \
-                 {\"$result\": \"<result_id>\", \"pointer\": \"/rows\"} in place of a value."
-            }
-            Self::ToolSearch => {
-                "There are more tools than you see. Find the ones for a task with tool_search before you say that something \
-                 is impossible; the tools that it returns can be called afterwards."
-            }
-        }
-    }
-
-    fn description(self) -> &'static str {
-        match self {
-            Self::AskUser => "Asks the user, and waits for the answers. Use it only for what no tool can answer.",
-            Self::ReadResult => "Reads a part of an earlier result that was too large to be shown whole.",
-            Self::ToolSearch => "Finds tools for a task. The tools that it returns can be called afterwards.",
-        }
-    }
-
-    /// Returns the JSON Schema of the arguments, in the subset that every provider accepts.
-    fn parameters(self) -> Value {
-        match self {
-            Self::AskUser => json!({"type": "object", "properties": {"questions": {
-                "type": "array", "description": "1 to 16 questions.", "items": {"type": "object", "properties": {
-                    "id": {"type": "string", "description": "An id for the answer."},
-                    "text": {"type": "string", "description": "The question, in the user's language."},
-                    "type": {"type": "string", "enum": ["text", "choice", "confirm", "secret"]},
-                    "options": {"type": "array", "items": {"type": "string"}, "description": "The options, for type choice."},
-                    "required": {"type": "boolean", "description": "Whether an answer is required. Default: true."},
-                }, "required": ["id", "text", "type"]}}}, "required": ["questions"]}),
-            Self::ReadResult => json!({"type": "object", "properties": {
-                "result_id": {"type": "string", "description": "The result_id that a notice named."},
-                "pointer": {"type": "string", "description": "JSON Pointer to a part of the data, such as /rows/3. Empty: all of it."},
-                "offset": {"type": "integer", "description": "The index of the first array element or text character to return. Default: 0."},
-                "limit": {"type": "integer", "description": "The maximum number of elements or characters."},
-            }, "required": ["result_id"]}),
-            Self::ToolSearch => json!({"type": "object", "properties": {
-                "query": {"type": "string", "description": "The task in a few words."},
-            }, "required": ["query"]}),
-        }
+        &TEXTS[self as usize].instruction
     }
 
     /// Returns the tool definition in a provider's format, as JSON text.
     pub fn definition(self, dialect: Dialect) -> String {
-        let (name, description, parameters) = (self.name(), self.description(), self.parameters());
+        let ToolText { name, description, parameters, .. } = &TEXTS[self as usize];
         let definition = match dialect {
             Dialect::Anthropic => json!({"name": name, "description": description, "input_schema": parameters}),
             Dialect::Gemini => json!({"name": name, "description": description, "parameters": parameters}),

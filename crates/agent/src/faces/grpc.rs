@@ -7,7 +7,6 @@ use futures_util::stream::{BoxStream, StreamExt as _, TryStreamExt as _};
 use openskill_proto::limits::MAX_REQUEST_BYTES;
 use openskill_proto::metadata::ERROR_DOMAIN;
 use openskill_proto::v1::agent_service_server::{AgentService, AgentServiceServer};
-use openskill_proto::v1::chat_request::Request as ChatInput;
 use openskill_proto::v1::{
     ChatEvent, ChatRequest, Conversation, DeleteConversationRequest, DeleteConversationResponse,
     GetConversationRequest, ListConversationsRequest, ListConversationsResponse, SkillError, WatchConversationRequest,
@@ -44,7 +43,7 @@ impl AgentService for Service {
             return Err(status(&refusal::invalid("the stream has no request: send a message first")));
         };
         let conversation = first.conversation_id.clone();
-        let agent = self.0.agent.clone();
+        let agent = self.0.hosted.clone();
         let accepted = agent.send(&caller, &conversation, input(first)?).await?;
         let inputs: Inputs<Status> = requests.map(|request| request.and_then(input)).boxed();
         Ok(Response::new(exchange(agent, caller, accepted, Some(inputs)).boxed()))
@@ -56,7 +55,7 @@ impl AgentService for Service {
     ) -> Result<Response<Self::WatchConversationStream>, Status> {
         let principal = self.0.principal(request.extensions());
         let WatchConversationRequest { conversation_id, after, no_follow } = request.into_inner();
-        let events = self.0.agent.events(&principal, &conversation_id, after, !no_follow).await?;
+        let events = self.0.hosted.agent.events(&principal, &conversation_id, after, !no_follow).await?;
         Ok(Response::new(events.map_err(Status::from).boxed()))
     }
 
@@ -65,7 +64,8 @@ impl AgentService for Service {
         request: Request<ListConversationsRequest>,
     ) -> Result<Response<ListConversationsResponse>, Status> {
         let principal = self.0.principal(request.extensions());
-        Ok(Response::new(self.0.agent.list(&principal, request.into_inner()).await?))
+        let ListConversationsRequest { limit, cursor } = request.into_inner();
+        Ok(Response::new(self.0.hosted.agent.journal().list(&principal, limit, &cursor).await?))
     }
 
     async fn get_conversation(
@@ -73,7 +73,7 @@ impl AgentService for Service {
         request: Request<GetConversationRequest>,
     ) -> Result<Response<Conversation>, Status> {
         let principal = self.0.principal(request.extensions());
-        Ok(Response::new(self.0.agent.get(&principal, &request.into_inner().conversation_id).await?))
+        Ok(Response::new(self.0.hosted.agent.journal().get(&principal, &request.into_inner().conversation_id).await?))
     }
 
     async fn delete_conversation(
@@ -81,19 +81,14 @@ impl AgentService for Service {
         request: Request<DeleteConversationRequest>,
     ) -> Result<Response<DeleteConversationResponse>, Status> {
         let principal = self.0.principal(request.extensions());
-        self.0.agent.delete(&principal, &request.into_inner().conversation_id).await?;
+        self.0.hosted.delete(&principal, &request.into_inner().conversation_id).await?;
         Ok(Response::new(DeleteConversationResponse {}))
     }
 }
 
 fn input(request: ChatRequest) -> Result<Input, Status> {
-    match request.request {
-        Some(ChatInput::Message(it)) => Ok(Input::Message(it)),
-        Some(ChatInput::Answers(it)) => Ok(Input::Answers(it)),
-        Some(ChatInput::Decision(it)) => Ok(Input::Decision(it)),
-        Some(ChatInput::Cancel(_)) => Ok(Input::Cancel),
-        None => Err(status(&refusal::invalid("set one of message, answers, decision and cancel"))),
-    }
+    let missing = || status(&refusal::invalid("set one of message, answers, decision and cancel"));
+    request.request.ok_or_else(missing)
 }
 
 impl From<AgentError> for Status {

@@ -3,14 +3,14 @@
 
 use openskill_proto::v1::{ErrorCode, SkillError};
 
-use crate::error::AgentError;
+use crate::error::{AgentError, Bound};
 
 /// Converts an agent error into the error that clients receive.
 impl From<AgentError> for SkillError {
     fn from(error: AgentError) -> Self {
         match error {
-            AgentError::TooManyTurns(_) => Self::overloaded(error.to_string()),
-            AgentError::Full(bound) if bound.is_transient() => Self::overloaded(error.to_string()),
+            // Only this space can become free without deleting a conversation.
+            AgentError::TooManyTurns(_) | AgentError::Full(Bound::Memory) => Self::overloaded(error.to_string()),
             AgentError::Full(_) => Self { retryable: false, ..Self::new(error.code(), error.to_string()) },
             AgentError::Shutdown => Self::unavailable(error.to_string()),
             // The reason may contain file names of this host, so it is hidden from clients.
@@ -31,7 +31,6 @@ pub(super) fn invalid(message: impl Into<String>) -> SkillError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Bound;
 
     #[test]
     fn a_full_disk_is_reported_without_paths() {

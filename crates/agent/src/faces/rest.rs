@@ -11,7 +11,7 @@ use axum::http::{Extensions, HeaderMap, header};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::TryStreamExt as _;
 use openskill_proto::render;
-use openskill_proto::v1::{ListConversationsRequest, SkillError};
+use openskill_proto::v1::SkillError;
 use serde::Deserialize;
 
 use super::stream::exchange;
@@ -35,9 +35,9 @@ pub async fn chat(State(served): State<Served>, request: Request) -> Result<Resp
     let bytes = body::read(request, &trace_id).await?;
     let refuse = |error: SkillError| body::error(&error, &trace_id);
     let (conversation, input) = request::parse(&bytes).map_err(|message| refuse(refusal::invalid(message)))?;
-    let accepted = served.agent.send(&caller, &conversation, input).await.map_err(|error| refuse(error.into()))?;
+    let accepted = served.hosted.send(&caller, &conversation, input).await.map_err(|error| refuse(error.into()))?;
     let conversation = accepted.conversation_id.clone();
-    let events = exchange::<SkillError>(served.agent, caller, accepted, None);
+    let events = exchange::<SkillError>(served.hosted, caller, accepted, None);
     if as_sse {
         return Ok(answer::sse(events, trace_id).into_response());
     }
@@ -66,8 +66,7 @@ pub async fn list(
     let Ok(Query(Page { limit, cursor })) = page else {
         return Err(bad_query("limit, a whole number, and cursor", &extensions));
     };
-    let request = ListConversationsRequest { limit, cursor };
-    let listed = served.agent.list(&served.principal(&extensions), request).await;
+    let listed = served.hosted.agent.journal().list(&served.principal(&extensions), limit, &cursor).await;
     let listed = listed.map_err(|error| refuse(error, &extensions))?;
     Ok(body::json(render::conversations(&listed)))
 }
@@ -77,7 +76,7 @@ pub async fn list(
 /// # Errors
 /// The request is rejected. The error is the complete response.
 pub async fn one(State(served): State<Served>, id: Id, extensions: Extensions) -> Result<Response, Response> {
-    let found = served.agent.get(&served.principal(&extensions), &text(id)).await;
+    let found = served.hosted.agent.journal().get(&served.principal(&extensions), &text(id)).await;
     let found = found.map_err(|error| refuse(error, &extensions))?;
     Ok(body::json(render::conversation(&found).to_string()))
 }
@@ -87,7 +86,7 @@ pub async fn one(State(served): State<Served>, id: Id, extensions: Extensions) -
 /// # Errors
 /// The request is rejected. The error is the complete response.
 pub async fn remove(State(served): State<Served>, id: Id, extensions: Extensions) -> Result<Response, Response> {
-    let deleted = served.agent.delete(&served.principal(&extensions), &text(id)).await;
+    let deleted = served.hosted.delete(&served.principal(&extensions), &text(id)).await;
     deleted.map_err(|error| refuse(error, &extensions))?;
     Ok(body::json("{}".to_owned()))
 }
@@ -120,7 +119,7 @@ pub async fn events(
     // A browser's event source reconnects when a stream ends, so its stream should stay open. Other clients, such
     // as curl, wait for the end.
     let follow = range.follow.unwrap_or(as_sse);
-    let events = served.agent.events(&served.principal(&extensions), &text(id), after, follow).await;
+    let events = served.hosted.agent.events(&served.principal(&extensions), &text(id), after, follow).await;
     let events = events.map_err(|error| refuse(error, &extensions))?.map_err(SkillError::from);
     let trace_id = trace_id(&extensions);
     Ok(if as_sse { answer::sse(events, trace_id).into_response() } else { answer::lines(events, trace_id) })

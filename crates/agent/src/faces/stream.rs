@@ -10,7 +10,7 @@ use futures_util::stream::{self, BoxStream, Stream, StreamExt as _};
 use openskill_proto::v1::chat_event::Event;
 use openskill_proto::v1::{self, ChatEvent, TurnEnd};
 
-use crate::agent::{Accepted, Events, Input};
+use crate::agent::{Accepted, Events, Input, request_id};
 use crate::error::AgentError;
 use crate::hosted::Hosted;
 use crate::skills::Caller;
@@ -77,7 +77,7 @@ impl<E: From<AgentError>> Exchange<E> {
             self.inputs = None;
             return Ok(());
         };
-        let (request_id, cancels) = (input.request_id().map(str::to_owned), input == Input::Cancel);
+        let (request_id, cancels) = (request_id(&input).map(str::to_owned), matches!(input, Input::Cancel(_)));
         match self.agent.send(&self.caller, &self.conversation, input).await {
             // The turn has already ended, and its `done` event follows.
             Err(AgentError::NotWaiting) if cancels => {}
@@ -183,7 +183,7 @@ mod tests {
     fn a_cancelled_turn_ends_instead_of_waiting() {
         let mut state = ExchangeState::default();
         seen(&mut state, waiting(&["a"]));
-        state.record_input(Input::Cancel.request_id().map(str::to_owned));
+        state.record_input(request_id(&Input::Cancel(v1::CancelTurn {})).map(str::to_owned));
         assert!(!state.is_waiting());
     }
 

@@ -7,16 +7,13 @@ use std::path::Path;
 
 use parking_lot::RwLock;
 use redb::backends::InMemoryBackend;
-use redb::{Database, ReadableDatabase as _, ReadableTable as _, StorageError, TableDefinition, WriteTransaction};
+use redb::{Database, ReadableDatabase as _, ReadableTable, StorageError, TableDefinition, WriteTransaction};
 
-use super::meta::{Meta, State};
+use super::meta::Meta;
 use super::space::Space;
 use crate::config::StoreLocation;
 use crate::entry::{Entry, Stamped};
 use crate::error::AgentError;
-
-/// The approximate number of bytes per read. A single entry may be larger.
-const PAGE_BYTES: usize = 256 << 10;
 
 /// The size of the database cache in memory, in bytes.
 const CACHE_BYTES: usize = 16 << 20;
@@ -61,7 +58,7 @@ impl Store {
             let counted = Meta { bytes: self.bytes(id)?, ..meta.clone() };
             transaction.put(id, Some(meta), &counted)?;
         }
-        Ok(transaction.commit()?)
+        transaction.commit()
     }
 
     /// Returns the size of a conversation's entries, in bytes.
@@ -95,25 +92,11 @@ impl Store {
 
     /// Returns the metadata of a conversation.
     pub(super) fn meta(&self, id: &str) -> Result<Option<Meta>, AgentError> {
-        self.with_database(|database| {
-            let table = database.begin_read()?.open_table(CONVERSATIONS)?;
-            let found = table.get(id)?;
-            found.map(|it| parse(it.value())).transpose()
-        })
-    }
-
-    /// Returns all entries of a conversation.
-    pub(super) fn entries(&self, id: &str) -> Result<Vec<Stamped>, AgentError> {
-        self.read(id, 0, usize::MAX)
-    }
-
-    /// Returns a page of entries after the number `after`, or an empty page at the end.
-    pub(super) fn page(&self, id: &str, after: u64) -> Result<Vec<Stamped>, AgentError> {
-        self.read(id, after, PAGE_BYTES)
+        self.with_database(|database| meta(&database.begin_read()?.open_table(CONVERSATIONS)?, id))
     }
 
     /// Returns entries after the number `after`, until their total size reaches `most` bytes.
-    fn read(&self, id: &str, after: u64, most: usize) -> Result<Vec<Stamped>, AgentError> {
+    pub(super) fn read(&self, id: &str, after: u64, most: usize) -> Result<Vec<Stamped>, AgentError> {
         self.with_database(|database| {
             let table = database.begin_read()?.open_table(ENTRIES)?;
             let from = after.saturating_add(1);
@@ -154,18 +137,6 @@ impl Store {
         })
     }
 
-    /// Returns all conversations with a running turn.
-    pub(super) fn running(&self) -> Result<Vec<(String, Meta)>, AgentError> {
-        self.all(|meta| meta.state == State::Running)
-    }
-
-    /// Returns the ids of conversations that were not used since the given time. Skips conversations with a
-    /// running turn.
-    pub(super) fn unused_since(&self, time_us: u64) -> Result<Vec<String>, AgentError> {
-        let unused = self.all(|meta| meta.used_us < time_us && meta.state != State::Running)?;
-        Ok(unused.into_iter().map(|(id, _)| id).collect())
-    }
-
     /// Returns all conversations for which `wanted` returns true.
     pub(super) fn all(&self, wanted: impl Fn(&Meta) -> bool) -> Result<Vec<(String, Meta)>, AgentError> {
         self.with_database(|database| {
@@ -182,16 +153,16 @@ impl Store {
         })
     }
 
-    fn with_database<T>(&self, act: impl FnOnce(&Database) -> Result<T, Failure>) -> Result<T, AgentError> {
+    fn with_database<T>(&self, act: impl FnOnce(&Database) -> Result<T, AgentError>) -> Result<T, AgentError> {
         let current = self.database.read();
         let database = current.as_ref().ok_or_else(|| AgentError::Store("the store is being reopened".to_owned()))?;
-        Ok(act(database)?)
+        act(database)
     }
 }
 
 impl Transaction {
     /// Opens all tables. Creates missing tables.
-    fn tables(&self) -> Result<(), Failure> {
+    fn tables(&self) -> Result<(), AgentError> {
         self.0.open_table(ENTRIES)?;
         self.0.open_table(CONVERSATIONS)?;
         self.0.open_table(BY_USE)?;
@@ -199,7 +170,7 @@ impl Transaction {
     }
 
     /// Creates a conversation.
-    pub(super) fn create(&self, id: &str, principal: String, now: u64) -> Result<(), Failure> {
+    pub(super) fn create(&self, id: &str, principal: String, now: u64) -> Result<(), AgentError> {
         self.put(id, None, &Meta::new(principal, now))
     }
 
@@ -225,13 +196,16 @@ impl Transaction {
         let mut meta = before.clone();
         written.iter().for_each(|it| meta.apply(it));
         space.take(id, &before, &meta, &written)?;
-        self.put_entries(id, &written, &json)?;
+        let mut table = self.0.open_table(ENTRIES)?;
+        for (stamped, json) in written.iter().zip(&json) {
+            table.insert((id, stamped.number), json.as_slice())?;
+        }
         self.put(id, Some(&before), &meta)?;
         Ok(written)
     }
 
     /// Deletes a conversation if it exists.
-    pub(super) fn delete(&self, id: &str) -> Result<(), Failure> {
+    pub(super) fn delete(&self, id: &str) -> Result<(), AgentError> {
         let Some(meta) = self.meta(id)? else { return Ok(()) };
         self.0.open_table(ENTRIES)?.retain_in((id, 0)..=(id, u64::MAX), |_, _| false)?;
         self.0.open_table(CONVERSATIONS)?.remove(id)?;
@@ -240,26 +214,16 @@ impl Transaction {
     }
 
     /// Commits all changes atomically and durably.
-    pub(super) fn commit(self) -> Result<(), Failure> {
+    pub(super) fn commit(self) -> Result<(), AgentError> {
         Ok(self.0.commit()?)
     }
 
-    fn meta(&self, id: &str) -> Result<Option<Meta>, Failure> {
-        let table = self.0.open_table(CONVERSATIONS)?;
-        let found = table.get(id)?;
-        found.map(|it| parse(it.value())).transpose()
+    fn meta(&self, id: &str) -> Result<Option<Meta>, AgentError> {
+        meta(&self.0.open_table(CONVERSATIONS)?, id)
     }
 
-    fn put_entries(&self, id: &str, written: &[Stamped], json: &[Vec<u8>]) -> Result<(), Failure> {
-        let mut table = self.0.open_table(ENTRIES)?;
-        for (stamped, json) in written.iter().zip(json) {
-            table.insert((id, stamped.number), json.as_slice())?;
-        }
-        Ok(())
-    }
-
-    fn put(&self, id: &str, before: Option<&Meta>, meta: &Meta) -> Result<(), Failure> {
-        let json = serde_json::to_vec(meta).map_err(|error| Failure::Content(error.to_string()))?;
+    fn put(&self, id: &str, before: Option<&Meta>, meta: &Meta) -> Result<(), AgentError> {
+        let json = serde_json::to_vec(meta).map_err(unreadable)?;
         self.0.open_table(CONVERSATIONS)?.insert(id, json.as_slice())?;
         let mut by_use = self.0.open_table(BY_USE)?;
         if let Some(before) = before {
@@ -270,34 +234,28 @@ impl Transaction {
     }
 }
 
-/// Why a transaction failed.
-#[derive(Debug)]
-pub(super) enum Failure {
-    Store(redb::Error),
-    /// The stored data is not in the format of this program.
-    Content(String),
-}
-
-impl<E: Into<redb::Error>> From<E> for Failure {
+impl<E: Into<redb::Error>> From<E> for AgentError {
     fn from(error: E) -> Self {
-        Self::Store(error.into())
-    }
-}
-
-impl From<Failure> for AgentError {
-    fn from(failure: Failure) -> Self {
-        Self::Store(match failure {
-            Failure::Store(redb::Error::Io(error)) if error.kind() == ErrorKind::StorageFull => {
+        Self::Store(match error.into() {
+            redb::Error::Io(error) if error.kind() == ErrorKind::StorageFull => {
                 "the disk is full: free some space, then continue".to_owned()
             }
-            Failure::Store(error) => error.to_string(),
-            Failure::Content(reason) => format!("the stored data can't be read: {reason}"),
+            error => error.to_string(),
         })
     }
 }
 
-fn parse<T: serde::de::DeserializeOwned>(json: &[u8]) -> Result<T, Failure> {
-    serde_json::from_slice(json).map_err(|error| Failure::Content(error.to_string()))
+/// Returns the error for stored data that is not in the format of this program.
+fn unreadable(error: serde_json::Error) -> AgentError {
+    AgentError::Store(format!("the stored data can't be read: {error}"))
+}
+
+fn meta(table: &impl ReadableTable<&'static str, &'static [u8]>, id: &str) -> Result<Option<Meta>, AgentError> {
+    table.get(id)?.map(|it| parse(it.value())).transpose()
+}
+
+fn parse<T: serde::de::DeserializeOwned>(json: &[u8]) -> Result<T, AgentError> {
+    serde_json::from_slice(json).map_err(unreadable)
 }
 
 fn database(location: &StoreLocation) -> Result<Database, AgentError> {

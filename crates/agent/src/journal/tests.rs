@@ -4,16 +4,25 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use openskill_model::ModelCall;
 use openskill_proto::v1::{ConversationState, ErrorCode};
 use redb::ReadableTable as _;
 
 use super::space::Space;
 use super::{Journal, WatchEvent};
 use crate::config::StoreLocation;
-use crate::entry::{Called, Entry, Outcome, Replied, ReplyCall, Started, TurnEnded};
+use crate::entry::{Called, Entry, Outcome, Replied, Stamped, Started, TurnEnded};
 use crate::error::{AgentError, Bound};
 
 const LONG: Duration = Duration::from_secs(3600);
+
+impl Journal {
+    /// Returns at most `limit` entries after the number `after`.
+    pub(crate) async fn read(&self, id: &str, after: u64, limit: usize) -> Result<Vec<Stamped>, AgentError> {
+        let later = move |all: Vec<Stamped>| all.into_iter().filter(|it| it.number > after).take(limit).collect();
+        self.fold(id, later).await
+    }
+}
 
 /// A temporary folder, removed on drop.
 struct Folder(PathBuf);
@@ -288,7 +297,7 @@ async fn the_room_for_the_end_of_a_turn_with_many_calls_outlasts_a_restart() {
     let open = || Journal::open_within(&folder.location(), LONG, Space::with_limits(150_000, 1000)).unwrap();
     let journal = open();
     let turn = journal.create("greedy").await.unwrap();
-    let calls = vec![ReplyCall::default(); 20];
+    let calls = vec![ModelCall::default(); 20];
     journal
         .append(&turn, vec![started("begins"), Entry::Replied(Replied { calls, ..Replied::default() })])
         .await

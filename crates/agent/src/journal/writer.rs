@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
+use super::meta::State;
 use super::space::Space;
 use super::store::{Store, Transaction};
 use super::watchers::Watchers;
@@ -30,17 +31,10 @@ pub(super) enum JournalChange {
     Delete,
 }
 
-/// The result of a change.
-pub(super) enum ChangeOutcome {
-    Written(Vec<Stamped>),
-    Deleted,
-    Done,
-}
-
 struct WriteJob {
     id: String,
     change: JournalChange,
-    done: oneshot::Sender<Result<ChangeOutcome, AgentError>>,
+    done: oneshot::Sender<Result<Vec<Stamped>, AgentError>>,
     /// The permit that limits the number of waiting changes.
     _permit: OwnedSemaphorePermit,
 }
@@ -71,8 +65,9 @@ impl Writer {
         Ok(Self { jobs: Some(jobs), permits: Arc::new(Semaphore::new(WAITING)), thread: Some(thread) })
     }
 
-    /// Makes a change and waits until it is durable. The change is made even if the caller stops waiting.
-    pub(super) async fn change(&self, id: &str, change: JournalChange) -> Result<ChangeOutcome, AgentError> {
+    /// Makes a change, waits until it is durable, and returns the appended entries. The change is made even if the
+    /// caller stops waiting.
+    pub(super) async fn change(&self, id: &str, change: JournalChange) -> Result<Vec<Stamped>, AgentError> {
         let ended = || AgentError::Store("the thread that writes them ended".to_owned());
         let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| ended())?;
         let (done, changed) = oneshot::channel();
@@ -124,10 +119,11 @@ impl Thread {
         let mut answers = Vec::with_capacity(jobs.len());
         let committed = self.store.begin().and_then(|transaction| {
             for job in jobs {
+                let is_deletion = matches!(job.change, JournalChange::Delete);
                 let changed = apply(&transaction, &mut self.space, &job.id, job.change);
-                answers.push((job.id, job.done, changed));
+                answers.push((job.id, job.done, is_deletion, changed));
             }
-            Ok(transaction.commit()?)
+            transaction.commit()
         });
         if let Err(error) = &committed {
             tracing::error!(%error, "conversations could not be written");
@@ -135,22 +131,16 @@ impl Thread {
                 tracing::error!(%error, "the store of conversations could not be reopened");
             }
         }
-        for (id, done, changed) in answers {
+        for (id, done, is_deletion, changed) in answers {
             let answer = committed.clone().and(changed);
-            if answer.is_err()
-                && let Ok(meta) = self.store.meta(&id)
-            {
-                self.space.restore(&id, meta.as_ref());
-            }
             match &answer {
-                Ok(ChangeOutcome::Written(written)) => {
-                    written.iter().for_each(|it| self.watchers.show(&id, || event(&id, it)));
+                Ok(_) if is_deletion => self.forget(&id),
+                Ok(written) => written.iter().for_each(|it| self.watchers.show(&id, || event(&id, it))),
+                Err(_) => {
+                    if let Ok(meta) = self.store.meta(&id) {
+                        self.space.restore(&id, meta.as_ref());
+                    }
                 }
-                Ok(ChangeOutcome::Deleted) => {
-                    self.space.remove(&id);
-                    self.watchers.end(&id);
-                }
-                Ok(ChangeOutcome::Done) | Err(_) => {}
             }
             // Fails if the caller has stopped waiting, although the change is written.
             let _ = done.send(answer);
@@ -175,11 +165,13 @@ impl Thread {
         Ok(())
     }
 
-    /// Deletes conversations that were not used during their lifetime.
+    /// Deletes conversations that were not used during their lifetime. Skips those with a running turn.
     fn sweep(&mut self) {
         let lifetime = u64::try_from(self.lifetime.as_micros()).unwrap_or(u64::MAX);
-        let unused = self.store.unused_since(now_us().saturating_sub(lifetime));
-        match unused.and_then(|ids| self.delete(&ids)) {
+        let since = now_us().saturating_sub(lifetime);
+        let unused = self.store.all(|meta| meta.used_us < since && meta.state != State::Running);
+        let ids = unused.map(|all| all.into_iter().map(|(id, _)| id).collect::<Vec<_>>());
+        match ids.and_then(|ids| self.delete(&ids)) {
             Ok(0) => {}
             Ok(count) => tracing::info!(count, "conversations expired"),
             Err(error) => tracing::warn!(%error, "expired conversations could not be deleted"),
@@ -196,11 +188,13 @@ impl Thread {
             transaction.delete(id)?;
         }
         transaction.commit()?;
-        for id in ids {
-            self.space.remove(id);
-            self.watchers.end(id);
-        }
+        ids.iter().for_each(|id| self.forget(id));
         Ok(ids.len())
+    }
+
+    fn forget(&mut self, id: &str) {
+        self.space.remove(id);
+        self.watchers.end(id);
     }
 }
 
@@ -209,13 +203,13 @@ fn apply(
     space: &mut Space,
     id: &str,
     change: JournalChange,
-) -> Result<ChangeOutcome, AgentError> {
-    Ok(match change {
+) -> Result<Vec<Stamped>, AgentError> {
+    match change {
         JournalChange::Create { principal } => {
             space.begin(id, &principal)?;
-            transaction.create(id, principal, now_us()).map(|()| ChangeOutcome::Done)?
+            transaction.create(id, principal, now_us()).map(|()| Vec::new())
         }
-        JournalChange::Append(entries) => ChangeOutcome::Written(transaction.append(id, entries, now_us(), space)?),
-        JournalChange::Delete => transaction.delete(id).map(|()| ChangeOutcome::Deleted)?,
-    })
+        JournalChange::Append(entries) => transaction.append(id, entries, now_us(), space),
+        JournalChange::Delete => transaction.delete(id).map(|()| Vec::new()),
+    }
 }

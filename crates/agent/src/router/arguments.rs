@@ -11,7 +11,7 @@ const MAX_NUMBERS: usize = 10_000;
 const MAX_QUERY: usize = 200;
 
 /// Extracts the arguments for a built-in skill. Returns `None` if the text lacks a required argument.
-pub(super) fn extract(skill: &str, text: &str, words: &Words<'_>) -> Option<String> {
+pub(super) fn extract(skill: &str, text: &str, words: &Words) -> Option<String> {
     match skill {
         "echo" => Some(echo(text.get("echo:".len()..).unwrap_or_default().trim_start())),
         "file_search" => search(text, words),
@@ -28,7 +28,7 @@ pub(super) fn echo(text: &str) -> String {
 
 /// Extracts the arguments of `file_search`. The query is the quoted text, or else the text after the word that
 /// requests a search.
-fn search(text: &str, words: &Words<'_>) -> Option<String> {
+fn search(text: &str, words: &Words) -> Option<String> {
     let quoted = between(text, '"', '"').or_else(|| between(text, '“', '”')).or_else(|| between(text, '「', '」'));
     let behind = || {
         let latin = ["search", "find", "grep"].into_iter().filter_map(|it| words.end_of(it));
@@ -58,7 +58,7 @@ fn search(text: &str, words: &Words<'_>) -> Option<String> {
 }
 
 /// Extracts the arguments of `calculator`: the numbers in the text, and the requested operations.
-fn calculate(text: &str, words: &Words<'_>) -> Option<String> {
+fn calculate(text: &str, words: &Words) -> Option<String> {
     let numbers = numbers(text);
     if numbers.is_empty() {
         return None;

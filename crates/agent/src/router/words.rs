@@ -1,47 +1,26 @@
-//! Splits a text into words.
+//! Finds words in a text.
 
-/// The words of a text in lower case, consisting of ASCII letters, digits and underscores.
+/// A text in lower case. Its words consist of ASCII letters, digits and underscores.
 #[derive(Debug)]
-pub(super) struct Words<'a> {
-    text: &'a str,
-    words: Vec<(usize, String)>,
-}
+pub(super) struct Words(String);
 
-impl<'a> Words<'a> {
-    pub(super) fn new(text: &'a str) -> Self {
-        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        let mut words: Vec<(usize, String)> = Vec::new();
-        let mut is_within = false;
-        for (at, c) in text.char_indices() {
-            if !is_part(c) {
-                is_within = false;
-                continue;
-            }
-            match words.last_mut() {
-                Some((_, word)) if is_within => word.push(c.to_ascii_lowercase()),
-                _ => words.push((at, c.to_ascii_lowercase().to_string())),
-            }
-            is_within = true;
-        }
-        Self { text, words }
+impl Words {
+    pub(super) fn new(text: &str) -> Self {
+        Self(text.to_ascii_lowercase())
     }
 
     /// Returns whether the text contains this word. Parts of paths and file names don't count.
     pub(super) fn has(&self, word: &str) -> bool {
-        self.at(word).is_some()
+        self.end_of(word).is_some()
     }
 
     /// Returns the offset of the end of a word's first occurrence.
     pub(super) fn end_of(&self, word: &str) -> Option<usize> {
-        self.at(word).map(|at| at + word.len())
-    }
-
-    fn at(&self, word: &str) -> Option<usize> {
-        let is_free = |at: usize| {
-            let before = self.text[..at].chars().next_back();
-            let after = self.text[at + word.len()..].chars().next();
-            !matches!(before, Some('/' | '.' | '-')) && !matches!(after, Some('/' | '-'))
+        let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '/' | '-');
+        let is_whole = |(at, _): &(usize, &str)| {
+            let (before, after) = (&self.0[..*at], &self.0[at + word.len()..]);
+            !before.ends_with(|c| is_part(c) || c == '.') && !after.starts_with(is_part)
         };
-        self.words.iter().find(|(at, it)| it == word && is_free(*at)).map(|(at, _)| *at)
+        self.0.match_indices(word).find(is_whole).map(|(at, _)| at + word.len())
     }
 }

@@ -1,5 +1,6 @@
 //! Replaces values in JSON text and keeps everything else byte for byte. Does no I/O.
 
+use openskill_proto::json::end_of_string;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -68,9 +69,5 @@ fn next(text: &str, at: usize) -> Option<std::ops::Range<usize>> {
         let length = bytes[start..].iter().position(is_structure).unwrap_or(bytes.len() - start);
         return Some(start..start + length);
     }
-    let mut end = start + 1;
-    while bytes.get(end).is_some_and(|it| *it != b'"') {
-        end += if bytes[end] == b'\\' { 2 } else { 1 };
-    }
-    Some(start..(end + 1).min(bytes.len()))
+    Some(start..end_of_string(bytes, start))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use openskill_model::{Message, Model, ModelError, ModelRequest, ModelResponse, StopReason};
+use openskill_model::{Message, Model, ModelCall, ModelError, ModelRequest, ModelResponse, StopReason};
 use openskill_proto::v1::{self, chat_event::Event};
 
 use super::toolbox::Toolbox;
@@ -11,7 +11,7 @@ use super::{State, Turn};
 use crate::context::messages::{ConversationView, summary_request, view};
 use crate::context::prompt::{PromptInputs, system};
 use crate::context::result::plain;
-use crate::entry::{EndReason, Entry, Replied, ReplyCall, Stopped, Summarized, TurnEnded};
+use crate::entry::{EndReason, Entry, Replied, Summarized, TurnEnded};
 use crate::error::AgentError;
 use crate::router::route;
 use crate::secret_tail::Tail;
@@ -81,7 +81,7 @@ impl Turn {
 
     fn view(&self) -> ConversationView {
         let config = &self.shared.config;
-        view(self.state.lock().entries(), config.window, config.token_budget)
+        view(&self.state.lock().entries, config.window, config.token_budget)
     }
 
     fn model_request(
@@ -104,7 +104,7 @@ impl Turn {
         // The token limit also limits the length of the answer.
         let most = state.tokens_left().filter(|_| limit.is_none()).unwrap_or_default();
         let mut messages = view.messages;
-        self.pictures().add_to(&mut messages);
+        self.pictures.lock().add_to(&mut messages);
         let request = ModelRequest {
             system: system(&inputs),
             messages,
@@ -136,8 +136,11 @@ impl Turn {
                     Err(error) => Failure::Model(error),
                 };
                 let (is_transient, wanted) = match &failure {
-                    Failure::Model(error) => (error.is_transient(), retry_after(error)),
-                    _ => (true, None),
+                    Failure::Model(error @ ModelError::Refused { retry_after, .. }) => {
+                        (error.is_transient(), *retry_after)
+                    }
+                    Failure::Model(error) => (error.is_transient(), None),
+                    Failure::Empty | Failure::Late => (true, None),
                 };
                 let pause = wanted.unwrap_or(backoff);
                 if !is_transient || attempt == ATTEMPTS || pause > MAX_BACKOFF {
@@ -182,7 +185,7 @@ impl Turn {
     fn reply_entry(&self, model: &Arc<dyn Model>, reply: ModelResponse, is_last: bool) -> Replied {
         let state = self.state.lock();
         let tokens = reply.tokens;
-        let mut calls: Vec<ReplyCall> = Vec::new();
+        let mut calls: Vec<ModelCall> = Vec::new();
         let wanted = if is_last { Vec::new() } else { reply.calls };
         for (i, call) in wanted.into_iter().take(MAX_CALLS).enumerate() {
             let is_new = |id: &String| !state.is_used(id) && calls.iter().all(|it| it.id != *id);
@@ -190,7 +193,7 @@ impl Turn {
             let own = |n: usize| format!("call_{}_{n}", state.next_number());
             let id = Some(call.id).filter(|id| is_id(id) && is_new(id));
             let id = id.or_else(|| (i..).map(own).find(is_new)).unwrap_or_default();
-            calls.push(ReplyCall { id, name: call.name, arguments: call.arguments, opaque: call.opaque });
+            calls.push(ModelCall { id, ..call });
         }
         Replied {
             text: reply.text,
@@ -200,11 +203,7 @@ impl Turn {
             output_tokens: tokens.output,
             cost_micros: self.shared.config.cost(model.name(), tokens),
             is_last,
-            stopped: match reply.stop {
-                StopReason::Done => Stopped::No,
-                StopReason::Length => Stopped::Length,
-                StopReason::Refused => Stopped::Refused,
-            },
+            stopped: reply.stop,
             routing: None,
         }
     }
@@ -214,7 +213,7 @@ impl Turn {
     async fn summarize(&self, model: &Arc<dyn Model>, until: u64) -> Result<(), AgentError> {
         let (request, time) = {
             let state = self.state.lock();
-            let (system, text) = summary_request(state.entries(), until);
+            let (system, text) = summary_request(&state.entries, until);
             let request = ModelRequest { system, messages: vec![Message::User(text)], ..ModelRequest::default() };
             (request, state.time_left())
         };
@@ -262,7 +261,7 @@ impl Turn {
         );
         let id = format!("call_{}_0", self.state.lock().next_number());
         let name = routing.skill_id.clone();
-        let call = choice.arguments.map(|arguments| ReplyCall { id, name, arguments, opaque: String::new() });
+        let call = choice.arguments.map(|arguments| ModelCall { id, name, arguments, opaque: String::new() });
         let replied = Replied {
             text: choice.text,
             calls: call.into_iter().collect(),
@@ -298,21 +297,16 @@ fn answer(state: &State) -> TurnEnded {
     }
     match (limit, reply.stopped) {
         (Some(limit), _) => (ended.end, ended.limit) = (EndReason::Limit, limit.to_owned()),
-        (None, Stopped::Length) => (ended.end, ended.limit) = (EndReason::Limit, "max_tokens of one answer".to_owned()),
-        (None, Stopped::Refused) => {
+        (None, StopReason::Length) => {
+            (ended.end, ended.limit) = (EndReason::Limit, "max_tokens of one answer".to_owned())
+        }
+        (None, StopReason::Refused) => {
             ended.end = EndReason::Failed;
             ended.error = "the provider refused or filtered the answer: rephrase the message".to_owned();
         }
-        (None, Stopped::No) => {}
+        (None, StopReason::Done) => {}
     }
     ended
-}
-
-fn retry_after(error: &ModelError) -> Option<Duration> {
-    match error {
-        ModelError::Refused { retry_after, .. } => *retry_after,
-        _ => None,
-    }
 }
 
 /// Returns whether every provider accepts this id.

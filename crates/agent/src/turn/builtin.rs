@@ -1,5 +1,6 @@
 //! Runs calls of built-in tools.
 
+use openskill_model::ModelCall;
 use openskill_proto::v1::ErrorCode;
 use serde::Deserialize;
 use serde_json::json;
@@ -7,10 +8,10 @@ use serde_json::json;
 use super::Turn;
 use super::settle::call_result;
 use crate::clock::now_us;
-use crate::concealment;
+use crate::concealment::conceal_question;
 use crate::context::builtin_tools::{BuiltinTool, questions};
 use crate::context::result::part;
-use crate::entry::{Answered, Called, Calling, Entry, Outcome, QuestionsAsked, ReplyCall, UserQuestion};
+use crate::entry::{Answered, Called, Calling, Entry, Outcome, QuestionsAsked, SkillRevision, UserQuestion};
 use crate::error::AgentError;
 
 use super::user::decline_entry;
@@ -35,7 +36,7 @@ struct SearchArguments {
 }
 
 impl Turn {
-    pub(super) async fn call_builtin(&self, call: &ReplyCall, tool: BuiltinTool) -> Result<Called, AgentError> {
+    pub(super) async fn call_builtin(&self, call: &ModelCall, tool: BuiltinTool) -> Result<Called, AgentError> {
         let (outcome, untrusted) = match tool {
             BuiltinTool::AskUser => return self.ask_user(call).await,
             BuiltinTool::ReadResult => self.read_result(&call.arguments),
@@ -45,10 +46,10 @@ impl Turn {
         Ok(Called { untrusted, ..call_result(call, tool.name(), outcome) })
     }
 
-    async fn begin_builtin(&self, call: &ReplyCall) -> Result<(), AgentError> {
+    async fn begin_builtin(&self, call: &ModelCall) -> Result<(), AgentError> {
         let calling = Calling {
             call_id: call.id.clone(),
-            skill_id: call.name.clone(),
+            skill: SkillRevision { skill_id: call.name.clone(), ..SkillRevision::default() },
             name: call.name.clone(),
             arguments: call.arguments.clone(),
             is_idempotent: true,
@@ -59,7 +60,7 @@ impl Turn {
         Ok(())
     }
 
-    async fn ask_user(&self, call: &ReplyCall) -> Result<Called, AgentError> {
+    async fn ask_user(&self, call: &ModelCall) -> Result<Called, AgentError> {
         let name = BuiltinTool::AskUser.name();
         if self.delegated.is_some() {
             let message =
@@ -94,14 +95,13 @@ impl Turn {
         &self,
         call_id: &str,
         message: &str,
-        questions: Vec<UserQuestion>,
+        mut questions: Vec<UserQuestion>,
     ) -> Result<Option<Vec<(String, String)>>, AgentError> {
         if self.delegated.is_some() {
             return Ok(None);
         }
         let message = &self.secrets.conceal(message);
-        let questions: Vec<_> =
-            questions.into_iter().map(|it| concealment::conceal_question(it, &self.secrets)).collect();
+        questions.iter_mut().for_each(|it| conceal_question(it, &self.secrets));
         let standing = self.standing_question(call_id, message, &questions);
         let (request_id, at) = match standing {
             Some(standing) => standing,

@@ -4,6 +4,7 @@
 use std::time::Instant;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use openskill_model::ModelCall;
 use openskill_proto::v1::{
     self, ArgumentPolicy, ErrorCode, InputAction, InputRequired, InvokeRequest, chat_event::Event, invoke_event,
     invoke_request::Arguments,
@@ -18,9 +19,7 @@ use super::user::denial_entry;
 use super::{CallStage, LeaveOnDrop, Turn};
 use crate::clock::now_us;
 use crate::context::elicitation::{from_schema, to_content};
-use crate::entry::{
-    ApprovalAsked, Called, Calling, Decided, Entry, Outcome, ReplyCall, SkillRevision, TurnUsage, UserQuestion,
-};
+use crate::entry::{ApprovalAsked, Called, Calling, Decided, Entry, Outcome, SkillRevision, TurnUsage, UserQuestion};
 use crate::error::AgentError;
 
 /// The maximum number of pending questions per call. The gateway's limit is not higher.
@@ -34,9 +33,9 @@ const DECISIONS: u32 = 3;
 
 impl Turn {
     /// Runs a skill call and returns its result.
-    pub(super) async fn call_skill(&self, call: &ReplyCall, skill: &v1::Skill) -> Result<Called, AgentError> {
+    pub(super) async fn call_skill(&self, call: &ModelCall, skill: &v1::Skill) -> Result<Called, AgentError> {
         let (is_resumed, is_lost) = match self.state.lock().stage(&call.id) {
-            CallStage::Began(it) => (true, !it.is_idempotent || it.skill_id != skill.id),
+            CallStage::Began(it) => (true, !it.is_idempotent || it.skill.skill_id != skill.id),
             _ => (false, false),
         };
         if is_lost {
@@ -60,7 +59,7 @@ impl Turn {
     /// changed. `is_resumed` tells whether the call began in a previous process.
     async fn prepare_with_permission(
         &self,
-        call: &ReplyCall,
+        call: &ModelCall,
         skill: &v1::Skill,
         is_resumed: bool,
     ) -> Result<Result<Ready, Called>, AgentError> {
@@ -98,33 +97,33 @@ impl Turn {
     ///
     /// # Errors
     /// The user denied the call. The message says why.
-    fn propose(&self, call: &ReplyCall) -> Result<ProposedCall, String> {
+    fn propose(&self, call: &ModelCall) -> Result<ProposedCall, String> {
         let state = self.state.lock();
-        let approved = |arguments: &String, revision: SkillRevision| {
-            Ok(ProposedCall { arguments: arguments.clone(), is_final: true, approved: Some(revision) })
+        let approved = |arguments: &String, revision: &SkillRevision| {
+            Ok(ProposedCall { arguments: arguments.clone(), is_final: true, approved: Some(revision.clone()) })
         };
         match state.stage(&call.id) {
             CallStage::New => Ok(ProposedCall { arguments: call.arguments.clone(), is_final: false, approved: None }),
-            CallStage::Began(it) => approved(&it.arguments, it.into()),
+            CallStage::Began(it) => approved(&it.arguments, &it.skill),
             CallStage::Asked(asked, None) => {
                 Ok(ProposedCall { arguments: asked.arguments.clone(), is_final: true, approved: None })
             }
             CallStage::Asked(asked, Some(decided)) => match decided.decision {
-                Decided::Allow | Decided::AllowConversation => approved(&asked.arguments, asked.into()),
-                Decided::Edit => approved(&decided.arguments, asked.into()),
+                Decided::Allow | Decided::AllowConversation => approved(&asked.arguments, &asked.skill),
+                Decided::Edit => approved(&decided.arguments, &asked.skill),
                 Decided::Deny => Err(denial(&decided.reason)),
             },
         }
     }
 
     /// Returns the result of a call that may have run before and must not run again.
-    fn lost_skill_result(&self, call: &ReplyCall, skill: &v1::Skill) -> Called {
+    fn lost_skill_result(&self, call: &ModelCall, skill: &v1::Skill) -> Called {
         let used = skill.agent.is_some().then(|| TurnUsage::from_granted(self.state.lock().delegation()));
         Called { skill_id: skill.id.clone(), used, ..lost_result(call) }
     }
 
     /// Returns the earlier result if this call is identical to the last one.
-    fn replay(&self, call: &ReplyCall, ready: &Ready) -> Option<Called> {
+    fn replay(&self, call: &ModelCall, ready: &Ready) -> Option<Called> {
         if ready.skill.repeatable {
             return None;
         }
@@ -144,9 +143,9 @@ impl Turn {
 
     /// Requests approval and waits for the decision. If a request for exactly this call is already open, waits for
     /// that one.
-    async fn approval(&self, call: &ReplyCall, ready: Ready, reason: &str) -> Result<(), AgentError> {
+    async fn approval(&self, call: &ModelCall, ready: Ready, reason: &str) -> Result<(), AgentError> {
         let standing = match self.state.lock().stage(&call.id) {
-            CallStage::Asked(asked, None) if SkillRevision::from(asked) == ready.revision() => {
+            CallStage::Asked(asked, None) if asked.skill == ready.revision() => {
                 (asked.arguments == ready.shown).then(|| (asked.request_id.clone(), asked.expires_us))
             }
             _ => None,
@@ -159,14 +158,12 @@ impl Turn {
                 let asked = ApprovalAsked {
                     request_id: request_id.clone(),
                     call_id: call.id.clone(),
-                    skill_id: ready.skill.id,
-                    version: ready.skill.version,
-                    definition_hash: ready.skill.definition_hash,
+                    skill: ready.revision(),
                     arguments: ready.shown,
                     repairs: ready.repairs,
                     reason: reason.to_owned(),
                     expires_us,
-                    tainted: self.state.lock().is_tainted(),
+                    tainted: self.state.lock().is_tainted,
                 };
                 // An open request for an earlier version of the call is obsolete.
                 let stale = self.state.lock().open_approval_of(&call.id);
@@ -181,13 +178,11 @@ impl Turn {
 
     /// Writes the beginning of a call to the log, runs the call, and relays its questions to the user. Returns
     /// `None` if the call did not run, because the skill changed in the meantime.
-    async fn run_skill(&self, call: &ReplyCall, ready: Ready) -> Result<Option<Called>, AgentError> {
+    async fn run_skill(&self, call: &ModelCall, ready: Ready) -> Result<Option<Called>, AgentError> {
         let skill = ready.skill;
         let calling = Calling {
             call_id: call.id.clone(),
-            skill_id: skill.id.clone(),
-            version: skill.version.clone(),
-            definition_hash: skill.definition_hash.clone(),
+            skill: (&skill).into(),
             name: call.name.clone(),
             arguments: ready.shown,
             masked: ready.masked,
@@ -248,7 +243,7 @@ impl Turn {
         };
         let invoked = self.shared.skills.invoke(&self.caller, request, &mut on_event);
         tokio::pin!(invoked);
-        self.pending_calls().running += 1;
+        self.pending_calls.lock().running += 1;
         let _running = LeaveOnDrop { turn: self, leave: |pending| pending.running -= 1 };
         loop {
             tokio::select! {

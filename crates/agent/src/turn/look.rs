@@ -5,10 +5,9 @@ use base64::engine::general_purpose::STANDARD;
 use openskill_model::Picture;
 use openskill_proto::v1::artifact::Content;
 use openskill_proto::v1::{Artifact, ReadArtifactRequest};
-use parking_lot::MutexGuard;
 
 use super::Turn;
-use super::pictures::{MAX_BYTES, MOST, Pictures, is_picture};
+use super::pictures::{MAX_BYTES, MOST, is_picture};
 use crate::skills::Unreachable;
 
 impl Turn {
@@ -27,7 +26,7 @@ impl Turn {
             match self.content_of(artifact).await {
                 Ok(data) => {
                     let media_type = artifact.media_type.as_str().into();
-                    self.pictures().keep(call_id, Picture { media_type, base64: STANDARD.encode(data).into() });
+                    self.pictures.lock().keep(call_id, Picture { media_type, base64: STANDARD.encode(data).into() });
                 }
                 Err(error) => {
                     tracing::warn!(conversation = self.conversation, %error, "a picture could not be shown to the model");
@@ -58,9 +57,5 @@ impl Turn {
                 return Err(Unreachable("it has expired".to_owned()));
             }
         }
-    }
-
-    pub(super) fn pictures(&self) -> MutexGuard<'_, Pictures> {
-        self.pictures.lock()
     }
 }

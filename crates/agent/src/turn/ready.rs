@@ -1,11 +1,12 @@
 //! Prepares arguments: resolves references, inserts secrets, and validates the result against the skill.
 
+use openskill_model::ModelCall;
 use openskill_proto::v1::{self, ArgumentPolicy, ErrorCode};
 
 use super::Turn;
 use super::settle::forbidden;
 use crate::context::result::resolve;
-use crate::entry::{Outcome, QuestionKind, Repaired, ReplyCall, SkillRevision, UserQuestion};
+use crate::entry::{Outcome, QuestionKind, Repaired, SkillRevision, UserQuestion};
 use crate::error::AgentError;
 use crate::secrets::{Missing, Secrets};
 
@@ -43,7 +44,7 @@ impl Turn {
     /// Prepares the arguments. The inner error is the outcome of a rejected call.
     pub(super) async fn ready(
         &self,
-        call: &ReplyCall,
+        call: &ModelCall,
         skill: &v1::Skill,
         proposed: &ProposedCall,
     ) -> Result<Result<Ready, Outcome>, AgentError> {
@@ -104,7 +105,7 @@ impl Turn {
 
     /// Asks the user for secrets that were lost in a restart. Returns the arguments with all secrets, or `None` if
     /// some are still missing.
-    async fn ask_again(&self, call: &ReplyCall, missing: Missing, json: &str) -> Result<Option<String>, AgentError> {
+    async fn ask_again(&self, call: &ModelCall, missing: Missing, json: &str) -> Result<Option<String>, AgentError> {
         let questions = missing.0.into_iter().map(|name| UserQuestion {
             text: format!("enter the secret {name} again: the agent restarted, and keeps secrets in memory only"),
             id: name,

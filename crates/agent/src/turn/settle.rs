@@ -3,12 +3,13 @@
 use std::time::{Duration, Instant};
 
 use futures_util::stream::{FuturesUnordered, TryStreamExt as _};
+use openskill_model::ModelCall;
 use openskill_proto::v1::ErrorCode;
 
 use super::approval::{ApprovalContext, Need, need};
 use super::toolbox::{Target, Toolbox};
 use super::{LeaveOnDrop, Turn};
-use crate::entry::{Called, Calling, Entry, Outcome, ReplyCall, SkillRevision};
+use crate::entry::{Called, Calling, Entry, Outcome, SkillRevision};
 use crate::error::{AgentError, Bound};
 
 /// How often a turn checks for skills that may not have appeared yet.
@@ -19,7 +20,7 @@ const MAX_PARALLEL: usize = 8;
 
 impl Turn {
     /// Runs these calls: harmless calls in parallel, all others sequentially in order.
-    pub(super) async fn settle(&self, calls: Vec<ReplyCall>) -> Result<(), AgentError> {
+    pub(super) async fn settle(&self, calls: Vec<ModelCall>) -> Result<(), AgentError> {
         let toolbox = self.toolbox_with(&calls).await?;
         let mut rest = calls.as_slice();
         while let Some(first) = rest.first() {
@@ -41,10 +42,10 @@ impl Turn {
 
     /// Returns the tools of this step. After a restart, waits until skills are available that include those of the
     /// calls, or until the time limit.
-    pub(super) async fn toolbox_with(&self, calls: &[ReplyCall]) -> Result<Toolbox, AgentError> {
+    pub(super) async fn toolbox_with(&self, calls: &[ModelCall]) -> Result<Toolbox, AgentError> {
         loop {
             let toolbox = self.toolbox().await?;
-            let is_missing = |it: &ReplyCall| matches!(toolbox.target(&it.name), Target::Unknown(_));
+            let is_missing = |it: &ModelCall| matches!(toolbox.target(&it.name), Target::Unknown(_));
             let may_come = self.skills_come_until.is_some_and(|until| Instant::now() < until);
             if !may_come || !toolbox.is_empty() && !calls.iter().any(is_missing) {
                 return Ok(toolbox);
@@ -53,8 +54,8 @@ impl Turn {
         }
     }
 
-    async fn settle_together(&self, calls: &[ReplyCall], toolbox: &Toolbox) -> Result<(), AgentError> {
-        self.pending_calls().calls = calls.len();
+    async fn settle_together(&self, calls: &[ModelCall], toolbox: &Toolbox) -> Result<(), AgentError> {
+        self.pending_calls.lock().calls = calls.len();
         // Reset the count even if settling fails or is cancelled.
         let _batch = LeaveOnDrop { turn: self, leave: |pending| pending.calls = 0 };
         // Poll only the calls until all are done. Awaiting anything else here would leave calls unpolled that may
@@ -63,7 +64,7 @@ impl Turn {
         settling.try_collect().await
     }
 
-    async fn settle_one(&self, call: &ReplyCall, toolbox: &Toolbox) -> Result<(), AgentError> {
+    async fn settle_one(&self, call: &ModelCall, toolbox: &Toolbox) -> Result<(), AgentError> {
         let begun = Instant::now();
         let called = match toolbox.target(&call.name) {
             Target::Builtin(tool) => self.call_builtin(call, tool).await?,
@@ -81,14 +82,14 @@ impl Turn {
         } else {
             written?;
         }
-        self.pending_calls().calls -= 1;
+        self.pending_calls.lock().calls -= 1;
         // All remaining calls may be waiting for the user.
         self.note_waiting().await
     }
 
     /// Returns whether a call may run in parallel with others: it needs no approval, is not destructive, and uses
     /// no shared budget or session.
-    fn is_harmless(&self, call: &ReplyCall, toolbox: &Toolbox) -> bool {
+    fn is_harmless(&self, call: &ModelCall, toolbox: &Toolbox) -> bool {
         let Target::Skill(skill) = toolbox.target(&call.name) else { return false };
         // A sub-agent may use all that remains of the turn's limits. Two sub-agents at once could use it twice.
         skill.agent.is_none()
@@ -103,7 +104,7 @@ impl Turn {
         let state = self.state.lock();
         ApprovalContext {
             mode: state.turn_start().map(|it| it.mode).unwrap_or_default(),
-            is_tainted: state.is_tainted() && !self.delegated.as_ref().is_some_and(|it| it.acts_on_untrusted),
+            is_tainted: state.is_tainted && !self.delegated.as_ref().is_some_and(|it| it.acts_on_untrusted),
             is_granted: state.is_granted(revision),
         }
     }
@@ -119,9 +120,11 @@ impl Turn {
         let limit = {
             let state = self.state.lock();
             match state.begun_call(&calling.call_id) {
-                Some(begun) if begun.arguments == calling.arguments && is_same(begun, &calling) => return Ok(Ok(())),
+                Some(begun) if begun.arguments == calling.arguments && begun.skill == calling.skill => {
+                    return Ok(Ok(()));
+                }
                 Some(_) => None,
-                None if calling.version.is_empty() => None,
+                None if calling.skill.version.is_empty() => None,
                 None => state.call_limit(),
             }
         };
@@ -132,17 +135,13 @@ impl Turn {
     }
 }
 
-fn is_same(one: &Calling, other: &Calling) -> bool {
-    SkillRevision::from(one) == other.into()
-}
-
 /// Returns the outcome of a call that is not permitted.
 pub(super) fn forbidden(message: &str) -> Outcome {
     Outcome::failure(ErrorCode::PermissionDenied, message)
 }
 
 /// Returns the result of a call with this outcome.
-pub(super) fn call_result(call: &ReplyCall, skill_id: &str, outcome: Outcome) -> Called {
+pub(super) fn call_result(call: &ModelCall, skill_id: &str, outcome: Outcome) -> Called {
     Called {
         call_id: call.id.clone(),
         skill_id: skill_id.to_owned(),
@@ -153,7 +152,7 @@ pub(super) fn call_result(call: &ReplyCall, skill_id: &str, outcome: Outcome) ->
 }
 
 /// Returns the result of a call that was running when the agent stopped.
-pub(super) fn lost_result(call: &ReplyCall) -> Called {
+pub(super) fn lost_result(call: &ModelCall) -> Called {
     let message = "the agent restarted while this call ran: it may have had its effect, or not. \
                    Do not call it again before you know; tell the user.";
     let outcome = Outcome::failure(ErrorCode::Unavailable, message);
@@ -161,13 +160,13 @@ pub(super) fn lost_result(call: &ReplyCall) -> Called {
 }
 
 /// Returns the result of a call that a limit forbids.
-pub(super) fn over_limit(call: &ReplyCall, skill_id: &str, limit: &str) -> Called {
+pub(super) fn over_limit(call: &ModelCall, skill_id: &str, limit: &str) -> Called {
     let message = format!("not called: the turn reached its limit {limit}. Answer with what you know.");
     call_result(call, skill_id, Outcome::failure(ErrorCode::Overloaded, message))
 }
 
 /// Returns whether a call repeats one of the calls before it. Such a call runs after them, so that it can get the
 /// same result.
-fn repeats(call: &ReplyCall, before: &[ReplyCall]) -> bool {
+fn repeats(call: &ModelCall, before: &[ModelCall]) -> bool {
     before.iter().any(|it| it.name == call.name && it.arguments.trim() == call.arguments.trim())
 }

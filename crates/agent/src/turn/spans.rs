@@ -127,7 +127,7 @@ fn agent(state: &State) -> &str {
 
 /// Returns how the turn ended, or why it was unloaded.
 fn end(state: &State) -> &'static str {
-    match state.entries().last().map(|it| &it.entry) {
+    match state.entries.last().map(|it| &it.entry) {
         Some(Entry::Ended(ended)) => match ended.end {
             EndReason::Completed => "completed",
             EndReason::Limit => "limit",
@@ -146,7 +146,7 @@ fn turn_attributes(conversation: &str, state: &State, end: &'static str) -> Vec<
         // The router answers this turn.
         None => vec![KeyValue::new("gen_ai.operation.name", "invoke_agent")],
     };
-    let used = state.usage();
+    let used = state.used;
     attributes.extend([
         KeyValue::new("gen_ai.agent.name", agent(state).to_owned()),
         KeyValue::new("gen_ai.conversation.id", conversation.to_owned()),

@@ -5,11 +5,11 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use openskill_model::ModelCall;
 use openskill_proto::v1::{self, ErrorCode};
 
 use crate::entry::{
-    ApprovalAsked, ApprovalDecided, Called, Calling, Decided, Entry, Mode, Replied, ReplyCall, SkillRevision, Stamped,
-    TurnUsage,
+    ApprovalAsked, ApprovalDecided, Called, Calling, Decided, Entry, Mode, Replied, SkillRevision, Stamped, TurnUsage,
 };
 
 mod lookup;
@@ -23,7 +23,7 @@ const EQUAL_CALLS: u32 = 3;
 /// The state of a conversation during a turn, derived from its entries.
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    entries: Vec<Stamped>,
+    pub(crate) entries: Vec<Stamped>,
     /// The index of the last `Started` entry.
     turn: usize,
     /// The indexes of entries of one kind, by call id or request id.
@@ -37,8 +37,10 @@ pub(crate) struct State {
     approval_of: HashMap<String, String>,
     ids: HashSet<String>,
     grants: HashSet<SkillRevision>,
-    is_tainted: bool,
-    used: TurnUsage,
+    /// Whether the conversation has read untrusted text.
+    pub(crate) is_tainted: bool,
+    /// The usage of the current turn.
+    pub(crate) used: TurnUsage,
     active_us: u64,
     refusals: u32,
     errors: (String, u32),
@@ -74,7 +76,7 @@ pub(crate) enum Next {
     /// Call the model.
     Ask,
     /// Run these calls of a reply.
-    Settle(Vec<ReplyCall>),
+    Settle(Vec<ModelCall>),
     /// End the turn. The last reply is the answer.
     End,
 }
@@ -136,7 +138,7 @@ impl State {
         if it.decision == Decided::AllowConversation
             && let Some(asked) = self.approval(&it.request_id)
         {
-            let grant = asked.into();
+            let grant = asked.skill.clone();
             self.grants.insert(grant);
         }
     }
@@ -144,10 +146,10 @@ impl State {
     fn call(&mut self, it: &Calling, index: usize) {
         let is_new = self.calling.insert(it.call_id.clone(), index).is_none();
         // Built-in tools have no version and don't count. A call that runs again after a crash counts once.
-        if !it.version.is_empty() && is_new {
+        if !it.skill.version.is_empty() && is_new {
             self.used.tool_calls += 1;
             self.calls = CallStreak {
-                skill_id: it.skill_id.clone(),
+                skill_id: it.skill.skill_id.clone(),
                 arguments: compact(&it.arguments),
                 first: it.call_id.clone(),
                 count: 1,
@@ -212,29 +214,21 @@ impl State {
 
     /// Returns the reached limit that forbids another model request with tools, if any.
     pub(crate) fn limit(&self) -> Option<&'static str> {
-        let limits = self.turn_start()?.limits;
-        let reached = |used: u64, most: u64| most > 0 && used >= most;
-        let tokens = self.used.input_tokens.saturating_add(self.used.output_tokens);
-        if self.used.tool_calls >= limits.max_tool_calls {
-            Some("max_tool_calls")
-        } else if reached(tokens, limits.max_tokens) {
-            Some("max_tokens")
-        } else if reached(self.used.cost_micros, limits.max_cost_micros) {
-            Some("max_cost_micros")
-        } else if self.active_us >= limits.timeout_ms.saturating_mul(1000) {
-            Some("timeout_ms")
-        } else if self.refusals > limits.max_validation_retries {
-            Some("max_validation_retries")
-        } else if self.errors.1 >= EQUAL_ERRORS {
-            Some("repeated_error")
-        } else if self.calls.count >= EQUAL_CALLS {
-            Some("repeated_call")
-        } else if self.used.iterations >= limits.max_iterations {
-            // Must be checked last: see `call_limit`.
-            Some("max_iterations")
-        } else {
-            None
-        }
+        let (limits, used) = (self.turn_start()?.limits, self.used);
+        let is_reached = |used: u64, most: u64| most > 0 && used >= most;
+        let tokens = used.input_tokens.saturating_add(used.output_tokens);
+        let all = [
+            ("max_tool_calls", used.tool_calls >= limits.max_tool_calls),
+            ("max_tokens", is_reached(tokens, limits.max_tokens)),
+            ("max_cost_micros", is_reached(used.cost_micros, limits.max_cost_micros)),
+            ("timeout_ms", self.active_us >= limits.timeout_ms.saturating_mul(1000)),
+            ("max_validation_retries", self.refusals > limits.max_validation_retries),
+            ("repeated_error", self.errors.1 >= EQUAL_ERRORS),
+            ("repeated_call", self.calls.count >= EQUAL_CALLS),
+            // Must come last: see `call_limit`.
+            ("max_iterations", used.iterations >= limits.max_iterations),
+        ];
+        all.into_iter().find(|(_, is_reached)| *is_reached).map(|(name, _)| name)
     }
 
     /// Returns the reached limit that forbids another call, if any.

@@ -197,7 +197,7 @@ struct Exported {
 
 /// Returns the skills that the conversation found by searching, limited to the most recent ones.
 fn found(state: &State) -> BTreeSet<String> {
-    let results = state.entries().iter().rev().filter_map(|it| match &it.entry {
+    let results = state.entries.iter().rev().filter_map(|it| match &it.entry {
         Entry::Called(called) if called.name == BuiltinTool::ToolSearch.name() => Some(&called.outcome.data),
         _ => None,
     });

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
+use openskill_model::ModelCall;
 use openskill_proto::v1::{self, ArgumentPolicy, ErrorCode};
 
 use super::{LeaveOnDrop, Next, State, Turn};
 use crate::clock::now_us;
 use crate::context::builtin_tools;
 use crate::entry::{
-    Answered, ApprovalDecided, Called, Decided, EndReason, Entry, Outcome, QuestionAnswer, QuestionsAsked, ReplyCall,
-    TurnEnded,
+    Answered, ApprovalDecided, Called, Decided, EndReason, Entry, Outcome, QuestionAnswer, QuestionsAsked, TurnEnded,
 };
 use crate::error::{AgentError, Bound};
 use crate::skills::{Caller, UserIdentity, Validity};
@@ -103,7 +103,7 @@ impl Turn {
             }
         };
         if decision == Decided::Edit {
-            self.check_edit(&asked.skill_id, &given.arguments_json).await?;
+            self.check_edit(&asked.skill.skill_id, &given.arguments_json).await?;
         }
         let writing = self.lock().await;
         if self.state.lock().decision(&given.request_id).is_some() {
@@ -141,7 +141,7 @@ impl Turn {
                 end,
                 error: error.to_owned(),
                 text,
-                used: state.usage(),
+                used: state.used,
                 ..TurnEnded::default()
             }));
         }
@@ -175,7 +175,7 @@ impl Turn {
         if let Some(found) = found(&self.state.lock()) {
             return Ok(found);
         }
-        self.pending_calls().waiting += 1;
+        self.pending_calls.lock().waiting += 1;
         let waiting = LeaveOnDrop { turn: self, leave: |pending| pending.waiting -= 1 };
         self.note_waiting().await?;
         loop {
@@ -201,10 +201,10 @@ impl Turn {
     /// Writes an entry if only the user can continue the turn, unless the last entry already says so.
     pub(super) async fn note_waiting(&self) -> Result<(), AgentError> {
         let writing = self.lock().await;
-        let pending = *self.pending_calls();
+        let pending = *self.pending_calls.lock();
         let request_ids = {
             let state = self.state.lock();
-            let is_noted = state.entries().last().is_some_and(|it| matches!(it.entry, Entry::Waiting { .. }));
+            let is_noted = state.entries.last().is_some_and(|it| matches!(it.entry, Entry::Waiting { .. }));
             if is_noted || pending.calls == 0 || pending.waiting < pending.calls {
                 Vec::new()
             } else {
@@ -239,9 +239,9 @@ pub(super) fn decline_entry(request_id: String) -> Entry {
 const MAX_NAME: usize = 64;
 
 /// Returns the result for an open call of a stopped turn.
-fn stopped_result(state: &State, call: &ReplyCall, why: &str) -> Called {
+fn stopped_result(state: &State, call: &ModelCall, why: &str) -> Called {
     let begun = state.begun_call(&call.id);
-    let unknown = begun.is_some_and(|it| !it.is_idempotent && !it.version.is_empty());
+    let unknown = begun.is_some_and(|it| !it.is_idempotent && !it.skill.version.is_empty());
     let message = match (begun, unknown) {
         (None, _) => format!("{why}: the call did not start"),
         (Some(_), false) => format!("{why} while the call ran"),
@@ -249,7 +249,7 @@ fn stopped_result(state: &State, call: &ReplyCall, why: &str) -> Called {
     };
     Called {
         call_id: call.id.clone(),
-        skill_id: begun.map(|it| it.skill_id.clone()).unwrap_or_default(),
+        skill_id: begun.map(|it| it.skill.skill_id.clone()).unwrap_or_default(),
         name: call.name.chars().take(MAX_NAME).collect(),
         outcome: Outcome::failure(ErrorCode::Cancelled, message),
         unknown,

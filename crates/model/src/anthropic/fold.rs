@@ -129,16 +129,13 @@ impl Fold for AnthropicFold {
         let usage = event.object("message").and_then(|it| it.object("usage")).or(event.object("usage"));
         usage.iter().for_each(|usage| self.count(usage));
         let kind = event.get("type").and_then(Json::word);
-        let part = |name: &str| event.get(name).map(Json::object).transpose();
         match kind.as_deref().unwrap_or(&frame.event) {
-            "content_block_start" => match part("content_block")? {
-                Some(start) => self.start(event.place("index"), &start, text),
-                None => Ok(()),
-            },
-            "content_block_delta" => match part("delta")? {
-                Some(delta) => self.delta(&event.place("index"), &delta, text),
-                None => Ok(()),
-            },
+            "content_block_start" => {
+                event.part("content_block")?.map_or(Ok(()), |start| self.start(event.place("index"), &start, text))
+            }
+            "content_block_delta" => {
+                event.part("delta")?.map_or(Ok(()), |delta| self.delta(&event.place("index"), &delta, text))
+            }
             "content_block_stop" => {
                 let place = event.place("index");
                 let ended = self.answer.last(|it| !place.is_empty() && it.key.place == place);
@@ -146,7 +143,7 @@ impl Fold for AnthropicFold {
                 Ok(())
             }
             "message_delta" => {
-                match part("delta")?.map(|it| it.word("stop_reason")).as_deref() {
+                match event.part("delta")?.map(|it| it.word("stop_reason")).as_deref() {
                     Some("max_tokens" | "model_context_window_exceeded") => self.stop = StopReason::Length,
                     Some("refusal") => self.stop = StopReason::Refused,
                     _ => {}

@@ -38,7 +38,7 @@ impl GeminiFold {
         if part.word("thought") != "true" {
             self.answer.say(&part.text("text")?, text);
         }
-        let Some(written) = part.get("functionCall").map(Json::object).transpose()? else { return Ok(()) };
+        let Some(written) = part.part("functionCall")? else { return Ok(()) };
         let (id, name) = (written.word("id"), written.text("name")?.into_text());
         let at = self.call(&id, &name)?;
         let draft = &mut self.answer.calls[at];
@@ -88,8 +88,8 @@ impl Fold for GeminiFold {
         // Requests ask for a single candidate.
         let Some(candidate) = chunk.list("candidates")?.into_iter().next() else { return Ok(()) };
         let candidate = candidate.object()?;
-        if let Some(content) = candidate.get("content") {
-            content.object()?.list("parts")?.into_iter().try_for_each(|part| self.part(&part.object()?, text))?;
+        if let Some(content) = candidate.part("content")? {
+            content.list("parts")?.into_iter().try_for_each(|part| self.part(&part.object()?, text))?;
         }
         self.finish_reason = candidate.get("finishReason").and_then(Json::word).or(self.finish_reason.take());
         Ok(())

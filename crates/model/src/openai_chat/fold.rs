@@ -60,7 +60,7 @@ struct CallDelta<'a> {
 impl<'a> CallDelta<'a> {
     fn read(delta: Json<'a>) -> Result<Self, WireError> {
         let delta = delta.object()?;
-        let function = delta.get("function").map(Json::object).transpose()?;
+        let function = delta.part("function")?;
         let name = function.as_ref().map_or(Ok(Piece::default()), |it| it.text("name"))?.into_text();
         let arguments = function.as_ref().and_then(|it| it.get("arguments"));
         let key = Key { place: delta.place("index"), call: delta.word("id"), ..Key::default() };
@@ -212,9 +212,7 @@ impl Fold for ChatFold {
                 continue;
             }
             self.has_choice = true;
-            if let Some(delta) = choice.get("delta") {
-                self.delta(&delta.object()?, text)?;
-            }
+            choice.part("delta")?.map_or(Ok(()), |delta| self.delta(&delta, text))?;
             self.finish_reason = choice.get("finish_reason").and_then(Json::word).or(self.finish_reason.take());
         }
         Ok(())

@@ -273,7 +273,7 @@ impl Fold for ResponsesFold {
                 self.answer.say(&event.text("delta")?, text);
             }
             "response.output_item.added" | "response.output_item.done" => {
-                let Some(item) = event.get("item").map(Json::object).transpose()? else { return Ok(()) };
+                let Some(item) = event.part("item")? else { return Ok(()) };
                 let (place, is_call) = (event.place("output_index"), item.word("type") == "function_call");
                 match kind {
                     "response.output_item.done" => self.item(&item, place, text)?,
@@ -286,9 +286,7 @@ impl Fold for ResponsesFold {
             "response.function_call_arguments.done" => self.arguments(&event, true)?,
             "response.completed" | "response.incomplete" => {
                 self.over = true;
-                if let Some(response) = event.get("response") {
-                    self.end(&response.object()?, text)?;
-                }
+                event.part("response")?.map_or(Ok(()), |response| self.end(&response, text))?;
             }
             "response.failed" | "error" => {
                 return Err(WireError::from_error_event(&frame.data));

@@ -8,7 +8,9 @@ use http_body::Body as _;
 use openskill_proto::limits::MAX_REQUEST_BYTES;
 use openskill_proto::render;
 use openskill_proto::trace::Trace;
-use openskill_proto::v1::{ErrorCode, SkillError};
+use openskill_proto::v1::SkillError;
+
+use crate::faces::refusal::invalid;
 
 const JSON: (header::HeaderName, HeaderValue) = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
 
@@ -28,8 +30,8 @@ pub(super) fn error(error: &SkillError, trace_id: &str) -> Response {
     response
 }
 
-fn refuse(status: StatusCode, code: ErrorCode, message: &str, trace_id: &str) -> Response {
-    (status, [JSON], render::refusal(&SkillError::new(code, message), trace_id)).into_response()
+fn refuse(status: StatusCode, message: &str, trace_id: &str) -> Response {
+    (status, [JSON], render::refusal(&invalid(message), trace_id)).into_response()
 }
 
 /// Returns the trace id of the request, if an earlier layer set one.
@@ -42,11 +44,11 @@ pub(super) fn trace_id(extensions: &Extensions) -> String {
 pub(super) async fn read(request: Request, trace_id: &str) -> Result<Bytes, Response> {
     if !is_json(&request) {
         let message = "the body must be JSON: send 'Content-Type: application/json'";
-        return Err(refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, ErrorCode::InvalidArgument, message, trace_id));
+        return Err(refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, message, trace_id));
     }
     let too_large = || {
         let message = format!("the body is over {MAX_REQUEST_BYTES} bytes");
-        refuse(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::InvalidArgument, &message, trace_id)
+        refuse(StatusCode::PAYLOAD_TOO_LARGE, &message, trace_id)
     };
     let body = request.into_body();
     if body.size_hint().lower() > MAX_REQUEST_BYTES as u64 {
@@ -58,7 +60,7 @@ pub(super) async fn read(request: Request, trace_id: &str) -> Result<Bytes, Resp
             return too_large();
         }
         let message = "the body is incomplete, or took too long to arrive";
-        refuse(StatusCode::BAD_REQUEST, ErrorCode::InvalidArgument, message, trace_id)
+        refuse(StatusCode::BAD_REQUEST, message, trace_id)
     })
 }
 

@@ -27,26 +27,35 @@ struct ChatBody<'a> {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a string or an object")]
+#[serde(transparent)]
+struct MessageForm(#[serde(deserialize_with = "MessageBody::deserialize")] v1::UserMessage);
+
+/// The fields of a [`v1::UserMessage`].
+#[derive(Deserialize)]
+#[serde(remote = "v1::UserMessage", deny_unknown_fields, expecting = "a string or an object")]
 struct MessageBody {
     text: String,
     #[serde(default)]
     model: String,
     #[serde(default, deserialize_with = "read_mode")]
-    mode: Option<Mode>,
-    #[serde(default)]
-    limits: LimitsBody,
+    mode: i32,
+    #[serde(default, deserialize_with = "read_limits")]
+    limits: Option<v1::TurnLimits>,
     #[serde(default)]
     toolset: String,
 }
 
-/// Parses a mode that is present. Rejects null, unlike a missing mode.
-fn read_mode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Mode>, D::Error> {
-    Mode::deserialize(deserializer).map(Some)
+fn read_mode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i32, D::Error> {
+    Mode::deserialize(deserializer).map(|it| v1::ApprovalMode::from(it).into())
 }
 
+fn read_limits<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<v1::TurnLimits>, D::Error> {
+    LimitsBody::deserialize(deserializer).map(Some)
+}
+
+/// The fields of [`v1::TurnLimits`].
 #[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields, expecting = "an object")]
+#[serde(remote = "v1::TurnLimits", default, deny_unknown_fields, expecting = "an object")]
 struct LimitsBody {
     max_tool_calls: u32,
     max_iterations: u32,
@@ -94,7 +103,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(String, Input), String> {
         (Some(it), None, None, None) => Input::Message(message(it)?),
         (None, Some(it), None, None) => Input::Answers(answers(it)?),
         (None, None, Some(it), None) => Input::Decision(decision(it)?),
-        (None, None, None, Some(it)) if is_set(it) => Input::Cancel,
+        (None, None, None, Some(it)) if is_set(it) => Input::Cancel(v1::CancelTurn {}),
         _ => return Err(format!("give one of message, answers, decision and cancel: {FORM}")),
     };
     Ok((body.conversation_id, input))
@@ -109,17 +118,7 @@ fn message(raw: &RawValue) -> Result<v1::UserMessage, String> {
     if let Ok(text) = serde_json::from_str(raw.get()) {
         return Ok(v1::UserMessage { text, ..v1::UserMessage::default() });
     }
-    let it: MessageBody = read(raw.get().as_bytes(), "message")?;
-    let mode = it.mode.map_or(v1::ApprovalMode::Unspecified, Into::into);
-    let limits = v1::TurnLimits {
-        max_tool_calls: it.limits.max_tool_calls,
-        max_iterations: it.limits.max_iterations,
-        max_tokens: it.limits.max_tokens,
-        timeout_ms: it.limits.timeout_ms,
-        max_cost_micros: it.limits.max_cost_micros,
-        max_validation_retries: it.limits.max_validation_retries,
-    };
-    Ok(v1::UserMessage { text: it.text, model: it.model, mode: mode.into(), limits: Some(limits), toolset: it.toolset })
+    read(raw.get().as_bytes(), "message").map(|MessageForm(message)| message)
 }
 
 fn answers(raw: &RawValue) -> Result<v1::UserAnswers, String> {
@@ -196,7 +195,10 @@ mod tests {
     #[test]
     fn a_turn_is_cancelled_with_an_object_or_true() {
         for cancel in ["{}", "true"] {
-            assert_eq!(parsed(&format!(r#"{{"conversation_id": "c", "cancel": {cancel}}}"#)).1, Input::Cancel);
+            assert_eq!(
+                parsed(&format!(r#"{{"conversation_id": "c", "cancel": {cancel}}}"#)).1,
+                Input::Cancel(v1::CancelTurn {})
+            );
         }
     }
 

@@ -2,8 +2,7 @@
 
 use super::{CallStage, State};
 use crate::entry::{
-    Answered, ApprovalAsked, ApprovalDecided, Called, Calling, Entry, QuestionsAsked, Replied, SkillRevision, Stamped,
-    Started, TurnUsage,
+    Answered, ApprovalAsked, ApprovalDecided, Called, Calling, Entry, QuestionsAsked, Replied, SkillRevision, Started,
 };
 
 impl State {
@@ -11,10 +10,6 @@ impl State {
     pub(crate) fn turn_start(&self) -> Option<&Started> {
         let Entry::Started(it) = &self.entries.get(self.turn)?.entry else { return None };
         Some(it)
-    }
-
-    pub(crate) fn entries(&self) -> &[Stamped] {
-        &self.entries
     }
 
     fn turn_entries(&self) -> impl DoubleEndedIterator<Item = &Entry> {
@@ -36,16 +31,6 @@ impl State {
             Entry::Replied(replied) => Some(replied),
             _ => None,
         })
-    }
-
-    /// Returns the usage of the current turn.
-    pub(crate) fn usage(&self) -> TurnUsage {
-        self.used
-    }
-
-    /// Returns whether the conversation has read untrusted text.
-    pub(crate) fn is_tainted(&self) -> bool {
-        self.is_tainted
     }
 
     /// Returns whether the user allowed this revision of the skill for the conversation.
@@ -137,9 +122,9 @@ impl State {
 
     /// Returns the skill whose call made a request. `None` for questions that the agent itself asks.
     pub(crate) fn skill_of_request(&self, request_id: &str) -> Option<&str> {
-        let asks = || self.begun_call(&self.question(request_id)?.call_id).filter(|it| !it.version.is_empty());
-        let approval = self.approval(request_id).map(|it| it.skill_id.as_str());
-        approval.or_else(|| asks().map(|it| it.skill_id.as_str()))
+        let asks = || self.begun_call(&self.question(request_id)?.call_id).filter(|it| !it.skill.version.is_empty());
+        let approval = self.approval(request_id).map(|it| it.skill.skill_id.as_str());
+        approval.or_else(|| asks().map(|it| it.skill.skill_id.as_str()))
     }
 
     /// Returns the ids of this turn's requests that wait for the user.

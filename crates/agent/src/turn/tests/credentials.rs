@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use openskill_model::ModelRequest;
 use openskill_proto::v1::{
-    ApprovalMode, Decision, TurnEnd, UserAnswer, UserAnswers, UserDecision, UserMessage, chat_event::Event,
+    ApprovalMode, CancelTurn, Decision, TurnEnd, UserAnswer, UserAnswers, UserDecision, UserMessage, chat_event::Event,
 };
 
 use super::scene::{NARROW, Scene, calls, done, results, says, until};
@@ -48,7 +48,7 @@ async fn nothing_is_taken_from_a_credential_that_has_ended() {
     assert_eq!(begin(&scene, &second, ApprovalMode::Auto).await.unwrap_err(), AgentError::Revoked);
     let id = &accepted.conversation_id;
     let answers = UserAnswers { request_id: request_id.clone(), ..UserAnswers::default() };
-    for input in [decision(&request_id, Decision::Allow), Input::Answers(answers), Input::Cancel] {
+    for input in [decision(&request_id, Decision::Allow), Input::Answers(answers), Input::Cancel(CancelTurn {})] {
         assert_eq!(scene.agent.send(&second, id, input.clone()).await.unwrap_err(), AgentError::Revoked, "{input:?}");
     }
     assert_eq!(scene.skills.runs("wipe"), 0);

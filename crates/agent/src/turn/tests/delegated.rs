@@ -71,7 +71,7 @@ async fn a_sub_agent_works_with_its_instructions_and_its_tools_alone() {
     assert!(first.system.starts_with("Find it.") && first.system.contains("you cannot ask anyone"), "{}", first.system);
     assert_eq!(first.messages, [Message::User("look".to_owned())]);
     assert!(!first.tools.iter().any(|it| it.contains("ask_user")), "{:?}", first.tools);
-    let listed = scene.agent.list("", v1::ListConversationsRequest::default()).await.unwrap();
+    let listed = scene.agent.journal().list("", 0, "").await.unwrap();
     assert!(listed.conversations.is_empty(), "it is nobody's conversation");
 }
 

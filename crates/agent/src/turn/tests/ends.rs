@@ -1,6 +1,6 @@
 //! The course and the end of turns.
 
-use openskill_proto::v1::{TurnEnd, UserMessage, chat_event::Event};
+use openskill_proto::v1::{CancelTurn, TurnEnd, UserMessage, chat_event::Event};
 
 use super::scene::{Scene, calls, done, results, says, until};
 use crate::agent::{Accepted, Input};
@@ -61,7 +61,7 @@ async fn a_cancelled_turn_gives_each_call_one_result_and_starts_nothing() {
     while scene.skills.runs("slow") == 0 {
         tokio::task::yield_now().await;
     }
-    scene.agent.send(&Caller::default(), &accepted.conversation_id, Input::Cancel).await.unwrap();
+    scene.agent.send(&Caller::default(), &accepted.conversation_id, Input::Cancel(CancelTurn {})).await.unwrap();
     let events = until(&mut accepted.events, |it| matches!(it, Event::Done(_))).await;
     assert_eq!(done(&events).end(), TurnEnd::Cancelled);
     let unknown: Vec<_> = results(&events).iter().map(|it| it.unknown).collect();
@@ -84,8 +84,8 @@ async fn a_conversation_of_another_principal_does_not_exist() {
     let accepted = scene.begin().await;
     let id = &accepted.conversation_id;
     let eve = owner("eve");
-    assert_eq!(scene.agent.send(&eve, id, Input::Cancel).await.unwrap_err(), AgentError::NoConversation);
-    assert_eq!(scene.agent.get("eve", id).await.unwrap_err(), AgentError::NoConversation);
+    assert_eq!(scene.agent.send(&eve, id, Input::Cancel(CancelTurn {})).await.unwrap_err(), AgentError::NoConversation);
+    assert_eq!(scene.agent.journal().get("eve", id).await.unwrap_err(), AgentError::NoConversation);
     assert!(scene.agent.events("eve", id, 0, false).await.is_err());
 }
 
@@ -97,14 +97,14 @@ async fn every_cancellation_is_answered_however_near_the_end_of_its_turn_it_come
         for _ in 0..steps {
             tokio::task::yield_now().await;
         }
-        match scene.agent.send(&Caller::default(), &accepted.conversation_id, Input::Cancel).await {
+        match scene.agent.send(&Caller::default(), &accepted.conversation_id, Input::Cancel(CancelTurn {})).await {
             Ok(mut cancelled) => drop(until(&mut cancelled.events, |it| matches!(it, Event::Done(_))).await),
             Err(error) => assert_eq!(error, AgentError::NotWaiting),
         }
     }
     let mut accepted = scene.begin().await;
     until(&mut accepted.events, |it| matches!(it, Event::Done(_))).await;
-    let late = scene.agent.send(&Caller::default(), &accepted.conversation_id, Input::Cancel).await;
+    let late = scene.agent.send(&Caller::default(), &accepted.conversation_id, Input::Cancel(CancelTurn {})).await;
     assert_eq!(late.unwrap_err(), AgentError::NotWaiting);
 }
 
@@ -141,7 +141,7 @@ async fn a_principal_leaves_turns_to_others_and_gets_its_places_back() {
     assert!((6..10).contains(&running.len()), "{}", running.len());
     send("modest").await.unwrap();
     for accepted in &mut running {
-        scene.agent.send(&owner("greedy"), &accepted.conversation_id, Input::Cancel).await.unwrap();
+        scene.agent.send(&owner("greedy"), &accepted.conversation_id, Input::Cancel(CancelTurn {})).await.unwrap();
     }
     send("greedy").await.unwrap();
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use openskill_model::{ModelError, ModelRequest, ModelResponse, Models};
+use openskill_model::{ModelCall, ModelError, ModelRequest, ModelResponse, Models};
 use openskill_proto::v1::{Decision, TurnEnd, UserAnswer, UserAnswers, UserDecision, chat_event::Event};
 
 use super::scene::{Counting, SURE, Scene, Scripted, calls, done, says, until};
@@ -11,7 +11,7 @@ use super::user::{decision, waits};
 use crate::agent::{Agent, Input};
 use crate::config::AgentConfig;
 use crate::context::elicitation::from_schema;
-use crate::entry::{Answered, Calling, Entry, QuestionAnswer, QuestionsAsked, ReplyCall, Stamped};
+use crate::entry::{Answered, Calling, Entry, QuestionAnswer, QuestionsAsked, SkillRevision, Stamped};
 use crate::skills::{Caller, SkillGateway};
 
 fn script(step: usize, _: &ModelRequest) -> Result<ModelResponse, ModelError> {
@@ -129,9 +129,7 @@ async fn an_answer_of_before_a_restart_counts_for_its_own_question_alone() {
     let answered = Answered { request_id: "q-a.txt".to_owned(), answers: vec![yes], declined: false };
     let calling = Calling {
         call_id: "call_2_0".to_owned(),
-        skill_id: "quiz".to_owned(),
-        version: "1.0.0".to_owned(),
-        definition_hash: "0".to_owned(),
+        skill: SkillRevision { skill_id: "quiz".into(), version: "1.0.0".into(), definition_hash: "0".into() },
         arguments: "{}".to_owned(),
         is_idempotent: true,
         ..Calling::default()
@@ -139,7 +137,7 @@ async fn an_answer_of_before_a_restart_counts_for_its_own_question_alone() {
     let mut entries = edited(|it| matches!(it, Entry::Replied(_))).await;
     if let Entry::Replied(replied) = &mut entries[1].entry {
         replied.calls[0] =
-            ReplyCall { id: "call_2_0".into(), name: "quiz".into(), arguments: "{}".into(), ..ReplyCall::default() };
+            ModelCall { id: "call_2_0".into(), name: "quiz".into(), arguments: "{}".into(), ..ModelCall::default() };
     }
     for entry in [Entry::Calling(calling), asked("a.txt"), Entry::Answered(answered)] {
         entries.push(Stamped { number: 0, time_us: 0, entry, bytes: 0 });
@@ -173,7 +171,7 @@ async fn finished_calls_never_run_again_and_a_started_one_only_if_it_is_idempote
     for cut in 1..entries.len() {
         let before = &entries[..cut];
         let began = |skill: &str| {
-            before.iter().filter(|it| matches!(&it.entry, Entry::Calling(c) if c.skill_id == skill)).count()
+            before.iter().filter(|it| matches!(&it.entry, Entry::Calling(c) if c.skill.skill_id == skill)).count()
         };
         let ended = |skill: &str| {
             before.iter().filter(|it| matches!(&it.entry, Entry::Called(c) if c.skill_id == skill)).count()

@@ -175,118 +175,103 @@ fn arguments(request: &v1::InvokeRequest) -> String {
     }
 }
 
+#[tonic::async_trait]
 impl SkillGateway for Counting {
     fn validity(&self, owner: &UserIdentity) -> Validity {
         self.validities.lock().get(&owner.credential).copied().unwrap_or(Validity::Valid)
     }
 
-    fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Result<Vec<v1::Skill>, Unreachable>> {
+    async fn list(&self, caller: &Caller) -> Result<Vec<v1::Skill>, Unreachable> {
         let ids = ["again", "fail", "helper", "purge", "quiz", "read", "slow", "strict", "web", "wipe", "write"];
         let is_seen = |id: &&str| caller.owner.credential != NARROW || *id == "read";
         let release = self.release.load(Ordering::Relaxed);
-        Box::pin(async move { Ok(ids.into_iter().filter(is_seen).map(|id| skill(id, release)).collect()) })
+        Ok(ids.into_iter().filter(is_seen).map(|id| skill(id, release)).collect())
     }
 
-    fn export<'a>(
-        &'a self,
-        _: &'a Caller,
+    async fn export(
+        &self,
+        _: &Caller,
         request: v1::ExportToolsRequest,
-    ) -> BoxFuture<'a, Result<v1::ExportToolsResponse, Unreachable>> {
+    ) -> Result<v1::ExportToolsResponse, Unreachable> {
         let skill_ids = request.skill_ids.into_iter().map(|id| (id.clone(), id)).collect();
-        Box::pin(async move { Ok(v1::ExportToolsResponse { skill_ids, ..v1::ExportToolsResponse::default() }) })
+        Ok(v1::ExportToolsResponse { skill_ids, ..v1::ExportToolsResponse::default() })
     }
 
-    fn prepare<'a>(
-        &'a self,
-        _: &'a Caller,
-        request: v1::InvokeRequest,
-    ) -> BoxFuture<'a, Result<v1::PreparedCall, Unreachable>> {
+    async fn prepare(&self, _: &Caller, request: v1::InvokeRequest) -> Result<v1::PreparedCall, Unreachable> {
         let json = arguments(&request);
         let fits = request.skill_id != "strict" || json == r#"{"ok":true}"#;
         let error = (!fits).then(|| SkillError::new(ErrorCode::InvalidArgument, "ok must be true"));
         let repair = v1::Repair { path: "/token".to_owned(), before_json: json.clone(), ..v1::Repair::default() };
         let repairs = json.contains("token").then_some(repair).into_iter().collect();
         let skill = skill(&request.skill_id, self.release.load(Ordering::Relaxed));
-        Box::pin(async move {
-            Ok(v1::PreparedCall {
-                skill: Some(skill),
-                repairs,
-                skill_id: request.skill_id,
-                version: "1.0.0".to_owned(),
-                arguments_json: if error.is_none() { json } else { String::new() },
-                error,
-                ..v1::PreparedCall::default()
-            })
+        Ok(v1::PreparedCall {
+            skill: Some(skill),
+            repairs,
+            skill_id: request.skill_id,
+            version: "1.0.0".to_owned(),
+            arguments_json: if error.is_none() { json } else { String::new() },
+            error,
+            ..v1::PreparedCall::default()
         })
     }
 
-    fn invoke<'a>(
-        &'a self,
-        _: &'a Caller,
+    async fn invoke(
+        &self,
+        _: &Caller,
         request: v1::InvokeRequest,
-        events: &'a mut (dyn FnMut(v1::InvokeEvent) + Send),
-    ) -> BoxFuture<'a, v1::SkillResult> {
-        Box::pin(async move {
-            if self.changes_soon.swap(false, Ordering::Relaxed) {
-                self.release.fetch_add(1, Ordering::Relaxed);
-            }
-            if request.definition_hash != self.release.load(Ordering::Relaxed).to_string() {
-                let error = Some(SkillError::unavailable("the skill changed"));
-                return v1::SkillResult { error, ..v1::SkillResult::default() };
-            }
-            let json = arguments(&request);
-            self.ran.lock().push((request.skill_id.clone(), json.clone()));
-            if request.skill_id == "slow" {
-                std::future::pending::<()>().await;
-            }
-            if request.skill_id == "quiz" {
-                self.ask_twice(events).await;
-            }
-            let is_lost = json.contains("lost");
-            let agent = request.delegation.and_then(|given| {
-                self.delegations.lock().push(given);
-                let untrusted = json.contains("web");
-                let used = v1::AgentUse {
-                    input_tokens: 100,
-                    iterations: 2,
-                    tool_calls: 2,
-                    untrusted,
-                    ..v1::AgentUse::default()
-                };
-                (!is_lost).then_some(used)
-            });
-            if is_lost {
-                let error = SkillError { may_have_run: true, ..SkillError::unavailable("the gateway went away") };
-                return v1::SkillResult { error: Some(error), ..v1::SkillResult::default() };
-            }
-            let meta = Some(v1::Meta { agent, ..v1::Meta::default() });
-            let error =
-                (request.skill_id == "fail").then(|| SkillError::new(ErrorCode::ExecutionError, "it always fails"));
-            let success = error.is_none();
-            let output = success.then(|| v1::skill_result::Output::DataJson(json.clone()));
-            let artifacts = if json.contains("draw") { pictures() } else { Vec::new() };
-            v1::SkillResult { success, error, output, meta, artifacts, ..v1::SkillResult::default() }
-        })
+        events: &mut (dyn FnMut(v1::InvokeEvent) + Send),
+    ) -> v1::SkillResult {
+        if self.changes_soon.swap(false, Ordering::Relaxed) {
+            self.release.fetch_add(1, Ordering::Relaxed);
+        }
+        if request.definition_hash != self.release.load(Ordering::Relaxed).to_string() {
+            let error = Some(SkillError::unavailable("the skill changed"));
+            return v1::SkillResult { error, ..v1::SkillResult::default() };
+        }
+        let json = arguments(&request);
+        self.ran.lock().push((request.skill_id.clone(), json.clone()));
+        if request.skill_id == "slow" {
+            std::future::pending::<()>().await;
+        }
+        if request.skill_id == "quiz" {
+            self.ask_twice(events).await;
+        }
+        let is_lost = json.contains("lost");
+        let agent = request.delegation.and_then(|given| {
+            self.delegations.lock().push(given);
+            let untrusted = json.contains("web");
+            let used =
+                v1::AgentUse { input_tokens: 100, iterations: 2, tool_calls: 2, untrusted, ..v1::AgentUse::default() };
+            (!is_lost).then_some(used)
+        });
+        if is_lost {
+            let error = SkillError { may_have_run: true, ..SkillError::unavailable("the gateway went away") };
+            return v1::SkillResult { error: Some(error), ..v1::SkillResult::default() };
+        }
+        let meta = Some(v1::Meta { agent, ..v1::Meta::default() });
+        let error = (request.skill_id == "fail").then(|| SkillError::new(ErrorCode::ExecutionError, "it always fails"));
+        let success = error.is_none();
+        let output = success.then(|| v1::skill_result::Output::DataJson(json.clone()));
+        let artifacts = if json.contains("draw") { pictures() } else { Vec::new() };
+        v1::SkillResult { success, error, output, meta, artifacts, ..v1::SkillResult::default() }
     }
 
-    fn read_artifact<'a>(
-        &'a self,
-        _: &'a Caller,
+    async fn read_artifact(
+        &self,
+        _: &Caller,
         request: v1::ReadArtifactRequest,
-    ) -> BoxFuture<'a, Result<v1::ReadArtifactResponse, Unreachable>> {
+    ) -> Result<v1::ReadArtifactResponse, Unreachable> {
         // The content arrives in two pieces.
         let at = usize::try_from(request.offset).unwrap_or(usize::MAX);
         let data = LARGE.get(at..LARGE.len().min(at + 3)).unwrap_or_default().to_vec().into();
         let size_bytes = LARGE.len() as u64;
-        Box::pin(
-            async move { Ok(v1::ReadArtifactResponse { data, size_bytes, ..v1::ReadArtifactResponse::default() }) },
-        )
+        Ok(v1::ReadArtifactResponse { data, size_bytes, ..v1::ReadArtifactResponse::default() })
     }
 
-    fn answer<'a>(&'a self, _: &'a Caller, response: v1::InputResponse) -> BoxFuture<'a, Result<bool, Unreachable>> {
+    async fn answer(&self, _: &Caller, response: v1::InputResponse) -> Result<bool, Unreachable> {
         self.answers.lock().push(response);
         self.answered.notify_one();
-        Box::pin(async { Ok(true) })
+        Ok(true)
     }
 }
 

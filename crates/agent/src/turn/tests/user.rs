@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use openskill_identity::shares::Pool;
 use openskill_model::Models;
 use openskill_proto::v1::{
-    ApprovalMode, Decision, TurnEnd, UserAnswer, UserAnswers, UserDecision, UserMessage, chat_event::Event,
+    ApprovalMode, CancelTurn, Decision, TurnEnd, UserAnswer, UserAnswers, UserDecision, UserMessage, chat_event::Event,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -124,7 +124,7 @@ async fn cancelled_turns_for_which_there_is_no_room_come_back_one_at_a_time() {
     let _running = scene.say("", running).await;
     let cancelled = waiting.into_iter().map(|id| {
         let agent = scene.agent.clone();
-        tokio::spawn(async move { agent.send(&Caller::default(), &id, Input::Cancel).await.map(drop) })
+        tokio::spawn(async move { agent.send(&Caller::default(), &id, Input::Cancel(CancelTurn {})).await.map(drop) })
     });
     let cancelled: Vec<_> = cancelled.collect();
     let mut most = 0;
