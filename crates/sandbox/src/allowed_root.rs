@@ -13,11 +13,11 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use openskill_proto::v1::{ErrorCode, SkillError};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, stat, statat};
+use rustix::fs::{CWD, Mode, OFlags, Stat, fstat, openat, stat};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 
-/// The flags for a descriptor that refers to a file or folder but does not allow reading it.
-const PLACE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+use crate::beneath::{self, PLACE};
+
 const FOLDER: OFlags = PLACE.union(OFlags::DIRECTORY);
 
 /// The maximum number of links in the path of the worker's root.
@@ -25,12 +25,9 @@ const MAX_LINKS: usize = 40;
 
 /// The worker's allowed root. It stays open while the worker lives. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct AllowedRoot(Arc<Opened>);
-
-#[derive(Debug)]
-struct Opened {
-    path: PathBuf,
-    folder: OwnedFd,
+pub struct AllowedRoot {
+    path: Arc<Path>,
+    folder: Arc<OwnedFd>,
 }
 
 /// The allowed root of a skill's runs: the worker's root or a folder in it.
@@ -86,12 +83,12 @@ impl AllowedRoot {
             let reason = format!("the allowed root {} can't be used: {}", path.display(), why(errno));
             io::Error::new(io::Error::from(errno).kind(), reason)
         })?;
-        Ok(Self(Arc::new(Opened { path: path.to_owned(), folder })))
+        Ok(Self { path: path.into(), folder: Arc::new(folder) })
     }
 
     /// Returns the path with which it was opened.
     pub fn path(&self) -> &Path {
-        &self.0.path
+        &self.path
     }
 
     /// Returns the allowed root of a skill's runs. `narrowed`: the folder below the worker's root that the
@@ -110,10 +107,8 @@ impl AllowedRoot {
 
     /// Returns whether its path still leads to it. Paths that skills receive begin with this path.
     fn is_in_place(&self) -> bool {
-        match (fstat(&self.0.folder), stat(&self.0.path)) {
-            (Ok(opened), Ok(named)) => is_same(&opened, &named),
-            _ => false,
-        }
+        let described = fstat(&self.folder).and_then(|opened| Ok((opened, stat(self.path())?)));
+        described.is_ok_and(|(opened, named)| is_same(&opened, &named))
     }
 }
 
@@ -126,7 +121,7 @@ impl RunRoot {
         if !self.worker.is_in_place() {
             return Err(RootError::Replaced);
         }
-        let whole = &self.worker.0.folder;
+        let whole = &self.worker.folder;
         if self.relative.as_os_str().is_empty() {
             return fcntl_dupfd_cloexec(whole, 0).map_err(RootError::System);
         }
@@ -178,34 +173,12 @@ fn open_absolute(path: &Path, wanted: OFlags) -> Result<OwnedFd, Errno> {
 /// # Errors
 /// Returns `LOOP` for a link, and `XDEV` for a path that leads out of the folder.
 pub fn beneath(from: BorrowedFd<'_>, relative: &Path, wanted: OFlags) -> Result<OwnedFd, Errno> {
-    // Both methods below reject absolute paths and `..`. This check gives them the same error.
+    // The kernel also rejects absolute paths and `..`, with another error.
     if relative.components().any(|part| !matches!(part, Component::Normal(_) | Component::CurDir)) {
         return Err(Errno::XDEV);
     }
     let path = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    match openat2(from, path, wanted, Mode::empty(), resolve) {
-        // An older kernel or a container's filter rejects the call.
-        Err(Errno::NOSYS | Errno::PERM) => walk(from, path, wanted),
-        opened => opened,
-    }
-}
-
-/// Opens one component after the other.
-fn walk(from: BorrowedFd<'_>, relative: &Path, wanted: OFlags) -> Result<OwnedFd, Errno> {
-    let mut at = openat(from, ".", FOLDER, Mode::empty())?;
-    let mut names = relative.iter().filter(|name| *name != ".").peekable();
-    while let Some(name) = names.next() {
-        let kind = if names.peek().is_some() { FOLDER } else { wanted };
-        // An unfollowed link causes an error if a folder is required. Otherwise the link itself is opened.
-        let opened = openat(&at, name, kind | OFlags::NOFOLLOW, Mode::empty());
-        let described = opened.as_ref().map_or_else(|_| statat(&at, name, AtFlags::SYMLINK_NOFOLLOW), fstat);
-        if described.is_ok_and(|it| FileType::from_raw_mode(it.st_mode).is_symlink()) {
-            return Err(Errno::LOOP);
-        }
-        at = opened?;
-    }
-    Ok(at)
+    beneath::beneath(from, path, wanted, 0)
 }
 
 /// Follows the links in a path until it reaches `root`, an absolute path without links. Does not follow links
@@ -237,7 +210,8 @@ pub fn below(root: &Path, path: &Path) -> Option<PathBuf> {
     }
 }
 
-fn parts(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
+/// Returns the names in a path, including `..`.
+pub(crate) fn parts(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
     let named = path.components().filter(|part| matches!(part, Component::Normal(_) | Component::ParentDir));
     named.map(|part| part.as_os_str().to_owned())
 }

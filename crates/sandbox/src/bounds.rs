@@ -36,8 +36,7 @@
 //! - `find`: finds the controller; `mounts`: where hierarchies are mounted; `delegation`: v2's rules about which
 //!   groups may hold processes
 //! - `folder`: a cgroup's files, by descriptor; `settings`: which files hold limits; `events`: which limits were hit
-//! - `removal`: kills the processes in a group and removes it; `sweep`: removes the folders of dead processes; `owner`:
-//!   which process made a folder
+//! - `removal`: kills the processes in a group and removes it; `sweep`: removes the folders of dead processes
 //! - `meter`: measures without control groups; `spent`: the CPU time used; `proc`: the files it reads
 //! - `fork_server`: the limits of processes that run at the same time
 //!
@@ -62,7 +61,6 @@ mod fork_server;
 mod group;
 mod meter;
 mod mounts;
-mod owner;
 mod proc;
 mod removal;
 mod settings;

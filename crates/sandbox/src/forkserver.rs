@@ -11,7 +11,6 @@
 //! after its whole process tree has ended, and everything ends with the worker. [`super::protocol`] defines the
 //! messages.
 
-use std::collections::BTreeMap;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,13 +18,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::net::Shutdown;
-use tokio::sync::oneshot;
 
 use super::given_secrets::GivenSecrets;
 use super::jail::identity::User;
-use super::jail::plan::Plan;
 use super::launch::{LaunchError, Launcher, Pipes};
 use super::packet;
+pub use super::protocol::ForkRequest;
 use super::protocol::{Call, ColdImport, Command, Exit, ONLY_CALL};
 use super::run::{Finished, RunError, converse};
 use super::streams::ExitMessagePolicy;
@@ -34,11 +32,13 @@ use crate::event_channel::EventChannel;
 mod attend;
 mod calls;
 mod kept;
+#[cfg(any(test, feature = "testing"))]
+mod testing;
 
-use calls::{CallEnd, Calls};
-#[cfg(feature = "testing")]
-pub use kept::Unattended;
+use calls::{CallEnd, Calls, PendingCall};
 pub use kept::{KeptProcess, KeptProcessEnd};
+#[cfg(feature = "testing")]
+pub use testing::Unattended;
 
 /// The maximum number of concurrent calls per fork server.
 pub const MOST_CALLS: usize = 64;
@@ -50,17 +50,6 @@ pub struct ForkServer {
     next: AtomicU64,
     /// The user of its processes, if that differs from the worker's user.
     owner: Option<User>,
-}
-
-/// Describes a process for a fork server to fork.
-#[derive(Clone, Copy)]
-pub struct ForkRequest<'a> {
-    /// The variables that are added to the fork server's environment.
-    pub env: &'a BTreeMap<&'static str, String>,
-    /// The limit on the number of its user's processes.
-    pub processes: u64,
-    /// The nice value of its processes, in addition to the fork server's.
-    pub nice: u8,
 }
 
 /// The outcome of a call on a fork server.
@@ -87,7 +76,7 @@ impl ForkServer {
         // Calls have their own stderr, so this one does not contain their arguments.
         tokio::spawn(super::run::drain_to_log(stderr, GivenSecrets::default()));
         tokio::spawn(attend::attend(running, Arc::clone(&calls)));
-        let owner = command.jail.as_ref().and_then(Plan::user);
+        let owner = command.walls().and_then(|it| it.identity.user);
         Ok(Arc::new(Self { socket, calls, next: AtomicU64::new(ONLY_CALL + 1), owner }))
     }
 
@@ -108,12 +97,12 @@ impl ForkServer {
 
     /// Returns the files that it loaded. Empty before it is ready.
     pub fn files(&self) -> Vec<PathBuf> {
-        self.calls.files()
+        self.calls.loaded().files
     }
 
     /// Returns the imports that each of its calls repeats. Empty before it is ready.
     pub fn cold_imports(&self) -> Vec<ColdImport> {
-        self.calls.cold_imports()
+        self.calls.loaded().not_preloaded
     }
 
     /// Returns how long it has had no call.
@@ -139,12 +128,11 @@ impl ForkServer {
         events: &impl EventChannel,
         guard: impl Send + 'static,
     ) -> Forked {
-        let (call, ended, pipes) = match self.submit(request, Some(Box::new(guard))) {
+        let (mut pending, pipes) = match self.submit(request, Some(Box::new(guard)), None) {
             Ok(Some(submitted)) => submitted,
             Ok(None) => return Forked::NotStarted,
             Err(error) => return Forked::Ran(Err(LaunchError::Supervisor(error).into())),
         };
-        let mut pending = PendingCall { ended: Some(ended), call, calls: &self.calls };
         let mut not_started = false;
         let report = async || match pending.wait().await {
             CallEnd::Report(report) => Ok(report),
@@ -168,24 +156,24 @@ impl ForkServer {
     /// # Errors
     /// Fails if the system has no descriptors left.
     pub fn keep(&self, request: ForkRequest<'_>) -> std::io::Result<Option<(KeptProcess, Pipes)>> {
-        let submitted = self.submit(request, None)?;
-        Ok(submitted.map(|(call, ended, pipes)| (KeptProcess::new(ended, call, &self.calls), pipes)))
+        let submitted = self.submit(request, None, Some(false))?;
+        Ok(submitted.map(|(pending, pipes)| (KeptProcess(pending), pipes)))
     }
 
-    /// Queues a call for an idle child. Returns `None` if it was not queued.
+    /// Queues a call for an idle child. Returns `None` if it was not queued. `began`: `None` if its caller waits.
     fn submit(
         &self,
         request: ForkRequest<'_>,
         guard: Option<Box<dyn Send>>,
-    ) -> std::io::Result<Option<(u64, oneshot::Receiver<CallEnd>, Pipes)>> {
+        began: Option<bool>,
+    ) -> std::io::Result<Option<(PendingCall, Pipes)>> {
         let (pipes, theirs) = Pipes::open()?;
         if let Some(owner) = self.owner {
             super::supervise::child::hand_over(&theirs, owner);
         }
         let call = self.next.fetch_add(1, Ordering::Relaxed);
         let Some(ended) = self.calls.open(call, guard) else { return Ok(None) };
-        let ForkRequest { env, processes, nice } = request;
-        let message = Call { call, env, processes, nice };
+        let message = Call { call, request };
         if let Err(error) = packet::send_with(&self.socket, &message, &theirs.each_ref().map(|it| it.as_fd())) {
             if openskill_log::admits("a fork server did not take a call") {
                 tracing::warn!(%error, "a fork server did not take a call");
@@ -193,37 +181,6 @@ impl ForkServer {
             self.calls.take_back(call);
             return Ok(None);
         }
-        Ok(Some((call, ended, pipes)))
-    }
-}
-
-/// A call whose caller waits for its end. Dropping it before the end kills the call.
-struct PendingCall<'a> {
-    ended: Option<oneshot::Receiver<CallEnd>>,
-    call: u64,
-    calls: &'a Calls,
-}
-
-impl PendingCall<'_> {
-    async fn wait(&mut self) -> CallEnd {
-        let Some(ended) = &mut self.ended else { return CallEnd::Unknown };
-        let end = ended.await.unwrap_or(CallEnd::Unknown);
-        self.ended = None;
-        end
-    }
-
-    /// Records the exit code in its exit message. Its process has not exited yet.
-    fn leave(mut self, code: i32) {
-        if self.ended.take().is_some() {
-            self.calls.leave(self.call, code);
-        }
-    }
-}
-
-impl Drop for PendingCall<'_> {
-    fn drop(&mut self) {
-        if self.ended.is_some() {
-            self.calls.kill(self.call);
-        }
+        Ok(Some((PendingCall { ended: Some(ended), call, calls: Arc::clone(&self.calls), began }, pipes)))
     }
 }

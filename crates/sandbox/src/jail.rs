@@ -8,7 +8,7 @@
 //! - a separate user (`identity`), where the worker is root, without capabilities
 //! - Landlock (`files`): which files it may read and write, which TCP ports it may connect to, which processes it
 //!   may signal
-//! - a filter of system calls (`calls`, `program`, `numbers`): for the network beyond TCP, namespaces, mounts,
+//! - a filter of system calls (`calls`, `program`): for the network beyond TCP, namespaces, mounts,
 //!   tracing, and ways around Landlock
 //!
 //! With or without a jail, each process has a private temporary directory (`temp`, emptied by `removal`).
@@ -20,9 +20,8 @@ mod calls;
 mod files;
 pub(crate) mod identity;
 pub mod jailer;
-mod mount;
+pub(super) mod mount;
 pub(super) mod namespaces;
-mod numbers;
 pub mod plan;
 pub(super) mod prepared;
 pub mod probe;

@@ -1,7 +1,7 @@
 //! Implements the worker's side of a supervisor: starts it, passes it the descriptors, and reads how the run
 //! ended.
 
-use std::io::Result;
+use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::PathBuf;
@@ -18,7 +18,6 @@ use tokio::net::unix::pipe;
 use tokio::process::Child;
 use tokio_util::task::TaskTracker;
 
-use super::jail::plan::Plan;
 use super::packet::{self, DESCRIPTORS};
 use super::protocol::{Command, Notice, ONLY_CALL, Order, RunReport};
 use super::sockets::refuse_descriptors;
@@ -58,20 +57,16 @@ impl Pipes {
     ///
     /// # Errors
     /// Fails if the system has no descriptors left. Must be called within a runtime.
-    pub(super) fn open() -> Result<(Self, [OwnedFd; DESCRIPTORS])> {
+    pub(super) fn open() -> io::Result<(Self, [OwnedFd; DESCRIPTORS])> {
         let (stdin_theirs, stdin) = pipe_with(PipeFlags::CLOEXEC)?;
-        let (stdout, stdout_theirs) = pipe_with(PipeFlags::CLOEXEC)?;
-        let (stderr, stderr_theirs) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (stdout, stdout_theirs) = readable_pipe()?;
+        let (stderr, stderr_theirs) = readable_pipe()?;
         // Both ends are close-on-exec. The process's end blocks, as a pipe does.
         let (events, events_theirs) = StdUnixStream::pair()?;
         events.set_nonblocking(true)?;
         refuse_descriptors(&events)?;
-        let ours = Self {
-            stdin: pipe::Sender::from_owned_fd(stdin)?,
-            stdout: pipe::Receiver::from_owned_fd(stdout)?,
-            stderr: pipe::Receiver::from_owned_fd(stderr)?,
-            events: UnixStream::from_std(events)?,
-        };
+        let ours =
+            Self { stdin: pipe::Sender::from_owned_fd(stdin)?, stdout, stderr, events: UnixStream::from_std(events)? };
         Ok((ours, [stdin_theirs, stdout_theirs, stderr_theirs, events_theirs.into()]))
     }
 }
@@ -99,7 +94,7 @@ pub(super) struct Control(UnixStream);
 pub enum LaunchError {
     /// The supervisor or its pipes could not be created.
     #[error("the supervisor could not be started: {0}")]
-    Supervisor(#[from] std::io::Error),
+    Supervisor(#[from] io::Error),
     /// The skill's allowed root is unavailable.
     #[error(transparent)]
     Root(#[from] RootError),
@@ -121,7 +116,7 @@ impl Launcher {
     }
 
     /// Starts the binary in one of its hidden roles. Call [`Launcher::forget`] when the child has ended.
-    pub fn start_as(&self, argument: &str, stdin: Stdio) -> Result<Child> {
+    pub fn start_as(&self, argument: &str, stdin: Stdio) -> io::Result<Child> {
         self.strays.start(|| {
             let child = tokio::process::Command::new(&self.supervisor)
                 // Hides `/proc/self/exe` in process listings.
@@ -146,11 +141,7 @@ impl Launcher {
     ///
     /// # Errors
     /// Fails if the supervisor or its descriptors can't be created, or if the allowed root is unavailable.
-    pub fn launch<G: Send>(
-        &self,
-        command: &Command,
-        guard: G,
-    ) -> std::result::Result<(SupervisedRun<G>, Pipes), LaunchError> {
+    pub fn launch<G: Send>(&self, command: &Command, guard: G) -> Result<(SupervisedRun<G>, Pipes), LaunchError> {
         let (pipes, theirs) = Pipes::open()?;
         Ok((self.start(command, theirs.each_ref(), guard)?, pipes))
     }
@@ -167,15 +158,13 @@ impl Launcher {
         calls: OwnedFd,
         stdout: Option<OwnedFd>,
         guard: G,
-    ) -> std::result::Result<(SupervisedRun<G>, pipe::Receiver), LaunchError> {
-        let text = memfd_create("openskill-forkserver", MemfdFlags::CLOEXEC).map_err(std::io::Error::from)?;
-        rustix::io::write(&text, program).map_err(std::io::Error::from)?;
+    ) -> Result<(SupervisedRun<G>, pipe::Receiver), LaunchError> {
+        let text = memory_file("openskill-forkserver", program)?;
         let stdout = match stdout {
             Some(stdout) => stdout,
             None => OwnedFd::from(std::fs::OpenOptions::new().write(true).open("/dev/null")?),
         };
-        let (stderr, stderr_theirs) = pipe_with(PipeFlags::CLOEXEC).map_err(std::io::Error::from)?;
-        let stderr = pipe::Receiver::from_owned_fd(stderr)?;
+        let (stderr, stderr_theirs) = readable_pipe()?;
         Ok((self.start(command, [&text, &stdout, &stderr_theirs, &calls], guard)?, stderr))
     }
 
@@ -190,11 +179,10 @@ impl Launcher {
         stdin: &OwnedFd,
         stdout: &OwnedFd,
         guard: G,
-    ) -> std::result::Result<(SupervisedRun<G>, pipe::Receiver), LaunchError> {
-        let (stderr, stderr_theirs) = pipe_with(PipeFlags::CLOEXEC).map_err(std::io::Error::from)?;
-        let stderr = pipe::Receiver::from_owned_fd(stderr)?;
+    ) -> Result<(SupervisedRun<G>, pipe::Receiver), LaunchError> {
+        let (stderr, stderr_theirs) = readable_pipe()?;
         // The skill's user will own this file, so it must not be shared with other processes.
-        let nothing = memfd_create("openskill-nothing", MemfdFlags::CLOEXEC).map_err(std::io::Error::from)?;
+        let nothing = memory_file("openskill-nothing", b"")?;
         Ok((self.start(command, [stdin, stdout, &stderr_theirs, &nothing], guard)?, stderr))
     }
 
@@ -203,10 +191,10 @@ impl Launcher {
         command: &Command,
         descriptors: [&OwnedFd; DESCRIPTORS],
         guard: G,
-    ) -> std::result::Result<SupervisedRun<G>, LaunchError> {
+    ) -> Result<SupervisedRun<G>, LaunchError> {
         // Also open the root for a process without walls, so that it does not start in a replaced root.
         let root = command.root.as_ref().map(RunRoot::open).transpose()?;
-        let root = root.filter(|_| command.jail.as_ref().is_some_and(Plan::takes_root));
+        let root = root.filter(|_| command.walls().is_some_and(|it| it.root.is_some()));
         let descriptors: Vec<_> = descriptors.into_iter().chain(&root).map(|it| it.as_fd()).collect();
         let (control, theirs) = packet::pair()?;
         // Send this before the supervisor starts, because the socket buffers it.
@@ -220,17 +208,30 @@ impl Launcher {
     }
 }
 
+fn memory_file(name: &str, content: &[u8]) -> io::Result<OwnedFd> {
+    let file = memfd_create(name, MemfdFlags::CLOEXEC)?;
+    rustix::io::write(&file, content)?;
+    Ok(file)
+}
+
+/// Creates a pipe that the process writes to. Also returns the process's end.
+fn readable_pipe() -> io::Result<(pipe::Receiver, OwnedFd)> {
+    let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
+    Ok((pipe::Receiver::from_owned_fd(ours)?, theirs))
+}
+
 impl<G: Send + 'static> SupervisedRun<G> {
     /// Waits for the report on how the run ended. By then, the whole process tree has ended. Cancel safe. May be
     /// called again.
     ///
     /// # Errors
     /// Fails if the supervisor was lost before it could report.
-    pub async fn report(&mut self) -> std::result::Result<RunReport, LaunchError> {
+    pub async fn report(&mut self) -> Result<RunReport, LaunchError> {
         let control = self.control().ok_or(LaunchError::Lost)?;
         match control.receive().await {
             Ok(Some(Notice::Ended { call: ONLY_CALL, report })) => {
-                control.wait_closed().await;
+                // The supervisor ends with its final cleanup.
+                while let Ok(Some(_)) = control.receive().await {}
                 Ok(report)
             }
             _ => Err(LaunchError::Lost),
@@ -248,7 +249,7 @@ impl Control {
     ///
     /// # Errors
     /// Fails if the packet is not a valid message.
-    pub(super) async fn receive(&self) -> Result<Option<Notice>> {
+    pub(super) async fn receive(&self) -> io::Result<Option<Notice>> {
         self.0.async_io(Interest::READABLE, || packet::receive(&self.0)).await
     }
 
@@ -256,18 +257,8 @@ impl Control {
     ///
     /// # Errors
     /// Fails if the supervisor has ended or does not read its orders.
-    pub(super) fn send(&self, order: Order) -> Result<()> {
+    pub(super) fn send(&self, order: Order) -> io::Result<()> {
         packet::send(&self.0, &order)
-    }
-
-    /// Waits until the supervisor has exited, including its final cleanup.
-    async fn wait_closed(&self) {
-        while let Ok(Some(_)) = self.receive().await {}
-    }
-
-    /// Closes the control socket, which makes the supervisor end its tree.
-    fn hang_up(&self) {
-        let _ = rustix::net::shutdown(&self.0, Shutdown::Both);
     }
 }
 
@@ -281,7 +272,8 @@ impl<G: Send + 'static> Drop for SupervisedRun<G> {
 
 /// Hangs up, and waits until the supervisor has ended its tree.
 async fn end<G>(mut live: Live<G>, strays: Arc<Strays>) {
-    live.control.hang_up();
+    // Closing the control socket makes the supervisor end its tree.
+    let _ = rustix::net::shutdown(&live.control.0, Shutdown::Both);
     let in_time = tokio::time::timeout(PATIENCE, live.child.wait()).await;
     let clean = matches!(in_time, Ok(Ok(status)) if status.success());
     if in_time.is_err() {

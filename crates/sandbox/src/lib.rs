@@ -24,21 +24,23 @@
 //! - [`supervise`]: the supervisor itself
 //! - [`mod@run`]: one complete run: writes the input and reads the output, within bounds
 //! - [`given_secrets`]: whether a process's output may be logged
-//! - [`protocol`], [`packet`]: the messages and their framing
+//! - [`protocol`], [`packet`]: the messages and their framing; `readiness`: waits for them without a runtime
 //! - [`sockets`]: refuses descriptors that skills send over sockets
 //! - [`event_channel`]: receives a process's event lines
-//! - [`tree`]: reads process trees
+//! - [`tree`]: reads process trees; `folder_owner`: which process made a folder
 //! - [`strays`]: orphans whose supervisor or worker was killed
 //! - [`allowed_root`]: the folder that skills work in, as a descriptor; [`plain_file`]: reads files that others may
-//!   replace
+//!   replace; `beneath`: opens paths below a folder
 //! - [`sessions`]: which processes are kept between calls, and for whom; [`untrusted_json`]: parses processes'
 //!   output
 //!
 //! This crate knows paths and limits. It does not know manifests, runners, or the settings of a worker.
 
 pub mod allowed_root;
+mod beneath;
 mod bounds;
 pub mod event_channel;
+mod folder_owner;
 pub mod forkserver;
 pub mod given_secrets;
 pub mod jail;
@@ -47,6 +49,7 @@ mod limits;
 mod packet;
 pub mod plain_file;
 pub mod protocol;
+mod readiness;
 pub mod run;
 pub mod sessions;
 pub mod sockets;

@@ -19,14 +19,16 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, openat, stat, statat};
 use rustix::io::Errno;
 
-mod beneath;
 #[cfg(test)]
 mod tests;
 
-use beneath::{PLACE, beneath};
+use crate::beneath::{PLACE, beneath};
 
 /// The flags that read without waiting for a writer, a lease or a device.
 const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+
+/// The maximum number of links in a path, as in the kernel.
+const MAX_LINKS: usize = 40;
 
 /// The number of attempts to open a file if the system requests a retry, because a folder in the path may just
 /// have moved.
@@ -64,6 +66,10 @@ impl NotPlain {
         self == Self::System(Errno::NOENT)
     }
 
+    fn from_io_error(error: &io::Error) -> Self {
+        Self::System(Errno::from_io_error(error).unwrap_or(Errno::IO))
+    }
+
     fn from_errno(errno: Errno) -> Self {
         match errno {
             Errno::AGAIN => Self::Held,
@@ -95,12 +101,16 @@ impl PlainFolder {
         &self.path
     }
 
+    fn beneath(&self, below: &Path, wanted: OFlags) -> rustix::io::Result<OwnedFd> {
+        beneath(self.descriptor.as_fd(), below, wanted, MAX_LINKS)
+    }
+
     /// Lists the names in a subfolder, or in this folder if `below` is `.`.
     ///
     /// # Errors
     /// Fails if the folder does not exist, is outside this folder, or can't be read.
     pub fn names(&self, below: &Path) -> io::Result<Vec<OsString>> {
-        let folder = beneath(self.descriptor.as_fd(), below, READ | OFlags::DIRECTORY)?;
+        let folder = self.beneath(below, READ | OFlags::DIRECTORY)?;
         let mut names = Vec::new();
         for entry in Dir::new(folder)? {
             let name = entry?.file_name().to_bytes().to_owned();
@@ -119,7 +129,7 @@ impl PlainFolder {
         match own {
             // Most files are not links, so one call is enough.
             Some(own) if below.components().count() == 1 && !kind(&own).is_symlink() => Some(own),
-            _ => match beneath(self.descriptor.as_fd(), below, PLACE).and_then(fstat) {
+            _ => match self.beneath(below, PLACE).and_then(fstat) {
                 Ok(found) => Some(found),
                 Err(Errno::NOENT | Errno::NOTDIR) => None,
                 Err(_) => own,
@@ -133,12 +143,7 @@ impl PlainFolder {
     /// Fails if it is not a regular file in this folder, another process has a lease on it, it is too large, or it
     /// is not text.
     pub fn read(&self, below: &Path, most: u64) -> Result<String, NotPlain> {
-        // Open only regular files, because opening some devices has side effects.
-        beneath(self.descriptor.as_fd(), below, PLACE)
-            .and_then(fstat)
-            .map_err(NotPlain::from_errno)
-            .and_then(|it| plain(&it))?;
-        read(open_retrying(|| beneath(self.descriptor.as_fd(), below, READ))?, most)
+        String::from_utf8(self.bytes(below, most)?).map_err(|_| NotPlain::NotText)
     }
 
     /// Reads a file like [`read`](Self::read), with any bytes.
@@ -146,11 +151,12 @@ impl PlainFolder {
     /// # Errors
     /// Returns the errors of [`read`](Self::read).
     pub fn bytes(&self, below: &Path, most: u64) -> Result<Vec<u8>, NotPlain> {
-        beneath(self.descriptor.as_fd(), below, PLACE)
-            .and_then(fstat)
-            .map_err(NotPlain::from_errno)
-            .and_then(|it| plain(&it))?;
-        read_bytes(open_retrying(|| beneath(self.descriptor.as_fd(), below, READ))?, most)
+        // Open only regular files, because opening some devices has side effects.
+        self.beneath(below, PLACE).and_then(fstat).map_err(NotPlain::from_errno).and_then(|it| plain(&it))?;
+        let file = open_retrying(|| self.beneath(below, READ))?;
+        let mut bytes = Vec::new();
+        file.take(most + 1).read_to_end(&mut bytes).map_err(|error| NotPlain::from_io_error(&error))?;
+        if bytes.len() as u64 > most { Err(NotPlain::TooLarge(most)) } else { Ok(bytes) }
     }
 }
 
@@ -162,8 +168,7 @@ pub fn read_in_folder(file: &Path, most: u64) -> Result<String, NotPlain> {
     let (Some(folder), Some(name)) = (file.parent(), file.file_name()) else {
         return Err(NotPlain::System(Errno::NOENT));
     };
-    let folder =
-        PlainFolder::open(folder).map_err(|it| NotPlain::System(Errno::from_io_error(&it).unwrap_or(Errno::IO)))?;
+    let folder = PlainFolder::open(folder).map_err(|error| NotPlain::from_io_error(&error))?;
     folder.read(Path::new(name), most)
 }
 
@@ -227,20 +232,6 @@ fn open_retrying(open: impl Fn() -> rustix::io::Result<OwnedFd>) -> Result<File,
     let descriptor = result.map_err(NotPlain::from_errno)?;
     plain(&fstat(&descriptor).map_err(NotPlain::System)?)?;
     Ok(File::from(descriptor))
-}
-
-fn read(file: File, most: u64) -> Result<String, NotPlain> {
-    String::from_utf8(read_bytes(file, most)?).map_err(|_| NotPlain::NotText)
-}
-
-fn read_bytes(file: File, most: u64) -> Result<Vec<u8>, NotPlain> {
-    let mut bytes = Vec::new();
-    let read = file.take(most + 1).read_to_end(&mut bytes);
-    read.map_err(|error| NotPlain::System(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
-    if bytes.len() as u64 > most {
-        return Err(NotPlain::TooLarge(most));
-    }
-    Ok(bytes)
 }
 
 /// Returns the file type in a description.

@@ -32,7 +32,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::jail::plan::Plan;
+use super::jail::plan::{Plan, Walls};
 use crate::allowed_root::RunRoot;
 use crate::limits::Limits;
 
@@ -84,6 +84,13 @@ pub struct Command {
     /// The allowed root, which the worker opens at each start. Passed as a descriptor, not as text.
     #[serde(skip)]
     pub root: Option<RunRoot>,
+}
+
+impl Command {
+    /// Returns the walls of its jail.
+    pub(super) fn walls(&self) -> Option<&Walls> {
+        self.jail.as_ref()?.walls.as_ref()
+    }
 }
 
 /// The resource limits (setrlimit(2)) of each of the skill's processes, in the system's units.
@@ -175,16 +182,23 @@ impl ColdImport {
     pub(crate) const FAILED: &str = "error";
 }
 
+/// Describes a process for a fork server to fork.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct ForkRequest<'a> {
+    /// The variables that are added to the fork server's environment.
+    pub env: &'a BTreeMap<&'static str, String>,
+    /// The limit on the number of its user's processes.
+    pub processes: u64,
+    /// The nice value of its processes, in addition to the fork server's.
+    pub nice: u8,
+}
+
 /// A call from the worker to the first idle child of a fork server that takes it.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct Call<'a> {
     pub(super) call: u64,
-    /// The variables that the call adds to the environment.
-    pub(super) env: &'a BTreeMap<&'static str, String>,
-    /// The limit on the number of its user's processes.
-    pub(super) processes: u64,
-    /// The nice value of its processes, in addition to the fork server's.
-    pub(super) nice: u8,
+    #[serde(flatten)]
+    pub(super) request: ForkRequest<'a>,
 }
 
 /// The outcome of a run.
@@ -227,29 +241,15 @@ impl Exit {
     }
 }
 
-/// The last message of a call's process: it and all processes that it started have ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ExitMessage {
-    pub(super) code: i32,
-    /// The number of processes that it left running, which were killed.
-    pub(super) leftovers: u32,
-}
-
-impl ExitMessage {
-    /// Converts the message to the report that the supervisor would send.
-    pub(super) fn report(self) -> RunReport {
-        RunReport::Ended { exit: Exit::Code(self.code), leftovers: self.leftovers, exceeded: None }
-    }
-}
-
-/// Parses the exit message at the end of a line from the events descriptor: end of transmission, the exit code and
-/// the number of leftovers in decimal, and a newline. Anything before it in the line is an incomplete event, and
-/// is dropped.
-pub(super) fn parse_exit_message(line: &[u8]) -> Option<ExitMessage> {
+/// Parses the exit message at the end of a line from the events descriptor, which is the last message of a call's
+/// process: it and all processes that it started have ended. It consists of end of transmission, the exit code and the
+/// number of leftovers in decimal, and a newline. Anything before it in the line is an incomplete event, and is
+/// dropped. Returns the report that the supervisor would send.
+pub(super) fn parse_exit_message(line: &[u8]) -> Option<RunReport> {
     let begin = line.iter().rposition(|byte| *byte == END_OF_TRANSMISSION)?;
     let (code, leftovers) = std::str::from_utf8(&line[begin + 1..]).ok()?.strip_suffix('\n')?.split_once(' ')?;
     let (code, leftovers) = (code.parse().ok()?, leftovers.parse().ok()?);
-    (0..=255).contains(&code).then_some(ExitMessage { code, leftovers })
+    (0..=255).contains(&code).then_some(RunReport::Ended { exit: Exit::Code(code), leftovers, exceeded: None })
 }
 
 #[cfg(test)]
@@ -273,8 +273,9 @@ mod tests {
 
     #[test]
     fn a_last_word_is_the_end_of_its_line_and_an_exit_code() {
-        assert_eq!(parse_exit_message(b"\x040 0\n"), Some(ExitMessage { code: 0, leftovers: 0 }));
-        assert_eq!(parse_exit_message(b"half an event\x04255 3\n"), Some(ExitMessage { code: 255, leftovers: 3 }));
+        let ended = |code, leftovers| RunReport::Ended { exit: Exit::Code(code), leftovers, exceeded: None };
+        assert_eq!(parse_exit_message(b"\x040 0\n"), Some(ended(0, 0)));
+        assert_eq!(parse_exit_message(b"half an event\x04255 3\n"), Some(ended(255, 3)));
         for line in [
             &b"{}\n"[..],
             b"\x04\n",

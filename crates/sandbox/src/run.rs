@@ -94,7 +94,7 @@ pub(super) async fn converse(
             };
             match closed {
                 Ok(_) => Ok(None),
-                Err(ReadStop::ExitMessage(message)) => Ok(Some(message)),
+                Err(ReadStop::ExitMessage(report)) => Ok(Some(report)),
                 Err(ReadStop::TooLarge) => Err(RunError::OutputTooLarge),
             }
         };
@@ -104,7 +104,7 @@ pub(super) async fn converse(
             biased;
             told = &mut open => match told? {
                 None => (report.await?, false),
-                Some(message) => (message.report(), true),
+                Some(report) => (report, true),
             },
             report = &mut report => {
                 // The tree has ended and thereby closed its ends of the pipes, unless a process outside the tree
@@ -112,7 +112,7 @@ pub(super) async fn converse(
                 match tokio::time::timeout(PIPES_GRACE, open).await.map_err(|_| RunError::StillOpen)?? {
                     None => (report?, false),
                     // The supervisor was lost after the exit message.
-                    Some(message) => (report.unwrap_or_else(|_| message.report()), true),
+                    Some(announced) => (report.unwrap_or(announced), true),
                 }
             }
         }

@@ -6,10 +6,9 @@
 //! starts when the worker ends.
 
 use std::collections::HashMap;
-use std::os::unix::fs::MetadataExt as _;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use rustix::process::{Pid, WaitOptions, getpid, set_child_subreaper, waitpid};
 
 use super::tree::{self, Snapshot, own_pid};
@@ -69,12 +68,12 @@ impl Strays {
     /// Returns the error of `start`.
     pub fn start<T>(&self, start: impl FnOnce() -> std::io::Result<(T, Option<u32>)>) -> std::io::Result<T> {
         // Hold the lock while the child starts, so that no sweep considers it a stray.
-        let mut known = self.lock();
+        let mut known = self.known.lock();
         let (child, pid) = start()?;
         if let Some(pid) = pid {
             *known.entry(pid as i32).or_default() += 1;
             if let Some(workers) = &self.workers {
-                lock(workers).push(WatchedWorker { worker: pid as i32, until: None, sentinel: None });
+                workers.lock().push(WatchedWorker { worker: pid as i32, until: None, sentinel: None });
             }
         }
         Ok(child)
@@ -84,9 +83,9 @@ impl Strays {
     pub fn forget(&self, pid: u32) {
         if let Some(workers) = &self.workers {
             // From here on, another process may get the same id.
-            bury(&mut lock(workers), Instant::now(), |worker| worker == pid as i32);
+            bury(&mut workers.lock(), Instant::now(), |worker| worker == pid as i32);
         }
-        let mut known = self.lock();
+        let mut known = self.known.lock();
         if let Some(count) = known.get_mut(&(pid as i32)) {
             *count -= 1;
             if *count == 0 {
@@ -97,9 +96,9 @@ impl Strays {
 
     /// Calls [`sweep`](Self::sweep) if a stray exists. Cheap otherwise. Returns the number of live strays.
     pub fn look(&self) -> usize {
-        let children = tree::children_of_all_threads();
+        let children = tree::own_children();
         // Acquire the locks in the same order as a sweep.
-        let known = self.lock();
+        let known = self.known.lock();
         if children.iter().all(|child| known.contains_key(child)) {
             return 0;
         }
@@ -112,7 +111,7 @@ impl Strays {
     pub fn sweep(&self) -> usize {
         let snapshot = Snapshot::take();
         // Lock after the snapshot, so that a child that was starting meanwhile is known.
-        let known = self.lock();
+        let known = self.known.lock();
         let strays: Vec<_> = snapshot.children(own_pid()).filter(|child| !known.contains_key(&child.pid)).collect();
         let spared = self.spare(strays.iter().filter(|it| !it.zombie).map(|it| it.pid));
         let mut alive = 0;
@@ -136,19 +135,11 @@ impl Strays {
     fn spare(&self, strays: impl Iterator<Item = i32>) -> Vec<i32> {
         let Some(workers) = &self.workers else { return Vec::new() };
         let sentinels: Vec<_> = strays.filter(|pid| is_sentinel(*pid)).collect();
-        let (mut workers, now) = (lock(workers), Instant::now());
+        let (mut workers, now) = (workers.lock(), Instant::now());
         // A worker's orphans may arrive before its parent has reaped it.
         bury(&mut workers, now, |worker| matches!(tree::state(worker), None | Some('Z' | 'X')));
         spare(&mut workers, &sentinels, now)
     }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<i32, u32>> {
-        lock(&self.known)
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }
 
 /// Starts the time of dead workers' sentinels, and forgets workers whose sentinel's time is over.
@@ -176,13 +167,9 @@ fn spare(workers: &mut Vec<WatchedWorker>, sentinels: &[i32], now: Instant) -> V
 
 /// Returns whether a process is this binary as a sentinel. A skill may start one too.
 fn is_sentinel(pid: i32) -> bool {
-    let file = |process: &str| {
-        let found = std::fs::metadata(format!("/proc/{process}/exe")).ok()?;
-        Some((found.dev(), found.ino()))
-    };
     let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let argument = arguments.split(|it| *it == 0).nth(1);
-    argument == Some(SENTINEL.as_bytes()) && file("self").is_some_and(|own| file(&pid.to_string()) == Some(own))
+    argument == Some(SENTINEL.as_bytes()) && tree::runs_own_program(pid)
 }
 
 /// Returns whether a process is stopped (SIGSTOP), so that it can neither serve requests nor react.

@@ -7,7 +7,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::unix::{ReadHalf, WriteHalf, pipe};
 use tokio::sync::Notify;
 
-use super::protocol::{ExitMessage, parse_exit_message};
+use super::protocol::{RunReport, parse_exit_message};
 use crate::event_channel::EventChannel;
 
 /// The size of one read, and the number of reads after an exit message. Together they cover a pipe's buffer.
@@ -27,8 +27,8 @@ pub(super) enum ExitMessagePolicy {
 /// The reasons why reading stopped.
 #[derive(Debug)]
 pub(super) enum ReadStop {
-    /// The program sent its exit message.
-    ExitMessage(ExitMessage),
+    /// The program sent its exit message, which says this.
+    ExitMessage(RunReport),
     /// The program printed too much.
     TooLarge,
 }
@@ -37,26 +37,19 @@ pub(super) enum ReadStop {
 pub(super) struct Written {
     pipe: pipe::Receiver,
     bytes: Vec<u8>,
-    retention: Retention,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Retention {
-    /// Keeps all output, or fails if it is too large.
-    Whole,
-    /// Keeps only the last `MAX_STDERR_BYTES`.
-    Tail,
+    /// Whether it keeps only the last `MAX_STDERR_BYTES`. Otherwise it keeps all output, or fails if it is too large.
+    keeps_tail: bool,
 }
 
 impl Written {
     /// Creates a reader for stdout, which keeps all output.
     pub(super) fn all(pipe: pipe::Receiver) -> Self {
-        Self { pipe, bytes: Vec::new(), retention: Retention::Whole }
+        Self { pipe, bytes: Vec::new(), keeps_tail: false }
     }
 
     /// Creates a reader for stderr, which keeps the end and is never too large.
     pub(super) fn tail(pipe: pipe::Receiver) -> Self {
-        Self { pipe, bytes: Vec::new(), retention: Retention::Tail }
+        Self { pipe, bytes: Vec::new(), keeps_tail: true }
     }
 
     /// Reads until the pipe is closed.
@@ -87,17 +80,17 @@ impl Written {
     }
 
     pub(super) fn finish(mut self) -> Vec<u8> {
-        if self.retention == Retention::Tail {
+        if self.keeps_tail {
             self.cut();
         }
         self.bytes
     }
 
     fn enforce_limit(&mut self) -> Result<(), ReadStop> {
-        match self.retention {
-            Retention::Whole if self.bytes.len() > MAX_OUTPUT_BYTES => return Err(ReadStop::TooLarge),
+        match self.keeps_tail {
+            false if self.bytes.len() > MAX_OUTPUT_BYTES => return Err(ReadStop::TooLarge),
             // Cutting after each read would move the whole buffer each time.
-            Retention::Tail if self.bytes.len() > 2 * MAX_STDERR_BYTES => self.cut(),
+            true if self.bytes.len() > 2 * MAX_STDERR_BYTES => self.cut(),
             _ => {}
         }
         Ok(())
@@ -125,9 +118,9 @@ pub(super) async fn forward(
             Ok(0) | Err(_) => return Ok(()),
             Ok(_) if line.ends_with(b"\n") => {
                 if exit_messages == ExitMessagePolicy::Believed
-                    && let Some(message) = parse_exit_message(&line)
+                    && let Some(report) = parse_exit_message(&line)
                 {
-                    return Err(ReadStop::ExitMessage(message));
+                    return Err(ReadStop::ExitMessage(report));
                 }
                 if !overlong {
                     spoken.notify_one();

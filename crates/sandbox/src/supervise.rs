@@ -9,11 +9,10 @@
 
 #![allow(unsafe_code)]
 
-use std::os::fd::{FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, FromRawFd as _, OwnedFd};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
     DumpableBehavior, Pid, PidfdFlags, WaitOptions, getpid, pidfd_open, set_child_subreaper, set_dumpable_behavior,
     setsid, waitpid,
@@ -32,13 +31,15 @@ use end::{GRACE, TreeEnd};
 use report::{not_started, report};
 
 use super::bounds::Group;
+use super::jail::Network;
+use super::jail::mount::copy_id_mapped;
 use super::jail::namespaces::{Side, bound_counters, raise_loopback, split};
-use super::jail::plan::{OwnNetwork, Plan};
 use super::jail::prepared;
 use super::jail::probe;
 use super::packet::{self, DESCRIPTORS};
 pub use super::protocol::ARGUMENT;
 use super::protocol::{Command, Exit, RunReport};
+use super::readiness::readable;
 
 /// Runs the supervisor: `openskill supervise`, with the control socket as standard input.
 pub fn main() -> ExitCode {
@@ -47,11 +48,8 @@ pub fn main() -> ExitCode {
     }
     // SAFETY: this runs first in the process, and nothing else uses descriptor 0.
     let control = unsafe { OwnedFd::from_raw_fd(0) };
-    match supervise(control) {
-        Ok(()) => ExitCode::SUCCESS,
-        // The worker notices that the control socket closes without a report.
-        Err(_) => ExitCode::FAILURE,
-    }
+    // If this fails, the worker notices that the control socket closes without a report.
+    if supervise(control).is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn supervise(control: OwnedFd) -> std::io::Result<()> {
@@ -61,43 +59,47 @@ fn supervise(control: OwnedFd) -> std::io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
     let (command, descriptors, mut further): (Command, _, _) = packet::receive_with(&control)?;
     close_on_exec()?;
-    if let (Some(mode), Some(root)) = (command.jail.as_ref().and_then(Plan::root_mode), further.first()) {
-        prepared::restore_mode(root, mode);
-    }
-    // This process has privileges in the file system only outside the namespaces.
-    if let (Some(user), Some(root)) = (command.jail.as_ref().and_then(Plan::mapped_root), further.first_mut()) {
-        match prepared::map_root(root, user) {
-            Ok(mapped) => *root = mapped,
-            Err(error) => return report(&control, not_started(&error)),
-        }
-    }
-    let counting = if command.forks { Counting::AllCalls } else { Counting::OneRun };
-    let group = match counted::group(&command, counting) {
-        Ok(group) => group,
+    let (group, side) = match separate(&command, further.first_mut()) {
+        Ok(separated) => separated,
         Err(error) => return report(&control, not_started(&error)),
     };
-    if let Some(OwnNetwork(own_network)) = command.jail.as_ref().and_then(Plan::namespaces) {
-        match split(own_network, |child| group.as_ref().map_or(Ok(()), |group| group.add(child))) {
-            Ok(Side::Inside) => {
-                bound_counters();
-                let raised =
-                    if command.jail.as_ref().is_some_and(Plan::has_loopback) { raise_loopback() } else { Ok(()) };
-                if let Err(error) = raised {
-                    return report(&control, not_started(&error));
-                }
-            }
-            Ok(Side::Outside(child)) => {
-                // Only the child keeps these descriptors.
-                drop((descriptors, further));
-                return wait_for(child, &control, || counted::explain(group.as_ref(), counting));
-            }
-            Err(error) => return report(&control, not_started(&error)),
-        }
+    if let Side::Outside(child) = side {
+        // Only the child keeps these descriptors.
+        drop((descriptors, further));
+        let counting = if command.forks { Counting::AllCalls } else { Counting::OneRun };
+        return wait_for(child, &control, || counted::explain(group.as_ref(), counting));
     }
     // The skill may run as the same user, and must not trace this process. Do this only now, because a process
     // that is not dumpable can't map its users.
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     run(&control, &command, descriptors, further, group.as_ref())
+}
+
+/// Creates the tree's group, and its namespaces if the jail has any. Then returns in both processes. `root`: the
+/// allowed root, which this mounts as the skill's user sees it.
+fn separate(command: &Command, root: Option<&mut OwnedFd>) -> std::io::Result<(Option<Group>, Side)> {
+    let walls = command.walls();
+    if let Some((walls, root)) = walls.zip(root) {
+        if let Some(mode) = walls.root_mode {
+            prepared::restore_mode(root, mode);
+        }
+        // This process has privileges in the file system only outside the namespaces.
+        if let Some(user) = walls.identity.user.filter(|_| walls.map_root) {
+            *root = copy_id_mapped(&*root, user)?;
+        }
+    }
+    let group = counted::group(command)?;
+    let Some(walls) = walls.filter(|it| it.namespaces) else { return Ok((group, Side::Inside)) };
+    // The skill uses the worker's network, or none.
+    let own_network = walls.network == Network::None;
+    let side = split(own_network, |child| group.as_ref().map_or(Ok(()), |group| group.add(child)))?;
+    if matches!(side, Side::Inside) {
+        bound_counters();
+        if walls.sandbox.is_some() {
+            raise_loopback()?;
+        }
+    }
+    Ok((group, side))
 }
 
 /// Waits until the supervisor inside the namespaces has ended, and with it everything in them.
@@ -128,7 +130,8 @@ fn run(
         Err(error) => return report(control, not_started(&error)),
     };
     // With namespaces, this process is already in the group, and its children inherit this.
-    let group_handle = group.filter(|_| !jail.has_namespaces()).map(Group::handle).transpose()?;
+    let group_handle =
+        group.filter(|_| !command.walls().is_some_and(|it| it.namespaces)).map(Group::handle).transpose()?;
     if command.forks {
         return forks::supervise(control, command, descriptors, &mut jail, group, group_handle);
     }
@@ -161,14 +164,10 @@ fn attend(
             break (true, exceeded);
         }
         let step = usage_watch.as_ref().map(|it| it.pause());
-        let step = step.map(|it| Timespec { tv_sec: it.as_secs() as i64, tv_nsec: it.subsec_nanos().into() });
-        let mut waited = [PollFd::new(&control, PollFlags::IN), PollFd::new(&ended, PollFlags::IN)];
-        match poll(&mut waited, step.as_ref()) {
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-            Ok(_) if !waited[0].revents().is_empty() => break (true, None),
-            Ok(_) if !waited[1].revents().is_empty() => break (false, None),
-            Ok(_) => {}
+        match readable([control.as_fd(), ended.as_fd()], step)? {
+            [true, _] => break (true, None),
+            [_, true] => break (false, None),
+            _ => {}
         }
     };
     let mut end = TreeEnd { child, exit: None, killed: Vec::new() };

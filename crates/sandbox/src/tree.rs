@@ -1,6 +1,9 @@
 //! Reads process trees from `/proc`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::str::SplitAsciiWhitespace;
 
@@ -50,16 +53,37 @@ impl Snapshot {
     }
 }
 
-/// Returns the children of this process, which must have only this thread. Cheap if the kernel lists them.
-pub(crate) fn own_children() -> Vec<i32> {
-    let own = own_pid();
-    read_children(Path::new(&format!("/proc/self/task/{own}"))).unwrap_or_else(|_| children_of(own))
+/// Returns a process and its descendants, at most `most`, parents first. May miss one while others exit.
+///
+/// The kernel lists children only if it was built with `CONFIG_PROC_CHILDREN`. Otherwise this reads all processes.
+pub(crate) fn descendants(root: i32, most: usize) -> Vec<i32> {
+    let (mut found, mut known) = (vec![root], HashSet::from([root]));
+    let mut next = 0;
+    while let Some(pid) = found.get(next).copied()
+        && found.len() < most
+    {
+        match read_children(pid, most) {
+            // An id may have been reused meanwhile.
+            Ok(children) => found.extend(children.into_iter().filter(|it| known.insert(*it))),
+            // The process has ended.
+            Err(_) if read_stat(pid).is_none() => {}
+            Err(_) => {
+                let all = Snapshot::take().descendants(root);
+                found = std::iter::once(root).chain(all.into_iter().map(|it| it.pid)).collect();
+                break;
+            }
+        }
+        next += 1;
+    }
+    found.truncate(most);
+    found
 }
 
-/// Returns the children of all threads of this process, including adopted orphans. Cheap if the kernel lists them.
-/// May miss one while others exit.
-pub(crate) fn children_of_all_threads() -> Vec<i32> {
-    read_children_of_all_threads().unwrap_or_else(|_| children_of(own_pid()))
+/// Returns the children of this process, including adopted orphans. Cheap if the kernel lists them. May miss one while
+/// others exit.
+pub(crate) fn own_children() -> Vec<i32> {
+    let own = own_pid();
+    read_children(own, usize::MAX).unwrap_or_else(|_| Snapshot::take().children(own).map(|child| child.pid).collect())
 }
 
 /// Returns the id of this process.
@@ -67,28 +91,44 @@ pub(crate) fn own_pid() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }
 
-fn children_of(pid: i32) -> Vec<i32> {
-    Snapshot::take().children(pid).map(|child| child.pid).collect()
-}
-
-fn read_children_of_all_threads() -> std::io::Result<Vec<i32>> {
+/// Reads the kernel's lists of the children of at most `most` threads of a process, and at most `most` children of
+/// each. Some kernels do not provide these lists.
+fn read_children(pid: i32, most: usize) -> std::io::Result<Vec<i32>> {
     let mut found = Vec::new();
-    for thread in std::fs::read_dir("/proc/self/task")? {
-        let folder = thread?.path();
-        match read_children(&folder) {
-            Ok(children) => found.extend(children),
+    for thread in threads(pid)?.take(most) {
+        // An id and the space behind it take at most eight bytes.
+        match read_text(format!("/proc/{pid}/task/{thread}/children"), most.saturating_mul(8)) {
+            Ok(text) => found.extend(text.split_ascii_whitespace().filter_map(|it| it.parse::<i32>().ok()).take(most)),
+            Err(error) if thread == pid => return Err(error),
             // The thread has exited, and its children have moved to another thread.
-            Err(_) if !folder.exists() => {}
-            Err(error) => return Err(error),
+            Err(_) => {}
         }
     }
     Ok(found)
 }
 
-/// Reads the kernel's list of a thread's children, which some kernels do not provide.
-fn read_children(thread: &Path) -> std::io::Result<Vec<i32>> {
-    let text = std::fs::read_to_string(thread.join("children"))?;
-    Ok(text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect())
+/// Returns the threads of a process.
+pub(crate) fn threads(pid: i32) -> std::io::Result<impl Iterator<Item = i32>> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/task"))?.flatten();
+    Ok(entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()))
+}
+
+/// Reads at most `most` bytes of a file.
+pub(crate) fn read_text(path: impl AsRef<Path>, most: usize) -> std::io::Result<String> {
+    read_opened(File::open(path)?, most)
+}
+
+/// Reads at most `most` bytes of an open file.
+pub(crate) fn read_opened(file: File, most: usize) -> std::io::Result<String> {
+    let mut text = Vec::new();
+    file.take(most as u64).read_to_end(&mut text)?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// Returns whether a process runs the same program as this one.
+pub(crate) fn runs_own_program(pid: i32) -> bool {
+    let program = |process: &str| std::fs::metadata(format!("/proc/{process}/exe")).map(|it| (it.dev(), it.ino())).ok();
+    program("self").is_some_and(|own| program(&pid.to_string()) == Some(own))
 }
 
 /// Returns the id of a process's parent.
@@ -124,8 +164,7 @@ pub(crate) fn is_dead(pid: i32) -> bool {
 /// Checks the threads too, because a process whose first thread has exited appears as a zombie while other threads
 /// run.
 fn is_dead_in(pid: i32, state: char) -> bool {
-    let threads = || std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, |it| it.flatten().count());
-    matches!(state, 'X') || (state == 'Z' && threads() <= 1)
+    state == 'X' || (state == 'Z' && threads(pid).map_or(0, Iterator::count) <= 1)
 }
 
 /// Returns the state letter of a process.
@@ -143,7 +182,7 @@ fn read_stat(pid: i32) -> Option<String> {
 
 /// Returns the fields of `/proc/<pid>/stat` that follow the name. The name is in parentheses and may itself
 /// contain parentheses.
-fn after_name(stat: &str) -> Option<SplitAsciiWhitespace<'_>> {
+pub(crate) fn after_name(stat: &str) -> Option<SplitAsciiWhitespace<'_>> {
     Some(stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace())
 }
 
@@ -171,8 +210,11 @@ mod tests {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let own = std::process::id() as i32;
         assert!(Snapshot::take().descendants(own).iter().any(|process| process.pid == child.id() as i32));
-        assert!(children_of_all_threads().contains(&(child.id() as i32)));
-        match read_children_of_all_threads() {
+        assert!(own_children().contains(&(child.id() as i32)));
+        let found = descendants(own, 1000);
+        assert!(found[0] == own && found.contains(&(child.id() as i32)), "{found:?}");
+        assert_eq!(descendants(own, 1), [own]);
+        match read_children(own, 1000) {
             Ok(listed) => assert!(listed.contains(&(child.id() as i32)), "whichever thread started it"),
             Err(error) => skip(Need::Kernel, &format!("this kernel does not list children: {error}")),
         }

@@ -2,6 +2,10 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 
+fn walk(from: BorrowedFd<'_>, relative: &Path, wanted: OFlags) -> Result<OwnedFd, Errno> {
+    beneath::walk(from, relative, wanted, 0)
+}
+
 /// A root that contains the folder `docs`, and a folder outside it.
 struct Stage(PathBuf);
 
@@ -90,19 +94,19 @@ fn the_worker_keeps_its_own_root_and_notices_another_in_its_place() {
 fn without_openat2_the_same_is_opened_and_refused() {
     let stage = Stage::new("walk");
     let root = stage.root();
-    let opened = walk(root.0.folder.as_fd(), Path::new("docs/deep"), FOLDER).unwrap();
+    let opened = walk(root.folder.as_fd(), Path::new("docs/deep"), FOLDER).unwrap();
     assert!(is_same(&fstat(&opened).unwrap(), &stat(stage.0.join("data/docs/deep")).unwrap()));
-    assert!(walk(root.0.folder.as_fd(), Path::new("."), FOLDER).is_ok());
+    assert!(walk(root.folder.as_fd(), Path::new("."), FOLDER).is_ok());
     std::fs::write(stage.0.join("data/file"), "x").unwrap();
     stage.replace_docs("../outside");
     for (path, errno) in
         [("docs", Errno::LOOP), ("docs/deep", Errno::LOOP), ("file", Errno::NOTDIR), ("missing", Errno::NOENT)]
     {
-        assert_eq!(walk(root.0.folder.as_fd(), Path::new(path), FOLDER).unwrap_err(), errno, "{path}");
-        assert_eq!(beneath(root.0.folder.as_fd(), Path::new(path), FOLDER).unwrap_err(), errno, "{path}");
+        assert_eq!(walk(root.folder.as_fd(), Path::new(path), FOLDER).unwrap_err(), errno, "{path}");
+        assert_eq!(beneath(root.folder.as_fd(), Path::new(path), FOLDER).unwrap_err(), errno, "{path}");
     }
     for open in [walk, beneath] {
-        assert!(open(root.0.folder.as_fd(), Path::new("file"), PLACE).is_ok());
-        assert_eq!(open(root.0.folder.as_fd(), Path::new("docs"), PLACE).unwrap_err(), Errno::LOOP);
+        assert!(open(root.folder.as_fd(), Path::new("file"), PLACE).is_ok());
+        assert_eq!(open(root.folder.as_fd(), Path::new("docs"), PLACE).unwrap_err(), Errno::LOOP);
     }
 }

@@ -69,17 +69,12 @@ pub(crate) enum Exceeded {
 impl Exceeded {
     /// Explains this to the caller of a skill, with the names that the manifest uses.
     pub(crate) fn explain(self, bounds: &TreeBounds) -> String {
+        let TreeBounds { memory_bytes, processes, cpu_seconds } = bounds;
         match self {
-            Self::Memory => {
-                format!("the skill exceeded its memory_mb limit: {} MiB", bounds.memory_bytes / MIB)
-            }
+            Self::Memory => format!("the skill exceeded its memory_mb limit: {} MiB", memory_bytes / MIB),
             Self::SharedMemory => "the machine or its container ran out of memory and killed the skill".to_owned(),
-            Self::Processes => {
-                format!("the skill exceeded its processes limit: {} processes and threads", bounds.processes)
-            }
-            Self::Cpu => {
-                format!("the skill exceeded its cpu_seconds limit: {} s of CPU time", bounds.cpu_seconds)
-            }
+            Self::Processes => format!("the skill exceeded its processes limit: {processes} processes and threads"),
+            Self::Cpu => format!("the skill exceeded its cpu_seconds limit: {cpu_seconds} s of CPU time"),
         }
     }
 }

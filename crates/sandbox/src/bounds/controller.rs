@@ -12,7 +12,7 @@ pub(super) const WORKER_PREFIX: &str = "openskill-";
 pub(super) const TREE_PREFIX: &str = "run-";
 
 /// What counts a process tree's usage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Kind {
     /// The kernel, in control groups of version 2.
     V2,
@@ -36,82 +36,36 @@ impl Kind {
 /// How this machine limits process trees. The worker finds this out once; see `find`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Controller {
-    pub(super) place: CgroupLayout,
-    /// Why no better kind is available. Not sent to supervisors.
+    pub(crate) kind: Kind,
+    /// The worker's folder in each hierarchy that is used. The first one limits processes, because a group that can't
+    /// fork is easier to kill.
+    pub(super) bases: Vec<PathBuf>,
+    /// Which of the folders limits memory.
+    pub(super) memory: usize,
+    /// Which of the folders counts CPU time. `None` if the supervisor measures it.
+    pub(super) cpu: Option<usize>,
+    /// Why no better kind is available, and what an operator can do about it. Empty for v2. Not sent to supervisors.
     #[serde(skip)]
-    pub(super) reason: String,
-}
-
-/// The worker's folder in each hierarchy that is used.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum CgroupLayout {
-    V2 {
-        base: PathBuf,
-    },
-    /// If one hierarchy has several controllers, their fields contain the same folder.
-    V1 {
-        memory: PathBuf,
-        pids: PathBuf,
-        /// The folder that counts CPU time. `None` if the supervisor measures it.
-        cpuacct: Option<PathBuf>,
-    },
-    Measured,
-}
-
-impl CgroupLayout {
-    /// Returns the worker's folders without duplicates. The folder that limits processes is first, because a group
-    /// that can't fork is easier to kill.
-    pub(super) fn bases(&self) -> Vec<&Path> {
-        match self {
-            Self::V2 { base } => vec![base],
-            Self::V1 { memory, pids, cpuacct } => {
-                let mut bases: Vec<&Path> = vec![pids];
-                for base in [Some(memory), cpuacct.as_ref()].into_iter().flatten() {
-                    if !bases.contains(&base.as_path()) {
-                        bases.push(base);
-                    }
-                }
-                bases
-            }
-            Self::Measured => Vec::new(),
-        }
-    }
+    pub(crate) reason: String,
 }
 
 impl Controller {
-    /// Returns what counts the usage.
-    pub(crate) fn kind(&self) -> Kind {
-        match self.place {
-            CgroupLayout::V2 { .. } => Kind::V2,
-            CgroupLayout::V1 { .. } => Kind::V1,
-            CgroupLayout::Measured => Kind::Measured,
-        }
-    }
-
-    /// Returns the smallest memory limit among the enclosing groups (the worker's, its service's and its
-    /// container's), in bytes. Returns `None` if none of them has a limit.
-    pub(crate) fn memory_around(&self) -> Option<u64> {
-        let (base, file) = match &self.place {
-            CgroupLayout::V2 { base } => (base, "memory.max"),
-            CgroupLayout::V1 { memory, .. } => (memory, "memory.limit_in_bytes"),
-            CgroupLayout::Measured => return None,
-        };
+    /// Returns the memory of the machine, in bytes, or the smallest limit among the enclosing groups (the worker's, its
+    /// service's and its container's).
+    pub(crate) fn memory_there(&self) -> u64 {
+        let machine = rustix::system::sysinfo();
+        #[allow(clippy::useless_conversion, reason = "the numbers are narrower on some machines")]
+        let machine = u64::from(machine.totalram).saturating_mul(machine.mem_unit.into());
+        let file = if self.kind == Kind::V2 { "memory.max" } else { "memory.limit_in_bytes" };
         let limit = |group: &Path| std::fs::read_to_string(group.join(file)).ok()?.trim().parse().ok();
-        base.ancestors().filter_map(limit).min()
-    }
-
-    /// Returns why no better kind is available, and what an operator can do about it. Empty for v2, and in a
-    /// supervisor.
-    pub(crate) fn reason(&self) -> &str {
-        &self.reason
+        self.bases.get(self.memory).into_iter().flat_map(|it| it.ancestors()).filter_map(limit).fold(machine, u64::min)
     }
 }
 
 impl fmt::Display for Controller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.kind().word())?;
-        for (number, base) in self.place.bases().into_iter().enumerate() {
+        f.write_str(self.kind.word())?;
+        for (number, base) in self.bases.iter().enumerate() {
             write!(f, "{}{}", if number == 0 { " at " } else { " and " }, base.display())?;
         }
         Ok(())

@@ -4,7 +4,6 @@
 //! cgroup-v2.rst, "Enabling and Disabling", "No Internal Process Constraint" and "Delegation".
 
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
@@ -41,10 +40,10 @@ pub(super) fn prepare(own: &Path, required: &[&str], welcome: &[&str]) -> Result
     let failed = |error: io::Error| format!("{}: {error}", top.display());
     let folder = CgroupFolder::open(top).map_err(failed)?;
     let controllers = folder.read("cgroup.controllers").map_err(failed)?;
-    let lacking: Vec<_> = required.iter().filter(|it| !controllers.split_whitespace().any(|has| has == **it)).collect();
+    let is_there = |it: &&str| controllers.split_whitespace().any(|has| has == *it);
+    let lacking: Vec<_> = required.iter().copied().filter(|it| !is_there(it)).collect();
     if !lacking.is_empty() {
         let has = if controllers.trim().is_empty() { "none" } else { controllers.trim() };
-        let lacking: Vec<_> = lacking.into_iter().copied().collect();
         return Err(format!("{} has no controller {}; it has: {has}", top.display(), lacking.join(", ")));
     }
     for _ in 0..TRIES {
@@ -55,7 +54,7 @@ pub(super) fn prepare(own: &Path, required: &[&str], welcome: &[&str]) -> Result
                 }
                 return Ok(top.to_owned());
             }
-            Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::BUSY) => {
                 make_way(&folder, top)?;
             }
             Err(error) => return Err(failed(error)),
@@ -95,7 +94,7 @@ fn make_way(folder: &CgroupFolder, path: &Path) -> Result<(), String> {
     for pid in processes {
         match leaf.write(PROCESSES, &pid.to_string()) {
             // The process has ended.
-            Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => {}
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => {}
             moved => moved.map_err(failed)?,
         }
     }
@@ -104,12 +103,7 @@ fn make_way(folder: &CgroupFolder, path: &Path) -> Result<(), String> {
 
 /// Returns whether a process belongs to openskill, because it runs the same program or is a child of this process.
 fn is_openskill(pid: i32) -> bool {
-    let program = |process: &str| {
-        let found = std::fs::metadata(format!("/proc/{process}/exe")).ok()?;
-        Some((found.dev(), found.ino()))
-    };
-    tree::parent(pid) == Some(tree::own_pid())
-        || program(&pid.to_string()).is_some_and(|it| program("self") == Some(it))
+    tree::parent(pid) == Some(tree::own_pid()) || tree::runs_own_program(pid)
 }
 
 #[cfg(test)]

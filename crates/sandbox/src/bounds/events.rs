@@ -6,49 +6,33 @@
 use super::amounts::{Exceeded, TreeBounds};
 use super::folder::CgroupFolder;
 
-/// The events in a group since it was created.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Events {
-    /// Whether the kernel killed one of its processes because the group was at its own limit.
-    pub(crate) out_of_memory: bool,
-    /// Whether the kernel killed one of its processes because the container or the machine was out of memory.
-    pub(crate) killed_for_others: bool,
-    /// Whether the kernel refused a process or thread because the group was at its own limit. The program may have
-    /// handled this.
-    pub(crate) out_of_processes: bool,
+/// Returns the most likely reason why a run failed, from the events in its v2 group. Meaningless for a run that
+/// succeeded.
+pub(super) fn likely_cause_v2(folder: &CgroupFolder, bounds: &TreeBounds) -> Option<Exceeded> {
+    let events = folder.read("memory.events").unwrap_or_default();
+    let count = |name| number(&events, name).unwrap_or(0);
+    // `oom_kill` counts all kills, and `oom` how often this group hit its own limit.
+    likely_cause(count("oom_kill"), count("oom"), hit_process_bound(folder, bounds))
 }
 
-impl Events {
-    /// Returns the most likely reason why a run failed. Meaningless for a run that succeeded.
-    pub(crate) fn likely_cause(self) -> Option<Exceeded> {
-        if self.out_of_memory {
-            return Some(Exceeded::Memory);
-        }
-        if self.killed_for_others {
-            return Some(Exceeded::SharedMemory);
-        }
-        self.out_of_processes.then_some(Exceeded::Processes)
-    }
+/// Returns the same as [`likely_cause_v2`], from the events in its v1 groups.
+pub(super) fn likely_cause_v1(memory: &CgroupFolder, pids: &CgroupFolder, bounds: &TreeBounds) -> Option<Exceeded> {
+    let count = |file| memory.read(file).ok().and_then(|it| it.trim().parse::<u64>().ok()).unwrap_or(0);
+    // With swap, the limit that includes swap may be hit first.
+    let hits = count("memory.failcnt").saturating_add(count("memory.memsw.failcnt"));
+    // Linux before 4.13 does not count kills.
+    let kills = memory.read("memory.oom_control").ok().and_then(|it| number(&it, "oom_kill"));
+    likely_cause(kills.unwrap_or(hits), hits, hit_process_bound(pids, bounds))
+}
 
-    pub(super) fn read_v2(folder: &CgroupFolder, bounds: &TreeBounds) -> Self {
-        let events = folder.read("memory.events").unwrap_or_default();
-        let count = |name| number(&events, name).unwrap_or(0);
-        // `oom_kill` counts all kills, and `oom` how often this group hit its own limit.
-        Self::new(count("oom_kill"), count("oom"), hit_process_bound(folder, bounds))
-    }
-
-    pub(super) fn read_v1(memory: &CgroupFolder, pids: &CgroupFolder, bounds: &TreeBounds) -> Self {
-        let count = |file| memory.read(file).ok().and_then(|it| it.trim().parse::<u64>().ok()).unwrap_or(0);
-        // With swap, the limit that includes swap may be hit first.
-        let hits = count("memory.failcnt").saturating_add(count("memory.memsw.failcnt"));
-        // Linux before 4.13 does not count kills.
-        let kills = memory.read("memory.oom_control").ok().and_then(|it| number(&it, "oom_kill"));
-        Self::new(kills.unwrap_or(hits), hits, hit_process_bound(pids, bounds))
-    }
-
-    fn new(kills: u64, hits: u64, refused: bool) -> Self {
-        let killed = kills > 0;
-        Self { out_of_memory: killed && hits > 0, killed_for_others: killed && hits == 0, out_of_processes: refused }
+/// `kills`: how many processes the kernel killed because memory ran out. `hits`: how often the group was at its own
+/// limit. Without a hit, the container or the machine was out of memory. `refused`: whether the kernel refused a
+/// process or thread because the group was at its own limit, which the program may have handled.
+fn likely_cause(kills: u64, hits: u64, refused: bool) -> Option<Exceeded> {
+    match (kills, hits) {
+        (0, _) => refused.then_some(Exceeded::Processes),
+        (_, 0) => Some(Exceeded::SharedMemory),
+        _ => Some(Exceeded::Memory),
     }
 }
 
@@ -81,9 +65,9 @@ mod tests {
 
     #[test]
     fn a_kill_without_a_hit_of_the_own_bound_is_for_others() {
-        assert_eq!(Events::new(1, 1, true).likely_cause(), Some(Exceeded::Memory));
-        assert_eq!(Events::new(1, 0, true).likely_cause(), Some(Exceeded::SharedMemory));
-        assert_eq!(Events::new(0, 7, true).likely_cause(), Some(Exceeded::Processes));
-        assert_eq!(Events::new(0, 7, false).likely_cause(), None, "it was reclaimed");
+        assert_eq!(likely_cause(1, 1, true), Some(Exceeded::Memory));
+        assert_eq!(likely_cause(1, 0, true), Some(Exceeded::SharedMemory));
+        assert_eq!(likely_cause(0, 7, true), Some(Exceeded::Processes));
+        assert_eq!(likely_cause(0, 7, false), None, "it was reclaimed");
     }
 }

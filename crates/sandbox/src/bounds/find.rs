@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::amounts::TreeBounds;
-use super::controller::{CgroupLayout, Controller, Kind, WORKER_PREFIX};
+use super::controller::{Controller, Kind, WORKER_PREFIX};
 use super::delegation;
 use super::folder::CgroupFolder;
 use super::group::Group;
 use super::mounts::Sources;
-use super::owner::FolderOwner;
+use crate::folder_owner::FolderOwner;
 use crate::{protocol, tree};
 
 /// The controllers that limiting a tree requires.
@@ -52,22 +52,18 @@ impl Controller {
 
     /// Works like [`find`](Self::find), with any program that waits until its standard input, a socket, is closed.
     pub(super) fn find_with(program: &dyn Fn() -> Command) -> Self {
+        let measured = |reason| Self { kind: Kind::Measured, bases: Vec::new(), memory: 0, cpu: None, reason };
         let sources = match Sources::read() {
             Ok(sources) => sources,
-            Err(error) => {
-                return Self { place: CgroupLayout::Measured, reason: format!("/proc cannot be read: {error}") };
-            }
+            Err(error) => return measured(format!("/proc cannot be read: {error}")),
         };
         let no_v2 = match try_v2(&sources, program) {
-            Ok(place) => return Self { place, reason: String::new() },
+            Ok(found) => return found,
             Err(reason) => reason,
         };
         match try_v1(&sources, program) {
-            Ok(place) => Self { place, reason: format!("cgroup v2: {no_v2}") },
-            Err(no_v1) => {
-                let reason = format!("cgroup v2: {no_v2}; cgroup v1: {no_v1}. {ADVICE}");
-                Self { place: CgroupLayout::Measured, reason }
-            }
+            Ok(found) => Self { reason: format!("cgroup v2: {no_v2}"), ..found },
+            Err(no_v1) => measured(format!("cgroup v2: {no_v2}; cgroup v1: {no_v1}. {ADVICE}")),
         }
     }
 }
@@ -76,59 +72,49 @@ impl Controller {
 ///
 /// # Errors
 /// Returns why v2 cannot limit trees here.
-pub(super) fn try_v2(sources: &Sources, program: &dyn Fn() -> Command) -> Result<CgroupLayout, String> {
+pub(super) fn try_v2(sources: &Sources, program: &dyn Fn() -> Command) -> Result<Controller, String> {
     let own = own_folder(sources.v2())?;
     let top = delegation::prepare(&own, &REQUIRED, &WELCOME)?;
-    let base = make_base(&top, Kind::V2).map_err(|error| format!("{}: {error}", top.display()))?;
-    verify_layout(CgroupLayout::V2 { base }, program)
+    verify(make(Kind::V2, &top, &top, Some(&top))?, program)
 }
 
 /// Finds the folders for groups of v1, and verifies them with a trial.
 ///
 /// # Errors
 /// Returns why v1 cannot limit trees here.
-pub(super) fn try_v1(sources: &Sources, program: &dyn Fn() -> Command) -> Result<CgroupLayout, String> {
+pub(super) fn try_v1(sources: &Sources, program: &dyn Fn() -> Command) -> Result<Controller, String> {
     // Limits on memory and processes also work without a counter of CPU time.
     try_v1_with(Some(CPU_TIME), sources, program).or_else(|_| try_v1_with(None, sources, program))
 }
 
-fn try_v1_with(cpu: Option<&str>, sources: &Sources, program: &dyn Fn() -> Command) -> Result<CgroupLayout, String> {
+fn try_v1_with(cpu: Option<&str>, sources: &Sources, program: &dyn Fn() -> Command) -> Result<Controller, String> {
     let own = |controller: &str| own_folder(sources.v1(controller)).map_err(|reason| format!("{controller}: {reason}"));
     let [memory, pids] = REQUIRED.map(own);
     let (memory, pids, cpuacct) = (memory?, pids?, cpu.map(own).transpose()?);
-    let mut made = WorkerFolders::default();
-    let mut place = || {
-        let (memory, pids) = (made.base_in(&memory)?, made.base_in(&pids)?);
-        Ok(CgroupLayout::V1 { memory, pids, cpuacct: cpuacct.as_deref().map(|it| made.base_in(it)).transpose()? })
-    };
-    match place() {
-        Ok(place) => verify_layout(place, program),
-        Err(error) => {
-            made.remove();
-            Err(error)
-        }
-    }
+    verify(make(Kind::V1, &pids, &memory, cpuacct.as_deref())?, program)
 }
 
-/// The worker's folders in the v1 hierarchies, by their parent groups. One hierarchy may have several controllers.
-#[derive(Default)]
-struct WorkerFolders(Vec<(PathBuf, PathBuf)>);
-
-impl WorkerFolders {
-    fn base_in(&mut self, own: &Path) -> Result<PathBuf, String> {
-        if let Some((_, base)) = self.0.iter().find(|(group, _)| group == own) {
-            return Ok(base.clone());
+/// Creates the worker's folder in each of these groups. One hierarchy may have several controllers.
+fn make(kind: Kind, pids: &Path, memory: &Path, cpu: Option<&Path>) -> Result<Controller, String> {
+    let mut groups = vec![pids];
+    let mut place = |group| {
+        groups.iter().position(|it| *it == group).unwrap_or_else(|| {
+            groups.push(group);
+            groups.len() - 1
+        })
+    };
+    let (memory, cpu) = (place(memory), cpu.map(place));
+    let mut controller = Controller { kind, bases: Vec::new(), memory, cpu, reason: String::new() };
+    for group in groups {
+        match make_base(group, kind) {
+            Ok(base) => controller.bases.push(base),
+            Err(error) => {
+                controller.close();
+                return Err(format!("{}: {error}", group.display()));
+            }
         }
-        let base = make_base(own, Kind::V1).map_err(|error| format!("{}: {error}", own.display()))?;
-        self.0.push((own.to_owned(), base.clone()));
-        Ok(base)
     }
-
-    fn remove(self) {
-        for (_, base) in self.0 {
-            let _ = std::fs::remove_dir(base);
-        }
-    }
+    Ok(controller)
 }
 
 /// Returns the folder whose group contains this process.
@@ -176,17 +162,13 @@ fn prepare_base(parent: &CgroupFolder, name: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the layout if it can limit a tree. Otherwise removes the folders.
-fn verify_layout(place: CgroupLayout, program: &dyn Fn() -> Command) -> Result<CgroupLayout, String> {
-    let controller = Controller { place, reason: String::new() };
-    match try_out(&controller, program()) {
-        Ok(()) => Ok(controller.place),
-        Err(error) => {
-            let reason = format!("{controller}: {error}");
-            controller.close();
-            Err(reason)
-        }
-    }
+/// Returns the controller if it can limit a tree. Otherwise removes the folders.
+fn verify(controller: Controller, program: &dyn Fn() -> Command) -> Result<Controller, String> {
+    try_out(&controller, program()).map_err(|error| {
+        controller.close();
+        format!("{controller}: {error}")
+    })?;
+    Ok(controller)
 }
 
 fn try_out(controller: &Controller, mut program: Command) -> io::Result<()> {
@@ -203,7 +185,7 @@ fn try_out(controller: &Controller, mut program: Command) -> io::Result<()> {
         return Err(io::Error::other("a process that was moved is not listed"));
     }
     // Dropping a group does not report errors, so check that it was removed.
-    for base in controller.place.bases() {
+    for base in &controller.bases {
         if !CgroupFolder::open(base)?.subs(1)?.is_empty() {
             return Err(io::Error::other("a group cannot be removed"));
         }

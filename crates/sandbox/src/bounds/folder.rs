@@ -7,6 +7,8 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
 
+use crate::tree;
+
 /// The maximum part of a file that is read, in bytes. The longest file lists processes, with at most ten bytes
 /// each.
 const MOST_READ: usize = 1024 * 1024;
@@ -64,8 +66,7 @@ impl CgroupFolder {
     pub(super) fn read(&self, file: &str) -> io::Result<String> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         // Open the file for each read, because v1 computes its list of processes when it is opened.
-        let file = openat(&self.0, file, flags, Mode::empty())?;
-        read_text(&file, MOST_READ)
+        tree::read_opened(openat(&self.0, file, flags, Mode::empty())?.into(), MOST_READ)
     }
 
     /// Returns the group's processes, by their ids in this process's namespace. If a process's first thread has
@@ -83,17 +84,4 @@ impl CgroupFolder {
 pub(super) fn put(file: impl AsFd, value: &[u8]) -> io::Result<()> {
     let written = rustix::io::retry_on_intr(|| rustix::io::write(&file, value))?;
     if written == value.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
-}
-
-/// Reads at most `most` bytes from an open file.
-pub(super) fn read_text(file: impl AsFd, most: usize) -> io::Result<String> {
-    let mut text = Vec::with_capacity(4096);
-    let mut chunk = [0; 4096];
-    while text.len() < most {
-        match rustix::io::retry_on_intr(|| rustix::io::read(&file, &mut chunk))? {
-            0 => break,
-            read => text.extend_from_slice(&chunk[..read]),
-        }
-    }
-    Ok(String::from_utf8_lossy(&text).into_owned())
 }

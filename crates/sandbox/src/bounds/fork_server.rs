@@ -1,7 +1,6 @@
 //! The limits of all of a fork server's processes together, in one control group.
 
 use super::amounts::TreeBounds;
-use super::controller::Controller;
 
 /// The limits of a fork server whose calls run concurrently.
 #[derive(Debug, Clone, Copy)]
@@ -14,17 +13,8 @@ pub(crate) struct ForkServerBounds {
 }
 
 impl ForkServerBounds {
-    /// Returns the sum of the calls' limits, capped at three quarters of the available memory.
-    pub(crate) fn bounds(&self, controller: &Controller) -> TreeBounds {
-        self.bounds_of(memory_there(controller))
-    }
-
-    /// Returns how many calls can reach their own limits without exceeding the sum. At least one.
-    pub(crate) fn fit(&self, controller: &Controller) -> usize {
-        self.fit_in(memory_there(controller))
-    }
-
-    fn bounds_of(&self, there: u64) -> TreeBounds {
+    /// Returns the sum of the calls' limits, capped at three quarters of the memory that is there.
+    pub(crate) fn bounds(&self, there: u64) -> TreeBounds {
         let Self { one, most, .. } = self;
         let of_each = self.memory_of_each();
         // Add one for the fork server itself.
@@ -36,8 +26,9 @@ impl ForkServerBounds {
         TreeBounds { memory_bytes, processes, cpu_seconds: u64::MAX }
     }
 
-    fn fit_in(&self, there: u64) -> usize {
-        let left = self.bounds_of(there).memory_bytes.saturating_sub(self.one.memory_bytes);
+    /// Returns how many calls can reach their own limits without exceeding the sum. At least one.
+    pub(crate) fn fit(&self, there: u64) -> usize {
+        let left = self.bounds(there).memory_bytes.saturating_sub(self.one.memory_bytes);
         let fit = left / self.memory_of_each().max(1);
         usize::try_from(fit).unwrap_or(usize::MAX).clamp(1, self.most.max(1))
     }
@@ -45,14 +36,6 @@ impl ForkServerBounds {
     fn memory_of_each(&self) -> u64 {
         self.one.memory_bytes.saturating_add(self.temp_bytes)
     }
-}
-
-/// Returns the memory of the machine or of the container.
-fn memory_there(controller: &Controller) -> u64 {
-    let machine = rustix::system::sysinfo();
-    #[allow(clippy::useless_conversion, reason = "the numbers are narrower on some machines")]
-    let machine = u64::from(machine.totalram).saturating_mul(machine.mem_unit.into());
-    controller.memory_around().map_or(machine, |around| around.min(machine))
 }
 
 #[cfg(test)]
@@ -68,13 +51,13 @@ mod tests {
 
     #[test]
     fn calls_together_may_have_what_each_may_and_leave_the_machine_some() {
-        let memory = |there| calls(ONE, 64 * MIB).bounds_of(there * MIB).memory_bytes / MIB;
+        let memory = |there| calls(ONE, 64 * MIB).bounds(there * MIB).memory_bytes / MIB;
         assert_eq!(memory(1_000_000), 64 * (512 + 64) + 512);
         assert_eq!(memory(8000), 6000);
         assert_eq!(memory(1000), 512 + 64 + 512, "one call has its share whatever there is");
-        assert!(calls(ONE, 0).bounds_of(u64::MAX).processes >= 64 * 64);
+        assert!(calls(ONE, 0).bounds(u64::MAX).processes >= 64 * 64);
         let none = TreeBounds { memory_bytes: u64::MAX, processes: u64::MAX, cpu_seconds: u64::MAX };
-        assert_eq!(calls(none, u64::MAX).bounds_of(4000).processes, u64::MAX);
+        assert_eq!(calls(none, u64::MAX).bounds(4000).processes, u64::MAX);
     }
 
     #[test]
@@ -82,11 +65,11 @@ mod tests {
         let gib = TreeBounds { memory_bytes: 1024 * MIB, ..ONE };
         for (there, fit) in [(1_000_000, 64), (24_000, 13), (8000, 3), (1000, 1)] {
             let it = calls(gib, 256 * MIB);
-            assert_eq!(it.fit_in(there * MIB), fit, "{there} MiB");
+            assert_eq!(it.fit(there * MIB), fit, "{there} MiB");
             let all = fit as u64 * 1280 * MIB + 1024 * MIB;
-            assert!(all <= it.bounds_of(there * MIB).memory_bytes, "{there} MiB");
+            assert!(all <= it.bounds(there * MIB).memory_bytes, "{there} MiB");
         }
         let none = TreeBounds { memory_bytes: u64::MAX, processes: u64::MAX, cpu_seconds: u64::MAX };
-        assert_eq!(calls(none, 0).fit_in(4000), 1);
+        assert_eq!(calls(none, 0).fit(4000), 1);
     }
 }

@@ -5,12 +5,12 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::amounts::TreeBounds;
-use super::controller::{CgroupLayout, Controller, TREE_PREFIX};
-use super::events::{self, Events};
+use super::amounts::{Exceeded, TreeBounds};
+use super::controller::{Controller, Kind, TREE_PREFIX};
+use super::events;
 use super::folder::{CgroupFolder, PROCESSES, put};
-use super::owner::FolderOwner;
 use super::{removal, settings};
+use crate::folder_owner::FolderOwner;
 use crate::tree;
 
 /// The time limit for removing a dropped group in each hierarchy. The worker's sweep removes the rest.
@@ -26,26 +26,14 @@ const LONGEST_NAME: usize = 64;
 /// its root or its namespaces.
 #[derive(Debug)]
 pub(crate) struct Group {
-    bounds: TreeBounds,
-    // The fields are in the order of `CgroupLayout::bases`. `None` if the controller shares its folder with the
-    // memory controller.
-    pids: Option<Cgroup>,
-    memory: Cgroup,
-    cpu: Cpu,
-    is_v2: bool,
-}
-
-/// The folder in which a group's CPU time is counted.
-#[derive(Debug)]
-enum Cpu {
-    /// The memory controller's folder.
-    WithMemory,
-    /// The process controller's folder.
-    WithProcesses,
-    /// A separate folder.
-    Separate(Cgroup),
-    /// None: CPU time is not counted or has no limit.
-    Nowhere,
+    pub(crate) bounds: TreeBounds,
+    kind: Kind,
+    /// In the order of [`Controller::bases`].
+    pub(super) cgroups: Vec<Cgroup>,
+    /// Which of them limits memory.
+    memory: usize,
+    /// Which of them counts CPU time. `None` if none does or CPU time has no limit.
+    cpu: Option<usize>,
 }
 
 impl Group {
@@ -61,33 +49,23 @@ impl Group {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let name = format!("{TREE_PREFIX}{}-{name}", FolderOwner::own()?);
-        let cgroup = |base: &Path| Cgroup::make(base, &name);
-        let group = match &controller.place {
-            CgroupLayout::V2 { base } => {
-                Self { bounds, pids: None, memory: cgroup(base)?, cpu: Cpu::WithMemory, is_v2: true }
-            }
-            CgroupLayout::V1 { memory, pids, cpuacct } => {
-                let cpu = match cpuacct.as_ref().filter(|_| bounds.cpu().is_some()) {
-                    None => Cpu::Nowhere,
-                    Some(base) if base == memory => Cpu::WithMemory,
-                    Some(base) if base == pids => Cpu::WithProcesses,
-                    Some(base) => Cpu::Separate(cgroup(base)?),
-                };
-                let pids = if pids == memory { None } else { Some(cgroup(pids)?) };
-                Self { bounds, pids, memory: cgroup(memory)?, cpu, is_v2: false }
-            }
-            CgroupLayout::Measured => return Err(io::ErrorKind::Unsupported.into()),
-        };
-        group.apply_bounds()?;
-        Ok(group)
-    }
-
-    fn apply_bounds(&self) -> io::Result<()> {
-        if self.is_v2 {
-            return settings::bound_v2(self.memory_folder(), &self.bounds);
+        let (kind, memory, cpu) =
+            (controller.kind, controller.memory, controller.cpu.filter(|_| bounds.cpu().is_some()));
+        // A folder that only counts CPU time is the last one, and not used without a limit.
+        let used = cpu.unwrap_or(0).max(memory) + 1;
+        let cgroups = controller.bases.iter().take(used).map(|base| Cgroup::make(base, &name));
+        let group = Self { bounds, kind, cgroups: cgroups.collect::<io::Result<_>>()?, memory, cpu };
+        if group.cgroups.len() < used {
+            return Err(io::ErrorKind::Unsupported.into());
         }
-        settings::bound_memory_v1(self.memory_folder(), &self.bounds)?;
-        settings::bound_processes(self.pids_folder(), &self.bounds)
+        match kind {
+            Kind::V2 => settings::bound_v2(group.memory_folder(), &bounds)?,
+            _ => {
+                settings::bound_memory_v1(group.memory_folder(), &bounds)?;
+                settings::bound_processes(group.pids_folder(), &bounds)?;
+            }
+        }
+        Ok(group)
     }
 
     /// Moves a process and all its threads, and thereby everything that it starts later, into the group. Memory
@@ -101,17 +79,7 @@ impl Group {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let pid = pid.to_string();
-        self.cgroups().try_for_each(|cgroup| put(&cgroup.procs, pid.as_bytes()))
-    }
-
-    #[cfg(test)]
-    /// Moves the caller into the group. Afterwards, dropping the group neither kills the caller nor removes the
-    /// group.
-    ///
-    /// # Errors
-    /// Fails if the kernel refuses it.
-    pub(crate) fn add_self(&self) -> io::Result<()> {
-        self.cgroups().try_for_each(|cgroup| put(&cgroup.procs, OWN))
+        self.cgroups.iter().try_for_each(|cgroup| put(&cgroup.procs, pid.as_bytes()))
     }
 
     /// Creates a handle for a child that enters the group before it executes another program.
@@ -119,9 +87,7 @@ impl Group {
     /// # Errors
     /// Fails if the process has no descriptors left.
     pub(crate) fn handle(&self) -> io::Result<GroupHandle> {
-        let pids = self.pids.as_ref().map(|cgroup| cgroup.procs.try_clone()).transpose()?;
-        let cpu = self.cpu_cgroup().map(|cgroup| cgroup.procs.try_clone()).transpose()?;
-        Ok(GroupHandle { pids, memory: self.memory.procs.try_clone()?, cpu })
+        Ok(GroupHandle(self.cgroups.iter().map(|cgroup| cgroup.procs.try_clone()).collect::<io::Result<_>>()?))
     }
 
     /// Returns whether the group contains this process, in all its hierarchies.
@@ -129,7 +95,7 @@ impl Group {
     /// # Errors
     /// Fails if the group was removed.
     pub(crate) fn holds(&self, pid: i32) -> io::Result<bool> {
-        for cgroup in self.cgroups() {
+        for cgroup in &self.cgroups {
             if !cgroup.folder.processes()?.contains(&pid) {
                 return Ok(false);
             }
@@ -137,16 +103,11 @@ impl Group {
         Ok(true)
     }
 
-    /// Returns the limits of the group.
-    pub(crate) fn bounds(&self) -> &TreeBounds {
-        &self.bounds
-    }
-
-    /// Returns which limits were hit.
-    pub(crate) fn events(&self) -> Events {
-        match self.is_v2 {
-            true => Events::read_v2(self.memory_folder(), &self.bounds),
-            false => Events::read_v1(self.memory_folder(), self.pids_folder(), &self.bounds),
+    /// Returns the most likely reason why the run failed. Meaningless for a run that succeeded.
+    pub(crate) fn likely_cause(&self) -> Option<Exceeded> {
+        match self.kind {
+            Kind::V2 => events::likely_cause_v2(self.memory_folder(), &self.bounds),
+            _ => events::likely_cause_v1(self.memory_folder(), self.pids_folder(), &self.bounds),
         }
     }
 
@@ -155,46 +116,19 @@ impl Group {
     ///
     /// v2: cgroup-v2.rst, `cpu.stat`, which exists in every group regardless of its controllers. v1: cpuacct.rst.
     pub(crate) fn cpu(&self) -> Option<Duration> {
-        self.bounds.cpu()?;
-        let folder = match &self.cpu {
-            Cpu::WithMemory => self.memory_folder(),
-            Cpu::WithProcesses => self.pids_folder(),
-            Cpu::Separate(cgroup) => &cgroup.folder,
-            Cpu::Nowhere => return None,
-        };
-        match self.is_v2 {
-            true => events::number(&folder.read("cpu.stat").ok()?, "usage_usec").map(Duration::from_micros),
-            false => folder.read("cpuacct.usage").ok()?.trim().parse().ok().map(Duration::from_nanos),
-        }
-    }
-
-    #[cfg(test)]
-    /// Kills everything in the group except the caller, including processes whose first thread has exited. Waits
-    /// at most `patience` until they have ended. Afterwards the group cannot start processes. Returns whether it
-    /// is empty.
-    pub(crate) fn kill(&self, patience: Duration) -> bool {
-        let until = Instant::now() + patience;
-        let left = self.cgroups().filter(|cgroup| !removal::kill(&cgroup.folder, until)).count();
-        left == 0
-    }
-
-    fn cgroups(&self) -> impl Iterator<Item = &Cgroup> {
-        self.pids.iter().chain([&self.memory]).chain(self.cpu_cgroup())
-    }
-
-    fn cpu_cgroup(&self) -> Option<&Cgroup> {
-        match &self.cpu {
-            Cpu::Separate(cgroup) => Some(cgroup),
-            _ => None,
+        let folder = &self.cgroups[self.cpu?].folder;
+        match self.kind {
+            Kind::V2 => events::number(&folder.read("cpu.stat").ok()?, "usage_usec").map(Duration::from_micros),
+            _ => folder.read("cpuacct.usage").ok()?.trim().parse().ok().map(Duration::from_nanos),
         }
     }
 
     fn memory_folder(&self) -> &CgroupFolder {
-        &self.memory.folder
+        &self.cgroups[self.memory].folder
     }
 
     fn pids_folder(&self) -> &CgroupFolder {
-        &self.pids.as_ref().unwrap_or(&self.memory).folder
+        &self.cgroups[0].folder
     }
 }
 
@@ -203,11 +137,7 @@ const OWN: &[u8] = b"0";
 
 /// Lets a child enter a group.
 #[derive(Debug)]
-pub(crate) struct GroupHandle {
-    pids: Option<OwnedFd>,
-    memory: OwnedFd,
-    cpu: Option<OwnedFd>,
-}
+pub(crate) struct GroupHandle(Vec<OwnedFd>);
 
 impl GroupHandle {
     /// Moves the caller into the group. Only makes system calls, so that a child may call it between fork(2) and
@@ -216,20 +146,16 @@ impl GroupHandle {
     /// # Errors
     /// Fails if the kernel refuses it.
     pub(crate) fn enter(&self) -> io::Result<()> {
-        if let Some(pids) = &self.pids {
-            put(pids, OWN)?;
-        }
-        put(&self.memory, OWN)?;
-        self.cpu.as_ref().map_or(Ok(()), |cpu| put(cpu, OWN))
+        self.0.iter().try_for_each(|procs| put(procs, OWN))
     }
 }
 
 /// The group's folder in one hierarchy.
 #[derive(Debug)]
-struct Cgroup {
+pub(super) struct Cgroup {
     parent: CgroupFolder,
     name: String,
-    folder: CgroupFolder,
+    pub(super) folder: CgroupFolder,
     procs: OwnedFd,
     /// The process that created the group. A forked child has a copy of this value, and must not remove the group.
     maker: i32,

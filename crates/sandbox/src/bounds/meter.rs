@@ -16,11 +16,10 @@
 //! of the time.
 
 use std::collections::{HashMap, HashSet};
-use std::io;
 use std::time::{Duration, Instant};
 
 use super::amounts::{TreeBounds, Usage};
-use super::proc::{Proc, ProcessTimes, Status};
+use super::proc::{self, ProcessTimes, Status};
 use super::spent::Spent;
 use crate::tree;
 
@@ -35,23 +34,15 @@ const REST: u32 = 10;
 #[derive(Debug)]
 pub(crate) struct Meter {
     bounds: TreeBounds,
-    proc: Proc,
-    /// The root of the tree. `None` if the tree consists of all processes that this `/proc` shows.
-    root: Option<Root>,
+    /// A process that counts together with its descendants.
+    root: i32,
+    /// A process whose descendants count. It does not count itself, because its memory belongs to another tree.
+    above: Option<i32>,
     /// The time at which each process was first seen.
     seen: HashMap<i32, Instant>,
     closer: Option<Closer>,
     /// Measures CPU time. `None` if that has no limit.
     spent: Option<Spent>,
-}
-
-/// The root of a process tree.
-#[derive(Debug, Clone, Copy)]
-struct Root {
-    /// A process that counts together with its descendants.
-    pid: i32,
-    /// A process whose descendants count. It does not count itself, because its memory belongs to another tree.
-    above: Option<i32>,
 }
 
 /// The result of a closer measurement.
@@ -76,53 +67,31 @@ struct Look {
 impl Meter {
     /// Creates a meter of a process with all its descendants, and of `above`'s descendants. `above` does not count
     /// itself.
-    ///
-    /// # Errors
-    /// Fails if `/proc` is unavailable.
-    pub(crate) fn for_tree(bounds: TreeBounds, pid: i32, above: Option<i32>) -> io::Result<Self> {
-        Ok(Self::new(bounds, Proc::own()?, Some(Root { pid, above })))
-    }
-
-    #[cfg(test)]
-    /// Creates a meter of all processes in a namespace. `proc`: a `/proc` that was mounted in it.
-    pub(crate) fn for_namespace(bounds: TreeBounds, proc: std::os::fd::OwnedFd) -> Self {
-        Self::new(bounds, Proc::new(proc), None)
-    }
-
-    fn new(bounds: TreeBounds, proc: Proc, root: Option<Root>) -> Self {
+    pub(crate) fn for_tree(bounds: TreeBounds, root: i32, above: Option<i32>) -> Self {
         let spent = bounds.cpu().map(|_| Spent::default());
-        Self { bounds, proc, root, seen: HashMap::new(), closer: None, spent }
+        Self { bounds, root, above, seen: HashMap::new(), closer: None, spent }
     }
 
     /// Measures once. If there are too many processes, measures nothing else and returns zeros for the rest.
-    ///
-    /// # Errors
-    /// Fails if `/proc` can't be read.
-    pub(crate) fn measure(&mut self) -> io::Result<Usage> {
+    pub(crate) fn measure(&mut self) -> Usage {
         let most = usize::try_from(self.bounds.processes).unwrap_or(usize::MAX).saturating_add(1);
-        let processes = match self.root {
-            Some(Root { pid, above }) => {
-                let mut found = self.proc.descendants(pid, most)?;
-                // This list is long only if the tree exceeds its limit.
-                let orphans = above
-                    .map_or_else(|| Ok(Vec::new()), |above| self.proc.descendants(above, most.saturating_add(1)))?;
-                found.extend(orphans.into_iter().skip(1));
-                found
-            }
-            None => self.proc.processes(most)?,
-        };
+        let mut processes = tree::descendants(self.root, most);
+        if let Some(above) = self.above {
+            // This list is long only if the tree exceeds its limit.
+            processes.extend(tree::descendants(above, most.saturating_add(1)).into_iter().skip(1));
+        }
         let cpu = self.cpu(&processes);
-        Ok(Usage { cpu, ..self.measure_listed(&processes, Instant::now()) })
+        Usage { cpu, ..self.measure_listed(&processes, Instant::now()) }
     }
 
     /// Returns the CPU time used. `processes`: the measured processes, parents before their children.
     fn cpu(&mut self, processes: &[i32]) -> Duration {
         let Some(spent) = &mut self.spent else { return Duration::ZERO };
-        let above = self.root.and_then(|root| root.above);
+        let above = self.above;
         // This process and `above` only wait for processes in the tree.
         let is_host = |pid| Some(pid) == above || pid == tree::own_pid();
         let read = |pid: i32| {
-            let times = self.proc.times(pid)?;
+            let times = proc::times(pid)?;
             Some((pid, if is_host(pid) { ProcessTimes { own: Duration::ZERO, ..times } } else { times }))
         };
         let mut look: Vec<_> = above.into_iter().chain(processes.iter().copied()).filter_map(read).collect();
@@ -133,7 +102,7 @@ impl Meter {
         spent.add(look)
     }
 
-    /// Measures everything except the CPU time of these processes, given by their ids in this meter's `/proc`.
+    /// Measures everything except the CPU time of these processes, given by their ids.
     pub(crate) fn measure_listed(&mut self, processes: &[i32], now: Instant) -> Usage {
         if processes.len() as u64 > self.bounds.processes {
             return Usage { processes: processes.len() as u64, ..Usage::default() };
@@ -144,7 +113,7 @@ impl Meter {
             .filter_map(|pid| {
                 let first = *self.seen.entry(*pid).or_insert(now);
                 let newborn = now.saturating_duration_since(first) < NEWBORN;
-                Some(Look { pid: *pid, status: self.proc.status(*pid)?, newborn })
+                Some(Look { pid: *pid, status: proc::status(*pid)?, newborn })
             })
             .collect();
         let threads = looks.iter().map(|look| look.status.threads.max(1)).sum();
@@ -168,7 +137,7 @@ impl Meter {
             }
         }
         let begun = Instant::now();
-        let exact = sum(looks, |look| match (look.status.memory, self.proc.share(look.pid)) {
+        let exact = sum(looks, |look| match (look.status.memory, proc::share(look.pid)) {
             (None, _) => 0,
             (_, Some(share)) => share.saturating_add(look.status.tables),
             (Some(memory), None) => memory,

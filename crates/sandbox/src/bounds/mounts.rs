@@ -77,20 +77,9 @@ fn mounts(text: &str) -> impl Iterator<Item = Mount<'_>> {
 }
 
 /// Parses a path as mountinfo writes it. Spaces, tabs, newlines and backslashes are escaped as `\` and three octal
-/// digits.
+/// digits. Backslashes come last, so that they begin no other escape.
 fn path(text: &str) -> PathBuf {
-    use std::os::unix::ffi::OsStringExt as _;
-    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
-    while let Some((first, after)) = rest.split_first() {
-        let escaped = (*first == b'\\').then(|| after.get(..3)).flatten().and_then(octal);
-        bytes.push(escaped.unwrap_or(*first));
-        rest = if escaped.is_some() { &after[3..] } else { after };
-    }
-    std::ffi::OsString::from_vec(bytes).into()
-}
-
-fn octal(digits: &[u8]) -> Option<u8> {
-    u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok()
+    text.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\").into()
 }
 
 #[cfg(test)]

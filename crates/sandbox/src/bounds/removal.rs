@@ -4,13 +4,14 @@
 //! removed. v1: cgroups.rst, section 2.1; each process is killed individually.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::folder::CgroupFolder;
+use crate::readiness::readable;
 use crate::tree;
 
 /// The maximum number of processes to wait for at once. Each takes a descriptor meanwhile.
@@ -35,7 +36,7 @@ pub(super) fn kill(folder: &CgroupFolder, until: Instant) -> bool {
             Ok(processes) if processes.is_empty() => return true,
             Ok(processes) => kill_listed(folder, &processes, until),
             // Another process removed the group.
-            Err(error) => return is_gone(&error),
+            Err(error) => return matches!(Errno::from_io_error(&error), Some(Errno::NODEV | Errno::NOENT)),
         }
         if Instant::now() >= until {
             return false;
@@ -58,7 +59,7 @@ pub(super) fn remove(parent: &CgroupFolder, name: &str, until: Instant) -> bool 
             return false;
         }
         // The last process is about to exit.
-        pause(STEP);
+        let _ = readable([], Some(STEP));
     }
 }
 
@@ -72,15 +73,10 @@ fn kill_listed(folder: &CgroupFolder, processes: &[i32], until: Instant) {
         for process in &ours {
             let _ = pidfd_send_signal(process, Signal::KILL);
         }
-        wait(&ours, until);
-    }
-}
-
-/// Waits until all processes have exited with all their threads, or the time is over.
-fn wait(processes: &[OwnedFd], until: Instant) {
-    for process in processes {
-        let left = until.saturating_duration_since(Instant::now());
-        let _ = poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&timespec(left)));
+        // A process is readable after it has exited with all its threads.
+        for process in &ours {
+            let _ = readable([process.as_fd()], Some(until.saturating_duration_since(Instant::now())));
+        }
     }
 }
 
@@ -93,18 +89,4 @@ fn others(folder: &CgroupFolder) -> io::Result<Vec<i32>> {
 
 fn pidfd(pid: i32) -> Option<OwnedFd> {
     pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()
-}
-
-/// Returns whether an error means that an open group was removed.
-fn is_gone(error: &io::Error) -> bool {
-    let gone = [rustix::io::Errno::NODEV, rustix::io::Errno::NOENT];
-    gone.map(rustix::io::Errno::raw_os_error).contains(&error.raw_os_error().unwrap_or(0))
-}
-
-fn pause(step: Duration) {
-    let _ = poll(&mut [], Some(&timespec(step)));
-}
-
-fn timespec(time: Duration) -> Timespec {
-    Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() }
 }

@@ -63,13 +63,7 @@ pub(super) fn bound_processes(folder: &CgroupFolder, bounds: &TreeBounds) -> io:
 fn if_there(written: io::Result<()>) -> io::Result<bool> {
     match written {
         Ok(()) => Ok(true),
-        Err(error)
-            if [Errno::NOENT, Errno::OPNOTSUPP]
-                .map(Errno::raw_os_error)
-                .contains(&error.raw_os_error().unwrap_or(0)) =>
-        {
-            Ok(false)
-        }
+        Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::NOENT | Errno::OPNOTSUPP)) => Ok(false),
         Err(error) => Err(error),
     }
 }

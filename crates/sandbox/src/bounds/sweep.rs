@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use super::controller::{Controller, TREE_PREFIX, WORKER_PREFIX};
 use super::folder::CgroupFolder;
-use super::owner::FolderOwner;
 use super::removal;
+use crate::folder_owner::FolderOwner;
 
 /// The time limit for a whole sweep.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -24,14 +24,14 @@ impl Controller {
     pub(crate) fn sweep(&self) -> usize {
         let Ok(own) = FolderOwner::own() else { return 0 };
         let until = Instant::now() + SWEEP;
-        self.place.bases().into_iter().map(|base| sweep_beside(base, &own, until)).sum()
+        self.bases.iter().map(|base| sweep_beside(base, &own, until)).sum()
     }
 
     /// Removes the worker's folder. Called when the worker ends. The next worker's sweep removes the groups of
     /// supervisors that are still alive.
     pub(crate) fn close(&self) {
         self.sweep();
-        for base in self.place.bases() {
+        for base in &self.bases {
             let _ = std::fs::remove_dir(base);
         }
     }

@@ -1,15 +1,14 @@
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::controller::{CgroupLayout, TREE_PREFIX};
-use super::events::Events;
+use super::controller::TREE_PREFIX;
 use super::find::try_v2;
 use super::folder::{CgroupFolder, PROCESSES};
 use super::mounts::Sources;
-use super::owner::FolderOwner;
-use super::{Controller, Exceeded, Group, Kind, Meter, TreeBounds, Usage, removal, settings};
+use super::{Controller, Exceeded, Group, Kind, Meter, TreeBounds, Usage, events, removal, settings};
+use crate::folder_owner::FolderOwner;
 use crate::require::{Need, skip};
 use crate::tree;
 
@@ -29,8 +28,8 @@ impl Found {
     /// Finds a controller. Returns `None` if this machine provides no control groups, so that the test is skipped.
     fn here() -> Option<Self> {
         let controller = Controller::find_with(&|| Command::new("cat"));
-        if controller.kind() == Kind::Measured {
-            skip(Need::Cgroups, controller.reason());
+        if controller.kind == Kind::Measured {
+            skip(Need::Cgroups, &controller.reason);
             return None;
         }
         Some(Self(controller))
@@ -42,7 +41,7 @@ impl Found {
 
     /// Returns the existing folders with this name.
     fn folders(&self, name: &str) -> Vec<PathBuf> {
-        let all = self.0.place.bases().into_iter().flat_map(|base| std::fs::read_dir(base).unwrap().flatten());
+        let all = self.0.bases.iter().flat_map(|base| std::fs::read_dir(base).unwrap().flatten());
         let found = all.filter(|it| it.file_name().to_string_lossy().ends_with(&format!("-{name}")));
         found.map(|it| it.path()).collect()
     }
@@ -51,8 +50,19 @@ impl Found {
 impl Drop for Found {
     fn drop(&mut self) {
         self.0.close();
-        assert!(!self.0.place.bases().iter().any(|base| base.exists()), "{} is left", self.0);
+        assert!(!self.0.bases.iter().any(|base| base.exists()), "{} is left", self.0);
     }
+}
+
+/// Creates a controller without folders.
+fn without_folders(kind: Kind) -> Controller {
+    Controller { kind, bases: Vec::new(), memory: 0, cpu: None, reason: String::new() }
+}
+
+/// Kills everything in the group except the caller. Returns whether it is empty after at most `patience`.
+fn kill(group: &Group, patience: Duration) -> bool {
+    let until = Instant::now() + patience;
+    group.cgroups.iter().filter(|it| !removal::kill(&it.folder, until)).count() == 0
 }
 
 fn is_dead(pid: i32) -> bool {
@@ -63,14 +73,14 @@ fn is_dead(pid: i32) -> bool {
 fn memory_in_a_memfd_is_bounded() {
     let Some(found) = Found::here() else { return };
     let group = found.group("memfd", BOUNDS);
-    assert_eq!(group.events(), Events::default());
+    assert_eq!(group.likely_cause(), None);
     let mut actor = Actor::start("memfd");
     group.add(actor.pid()).unwrap();
     assert!(group.holds(actor.pid()).unwrap());
     actor.tell("200");
     assert_eq!(actor.hear(), None, "it was killed");
     assert_eq!(actor.child.wait().unwrap().signal(), Some(9));
-    let exceeded = group.events().likely_cause().unwrap();
+    let exceeded = group.likely_cause().unwrap();
     assert_eq!(exceeded.explain(&BOUNDS), "the skill exceeded its memory_mb limit: 64 MiB");
     assert!(!found.folders("memfd").is_empty());
     drop(group);
@@ -85,7 +95,7 @@ fn memory_within_the_bound_is_no_event() {
     group.add(actor.pid()).unwrap();
     actor.tell("32");
     assert_eq!(actor.hear().as_deref(), Some("full"));
-    assert_eq!(group.events().likely_cause(), None);
+    assert_eq!(group.likely_cause(), None);
 }
 
 #[test]
@@ -101,8 +111,8 @@ fn a_bomb_hits_its_own_bound_and_not_its_neighbours() {
     assert!((1..10).contains(&started), "{started}");
     neighbour.tell("5");
     assert_eq!(neighbour.hear().as_deref(), Some("5"));
-    assert_eq!(bombed.events().likely_cause(), Some(Exceeded::Processes));
-    assert_eq!(spared.events().likely_cause(), None);
+    assert_eq!(bombed.likely_cause(), Some(Exceeded::Processes));
+    assert_eq!(spared.likely_cause(), None);
 }
 
 #[test]
@@ -136,9 +146,9 @@ fn a_process_whose_first_thread_has_exited_is_killed_and_counted() {
     actor.tell("");
     assert_eq!(actor.hear().as_deref(), Some("alive"));
     assert_eq!(tree::state(actor.pid()), Some('Z'), "it looks dead");
-    let mut meter = Meter::for_tree(BOUNDS, actor.pid(), None).unwrap();
-    assert_eq!(meter.measure().unwrap().exceeds(&BOUNDS), Some(Exceeded::Memory));
-    assert!(group.kill(Duration::from_secs(5)));
+    let mut meter = Meter::for_tree(BOUNDS, actor.pid(), None);
+    assert_eq!(meter.measure().exceeds(&BOUNDS), Some(Exceeded::Memory));
+    assert!(kill(&group, Duration::from_secs(5)));
     assert_eq!(actor.hear(), None);
 }
 
@@ -146,7 +156,7 @@ fn a_process_whose_first_thread_has_exited_is_killed_and_counted() {
 fn nothing_is_started_in_a_group_that_was_killed() {
     let Some(found) = Found::here() else { return };
     let group = found.group("killed", BOUNDS);
-    assert!(group.kill(Duration::ZERO), "there was nothing to wait for");
+    assert!(kill(&group, Duration::ZERO), "there was nothing to wait for");
     let mut actor = Actor::start("bomb");
     group.add(actor.pid()).unwrap();
     actor.tell("3");
@@ -166,7 +176,7 @@ fn a_sweep_takes_what_a_killed_supervisor_left_and_nothing_else() {
     owner.child.wait().unwrap();
     assert!(!is_dead(orphan) && !found.folders("left").is_empty());
     // Concerns only this test's folder, because other tests sweep only its siblings.
-    assert!(found.0.sweep() >= found.0.place.bases().len());
+    assert!(found.0.sweep() >= found.0.bases.len());
     assert!(is_dead(orphan) && found.folders("left").is_empty());
     assert!(!found.folders("alive").is_empty());
     drop(alive);
@@ -190,25 +200,25 @@ fn a_sweep_takes_the_folder_of_a_dead_worker() {
     let mut child = Command::new("true").spawn().unwrap();
     let dead = own.replace(&format!("-{}-", std::process::id()), &format!("-{}-", child.id()));
     child.wait().unwrap();
-    for base in found.0.place.bases() {
+    for base in &found.0.bases {
         let folder = base.with_file_name(format!("openskill-{dead}-0"));
         std::fs::create_dir(&folder).unwrap();
         std::fs::create_dir(folder.join(format!("{TREE_PREFIX}{dead}-x"))).unwrap();
     }
     found.0.sweep();
-    for base in found.0.place.bases() {
+    for base in &found.0.bases {
         assert!(!base.with_file_name(format!("openskill-{dead}-0")).exists() && base.exists());
     }
 }
 
 #[test]
 fn a_name_that_leads_elsewhere_is_refused() {
-    let controller = Controller { place: CgroupLayout::V2 { base: "/".into() }, reason: String::new() };
+    let controller = Controller { bases: vec!["/".into()], ..without_folders(Kind::V2) };
     for name in ["", "../x", "a/b", "a b", &"a".repeat(65)] {
         let refused = Group::create(&controller, name, BOUNDS).unwrap_err();
         assert_eq!(refused.kind(), std::io::ErrorKind::InvalidInput, "{name}");
     }
-    let measured = Controller { place: CgroupLayout::Measured, reason: String::new() };
+    let measured = without_folders(Kind::Measured);
     assert_eq!(Group::create(&measured, "a", BOUNDS).unwrap_err().kind(), std::io::ErrorKind::Unsupported);
 }
 
@@ -216,7 +226,7 @@ fn a_name_that_leads_elsewhere_is_refused() {
 fn a_controller_that_is_not_taken_says_why() {
     let sources = Sources::read().unwrap();
     match try_v2(&sources, &|| Command::new("cat")) {
-        Ok(place) => Controller { place, reason: String::new() }.close(),
+        Ok(found) => found.close(),
         Err(reason) => assert!(!reason.is_empty()),
     }
     let nowhere = Sources { cgroup: "0::/\n".to_owned(), mountinfo: String::new() };
@@ -262,7 +272,7 @@ fn the_events_of_v2_tell_the_own_bound_from_that_of_others() {
     let group = CgroupFolder::open(&path).unwrap();
     let events = |text: &str| {
         std::fs::write(path.join("memory.events"), text).unwrap();
-        Events::read_v2(&group, &BOUNDS).likely_cause()
+        events::likely_cause_v2(&group, &BOUNDS)
     };
     assert_eq!(events("max 9\noom 1\noom_kill 2\n"), Some(Exceeded::Memory));
     assert_eq!(events("max 0\noom 0\noom_kill 1\n"), Some(Exceeded::SharedMemory));
@@ -287,26 +297,24 @@ fn a_group_of_v2_is_killed_and_removed_without_controllers_too() {
 
 #[test]
 fn a_controller_reaches_its_supervisor_without_the_reason() {
-    let place = CgroupLayout::V1 { memory: "/m".into(), pids: "/p".into(), cpuacct: Some("/c".into()) };
-    let controller = Controller { place: place.clone(), reason: "cgroup v2: not mounted".to_owned() };
+    let bases = ["/p", "/m", "/c"].map(PathBuf::from).to_vec();
+    let reason = "cgroup v2: not mounted".to_owned();
+    let controller = Controller { bases, memory: 1, cpu: Some(2), reason, ..without_folders(Kind::V1) };
     let text = serde_json::to_string(&controller).unwrap();
     let sent: Controller = serde_json::from_str(&text).unwrap();
-    assert_eq!((sent.kind(), sent.reason()), (Kind::V1, ""));
-    assert_eq!(sent.place.bases(), [Path::new("/p"), Path::new("/m"), Path::new("/c")]);
+    assert_eq!(sent, Controller { reason: String::new(), ..controller.clone() });
     assert_eq!(controller.to_string(), "cgroup v1 at /p and /m and /c");
-    let one = CgroupLayout::V1 { memory: "/x".into(), pids: "/x".into(), cpuacct: Some("/x".into()) };
-    assert_eq!(one.bases(), [Path::new("/x")]);
 }
 
 #[test]
 fn a_meter_counts_what_a_tree_has_allocated() {
     let mut actor = Actor::start("allocate");
-    let mut meter = Meter::for_tree(BOUNDS, actor.pid(), None).unwrap();
-    let before = meter.measure().unwrap();
+    let mut meter = Meter::for_tree(BOUNDS, actor.pid(), None);
+    let before = meter.measure();
     assert_eq!(before.exceeds(&BOUNDS), None, "{before:?}");
     actor.tell("100");
     assert_eq!(actor.hear().as_deref(), Some("allocated"));
-    let after = meter.measure().unwrap();
+    let after = meter.measure();
     assert_eq!(after.exceeds(&BOUNDS), Some(Exceeded::Memory));
     assert!((100 * MIB..120 * MIB).contains(&after.memory_bytes), "{after:?}");
 }
@@ -321,7 +329,7 @@ fn a_meter_counts_once_what_processes_share() {
                    time.sleep(60)\n";
     let Some(mut actor) = Actor::python(program) else { return skip(Need::Python, "no python3") };
     let bounds = TreeBounds { memory_bytes: 160 * MIB, ..BOUNDS };
-    let mut meter = Meter::for_tree(bounds, actor.pid(), None).unwrap();
+    let mut meter = Meter::for_tree(bounds, actor.pid(), None);
     actor.tell("");
     assert_eq!(actor.hear().as_deref(), Some("forked"));
     let tree: Vec<i32> = tree::Snapshot::take().descendants(actor.pid()).iter().map(|it| it.pid).collect();
@@ -343,12 +351,12 @@ fn a_process_above_a_tree_counts_only_by_what_came_to_it() {
     let mut actor = Actor::start("allocate");
     actor.tell("100");
     assert_eq!(actor.hear().as_deref(), Some("allocated"));
-    let alone = Meter::for_tree(BOUNDS, actor.pid(), None).unwrap().measure().unwrap();
-    let mut meter = Meter::for_tree(BOUNDS, actor.pid(), Some(above.pid())).unwrap();
-    assert_eq!(meter.measure().unwrap().processes, alone.processes + 3);
+    let alone = Meter::for_tree(BOUNDS, actor.pid(), None).measure();
+    let mut meter = Meter::for_tree(BOUNDS, actor.pid(), Some(above.pid()));
+    assert_eq!(meter.measure().processes, alone.processes + 3);
     // `actor` is above this tree, so its own memory does not count.
-    let mut shared = Meter::for_tree(BOUNDS, above.pid(), Some(actor.pid())).unwrap();
-    assert!(shared.measure().unwrap().memory_bytes < 64 * MIB, "{shared:?}");
+    let mut shared = Meter::for_tree(BOUNDS, above.pid(), Some(actor.pid()));
+    assert!(shared.measure().memory_bytes < 64 * MIB, "{shared:?}");
     above.tell("");
     above.child.wait().unwrap();
 }
@@ -357,13 +365,11 @@ fn a_process_above_a_tree_counts_only_by_what_came_to_it() {
 fn a_meter_looks_no_further_than_the_bound_on_processes() {
     let mut actor = Actor::start("bomb");
     let bounds = TreeBounds { processes: 6, ..BOUNDS };
-    let mut meter = Meter::for_tree(bounds, actor.pid(), None).unwrap();
+    let mut meter = Meter::for_tree(bounds, actor.pid(), None);
     actor.tell("20");
     assert_eq!(actor.hear().as_deref(), Some("20"));
-    assert_eq!(meter.measure().unwrap(), Usage { processes: 7, ..Usage::default() });
-    assert_eq!(meter.measure().unwrap().exceeds(&bounds), Some(Exceeded::Processes));
-    let whole = rustix::fs::open("/proc", rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty()).unwrap();
-    assert_eq!(Meter::for_namespace(bounds, whole).measure().unwrap().processes, 7);
+    assert_eq!(meter.measure(), Usage { processes: 7, ..Usage::default() });
+    assert_eq!(meter.measure().exceeds(&bounds), Some(Exceeded::Processes));
     actor.tell("");
     actor.child.wait().unwrap();
 }

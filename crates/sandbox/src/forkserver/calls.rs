@@ -10,12 +10,11 @@
 //! continue: the fork server accepts no more calls, and ends after the last of them.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use openskill_log::admits;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot, watch};
 
 use crate::protocol::{ColdImport, Exit, Loaded, Notice, ONLY_CALL, Order, Phase, RunReport};
@@ -107,7 +106,7 @@ impl Calls {
 
     /// Registers a new call. Returns `None` if the fork server accepts no more calls.
     pub(super) fn open(&self, call: u64, guard: Option<Box<dyn Send>>) -> Option<oneshot::Receiver<CallEnd>> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.closed {
             return None;
         }
@@ -118,13 +117,13 @@ impl Calls {
 
     /// Removes a call that could not be sent.
     pub(super) fn take_back(&self, call: u64) {
-        self.lock().open.remove(&call);
+        self.state.lock().open.remove(&call);
     }
 
     /// Records a call's exit message with its exit code. The guard is dropped when the call's processes have
     /// ended.
     pub(super) fn leave(&self, call: u64, code: i32) {
-        if let Some(open) = self.lock().open.get_mut(&call) {
+        if let Some(open) = self.state.lock().open.get_mut(&call) {
             open.exit_code = Some(code);
             open.overdue = Some(Overdue::Kill(Instant::now() + LEAVING));
         }
@@ -132,47 +131,43 @@ impl Calls {
 
     /// Kills a call that was dropped.
     pub(super) fn kill(&self, call: u64) {
-        let mut state = self.lock();
-        if let Some(open) = state.open.get_mut(&call) {
-            open.overdue = Some(Overdue::GiveUp(Instant::now() + PATIENCE));
-            state.orders.push(Order::Kill(call));
-            self.wake.notify_one();
-        }
+        self.order(Order::Kill(call), |it| it.overdue = Some(Overdue::GiveUp(Instant::now() + PATIENCE)));
     }
 
     /// Kills a kept process. One that has not started is killed when it starts, if it ever does.
     pub(super) fn kill_kept(&self, call: u64, began: bool) {
-        let mut state = self.lock();
-        if let Some(open) = state.open.get_mut(&call) {
-            let time = if began { STUCK } else { PATIENCE };
-            open.overdue = Some(Overdue::Abandon(Instant::now() + time));
-            state.orders.push(Order::Kill(call));
-            self.wake.notify_one();
-        }
+        let time = if began { STUCK } else { PATIENCE };
+        self.order(Order::Kill(call), |it| it.overdue = Some(Overdue::Abandon(Instant::now() + time)));
     }
 
     /// Sends SIGINT to a call's process. The receiver completes when the signal was sent or the process has ended.
     pub(super) fn interrupt(&self, call: u64) -> oneshot::Receiver<()> {
         let (interrupted, sent) = oneshot::channel();
-        let mut state = self.lock();
+        self.order(Order::Interrupt(call), |it| it.interrupted = Some(interrupted));
+        sent
+    }
+
+    /// Sends the supervisor an order, and records it with the call. Has no effect after the call has ended.
+    fn order(&self, order: Order, record: impl FnOnce(&mut OpenCall)) {
+        let (Order::Kill(call) | Order::Interrupt(call)) = order;
+        let mut state = self.state.lock();
         if let Some(open) = state.open.get_mut(&call) {
-            open.interrupted = Some(interrupted);
-            state.orders.push(Order::Interrupt(call));
+            record(open);
+            state.orders.push(order);
             self.wake.notify_one();
         }
-        sent
     }
 
     /// Takes the pending orders for the supervisor. Returns `None` if the fork server must end.
     pub(super) fn orders(&self) -> Option<Vec<Order>> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.condemned { None } else { Some(std::mem::take(&mut state.orders)) }
     }
 
     /// Handles calls that have not ended in time.
     pub(super) fn check_overdue(&self, now: Instant) {
         let ready = self.is_ready();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let abandoned = |it: &OpenCall| matches!(it.overdue, Some(Overdue::Abandon(at)) if at <= now);
         if state.open.extract_if(|_, it| ready && abandoned(it)).count() > 0 {
             tracing::warn!("a fork server did not end a kept process; it no longer keeps processes");
@@ -207,34 +202,31 @@ impl Calls {
 
     /// Returns the number of calls that have not sent their exit message.
     pub(super) fn count(&self) -> usize {
-        self.lock().open.values().filter(|it| it.exit_code.is_none()).count()
+        self.state.lock().open.values().filter(|it| it.exit_code.is_none()).count()
     }
 
     pub(super) fn is_open(&self) -> bool {
-        !self.lock().closed
+        !self.state.lock().closed
     }
 
     /// Returns whether the fork server was ever ready.
     pub(super) fn is_ready(&self) -> bool {
-        self.lock().loaded.is_some()
+        self.state.lock().loaded.is_some()
     }
 
-    pub(super) fn files(&self) -> Vec<PathBuf> {
-        self.lock().loaded.as_ref().map(|it| it.files.clone()).unwrap_or_default()
-    }
-
-    pub(super) fn cold_imports(&self) -> Vec<ColdImport> {
-        self.lock().loaded.as_ref().map(|it| it.not_preloaded.clone()).unwrap_or_default()
+    /// Returns what the fork server loaded. Empty before it is ready.
+    pub(super) fn loaded(&self) -> Loaded {
+        self.state.lock().loaded.clone().unwrap_or_default()
     }
 
     pub(super) fn idle_for(&self) -> Duration {
-        let state = self.lock();
+        let state = self.state.lock();
         if state.open.is_empty() { state.last_used.elapsed() } else { Duration::ZERO }
     }
 
     /// Stops accepting calls. The fork server ends after the last one.
     pub(super) fn close(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.closed = true;
         self.end_if_done(&mut state);
     }
@@ -248,13 +240,12 @@ impl Calls {
         match (phase, notice) {
             (Phase::Starting, Notice::Ready(loaded)) => self.ready(loaded),
             (Phase::Starting, Notice::Ended { call: ONLY_CALL, .. }) => self.server_ended(&[]),
-            // The kernel killed the whole tree. The socket closes next.
-            (
-                Phase::Serving | Phase::Orphaned,
-                Notice::Ended { call: ONLY_CALL, report: report @ RunReport::Ended { .. } },
-            ) => self.lock().end_of_all = Some(report),
             (Phase::Serving | Phase::Orphaned, Notice::Ended { call, report: report @ RunReport::Ended { .. } }) => {
-                self.end(call, report);
+                match call {
+                    // The kernel killed the whole tree. The socket closes next.
+                    ONLY_CALL => self.state.lock().end_of_all = Some(report),
+                    _ => self.end(call, report),
+                }
             }
             (Phase::Serving | Phase::Orphaned, Notice::Interrupted(call)) => self.confirm_interrupt(call),
             // No call starts before the fork server is ready, so none continues.
@@ -280,7 +271,7 @@ impl Calls {
                 "this import leaves something behind that forks would share: each call runs it again"
             );
         }
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.loaded = Some(loaded);
         let until = Instant::now() + PATIENCE;
         // The time limit of calls that were dropped meanwhile starts now.
@@ -293,14 +284,14 @@ impl Calls {
     }
 
     fn confirm_interrupt(&self, call: u64) {
-        if let Some(sent) = self.lock().open.get_mut(&call).and_then(|open| open.interrupted.take()) {
+        if let Some(sent) = self.state.lock().open.get_mut(&call).and_then(|open| open.interrupted.take()) {
             let _ = sent.send(());
         }
     }
 
     /// Ends a call and drops its guard.
     fn end(&self, call: u64, report: RunReport) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.last_used = Instant::now();
         let open = state.open.remove(&call);
         self.end_if_done(&mut state);
@@ -320,7 +311,7 @@ impl Calls {
 
     /// Handles the end of the fork server. Calls that have not started are returned to their callers.
     fn server_ended(&self, running: &[u64]) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.closed = true;
         let unstarted: Vec<_> = state.open.extract_if(|call, _| !running.contains(call)).collect();
         drop(state);
@@ -343,10 +334,6 @@ impl Calls {
             self.wake.notify_one();
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
 }
 
 /// Dropped when the fork server's process tree has ended, after which no call can be reported.
@@ -356,7 +343,7 @@ impl Drop for Guard {
     fn drop(&mut self) {
         let ready = self.0.is_ready();
         let (left, end_of_all) = {
-            let mut state = self.0.lock();
+            let mut state = self.0.state.lock();
             state.closed = true;
             (std::mem::take(&mut state.open), state.end_of_all.take())
         };
@@ -369,6 +356,47 @@ impl Drop for Guard {
             });
         }
         self.0.phase.send_replace(Phase::Over);
+    }
+}
+
+/// A call that has not ended. Dropping it before the end kills the call.
+pub(super) struct PendingCall {
+    /// `None` after the call has ended or sent its exit message.
+    pub(super) ended: Option<oneshot::Receiver<CallEnd>>,
+    pub(super) call: u64,
+    pub(super) calls: Arc<Calls>,
+    /// For a process that outlives a call: whether its owner has seen that it runs.
+    pub(super) began: Option<bool>,
+}
+
+impl PendingCall {
+    pub(super) async fn wait(&mut self) -> CallEnd {
+        let Some(ended) = &mut self.ended else { return CallEnd::Unknown };
+        let end = ended.await.unwrap_or(CallEnd::Unknown);
+        self.ended = None;
+        end
+    }
+
+    /// Records the exit code in its exit message. Its process has not exited yet.
+    pub(super) fn leave(mut self, code: i32) {
+        if self.ended.take().is_some() {
+            self.calls.leave(self.call, code);
+        }
+    }
+
+    pub(super) fn kill(&self) {
+        match self.began {
+            None => self.calls.kill(self.call),
+            Some(began) => self.calls.kill_kept(self.call, began),
+        }
+    }
+}
+
+impl Drop for PendingCall {
+    fn drop(&mut self) {
+        if self.ended.is_some() {
+            self.kill();
+        }
     }
 }
 

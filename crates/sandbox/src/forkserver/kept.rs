@@ -1,14 +1,11 @@
 //! A fork server's process that outlives a call. It lives until it exits or its owner drops it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::calls::{CallEnd, Calls};
+use super::calls::{CallEnd, PendingCall};
 use crate::protocol::{Exit, RunReport};
-#[cfg(any(test, feature = "testing"))]
-use crate::protocol::{Loaded, Notice};
 
 /// The timeout for its end after it was killed.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -17,14 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const SIGNAL: Duration = Duration::from_secs(1);
 
 /// A process that outlives a call. Dropping it kills its process tree.
-pub struct KeptProcess {
-    /// `None` after the process has ended.
-    ended: Option<oneshot::Receiver<CallEnd>>,
-    call: u64,
-    /// Whether its owner has seen that it runs.
-    began: bool,
-    calls: Arc<Calls>,
-}
+pub struct KeptProcess(pub(super) PendingCall);
 
 /// The ways in which a kept process can end.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,21 +30,14 @@ pub enum KeptProcessEnd {
 }
 
 impl KeptProcess {
-    pub(super) fn new(ended: oneshot::Receiver<CallEnd>, call: u64, calls: &Arc<Calls>) -> Self {
-        Self { ended: Some(ended), call, began: false, calls: Arc::clone(calls) }
-    }
-
     /// Records that its owner has seen that it runs.
     pub fn has_begun(&mut self) {
-        self.began = true;
+        self.0.began = Some(true);
     }
 
     /// Waits until its process tree has ended. Cancel safe.
     pub async fn wait(&mut self) -> KeptProcessEnd {
-        let Some(ended) = &mut self.ended else { return KeptProcessEnd::Unknown };
-        let end = ended.await.unwrap_or(CallEnd::Unknown);
-        self.ended = None;
-        match end {
+        match self.0.wait().await {
             CallEnd::Report(RunReport::Ended { exceeded: Some(reason), .. }) => KeptProcessEnd::Exceeded(reason),
             CallEnd::Report(RunReport::Ended { exit, exceeded: None, .. }) => KeptProcessEnd::Exited(exit),
             CallEnd::NotStarted | CallEnd::Report(RunReport::NotStarted { .. }) => KeptProcessEnd::NotStarted,
@@ -64,64 +47,26 @@ impl KeptProcess {
 
     /// Returns whether it is alive, as far as the worker knows.
     pub fn is_alive(&self) -> bool {
-        self.ended.as_ref().is_some_and(oneshot::Receiver::is_empty)
+        self.0.ended.as_ref().is_some_and(oneshot::Receiver::is_empty)
     }
 
     /// Sends SIGINT. Returns whether the supervisor confirmed this. If not, the process may receive the signal at
     /// any later time, and must not be reused.
     #[must_use]
     pub async fn interrupt(&self) -> bool {
-        tokio::time::timeout(SIGNAL, self.calls.interrupt(self.call)).await.is_ok()
+        tokio::time::timeout(SIGNAL, self.0.calls.interrupt(self.0.call)).await.is_ok()
     }
 
     /// Kills its process tree, and waits until it has ended.
     pub async fn end(mut self) {
-        self.calls.kill_kept(self.call, self.began);
+        self.0.kill();
         let _ = tokio::time::timeout(PATIENCE, self.wait()).await;
-    }
-}
-
-impl Drop for KeptProcess {
-    fn drop(&mut self) {
-        if self.ended.is_some() {
-            self.calls.kill_kept(self.call, self.began);
-        }
-    }
-}
-
-/// Replaces the supervisor of a kept process, for tests.
-#[cfg(any(test, feature = "testing"))]
-pub struct Unattended(Arc<Calls>);
-
-#[cfg(any(test, feature = "testing"))]
-#[allow(clippy::expect_used, reason = "only tests use it")]
-impl Unattended {
-    const CALL: u64 = 7;
-
-    /// Creates a running process.
-    pub fn start() -> (KeptProcess, Self) {
-        let calls = Arc::new(Calls::new());
-        let loaded = Loaded { files: Vec::new(), not_preloaded: Vec::new() };
-        calls.hear(Notice::Ready(loaded)).expect("it starts");
-        let ended = calls.open(Self::CALL, None).expect("it takes calls");
-        (KeptProcess::new(ended, Self::CALL, &calls), Self(calls))
-    }
-
-    /// Waits for an order without executing it.
-    pub async fn wait_for_order(&self) {
-        self.0.wake.notified().await;
-    }
-
-    /// Waits for the order to interrupt, and confirms it.
-    pub async fn confirm_interrupt(&self) {
-        self.wait_for_order().await;
-        self.0.hear(Notice::Interrupted(Self::CALL)).expect("it serves");
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::forkserver::testing::Unattended;
 
     #[tokio::test]
     async fn it_is_known_whether_a_signal_was_sent() {

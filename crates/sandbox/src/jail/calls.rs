@@ -6,24 +6,22 @@
 //! A system call of a foreign architecture kills the process.
 //!
 //! - `profile`: the kinds of process
-//! - `allowed`: the calls by purpose, some of them only for some processes; `conditions`: arguments that are refused in
-//!   allowed calls
-//! - `refused`: calls that no process may make, with the error and the reason
+//! - `groups.json`: all calls of x86_64 and aarch64 up to the newest that was reviewed, in groups by purpose, with the
+//!   reason why a group is allowed or refused; `groups`: who may make a group's calls
+//! - `conditions`: arguments that are refused in allowed calls
 //!
-//! Each number in [`numbers`](super::numbers) is in exactly one group. Any other number belongs to a newer kernel
-//! or to no call.
+//! Each call is in exactly one group. A number that is in none belongs to a newer kernel or to no call.
 
+use std::collections::HashMap;
 use std::io;
 
 use seccompiler::{BpfProgram, apply_filter};
 
-mod allowed;
 mod conditions;
+mod groups;
 mod profile;
-mod refused;
 
-use profile::Profile;
-use profile::errno::ENOSYS;
+use profile::{Profile, Refusal};
 
 pub(super) use profile::{FileOwner, Makes};
 
@@ -37,19 +35,19 @@ impl Filter {
     /// Compiles the filter for a process. `counted`: whether the kernel, rather than a meter, counts all its
     /// memory.
     pub(super) fn compile(network: &Network, owner: FileOwner, makes: Makes, counted: bool) -> io::Result<Self> {
-        Self::from_rules(&rules(&Profile { network, owner, makes, counted }))
+        Self::from_rules(&rules(&Profile { network, owner, makes, counted })?)
     }
 
     /// Compiles the filter for a fork server, which creates mounts and namespaces for its children. A meter
     /// measures their memory.
     pub(super) fn for_fork_server(network: &Network) -> io::Result<Self> {
-        Self::from_rules(&rules(&fork_server(network)))
+        Self::from_rules(&rules(&fork_server(network))?)
     }
 
     /// Compiles the filter that each child of a fork server adds to the inherited one when it has its namespaces.
     /// It refuses what the fork server may do but the child may not. The kernel enforces both filters.
     pub(super) fn for_fork() -> io::Result<Self> {
-        Self::from_rules(&addition())
+        Self::from_rules(&addition()?)
     }
 
     /// Returns the program as the kernel reads it (`struct sock_filter[]`), in hexadecimal.
@@ -79,28 +77,33 @@ const fn fork_server(network: &Network) -> Profile<'_> {
 }
 
 /// Returns the rules that a child adds to its fork server's rules. The network is the same for both.
-fn addition() -> Rules {
+fn addition() -> io::Result<Rules> {
     let server = fork_server(&Network::None);
-    rules(&Profile { makes: Makes::Nothing, ..server }).beyond(&rules(&server))
+    Ok(rules(&Profile { makes: Makes::Nothing, ..server })?.beyond(&rules(&server)?))
 }
 
 /// Returns the rules of a profile.
-fn rules(profile: &Profile<'_>) -> Rules {
-    let mut rules = Rules::refusing(ENOSYS);
-    for group in allowed::ALWAYS {
-        rules.allow(group.calls);
-    }
-    for granted in allowed::BY_PROFILE {
-        match (granted.to)(profile) {
-            true => rules.allow(granted.group.calls),
-            false => rules.refuse(granted.otherwise, granted.group.calls),
+///
+/// # Errors
+/// Fails if the groups are not valid, or lack a call that has a condition. Then nothing may run.
+fn rules(profile: &Profile<'_>) -> io::Result<Rules> {
+    let groups = groups::read()?;
+    let mut rules = Rules::refusing(Refusal::Enosys as u32);
+    let mut numbers = HashMap::new();
+    for group in &groups {
+        let calls: Vec<i64> = group.numbers().map(|(_, number)| number).collect();
+        match group.admits(profile)? {
+            true => rules.allow(&calls),
+            false => rules.refuse(group.otherwise as u32, &calls),
         }
+        numbers.extend(group.numbers());
     }
-    for (errno, group) in refused::NEVER {
-        rules.refuse(*errno, group.calls);
-    }
-    conditions::add(&mut rules, profile);
-    rules
+    let mut is_complete = true;
+    conditions::add(profile, &mut |refusal, call, tests| match numbers.get(call) {
+        Some(number) => rules.refuse_if(refusal as u32, *number, tests),
+        None => is_complete = false,
+    });
+    if is_complete { Ok(rules) } else { Err(io::ErrorKind::InvalidData.into()) }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The Landlock rules of a jailed process: which files and TCP ports it may access, and which processes it may signal.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use landlock::{
@@ -10,7 +10,7 @@ use landlock::{
 };
 
 use super::plan::{Sandbox, Walls};
-use super::system::{KERNEL, OWN_SETTINGS, PRIVATE, PROGRAMS, READ_DEVICES, SETTINGS, WRITE_DEVICES, ZERO};
+use super::system::{self, KERNEL, OWN_SETTINGS, PRIVATE, PROGRAMS, READ_DEVICES, WRITE_DEVICES, ZERO};
 use crate::allowed_root::open_place;
 use crate::jail::requirement::Network;
 
@@ -38,9 +38,9 @@ pub(super) fn rules(
     view: PathView<'_>,
     counted: bool,
 ) -> io::Result<RulesetCreated> {
-    let (settings, temp) = match view {
-        PathView::Host(temp) => (SETTINGS, temp),
-        PathView::Own => (OWN_SETTINGS, Some(Path::new(PRIVATE))),
+    let (settings, temp): (Vec<_>, _) = match view {
+        PathView::Host(temp) => (system::settings().map(|(path, _)| path).collect(), temp),
+        PathView::Own => (OWN_SETTINGS.to_vec(), Some(Path::new(PRIVATE))),
     };
     let ruleset = Ruleset::default().handle_access(AccessFs::from_all(NEWEST)).map_err(io::Error::other)?;
     let ruleset = ruleset.scope(Scope::from_all(NEWEST)).map_err(io::Error::other)?;
@@ -54,7 +54,7 @@ pub(super) fn rules(
     let device = AccessFs::ReadFile | AccessFs::IoctlDev;
     for (paths, access) in [
         (PROGRAMS.as_slice(), run),
-        (settings, read),
+        (&settings, read),
         (&READ_DEVICES, device),
         (&WRITE_DEVICES, device | AccessFs::WriteFile | AccessFs::Truncate),
     ] {
@@ -64,8 +64,9 @@ pub(super) fn rules(
             }
         }
     }
+    // These paths had no links when the plan was made, so a link was created since, and is refused.
     for path in &walls.readable {
-        rules = allow(rules, open(path)?, run)?;
+        rules = allow(rules, open_place(path)?, run)?;
     }
     let mut all = AccessFs::from_all(NEWEST);
     all.remove(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev);
@@ -76,7 +77,7 @@ pub(super) fn rules(
         rules = allow(rules, root, all)?;
     }
     for path in walls.writable.iter().map(AsRef::as_ref).chain(temp) {
-        rules = allow(rules, open(path)?, all)?;
+        rules = allow(rules, open_place(path)?, all)?;
     }
     if let Network::Connect(ports) = &walls.network {
         rules = add_ports(rules, ports)?;
@@ -105,18 +106,13 @@ fn add_ports(mut rules: RulesetCreated, ports: &[u16]) -> io::Result<RulesetCrea
     Ok(rules)
 }
 
-/// Opens a path of a plan. Refuses links: the path had none, so a link was created since.
-fn open(path: &Path) -> io::Result<OwnedFd> {
-    Ok(open_place(path)?)
-}
-
 /// Adds a rule. For a file, omits the rights that apply only to folders.
 fn allow(rules: RulesetCreated, opened: impl AsFd, access: BitFlags<AccessFs>) -> io::Result<RulesetCreated> {
-    let access = if is_folder(opened.as_fd())? { access } else { access & AccessFs::from_file(NEWEST) };
+    let access = if is_folder(&opened)? { access } else { access & AccessFs::from_file(NEWEST) };
     rules.add_rule(PathBeneath::new(opened, access)).map_err(io::Error::other)
 }
 
-fn is_folder(opened: BorrowedFd<'_>) -> io::Result<bool> {
+pub(super) fn is_folder(opened: impl AsFd) -> io::Result<bool> {
     Ok(rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(opened)?.st_mode).is_dir())
 }
 
@@ -131,7 +127,7 @@ pub(super) fn enter(rules: RulesetCreated) -> io::Result<RestrictionStatus> {
 pub(super) fn abi(status: &RestrictionStatus) -> u32 {
     match status.landlock {
         LandlockStatus::Available { effective_abi, kernel_abi } => {
-            kernel_abi.map_or(effective_abi as i32, |newer| newer.max(effective_abi as i32)).unsigned_abs()
+            kernel_abi.unwrap_or(0).max(effective_abi as i32).unsigned_abs()
         }
         _ => 0,
     }

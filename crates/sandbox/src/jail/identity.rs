@@ -38,7 +38,7 @@ impl std::str::FromStr for User {
 }
 
 /// The user that a process changes to, and the only capability that it may keep.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
     /// `None` if the user does not change.
     pub(crate) user: Option<User>,
@@ -76,11 +76,9 @@ impl Identity {
             set_thread_res_uid(uid, uid, uid)?;
         }
         set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable: kept })?;
-        if !kept.is_empty() {
-            // The programs that the process starts also inherit it.
-            for capability in kept.iter() {
-                configure_capability_in_ambient_set(capability, true)?;
-            }
+        // The programs that the process starts also inherit it.
+        for capability in kept.iter() {
+            configure_capability_in_ambient_set(capability, true)?;
         }
         Ok(())
     }

@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::identity::{Identity, User};
 use super::plan::{Plan, Walls};
 use super::probe::{Namespaces, SystemSupport};
+use super::reach::{self, READ, WRITE};
 use super::readable::{ReadablePaths, resolve_readable};
 use super::requirement::{Level, Network};
 use super::roots::{ALL, Roots};
+use super::temp;
 use super::users::{SkillUsers, Users};
-use super::{reach, temp};
 use crate::allowed_root::{AllowedRoot, RunRoot};
 use crate::bounds::{Controller, Kind, TreeBounds};
 use crate::limits::Limits;
@@ -73,7 +74,7 @@ impl Jailer {
         roots.in_reach(users.shared_user(), &allowed_root.run_root("", None));
         let jailer = Self(Arc::new(JailerState { facts, users, least, allowed_root, roots, temp, controller, others }));
         jailer.look_after();
-        let bounds = jailer.0.controller.kind().word();
+        let bounds = jailer.0.controller.kind.word();
         tracing::info!(?facts, bounds, "detected the isolation that this machine supports");
         jailer
     }
@@ -115,16 +116,16 @@ impl Jailer {
         let in_reach = || match facts.namespaces {
             // Inside the process's own root, the folders above a path are not those of the host.
             Namespaces::Given => {
-                readable.iter().all(|it| reach::reads_itself(user, it))
-                    && writable.iter().all(|it| reach::writes_itself(user, it))
+                readable.iter().all(|it| reach::reaches_itself(user, it.metadata(), READ))
+                    && writable.iter().all(|it| reach::reaches_itself(user, it.metadata(), WRITE))
                     && (map_root || reach_of_root.itself)
             }
             _ => {
-                readable.iter().chain(&start).all(|it| reach::reads(user, it))
-                    && writable.iter().all(|it| reach::writes(user, it))
+                readable.iter().chain(&start).all(|it| reach::reaches(user, it, READ))
+                    && writable.iter().all(|it| reach::reaches(user, it, WRITE))
                     && reach_of_root.itself
                     && reach_of_root.way
-                    && reach::reads(user, temp)
+                    && reach::reaches(user, temp, READ)
             }
         };
         let decision = decide(*facts, user, network, in_reach);
@@ -132,17 +133,15 @@ impl Jailer {
             return Err(format!("it requires a jail that this worker can't give: {reason}"));
         }
         let JailDecision { identity, network, .. } = decision;
-        let SystemSupport { landlock, calls, .. } = *facts;
         let namespaces = facts.namespaces == Namespaces::Given;
         names.extend(start);
-        let landlock = landlock > 0;
         let map_root = map_root && identity.user.is_some();
-        let counted = self.0.controller.kind() != Kind::Measured;
+        let counted = self.0.controller.kind != Kind::Measured;
         let walls = Walls {
             identity,
             namespaces,
-            landlock,
-            calls,
+            landlock: facts.landlock > 0,
+            calls: facts.calls,
             counted,
             readable,
             root,
@@ -171,7 +170,7 @@ impl Jailer {
     /// Describes for people what counts the resources that skills use, and why nothing better does.
     pub fn describe_counting(&self) -> String {
         let controller = &self.0.controller;
-        match controller.reason() {
+        match controller.reason.as_str() {
             "" => controller.to_string(),
             reason => format!("{controller} ({reason})"),
         }
@@ -214,16 +213,13 @@ impl Jailer {
         write: impl Iterator<Item = &'a PathBuf>,
     ) -> Vec<PathBuf> {
         let user = self.0.users.shared_user();
-        let read = read.chain([&self.0.temp]).filter(|it| !reach::reads(user, it));
-        read.chain(write.filter(|it| !reach::writes(user, it))).cloned().collect()
+        let read = read.chain([&self.0.temp]).filter(|it| !reach::reaches(user, it, READ));
+        read.chain(write.filter(|it| !reach::reaches(user, it, WRITE))).cloned().collect()
     }
 
     /// Returns the walls that are missing for a process that can still run.
     pub fn lacking(&self, level: Level, network: &Network) -> Vec<&'static str> {
-        match level {
-            Level::Off => Vec::new(),
-            _ => self.decide(network).lacking,
-        }
+        if level == Level::Off { Vec::new() } else { self.decide(network).lacking }
     }
 
     /// Decides for a process whose paths are all within reach.

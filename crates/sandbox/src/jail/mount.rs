@@ -19,10 +19,10 @@ use super::namespaces::swap_users;
 pub(super) const PLAIN: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NOSUID;
 
 /// Creates a file system that is not attached yet.
-pub(super) fn new(kind: &str, options: &[(&str, &str)], attributes: MountAttrFlags) -> io::Result<OwnedFd> {
+pub(super) fn new<T: AsRef<str>>(kind: &str, options: &[(&str, T)], attributes: MountAttrFlags) -> io::Result<OwnedFd> {
     let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
     for (key, value) in options {
-        fsconfig_set_string(context.as_fd(), *key, *value)?;
+        fsconfig_set_string(context.as_fd(), *key, value.as_ref())?;
     }
     fsconfig_create(context.as_fd())?;
     Ok(fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
@@ -35,7 +35,7 @@ pub(super) fn copy(of: impl AsFd, attributes: MountAttrFlags) -> io::Result<Owne
         | OpenTreeFlags::AT_EMPTY_PATH
         | OpenTreeFlags::AT_RECURSIVE;
     let tree = open_tree(of, "", flags)?;
-    set(&tree, attributes, libc::AT_RECURSIVE)?;
+    set(&tree, attributes, libc::AT_RECURSIVE, None)?;
     Ok(tree)
 }
 
@@ -45,11 +45,11 @@ pub(super) fn copy(of: impl AsFd, attributes: MountAttrFlags) -> io::Result<Owne
 /// # Errors
 /// Fails if the caller is not root in the initial user namespace, or if the file system does not support such
 /// mounts.
-pub(super) fn copy_id_mapped(of: impl AsFd, user: User) -> io::Result<OwnedFd> {
+pub(crate) fn copy_id_mapped(of: impl AsFd, user: User) -> io::Result<OwnedFd> {
     let about = rustix::fs::fstat(&of)?;
     let users = swap_users((about.st_uid, user.uid), (about.st_gid, user.gid))?;
     let tree = copy(of, PLAIN | MountAttrFlags::MOUNT_ATTR_NODEV)?;
-    set_with(&tree, MountAttrFlags::MOUNT_ATTR_IDMAP, libc::AT_RECURSIVE, Some(&users))?;
+    set(&tree, MountAttrFlags::MOUNT_ATTR_IDMAP, libc::AT_RECURSIVE, Some(&users))?;
     Ok(tree)
 }
 
@@ -63,19 +63,10 @@ pub(super) fn attach(mount: &OwnedFd, below: impl AsFd, path: &Path) -> io::Resu
 pub(super) fn freeze(path: &Path) -> io::Result<()> {
     let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC;
     let opened = rustix::fs::openat(CWD, path, flags, rustix::fs::Mode::empty())?;
-    set(&opened, MountAttrFlags::MOUNT_ATTR_RDONLY, 0)
+    set(&opened, MountAttrFlags::MOUNT_ATTR_RDONLY, 0, None)
 }
 
-fn set(mount: &OwnedFd, attributes: MountAttrFlags, flags: libc::c_int) -> io::Result<()> {
-    set_with(mount, attributes, flags, None)
-}
-
-fn set_with(
-    mount: &OwnedFd,
-    attributes: MountAttrFlags,
-    flags: libc::c_int,
-    users: Option<&OwnedFd>,
-) -> io::Result<()> {
+fn set(mount: &OwnedFd, attributes: MountAttrFlags, flags: libc::c_int, users: Option<&OwnedFd>) -> io::Result<()> {
     let userns_fd = users.map_or(0, |it| it.as_raw_fd() as u64);
     let wanted = libc::mount_attr { attr_set: attributes.bits().into(), attr_clr: 0, propagation: 0, userns_fd };
     // SAFETY: the path is empty, and the structure, whose size is passed, outlives the call.

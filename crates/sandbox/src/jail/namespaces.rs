@@ -10,6 +10,7 @@
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, WaitOptions, getegid, geteuid, set_parent_process_death_signal, waitpid};
 
@@ -65,12 +66,7 @@ pub(crate) fn split(own_network: bool, before: impl FnOnce(i32) -> io::Result<()
 /// # Errors
 /// Fails if the kernel does not allow it.
 pub(crate) fn raise_loopback() -> io::Result<()> {
-    let socket = rustix::net::socket_with(
-        rustix::net::AddressFamily::INET,
-        rustix::net::SocketType::DGRAM,
-        rustix::net::SocketFlags::CLOEXEC,
-        None,
-    )?;
+    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     // SAFETY: all zeros is a valid value of a struct that contains numbers and a union of numbers and a pointer.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(b"lo\0") {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::calls::{FileOwner, Makes};
-use super::identity::{Identity, User};
+use super::identity::Identity;
 use crate::bounds::{Controller, ForkServerBounds, TreeBounds};
 use crate::jail::requirement::Network;
 
@@ -15,14 +15,14 @@ pub struct Plan {
     /// The folder in which the private temporary folder is created, for a process without its own root.
     pub(super) temp: PathBuf,
     /// The size of a temporary folder in memory, in bytes.
-    pub(super) temp_bytes: u64,
+    pub(crate) temp_bytes: u64,
     /// Counts the whole process tree and enforces its limits.
-    pub(super) controller: Controller,
-    pub(super) bounds: TreeBounds,
+    pub(crate) controller: Controller,
+    pub(crate) bounds: TreeBounds,
     /// The number of the user's other processes, which do not count against the limit on processes.
     pub(super) others: u64,
     /// `None` if the manifest requests no walls.
-    pub(super) walls: Option<Walls>,
+    pub(crate) walls: Option<Walls>,
 }
 
 impl Plan {
@@ -63,46 +63,9 @@ impl Plan {
         self.walls.as_ref().is_some_and(|it| it.calls)
     }
 
-    /// Returns whether its network gets a loopback address.
-    pub(crate) fn has_loopback(&self) -> bool {
-        self.walls.as_ref().is_some_and(|it| it.sandbox.is_some())
-    }
-
-    /// Returns whether the supervisor receives a descriptor of the allowed root.
-    pub(crate) fn takes_root(&self) -> bool {
-        self.walls.as_ref().is_some_and(|it| it.root.is_some())
-    }
-
-    /// Returns what counts the process tree, and its limits.
-    pub(crate) fn bounds(&self) -> (&Controller, TreeBounds) {
-        (&self.controller, self.bounds)
-    }
-
-    /// Returns the size of its temporary folder, for a folder in memory.
-    pub(crate) fn temp_bytes(&self) -> u64 {
-        self.temp_bytes
-    }
-
     /// Returns how many processes of one fork server fit into the memory limit together, at most `most`.
     pub fn fit(&self, most: usize) -> usize {
-        ForkServerBounds { one: self.bounds, temp_bytes: self.temp_bytes, most }.fit(&self.controller)
-    }
-
-    /// Returns whether the process gets its own namespaces. They include a network namespace unless the skill may
-    /// use the worker's network.
-    pub(crate) fn namespaces(&self) -> Option<OwnNetwork> {
-        let walls = self.walls.as_ref().filter(|it| it.namespaces)?;
-        Some(OwnNetwork(walls.network == Network::None))
-    }
-
-    /// Returns the mode that the allowed root had when it was first seen.
-    pub(crate) fn root_mode(&self) -> Option<u32> {
-        self.walls.as_ref().and_then(|it| it.root_mode)
-    }
-
-    /// Returns the user to which the mapped allowed root must belong, if another user owns it.
-    pub(crate) fn mapped_root(&self) -> Option<User> {
-        self.walls.as_ref().filter(|it| it.map_root).and_then(|it| it.identity.user)
+        ForkServerBounds { one: self.bounds, temp_bytes: self.temp_bytes, most }.fit(self.controller.memory_there())
     }
 
     /// Returns whether a fork server may run the process. Landlock can't restrict the files of a fork server that
@@ -111,23 +74,14 @@ impl Plan {
     pub fn may_fork(&self) -> bool {
         self.walls.as_ref().is_none_or(|it| !(it.namespaces && it.identity.override_files))
     }
-
-    /// Returns the process's user, if it differs from the worker's user.
-    pub(crate) fn user(&self) -> Option<User> {
-        self.walls.as_ref().and_then(|it| it.identity.user)
-    }
 }
 
-/// Whether a process's namespaces include a network namespace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct OwnNetwork(pub(crate) bool);
-
 /// What a process may access.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Walls {
-    pub(super) identity: Identity,
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Walls {
+    pub(crate) identity: Identity,
     /// Whether it gets its own namespaces and, in them, its own root.
-    pub(super) namespaces: bool,
+    pub(crate) namespaces: bool,
     /// Whether Landlock restricts it, which requires that the kernel provides Landlock.
     pub(super) landlock: bool,
     /// Whether the kernel can filter system calls.
@@ -137,22 +91,22 @@ pub(super) struct Walls {
     /// The folders and files that it may read and run, in addition to the system's.
     pub(super) readable: Vec<PathBuf>,
     /// The path of its allowed root, which it may change. The folder itself is passed as a descriptor.
-    pub(super) root: Option<PathBuf>,
+    pub(crate) root: Option<PathBuf>,
     /// The root's mode when it was first seen. A skill that owns the root may have removed permissions since.
-    pub(super) root_mode: Option<u32>,
+    pub(crate) root_mode: Option<u32>,
     /// Whether the root belongs to the process's user in its mount namespace. The owner on disk does not change.
-    pub(super) map_root: bool,
+    pub(crate) map_root: bool,
     /// Additional folders that it may change.
     pub(super) writable: Vec<PathBuf>,
     /// Additional names of these folders and of paths in its command. They may lead through links.
     pub(super) names: Vec<PathBuf>,
-    pub(super) network: Network,
-    pub(super) sandbox: Option<Sandbox>,
+    pub(crate) network: Network,
+    pub(crate) sandbox: Option<Sandbox>,
 }
 
 /// The settings of a process that creates its own sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Sandbox {
+pub(crate) struct Sandbox {
     /// The port of its own loopback address that it may use.
     pub(super) port: u16,
     /// Files below `/etc` in its root, with their content.

@@ -10,11 +10,11 @@ use serde::Serialize;
 
 use super::calls::Filter;
 use super::files::PathView;
-use super::identity::{Identity, User};
+use super::identity::Identity;
 use super::plan::{Plan, Walls};
 use super::system::KERNEL;
-use super::view::{self, FileSystemView, TempOptions};
-use super::{files, mount, temp};
+use super::view::{self, FileSystemView};
+use super::{files, temp};
 use crate::jail::requirement::Network;
 
 /// Tells a fork server how to put each of its children into namespaces.
@@ -23,39 +23,27 @@ const ENV_PER_FORK: &str = "OPENSKILL_APART";
 /// A jail that is prepared as far as possible before the fork. Dropping it removes the temporary directory.
 #[derive(Default)]
 pub(crate) struct Prepared {
-    temp: Temp,
-    others: u64,
-    walls: Option<Ready>,
-    resolve_by_tcp: bool,
-    per_fork: Option<PerForkIsolation>,
-}
-
-/// The kind of a process's temporary folder.
-#[derive(Default)]
-enum Temp {
-    #[default]
-    None,
-    /// A folder on the worker's file system.
-    Folder(temp::TempFolder),
-    /// A folder in memory, in the process's own mount namespace.
-    Own,
+    /// The temporary folder on the worker's file system. `None` if it is in memory, in the process's own mount
+    /// namespace, or if the process has no plan.
+    folder: Option<temp::TempFolder>,
+    /// The variables that the jail adds to the process's environment.
+    pub(crate) environment: Vec<(&'static str, String)>,
+    /// How many of the user's processes do not count towards the limit.
+    pub(crate) others: u64,
+    /// The steps for the child, which takes them.
+    pub(crate) walls: Option<Ready>,
+    /// The Landlock rules that each child of a fork server enforces. Only the program needs this descriptor.
+    pub(crate) fork_rules: Option<OwnedFd>,
 }
 
 /// The parts of the jail that the child itself enters.
 pub(crate) struct Ready {
-    identity: Identity,
+    pub(crate) identity: Identity,
     rules: Option<RulesetCreated>,
     filter: Option<Filter>,
 }
 
-/// The resources that a fork server needs to put its children into their own namespaces.
-struct PerForkIsolation {
-    settings: ForkSettings,
-    /// The Landlock rules that each child enforces.
-    rules: Option<OwnedFd>,
-}
-
-/// The settings in the format that `fork/namespaces.py` reads.
+/// How a fork server puts its children into their own namespaces, in the format that `fork/namespaces.py` reads.
 #[derive(Serialize)]
 struct ForkSettings {
     /// The path and the options with which each child mounts its temporary folder.
@@ -76,7 +64,8 @@ struct ForkSettings {
 /// Fails if a folder is missing, or if the system no longer supports what it supported when the worker started.
 /// Then nothing may run.
 pub(crate) fn prepare(plan: Option<&Plan>, root: Option<OwnedFd>, forks: bool) -> io::Result<Prepared> {
-    if plan.is_some_and(Plan::takes_root) != root.is_some() {
+    let walls = plan.and_then(|it| it.walls.as_ref());
+    if walls.is_some_and(|it| it.root.is_some()) != root.is_some() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     if forks && !plan.is_none_or(Plan::may_fork) {
@@ -84,16 +73,21 @@ pub(crate) fn prepare(plan: Option<&Plan>, root: Option<OwnedFd>, forks: bool) -
     }
     let root = root.as_ref().map(OwnedFd::as_fd);
     let Some(plan) = plan else { return Ok(Prepared::default()) };
-    let resolve_by_tcp = plan.walls.as_ref().is_some_and(|it| matches!(it.network, Network::Connect(_)));
-    let prepared = Prepared { others: plan.others, resolve_by_tcp, ..Prepared::default() };
-    if let Some(walls) = plan.walls.as_ref().filter(|it| it.namespaces) {
-        return in_namespaces(plan, walls, root, forks, prepared);
+    let mut prepared = match walls.filter(|it| it.namespaces) {
+        Some(walls) => in_namespaces(plan, walls, root, forks)?,
+        None => {
+            let temp = temp::TempFolder::make(&plan.temp, walls.and_then(|it| it.identity.user))?;
+            let paths = PathView::Host(Some(temp.path()));
+            let walls = walls.map(|it| ready(it, root, paths, forks)).transpose()?;
+            let environment = vec![("TMPDIR", temp.path().to_string_lossy().into_owned())];
+            Prepared { folder: Some(temp), environment, walls, ..Prepared::default() }
+        }
+    };
+    if walls.is_some_and(|it| matches!(it.network, Network::Connect(_))) {
+        prepared.environment.push(("RES_OPTIONS", "use-vc".to_owned()));
     }
-    let owner = plan.walls.as_ref().and_then(|it| it.identity.user);
-    let temp = temp::TempFolder::make(&plan.temp, owner)?;
-    let paths = PathView::Host(Some(temp.path()));
-    let walls = plan.walls.as_ref().map(|it| ready(it, root, paths, forks)).transpose()?;
-    Ok(Prepared { temp: Temp::Folder(temp), walls, ..prepared })
+    prepared.others = plan.others;
+    Ok(prepared)
 }
 
 /// Restores the owner's permissions on the allowed root to `mode`, which the worker saw first. A skill with the
@@ -107,50 +101,37 @@ pub(crate) fn restore_mode(root: &OwnedFd, mode: u32) {
     }
 }
 
-/// Mounts the allowed root so that it appears to belong to the skills' user. Pass the result to `prepare` instead
-/// of the root's descriptor.
-///
-/// # Errors
-/// Fails if the file system does not support such mounts, although the worker's allowed root supports them.
-pub(crate) fn map_root(root: &OwnedFd, user: User) -> io::Result<OwnedFd> {
-    mount::copy_id_mapped(root, user)
-}
-
-fn in_namespaces(
-    plan: &Plan,
-    walls: &Walls,
-    root: Option<BorrowedFd<'_>>,
-    forks: bool,
-    prepared: Prepared,
-) -> io::Result<Prepared> {
-    let temp = TempOptions::new(plan.temp_bytes, walls.identity.user);
-    let shown = root.zip(walls.root.as_deref());
-    let (readable, writable, names) = (&walls.readable, &walls.writable, &walls.names);
-    let (root_is_mount, temp_folder) = (walls.map_root, &temp);
-    view::enter(&FileSystemView {
-        readable,
-        writable,
-        root: shown,
-        root_is_mount,
-        names,
-        user: walls.identity.user,
-        zero: walls.counted && !forks,
-        writes_proc: forks || walls.sandbox.is_some(),
-        temp: temp_folder,
-        settings: walls.sandbox.as_ref().map(|it| it.settings.as_slice()).unwrap_or_default(),
-    })?;
+fn in_namespaces(plan: &Plan, walls: &Walls, root: Option<BorrowedFd<'_>>, forks: bool) -> io::Result<Prepared> {
+    let temp = view::temp_options(plan.temp_bytes, walls.identity.user);
+    view::enter(&FileSystemView { walls, root, temp: &temp, forks })?;
     let mut ready = ready(walls, root, PathView::Own, forks)?;
-    let mut per_fork = None;
+    let mut environment = vec![("TMPDIR", view::TEMP.to_owned())];
+    let mut fork_rules: Option<OwnedFd> = None;
     if forks {
         ready.identity.divides = true;
-        let rules = ready.rules.take().and_then(Into::into);
+        fork_rules = ready.rules.take().and_then(Into::into);
         // Landlock's file rules would prevent it from mounting anything for its children, so the children enforce
         // these rules themselves.
         ready.rules = if walls.landlock { files::ports(walls)? } else { None };
         ready.filter = walls.calls.then(|| Filter::for_fork_server(&walls.network)).transpose()?;
-        per_fork = Some(PerForkIsolation::new(walls, rules, &temp)?);
+        environment.push((ENV_PER_FORK, fork_settings(walls, fork_rules.as_ref(), &temp)?));
     }
-    Ok(Prepared { temp: Temp::Own, walls: Some(ready), per_fork, ..prepared })
+    Ok(Prepared { environment, walls: Some(ready), fork_rules, ..Prepared::default() })
+}
+
+/// Returns the settings of a fork server, which inherits the descriptor of the rules.
+fn fork_settings(walls: &Walls, rules: Option<&OwnedFd>, temp: &[(&str, String)]) -> io::Result<String> {
+    if let Some(rules) = rules {
+        fcntl_setfd(rules, FdFlags::empty())?;
+    }
+    let settings = ForkSettings {
+        temp: view::TEMP,
+        temp_options: temp.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(","),
+        proc: format!("{KERNEL}/proc"),
+        rules: rules.map(|it| it.as_raw_fd()),
+        filter: if walls.calls { Filter::for_fork()?.hexadecimal() } else { String::new() },
+    };
+    Ok(serde_json::to_string(&settings)?)
 }
 
 fn ready(walls: &Walls, root: Option<BorrowedFd<'_>>, paths: PathView<'_>, forks: bool) -> io::Result<Ready> {
@@ -162,67 +143,11 @@ fn ready(walls: &Walls, root: Option<BorrowedFd<'_>>, paths: PathView<'_>, forks
     Ok(Ready { identity: walls.identity, rules, filter })
 }
 
-impl PerForkIsolation {
-    fn new(walls: &Walls, rules: Option<OwnedFd>, temp: &TempOptions) -> io::Result<Self> {
-        if let Some(rules) = &rules {
-            fcntl_setfd(rules, FdFlags::empty())?;
-        }
-        let settings = ForkSettings {
-            temp: view::TEMP,
-            temp_options: temp.text(),
-            proc: format!("{}/proc", KERNEL),
-            rules: rules.as_ref().map(|it| it.as_raw_fd()),
-            filter: if walls.calls { Filter::for_fork()?.hexadecimal() } else { String::new() },
-        };
-        Ok(Self { settings, rules })
-    }
-}
-
 impl Prepared {
-    /// Returns the variables that the jail adds to the process's environment.
-    pub(crate) fn environment(&self) -> Vec<(&'static str, String)> {
-        let temp = match &self.temp {
-            Temp::None => None,
-            Temp::Folder(folder) => Some(folder.path().to_string_lossy().into_owned()),
-            Temp::Own => Some(view::TEMP.to_owned()),
-        };
-        let per_fork = self.per_fork.as_ref().and_then(|it| serde_json::to_string(&it.settings).ok());
-        let temp = temp.map(|it| ("TMPDIR", it));
-        let resolver = self.resolve_by_tcp.then(|| ("RES_OPTIONS", "use-vc".to_owned()));
-        temp.into_iter().chain(resolver).chain(per_fork.map(|it| (ENV_PER_FORK, it))).collect()
-    }
-
-    /// Returns the process's user, if it differs from the supervisor's user.
-    pub(crate) fn user(&self) -> Option<User> {
-        self.walls.as_ref().and_then(|it| it.identity.user)
-    }
-
     /// Removes the temporary directory of a fork server's child.
     pub(crate) fn end_fork(&self, name: &str) {
-        if let (Temp::Folder(folder), false) = (&self.temp, name.is_empty()) {
+        if let (Some(folder), false) = (&self.folder, name.is_empty()) {
             temp::empty(&folder.path().join(name));
-        }
-    }
-
-    /// Returns whether the process has its own namespaces.
-    pub(crate) fn has_namespaces(&self) -> bool {
-        matches!(self.temp, Temp::Own)
-    }
-
-    /// Returns how many of the user's processes do not count towards the limit.
-    pub(crate) fn others(&self) -> u64 {
-        self.others
-    }
-
-    /// Takes the steps for the child. Returns them only once.
-    pub(crate) fn take(&mut self) -> Option<Ready> {
-        self.walls.take()
-    }
-
-    /// Closes descriptors that only the program needs, after it was started.
-    pub(crate) fn close_after_start(&mut self) {
-        if let Some(per_fork) = &mut self.per_fork {
-            per_fork.rules = None;
         }
     }
 }

@@ -17,7 +17,7 @@ use super::identity::{Identity, User};
 use super::mount;
 use super::namespaces::{Side, leave, split};
 use super::plan::Walls;
-use super::view::{self, FileSystemView, TempOptions};
+use super::view::{self, FileSystemView};
 use crate::jail::requirement::Network;
 
 /// The argument that makes `openskill supervise` the child of a probe. A user follows it.
@@ -109,35 +109,16 @@ pub(crate) fn main(mut arguments: impl Iterator<Item = String>) -> ExitCode {
     let (Some(user), Some(root)) = (user, arguments.next()) else { return ExitCode::FAILURE };
     // This process only reports to its parent and exits, so remaining walls do no harm.
     let text = serde_json::to_vec(&run_against(user, Path::new(&root))).unwrap_or_default();
-    match std::io::stdout().write_all(&text) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
-    }
+    if std::io::stdout().write_all(&text).is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn run_against(user: User, root: &Path) -> SystemSupport {
     let namespaces = try_namespaces(user);
     let maps_users = namespaces == Namespaces::Given && maps(root, user);
     let mut facts = SystemSupport { root: geteuid().is_root(), namespaces, maps_users, ..SystemSupport::default() };
-    let identity = |user| Identity { user, override_files: false, divides: false };
-    let walls = |network| Walls {
-        identity: identity(None),
-        namespaces: false,
-        landlock: true,
-        calls: true,
-        counted: false,
-        readable: Vec::new(),
-        root: None,
-        root_mode: None,
-        map_root: false,
-        writable: Vec::new(),
-        names: Vec::new(),
-        network,
-        sandbox: None,
-    };
     // The order differs from that in a jail, so that no earlier wall refuses what a later test needs.
     let _ = rustix::thread::set_no_new_privs(true);
-    if let Ok(status) = files::rules(&walls(Network::None), None, PathView::Host(None), true).and_then(files::enter)
+    if let Ok(status) = files::rules(&Walls::default(), None, PathView::Host(None), true).and_then(files::enter)
         && is_refused(std::fs::read_dir("/"))
     {
         facts.landlock = files::abi(&status);
@@ -145,7 +126,8 @@ fn run_against(user: User, root: &Path) -> SystemSupport {
         facts.signals = getppid().is_some_and(|parent| test_kill_process(parent).is_err());
     }
     if facts.root {
-        facts.own_user = identity(Some(user)).enter().is_ok() && geteuid().as_raw() == user.uid;
+        facts.own_user =
+            Identity { user: Some(user), ..Identity::default() }.enter().is_ok() && geteuid().as_raw() == user.uid;
     }
     if let Ok(filter) = Filter::compile(&Network::None, FileOwner::Worker, Makes::Nothing, false) {
         facts.calls = filter.enter().is_ok() && is_refused(std::os::unix::net::UnixDatagram::unbound());
@@ -165,20 +147,10 @@ fn try_namespaces(user: User) -> Namespaces {
         Err(error) => Namespaces::NotMade(errno(&error)),
         Ok(Side::Inside) => {
             let user = geteuid().is_root().then_some(user);
-            let temp = TempOptions::new(1 << 20, user);
-            let entered = view::enter(&FileSystemView {
-                readable: &[],
-                writable: &[],
-                root: None,
-                root_is_mount: false,
-                names: &[],
-                user: None,
-                zero: true,
-                writes_proc: false,
-                temp: &temp,
-                settings: &[],
-            });
-            let become_user = || Identity { user, override_files: false, divides: false }.enter();
+            let temp = view::temp_options(1 << 20, user);
+            let walls = Walls { counted: true, ..Walls::default() };
+            let entered = view::enter(&FileSystemView { walls: &walls, root: None, temp: &temp, forks: false });
+            let become_user = || Identity { user, ..Identity::default() }.enter();
             let alone = entered.and_then(|()| become_user()).and_then(|()| match Path::new("/proc/2").exists() {
                 true => Err(std::io::ErrorKind::Other.into()),
                 false => std::fs::write(Path::new(view::TEMP).join("probe"), "x"),

@@ -6,21 +6,26 @@
 
 use seccompiler::{BpfProgram, sock_filter};
 
-use super::numbers::{ABSENT, UNREVIEWED};
+/// The lowest number that was not reviewed and belongs to a newer kernel. All calls of the x32 architecture also
+/// have higher numbers.
+pub(super) const UNREVIEWED: u32 = 470;
+
+/// Marks a call that does not exist on this architecture.
+pub(super) const ABSENT: i64 = -1;
 
 /// A condition on one argument of a call. Checks the lower 32 bits, because no argument in a rule is wider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Test {
     /// The argument (first number) differs from the second number.
-    Not(u8, u32),
+    Not(u8, i32),
     /// The argument (first number), masked with the second number, equals the third.
-    Bits(u8, u32, u32),
+    Bits(u8, i32, i32),
 }
 
 impl Test {
     /// Tests that the argument equals this number.
-    pub(super) const fn is(argument: u8, number: u32) -> Self {
-        Self::Bits(argument, u32::MAX, number)
+    pub(super) const fn is(argument: u8, number: i32) -> Self {
+        Self::Bits(argument, -1, number)
     }
 }
 
@@ -54,11 +59,12 @@ const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
 const ARGUMENTS: u32 = 16;
 
-/// The architecture in the description of a call (linux/audit.h). `None` if its numbers are unknown.
-const OWN_ARCHITECTURE: Option<u32> = if cfg!(target_arch = "x86_64") {
-    Some(0xc000_003e)
+/// The place of this architecture's numbers in the groups of calls, and its value in the description of a call
+/// (linux/audit.h). `None` if its numbers are unknown.
+pub(super) const OWN_ARCHITECTURE: Option<(usize, u32)> = if cfg!(target_arch = "x86_64") {
+    Some((0, 0xc000_003e))
 } else if cfg!(target_arch = "aarch64") {
-    Some(0xc000_00b7)
+    Some((1, 0xc000_00b7))
 } else {
     None
 };
@@ -113,7 +119,7 @@ impl Rules {
     pub(super) fn compile(&self) -> Option<BpfProgram> {
         let mut program = vec![
             statement(LOAD, ARCHITECTURE),
-            sock_filter { code: IF_EQUAL, jt: 1, jf: 0, k: OWN_ARCHITECTURE? },
+            sock_filter { code: IF_EQUAL, jt: 1, jf: 0, k: OWN_ARCHITECTURE?.1 },
             statement(RETURN, KILL),
             statement(LOAD, NUMBER),
         ];
@@ -163,12 +169,12 @@ impl Call {
                 let mut tested = match *test {
                     Test::Not(argument, number) => vec![
                         statement(LOAD, ARGUMENTS + 8 * u32::from(argument)),
-                        sock_filter { code: IF_EQUAL, jt: end, jf: 0, k: number },
+                        sock_filter { code: IF_EQUAL, jt: end, jf: 0, k: number as u32 },
                     ],
                     Test::Bits(argument, mask, bits) => vec![
                         statement(LOAD, ARGUMENTS + 8 * u32::from(argument)),
-                        statement(AND, mask),
-                        sock_filter { code: IF_EQUAL, jt: 0, jf: end, k: bits },
+                        statement(AND, mask as u32),
+                        sock_filter { code: IF_EQUAL, jt: 0, jf: end, k: bits as u32 },
                     ],
                 };
                 tested.append(&mut rule);
@@ -182,41 +188,39 @@ impl Call {
 }
 
 #[cfg(test)]
-impl Rules {
-    /// Returns the error of a call when the kernel runs the program, or `None` if the call is allowed.
-    pub(super) fn run(&self, number: u32, arguments: impl AsRef<[u32]>) -> Option<u32> {
-        match run(&self.compile().unwrap(), number, arguments.as_ref()) {
-            ALLOW => None,
-            error => Some(error & 0xffff),
-        }
-    }
-}
-
-/// Runs a program as the kernel does. Missing arguments are zero.
-#[cfg(test)]
-pub(super) fn run(program: &[sock_filter], number: u32, arguments: &[u32]) -> u32 {
-    let (mut at, mut value) = (0, 0);
-    loop {
-        let it = &program[at];
-        at += 1;
-        let jump = |taken| usize::from(if taken { it.jt } else { it.jf });
-        match it.code {
-            LOAD if it.k == NUMBER => value = number,
-            LOAD if it.k == ARCHITECTURE => value = OWN_ARCHITECTURE.unwrap(),
-            LOAD => value = arguments.get(((it.k - ARGUMENTS) / 8) as usize).copied().unwrap_or(0),
-            AND => value &= it.k,
-            JUMP => at += it.k as usize,
-            IF_EQUAL => at += jump(value == it.k),
-            IF_AT_LEAST => at += jump(value >= it.k),
-            RETURN => return it.k,
-            code => panic!("{code}"),
-        }
-    }
-}
-
-#[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Rules {
+        /// Returns the error of a call when the kernel runs the program, or `None` if the call is allowed.
+        pub(in crate::jail) fn run(&self, number: u32, arguments: impl AsRef<[u32]>) -> Option<u32> {
+            match run(&self.compile().unwrap(), number, arguments.as_ref()) {
+                ALLOW => None,
+                error => Some(error & 0xffff),
+            }
+        }
+    }
+
+    /// Runs a program as the kernel does. Missing arguments are zero.
+    fn run(program: &[sock_filter], number: u32, arguments: &[u32]) -> u32 {
+        let (mut at, mut value) = (0, 0);
+        loop {
+            let it = &program[at];
+            at += 1;
+            let jump = |taken| usize::from(if taken { it.jt } else { it.jf });
+            match it.code {
+                LOAD if it.k == NUMBER => value = number,
+                LOAD if it.k == ARCHITECTURE => value = OWN_ARCHITECTURE.unwrap().1,
+                LOAD => value = arguments.get(((it.k - ARGUMENTS) / 8) as usize).copied().unwrap_or(0),
+                AND => value &= it.k,
+                JUMP => at += it.k as usize,
+                IF_EQUAL => at += jump(value == it.k),
+                IF_AT_LEAST => at += jump(value >= it.k),
+                RETURN => return it.k,
+                code => panic!("{code}"),
+            }
+        }
+    }
 
     #[test]
     fn each_call_meets_its_own_rules_and_no_other() {

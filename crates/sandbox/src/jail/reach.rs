@@ -4,46 +4,33 @@
 //! A user can always access its own files, whatever their mode is. A skill may change this mode, and must not gain
 //! a capability by doing so.
 
-use std::fs::{File, Metadata};
+use std::fs::Metadata;
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use super::identity::User;
 
-/// Returns whether the user can read a file, or read and enter a folder.
-pub(super) fn reads(user: User, path: &Path) -> bool {
-    reaches(user, path, 4)
-}
+/// The permission to read a file, or to read and enter a folder.
+pub(super) const READ: u32 = 4;
 
-/// Returns whether the user can create and change files in a folder.
-pub(super) fn writes(user: User, path: &Path) -> bool {
-    reaches(user, path, 6)
-}
+/// The permission to create and change files in a folder.
+pub(super) const WRITE: u32 = 6;
 
-/// Checks like [`reads`], for a process that does not reach the path through the folders above it.
-pub(super) fn reads_itself(user: User, path: &Path) -> bool {
-    path.metadata().map_or(true, |it| permits(user, &it, 4))
-}
-
-/// Checks like [`writes`], for a process that does not reach the path through the folders above it.
-pub(super) fn writes_itself(user: User, path: &Path) -> bool {
-    path.metadata().map_or(true, |it| permits(user, &it, 6))
-}
-
-/// Checks like [`writes_itself`], for an open folder.
-pub(super) fn writes_opened(user: User, folder: &File) -> bool {
-    folder.metadata().map_or(true, |it| permits(user, &it, 6))
-}
-
-/// Checks the path and the folders above it. `wanted`: permission bits. A missing path counts as accessible.
-fn reaches(user: User, path: &Path, wanted: u32) -> bool {
+/// Checks the path and the folders above it. A missing path counts as accessible.
+pub(super) fn reaches(user: User, path: &Path, wanted: u32) -> bool {
     let Ok(path) = path.canonicalize() else { return true };
-    enters(user, &path) && path.metadata().map_or(true, |it| permits(user, &it, wanted))
+    enters(user, &path) && reaches_itself(user, path.metadata(), wanted)
+}
+
+/// Checks only the described file or folder, for a process that does not reach it through the folders above it.
+pub(super) fn reaches_itself(user: User, described: io::Result<Metadata>, wanted: u32) -> bool {
+    described.map_or(true, |it| permits(user, &it, wanted))
 }
 
 /// Returns whether the user can enter the folders above a path without links.
 pub(super) fn enters(user: User, path: &Path) -> bool {
-    path.ancestors().skip(1).all(|folder| folder.metadata().map_or(true, |it| permits(user, &it, 1)))
+    path.ancestors().skip(1).all(|folder| reaches_itself(user, folder.metadata(), 1))
 }
 
 fn permits(user: User, it: &Metadata, wanted: u32) -> bool {
@@ -66,6 +53,8 @@ mod tests {
         std::fs::create_dir_all(&inner).unwrap();
         std::fs::write(inner.join("file"), "x").unwrap();
         let stranger = User { uid: 54_321, gid: 54_321 };
+        let reads = |user, path: &Path| reaches(user, path, READ);
+        let writes = |user, path: &Path| reaches(user, path, WRITE);
         let mode = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
         mode(&top, 0o755);
         mode(&inner, 0o755);

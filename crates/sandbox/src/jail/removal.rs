@@ -23,14 +23,14 @@ pub(super) struct Budget {
 
 /// Removes the folder within the budget. Returns whether the whole folder was removed.
 pub(super) fn remove(path: &Path, budget: Budget, begun: Instant) -> bool {
-    match unlinkat(CWD, path, AtFlags::REMOVEDIR) {
-        Ok(()) | Err(Errno::NOENT) => return true,
-        Err(_) => {}
+    let is_removed = || matches!(unlinkat(CWD, path, AtFlags::REMOVEDIR), Ok(()) | Err(Errno::NOENT));
+    if is_removed() {
+        return true;
     }
     let mut work = Work { left: budget.entries, end: begun + budget.time, moved: 0 };
     let Some(top) = open(CWD, path) else { return false };
     while !work.is_over() && work.empty(top.as_fd()) {
-        if matches!(unlinkat(CWD, path, AtFlags::REMOVEDIR), Ok(()) | Err(Errno::NOENT)) {
+        if is_removed() {
             return true;
         }
     }

@@ -51,7 +51,7 @@ impl Roots {
         }
         let folder = File::from(folder);
         let mode = folder.metadata().ok().map(|it| it.permissions().mode());
-        let itself = reach::writes_opened(user, &folder);
+        let itself = reach::reaches_itself(user, folder.metadata(), reach::WRITE);
         let in_reach = InReach { itself, way: reach::enters(user, &path), mode };
         decided.insert(path, in_reach);
         in_reach

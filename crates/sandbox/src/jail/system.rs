@@ -11,40 +11,10 @@ pub(super) const PRIVATE: &str = "/private";
 pub(super) const PROGRAMS: [&str; 9] =
     ["/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin", "/nix/store", "/etc/alternatives"];
 
-/// The settings that programs read. None of them contains secrets.
-pub(super) const SETTINGS: &[&str] = &[
-    "/etc/ld.so.cache",
-    "/etc/ld.so.conf",
-    "/etc/ld.so.conf.d",
-    "/etc/ld.so.preload",
-    "/etc/localtime",
-    "/etc/timezone",
-    "/etc/locale.alias",
-    "/etc/nsswitch.conf",
-    "/etc/hosts",
-    "/etc/host.conf",
-    "/etc/resolv.conf",
-    "/etc/gai.conf",
-    "/etc/services",
-    "/etc/protocols",
-    "/etc/passwd",
-    "/etc/group",
-    "/etc/os-release",
-    "/etc/mime.types",
-    "/etc/magic",
-    "/etc/ssl/certs",
-    "/etc/ssl/cert.pem",
-    "/etc/ssl/openssl.cnf",
-    "/etc/pki/tls/certs",
-    "/etc/pki/tls/openssl.cnf",
-    "/etc/pki/ca-trust/extracted",
-    "/etc/ca-certificates",
-    "/etc/ca-certificates.conf",
-    "/etc/crypto-policies",
-    "/etc/python3",
-    "/proc",
-    "/sys/devices/system/cpu",
-];
+/// Returns the paths of the settings that programs read, and whether each is a folder. None of them contains secrets.
+pub(super) fn settings() -> impl Iterator<Item = (&'static str, bool)> {
+    include_str!("settings.txt").lines().map(|it| it.strip_suffix('/').map_or((it, false), |folder| (folder, true)))
+}
 
 pub(super) const READ_DEVICES: [&str; 2] = ["/dev/random", "/dev/urandom"];
 pub(super) const WRITE_DEVICES: [&str; 3] = ["/dev/null", ZERO, "/dev/full"];

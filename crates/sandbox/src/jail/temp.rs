@@ -1,7 +1,7 @@
 //! A private folder for one run's temporary files.
 //!
-//! Its name identifies the supervisor that created it, by its process id, its start time, and the namespace of the
-//! id. This distinguishes the remains of a killed supervisor from folders in use.
+//! Its name identifies the supervisor that created it ([`FolderOwner`]). This distinguishes the remains of a killed
+//! supervisor from folders in use.
 
 use std::hash::BuildHasher as _;
 use std::io;
@@ -14,7 +14,7 @@ use rustix::process::{Gid, Uid};
 
 use super::identity::User;
 use super::removal::{self, Budget};
-use crate::tree;
+use crate::folder_owner::FolderOwner;
 
 const PREFIX: &str = "openskill-run-";
 
@@ -37,11 +37,9 @@ pub(super) struct TempFolder(PathBuf);
 impl TempFolder {
     /// Creates a folder below `base`, for `owner` or by default the calling user. No other user can enter it.
     pub(super) fn make(base: &Path, owner: Option<User>) -> io::Result<Self> {
-        let (space, pid) = (id_space()?, std::process::id());
-        let start = tree::start_time(pid).ok_or(io::ErrorKind::NotFound)?;
         // The hasher has random keys, so an attacker can't predict the name and create the folder first.
-        let random = std::hash::RandomState::new().hash_one(pid);
-        let path = base.join(format!("{PREFIX}{space}-{pid}-{start}-{random:016x}"));
+        let random = std::hash::RandomState::new().hash_one(std::process::id());
+        let path = base.join(format!("{PREFIX}{}-{random:016x}", FolderOwner::own()?));
         std::fs::DirBuilder::new().mode(0o700).create(&path)?;
         let folder = Self(path);
         if let Some(User { uid, gid }) = owner {
@@ -71,49 +69,17 @@ pub(super) fn empty(path: &Path) {
 /// Removes the folders below `base` whose supervisor is dead. Reads folders, so do not call it on a thread that
 /// serves requests.
 pub(crate) fn sweep(base: &Path) {
-    let Ok(space) = id_space() else { return };
+    let Ok(own) = FolderOwner::own() else { return };
     let begun = Instant::now();
     for entry in std::fs::read_dir(base).into_iter().flatten().flatten().take(MOST_ENTRIES) {
         if begun.elapsed() > SWEEP.time {
             return;
         }
-        if entry
-            .file_name()
-            .to_str()
-            .and_then(TempFolderOwner::parse)
-            .is_some_and(|it| it.space == space && it.is_gone())
-        {
+        let owner = entry.file_name().to_str().and_then(|name| FolderOwner::parse_name(name, PREFIX));
+        if owner.is_some_and(|it| it.is_gone(&own)) {
             removal::remove(&entry.path(), SWEEP, begun);
         }
     }
-}
-
-/// The process that created a folder.
-#[derive(Debug, PartialEq, Eq)]
-struct TempFolderOwner {
-    space: u64,
-    pid: u32,
-    start: u64,
-}
-
-impl TempFolderOwner {
-    fn parse(name: &str) -> Option<Self> {
-        let mut parts = name.strip_prefix(PREFIX)?.splitn(4, '-');
-        let (space, pid, start) = (parts.next()?, parts.next()?, parts.next()?);
-        parts.next()?;
-        Some(Self { space: space.parse().ok()?, pid: pid.parse().ok()?, start: start.parse().ok()? })
-    }
-
-    fn is_gone(&self) -> bool {
-        tree::start_time(self.pid) != Some(self.start)
-    }
-}
-
-/// Returns the number of this process's process-id namespace, from `pid:[4026531836]`.
-fn id_space() -> io::Result<u64> {
-    let link = std::fs::read_link("/proc/self/ns/pid")?;
-    let number = link.to_str().and_then(|it| it.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok());
-    number.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 #[cfg(test)]
@@ -140,7 +106,8 @@ mod tests {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let pid = child.id();
         child.wait().unwrap();
-        let space = id_space().unwrap();
+        let own = FolderOwner::own().unwrap().to_string();
+        let (space, _) = own.split_once('-').unwrap();
         let dead = base.join(format!("{PREFIX}{space}-{pid}-1-0"));
         let elsewhere = base.join(format!("{PREFIX}1-{pid}-1-0"));
         for path in [&dead, &elsewhere, &base.join("other")] {

@@ -12,20 +12,23 @@
 //! `/proc` and `/tmp` are links into [`KERNEL`] and [`PRIVATE`]. A Landlock rule for a folder also applies to
 //! mounts below it. So a rule that is made once covers the mounts that each call of a fork server creates.
 
+use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt as _;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, symlinkat};
 use rustix::io::Errno;
 use rustix::mount::{MountAttrFlags, MountPropagationFlags, UnmountFlags, mount_change, unmount};
 use rustix::process::{chdir, fchdir, pivot_root, umask};
 
+use super::files::is_folder;
 use super::identity::User;
 use super::mount::{self, PLAIN};
-use super::system::{DEVICES, KERNEL, PRIVATE, PROGRAMS, SETTINGS};
-use crate::allowed_root::open_place;
+use super::plan::Walls;
+use super::system::{self, DEVICES, KERNEL, PRIVATE, PROGRAMS};
+use crate::allowed_root::{is_same, open_place, parts};
 
 /// The mount point of the temporary folder.
 pub(super) const TEMP: &str = "/private/tmp";
@@ -42,55 +45,26 @@ const MAX_SETTING_BYTES: u64 = 1024 * 1024;
 /// The maximum number of links on the way to a path.
 const MOST_LINKS: usize = 40;
 
-/// The paths that a process sees in addition to the system's.
+/// What a process sees in addition to the system's paths.
 pub(super) struct FileSystemView<'a> {
-    /// The read-only paths, absolute and without links.
-    pub(super) readable: &'a [PathBuf],
-    /// The writable paths, absolute and without links.
-    pub(super) writable: &'a [PathBuf],
-    /// The writable allowed root and its path.
-    pub(super) root: Option<(BorrowedFd<'a>, &'a Path)>,
-    /// Whether the root is passed as an unattached mount rather than as the folder.
-    pub(super) root_is_mount: bool,
-    /// Additional names that the process may use for these paths. They may lead through links.
-    pub(super) names: &'a [PathBuf],
-    /// A user that has no name on this machine, for which entries are added.
-    pub(super) user: Option<User>,
-    /// Whether the kernel counts memory that is mapped from `/dev/zero`. If not, the device is not mounted.
-    pub(super) zero: bool,
-    /// Whether the process writes user mappings, for its children or for itself.
-    pub(super) writes_proc: bool,
+    pub(super) walls: &'a Walls,
+    /// The allowed root: a folder, or an unattached mount if the walls map it.
+    pub(super) root: Option<BorrowedFd<'a>>,
     /// The temporary folder's mount options.
-    pub(super) temp: &'a TempOptions,
-    /// Additional settings: files below `/etc` with their content.
-    pub(super) settings: &'a [(PathBuf, String)],
+    pub(super) temp: &'a [(&'static str, String)],
+    /// Whether the process is a fork server, whose calls write user mappings and are measured.
+    pub(super) forks: bool,
 }
 
-/// The size and owner of a temporary folder in memory, as mount options.
-pub(super) struct TempOptions {
-    pairs: Vec<(&'static str, String)>,
-}
-
-impl TempOptions {
-    /// Creates the options. `owner`: `None` selects the calling user.
-    pub(super) fn new(bytes: u64, owner: Option<User>) -> Self {
-        let mut pairs =
-            vec![("size", bytes.to_string()), ("nr_inodes", MOST_TEMP_FILES.to_string()), ("mode", "0700".to_owned())];
-        if let Some(User { uid, gid }) = owner {
-            pairs.extend([("uid", uid.to_string()), ("gid", gid.to_string())]);
-        }
-        Self { pairs }
+/// Returns the size and owner of a temporary folder in memory, as mount options. `owner`: `None` selects the calling
+/// user.
+pub(super) fn temp_options(bytes: u64, owner: Option<User>) -> Vec<(&'static str, String)> {
+    let mut options =
+        vec![("size", bytes.to_string()), ("nr_inodes", MOST_TEMP_FILES.to_string()), ("mode", "0700".to_owned())];
+    if let Some(User { uid, gid }) = owner {
+        options.extend([("uid", uid.to_string()), ("gid", gid.to_string())]);
     }
-
-    /// Formats the options for mount(2).
-    pub(super) fn text(&self) -> String {
-        self.pairs.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
-    }
-
-    fn mount(&self) -> io::Result<OwnedFd> {
-        let pairs: Vec<_> = self.pairs.iter().map(|(key, value)| (*key, value.as_str())).collect();
-        mount::new("tmpfs", &pairs, PLAIN | MountAttrFlags::MOUNT_ATTR_NODEV)
-    }
+    options
 }
 
 /// An unattached mount and its target path.
@@ -107,7 +81,7 @@ struct Pending {
 pub(super) fn enter(view: &FileSystemView<'_>) -> io::Result<()> {
     // From here on, mounts do not propagate to other namespaces.
     mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?;
-    let content = Content::from_old_root(view)?;
+    let content = content(view)?;
     let options = [("size", "16m"), ("nr_inodes", "4096"), ("mode", "0755")];
     let root = mount::new("tmpfs", &options, PLAIN)?;
     mount::attach(&root, CWD, Path::new(STAGE))?;
@@ -136,76 +110,66 @@ struct Content {
     links: Vec<(PathBuf, PathBuf)>,
 }
 
-impl Content {
-    fn from_old_root(view: &FileSystemView<'_>) -> io::Result<Self> {
-        let mut attributes = PLAIN | MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-        attributes.set(MountAttrFlags::MOUNT_ATTR_RDONLY, !view.writes_proc);
-        let mut links = Vec::new();
-        for path in PROGRAMS.iter().map(PathBuf::from).filter(|it| it.is_symlink()) {
-            links.push((path.clone(), path.read_link()?));
-        }
-        for name in view.names {
-            links_to(name, &mut links)?;
-        }
-        Ok(Self {
-            pending: pending(view)?,
-            // The kernel mounts another `/proc` only while one is visible.
-            proc: mount::new("proc", &[], attributes)?,
-            temp: view.temp.mount()?,
-            settings: settings(),
-            links,
-        })
+/// Takes the content from the old root.
+fn content(view: &FileSystemView<'_>) -> io::Result<Content> {
+    let mut attributes = PLAIN | MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    // A fork server and a sandbox write user mappings.
+    attributes.set(MountAttrFlags::MOUNT_ATTR_RDONLY, !view.forks && view.walls.sandbox.is_none());
+    let mut links = Vec::new();
+    for path in PROGRAMS.iter().map(PathBuf::from).filter(|it| it.is_symlink()) {
+        links.push((path.clone(), path.read_link()?));
     }
+    for name in &view.walls.names {
+        links_to(name, &mut links)?;
+    }
+    Ok(Content {
+        pending: pending(view)?,
+        // The kernel mounts another `/proc` only while one is visible.
+        proc: mount::new::<&str>("proc", &[], attributes)?,
+        temp: mount::new("tmpfs", view.temp, PLAIN | MountAttrFlags::MOUNT_ATTR_NODEV)?,
+        settings: settings(),
+        links,
+    })
 }
 
 /// Copies everything that the view shows, parents before children. Opens these paths before the new root covers
 /// them.
 fn pending(view: &FileSystemView<'_>) -> io::Result<Vec<Pending>> {
-    let mut pending = Vec::new();
+    let (walls, mut pending) = (view.walls, Vec::new());
     let read_only = PLAIN | MountAttrFlags::MOUNT_ATTR_RDONLY | MountAttrFlags::MOUNT_ATTR_NODEV;
     for path in PROGRAMS.iter().map(Path::new).filter(|it| it.is_dir() && !it.is_symlink()) {
         pending.push(copy_of(path, read_only)?);
     }
-    for path in DEVICES.map(Path::new).iter().filter(|it| is_device(it) && (view.zero || !it.ends_with("zero"))) {
+    // A meter does not see memory that is mapped from this device.
+    let zero = walls.counted && !view.forks;
+    for path in DEVICES.map(Path::new).iter().filter(|it| is_device(it) && (zero || !it.ends_with("zero"))) {
         pending.push(copy_of(path, PLAIN)?);
     }
-    for path in FOLDERS_OF_SETTINGS.map(Path::new).iter().filter(|it| it.is_dir()) {
-        pending.push(Pending { path: path.to_path_buf(), ..copy_of(path, read_only)? });
+    let folders = system::settings().filter_map(|(path, is_folder)| is_folder.then_some(path));
+    for path in folders.chain(["/etc/alternatives", "/nix/store"]).map(Path::new).filter(|it| it.is_dir()) {
+        pending.push(copy_of(path, read_only)?);
     }
     let writable = PLAIN | MountAttrFlags::MOUNT_ATTR_NODEV;
-    for path in view.writable {
-        pending.push(copy_of_plain(path, writable)?);
+    // These paths had no links when the plan was made, so a link was created since, and is refused.
+    for path in &walls.writable {
+        pending.push(copy_of_opened(path, open_place(path)?, writable)?);
     }
-    if let Some((root, path)) = view.root {
-        let mount = match view.root_is_mount {
+    if let Some((root, path)) = view.root.zip(walls.root.as_deref()) {
+        let mount = match walls.map_root {
             true => root.try_clone_to_owned()?,
             false => mount::copy(reopen(root, path)?, writable)?,
         };
         pending.push(Pending { path: path.to_owned(), mount, is_folder: true });
     }
-    for path in view.readable {
+    for path in &walls.readable {
         // A path below a visible path needs no separate mount. Below a writable path it stays writable.
         if !pending.iter().any(|it| path.starts_with(&it.path)) {
-            pending.push(copy_of_plain(path, read_only)?);
+            pending.push(copy_of_opened(path, open_place(path)?, read_only)?);
         }
     }
     pending.sort_by(|one, other| one.path.cmp(&other.path));
     Ok(pending)
 }
-
-/// Settings that are folders, which are shown unchanged.
-const FOLDERS_OF_SETTINGS: [&str; 10] = [
-    "/etc/alternatives",
-    "/etc/ca-certificates",
-    "/etc/crypto-policies",
-    "/etc/ld.so.conf.d",
-    "/etc/pki/ca-trust/extracted",
-    "/etc/pki/tls/certs",
-    "/etc/python3",
-    "/etc/ssl/certs",
-    "/nix/store",
-    "/sys/devices/system/cpu",
-];
 
 fn is_device(path: &Path) -> bool {
     path.metadata().is_ok_and(|it| it.file_type().is_char_device())
@@ -215,18 +179,9 @@ fn copy_of(path: &Path, attributes: MountAttrFlags) -> io::Result<Pending> {
     copy_of_opened(path, openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?, attributes)
 }
 
-/// Copies a path of the plan. Refuses links: the path had none, so a link was created since.
-fn copy_of_plain(path: &Path, attributes: MountAttrFlags) -> io::Result<Pending> {
-    copy_of_opened(path, open_place(path)?, attributes)
-}
-
 fn copy_of_opened(path: &Path, opened: OwnedFd, attributes: MountAttrFlags) -> io::Result<Pending> {
     let is_folder = is_folder(&opened)?;
     Ok(Pending { path: path.to_owned(), mount: mount::copy(opened, attributes)?, is_folder })
-}
-
-fn is_folder(opened: impl AsFd) -> io::Result<bool> {
-    Ok(rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(opened)?.st_mode).is_dir())
 }
 
 /// Opens the same folder in this mount namespace, because only a descriptor from this namespace can copy its
@@ -234,11 +189,8 @@ fn is_folder(opened: impl AsFd) -> io::Result<bool> {
 fn reopen(folder: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
-    let (wanted, found) = (rustix::fs::fstat(folder)?, rustix::fs::fstat(&opened)?);
-    if (wanted.st_dev, wanted.st_ino) == (found.st_dev, found.st_ino) {
-        return Ok(opened);
-    }
-    Err(Errno::STALE.into())
+    let is_it = is_same(&rustix::fs::fstat(folder)?, &rustix::fs::fstat(&opened)?);
+    if is_it { Ok(opened) } else { Err(Errno::STALE.into()) }
 }
 
 /// Returns the entries with which programs look up the name of the process's user.
@@ -252,17 +204,17 @@ fn names_of(user: User) -> [(&'static str, String); 2] {
 
 /// Returns the settings that are files, with their content. Skips files that are missing or too large.
 fn settings() -> Vec<(&'static str, Vec<u8>)> {
-    let read = |path: &&'static str| {
-        let about = std::fs::metadata(path).ok().filter(|it| it.is_file() && it.len() <= MAX_SETTING_BYTES)?;
-        let content = std::fs::read(path).ok()?;
-        (about.len() <= MAX_SETTING_BYTES).then_some((*path, content))
+    let read = |path: &'static str| {
+        std::fs::metadata(path).ok().filter(|it| it.is_file() && it.len() <= MAX_SETTING_BYTES)?;
+        Some((path, std::fs::read(path).ok()?))
     };
-    SETTINGS.iter().filter(|it| it.starts_with("/etc/")).filter_map(read).collect()
+    system::settings().map(|(path, _)| path).filter(|it| it.starts_with("/etc/")).filter_map(read).collect()
 }
 
 /// Attaches all mounts and writes all files below the new root.
 fn fill(root: &OwnedFd, view: &FileSystemView<'_>, content: &Content) -> io::Result<()> {
     let Content { pending, proc, temp, settings, links } = content;
+    let walls = view.walls;
     for path in ["/dev", "/etc", "/var", KERNEL, "/kernel/proc", PRIVATE, TEMP] {
         folder(root, Path::new(path))?;
     }
@@ -278,21 +230,20 @@ fn fill(root: &OwnedFd, view: &FileSystemView<'_>, content: &Content) -> io::Res
     }
     for (target, alias) in [("private/tmp", "/tmp"), ("../private/tmp", "/var/tmp")] {
         // A mount by a fork server's call would cover paths that are shown below such a link.
-        if !pending.iter().any(|it| it.path.starts_with(alias)) && !view.names.iter().any(|it| it.starts_with(alias)) {
+        if !pending.iter().any(|it| it.path.starts_with(alias)) && !walls.names.iter().any(|it| it.starts_with(alias)) {
             symlinkat(target, root, below(Path::new(alias)))?;
         }
     }
     let copied = settings.iter().map(|(path, content)| (Path::new(path), content.as_slice()));
-    let own = view.settings.iter().map(|(path, content)| (path.as_path(), content.as_bytes()));
+    let own = walls.sandbox.iter().flat_map(|it| &it.settings);
+    let own = own.map(|(path, content)| (path.as_path(), content.as_bytes()));
     for (path, content) in copied.chain(own) {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC;
-        if let Some(parent) = path.parent() {
-            folder(root, parent)?;
-        }
+        folder_above(root, path)?;
         let file = openat(root, below(path), flags, Mode::from_raw_mode(0o644))?;
         let mut file = std::fs::File::from(file);
         io::Write::write_all(&mut file, content)?;
-        let own = view.user.map(names_of).into_iter().flatten().find(|(name, _)| Path::new(name) == path);
+        let own = walls.identity.user.map(names_of).into_iter().flatten().find(|(name, _)| Path::new(name) == path);
         if let Some((_, line)) = own {
             io::Write::write_all(&mut file, line.as_bytes())?;
         }
@@ -315,13 +266,20 @@ fn below(path: &Path) -> &Path {
 fn folder(root: &OwnedFd, path: &Path) -> io::Result<()> {
     let path = below(path);
     let above: Vec<&Path> = path.ancestors().filter(|it| !it.as_os_str().is_empty()).collect();
-    for path in above.into_iter().rev() {
-        match mkdirat(root, path, Mode::from_raw_mode(0o755)) {
-            Ok(()) | Err(Errno::EXIST | Errno::ROFS) => {}
-            Err(error) => return Err(error.into()),
-        }
+    above.into_iter().rev().try_for_each(|path| unless_there(mkdirat(root, path, Mode::from_raw_mode(0o755))))
+}
+
+/// Creates the folder that contains a path.
+fn folder_above(root: &OwnedFd, path: &Path) -> io::Result<()> {
+    path.parent().map_or(Ok(()), |parent| folder(root, parent))
+}
+
+/// Ignores the error of creating a path that exists already, perhaps in a mount.
+fn unless_there<T>(created: rustix::io::Result<T>) -> io::Result<()> {
+    match created {
+        Ok(_) | Err(Errno::EXIST | Errno::ROFS) => Ok(()),
+        Err(error) => Err(error.into()),
     }
-    Ok(())
 }
 
 /// Creates a missing mount point.
@@ -329,34 +287,24 @@ fn target(root: &OwnedFd, path: &Path, is_folder: bool) -> io::Result<()> {
     if is_folder {
         return folder(root, path);
     }
-    if let Some(parent) = path.parent() {
-        folder(root, parent)?;
-    }
+    folder_above(root, path)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    match openat(root, below(path), flags, Mode::from_raw_mode(0o444)) {
-        Ok(_) | Err(Errno::EXIST | Errno::ROFS) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
+    unless_there(openat(root, below(path), flags, Mode::from_raw_mode(0o444)))
 }
 
 /// Creates a link, unless the path exists already.
 fn link(root: &OwnedFd, path: &Path, target: &Path) -> io::Result<()> {
-    if let Some(parent) = path.parent() {
-        folder(root, parent)?;
-    }
-    match symlinkat(target, root, below(path)) {
-        Ok(()) | Err(Errno::EXIST | Errno::ROFS) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
+    folder_above(root, path)?;
+    unless_there(symlinkat(target, root, below(path)))
 }
 
 /// Finds the links between a name and the visible path, such as `/home/ada/python` where `/home` is a link.
 fn links_to(name: &Path, found: &mut Vec<(PathBuf, PathBuf)>) -> io::Result<()> {
-    let mut rest: Vec<PathBuf> = parts(name);
+    let mut rest: Vec<OsString> = parts(name).rev().collect();
     let mut walked = PathBuf::from("/");
     let mut links = 0;
     while let Some(part) = rest.pop() {
-        if part.as_os_str() == ".." {
+        if part == ".." {
             walked.pop();
             continue;
         }
@@ -366,7 +314,7 @@ fn links_to(name: &Path, found: &mut Vec<(PathBuf, PathBuf)>) -> io::Result<()> 
         if links > MOST_LINKS {
             return Err(Errno::LOOP.into());
         }
-        rest.extend(parts(&target));
+        rest.extend(parts(&target).rev());
         let is_absolute = target.is_absolute();
         found.push((walked.clone(), target));
         walked.pop();
@@ -375,12 +323,4 @@ fn links_to(name: &Path, found: &mut Vec<(PathBuf, PathBuf)>) -> io::Result<()> 
         }
     }
     Ok(())
-}
-
-/// Returns a path and its ancestors, longest first.
-fn parts(path: &Path) -> Vec<PathBuf> {
-    let named = path.components().filter(|it| matches!(it, Component::Normal(_) | Component::ParentDir));
-    let mut parts: Vec<PathBuf> = named.map(|it| PathBuf::from(it.as_os_str())).collect();
-    parts.reverse();
-    parts
 }

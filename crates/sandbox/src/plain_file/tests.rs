@@ -3,8 +3,8 @@ use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::process::{Child, Command, Stdio};
 
-use super::beneath::walk;
 use super::*;
+use crate::beneath::walk;
 
 /// A skill folder, with one of the host's files next to it.
 struct Place(PathBuf);
@@ -149,8 +149,10 @@ fn without_openat2_the_same_is_opened() {
     ] {
         let found = |opened: Result<OwnedFd, Errno>| opened.map(|it| fstat(it).unwrap().st_ino);
         for wanted in [PLACE, READ] {
-            let (one, other) =
-                (beneath(folder.as_fd(), Path::new(name), wanted), walk(folder.as_fd(), Path::new(name), wanted));
+            let (one, other) = (
+                beneath(folder.as_fd(), Path::new(name), wanted, 40),
+                walk(folder.as_fd(), Path::new(name), wanted, 40),
+            );
             assert_eq!(found(one), found(other), "{name}");
         }
     }

@@ -13,7 +13,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -153,7 +153,7 @@ impl<P> SessionBook<P> {
     fn try_take(self: &Arc<Self>, key: &Key, terms: Terms, now: Instant) -> Result<Lease<P>, SessionRefusal> {
         // Declared before the lock guard, so that evicted sessions are dropped after the lock is released.
         let mut evicted = Vec::new();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.closed {
             return Err(SessionRefusal::Closed);
         }
@@ -191,12 +191,12 @@ impl<P> SessionBook<P> {
 
     /// Returns whether a session with this key and maker exists.
     pub fn holds(&self, key: &Key, maker: u64) -> bool {
-        self.lock().entries.iter().any(|it| it.key == *key && it.maker == maker)
+        self.state.lock().entries.iter().any(|it| it.key == *key && it.maker == maker)
     }
 
     /// Lists a caller's named sessions, oldest first.
     pub fn list(&self, owner: &SessionOwner, now: Instant) -> Vec<SessionSummary> {
-        let state = self.lock();
+        let state = self.state.lock();
         let mut own: Vec<_> = state.entries.iter().filter(|it| it.key.owner == *owner).collect();
         own.sort_by_key(|it| it.number);
         let listed = |it: &Entry<P>| {
@@ -236,18 +236,18 @@ impl<P> SessionBook<P> {
 
     /// Ends all sessions, and rejects new ones.
     pub fn shut(&self) {
-        self.lock().closed = true;
+        self.state.lock().closed = true;
         self.remove(|_| true);
     }
 
     /// Returns the number of sessions.
     pub fn count(&self) -> usize {
-        self.lock().entries.len()
+        self.state.lock().entries.len()
     }
 
     /// Returns the number of sessions that calls use.
     pub fn busy(&self) -> usize {
-        self.lock().entries.iter().filter(|it| it.idle.is_none()).count()
+        self.state.lock().entries.iter().filter(|it| it.idle.is_none()).count()
     }
 
     /// Returns the limits on the number and lifetime of sessions.
@@ -264,15 +264,11 @@ impl<P> SessionBook<P> {
 
     /// Removes entries, which the caller drops after the lock is released. Wakes waiting calls.
     fn take_out(&self, which: impl Fn(&Entry<P>) -> bool) -> Vec<Entry<P>> {
-        let removed: Vec<_> = self.lock().entries.extract_if(.., |it| which(it)).collect();
+        let removed: Vec<_> = self.state.lock().entries.extract_if(.., |it| which(it)).collect();
         if !removed.is_empty() {
             self.freed.notify_waiters();
         }
         removed
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State<P>> {
-        self.state.lock()
     }
 }
 
@@ -344,7 +340,7 @@ impl<P> Entry<P> {
 impl<P> Lease<P> {
     /// Does not count this lease as one of the session's calls.
     pub fn is_no_call(&mut self) {
-        let mut state = self.book.lock();
+        let mut state = self.book.state.lock();
         if let Some(entry) = state.entries.iter_mut().find(|it| it.number == self.number) {
             entry.cells = entry.cells.saturating_sub(1);
             self.cells = entry.cells;
@@ -353,7 +349,7 @@ impl<P> Lease<P> {
 
     /// Returns the session for the next call. Returns false if it was closed and is not kept.
     pub fn give_back(mut self, process: P, now: Instant) -> bool {
-        let mut state = self.book.lock();
+        let mut state = self.book.state.lock();
         // Dropped after the lock is released.
         let mut process = Some(process);
         if let Some(entry) = state.entries.iter_mut().find(|it| it.number == self.number) {

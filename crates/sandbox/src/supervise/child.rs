@@ -54,21 +54,21 @@ pub(super) fn start(
     status: Option<OwnedFd>,
     group_handle: Option<GroupHandle>,
 ) -> std::io::Result<Pid> {
-    if let Some(user) = jail.user() {
+    if let Some(user) = jail.walls.as_ref().and_then(|it| it.identity.user) {
         hand_over(&descriptors, user);
     }
     let [stdin, stdout, stderr, events] = descriptors;
     fcntl_setfd(&events, FdFlags::empty())?;
     let mut limits = command.limits;
-    limits.processes = limits.processes.saturating_add(jail.others());
+    limits.processes = limits.processes.saturating_add(jail.others);
     let weight = Weight::new(command.nice);
-    let mut walls = jail.take();
+    let mut walls = jail.walls.take();
     let mut process = std::process::Command::new(&command.program);
     process
         .args(&command.args)
         .env_clear()
         .envs(&command.env)
-        .envs(jail.environment())
+        .envs(std::mem::take(&mut jail.environment))
         .env(ENV_EVENTS_FD, events.as_raw_fd().to_string())
         .current_dir(&command.cwd)
         .stdin(Stdio::from(stdin))
@@ -98,7 +98,7 @@ pub(super) fn start(
     }
     // `TreeEnd` reaps it together with its orphans.
     let child = process.spawn()?;
-    jail.close_after_start();
+    jail.fork_rules = None;
     Pid::from_raw(child.id() as i32).ok_or_else(|| std::io::Error::from(std::io::ErrorKind::NotFound))
 }
 

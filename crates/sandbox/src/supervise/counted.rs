@@ -3,12 +3,12 @@
 
 use std::time::{Duration, Instant};
 
-use rustix::process::Pid;
 use rustix::thread::sched_getaffinity;
 
 use crate::bounds::{Exceeded, ForkServerBounds, Group, Kind, Meter, TreeBounds, Usage};
 use crate::forkserver::MOST_CALLS;
 use crate::protocol::{Command, Exit};
+use crate::tree;
 
 /// The pause between two checks of a tree, and before the first one. Most trees end before the first check.
 pub(super) const LOOK: Duration = Duration::from_millis(50);
@@ -35,30 +35,30 @@ pub(super) enum Counting {
     AllCalls,
 }
 
-/// Creates a tree's control group, if this machine has control groups. Dropping it kills the processes that are
-/// left in it.
+/// Creates the control group of a run, or of a fork server with all its calls, if this machine has control groups.
+/// Dropping it kills the processes that are left in it.
 ///
 /// # Errors
 /// Fails if the group can't be created. Then nothing may run, because its usage would not be counted.
-pub(super) fn group(command: &Command, counting: Counting) -> std::io::Result<Option<Group>> {
+pub(super) fn group(command: &Command) -> std::io::Result<Option<Group>> {
     let (Some(plan), Some(bounds)) = (&command.jail, bounds(command)) else { return Ok(None) };
-    let (controller, _) = plan.bounds();
-    if controller.kind() == Kind::Measured {
+    let controller = &plan.controller;
+    if controller.kind == Kind::Measured {
         return Ok(None);
     }
-    let bounds = match counting {
-        Counting::OneRun => bounds,
-        Counting::AllCalls => {
-            ForkServerBounds { one: bounds, temp_bytes: plan.temp_bytes(), most: MOST_CALLS }.bounds(controller)
-        }
-    };
-    let processes = bounds.processes.saturating_add(OURS);
-    Group::create(controller, NAME, TreeBounds { processes, ..bounds }).map(Some)
+    let all_calls = ForkServerBounds { one: bounds, temp_bytes: plan.temp_bytes, most: MOST_CALLS };
+    let bounds = if command.forks { all_calls.bounds(controller.memory_there()) } else { bounds };
+    Group::create(controller, NAME, with_ours(bounds)).map(Some)
+}
+
+/// Returns the limits of a tree that contains the processes that do not belong to the skill.
+fn with_ours(bounds: TreeBounds) -> TreeBounds {
+    TreeBounds { processes: bounds.processes.saturating_add(OURS), ..bounds }
 }
 
 /// Returns the limits of a command's tree, or of each call for a fork server.
 pub(super) fn bounds(command: &Command) -> Option<TreeBounds> {
-    let (_, bounds) = command.jail.as_ref()?.bounds();
+    let bounds = command.jail.as_ref()?.bounds;
     // A process that serves many calls has no limit on CPU time, whatever the manifest sets.
     let cpu_seconds = if command.forks { bounds.cpu_seconds } else { command.limits.cpu_seconds };
     Some(TreeBounds { cpu_seconds, ..bounds })
@@ -75,33 +75,29 @@ pub(super) struct UsageWatch<'a> {
 enum UsageSource<'a> {
     /// The group, which itself limits everything except CPU time.
     Group(&'a Group),
-    /// The processes: `root`, and all descendants of `root` and of the process `above`.
-    Processes {
-        root: Pid,
-        above: Option<i32>,
-        /// `None` before the first check.
-        meter: Option<Box<Meter>>,
-    },
+    /// The processes.
+    Processes(Box<Meter>),
 }
 
 impl<'a> UsageWatch<'a> {
     /// Watches a run that has just started, with all descendants of this process. Returns `None` if the group
     /// limits everything.
     pub(super) fn for_run(bounds: TreeBounds, group: Option<&'a Group>) -> Option<Self> {
-        let processes = UsageSource::Processes { root: own(), above: None, meter: None };
-        let (bounds, source) = match group {
-            None => (bounds, processes),
-            Some(_) if bounds.cpu().is_none() => return None,
-            Some(group) if group.cpu().is_some() => (bounds, UsageSource::Group(group)),
+        match group {
+            None => Some(Self::for_call(bounds, tree::own_pid(), None)),
+            Some(_) if bounds.cpu().is_none() => None,
+            Some(group) if group.cpu().is_some() => Some(Self::new(bounds, UsageSource::Group(group))),
             // The group counts everything except CPU time.
-            Some(_) => (TreeBounds { memory_bytes: u64::MAX, processes: u64::MAX, ..bounds }, processes),
-        };
-        Some(Self::new(bounds, source))
+            Some(_) => {
+                let bounds = TreeBounds { memory_bytes: u64::MAX, processes: u64::MAX, ..bounds };
+                Some(Self::for_call(bounds, tree::own_pid(), None))
+            }
+        }
     }
 
     /// Watches a call that has just started: `root`, and all descendants of `root` and of the process `above`.
-    pub(super) fn for_call(bounds: TreeBounds, root: Pid, above: Option<i32>) -> Self {
-        Self::new(bounds, UsageSource::Processes { root, above, meter: None })
+    pub(super) fn for_call(bounds: TreeBounds, root: i32, above: Option<i32>) -> Self {
+        Self::new(bounds, UsageSource::Processes(Box::new(Meter::for_tree(with_ours(bounds), root, above))))
     }
 
     fn new(bounds: TreeBounds, source: UsageSource<'a>) -> Self {
@@ -133,21 +129,15 @@ impl<'a> UsageWatch<'a> {
     fn look_now(&mut self) -> Option<String> {
         let now = Instant::now();
         self.next = now + LOOK;
-        let most = TreeBounds { processes: self.bounds.processes.saturating_add(OURS), ..self.bounds };
         let usage = match &mut self.source {
             UsageSource::Group(group) => {
                 let cpu = group.cpu()?;
                 self.next = now + pause(self.bounds, cpu);
                 Usage { cpu, ..Usage::default() }
             }
-            UsageSource::Processes { root, above, meter } => {
-                if meter.is_none() {
-                    *meter = Meter::for_tree(most, root.as_raw_nonzero().get(), *above).ok().map(Box::new);
-                }
-                meter.as_mut()?.measure().ok()?
-            }
+            UsageSource::Processes(meter) => meter.measure(),
         };
-        usage.exceeds(&most).map(|it| it.explain(&self.bounds))
+        usage.exceeds(&with_ours(self.bounds)).map(|it| it.explain(&self.bounds))
     }
 }
 
@@ -162,19 +152,14 @@ fn pause(bounds: TreeBounds, used: Duration) -> Duration {
 /// Returns what the group shows about a run that was killed, as a sentence for the caller.
 pub(super) fn explain(group: Option<&Group>, counting: Counting) -> Option<String> {
     let group = group?;
-    match (group.events().likely_cause()?, counting) {
+    match (group.likely_cause()?, counting) {
         (Exceeded::Processes, _) => None,
         (Exceeded::Memory, Counting::AllCalls) => {
-            let most = group.bounds().memory_bytes / MIB;
+            let most = group.bounds.memory_bytes / MIB;
             Some(format!("the skill's concurrent calls exceeded their memory limit: {most} MiB"))
         }
-        (exceeded, _) => Some(exceeded.explain(group.bounds())),
+        (exceeded, _) => Some(exceeded.explain(&group.bounds)),
     }
-}
-
-/// Returns the id of this process, which is the root of the tree.
-pub(super) fn own() -> Pid {
-    rustix::process::getpid()
 }
 
 #[cfg(test)]
@@ -186,7 +171,7 @@ mod tests {
     #[test]
     fn only_the_kernels_signal_for_cpu_time_is_explained() {
         let explain = |cpu_seconds, signal| {
-            UsageWatch::for_call(TreeBounds { cpu_seconds, ..ONE }, own(), None).explain(Exit::Signal(signal))
+            UsageWatch::for_call(TreeBounds { cpu_seconds, ..ONE }, 1, None).explain(Exit::Signal(signal))
         };
         let reason = "the skill exceeded its cpu_seconds limit: 3000 s of CPU time";
         assert_eq!(explain(3000, libc::SIGXCPU).as_deref(), Some(reason));

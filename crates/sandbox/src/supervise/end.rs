@@ -1,13 +1,13 @@
 //! Ends a process tree: reaps processes that exit on their own, and kills all others.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, WaitOptions, getpid, wait};
 
 use crate::jail::namespaces::kill_all;
 use crate::protocol::Exit;
+use crate::readiness::{is_readable, readable};
 use crate::tree::{self, Snapshot};
 
 /// How long orphans may take to exit on their own. Python's helper processes exit shortly after the script.
@@ -36,10 +36,11 @@ impl TreeEnd {
             if begun.elapsed() >= GIVE_UP {
                 return false;
             }
-            if begun.elapsed() >= patience || hung_up(control) {
+            // The control socket is readable after the worker has hung up.
+            if begun.elapsed() >= patience || is_readable(control.as_fd()) {
                 self.kill();
             }
-            pause(STEP);
+            let _ = readable([], Some(STEP));
         }
         true
     }
@@ -79,15 +80,4 @@ impl TreeEnd {
             }
         }
     }
-}
-
-fn hung_up(control: impl AsFd) -> bool {
-    let mut waited = [PollFd::new(&control, PollFlags::IN)];
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut waited, Some(&now)).is_ok() && !waited[0].revents().is_empty()
-}
-
-fn pause(step: Duration) {
-    let timeout = Timespec { tv_sec: 0, tv_nsec: step.subsec_nanos().into() };
-    let _ = poll(&mut [], Some(&timeout));
 }

@@ -15,10 +15,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, WaitOptions, pidfd_open, waitpid};
 
@@ -37,6 +36,7 @@ use super::end::{GRACE, STEP, TreeEnd};
 use super::report::{not_started, report, tell};
 use super::weight::weigh_session_of;
 use crate::bounds::{Group, GroupHandle, TreeBounds};
+use crate::readiness::readable;
 use crate::tree;
 
 /// The maximum number of calls that can be cancelled before they start. Many more than wait for one fork server.
@@ -73,7 +73,7 @@ pub(super) fn supervise(
         control,
         status,
         phase: Phase::Starting,
-        server: Some(Server { pid: server, end }),
+        server: Some(Server { pid: server.as_raw_nonzero().get(), end }),
         running: BTreeMap::new(),
         cancelled: BTreeSet::new(),
         finishing: FinishingCalls::default(),
@@ -110,21 +110,15 @@ struct Forks<'a> {
 
 /// The fork server's own process.
 struct Server {
-    pid: Pid,
+    pid: i32,
     /// Readable after the process has ended.
     end: OwnedFd,
-}
-
-impl Server {
-    fn number(&self) -> i32 {
-        self.pid.as_raw_nonzero().get()
-    }
 }
 
 impl Forks<'_> {
     /// Runs until the worker hangs up or until there is nothing left to wait for.
     fn attend(&mut self) -> std::io::Result<()> {
-        while self.server.is_some() || !self.running.is_empty() || !self.finishing.is_empty() {
+        while self.server.is_some() || !self.running.is_empty() || !self.finishing.0.is_empty() {
             let [from_worker, from_server, server_ended] = self.wait()?;
             if from_worker && !self.take_orders()? {
                 return Ok(());
@@ -147,22 +141,15 @@ impl Forks<'_> {
     /// Waits for a message from the worker or the fork server, for the fork server's end, or for the next check.
     fn wait(&self) -> std::io::Result<[bool; 3]> {
         let step = match () {
-            () if !self.finishing.is_empty() => Some(STEP),
+            () if !self.finishing.0.is_empty() => Some(STEP),
             () if self.server.is_none() => Some(LOOK),
             () => (!self.running.is_empty()).then_some(counted::LOOK),
         };
-        let timeout = step.map(|step| Timespec { tv_sec: 0, tv_nsec: step.subsec_nanos().into() });
-        let mut waited = vec![PollFd::new(self.control, PollFlags::IN)];
-        // After the fork server has ended, both would always be ready.
-        if let Some(server) = &self.server {
-            waited.extend([PollFd::new(&self.status, PollFlags::IN), PollFd::new(&server.end, PollFlags::IN)]);
-        }
-        match poll(&mut waited, timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {
-                Ok([0, 1, 2].map(|it| waited.get(it).is_some_and(|it| !it.revents().is_empty())))
-            }
-            Err(error) => Err(error.into()),
-        }
+        let Some(server) = &self.server else {
+            // After the fork server has ended, its descriptors would always be ready.
+            return readable([self.control.as_fd()], step).map(|[from_worker]| [from_worker, false, false]);
+        };
+        readable([self.control.as_fd(), self.status.as_fd(), server.end.as_fd()], step)
     }
 
     /// Handles the worker's orders. Returns whether the worker is still connected.
@@ -223,7 +210,7 @@ impl Forks<'_> {
 
     /// Records that a child has taken a call.
     fn record_start(&mut self, call: u64, pid: i32, first: i32, folder: String) {
-        let server = self.server.as_ref().map_or_else(tree::own_pid, Server::number);
+        let server = self.server.as_ref().map_or_else(tree::own_pid, |it| it.pid);
         if self.running.len() >= MAX_RUNNING || self.running.contains_key(&call) {
             return;
         }
@@ -263,7 +250,7 @@ impl Forks<'_> {
     /// continue.
     fn lose_server(&mut self) {
         let Some(server) = self.server.take() else { return };
-        let _ = waitpid(Some(server.pid), WaitOptions::NOHANG);
+        let _ = waitpid(Pid::from_raw(server.pid), WaitOptions::NOHANG);
         for pid in tree::own_children() {
             if !self.running.values().any(|it| it.is(pid)) {
                 tree::kill(pid);
@@ -274,7 +261,7 @@ impl Forks<'_> {
         self.phase = Phase::Orphaned;
         // Calls that have exited and wait for their orphans have also run, so the worker must not consider them
         // not started.
-        let running = self.running.keys().copied().chain(self.finishing.calls()).collect();
+        let running = self.running.keys().copied().chain(self.finishing.0.iter().map(|it| it.call)).collect();
         tell(self.control, &Notice::ServerEnded { running });
     }
 
@@ -298,14 +285,15 @@ impl Forks<'_> {
 
     /// Reports calls whose processes have all ended.
     fn settle(&mut self) {
-        if self.finishing.is_empty() {
+        if self.finishing.0.is_empty() {
             return;
         }
-        let server = self.server.as_ref().map(Server::number);
+        let server = self.server.as_ref().map(|it| it.pid);
         let running = &self.running;
         let is_known = |pid: i32| Some(pid) == server || running.values().any(|it| it.is(pid));
         for over in self.finishing.take_over(is_known) {
-            let report = RunReport::Ended { exit: over.exit, leftovers: over.leftovers, exceeded: over.exceeded };
+            let leftovers = over.leftovers.saturating_add(over.killed.len() as u32);
+            let report = RunReport::Ended { exit: over.exit, leftovers, exceeded: over.exceeded };
             tell(self.control, &Notice::Ended { call: over.call, report });
             self.jail.end_fork(&over.folder);
         }

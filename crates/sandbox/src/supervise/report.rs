@@ -1,16 +1,18 @@
 //! Sends the supervisor's messages to the worker.
 
+use std::io;
 use std::os::fd::OwnedFd;
 
 use crate::packet;
 use crate::protocol::{Notice, ONLY_CALL, RunReport};
 
-pub(super) fn report(control: &OwnedFd, report: RunReport) -> std::io::Result<()> {
+/// Reports the end of the run to the worker.
+pub(super) fn report(control: &OwnedFd, report: RunReport) -> io::Result<()> {
     tell(control, &Notice::Ended { call: ONLY_CALL, report });
     Ok(())
 }
 
-pub(super) fn not_started(error: &std::io::Error) -> RunReport {
+pub(super) fn not_started(error: &io::Error) -> RunReport {
     RunReport::NotStarted { errno: error.raw_os_error().unwrap_or(0) }
 }
 

@@ -135,7 +135,7 @@ fn leave_a_group(controller: &str) {
     let group =
         Group::create(&controller, "guest", TreeBounds { memory_bytes: 64 * MIB, processes: 32, cpu_seconds: 60 })
             .unwrap();
-    group.add_self().unwrap();
+    group.handle().unwrap().enter().unwrap();
     drop(group);
     say("alive");
 }

@@ -1,5 +1,7 @@
 //! The profile of a process, which determines its filter: its user, and what it may do.
 
+use serde::Deserialize;
+
 use crate::jail::requirement::Network;
 
 /// What a process may do to the files that its user owns.
@@ -44,29 +46,18 @@ pub(super) struct Profile<'a> {
     pub(super) counted: bool,
 }
 
-/// System calls that a profile allows or refuses together.
-#[derive(Debug)]
-pub(super) struct Group {
-    /// What the calls do, and why they are allowed or refused.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for readers, and for the test that every group has one"))]
-    pub(super) reason: &'static str,
-    pub(super) calls: &'static [i64],
-}
-
-/// Returns the numbers of system calls, given their names. Requires that the file imports the numbers as `n`.
-macro_rules! calls {
-    ($($call:ident)*) => { &[$(n::$call),*] };
-}
-pub(super) use calls;
-
-/// The errors that refused calls return.
-pub(super) mod errno {
-    /// Makes the call appear to succeed.
-    pub(in crate::jail::calls) const DONE: u32 = 0;
-    pub(in crate::jail::calls) const EPERM: u32 = 1;
-    pub(in crate::jail::calls) const ENOMEM: u32 = 12;
-    pub(in crate::jail::calls) const EACCES: u32 = 13;
-    pub(in crate::jail::calls) const EINVAL: u32 = 22;
-    pub(in crate::jail::calls) const ENOSYS: u32 = 38;
-    pub(in crate::jail::calls) const EOPNOTSUPP: u32 = 95;
+/// How a refused call fails, by the error's number.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub(super) enum Refusal {
+    /// The call appears to succeed.
+    Done = 0,
+    Eperm = 1,
+    Enomem = 12,
+    Eacces = 13,
+    Einval = 22,
+    /// The call appears not to exist.
+    #[default]
+    Enosys = 38,
+    Eopnotsupp = 95,
 }

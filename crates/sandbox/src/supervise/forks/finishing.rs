@@ -14,43 +14,25 @@ const LOOKS: usize = 100;
 
 /// The calls, in the order in which they exited.
 #[derive(Default)]
-pub(super) struct FinishingCalls(Vec<FinishingCall>);
+pub(super) struct FinishingCalls(pub(super) Vec<FinishingCall>);
 
-struct FinishingCall {
-    call: u64,
-    pid: i32,
-    exit: Exit,
-    folder: String,
-    exceeded: Option<String>,
-    /// The time until which its orphans may exit on their own.
-    until: Instant,
-    /// The number of processes that were killed in its namespace before it was added.
-    leftovers: u32,
-    killed: BTreeSet<i32>,
-}
-
-/// A call whose processes have all ended.
-pub(super) struct FinishedCall {
+/// A call whose process has exited.
+pub(super) struct FinishingCall {
     pub(super) call: u64,
+    pid: i32,
     pub(super) exit: Exit,
-    /// The number of processes that it left running, which were killed.
-    pub(super) leftovers: u32,
     /// The name of its temporary directory.
     pub(super) folder: String,
     /// Explains the limit that it exceeded, if any.
     pub(super) exceeded: Option<String>,
+    /// The time until which its orphans may exit on their own.
+    until: Instant,
+    /// The number of processes that were killed in its namespace before it was added.
+    pub(super) leftovers: u32,
+    pub(super) killed: BTreeSet<i32>,
 }
 
 impl FinishingCalls {
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Returns the numbers of the calls.
-    pub(super) fn calls(&self) -> impl Iterator<Item = u64> {
-        self.0.iter().map(|it| it.call)
-    }
-
     /// Adds a call, whose orphans have `patience` to exit on their own.
     pub(super) fn add(&mut self, call: u64, process: RunningCall, exit: Exit, leftovers: u32, patience: Duration) {
         let RunningCall { pid, folder, exceeded, .. } = process;
@@ -58,23 +40,15 @@ impl FinishingCalls {
         self.0.push(FinishingCall { call, pid, exit, folder, exceeded, until, leftovers, killed: BTreeSet::new() });
     }
 
-    /// Kills orphans whose time is over, and removes calls without orphans. `is_known`: whether a process is not
+    /// Kills orphans whose time is over, and removes calls whose processes have all ended. `is_known`: whether a process is not
     /// an orphan.
-    pub(super) fn take_over(&mut self, is_known: impl Fn(i32) -> bool) -> Vec<FinishedCall> {
+    pub(super) fn take_over(&mut self, is_known: impl Fn(i32) -> bool) -> Vec<FinishingCall> {
         let orphans = orphans(is_known);
         let owners: Vec<Option<u64>> = orphans.iter().map(|orphan| self.owner(*orphan)).collect();
         self.end_orphans(&orphans, &owners);
         // A daemon has its own session, so its call is unknown. All ended calls wait until it has ended.
         let unclaimed = owners.contains(&None);
-        let over = self.0.extract_if(.., |it| !unclaimed && !owners.contains(&Some(it.call)));
-        over.map(|it| FinishedCall {
-            call: it.call,
-            exit: it.exit,
-            leftovers: it.leftovers.saturating_add(it.killed.len() as u32),
-            folder: it.folder,
-            exceeded: it.exceeded,
-        })
-        .collect()
+        self.0.extract_if(.., |it| !unclaimed && !owners.contains(&Some(it.call))).collect()
     }
 
     /// Returns the call to whose session a process belongs.

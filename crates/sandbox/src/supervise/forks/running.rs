@@ -1,13 +1,13 @@
 //! The process of a running call.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::super::counted::UsageWatch;
 use crate::bounds::TreeBounds;
 use crate::protocol::Exit;
+use crate::readiness::is_readable;
 use crate::tree;
 
 /// The maximum length of a temporary directory's name, in bytes.
@@ -46,8 +46,7 @@ impl RunningCall {
         let is_child = |pid| tree::parent(pid).is_some_and(|parent| parents.contains(&parent));
         let first = Some(first).filter(|first| *first > 1 && is_child(*first));
         // The first process's memory belongs to the fork server and is shared with the call.
-        let usage_watch =
-            bounds.zip(Pid::from_raw(pid)).map(|(bounds, root)| UsageWatch::for_call(bounds, root, first));
+        let usage_watch = bounds.map(|bounds| UsageWatch::for_call(bounds, pid, first));
         let running = Self { pid, first, process, killed: false, usage_watch, exceeded: None, folder };
         let is_child = is_child(pid);
         // A process that has exited may no longer have a parent, but can't be killed either.
@@ -89,8 +88,6 @@ impl RunningCall {
     }
 
     pub(super) fn has_exited(&self) -> bool {
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let ready = |process| poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&now)).is_ok_and(|ready| ready > 0);
-        self.process.as_ref().is_none_or(ready)
+        self.process.as_ref().is_none_or(|it| is_readable(it.as_fd()))
     }
 }

@@ -9,7 +9,7 @@ use crate::tree;
 
 /// The process that created a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct FolderOwner {
+pub(crate) struct FolderOwner {
     space: u64,
     pid: u32,
     start: u64,
@@ -20,14 +20,14 @@ impl FolderOwner {
     ///
     /// # Errors
     /// Fails if `/proc` does not show this process.
-    pub(super) fn own() -> io::Result<Self> {
+    pub(crate) fn own() -> io::Result<Self> {
         let pid = std::process::id();
         let start = tree::start_time(pid).ok_or(io::ErrorKind::NotFound)?;
         Ok(Self { space: id_space()?, pid, start })
     }
 
     /// Parses a folder's name: `prefix`, the three numbers and any suffix, separated by hyphens.
-    pub(super) fn parse_name(name: &str, prefix: &str) -> Option<Self> {
+    pub(crate) fn parse_name(name: &str, prefix: &str) -> Option<Self> {
         let mut parts = name.strip_prefix(prefix)?.splitn(4, '-');
         let (space, pid, start) = (parts.next()?, parts.next()?, parts.next()?);
         parts.next()?;
@@ -36,7 +36,7 @@ impl FolderOwner {
 
     /// Returns whether the process has ended. Returns false for a process in another namespace, which this process
     /// cannot see.
-    pub(super) fn is_gone(&self, own: &Self) -> bool {
+    pub(crate) fn is_gone(&self, own: &Self) -> bool {
         self.space == own.space && tree::start_time(self.pid) != Some(self.start)
     }
 }
