@@ -84,7 +84,7 @@ CHANGED  = $(shell { git diff --name-only $(BASE); git ls-files --others --exclu
 
 check: need-rust ## Format, lint and unit-test the crates that changed (BASE=main: since then), and check the structure
 	cargo fmt --all --check
-	@git diff --quiet $(BASE) -- crates/readers crates/definitions crates/research crates/text || $(MAKE) --no-print-directory check-readers
+	@git diff --quiet $(BASE) -- crates/readers crates/readers-protocol || $(MAKE) --no-print-directory check-readers
 	cargo clippy --locked --quiet $(CHANGED) --all-targets -- -D warnings
 	cargo test --locked --quiet $(CHANGED) $(if $(filter openskill-%,$(CHANGED)),--lib) --bins
 	cargo test --locked --quiet --workspace --test integration -- structure features

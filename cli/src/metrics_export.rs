@@ -5,10 +5,10 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use openskill_metrics::instruments::{Distribution, Exemplar, SECONDS};
-use openskill_metrics::snapshot::{Family, Series, Value};
-use openskill_metrics::telemetry::TELEMETRY;
-use openskill_metrics::{Metric, MetricKind, Snapshot, process, source};
+use openskill_telemetry::metrics::instruments::{Distribution, Exemplar, SECONDS};
+use openskill_telemetry::metrics::snapshot::{Family, Series, Value};
+use openskill_telemetry::metrics::telemetry::TELEMETRY;
+use openskill_telemetry::metrics::{Metric, MetricKind, Snapshot, process, source};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue, any_value};
 use opentelemetry_proto::tonic::metrics::v1::{
@@ -215,7 +215,7 @@ fn attribute(key: &str, value: &str) -> KeyValue {
 
 #[cfg(test)]
 mod tests {
-    use openskill_metrics::{Counter, SkillMetrics, table};
+    use openskill_telemetry::metrics::{Counter, SkillMetrics, table};
 
     use super::*;
 

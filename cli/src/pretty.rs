@@ -1,6 +1,6 @@
 //! Indents JSON text without parsing its values, so that numbers keep their notation.
 
-use openskill_log::text::{is_hidden, write_json};
+use openskill_telemetry::log::text::{is_hidden, write_json};
 
 /// Indents valid JSON by two spaces per level, and escapes hidden characters in strings. The output for invalid
 /// JSON is malformed but safe to show.

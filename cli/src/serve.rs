@@ -4,7 +4,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 
 use openskill_gateway::config::RecorderConfig;
-use openskill_trace::Tracer;
+use openskill_telemetry::trace::Tracer;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 

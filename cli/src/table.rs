@@ -1,6 +1,6 @@
 //! Tables for people: each column is as wide as its widest cell, and one text column is truncated to fit the terminal.
 
-use openskill_log::text::one_line;
+use openskill_telemetry::log::text::one_line;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// The minimum width of the text column. If a line still does not fit, the terminal wraps it.

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-use openskill_log::quota;
 use openskill_redact::Redactor;
-use openskill_trace::Tracer;
-use openskill_trace::queue::Queue;
+use openskill_telemetry::log::quota;
+use openskill_telemetry::trace::Tracer;
+use openskill_telemetry::trace::queue::Queue;
 use opentelemetry::trace::TracerProvider as _;
 use tracing_subscriber::filter::{EnvFilter, FilterFn};
 use tracing_subscriber::fmt::MakeWriter;

@@ -1,13 +1,13 @@
 //! Output of commands: results go to stdout, everything else to stderr.
 //!
-//! All output passes through [`openskill_log::text`], in this module only. Names, messages and data come from skills and
+//! All output passes through [`openskill_telemetry::log::text`], in this module only. Names, messages and data come from skills and
 //! servers, and may contain characters that a terminal would interpret.
 
 use std::ffi::OsStr;
 use std::fmt::Display;
 use std::io::{IsTerminal, Write as _};
 
-use openskill_log::text;
+use openskill_telemetry::log::text;
 
 /// Writes to stdout, with hidden characters escaped. A closed pipe (`| head`) is not an error.
 pub(crate) fn print_out(text: &str) {

@@ -1,6 +1,6 @@
 //! Renders values as YAML. Strings are always quoted, so that escapes of hidden characters parse to the same text.
 
-use openskill_log::text::is_hidden;
+use openskill_telemetry::log::text::is_hidden;
 use serde_json::Value;
 
 /// Formats a value as one document that ends with a line break.

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use openskill_metrics::SkillMetrics;
 use openskill_proto::v1::Skill;
+use openskill_telemetry::metrics::SkillMetrics;
 use tokio::sync::watch;
 
 use crate::arguments::nearest;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use openskill_agent::hosted::Setup;
 use openskill_net::tls::client::Connector;
 use openskill_net::tls::server::Acceptor;
-use openskill_trace::Tracer;
+use openskill_telemetry::trace::Tracer;
 
 pub use crate::identity::registry::{IdentityConfig, KeysConfig};
 pub use crate::identity::tokens::JwtConfig;

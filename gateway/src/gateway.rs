@@ -4,9 +4,9 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use openskill_agent::hosted::Hosted;
 use openskill_identity::shares::Share;
-use openskill_metrics::Snapshot;
 use openskill_proto::timestamp::Timestamp;
 use openskill_proto::v1::SkillError;
+use openskill_telemetry::metrics::Snapshot;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;

@@ -92,7 +92,7 @@ pub async fn run(
     let draining = CancellationToken::new();
     let gateway = Gateway::new(config, draining.clone())?;
     let weak = Arc::downgrade(&gateway);
-    openskill_metrics::source::publish(move || Some(weak.upgrade()?.metrics()));
+    openskill_telemetry::metrics::source::publish(move || Some(weak.upgrade()?.metrics()));
     let health = Health::new();
     let shard_count = listeners.len();
     let discovery = tokio::spawn(workers::discovery::run(Arc::clone(&gateway), shard_count));

@@ -1,6 +1,6 @@
 //! Log lines and metrics of calls, circuits and workers. Other modules report events here, and count in [`metrics`]
 //! those that are not logged; this module makes no decisions. Events that peers can cause at will are all counted, but
-//! logged only as [`openskill_log::admits`] allows.
+//! logged only as [`openskill_telemetry::log::admits`] allows.
 //!
 //! - [`metrics`]: the metrics, served at `GET /metrics`
 //! - [`call_record`]: one log line per call, however it ends
@@ -9,7 +9,7 @@
 
 use openskill_identity::shares::Pool;
 use openskill_proto::v1::Circuit;
-use openskill_trace::Tracer;
+use openskill_telemetry::trace::Tracer;
 
 pub(crate) mod call_event;
 pub(crate) mod call_record;
@@ -59,7 +59,7 @@ impl Observer {
     /// A worker did not start the skill. `refusal` names the kind. `reason` may be text from a remote peer, so it
     /// stays out of the log.
     pub(crate) fn attempt_not_started(&self, endpoint: &impl std::fmt::Display, refusal: &'static str, reason: &str) {
-        if openskill_log::admits("a skill did not start") {
+        if openskill_telemetry::log::admits("a skill did not start") {
             let reason_bytes = reason.len();
             tracing::info!(%endpoint, refusal, reason_bytes, "the skill did not start on this worker");
             tracing::debug!(%endpoint, reason, "skill start failed");
@@ -68,7 +68,7 @@ impl Observer {
 
     /// A worker was lost while it ran a call.
     pub(crate) fn attempt_lost(&self, endpoint: &impl std::fmt::Display, reason: &str) {
-        if openskill_log::admits("a worker was lost") {
+        if openskill_telemetry::log::admits("a worker was lost") {
             let reason_bytes = reason.len();
             tracing::warn!(%endpoint, reason_bytes, "a worker was lost during a call");
             tracing::debug!(%endpoint, reason, "worker connection failed");
@@ -78,7 +78,7 @@ impl Observer {
     /// A worker failed too often, and gets no calls until its ejection ends.
     pub(crate) fn worker_ejected(&self, endpoint: &impl std::fmt::Display) {
         self.metrics.ejections.inc();
-        if openskill_log::admits("a worker was ejected") {
+        if openskill_telemetry::log::admits("a worker was ejected") {
             tracing::warn!(%endpoint, "worker ejected: too many consecutive failures");
         }
     }
@@ -88,7 +88,7 @@ impl Observer {
         let state = circuit.state();
         self.metrics.circuit_changed(!circuit.session_id.is_empty(), state);
         // A caller can open a circuit for each of its sessions, so these lines are rate-limited.
-        if !openskill_log::admits("a circuit breaker changed") {
+        if !openskill_telemetry::log::admits("a circuit breaker changed") {
             return;
         }
         tracing::info!(

@@ -11,7 +11,7 @@ use openskill_net::tls::server::Acceptor;
 use openskill_redact::Redactor;
 use openskill_sandbox::jail::{Level, SkillUsers};
 use openskill_sandbox::sessions::book::SessionBounds;
-use openskill_trace::Tracer;
+use openskill_telemetry::trace::Tracer;
 
 pub use allowed::{AllowList, NoList};
 

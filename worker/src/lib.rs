@@ -67,9 +67,9 @@ pub use spans::RunTrace;
 use environment::SkillEnvironment;
 use manifest::ANSWERED;
 use metrics::Metrics;
-use openskill_metrics::SkillMetrics;
 use openskill_sandbox::launch::Launcher;
 use openskill_sandbox::strays::Strays;
+use openskill_telemetry::metrics::SkillMetrics;
 use registry::Registry;
 use runners::Runners;
 use runners::docker::Docker;
@@ -120,7 +120,7 @@ pub async fn run(
     let [skills, unavailable] = worker.registry.count();
     tracing::info!(worker_id = %worker.config.worker_id, skills, unavailable, "worker ready");
     let weak = Arc::downgrade(&worker);
-    openskill_metrics::source::publish(move || Some(weak.upgrade()?.metrics()));
+    openskill_telemetry::metrics::source::publish(move || Some(weak.upgrade()?.metrics()));
     let scrapes =
         scrapes.map(|listener| AbortOnDropHandle::new(tokio::spawn(scrape::serve(Arc::clone(&worker), listener))));
     let shards = shards::start(&worker, listeners)?;

@@ -1,14 +1,16 @@
-//! The metrics of a worker's calls. [`openskill_metrics::table`] defines their names. Runners report their own
+//! The metrics of a worker's calls. [`openskill_telemetry::metrics::table`] defines their names. Runners report their own
 //! metrics through [`Runner::measure`](crate::runner::Runner::measure).
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use openskill_metrics::telemetry::TELEMETRY;
-use openskill_metrics::{Counter, Histogram, LabelledCounters, SkillMetrics, SkillSeries, Snapshot, process, table};
 use openskill_proto::error::TABLE;
 use openskill_proto::trace::TraceContext;
 use openskill_proto::v1::ExecuteResult;
+use openskill_telemetry::metrics::telemetry::TELEMETRY;
+use openskill_telemetry::metrics::{
+    Counter, Histogram, LabelledCounters, SkillMetrics, SkillSeries, Snapshot, process, table,
+};
 
 /// The reasons for refusing calls.
 const REASONS: [&str; 6] = ["full", "late", "draining", "unknown_skill", "unavailable", "invalid"];

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use openskill_metrics::{SkillMetrics, SkillSeries};
 use openskill_proto::limits::{MAX_OFFERINGS, MAX_SKILLS};
 use openskill_proto::v1::{self, ErrorCode, SkillError};
 use openskill_sandbox::untrusted_json::off_shard;
+use openskill_telemetry::metrics::{SkillMetrics, SkillSeries};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 

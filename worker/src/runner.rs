@@ -8,9 +8,9 @@ use std::time::Instant;
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use openskill_metrics::Snapshot;
 use openskill_proto::v1::{ConsultRequest, Offering, ResourceUpdate, SkillError};
 use openskill_sandbox::protocol::Exit;
+use openskill_telemetry::metrics::Snapshot;
 
 use crate::events::EventSink;
 use crate::manifest::Manifest;

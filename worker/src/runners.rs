@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use openskill_metrics::Snapshot;
+use openskill_telemetry::metrics::Snapshot;
 
 use crate::manifest::Manifest;
 use crate::runner::{Runner, Servers};

@@ -15,7 +15,7 @@ use http_body_util::Full;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use openskill_metrics::text::Format;
+use openskill_telemetry::metrics::text::Format;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 

@@ -93,7 +93,7 @@ async fn serve(
 
 /// Logs a client that does not use TLS or is not a gateway of the mesh.
 fn log_refused_connection(peer: SocketAddr, error: &std::io::Error) {
-    if openskill_log::admits("connections refused by the mesh") {
+    if openskill_telemetry::log::admits("connections refused by the mesh") {
         tracing::warn!(%peer, %error, "a connection was refused: it is not from a gateway of the mesh");
     }
 }

@@ -16,8 +16,8 @@ use std::time::Instant;
 use openskill_proto::error::grpc_name;
 use openskill_proto::trace::TraceContext;
 use openskill_proto::v1::{Blame, ErrorCode, ExecuteRequest, ExecuteResult};
-use openskill_trace::call::{CallSpans, ClientSpan, Span};
-use openskill_trace::{KeyValue, SpanKind, Tracer};
+use openskill_telemetry::trace::call::{CallSpans, ClientSpan, Span};
+use openskill_telemetry::trace::{KeyValue, SpanKind, Tracer};
 use parking_lot::Mutex;
 use tonic::Status;
 

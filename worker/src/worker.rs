@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use openskill_metrics::{Snapshot, table};
 use openskill_proto::trace::{hex, random_id};
 use openskill_proto::v1::WorkerState;
 use openskill_sandbox::launch::Launcher;
+use openskill_telemetry::metrics::{Snapshot, table};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;

@@ -12,7 +12,7 @@ pub(super) fn run(args: &ConfigArgs, raw: &RawSettings) -> Result<(), Failure> {
         return Ok(());
     }
     if args.metrics {
-        print_out(&openskill_metrics::reference::reference());
+        print_out(&openskill_telemetry::metrics::reference::reference());
         return Ok(());
     }
     let width = ALL.iter().map(|setting| setting.name.len()).max().unwrap_or_default();

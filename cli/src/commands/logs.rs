@@ -4,10 +4,10 @@
 
 use std::collections::HashSet;
 
-use openskill_log::text::one_line;
 use openskill_proto::timestamp::Timestamp;
 use openskill_proto::v1::trace_service_client::TraceServiceClient;
 use openskill_proto::v1::{FollowTracesRequest, GetTraceRequest, ListTracesRequest, TraceFilter, TraceSummary};
+use openskill_telemetry::log::text::one_line;
 use serde_json::json;
 use tonic::Code;
 

@@ -99,7 +99,7 @@ async fn follow(args: &TracesArgs, filter: TraceFilter, settings: &Settings) -> 
 /// Formats one call as a line. Its columns have fixed widths, since later calls are unknown.
 fn line(call: &TraceSummary) -> String {
     let texts = [&call.code, &call.skill_id, &call.trace_id, &or_dash(&call.worker_id)];
-    let [code, skill, trace, worker] = texts.map(|text| openskill_log::text::one_line(text).into_owned());
+    let [code, skill, trace, worker] = texts.map(|text| openskill_telemetry::log::text::one_line(text).into_owned());
     let (time, duration) = (short_time(call.received_us), millis(call.duration_us));
     format!("{time}  {code:<18}  {duration:>10}  {skill:<20}  {trace}  {worker}")
 }

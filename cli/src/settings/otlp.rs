@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use openskill_trace::sampler::Sampler;
+use openskill_telemetry::trace::sampler::Sampler;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Certificate, Identity};
 use tonic::metadata::AsciiMetadataKey;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use openskill_gateway::config::{CircuitRules, SessionRules, SkillRules, Source, SourceError, TasksConfig};
-use openskill_metrics::skills::MOST_SKILLS;
+use openskill_telemetry::metrics::skills::MOST_SKILLS;
 
 use super::access::{self, Access};
 use super::agent::{self, AgentSettings};

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use openskill_trace::SpanData;
-use openskill_trace::queue::Queue;
+use openskill_telemetry::trace::SpanData;
+use openskill_telemetry::trace::queue::Queue;
 use opentelemetry::Context;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider, Span, SpanProcessor};
@@ -57,7 +57,7 @@ mod tests {
         for flags in [0, 1] {
             let parent = TraceContext { trace_id: [7; 16], span_id: [flags + 1; 8], flags };
             let work = async { drop(tracing::info_span!(target: "otel", "look up")) };
-            openskill_trace::embedded::within(parent, work).await;
+            openskill_telemetry::trace::embedded::within(parent, work).await;
         }
         drop(tracing::info_span!(target: "otel", "of nobody"));
         queue.end();

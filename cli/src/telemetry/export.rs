@@ -9,10 +9,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use openskill_metrics::telemetry::TELEMETRY;
 use openskill_redact::Redactor;
-use openskill_trace::SpanData;
-use openskill_trace::queue::{LostSpans, Queue};
+use openskill_telemetry::metrics::telemetry::TELEMETRY;
+use openskill_telemetry::trace::SpanData;
+use openskill_telemetry::trace::queue::{LostSpans, Queue};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::transform::common::tonic::ResourceAttributesWithSchema;
 use opentelemetry_proto::transform::trace::tonic::group_spans_by_resource_and_scope;

@@ -9,8 +9,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use openskill_log::turns::Turns;
 use openskill_redact::Redactor;
+use openskill_telemetry::log::turns::Turns;
 use parking_lot::{Condvar, Mutex};
 
 use crate::background::BackgroundThread;

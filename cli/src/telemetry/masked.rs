@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use openskill_redact::Redactor;
-use openskill_trace::SpanData;
+use openskill_telemetry::trace::SpanData;
 use opentelemetry::trace::Status;
 use opentelemetry::{Array, KeyValue, StringValue, Value};
 
@@ -62,10 +62,10 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use openskill_proto::trace::{Trace, TraceContext};
-    use openskill_trace::Tracer;
-    use openskill_trace::call::Span;
-    use openskill_trace::queue::Queue;
-    use openskill_trace::sampler::Sampler;
+    use openskill_telemetry::trace::Tracer;
+    use openskill_telemetry::trace::call::Span;
+    use openskill_telemetry::trace::queue::Queue;
+    use openskill_telemetry::trace::sampler::Sampler;
     use opentelemetry::trace::TracerProvider as _;
     use tracing_subscriber::layer::SubscriberExt as _;
 
@@ -84,7 +84,7 @@ mod tests {
             let _in = span.enter();
             tracing::info!(target: "otel", api_key = "hunter2", "used ghp_abcdefghijklmnopqrstuvwxyz0123456789");
         };
-        openskill_trace::embedded::within(parent, work).await;
+        openskill_telemetry::trace::embedded::within(parent, work).await;
         queue.end();
         queue.next(Duration::ZERO).await.unwrap()
     }

@@ -5,11 +5,11 @@
 //! ```
 //!
 //! Like the format of `tracing-subscriber`, but cheap enough for one line per call. External text cannot end a line, move the
-//! cursor or change the writing direction: see [`openskill_log::text`].
+//! cursor or change the writing direction: see [`openskill_telemetry::log::text`].
 
 use std::fmt::{self, Debug, Write as _};
 
-use openskill_log::text::{self, OneLine};
+use openskill_telemetry::log::text::{self, OneLine};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::fmt::format::{FormatFields, Writer};
@@ -199,7 +199,7 @@ mod tests {
             tracing::info!(target: "target", shown = %hostile, debugged = ?hostile, text = hostile, "{hostile}");
         });
         assert_eq!(line.matches('\n').count(), 1, "{line}");
-        assert!(!line.trim_end().contains(openskill_log::text::is_hidden), "{line}");
+        assert!(!line.trim_end().contains(openskill_telemetry::log::text::is_hidden), "{line}");
         assert_eq!(line.matches("forged\\u{1b}[2J").count(), 4, "{line}");
         assert!(line.contains('é'), "{line}");
     }

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use openskill_log::text::{HIDDEN, is_hidden};
+use openskill_telemetry::log::text::{HIDDEN, is_hidden};
 use parking_lot::Mutex;
 use serde_json::Value;
 

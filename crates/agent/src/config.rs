@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use openskill_model::Tokens;
 use openskill_proto::v1;
-use openskill_trace::Tracer;
+use openskill_telemetry::trace::Tracer;
 
 use crate::entry::Limits;
 

@@ -35,6 +35,7 @@ use crate::config::browser::Browser as Settings;
 
 mod actions;
 mod aim;
+pub(crate) mod cdp;
 mod changes;
 mod descriptors;
 mod documents;
@@ -242,7 +243,7 @@ impl BrowserCall {
             () = self.dropped.cancelled() => Err(Problem::Late("the caller no longer waits for the result").into()),
             () = tokio::time::sleep_until(until.into()) => Err(Problem::Late("the action continues on the page").into()),
             outcome = call.run(browser) => outcome,
-            () = ended.wait_closed() => Err(Problem::Call(openskill_cdp::client::CallError::Closed).into()),
+            () = ended.wait_closed() => Err(Problem::Call(crate::browser::cdp::client::CallError::Closed).into()),
         };
         if let Err(error) = &outcome
             && error.code() == ErrorCode::Timeout

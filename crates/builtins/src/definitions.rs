@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ignore::overrides::Override;
-use openskill_definitions::language::Language;
-use openskill_definitions::protocol::{MAX_SOURCE_BYTES, Reply};
 use openskill_proto::v1::{ErrorCode, SkillError};
+use openskill_readers_protocol::definitions::language::Language;
+use openskill_readers_protocol::definitions::protocol::{MAX_SOURCE_BYTES, Reply};
 use parking_lot::Mutex;
 use rustix::io::Errno;
 

@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
-use openskill_research::document::Document;
-use openskill_research::pdf_protocol::{ARGUMENT, MAX_FILE_BYTES, MAX_REPLY_BYTES, PdfReply};
-use openskill_research::plain::read_pages;
+use openskill_readers_protocol::pdf::{ARGUMENT, MAX_FILE_BYTES, MAX_REPLY_BYTES, PdfReply};
 use openskill_sandbox::Limits;
 use openskill_sandbox::given_secrets::GivenSecrets;
 use openskill_sandbox::jail::Level;
 use openskill_sandbox::launch::Pipes;
 use openskill_sandbox::run::drain_to_log;
+use openskill_text::pages::document::Document;
+use openskill_text::pages::plain::read_pages;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::host::Host;

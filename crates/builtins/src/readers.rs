@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use openskill_log::admits;
 use openskill_sandbox::Limits;
 use openskill_sandbox::jail::Level;
 use openskill_sandbox::jail::plan::Plan;
 use openskill_sandbox::launch::{Pipes, SupervisedRun};
 use openskill_sandbox::protocol::{Command, ProcessLimits};
+use openskill_telemetry::log::admits;
 
 use super::host::Host;
 use crate::call::CallSlot;

@@ -10,14 +10,14 @@
 //! - [`rounds`]: search and reading; [`model`]: plans queries and writes the answer, if configured
 //! - [`mod@report`]: the result
 //!
-//! `openskill_research`, which does no I/O, ranks texts by their relevance to the question.
+//! `openskill_text::pages`, which does no I/O, ranks texts by their relevance to the question.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use openskill_egress::client::{Clients, IDLE};
+use openskill_net::egress::client::{Clients, IDLE};
 use openskill_proto::v1::{ErrorCode, SkillError};
-use openskill_research::support::{Supported, keep_supported};
+use openskill_text::pages::support::{Supported, keep_supported};
 
 use super::host::{FunctionOutput, Host};
 use super::pdf::PdfReader;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use openskill_egress::client::operator_client;
+use openskill_net::egress::client::operator_client;
 
 use crate::config::{ConfigError, NoModel, ProviderConfig};
 use crate::model::Model;

@@ -13,6 +13,7 @@
 
 pub mod budget;
 pub mod dial;
+pub mod egress;
 pub mod file_watcher;
 pub mod frames;
 pub mod linger;

@@ -9,8 +9,8 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
-        Some(openskill_definitions::protocol::ARGUMENT) => definitions::main(),
-        Some(openskill_research::pdf_protocol::ARGUMENT) => pdf::main(),
+        Some(openskill_readers_protocol::definitions::protocol::ARGUMENT) => definitions::main(),
+        Some(openskill_readers_protocol::pdf::ARGUMENT) => pdf::main(),
         _ => ExitCode::from(2),
     }
 }

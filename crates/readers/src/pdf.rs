@@ -6,7 +6,7 @@
 use std::io::{self, Read as _, Write as _};
 use std::process::ExitCode;
 
-use openskill_research::pdf_protocol::{MAX_FILE_BYTES, MAX_REPLY_BYTES, PdfReply};
+use openskill_readers_protocol::pdf::{MAX_FILE_BYTES, MAX_REPLY_BYTES, PdfReply};
 
 /// Reads one file from stdin and writes its text.
 pub(crate) fn main() -> ExitCode {

@@ -66,7 +66,7 @@ pub enum RootError {
 impl RootError {
     /// Logs the reason, and returns the error of the call that was not started.
     pub fn into_error(self) -> SkillError {
-        if openskill_log::admits("a skill was not started") {
+        if openskill_telemetry::log::admits("a skill was not started") {
             tracing::warn!(error = %self, "a skill was not started");
         }
         SkillError::new(ErrorCode::ToolInvocationError, self.to_string())

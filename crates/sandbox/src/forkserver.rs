@@ -175,7 +175,7 @@ impl ForkServer {
         let Some(ended) = self.calls.open(call, guard) else { return Ok(None) };
         let message = Call { call, request };
         if let Err(error) = packet::send_with(&self.socket, &message, &theirs.each_ref().map(|it| it.as_fd())) {
-            if openskill_log::admits("a fork server did not take a call") {
+            if openskill_telemetry::log::admits("a fork server did not take a call") {
                 tracing::warn!(%error, "a fork server did not take a call");
             }
             self.calls.take_back(call);

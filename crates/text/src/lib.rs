@@ -7,6 +7,7 @@
 //! - [`sse`]: decodes server-sent events
 
 pub mod bm25;
+pub mod pages;
 pub mod sse;
 pub mod stem;
 pub mod task;

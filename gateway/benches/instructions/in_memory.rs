@@ -16,7 +16,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use openskill_proto::v1::execute_event::Event;
 use openskill_proto::v1::{ExecuteEvent, ExecuteResult, Progress, Skill, SkillStatus, WorkerState};
-use openskill_trace::Tracer;
+use openskill_telemetry::trace::Tracer;
 use prost::Message;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;

@@ -3,8 +3,8 @@
 use std::sync::{Arc, OnceLock};
 
 use jsonschema::Validator;
-use openskill_metrics::SkillSeries;
 use openskill_proto::v1::{AgentDefinition, Skill};
+use openskill_telemetry::metrics::SkillSeries;
 use openskill_text::tools::ToolDocument;
 
 use crate::arguments::{Definition, compile_schema};
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn exports_are_kept_until_the_skill_changes() {
         let definition = Arc::new(Definition::without_schema(Rules::default()));
-        let series = openskill_metrics::SkillMetrics::new(1).get("a", "http");
+        let series = openskill_telemetry::metrics::SkillMetrics::new(1).get("a", "http");
         let entry = |skill: Skill| Entry::new(skill, Arc::clone(&definition), Vec::new(), Arc::clone(&series));
         let older = Arc::new(entry(skill("a", "1")));
         let keeps = |skill: Skill| Arc::ptr_eq(&entry(skill).after(Some(&older)).exports, &older.exports);

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use openskill_metrics::SkillMetrics;
 use openskill_proto::v1::{Approval, ArgumentRules, Skill, SkillStatus};
+use openskill_telemetry::metrics::SkillMetrics;
 
 use super::agents::Agents;
 use super::definition_hash::definition_hash;
@@ -77,7 +77,7 @@ fn merge_one(
         Err(reason) => {
             // A skill whose calls can't be validated is unavailable. The reason quotes the schema, so it is listed
             // with the skill, and logged only at level DEBUG.
-            if openskill_log::admits("a schema can't be compiled") {
+            if openskill_telemetry::log::admits("a schema can't be compiled") {
                 let reason_bytes = reason.len();
                 tracing::error!(skill_id = skill.id, reason_bytes, "skill unavailable: its schema can't be compiled");
                 tracing::debug!(skill_id = skill.id, reason, "the schema could not be compiled");

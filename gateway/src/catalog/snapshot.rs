@@ -45,7 +45,7 @@ mod tests {
 
     fn snapshot(skills: &[Skill]) -> Snapshot {
         let definition = Arc::new(Definition::without_schema(Rules::default()));
-        let series = openskill_metrics::SkillMetrics::new(1).get("a", "http");
+        let series = openskill_telemetry::metrics::SkillMetrics::new(1).get("a", "http");
         let entry = |skill: &Skill| {
             Arc::new(Entry::new(skill.clone(), Arc::clone(&definition), Vec::new(), Arc::clone(&series)))
         };

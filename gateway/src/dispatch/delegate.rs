@@ -59,7 +59,7 @@ pub(super) async fn delegate(context: &CallContext, definition: &Arc<AgentDefini
             Outcome::from_error(SkillError::overloaded(error.to_string()))
         }
         Ok(Err(error)) => {
-            if openskill_log::admits("an agent did not end") {
+            if openskill_telemetry::log::admits("an agent did not end") {
                 // Log the reason instead of returning it: it may name files of the host.
                 tracing::warn!(%error, skill_id = context.call.skill_id, "an agent did not end");
             }

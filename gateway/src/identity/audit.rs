@@ -11,7 +11,7 @@ const MAX_NAME_BYTES: usize = 128;
 /// Logs a request without valid credentials. `target` is the requested method or path. `reason` states what is
 /// wrong.
 pub(crate) fn log_unauthenticated(target: &str, reason: &str, trace_id: &str) {
-    if openskill_log::admits("requests without a valid key") {
+    if openskill_telemetry::log::admits("requests without a valid key") {
         let target = brief(target);
         tracing::warn!(target: "openskill::audit", decision = "unauthenticated", reason, asked = target, trace_id);
     }
@@ -19,7 +19,7 @@ pub(crate) fn log_unauthenticated(target: &str, reason: &str, trace_id: &str) {
 
 /// Logs that a policy did not allow a principal's request.
 pub(crate) fn log_forbidden(principal: &str, asked: &str, trace_id: &str) {
-    if openskill_log::admits("requests that a policy forbids") {
+    if openskill_telemetry::log::admits("requests that a policy forbids") {
         let asked = brief(asked);
         tracing::warn!(target: "openskill::audit", decision = "forbidden", principal, asked, trace_id);
     }
@@ -27,7 +27,7 @@ pub(crate) fn log_forbidden(principal: &str, asked: &str, trace_id: &str) {
 
 /// Logs that a principal reached a limit of its policy. `asked` names the skill or the other item.
 pub(crate) fn log_limited(principal: &str, limit: Limit, asked: &str, trace_id: &str) {
-    if openskill_log::admits("calls beyond a policy's limits") {
+    if openskill_telemetry::log::admits("calls beyond a policy's limits") {
         let (limit, asked) = (limit.name(), brief(asked));
         tracing::warn!(target: "openskill::audit", decision = "limited", principal, limit, asked, trace_id);
     }
@@ -41,7 +41,7 @@ pub(crate) fn log_administered(principal: &str, key: &str, asked: &str, trace_id
 /// Logs that an administrator read data of other principals. Not a warning, because it may be frequent: a console
 /// polls every few seconds.
 pub(crate) fn log_inspected(principal: &str, key: &str, asked: &str, trace_id: &str) {
-    if openskill_log::admits("reads by administrators") {
+    if openskill_telemetry::log::admits("reads by administrators") {
         let asked = brief(asked);
         tracing::info!(target: "openskill::audit", decision = "inspected", principal, key, asked, trace_id);
     }

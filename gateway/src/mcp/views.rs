@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use openskill_metrics::Counter;
 use openskill_proto::v1::{Offering, Skill};
+use openskill_telemetry::metrics::Counter;
 use serde::Deserialize;
 use tokio::sync::watch;
 

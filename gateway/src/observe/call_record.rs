@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime};
 
-use openskill_metrics::SkillSeries;
 use openskill_proto::trace::{TraceContext, hex};
 use openskill_proto::v1::execute_event::Event;
 use openskill_proto::v1::skill_error::More;
 use openskill_proto::v1::{ErrorCode, ExecuteResult, SkillError};
-use openskill_trace::call::CallSpans;
+use openskill_telemetry::metrics::SkillSeries;
+use openskill_telemetry::trace::call::CallSpans;
 use parking_lot::Mutex;
 use serde_json::Value;
 
@@ -155,7 +155,7 @@ impl CallRecord {
         self.observer.metrics.count_call(&self.call, self.skill.get().map(|(series, _)| &**series), result);
         // Any number of calls can be refused. Refusals that are not logged don't export spans either.
         let refusal = error.filter(|_| result.worker_id.is_empty()).map(|it| it.code().as_str_name());
-        let is_told = refusal.is_none_or(openskill_log::admits);
+        let is_told = refusal.is_none_or(openskill_telemetry::log::admits);
         let recorded = self.timeline.as_ref().map(|it| std::mem::take(&mut *it.lock()));
         let recording = recorded.map(|it| self.recording(it, result, attempts));
         let traced = recording.as_ref().and_then(|it| self.trace(it, is_told));

@@ -1,18 +1,18 @@
-//! The metrics of a gateway. [`openskill_metrics::table`] defines their names. Counting a call needs no lookup: its
+//! The metrics of a gateway. [`openskill_telemetry::metrics::table`] defines their names. Counting a call needs no lookup: its
 //! skill and [`Metrics`] have the atomics.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use openskill_metrics::skills::MOST_SKILLS;
-use openskill_metrics::snapshot::Value;
-use openskill_metrics::telemetry::TELEMETRY;
-use openskill_metrics::{
-    Counter, Histogram, LabelledCounters, OTHER, SkillMetrics, SkillSeries, Snapshot, process, table,
-};
 use openskill_net::tls::expiry::Time;
 use openskill_proto::error::TABLE;
 use openskill_proto::v1::{Blame, CircuitState, ExecuteResult};
+use openskill_telemetry::metrics::skills::MOST_SKILLS;
+use openskill_telemetry::metrics::snapshot::Value;
+use openskill_telemetry::metrics::telemetry::TELEMETRY;
+use openskill_telemetry::metrics::{
+    Counter, Histogram, LabelledCounters, OTHER, SkillMetrics, SkillSeries, Snapshot, process, table,
+};
 
 use crate::arguments::Kind;
 use crate::call::request::Call;

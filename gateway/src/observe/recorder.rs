@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use openskill_metrics::telemetry::TELEMETRY;
 use openskill_redact::{Redactor, Rules};
+use openskill_telemetry::metrics::telemetry::TELEMETRY;
 use parking_lot::Mutex;
 
 mod content;

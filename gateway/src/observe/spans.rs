@@ -11,8 +11,8 @@
 use std::time::{Duration, Instant};
 
 use openskill_proto::v1::{Blame, ErrorCode, ExecuteResult, Repair, SkillError};
-use openskill_trace::call::{CallSpans, Span};
-use openskill_trace::{KeyValue, SpanKind};
+use openskill_telemetry::trace::call::{CallSpans, Span};
+use openskill_telemetry::trace::{KeyValue, SpanKind};
 
 use super::call_event::{AttemptSummary, CallEvent};
 use super::recording::Recording;

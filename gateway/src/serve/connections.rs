@@ -212,7 +212,7 @@ impl LimitedListener {
             Ok(accepted) => accepted,
             Err(error) => {
                 // If file descriptors have run out, for example, accepting again at once would spin.
-                if openskill_log::admits("accepting failed") {
+                if openskill_telemetry::log::admits("accepting failed") {
                     tracing::warn!(%error, "accepting a connection failed");
                 }
                 tokio::time::sleep(Duration::from_millis(50)).await;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use openskill_egress::allow::Allowed;
+use openskill_net::egress::allow::Allowed;
 use reqwest::header::{HeaderName, HeaderValue};
 use serde::Deserialize;
 use serde_json::{Map, Value};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use openskill_egress::allow::Allowed;
+use openskill_net::egress::allow::Allowed;
 use openskill_skill::patterns;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;

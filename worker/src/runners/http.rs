@@ -11,15 +11,15 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use openskill_egress::cause::cause;
-use openskill_egress::client::{Clients, IDLE};
-use openskill_egress::reach::Reach;
-use openskill_egress::transport::SendError;
+use openskill_net::egress::cause::cause;
+use openskill_net::egress::client::{Clients, IDLE};
+use openskill_net::egress::reach::Reach;
+use openskill_net::egress::transport::SendError;
 use openskill_proto::metadata::{PRINCIPAL, SESSION_ID, TRACE_ID, TRACEPARENT, TRACESTATE};
 use openskill_proto::v1::{ErrorCode, SkillError, skill_error::More};
 use openskill_sandbox::untrusted_json::{LIGHT_BYTES, off_shard};
-use openskill_trace::KeyValue;
-use openskill_trace::call::ClientSpan;
+use openskill_telemetry::trace::KeyValue;
+use openskill_telemetry::trace::call::ClientSpan;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, LOCATION};
 
 use crate::manifest::http::Http as Settings;
@@ -267,7 +267,7 @@ fn without(secrets: &Secrets, raw: RawOutput) -> RawOutput {
 /// Does not log the error itself, because it may contain the server's text, such as the debug data of a GOAWAY
 /// frame.
 fn log_unanswered(invocation: &Invocation, error: &SendError, skill_error: &SkillError) {
-    if !openskill_log::admits("a skill's request failed") {
+    if !openskill_telemetry::log::admits("a skill's request failed") {
         return;
     }
     let (trace_id, skill_id) = (&invocation.trace_id, &invocation.manifest.id);

@@ -13,7 +13,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use openskill_proto::trace::TraceContext;
 use openskill_proto::v1::{Blame, ErrorCode, SkillError};
-use openskill_trace::embedded;
+use openskill_telemetry::trace::embedded;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::events::EventSink;

@@ -21,11 +21,11 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use openskill_metrics::snapshot::Value;
-use openskill_metrics::{OTHER, Snapshot, table};
 use openskill_proto::v1::{ConsultRequest, ErrorCode, Offering, ResourceUpdate, SkillError};
 use openskill_redact::Redactor;
 use openskill_sandbox::allowed_root::RootError;
+use openskill_telemetry::metrics::snapshot::Value;
+use openskill_telemetry::metrics::{OTHER, Snapshot, table};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;

@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
-use openskill_log::admits;
 use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 use openskill_sandbox::launch::{LaunchError, Launcher};
 use openskill_sandbox::plain_file::{self, NotPlain};
 use openskill_sandbox::protocol::Command;
 use openskill_sandbox::run::{Finished, RunError, run};
+use openskill_telemetry::log::admits;
 
 use crate::runner::{Invocation, RawOutput};
 

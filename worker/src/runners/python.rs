@@ -13,13 +13,13 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use openskill_metrics::{Snapshot, table};
 use openskill_proto::v1::{ErrorCode, SkillError};
 use openskill_sandbox::allowed_root::RootError;
 use openskill_sandbox::jail::Level;
 use openskill_sandbox::jail::plan::Plan;
 use openskill_sandbox::plain_file;
 use openskill_sandbox::protocol::{Command, ProcessLimits};
+use openskill_telemetry::metrics::{Snapshot, table};
 use parking_lot::Mutex;
 
 use crate::config::Config;

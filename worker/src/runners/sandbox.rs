@@ -21,7 +21,6 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use openskill_metrics::Snapshot;
 use openskill_proto::v1::{ErrorCode, SkillError};
 use openskill_sandbox::forkserver::ForkRequest;
 use openskill_sandbox::jail::plan::Plan;
@@ -29,6 +28,7 @@ use openskill_sandbox::launch::{LaunchError, Launcher};
 use openskill_sandbox::protocol::{Command, ProcessLimits};
 use openskill_sandbox::sessions::book::{Lease, SessionBook, Terms};
 use openskill_sandbox::sessions::key::{Key, SessionOwner};
+use openskill_telemetry::metrics::Snapshot;
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::runtime::Handle;
@@ -362,7 +362,7 @@ fn not_here() -> SkillError {
 
 /// Returns the error of a call whose session has no process.
 fn not_started(error: &StartError) -> SkillError {
-    if openskill_log::admits("a session was not started") {
+    if openskill_telemetry::log::admits("a session was not started") {
         tracing::warn!(%error, "the process of a session could not be started");
     }
     match error {

@@ -39,7 +39,7 @@ pub(super) fn log(step: &str, actor: &Actor, server: &str, version: &str) {
 
 /// Logs that an installation was refused.
 pub(super) fn log_refusal(actor: &Actor, server: &str, version: &str, refusal: &InstallRefusal) {
-    if openskill_log::admits("installations that were refused") {
+    if openskill_telemetry::log::admits("installations that were refused") {
         line("installation refused", actor, server, version, refusal.word());
     }
 }

@@ -1,6 +1,6 @@
 //! Checks a server before it is published: its names must be free, and its tools must match the index. Pure.
 
-use openskill_log::text::is_hidden;
+use openskill_telemetry::log::text::is_hidden;
 use serde_json::{Map, Value};
 
 use super::index::Entry;

@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
-use openskill_log::text::is_hidden;
 use openskill_sandbox::plain_file;
+use openskill_telemetry::log::text::is_hidden;
 use serde::Deserialize;
 use serde_json::{Value, json};
 

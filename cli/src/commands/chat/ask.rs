@@ -116,7 +116,7 @@ fn number_options(options: &[String]) -> String {
 
 async fn read_line(prompt: &str) -> Result<PromptInput, Failure> {
     // The editor draws its prompt itself, and text from models must not reach the terminal unescaped.
-    let prompt = openskill_log::text::one_line(prompt).into_owned();
+    let prompt = openskill_telemetry::log::text::one_line(prompt).into_owned();
     Ok(Editor::new()?.read(&prompt).await?.1)
 }
 

@@ -6,10 +6,10 @@ use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
-use openskill_log::text::is_hidden;
 use openskill_proto::v1::artifact::Content;
 use openskill_proto::v1::skill_service_client::SkillServiceClient;
 use openskill_proto::v1::{Artifact, ReadArtifactRequest};
+use openskill_telemetry::log::text::is_hidden;
 
 use super::progress::short;
 use crate::channel::Channel;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use openskill_log::text::{lines, one_line};
+use openskill_telemetry::log::text::{lines, one_line};
 use openskill_worker::config::{Config, ToolsConfig};
 use openskill_worker::operator::{self, IndexedServer, Pinned, ToolsError};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! A trace as Markdown, for an issue or a chat. Omits arguments, results and messages unless a setting includes
 //! them, since redaction cannot know what the readers of an issue may see.
 
-use openskill_log::text::one_line;
+use openskill_telemetry::log::text::one_line;
 use serde_json::Value;
 
 use super::recorded::{RecordedCall, RecordedEvent, millis};

@@ -1,6 +1,6 @@
 //! A trace on a terminal: one line per event, with a bar for its time.
 
-use openskill_log::text::one_line;
+use openskill_telemetry::log::text::one_line;
 use serde_json::Value;
 
 use super::recorded::{RecordedCall, RecordedEvent, millis};

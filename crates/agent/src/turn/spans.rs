@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use openskill_model::{Model, ModelError, ModelRequest, ModelResponse, StopReason};
 use openskill_proto::trace::{Trace, TraceContext};
-use openskill_trace::call::{CallSpans, ClientSpan, Span};
-use openskill_trace::{KeyValue, Tracer};
+use openskill_telemetry::trace::call::{CallSpans, ClientSpan, Span};
+use openskill_telemetry::trace::{KeyValue, Tracer};
 use parking_lot::Mutex;
 
 use super::state::State;
@@ -179,7 +179,8 @@ fn reply_attributes(reply: &ModelResponse) -> Vec<KeyValue> {
         StopReason::Length => "length",
         StopReason::Refused => "content_filter",
     };
-    let reasons = openskill_trace::Value::Array(vec![openskill_trace::StringValue::from(reason)].into());
+    let reasons =
+        openskill_telemetry::trace::Value::Array(vec![openskill_telemetry::trace::StringValue::from(reason)].into());
     let mut attributes = vec![KeyValue::new("gen_ai.response.finish_reasons", reasons)];
     // Both are 0 if the provider did not report the usage.
     if reply.tokens.input > 0 || reply.tokens.output > 0 {
@@ -207,8 +208,8 @@ fn number(count: u64) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use openskill_trace::queue::Queue;
-    use openskill_trace::sampler::Sampler;
+    use openskill_telemetry::trace::queue::Queue;
+    use openskill_telemetry::trace::sampler::Sampler;
 
     use super::*;
 

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use openskill_cdp::client::{CallError, Client};
+use crate::browser::cdp::client::{CallError, Client};
 use openskill_sandbox::untrusted_json;
 use serde_json::{Value, json};
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use openskill_proto::v1::SkillError;
-use openskill_research::document::clip;
+use openskill_text::pages::document::clip;
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, openat2, unlinkat};
 use rustix::io::Errno;
 use serde_json::{Value, json};

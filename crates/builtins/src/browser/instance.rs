@@ -4,9 +4,9 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::browser::cdp::client::{CallError, Client};
+use crate::browser::cdp::message::Event;
 use futures_util::future::join_all;
-use openskill_cdp::client::{CallError, Client};
-use openskill_cdp::message::Event;
 use openskill_sandbox::launch::SupervisedRun;
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};

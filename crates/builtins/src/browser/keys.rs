@@ -194,7 +194,7 @@ async fn send(
         match browser.call_page(&tab.session, method, stroke).await {
             Ok(_) => {}
             // The previous key press closed or replaced the page.
-            Err(Problem::Call(openskill_cdp::client::CallError::Refused(_))) => return Ok(()),
+            Err(Problem::Call(crate::browser::cdp::client::CallError::Refused(_))) => return Ok(()),
             Err(problem) => return Err(problem),
         }
     }

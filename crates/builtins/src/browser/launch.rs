@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use openskill_cdp::client::{Client, connect};
-use openskill_cdp::message::Event;
+use crate::browser::cdp::client::{Client, connect};
+use crate::browser::cdp::message::Event;
 use openskill_sandbox::Limits;
 use openskill_sandbox::jail::Level;
 use openskill_sandbox::jail::plan::Plan;
@@ -151,7 +151,7 @@ impl Launch {
         let started = tokio::time::timeout(START, self.try_start(Arc::clone(&said))).await;
         let started = started.unwrap_or(Err(StartError::Silent));
         if let Err(error) = &started
-            && openskill_log::admits("a browser was not started")
+            && openskill_telemetry::log::admits("a browser was not started")
         {
             let said = said.lock();
             tracing::warn!(%error, stderr = %String::from_utf8_lossy(&said), "a browser was not started");

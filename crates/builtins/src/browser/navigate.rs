@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use openskill_cdp::client::CallError;
+use crate::browser::cdp::client::CallError;
 use serde_json::{Value, json};
 use url::Url;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use openskill_cdp::client::CallError;
+use crate::browser::cdp::client::CallError;
 use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 use serde_json::{Value, json};
 

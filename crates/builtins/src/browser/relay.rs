@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use openskill_egress::allow::Allowed;
-use openskill_egress::client::resolve;
-use openskill_egress::reach::{EgressRefusal, Reach};
+use openskill_net::egress::allow::Allowed;
+use openskill_net::egress::client::resolve;
+use openskill_net::egress::reach::{EgressRefusal, Reach};
 use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use openskill_cdp::message::Event;
+use crate::browser::cdp::message::Event;
 use serde_json::{Value, json};
 
 use super::flags::PAGE;

@@ -1,6 +1,6 @@
 //! Formats texts from pages and browsers for display on a single line.
 
-use openskill_log::text::one_line;
+use openskill_telemetry::log::text::one_line;
 
 /// Returns at most `most` characters of a text, with invisible characters escaped.
 pub(super) fn line(text: &str, most: usize) -> String {

@@ -4,9 +4,9 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Hosts outside the public internet, in the format of `http.allow` in manifests.
-pub use openskill_egress::allow::Allowed as Allow;
 use openskill_model::{ProviderConfig, Secret};
+/// Hosts outside the public internet, in the format of `http.allow` in manifests.
+pub use openskill_net::egress::allow::Allowed as Allow;
 use url::Url;
 
 /// The error message if no provider is configured.

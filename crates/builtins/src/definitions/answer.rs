@@ -3,8 +3,8 @@
 use std::ops::AddAssign;
 use std::sync::Arc;
 
-use openskill_definitions::protocol::{Definition, MAX_TEXT_BYTES, Reply};
 use openskill_proto::v1::SkillError;
+use openskill_readers_protocol::definitions::protocol::{Definition, MAX_TEXT_BYTES, Reply};
 use serde::{Serialize, Serializer};
 
 use crate::host::FunctionOutput;

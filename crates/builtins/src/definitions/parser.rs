@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use openskill_definitions::language::Language;
-use openskill_definitions::protocol::{ARGUMENT, MAX_REPLY_BYTES, MAX_SOURCE_BYTES, Reply, Request};
 use openskill_proto::v1::{Blame, ErrorCode, SkillError};
+use openskill_readers_protocol::definitions::language::Language;
+use openskill_readers_protocol::definitions::protocol::{ARGUMENT, MAX_REPLY_BYTES, MAX_SOURCE_BYTES, Reply, Request};
 use openskill_sandbox::given_secrets::GivenSecrets;
 use openskill_sandbox::launch::{Pipes, SupervisedRun};
 use openskill_sandbox::protocol::{Exit, RunReport};

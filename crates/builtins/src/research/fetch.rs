@@ -7,9 +7,9 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
-use openskill_egress::allow::Allowed;
-use openskill_egress::client::Clients;
-use openskill_egress::reach::Reach;
+use openskill_net::egress::allow::Allowed;
+use openskill_net::egress::client::Clients;
+use openskill_net::egress::reach::Reach;
 use reqwest::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
 use reqwest::{Method, Response};
 use url::Url;

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use openskill_research::index::{Rarities, TermCounts};
-use openskill_research::question::Question;
+use openskill_text::pages::index::{Rarities, TermCounts};
+use openskill_text::pages::question::Question;
 use rustix::fs::{Mode, OFlags};
 use tokio::sync::Mutex;
 

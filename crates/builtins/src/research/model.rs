@@ -1,10 +1,10 @@
-//! A model that plans queries and writes answers. Its output is untrusted: see [`openskill_research::support`].
+//! A model that plans queries and writes answers. Its output is untrusted: see [`openskill_text::pages::support`].
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use openskill_model::{ConfigError, Message, ModelError, ModelRequest, Provider, ProviderConfig, Tokens};
-use openskill_research::document::{clip, collapse_whitespace};
+use openskill_text::pages::document::{clip, collapse_whitespace};
 
 use super::budget::Budget;
 use super::problem::ResearchProblem;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use openskill_research::document::Document;
-use openskill_research::index::{Index, Rarities, TermCounts};
-use openskill_research::question::Question;
+use openskill_text::pages::document::Document;
+use openskill_text::pages::index::{Index, Rarities, TermCounts};
+use openskill_text::pages::question::Question;
 
 /// A page that was read.
 #[derive(Debug)]

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use openskill_egress::cause::refusal;
-use openskill_egress::reach::EgressRefusal;
-use openskill_egress::transport::SendError;
+use openskill_net::egress::cause::refusal;
+use openskill_net::egress::reach::EgressRefusal;
+use openskill_net::egress::transport::SendError;
 
 use crate::pdf::PdfError;
 

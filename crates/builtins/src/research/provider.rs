@@ -7,10 +7,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use openskill_egress::allow::Allowed;
 use openskill_model::Secret;
-use openskill_research::document::{clip_owned, collapse_whitespace};
+use openskill_net::egress::allow::Allowed;
 use openskill_sandbox::untrusted_json::parse;
+use openskill_text::pages::document::{clip_owned, collapse_whitespace};
 use reqwest::Method;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use serde::de::DeserializeOwned;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use openskill_egress::allow::Allowed;
-use openskill_research::charset::decode;
-use openskill_research::document::Document;
-use openskill_research::index::TermCounts;
-use openskill_research::{html, markdown, plain};
+use openskill_net::egress::allow::Allowed;
+use openskill_text::pages::charset::decode;
+use openskill_text::pages::document::Document;
+use openskill_text::pages::index::TermCounts;
+use openskill_text::pages::{html, markdown, plain};
 use url::Url;
 
 use super::budget::Budget;

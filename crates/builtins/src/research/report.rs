@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openskill_proto::timestamp::Timestamp;
-use openskill_research::answer::compose;
-use openskill_research::quote::is_verbatim;
+use openskill_text::pages::answer::compose;
+use openskill_text::pages::quote::is_verbatim;
 use serde::Serialize;
 use serde_json::json;
 

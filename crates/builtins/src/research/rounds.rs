@@ -4,13 +4,13 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
-use openskill_egress::allow::Allowed;
-use openskill_research::document::Document;
-use openskill_research::gaps::{missing, next_query};
-use openskill_research::index::Rarities;
-use openskill_research::question::Question;
-use openskill_research::quote::{Quote, choose, fit};
-use openskill_research::rank::{Candidate, Weights, page_scores, rank};
+use openskill_net::egress::allow::Allowed;
+use openskill_text::pages::document::Document;
+use openskill_text::pages::gaps::{missing, next_query};
+use openskill_text::pages::index::Rarities;
+use openskill_text::pages::question::Question;
+use openskill_text::pages::quote::{Quote, choose, fit};
+use openskill_text::pages::rank::{Candidate, Weights, page_scores, rank};
 use url::Url;
 
 use super::arguments::ResearchTask;

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use openskill_egress::allow::Allowed;
-use openskill_research::index::Rarities;
-use openskill_research::question::Question;
+use openskill_net::egress::allow::Allowed;
+use openskill_text::pages::index::Rarities;
+use openskill_text::pages::question::Question;
 use tokio::sync::Mutex;
 use url::{Origin, Url};
 

@@ -1,7 +1,7 @@
 //! The sources of pages: a search engine, a folder or sites.
 
-use openskill_research::index::Rarities;
-use openskill_research::question::Question;
+use openskill_text::pages::index::Rarities;
+use openskill_text::pages::question::Question;
 
 use super::folder::FolderSource;
 use super::page::Hit;

@@ -4,7 +4,7 @@ use tree_sitter::{Node, Tree};
 
 use super::names::{name_of, value_of};
 use super::rules::{Condition, Rule, Rules};
-use openskill_definitions::protocol::{Definition, Kind, MAX_DEFINITIONS, MAX_TEXT_BYTES, Reply};
+use openskill_readers_protocol::definitions::protocol::{Definition, Kind, MAX_DEFINITIONS, MAX_TEXT_BYTES, Reply};
 
 /// The maximum number of names in a qualified name.
 const MOST_SCOPES: usize = 16;

@@ -1,6 +1,6 @@
 //! The tree-sitter grammar of each language.
 
-use openskill_definitions::language::Language;
+use openskill_readers_protocol::definitions::language::Language;
 
 /// Returns the grammar of a language.
 pub(super) fn grammar(language: Language) -> tree_sitter::Language {

@@ -1,7 +1,7 @@
 //! Defines the nodes of each grammar that are definitions, or scopes that qualify the names of definitions.
 
-use openskill_definitions::language::Language;
-use openskill_definitions::protocol::Kind;
+use openskill_readers_protocol::definitions::language::Language;
+use openskill_readers_protocol::definitions::protocol::Kind;
 
 use super::names::Name;
 

@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::io::Cursor;
 
 use super::*;
-use openskill_definitions::protocol::{Definition, Kind, MAX_DEFINITIONS, MAX_TEXT_BYTES};
+use openskill_readers_protocol::definitions::protocol::{Definition, Kind, MAX_DEFINITIONS, MAX_TEXT_BYTES};
 
 fn parse(language: Language, source: &[u8]) -> Reply {
     reply(&mut HashMap::new(), language, source).unwrap()

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use openskill_log::admits;
+use openskill_telemetry::log::admits;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot, watch};
 

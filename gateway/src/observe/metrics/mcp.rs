@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use openskill_metrics::{LabelledCounters, Snapshot, table};
+use openskill_telemetry::metrics::{LabelledCounters, Snapshot, table};
 use parking_lot::RwLock;
 
 /// The revisions as clients name them.
@@ -80,7 +80,7 @@ mod tests {
         requests.inc("", "made up", "tools/call");
         let mut all = Snapshot::default();
         requests.read(&mut all);
-        let text = openskill_metrics::text::Format::Prometheus.encode(&all);
+        let text = openskill_telemetry::metrics::text::Format::Prometheus.encode(&all);
         let counted: Vec<_> = text.lines().filter(|it| it.ends_with(" 1")).collect();
         assert_eq!(counted.len(), 2, "{text}");
     }

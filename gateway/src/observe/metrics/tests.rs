@@ -1,7 +1,7 @@
-use openskill_metrics::table::ALL;
-use openskill_metrics::text::Format;
-use openskill_metrics::{MetricKind, ProcessKind};
 use openskill_proto::v1::{ErrorCode, InvokeRequest, SkillError};
+use openskill_telemetry::metrics::table::ALL;
+use openskill_telemetry::metrics::text::Format;
+use openskill_telemetry::metrics::{MetricKind, ProcessKind};
 
 use super::*;
 use crate::call::request::RequestContext;

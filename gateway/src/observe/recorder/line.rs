@@ -5,8 +5,8 @@
 
 use std::io::Write as _;
 
-use openskill_log::text::is_hidden;
 use openskill_proto::timestamp::Timestamp;
+use openskill_telemetry::log::text::is_hidden;
 
 /// A JSON object under construction. Keys are constants that need no escapes.
 #[derive(Debug)]

@@ -97,9 +97,9 @@ fn a_cursor_of_another_process_is_refused() {
 
 /// Returns how many recordings this process has dropped.
 fn dropped() -> usize {
-    let mut snapshot = openskill_metrics::Snapshot::default();
+    let mut snapshot = openskill_telemetry::metrics::Snapshot::default();
     TELEMETRY.add_recording_counters(&mut snapshot);
-    let text = openskill_metrics::text::Format::Prometheus.encode(&snapshot);
+    let text = openskill_telemetry::metrics::text::Format::Prometheus.encode(&snapshot);
     let value = text.lines().find_map(|it| it.strip_prefix("openskill_recordings_total{end=\"dropped\"} "));
     value.unwrap().parse().unwrap()
 }

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use openskill_log::turns::Turns;
-use openskill_metrics::telemetry::TELEMETRY;
+use openskill_telemetry::log::turns::Turns;
+use openskill_telemetry::metrics::telemetry::TELEMETRY;
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
 
@@ -195,7 +195,7 @@ impl RecordWriter {
         let start = batch.lines.len();
         let Some(summary) = rollback_on_panic(&mut batch.lines, |lines| renderer.write(recording, lines)) else {
             TELEMETRY.recorder_failed(1);
-            if openskill_log::admits("a call could not be recorded") {
+            if openskill_telemetry::log::admits("a call could not be recorded") {
                 tracing::error!(target: "openskill::recorder", "a call could not be recorded: this is a bug, please report it");
             }
             return;

@@ -152,14 +152,14 @@ impl CallFailure {
                 &format!("the skill needed more memory than its {megabytes} MiB (limits.memory_mb) and was killed"),
             ),
             Self::Lost(error) => {
-                if openskill_log::admits("a container was lost") {
+                if openskill_telemetry::log::admits("a container was lost") {
                     tracing::warn!(%error, "a container was lost");
                 }
                 failed(ErrorCode::ToolInvocationError, "the container engine lost the skill's container")
             }
             Self::Root(error) => RawOutput::NotStarted(error.into_error()),
             Self::Swapped => {
-                if openskill_log::admits("another folder was mounted") {
+                if openskill_telemetry::log::admits("another folder was mounted") {
                     tracing::warn!("a folder other than a skill's allowed root was mounted into its container");
                 }
                 failed(
@@ -168,7 +168,7 @@ impl CallFailure {
                 )
             }
             Self::NotStarted(error) => {
-                if openskill_log::admits("a container was not started") {
+                if openskill_telemetry::log::admits("a container was not started") {
                     tracing::warn!(%error, "a skill's container was not started");
                 }
                 let message = "the skill's container could not be started";

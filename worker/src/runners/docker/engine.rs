@@ -150,7 +150,7 @@ pub(super) async fn remove(client: &Docker, name: &str) -> bool {
     match client.remove_container(name, Some(options)).await {
         Ok(()) | Err(Error::DockerResponseServerError { status_code: 404 | 409, .. }) => true,
         Err(error) => {
-            if openskill_log::admits("a container was not removed") {
+            if openskill_telemetry::log::admits("a container was not removed") {
                 tracing::warn!(name, %error, "a container could not be removed");
             }
             false

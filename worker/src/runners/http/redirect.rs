@@ -1,9 +1,9 @@
 //! Handles redirects. Pure.
 //!
 //! The client itself does not follow redirects. Each target is checked like the first request; see
-//! [`openskill_egress::reach`].
+//! [`openskill_net::egress::reach`].
 
-use openskill_egress::reach::EgressRefusal;
+use openskill_net::egress::reach::EgressRefusal;
 use openskill_proto::v1::{ErrorCode, SkillError};
 use reqwest::Method;
 use reqwest::header::{ACCEPT, ACCEPT_LANGUAGE, CONTENT_TYPE, USER_AGENT};

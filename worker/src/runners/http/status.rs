@@ -2,9 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use openskill_egress::cause::{cause, refusal};
-use openskill_egress::reach::EgressRefusal;
-use openskill_egress::transport::{LookUpError, SendError};
+use openskill_net::egress::cause::{cause, refusal};
+use openskill_net::egress::reach::EgressRefusal;
+use openskill_net::egress::transport::{LookUpError, SendError};
 use openskill_proto::json::depth;
 use openskill_proto::limits::MAX_JSON_DEPTH;
 use openskill_proto::v1::{Blame, ErrorCode, SkillError};

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use openskill_proto::v1::ErrorCode;
 use openskill_proto::v1::execute_event::Event;
 use openskill_sandbox::untrusted_json::{LIGHT_BYTES, off_shard};
-use openskill_trace::KeyValue;
+use openskill_telemetry::trace::KeyValue;
 use parking_lot::Mutex;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam, ClientNotification,

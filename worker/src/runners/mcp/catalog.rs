@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
-use openskill_log::admits;
 use openskill_proto::limits::MAX_SKILL_ID_BYTES;
 use openskill_proto::trace::hex;
 use openskill_proto::v1::ErrorCode;
+use openskill_telemetry::log::admits;
 use rmcp::{Peer, RoleClient, ServiceError};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
-use openskill_egress::allow::Allowed;
-use openskill_egress::cause::refusal;
-use openskill_egress::client::guarded_client;
-use openskill_egress::reach::{EgressRefusal, Reach};
+use openskill_net::egress::allow::Allowed;
+use openskill_net::egress::cause::refusal;
+use openskill_net::egress::client::guarded_client;
+use openskill_net::egress::reach::{EgressRefusal, Reach};
 use reqwest::StatusCode;
 use reqwest::header::{HeaderName, HeaderValue};
 use reqwest::redirect::Policy;

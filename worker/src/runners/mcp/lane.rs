@@ -63,7 +63,7 @@ async fn keep(server: Arc<Server>, index: usize) {
         if begun.elapsed() >= HEALTHY {
             pause = FIRST_PAUSE;
         }
-        if openskill_log::admits("an MCP server is unavailable") {
+        if openskill_telemetry::log::admits("an MCP server is unavailable") {
             let (ours, said_bytes) = (server.secrets.scrub_text(reason.ours().to_owned()), reason.said_bytes());
             let pause_ms = pause.as_millis() as u64;
             tracing::warn!(
@@ -101,7 +101,7 @@ async fn live(server: &Server, index: usize) -> ConnectionEnd {
             Err(reason) => return ConnectionEnd::Lost(reason),
         },
     };
-    if openskill_log::admits("an MCP server is up") {
+    if openskill_telemetry::log::admits("an MCP server is up") {
         tracing::info!(server = server.manifest.id, tools = catalog.tools.len(), "an MCP server is up");
     }
     resources::subscribe_again(server, &opened.connection.peer).await;
@@ -183,7 +183,7 @@ async fn follow_lists(server: &Server, connection: &Connection) -> ConnectionEnd
         tokio::time::sleep(rest.max(SETTLE)).await;
         match Catalog::ask(&connection.peer).await {
             Ok(catalog) => server.learn(catalog),
-            Err(reason) if openskill_log::admits("tools cannot be listed") => tracing::warn!(
+            Err(reason) if openskill_telemetry::log::admits("tools cannot be listed") => tracing::warn!(
                 server = server.manifest.id,
                 reason = reason.ours(),
                 said_bytes = reason.said_bytes(),

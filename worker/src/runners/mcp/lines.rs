@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use openskill_log::admits;
 use openskill_redact::Redactor;
 use openskill_sandbox::untrusted_json::{LIGHT_BYTES, off_shard};
+use openskill_telemetry::log::admits;
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, NumberOrString, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::Transport;

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use openskill_log::admits;
 use openskill_sandbox::given_secrets::GivenSecrets;
 use openskill_sandbox::launch::{LaunchError, Pipes, SupervisedRun};
 use openskill_sandbox::protocol::{Command, Exit, ProcessLimits, RunReport};
 use openskill_sandbox::{Limits, plain_file};
+use openskill_telemetry::log::admits;
 use rustix::fs::{Access, access};
 use tokio::io::{AsyncReadExt as _, BufReader};
 use tokio::net::unix::pipe;

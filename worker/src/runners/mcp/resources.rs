@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use openskill_log::admits;
 use openskill_proto::v1::{
     ConsultMethod, ConsultRequest, ErrorCode, Offering, OfferingKind, ResourceUpdate, SkillError,
 };
 use openskill_sandbox::untrusted_json::{is_heavy, off_shard};
+use openskill_telemetry::log::admits;
 use parking_lot::Mutex;
 use rmcp::{Peer, RoleClient, ServiceError};
 use serde_json::{Map, Value, json};

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use openskill_log::admits;
-use openskill_metrics::Counter;
 use openskill_proto::v1::{Offering, ResourceUpdate};
+use openskill_telemetry::log::admits;
+use openskill_telemetry::metrics::Counter;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedSemaphorePermit};

@@ -77,7 +77,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for TappedTransport<T> {
                 JsonRpcMessage::Notification(it) => self.signs.handle_notification(it.notification),
                 JsonRpcMessage::Request(it) => {
                     if !self.signs.admit_request(&it.id, &it.request) {
-                        if openskill_log::admits("an MCP server was stopped") {
+                        if openskill_telemetry::log::admits("an MCP server was stopped") {
                             tracing::warn!("an MCP server sends requests without reading the answers; stopping it");
                         }
                         return None;

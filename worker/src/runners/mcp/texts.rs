@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use openskill_log::text::one_line;
 use openskill_redact::{Redactor, Stream};
+use openskill_telemetry::log::text::one_line;
 use parking_lot::Mutex;
 
 /// The maximum number of last lines, and the maximum length of each in bytes.

@@ -20,8 +20,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use openskill_metrics::{Snapshot, table};
 use openskill_sandbox::launch::Launcher;
+use openskill_telemetry::metrics::{Snapshot, table};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::watch;

@@ -151,7 +151,7 @@ impl Forking {
             }
             Err(error) => {
                 settings.counts.failures.inc(FORK);
-                if openskill_log::admits("a fork server was not started") {
+                if openskill_telemetry::log::admits("a fork server was not started") {
                     tracing::warn!(%error, "a fork server could not be started");
                 }
                 Err(Cold::Failed)

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use openskill_metrics::LabelledCounters;
 use openskill_sandbox::launch::Launcher;
+use openskill_telemetry::metrics::LabelledCounters;
 
 /// Disables user site-packages and bytecode files, and uses UTF-8 in any locale.
 pub(super) const FLAGS: [&str; 4] = ["-s", "-B", "-X", "utf8"];

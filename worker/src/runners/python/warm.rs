@@ -3,10 +3,10 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use openskill_metrics::{Snapshot, table};
 use openskill_sandbox::allowed_root::{RootError, RunRoot};
 use openskill_sandbox::forkserver::ForkServer;
 use openskill_sandbox::protocol::ColdImport;
+use openskill_telemetry::metrics::{Snapshot, table};
 use parking_lot::Mutex;
 
 use super::forking::Forking;

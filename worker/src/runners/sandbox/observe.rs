@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use openskill_metrics::{Snapshot, Value, table};
 use openskill_sandbox::sessions::key::SessionOwner;
+use openskill_telemetry::metrics::{Snapshot, Value, table};
 use serde_json::json;
 
 use super::Sandbox;

@@ -24,9 +24,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use openskill_log::admits;
 use openskill_proto::v1::{ErrorCode, SkillError};
 use openskill_sandbox::launch::Launcher;
+use openskill_telemetry::log::admits;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 

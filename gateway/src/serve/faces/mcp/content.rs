@@ -277,7 +277,7 @@ mod tests {
 
     fn entry(output_schema: &Value) -> Entry {
         let skill = Skill { output_schema_json: output_schema.to_string(), ..Skill::default() };
-        let series = openskill_metrics::SkillMetrics::new(1).get("a", "http");
+        let series = openskill_telemetry::metrics::SkillMetrics::new(1).get("a", "http");
         Entry::new(skill, Arc::new(Definition::without_schema(Rules::default())), Vec::new(), series)
     }
 

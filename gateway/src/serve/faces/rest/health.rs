@@ -7,7 +7,7 @@ use axum::extract::{Request, State};
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
-use openskill_metrics::text::Format;
+use openskill_telemetry::metrics::text::Format;
 use serde_json::json;
 
 use super::body;

@@ -31,7 +31,7 @@ async fn attend_to(pool: Arc<Pool>, started: Started) {
     let ended = match stream {
         Ok(stream) => read(&pool, id, stream, &wire).await,
         Err(error) => {
-            if openskill_log::admits("a shared interpreter was not started") {
+            if openskill_telemetry::log::admits("a shared interpreter was not started") {
                 tracing::warn!(%error, "a shared interpreter could not be started");
             }
             Err(RunError::Launch(error))

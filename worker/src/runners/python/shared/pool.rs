@@ -267,7 +267,7 @@ impl State {
         match self.start(pool) {
             Ok(at) => Some(at),
             Err(error) => {
-                if openskill_log::admits("a shared interpreter was not started") {
+                if openskill_telemetry::log::admits("a shared interpreter was not started") {
                     tracing::warn!(%error, "a shared interpreter could not be started");
                 }
                 best.map(|(at, _)| at)

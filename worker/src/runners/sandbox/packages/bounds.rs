@@ -2,8 +2,8 @@
 
 use std::io;
 
-use openskill_log::admits;
 use openskill_proto::v1::{Blame, ErrorCode, SkillError};
+use openskill_telemetry::log::admits;
 
 /// The maximum size of a wheel, and of all wheels of a request together, in bytes.
 pub(super) const MAX_WHEEL_BYTES: u64 = 256 * 1024 * 1024;
