@@ -58,6 +58,4 @@ pub use rules::{Policy, Rules};
 pub use tool_call::{ToolCall, read as read_tool_call};
 
 #[cfg(test)]
-mod properties;
-#[cfg(test)]
 mod tests;

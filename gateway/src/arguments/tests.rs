@@ -9,6 +9,7 @@ use super::*;
 mod alone;
 mod bounds;
 mod keys;
+mod properties;
 
 fn definition(schema: Value, rules: Rules) -> Definition {
     Definition::compile(&schema.to_string(), rules, &[]).unwrap()

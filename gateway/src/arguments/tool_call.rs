@@ -232,6 +232,4 @@ fn check_name(call: ToolCall, skill: Option<&str>) -> Result<ToolCall, String> {
 }
 
 #[cfg(test)]
-mod mutation_tests;
-#[cfg(test)]
 mod tests;

@@ -25,7 +25,7 @@ pub(crate) mod rules;
 mod store;
 
 #[cfg(test)]
-mod model;
+mod tests;
 
 use breaker::{Breaker, Pass, Verdict};
 use count::{Consecutive, Count, Window};

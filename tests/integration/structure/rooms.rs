@@ -5,9 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::imports::{Imports, Module, ROOT};
 use super::sources;
 
-/// Modules that are compiled for tests only, and not called `tests`.
-const TEST_MODULES: [&str; 2] = ["protect::circuit::model", "schedule::simulation"];
-
 /// The rooms of a crate.
 pub(super) struct Rooms {
     /// The folder of the crate.
@@ -172,9 +169,7 @@ impl Rooms {
             }
         }
         let imports = Imports::of(sources);
-        let is_test = |module: &Module| {
-            module.iter().any(|it| it == "tests") || TEST_MODULES.contains(&module.join("::").as_str())
-        };
+        let is_test = |module: &Module| module.iter().any(|it| it == "tests");
         let listed = self.order.iter().map(|(room, _)| *room).chain(self.open.iter().chain(self.above).copied());
         for room in listed.filter(|it| !sources.contains_key(&vec![(*it).to_owned()])) {
             found.push(format!("{room} has no source"));

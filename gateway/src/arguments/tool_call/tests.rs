@@ -2,6 +2,8 @@
 
 use super::*;
 
+mod mutations;
+
 /// Returns the toolset, skill, call id and arguments of a raw call.
 fn parts(text: &str, skill: Option<&str>) -> Result<(String, String, String, String), String> {
     let call = read(text, skill)?;

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::book::{Arrival, Arrived, Ending, GateBounds, GateCalls, GateRefusal, Next};
-use super::flows::Ticket;
-use super::pace::{SHORT, Skill};
+use crate::schedule::book::{Arrival, Arrived, Ending, GateBounds, GateCalls, GateRefusal, Next};
+use crate::schedule::flows::Ticket;
+use crate::schedule::pace::{SHORT, Skill};
 
 const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)

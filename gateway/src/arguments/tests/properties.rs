@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Definition, Kind, Policy, Prepared, Rules, tool_call};
+use crate::arguments::{Definition, Kind, Policy, Prepared, Rules, tool_call};
 
 /// What generated schemas and calls consist of.
 #[derive(Deserialize)]
@@ -99,8 +99,10 @@ fn leaves(value: &Value, found: &mut Vec<Value>) {
         Value::Object(fields) => fields.values().for_each(|it| leaves(it, found)),
         other => {
             found.push(other.clone());
-            if let Some(inner) =
-                other.as_str().filter(|it| it.len() > 1).and_then(|it| super::parse::lenient::parse_complete(it).ok())
+            if let Some(inner) = other
+                .as_str()
+                .filter(|it| it.len() > 1)
+                .and_then(|it| crate::arguments::parse::lenient::parse_complete(it).ok())
             {
                 leaves(&inner.0.to_value(), found);
             }
@@ -123,8 +125,8 @@ proptest! {
     fn prepared_arguments_are_valid_and_stable(schema in object(), call in call(), rules in rules()) {
         let definition = Definition::compile(&schema.to_string(), rules, &[]).unwrap();
         let text = call.to_string();
-        let declared = super::compile_schema(&schema).unwrap();
-        let closed = super::compile_schema(definition.schema().unwrap()).unwrap();
+        let declared = crate::arguments::compile_schema(&schema).unwrap();
+        let closed = crate::arguments::compile_schema(definition.schema().unwrap()).unwrap();
         let is_valid = call.is_object() && closed.is_valid(&call);
         match definition.prepare(&text, Policy::Repair) {
             Ok(Prepared { text: out, repairs }) => {
@@ -158,7 +160,7 @@ proptest! {
     #[test]
     fn the_example_in_feedback_is_valid(schema in object(), call in call()) {
         let definition = Definition::compile(&schema.to_string(), Rules::default(), &[]).unwrap();
-        if let Err(super::Rejected::Unfit(feedback)) = definition.prepare(&call.to_string(), Policy::Repair) {
+        if let Err(crate::arguments::Rejected::Unfit(feedback)) = definition.prepare(&call.to_string(), Policy::Repair) {
             prop_assert!(!feedback.violations.is_empty() && !feedback.message().is_empty());
             if let Some(example) = &feedback.example {
                 prop_assert!(definition.prepare(&example.to_string(), Policy::Strict).is_ok(), "{}", example);

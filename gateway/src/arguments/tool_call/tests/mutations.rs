@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use openskill_redact::testing::Random;
 use serde_json::{Value, json};
 
-use super::read;
+use crate::arguments::tool_call::read;
 use crate::arguments::{Definition, Policy, Rules};
 
 const ROUNDS: u64 = 2000;
