@@ -62,6 +62,10 @@ pub(crate) fn input_values(request: &[u8], most: usize) -> usize {
 /// Reads the number of the next field, and its content if it is length-delimited. Returns `None` at the end and
 /// at a malformed field.
 fn next_field<'a>(rest: &mut &'a [u8]) -> Option<(u32, Option<&'a [u8]>)> {
+    // An error for each end would cost an allocation.
+    if rest.is_empty() {
+        return None;
+    }
     let (field, wire_type) = decode_key(rest).ok()?;
     if wire_type != WireType::LengthDelimited {
         skip_field(wire_type, field, rest, DecodeContext::default()).ok()?;

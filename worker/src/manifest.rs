@@ -181,6 +181,9 @@ impl Manifest {
     }
 
     fn resolve(mut raw: RawManifest, file: &Path, rules: Rules<'_>) -> Result<Self, ManifestFault> {
+        if raw.id.is_empty() {
+            return refuse("id", "the id is missing");
+        }
         if !valid_id(&raw.id) {
             return refuse("id", format!("'{}' is not a valid skill id: use {ID_RULE}", raw.id));
         }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! worker ──Invocation──> Builtins ──> a function ──> FunctionOutput
-//!                                        └──> processes in jails (openskill-sandbox), requests (openskill-egress)
+//!                                        └──> processes in jails (openskill-sandbox), requests (openskill-net)
 //! ```
 //!
 //! A function runs as a task on the shard that accepted the call, so it must not block. Dropping its future ends it. It

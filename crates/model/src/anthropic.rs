@@ -42,7 +42,7 @@ impl Wire for Anthropic {
         for (at, message) in request.messages.iter().enumerate() {
             self.add(message, with_opaque && at >= start, &mut messages);
         }
-        let messages: Vec<_> = messages.iter().map(|it| Fields::message(it.role, &it.parts)).collect();
+        let messages: Vec<_> = messages.into_iter().map(|it| Fields::message(it.role, it.parts)).collect();
         let named;
         let tools = match tools(request) {
             Some(tools) => tools,
@@ -104,13 +104,13 @@ fn text_block(text: &str) -> Value {
 fn result_block(result: &ModelResult) -> Box<RawValue> {
     // The provider accepts only text in failed results.
     let content = if result.pictures.is_empty() || result.is_error {
-        json!(result.content)
+        raw(&result.content)
     } else {
         let pictures = result.pictures.iter().map(|it| {
-            let source = json!({"type": "base64", "media_type": &*it.media_type, "data": &*it.base64});
-            json!({"type": "image", "source": source})
+            let source = Fields::default().with("type", "base64").with("media_type", &*it.media_type);
+            raw(Fields::default().with("type", "image").with("source", source.with("data", &*it.base64)))
         });
-        std::iter::once(text_block(&result.content)).chain(pictures).collect()
+        raw(std::iter::once(raw(text_block(&result.content))).chain(pictures).collect::<Vec<_>>())
     };
     let block = Fields::default()
         .with("type", "tool_result")

@@ -42,7 +42,7 @@ impl Wire for Gemini {
             self.add(message, with_opaque, &mut ids, &mut contents);
         }
         let contents: Vec<_> =
-            contents.iter().map(|it| Fields::default().with("role", it.role).with("parts", &it.parts)).collect();
+            contents.into_iter().map(|it| Fields::default().with("role", it.role).with("parts", it.parts)).collect();
         let tools = tools(request);
         let forbids_calls = tools.is_some() && !request.may_call;
         let system = (!request.system.is_empty()).then(|| json!({"parts": [{"text": request.system}]}));

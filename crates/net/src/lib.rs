@@ -10,6 +10,7 @@
 //! - [`dial`]: client connections to a gateway
 //! - [`file_watcher`]: files that may change while a server runs
 //! - [`tls`]: certificates and encrypted connections
+//! - [`egress`]: HTTP requests of skills, only to addresses that they may reach
 
 pub mod budget;
 pub mod dial;

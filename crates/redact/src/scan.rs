@@ -213,7 +213,7 @@ impl Scan<'_> {
             return Some((run_start(text, start - 1, ALNUM, 32), run_end(text, end + 1, TOKEN)));
         }
         let word = &text[start..end];
-        if SHAPES.commands.contains(word) {
+        if SHAPES.commands.contains(&word) {
             self.command = Some(end);
             return None;
         }

@@ -98,7 +98,7 @@ pub(crate) struct Shapes {
     /// Words between a name and its value.
     pub(crate) fillers: Vec<&'static [u8]>,
     /// Commands with a short flag for a password.
-    pub(crate) commands: HashSet<&'static [u8]>,
+    pub(crate) commands: Vec<&'static [u8]>,
     /// Endings of functions that set a value by its name.
     pub(crate) setters: Vec<&'static [u8]>,
 }

@@ -53,7 +53,13 @@ pub(crate) fn walk(from: BorrowedFd<'_>, below: &Path, wanted: OFlags, most_link
             }
             // A link that takes its place meanwhile is not followed.
             _ if rest.is_empty() && !is_place => return openat(at, &name, wanted | OFlags::NOFOLLOW, Mode::empty()),
-            FileType::Directory => way.push(place),
+            FileType::Directory => {
+                // Without links, only `..` leads back. Keeping all folders open could exhaust the descriptors.
+                if most_links == 0 {
+                    way.clear();
+                }
+                way.push(place);
+            }
             _ if rest.is_empty() && !wanted.contains(OFlags::DIRECTORY) => return Ok(place),
             _ => return Err(Errno::NOTDIR),
         }

@@ -97,12 +97,12 @@ impl ForkServer {
 
     /// Returns the files that it loaded. Empty before it is ready.
     pub fn files(&self) -> Vec<PathBuf> {
-        self.calls.loaded().files
+        self.calls.loaded(|it| it.files.clone())
     }
 
     /// Returns the imports that each of its calls repeats. Empty before it is ready.
     pub fn cold_imports(&self) -> Vec<ColdImport> {
-        self.calls.loaded().not_preloaded
+        self.calls.loaded(|it| it.not_preloaded.clone())
     }
 
     /// Returns how long it has had no call.

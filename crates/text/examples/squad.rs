@@ -1,4 +1,4 @@
-//! Measures the ranking on SQuAD: `cargo run -p openskill-research --release --example squad -- dev-v1.1.json`.
+//! Measures the ranking on SQuAD: `cargo run -p openskill-text --release --example squad -- dev-v1.1.json`.
 #![allow(missing_docs, clippy::print_stdout, clippy::unwrap_used, clippy::expect_used)]
 
 use openskill_text::pages::document::Document;

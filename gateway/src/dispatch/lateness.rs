@@ -2,6 +2,7 @@
 //! itself refuses calls of the same caller that would also be late. A caller that retries a thousand times a second
 //! then costs the gateway little, and the workers nothing.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::call::request::Call;
@@ -22,7 +23,12 @@ const CALLERS: usize = 16 * 1024;
 
 /// The callers that workers recently refused.
 #[derive(Debug)]
-pub(crate) struct Lateness(Striped<Recent<RecentRefusal>>);
+pub(crate) struct Lateness {
+    callers: Striped<Recent<RecentRefusal>>,
+    started: Instant,
+    /// When the newest refusal expires, in microseconds since the start. Avoids a lookup while no refusal applies.
+    newest_us: AtomicU64,
+}
 
 /// A recent refusal, which predicts the next calls of the same caller.
 #[derive(Debug, Clone, Copy)]
@@ -46,7 +52,8 @@ impl RecentRefusal {
 
 impl Default for Lateness {
     fn default() -> Self {
-        Self(Striped::new(|| Recent::new(CALLERS / STRIPES)))
+        let callers = Striped::new(|| Recent::new(CALLERS / STRIPES));
+        Self { callers, started: Instant::now(), newest_us: AtomicU64::new(0) }
     }
 }
 
@@ -54,14 +61,20 @@ impl Lateness {
     /// Records that the workers refused a call of this caller, because it would have missed its deadline by
     /// `late_by`.
     pub(crate) fn record_refusal(&self, call: &Call, deadline: Instant, late_by: Duration, now: Instant) {
+        let refused = RecentRefusal::new(deadline, late_by, now);
         let key = caller(call);
-        self.0.lock(&key).insert(key, RecentRefusal::new(deadline, late_by, now));
+        self.callers.lock(&key).insert(key, refused);
+        self.newest_us.fetch_max(self.micros(refused.expires), Ordering::Relaxed);
     }
 
     /// Returns by how much a call with this deadline would be late, if its caller was recently refused.
     pub(crate) fn late_by(&self, call: &Call, deadline: Instant, now: Instant) -> Option<Duration> {
+        if self.micros(now) >= self.newest_us.load(Ordering::Relaxed) {
+            return None;
+        }
         let key = caller(call);
-        self.0.lock(&key).peek(&key)?.late_by(deadline, now)
+        let refused = self.callers.lock(&key).peek(&key).copied();
+        refused.and_then(|it| it.late_by(deadline, now))
     }
 
     /// Watches a call that is sent to the workers. If it is cancelled, the next call of the same caller may be in
@@ -71,8 +84,14 @@ impl Lateness {
     }
 
     fn forget(&self, call: &Call) {
-        let key = caller(call);
-        self.0.lock(&key).remove(&key);
+        if self.micros(Instant::now()) < self.newest_us.load(Ordering::Relaxed) {
+            let key = caller(call);
+            self.callers.lock(&key).remove(&key);
+        }
+    }
+
+    fn micros(&self, time: Instant) -> u64 {
+        u64::try_from(time.saturating_duration_since(self.started).as_micros()).unwrap_or(u64::MAX)
     }
 }
 

@@ -106,6 +106,11 @@ impl Registry {
         !credential.starts_with(TOKEN_PREFIX) || self.tokens.as_ref().is_none_or(|it| it.has_seen(credential))
     }
 
+    /// Whether the gateway accepts tokens.
+    pub(crate) fn takes_tokens(&self) -> bool {
+        self.tokens.is_some()
+    }
+
     /// The issuers of tokens. None if the gateway accepts no tokens.
     pub(crate) fn issuers(&self) -> Option<Vec<String>> {
         self.tokens.as_ref().map(Tokens::issuers)

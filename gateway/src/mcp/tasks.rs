@@ -71,7 +71,7 @@ struct State {
 /// A task, as its owner sees it.
 #[derive(Debug, Clone)]
 pub(crate) struct Task {
-    pub(crate) record: Record,
+    pub(crate) record: Arc<Record>,
     /// The progress message from its skill. Empty if the task has ended.
     pub(crate) message: String,
     /// The open questions from its skill, by the keys of the answers. Empty if the task has ended.
@@ -99,7 +99,7 @@ impl Tasks {
             }
             if record.end.is_none() {
                 (record.end, record.updated_ms) = (Some(TaskOutcome::Failed(interrupted_error())), now);
-                change.put.push((id.clone(), record.clone()));
+                change.put.push((id.clone(), Arc::new(record.clone())));
             }
             state.keep(id, Task::new(record, None));
         }
@@ -129,7 +129,7 @@ impl Tasks {
         let cancelled = CancellationToken::new();
         self.lock().keep(id.clone(), Task::new(record.clone(), Some(cancelled.clone())));
         let running = RunningTask { tasks: self.clone(), id: id.clone(), cancelled };
-        match self.write(id, record).await {
+        match self.write(id, Arc::new(record)).await {
             Ok(()) => Ok(running),
             Err(error) => {
                 tracing::error!(%error, "a call can't become a task");
@@ -150,9 +150,9 @@ impl Tasks {
     /// Returns a task of `owner`. None if it does not exist or has expired.
     pub(crate) fn get(&self, owner: &Owner, id: &str) -> Option<Task> {
         let mut task = self.lock().get(owner, id).cloned()?;
-        if task.running.is_some() {
+        if task.running.is_some() && task.record.end.is_some() {
             // Its end is not stored yet.
-            task.record.end = None;
+            Arc::make_mut(&mut task.record).end = None;
         }
         Some(task)
     }
@@ -173,7 +173,7 @@ impl Tasks {
     }
 
     /// Writes a task, and removes the forgotten ones from the store.
-    async fn write(&self, id: String, record: Record) -> Result<(), StoreError> {
+    async fn write(&self, id: String, record: Arc<Record>) -> Result<(), StoreError> {
         let removed = std::mem::take(&mut self.lock().forgotten);
         let written = self.0.store.apply(StoreChange { put: vec![(id, record)], removed: removed.clone() }).await;
         if written.is_err() {
@@ -186,7 +186,7 @@ impl Tasks {
     fn change(&self, id: &str, change: impl FnOnce(&mut Task)) {
         if let Some(task) = self.lock().tasks.get_mut(id).filter(|it| it.running.is_some()) {
             change(task);
-            task.record.updated_ms = now_ms();
+            Arc::make_mut(&mut task.record).updated_ms = now_ms();
         }
     }
 
@@ -232,9 +232,9 @@ impl RunningTask {
         let record = {
             let (mut state, now) = (self.tasks.lock(), now_ms());
             let Some(task) = state.tasks.get(&self.id) else { return };
-            let record = Record { end: Some(end), updated_ms: now, ..task.record.clone() };
+            let record = Arc::new(Record { end: Some(end), updated_ms: now, ..Record::clone(&task.record) });
             state.shrink((&record.owner.principal, record.size()), now, &self.id);
-            state.replace(&self.id, record.clone());
+            state.replace(&self.id, Arc::clone(&record));
             record
         };
         match self.tasks.write(self.id.clone(), record).await {
@@ -250,15 +250,16 @@ impl Drop for RunningTask {
         // The task did not end, possibly because its client left before it was stored, or its end is not stored.
         if let Some(task) = state.tasks.get_mut(&self.id).filter(|it| it.running.is_some()) {
             task.stop();
-            let record = Record { end: Some(TaskOutcome::Failed(interrupted_error())), ..task.record.clone() };
-            state.replace(&self.id, record);
+            let end = Some(TaskOutcome::Failed(interrupted_error()));
+            let record = Record { end, ..Record::clone(&task.record) };
+            state.replace(&self.id, Arc::new(record));
         }
     }
 }
 
 impl Task {
     pub(crate) fn new(record: Record, running: Option<CancellationToken>) -> Self {
-        Self { record, message: String::new(), questions: Vec::new(), running }
+        Self { record: Arc::new(record), message: String::new(), questions: Vec::new(), running }
     }
 
     /// Drops what only a running task has.
@@ -280,7 +281,7 @@ impl State {
         self.tasks.insert(id, task);
     }
 
-    fn replace(&mut self, id: &str, record: Record) {
+    fn replace(&mut self, id: &str, record: Arc<Record>) {
         if let Some(task) = self.tasks.get_mut(id) {
             self.bytes = self.bytes - task.record.size() + record.size();
             task.record = record;
@@ -343,7 +344,7 @@ impl State {
 
     /// The ended tasks except `but`.
     fn ended(&self, but: &str) -> impl Iterator<Item = (&String, &Record)> {
-        let records = self.tasks.iter().map(|(id, it)| (id, &it.record));
+        let records = self.tasks.iter().map(|(id, it)| (id, &*it.record));
         records.filter(move |(id, it)| it.end.is_some() && id.as_str() != but)
     }
 }

@@ -28,6 +28,9 @@ use crate::call::request::Call;
 
 const TARGET: &str = "openskill::call";
 
+/// The reason to export the spans of a sampled call, which needs no explanation.
+const SAMPLED: &str = "sampled";
+
 /// The record of a running call, shared by the code that runs it. Only the first end is counted.
 #[derive(Debug)]
 pub(crate) struct CallRecord {
@@ -156,20 +159,22 @@ impl CallRecord {
         // Any number of calls can be refused. Refusals that are not logged don't export spans either.
         let refusal = error.filter(|_| result.worker_id.is_empty()).map(|it| it.code().as_str_name());
         let is_told = refusal.is_none_or(openskill_telemetry::log::admits);
-        let recorded = self.timeline.as_ref().map(|it| std::mem::take(&mut *it.lock()));
-        let recording = recorded.map(|it| self.recording(it, result, attempts));
-        let traced = recording.as_ref().and_then(|it| self.trace(it, is_told));
+        let ended = Instant::now();
+        let export = self.export_reason(result, attempts, ended, is_told);
+        let recorder = self.observer.recorder.as_ref();
+        let timeline = self.timeline.as_ref().filter(|_| recorder.is_some() || export.is_some());
+        let recording = timeline.map(|it| self.recording(std::mem::take(&mut *it.lock()), result, attempts, ended));
+        let traced = recording.as_ref().zip(export).and_then(|(it, reason)| self.trace(it, reason));
         if is_told {
             self.log(result, traced);
         }
-        if let Some((recorder, recording)) = self.observer.recorder.as_ref().zip(recording) {
+        if let Some((recorder, recording)) = recorder.zip(recording) {
             recorder.offer(recording);
         }
     }
 
     /// Describes the call, which ends now, for spans and for the recorder.
-    fn recording(&self, recorded: RecordedEvents, result: &ExecuteResult, attempts: u32) -> Recording {
-        let ended = Instant::now();
+    fn recording(&self, recorded: RecordedEvents, result: &ExecuteResult, attempts: u32, ended: Instant) -> Recording {
         let since = ended.saturating_duration_since(self.call.received);
         Recording {
             call: Arc::clone(&self.call),
@@ -184,20 +189,32 @@ impl CallRecord {
         }
     }
 
-    /// Exports the call's spans if it was sampled, failed, ran more than once, or was slow. Returns the call's span if
-    /// it was exported.
-    fn trace(&self, ended: &Recording, is_told: bool) -> Option<TraceContext> {
+    /// Returns why the call's spans are exported: it was sampled, failed, ran more than once, or was slow. None if they
+    /// are not.
+    fn export_reason(
+        &self,
+        result: &ExecuteResult,
+        attempts: u32,
+        ended: Instant,
+        is_told: bool,
+    ) -> Option<&'static str> {
         let (spans, tracer) = (self.spans.as_ref()?, self.observer.tracer.as_ref()?);
         let trace = &self.call.trace;
         // The caller decided not to sample this trace, and does not want its successful calls.
         let is_wanted = !trace.has_parent || trace.context.is_sampled();
-        let reason = match &ended.result.error {
-            _ if spans.is_sampled() => None,
+        match &result.error {
+            _ if spans.is_sampled() => Some(SAMPLED),
             Some(_) if is_told => Some("failed"),
-            None if is_wanted && ended.attempts > 1 => Some("retried"),
-            None if is_wanted && tracer.is_slow(ended.ended - self.call.received) => Some("slow"),
-            _ => return None,
-        };
+            None if is_wanted && attempts > 1 => Some("retried"),
+            None if is_wanted && tracer.is_slow(ended - self.call.received) => Some("slow"),
+            _ => None,
+        }
+    }
+
+    /// Exports the call's spans. Returns the call's span.
+    fn trace(&self, ended: &Recording, reason: &'static str) -> Option<TraceContext> {
+        let spans = self.spans.as_ref()?;
+        let reason = (reason != SAMPLED).then_some(reason);
         spans::add(spans, ended, self.was_refused.load(Ordering::Relaxed), reason);
         spans.keep();
         Some(spans.context(spans::SERVER))

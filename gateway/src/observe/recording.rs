@@ -63,11 +63,20 @@ pub(super) fn trim_result(result: &ExecuteResult) -> ExecuteResult {
         logs: Vec::new(),
         // Either repeats the data, or is not recorded.
         content_json: Default::default(),
-        error: result.error.clone().map(|error| SkillError { message: beginning(&error.message), ..error }),
+        error: result.error.as_ref().map(|error| SkillError {
+            message: beginning(&error.message),
+            more: error.more.clone(),
+            ..*error
+        }),
         text: beginning(&result.text),
         warnings: result.warnings.iter().take(MAX_ITEMS).map(|it| beginning(it)).collect(),
         artifacts: result.artifacts.iter().take(MAX_ITEMS).map(without_content).collect(),
-        ..result.clone()
+        data_json: result.data_json.clone(),
+        version: result.version.clone(),
+        runner: result.runner.clone(),
+        worker_id: result.worker_id.clone(),
+        jail: result.jail.clone(),
+        ..*result
     }
 }
 

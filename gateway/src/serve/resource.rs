@@ -6,6 +6,7 @@ use http::{HeaderMap, HeaderValue, Uri, header};
 use serde_json::{Value, json};
 
 use crate::gateway::Gateway;
+use crate::identity::registry::Registry;
 use crate::mcp::views::View;
 
 /// The MCP endpoint, which is also the first part of each view's path.
@@ -18,14 +19,14 @@ const MAX_HOST: usize = 255;
 /// Describes a gateway that accepts tokens.
 pub(crate) struct Resource<'a> {
     gateway: &'a Gateway,
-    issuers: Vec<String>,
+    registry: &'a Registry,
 }
 
 impl<'a> Resource<'a> {
     /// None if the gateway accepts no tokens.
     pub(crate) fn for_gateway(gateway: &'a Gateway) -> Option<Self> {
-        let issuers = gateway.registry.as_ref()?.issuers()?;
-        Some(Self { gateway, issuers })
+        let registry = gateway.registry.as_ref().filter(|it| it.takes_tokens())?;
+        Some(Self { gateway, registry })
     }
 
     /// Builds the challenge for a request without valid credentials. None if its path does not belong to MCP.
@@ -56,7 +57,8 @@ impl<'a> Resource<'a> {
         let base = self.base(uri, headers)?;
         let scopes: Vec<_> = view.scopes.iter().chain(&view.write_scopes).collect();
         // Clients can use only issuers that are URLs.
-        let servers: Vec<_> = self.issuers.iter().filter(|it| it.starts_with("https://")).collect();
+        let issuers = self.registry.issuers().into_iter().flatten();
+        let servers: Vec<_> = issuers.filter(|it| it.starts_with("https://")).collect();
         let mut metadata = json!({
             // The resource is the MCP endpoint, for which tokens are issued, not the whole gateway.
             "resource": format!("{base}{}", if path.is_empty() { MCP } else { path }),

@@ -1,6 +1,7 @@
 //! The way of every request: the steps before it reaches a face, in order, and what they do to its response.
 
 use std::convert::Infallible;
+use std::pin::pin;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -118,7 +119,8 @@ impl Stack {
             let stack = Arc::clone(&stack);
             async move { Ok::<_, Infallible>(stack.serve_identified(request).await) }
         });
-        let Ok(response) = cors.layer(identified).oneshot(request).await;
+        // On the heap, so that requests of a gateway without CORS reserve no space for it.
+        let Ok(response) = Box::pin(cors.layer(identified).oneshot(request)).await;
         response
     }
 
@@ -131,7 +133,7 @@ impl Stack {
                 Err(denied) => return self.deny(denied, &request),
             },
         };
-        let response = self.serve_limited(request);
+        let response = pin!(self.serve_limited(request));
         match bound {
             Some(bound) => bound.run(response).await,
             None => response.await,

@@ -98,6 +98,12 @@ impl Ejection {
         self.epoch
     }
 
+    /// Whether the failure of a call of this epoch ejects the worker.
+    pub(crate) fn is_due(&self, epoch: u64) -> bool {
+        let is_last = |failures: u32| failures.saturating_add(1) >= THRESHOLD;
+        epoch == self.epoch && matches!(self.state, State::Active { failures, .. } if is_last(failures))
+    }
+
     /// Reports how a call ended. `may_eject`: enough other workers remain. Returns whether this ejects the worker.
     pub(crate) fn end(&mut self, epoch: u64, verdict: Verdict, now: Instant, may_eject: bool) -> bool {
         if epoch != self.epoch {

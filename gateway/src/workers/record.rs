@@ -88,7 +88,8 @@ impl Record {
     /// Reports how a call ended. Returns whether this ejects the worker.
     pub(crate) fn end(&self, ended: CallReport, now: Instant, may_eject: impl FnOnce() -> bool) -> bool {
         // Before the lock: counting the ejected workers locks the state of every worker, including this one.
-        let may_eject = ended.verdict == Verdict::Failure && may_eject();
+        let is_due = ended.verdict == Verdict::Failure && self.state.lock().ejection.is_due(ended.epoch);
+        let may_eject = is_due && may_eject();
         let mut state = self.state.lock();
         if let Some(queued) = ended.queued {
             state.limit.observe(queued, ended.in_flight, now);

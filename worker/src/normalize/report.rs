@@ -91,7 +91,9 @@ impl<'a> ParsedOutput<'a> {
 impl<'a> ReportedError<'a> {
     /// Parses an error object. A string becomes the message.
     fn read(error: &'a RawValue) -> Self {
-        let fields = serde_json::from_str::<ReportFields<'a>>(error.get()).unwrap_or_default();
+        // An array has no fields, although serde would read it by position.
+        let object = Some(error.get()).filter(|it| it.starts_with('{'));
+        let fields = object.and_then(|it| serde_json::from_str::<ReportFields<'a>>(it).ok()).unwrap_or_default();
         let message = text(error).or_else(|| fields.message.and_then(text));
         Self {
             code: fields.code.and_then(|code| parse(code.get().as_bytes()).ok()).unwrap_or_default(),

@@ -42,13 +42,15 @@ mod engine;
 mod fleet;
 mod lookout;
 mod mounted;
+mod owner;
 pub mod sentinel;
 
 use call::{CallFailure, ContainerCall};
-use engine::Engine;
-use fleet::{Container, ContainerOwner, Fleet};
-use lookout::{EngineMonitor, UsableImage};
+use engine::{Engine, UsableImage};
+use fleet::{Container, Fleet};
+use lookout::EngineMonitor;
 use mounted::RootMount;
+use owner::ContainerOwner;
 use sentinel::Sentinel;
 
 /// The interval between sweeps for containers that no call needs.

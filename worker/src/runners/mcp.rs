@@ -12,7 +12,7 @@
 //! - [`message`]: parses and writes messages, also invalid ones; [`tapped`], [`tap`]: track requests
 //! - [`texts`]: sanitizes and redacts its other output
 //! - [`lists`]: reads its lists; [`catalog`], [`pins`]: its tools, their skills, and changes to them;
-//!   [`resources`]: its prompts and resources
+//!   [`offerings`], [`resources`]: its prompts and resources; [`subscriptions`]: changes to resources
 //! - [`trial`]: the tools of a server that is not served yet
 //! - [`call`], [`tool_result`], [`errors`]: one call and its result; [`elicitation`]: relays questions to the caller
 
@@ -37,6 +37,7 @@ use crate::runners::services::Services;
 
 mod call;
 mod catalog;
+mod connect_error;
 mod connection;
 mod elicitation;
 mod errors;
@@ -46,17 +47,19 @@ mod lane;
 mod lines;
 mod lists;
 mod message;
+mod offerings;
 pub(crate) mod pins;
 mod program;
 mod resources;
 mod server;
+mod subscriptions;
 mod tap;
 mod tapped;
 mod texts;
 mod tool_result;
 pub(crate) mod trial;
 
-use connection::Host;
+use program::Host;
 use server::Server;
 
 /// The maximum number of servers with separate metrics.

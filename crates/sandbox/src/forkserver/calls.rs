@@ -214,9 +214,9 @@ impl Calls {
         self.state.lock().loaded.is_some()
     }
 
-    /// Returns what the fork server loaded. Empty before it is ready.
-    pub(super) fn loaded(&self) -> Loaded {
-        self.state.lock().loaded.clone().unwrap_or_default()
+    /// Returns a part of what the fork server loaded. Empty before it is ready.
+    pub(super) fn loaded<T: Default>(&self, part: impl FnOnce(&Loaded) -> T) -> T {
+        self.state.lock().loaded.as_ref().map(part).unwrap_or_default()
     }
 
     pub(super) fn idle_for(&self) -> Duration {

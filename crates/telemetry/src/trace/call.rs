@@ -145,7 +145,9 @@ impl CallSpans {
     pub fn keep(&self) {
         if let Some(BufferedSpans { spans, left_out, .. }) = self.decide(true) {
             self.queue.push(spans.into_iter().map(|span| self.data(span)).collect());
-            self.queue.add_dropped(left_out);
+            if left_out > 0 {
+                self.queue.add_dropped(left_out);
+            }
         }
     }
 

@@ -33,7 +33,7 @@ pub(crate) struct Store(Option<Arc<Database>>);
 /// A change to the store: records to write, and the ids of records to remove.
 #[derive(Debug, Default)]
 pub(crate) struct StoreChange {
-    pub(crate) put: Vec<(String, Record)>,
+    pub(crate) put: Vec<(String, Arc<Record>)>,
     pub(crate) removed: Vec<String>,
 }
 
@@ -87,7 +87,7 @@ impl Store {
                 table.remove(id.as_str())?;
             }
             for (id, record) in &change.put {
-                let json = serde_json::to_vec(record).map_err(|error| StoreError(error.to_string()))?;
+                let json = serde_json::to_vec(&**record).map_err(|error| StoreError(error.to_string()))?;
                 table.insert(id.as_str(), json.as_slice())?;
             }
         }

@@ -27,7 +27,7 @@ async fn a_task_is_there_for_its_owner_alone_while_it_runs_and_after_it() {
     let id = running.id().to_owned();
     running.say("half".to_owned());
     let seen = tasks.get(&ada(), &id).unwrap();
-    assert_eq!((seen.record.end, seen.message.as_str()), (None, "half"));
+    assert_eq!((seen.record.end.clone(), seen.message.as_str()), (None, "half"));
     for other in [at("bob", ""), at("ada", "notes")] {
         assert!(tasks.get(&other, &id).is_none() && !tasks.cancel(&other, &id), "{other:?}");
     }
@@ -75,7 +75,7 @@ async fn what_ended_survives_the_process_and_what_did_not_has_failed() {
     ended.end(completed(), String::new).await;
     drop((runs, tasks));
     let tasks = Tasks::open(Some(&file), times()).unwrap();
-    let end = |id: &str| tasks.get(&ada(), id).unwrap().record.end.unwrap();
+    let end = |id: &str| tasks.get(&ada(), id).unwrap().record.end.clone().unwrap();
     assert_eq!(end(&ids[0]), completed());
     assert!(matches!(end(&ids[1]), TaskOutcome::Failed(_)));
     std::fs::remove_dir_all(folder).unwrap();

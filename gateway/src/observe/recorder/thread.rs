@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use openskill_telemetry::log::turns::Turns;
 use openskill_telemetry::metrics::telemetry::TELEMETRY;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::broadcast;
 
 use super::folder::Segment;
@@ -34,7 +34,7 @@ type QueuedRecording = (Box<Recording>, usize);
 #[derive(Debug)]
 pub(super) struct RecordingSender {
     /// None once the queue is closed.
-    items: Mutex<Option<SyncSender<QueuedRecording>>>,
+    items: RwLock<Option<SyncSender<QueuedRecording>>>,
     bytes: Arc<AtomicUsize>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct RecordingReceiver {
 pub(super) fn queue() -> (RecordingSender, RecordingReceiver) {
     let (sender, items) = sync_channel(MAX_RECORDINGS);
     let bytes = Arc::<AtomicUsize>::default();
-    let sender = RecordingSender { items: Mutex::new(Some(sender)), bytes: Arc::clone(&bytes) };
+    let sender = RecordingSender { items: RwLock::new(Some(sender)), bytes: Arc::clone(&bytes) };
     (sender, RecordingReceiver { items, bytes })
 }
 
@@ -57,7 +57,7 @@ impl RecordingSender {
         let bytes = recording.bytes();
         let held = self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let send = |items: &SyncSender<_>| items.try_send((Box::new(recording), bytes)).is_ok();
-        let is_taken = held.saturating_add(bytes) <= MAX_BYTES && self.items.lock().as_ref().is_some_and(send);
+        let is_taken = held.saturating_add(bytes) <= MAX_BYTES && self.items.read().as_ref().is_some_and(send);
         if !is_taken {
             self.bytes.fetch_sub(bytes, Ordering::Relaxed);
         }
@@ -66,7 +66,7 @@ impl RecordingSender {
 
     /// Closes the queue. The thread ends once it has written what is in it.
     pub(super) fn close(&self) {
-        self.items.lock().take();
+        self.items.write().take();
     }
 }
 

@@ -5,7 +5,7 @@
 //! Without keys and issuers, it costs one branch per request.
 
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -149,8 +149,10 @@ fn identify(registry: &Registry, headers: &HeaderMap) -> Result<Arc<Identified>,
 
 impl BoundRequest {
     /// Runs a request until its credential ends. A streaming response also ends with it.
-    pub(crate) async fn run(mut self: Box<Self>, response: impl Future<Output = Response<Body>>) -> Response<Body> {
-        let mut response = pin!(response);
+    pub(crate) async fn run(
+        mut self: Box<Self>,
+        mut response: Pin<&mut impl Future<Output = Response<Body>>>,
+    ) -> Response<Body> {
         let finished = poll_fn(|context| {
             // Check first, so that a request has no effect after its credential ended.
             if self.is_over() {

@@ -10,8 +10,7 @@ use bollard::models::{
 };
 use openskill_sandbox::Limits;
 
-use super::engine::{EngineInfo, ResolvedImage};
-use super::lookout::UsableImage;
+use super::engine::{EngineInfo, ResolvedImage, UsableImage};
 use crate::manifest::Manifest;
 use crate::manifest::docker::{DATA_FOLDER, Docker, MountRoot, Network};
 

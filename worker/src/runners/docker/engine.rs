@@ -1,6 +1,7 @@
 //! The container engine: its address, its properties, its images and its containers.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bollard::errors::Error;
@@ -156,6 +157,13 @@ pub(super) async fn remove(client: &Docker, name: &str) -> bool {
             false
         }
     }
+}
+
+/// An available image, and the engine that has it.
+#[derive(Clone)]
+pub(super) struct UsableImage {
+    pub(super) image: Arc<ResolvedImage>,
+    pub(super) facts: EngineInfo,
 }
 
 #[cfg(test)]

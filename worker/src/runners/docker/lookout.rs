@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::confinement;
-use super::engine::{Engine, EngineInfo, ResolvedImage};
+use super::engine::{Engine, EngineInfo, ResolvedImage, UsableImage};
 use crate::manifest::docker::{Docker, Image, Pull};
 
 /// The pauses between two checks: while something is missing, and otherwise.
@@ -61,13 +61,6 @@ struct EngineSnapshot {
 enum Pulling {
     Running,
     Failed { at: Instant, reason: String },
-}
-
-/// An available image, and the engine that has it.
-#[derive(Clone)]
-pub(super) struct UsableImage {
-    pub(super) image: Arc<ResolvedImage>,
-    pub(super) facts: EngineInfo,
 }
 
 impl EngineMonitor {

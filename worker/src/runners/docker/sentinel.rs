@@ -24,7 +24,7 @@ use tokio::process::Child;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::engine::{Engine, list, remove};
-use super::fleet::{ContainerOwner, INSTANCE};
+use super::owner::{ContainerOwner, INSTANCE};
 pub use openskill_sandbox::strays::{SENTINEL as ARGUMENT, SPARED_FOR};
 
 /// The message of a worker that exits with nothing left to remove.

@@ -11,10 +11,10 @@ use rmcp::{Peer, RoleClient, ServiceError};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use super::connection::ConnectError;
+use super::connect_error::ConnectError;
 use super::lists::{IncompleteList, Items, MAX_ITEMS, MAX_PAGES, McpList};
+use super::offerings::McpOfferings;
 use super::pins::{self, Pin};
-use super::resources::McpOfferings;
 use super::texts::{clean, line};
 use crate::manifest::mcp::{Mcp, McpTool, Override, Pinning, usable_schema};
 use crate::manifest::{Approval, Manifest, Presentation, RunnerSpec, ToolHints};
@@ -23,8 +23,14 @@ use crate::runner::Offer;
 /// The maximum size of a server's tool list, in bytes.
 const MAX_LIST_BYTES: usize = 8 * 1024 * 1024;
 
-const TOOLS: McpList =
-    McpList { method: "tools/list", field: "tools", key: "name", max_key_bytes: 256, max_bytes: MAX_LIST_BYTES };
+const TOOLS: McpList = McpList {
+    method: "tools/list",
+    field: "tools",
+    key: "name",
+    is_required: true,
+    max_key_bytes: 256,
+    max_bytes: MAX_LIST_BYTES,
+};
 
 /// The timeout for listing the tools.
 const PATIENCE: Duration = Duration::from_secs(10);

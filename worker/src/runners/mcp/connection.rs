@@ -1,48 +1,27 @@
 //! One connection to a server, from its start to its end.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use openskill_redact::Redactor;
 use rmcp::model::ProtocolVersion;
 use rmcp::service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, RunningService};
 use rmcp::{Peer, RoleClient};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::connect_error::ConnectError;
 use super::elicitation::Handler;
 use super::http_client;
 use super::lines::LineTransport;
-use super::program::{self, Started};
+use super::program::{self, Host, Started};
 use super::tapped::{ConnectionSignals, TappedTransport};
-use super::texts::{LastLines, line};
+use super::texts::line;
 use crate::manifest::Manifest;
 use crate::manifest::mcp::{Mcp, Reach};
-use crate::runners::python::interpreter::Interpreter;
-use crate::runners::services::Services;
 
 /// How long calls may continue to run when their server is replaced.
 const RETIREMENT: Duration = Duration::from_secs(5);
-
-/// The parts of the worker that a server's connections need.
-#[derive(Clone)]
-pub(super) struct Host {
-    pub(super) services: Services,
-    /// The interpreter of the server's environment, if it has one.
-    pub(super) interpreter: Option<Arc<Interpreter>>,
-    /// Redacts the servers' texts before they are logged.
-    pub(super) redactor: Redactor,
-    /// The last lines that the server's processes wrote to stderr.
-    pub(super) last_lines: Arc<LastLines>,
-}
-
-impl Host {
-    pub(super) fn new(services: &Services, redactor: Redactor) -> Self {
-        Self { services: services.clone(), interpreter: None, redactor, last_lines: Arc::default() }
-    }
-}
 
 /// The part of a connection that calls use.
 #[derive(Debug)]
@@ -173,60 +152,5 @@ fn handshake_failure(error: &ClientInitializeError) -> ConnectError {
         _ if error.is_authorization_required() => "it requires a different authorization".into(),
         ClientInitializeError::TransportError { error, .. } => http_client::describe(error.error.as_ref()).into(),
         _ => "its answer to the handshake is invalid".into(),
-    }
-}
-
-/// The reason why a server can't be used, with openskill's text and the server's text kept separate. People see both
-/// texts. The log contains only openskill's.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ConnectError {
-    ours: String,
-    theirs: String,
-    /// Whether the server refused a request in its answer.
-    is_refusal: bool,
-}
-
-impl ConnectError {
-    /// Creates the error for a server that refused a request. It ends with the server's text.
-    pub(super) fn refusal(ours: &str, theirs: String) -> Self {
-        Self { ours: ours.to_owned(), theirs, is_refusal: true }
-    }
-
-    /// Returns openskill's part of the message.
-    pub(super) fn ours(&self) -> &str {
-        &self.ours
-    }
-
-    /// Returns the length of the server's part of the message.
-    pub(super) fn said_bytes(&self) -> usize {
-        self.theirs.len()
-    }
-}
-
-impl<T: Into<String>> From<T> for ConnectError {
-    fn from(ours: T) -> Self {
-        Self { ours: ours.into(), theirs: String::new(), is_refusal: false }
-    }
-}
-
-impl fmt::Display for ConnectError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.theirs.as_str() {
-            "" => formatter.write_str(&self.ours),
-            theirs => write!(formatter, "{}: {theirs}", self.ours),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn people_see_what_the_server_said_and_the_log_how_much_it_was() {
-        let why = ConnectError::refusal("it refused the handshake", "token s3cr3t".to_owned());
-        assert_eq!(why.to_string(), "it refused the handshake: token s3cr3t");
-        assert_eq!((why.ours(), why.said_bytes()), ("it refused the handshake", 12));
-        assert_eq!(ConnectError::from("it ended").to_string(), "it ended");
     }
 }

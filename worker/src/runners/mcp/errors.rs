@@ -7,7 +7,6 @@
 use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 use openskill_sandbox::untrusted_json::parse;
 
-use super::message::TOO_LARGE;
 use super::texts::clean;
 
 /// The maximum length of a message, in bytes.
@@ -15,6 +14,9 @@ const MAX_MESSAGE_BYTES: usize = 4096;
 
 /// The maximum length of a plain answer that is checked for an error, in bytes.
 const MAX_PLAIN_BYTES: usize = 4096;
+
+/// The code of an error that replaces an oversized answer. Servers use higher numbers.
+pub(super) const TOO_LARGE: i32 = i32::MIN;
 
 /// The error code for failures that have no code in the protocol.
 pub(super) const REFUSED: i32 = -32000;

@@ -275,7 +275,10 @@ mod tests {
             let bounded: Vec<_> =
                 bound_messages(iter(events).boxed(), asked).map(|it| it.unwrap().data).collect().await;
             let [None, Some(error), Some(answer)] = &bounded[..] else { panic!("{bounded:?}") };
-            assert!(error.contains("\"id\":4") && error.contains(&message::TOO_LARGE.to_string()), "{error}");
+            assert!(
+                error.contains("\"id\":4") && error.contains(&crate::runners::mcp::errors::TOO_LARGE.to_string()),
+                "{error}"
+            );
             assert_eq!(*answer, data[2]);
         }
     }

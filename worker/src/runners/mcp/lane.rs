@@ -10,7 +10,8 @@ use rmcp::service::Subscription;
 use rmcp::{Peer, RoleClient};
 
 use super::catalog::Catalog;
-use super::connection::{ConnectError, Connection, Opened, open};
+use super::connect_error::ConnectError;
+use super::connection::{Connection, Opened, open};
 use super::program::Started;
 use super::resources;
 use super::server::Server;

@@ -252,7 +252,10 @@ mod tests {
         // Another thread parses a long line. Dropping the receive meanwhile loses nothing.
         while lines.receive().now_or_never().is_some() {}
         let first = lines.receive().await.unwrap();
-        assert!(matches!(&first, JsonRpcMessage::Error(it) if it.error.code.0 == message::TOO_LARGE), "{first:?}");
+        assert!(
+            matches!(&first, JsonRpcMessage::Error(it) if it.error.code.0 == crate::runners::mcp::errors::TOO_LARGE),
+            "{first:?}"
+        );
         assert!(matches!(lines.receive().await.unwrap(), JsonRpcMessage::Response(_)));
     }
 

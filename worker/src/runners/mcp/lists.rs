@@ -10,6 +10,9 @@ use serde_json::{Map, Value, json};
 pub(super) const MAX_PAGES: usize = 100;
 pub(super) const MAX_ITEMS: usize = 2000;
 
+/// The maximum length of a URI and of a prompt's name, in bytes.
+pub(super) const MAX_KEY_BYTES: usize = 2048;
+
 /// Definitions by name, URI or template, as the server sent them.
 pub(super) type Items = BTreeMap<String, Map<String, Value>>;
 
@@ -21,6 +24,8 @@ pub(super) struct McpList {
     pub(super) field: &'static str,
     /// The field of a definition that contains its key.
     pub(super) key: &'static str,
+    /// Whether a page without definitions is an error.
+    pub(super) is_required: bool,
     /// The maximum length of a key, in bytes.
     pub(super) max_key_bytes: usize,
     /// The maximum size of all definitions together, in bytes.
@@ -47,8 +52,10 @@ impl McpList {
         for _ in 0..MAX_PAGES {
             let params = cursor.take().map_or_else(|| json!({}), |it| json!({ "cursor": it }));
             let mut page = ask(peer, self.method, params).await.map_err(IncompleteList::Failed)?;
-            let Some(Value::Array(definitions)) = page.get_mut(self.field).map(Value::take) else {
-                return Err(IncompleteList::Malformed);
+            let definitions = match page.get_mut(self.field).map(Value::take) {
+                Some(Value::Array(definitions)) => definitions,
+                _ if self.is_required => return Err(IncompleteList::Malformed),
+                _ => Vec::new(),
             };
             for definition in definitions.into_iter().filter(Value::is_object) {
                 bytes += definition.to_string().len();

@@ -17,13 +17,11 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::{RawValue, to_raw_value};
 
+use super::errors::TOO_LARGE;
 use super::tool_result::ToolResult;
 
 /// The maximum length of a message, in bytes.
 pub(super) const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
-
-/// The code of an error that replaces an oversized answer. Servers use higher numbers.
-pub(super) const TOO_LARGE: i32 = i32::MIN;
 
 /// A text that is not a message.
 pub(super) struct Unread {

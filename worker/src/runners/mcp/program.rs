@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use openskill_redact::Redactor;
 use openskill_sandbox::given_secrets::GivenSecrets;
 use openskill_sandbox::launch::{LaunchError, Pipes, SupervisedRun};
 use openskill_sandbox::protocol::{Command, Exit, ProcessLimits, RunReport};
@@ -16,7 +17,6 @@ use tokio::io::{AsyncReadExt as _, BufReader};
 use tokio::net::unix::pipe;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::connection::Host;
 use super::texts::{LastLines, RedactedLines};
 use crate::environment::path_text;
 use crate::manifest::Manifest;
@@ -34,6 +34,24 @@ const MAX_LINE_BYTES: usize = 2048;
 
 /// The timeout for a process to exit after it closed its output.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The parts of the worker that a server's connections need.
+#[derive(Clone)]
+pub(super) struct Host {
+    pub(super) services: Services,
+    /// The interpreter of the server's environment, if it has one.
+    pub(super) interpreter: Option<Arc<Interpreter>>,
+    /// Redacts the servers' texts before they are logged.
+    pub(super) redactor: Redactor,
+    /// The last lines that the server's processes wrote to stderr.
+    pub(super) last_lines: Arc<LastLines>,
+}
+
+impl Host {
+    pub(super) fn new(services: &Services, redactor: Redactor) -> Self {
+        Self { services: services.clone(), interpreter: None, redactor, last_lines: Arc::default() }
+    }
+}
 
 /// A server's process. Dropping it ends its process tree.
 pub(super) struct Started {

@@ -14,9 +14,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::catalog::{Catalog, skill_id};
-use super::connection::{Connection, Host};
+use super::connection::Connection;
 use super::pins::{self, Pin};
-use super::resources::Subscriptions;
+use super::program::Host;
+use super::subscriptions::Subscriptions;
 use crate::manifest::mcp::{Mcp, Pinning, Reach, variables};
 use crate::manifest::{Manifest, RunnerSpec};
 use crate::runner::Offer;

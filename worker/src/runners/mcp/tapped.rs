@@ -18,7 +18,7 @@ use rmcp::transport::Transport;
 use tokio::sync::Notify;
 
 use super::message::own_id;
-use super::resources::ChangedResources;
+use super::subscriptions::ChangedResources;
 use super::tap::{Tap, Taps};
 
 /// The maximum number of the server's unanswered requests. A server that exceeds it does not read the answers.

@@ -7,8 +7,9 @@ use openskill_redact::Redactor;
 use serde_json::{Map, Value};
 
 use super::catalog::{Catalog, skill_ids};
-use super::connection::{Host, Opened, open};
+use super::connection::{Opened, open};
 use super::pins::{Pin, pin};
+use super::program::Host;
 use crate::manifest::{Manifest, RunnerSpec};
 use crate::runners::python::interpreter::Interpreter;
 use crate::runners::services::Services;

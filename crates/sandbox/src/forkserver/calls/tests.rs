@@ -52,14 +52,14 @@ fn a_notice_that_its_phase_does_not_allow_is_an_error() {
 fn a_fork_server_serves_until_it_has_ended_and_its_calls_go_on() {
     let calls = after([ready(), ended(1), server_ended(&[2]), ended(2)]);
     assert!(calls.is_ready() && !calls.is_open());
-    assert_eq!(calls.loaded().files, [PathBuf::from("/a.py")]);
+    assert_eq!(calls.loaded(|it| it.files.clone()), [PathBuf::from("/a.py")]);
 }
 
 #[test]
 fn a_fork_server_that_ended_before_it_was_ready_is_not_ready() {
     for end in [server_ended(&[]), not_started(ONLY_CALL)] {
         let calls = after([end]);
-        assert!(!calls.is_ready() && !calls.is_open() && calls.loaded().files.is_empty());
+        assert!(!calls.is_ready() && !calls.is_open() && calls.loaded(|it| it.files.clone()).is_empty());
     }
 }
 

@@ -63,7 +63,7 @@ fn a_call_that_is_in_no_group_does_not_exist() {
     for profile in profiles(&networks()) {
         let rules = rules(&profile);
         let named: Vec<_> = numbers().into_values().collect();
-        for number in (0..1024).chain([0x4000_0000, i64::from(u32::MAX)]).filter(|it| !named.contains(&it)) {
+        for number in (0..1024).chain([0x4000_0000, i64::from(u32::MAX)]).filter(|it| !named.contains(it)) {
             assert_eq!(rules.run(number as u32, [0; 4]), Some(ENOSYS), "{number}: {profile:?}");
         }
     }

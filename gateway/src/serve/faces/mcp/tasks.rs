@@ -114,7 +114,7 @@ fn too_large() -> String {
 
 /// Renders a task for its owner, as JSON. Its result may be large, and is copied without parsing.
 fn render(id: &str, seen: &Task, result_type: &str) -> String {
-    let Record { created_ms, updated_ms, ttl_ms, end, .. } = &seen.record;
+    let Record { created_ms, updated_ms, ttl_ms, end, .. } = &*seen.record;
     let time = |ms: u64| Timestamp(ms * 1000).to_string();
     let status = match end {
         None if seen.questions.is_empty() => "working",
