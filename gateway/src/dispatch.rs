@@ -101,7 +101,7 @@ async fn run_on_workers(context: &CallContext) -> Outcome {
             }
         }
     }
-    // The workers refused the call because of overload, before its skill could start.
+    // Remember it if the workers refused the call for overload before its skill started.
     let code = outcome.result.error.as_ref().map(SkillError::code);
     if !outcome.may_have_run && code == Some(ErrorCode::Overloaded) {
         gateway.observer.metrics.refusals.inc("worker");

@@ -37,10 +37,10 @@ pub struct Exported {
     pub notes: Vec<String>,
 }
 
-/// Exports tools.
+/// Converts tools to definitions in the format of a provider.
 ///
 /// `strict` requests the provider's strict mode, in which a model can write only valid calls. A tool is exported
-/// without it if the provider has no strict mode or the tool exceeds its limits. `notes` lists these tools and the
+/// without strict mode if the provider has no strict mode or the tool exceeds its limits. `notes` lists these tools and the
 /// reasons.
 ///
 /// ```

@@ -73,7 +73,7 @@ pub struct Config {
     pub tracer: Option<Tracer>,
 }
 
-/// The settings for installing tools: the index, the folder, and who may install.
+/// The settings for installing MCP servers from the tool index.
 #[derive(Debug, Clone)]
 pub struct ToolsConfig {
     /// The folder of installed servers: an absolute path that skills can't access. It need not exist. It is also

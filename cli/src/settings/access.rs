@@ -144,7 +144,8 @@ fn site_list(reader: &mut Reader<'_>, name: &str, is_valid: fn(&str) -> bool, wa
     items
 }
 
-/// Whether a text is a complete host name. Patterns are invalid: they would be compared literally and never match.
+/// Whether a text is a host, with or without a port. Patterns are invalid: they would be compared literally and never
+/// match.
 fn is_host(text: &str) -> bool {
     !text.contains(['@', '*']) && text.parse::<Authority>().is_ok()
 }

@@ -66,7 +66,7 @@ use files::Files;
 use instance::Browser;
 use launch::{Launch, StartError};
 use problem::Problem;
-use tool::{PageTool, SessionEnd, Tool};
+use tool::{ClosingTool, PageTool, Tool};
 use turn::{CallOutput, ToolCall};
 use values::Values;
 
@@ -159,8 +159,8 @@ impl Browsers {
     ) -> Result<FunctionOutput, SkillError> {
         let owner = invocation.owner.clone();
         let tool = match tool {
-            Tool::End(SessionEnd::Done) => return finish_task(&invocation.input),
-            Tool::End(SessionEnd::CloseSession) => {
+            Tool::End(ClosingTool::Done) => return finish_task(&invocation.input),
+            Tool::End(ClosingTool::CloseSession) => {
                 let closed = self.book.close(&owner, NAME);
                 let text = if closed { "the browser session was closed" } else { "there was no browser session" };
                 return Ok(report(&json!({"closed": closed}), text));

@@ -60,7 +60,7 @@ impl From<Unclear> for WireError {
 
 /// Returns the error for arguments of a call that has not begun.
 pub(crate) fn unknown_call() -> WireError {
-    WireError::Malformed("it has arguments for a call that did not begin".to_owned())
+    WireError::Malformed("it has arguments for a tool call that the provider did not start".to_owned())
 }
 
 /// An answer that is still arriving.

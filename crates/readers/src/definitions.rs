@@ -14,7 +14,9 @@ use std::process::ExitCode;
 use tree_sitter::Parser;
 
 use openskill_readers_protocol::definitions::language::Language;
-use openskill_readers_protocol::definitions::protocol::{MAX_REPLY_BYTES, MAX_REQUEST_BYTES, MAX_SOURCE_BYTES, Reply, Request};
+use openskill_readers_protocol::definitions::protocol::{
+    MAX_REPLY_BYTES, MAX_REQUEST_BYTES, MAX_SOURCE_BYTES, Reply, Request,
+};
 
 mod find;
 mod grammars;

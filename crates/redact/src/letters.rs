@@ -11,16 +11,16 @@ pub(crate) fn letters(text: &[u8], at: usize) -> u16 {
 
 /// A set of three-letter combinations, one bit for each.
 #[derive(Debug)]
-pub(crate) struct LetterSet(Box<[u64; 512]>);
+pub(crate) struct TrigramSet(Box<[u64; 512]>);
 
-impl LetterSet {
+impl TrigramSet {
     #[inline]
     pub(crate) fn contains(&self, letters: u16) -> bool {
         self.0[usize::from(letters) / 64] >> (letters % 64) & 1 == 1
     }
 }
 
-impl FromIterator<u16> for LetterSet {
+impl FromIterator<u16> for TrigramSet {
     fn from_iter<I: IntoIterator<Item = u16>>(all: I) -> Self {
         let mut set = Box::new([0; 512]);
         for letters in all {

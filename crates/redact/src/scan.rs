@@ -8,7 +8,7 @@ use crate::classes::{ALNUM, BASE64, TOKEN, run_end, run_start};
 use crate::escapes::{self, hides};
 use crate::ids::Ids;
 use crate::keys::NameRules;
-use crate::letters::{LetterSet, letters};
+use crate::letters::{TrigramSet, letters};
 use crate::prose;
 use crate::shapes::SHAPES;
 use crate::span::Span;
@@ -41,7 +41,7 @@ pub(crate) struct Findings {
 const UNDECIDED: usize = 256;
 
 /// The first letters of words after which a secret may follow, of webhook hosts, and of tokens with several parts.
-static WORDS: LazyLock<LetterSet> = LazyLock::new(|| {
+static WORDS: LazyLock<TrigramSet> = LazyLock::new(|| {
     let webhooks = SHAPES.webhooks.iter().map(|start| start.as_bytes());
     let words = SHAPES.words.iter().chain(&SHAPES.commands).copied();
     words.chain([&b"eyJ"[..], b"atlas"]).chain(webhooks).map(|word| letters(word, 0)).collect()

@@ -5,9 +5,8 @@
 //! ```
 //!
 //! - [`document`]: the text of a page, in blocks with headings; [`html`], [`markdown`], [`plain`]: the parsers
-//! - [`pdf_protocol`]: the protocol of the process that reads PDF files
 //! - [`charset`]: decodes bytes into text
-//! - [`sentences`]: splits text into sentences; `openskill_text` splits it into words
+//! - [`sentences`]: splits text into sentences; [`crate::words`] splits it into words
 //! - [`question`], [`cues`]: what a question asks for, and which words indicate an answer
 //! - [`index`]: finds pages among many, and how rare words are; [`rank`]: finds sentences in pages
 //! - [`quote`]: selects and verifies quotes; [`answer`]: composes them; [`gaps`]: what no quote covers;

@@ -1,4 +1,4 @@
-//! Compares names and words, ignoring case and separators, or by similarity.
+//! Normalizes names and words of enums, and finds similar names for suggestions.
 
 /// Folds a key: drops its case and the separators between its words. `maxSteps`, `max_steps` and `Max-Steps` become
 /// equal. Other separators, and those between digits, are significant: `_id` differs from `id`, and `v1_0` from

@@ -6,7 +6,7 @@ use openskill_identity::policy::Policy;
 
 use super::usage::Usage;
 
-/// A principal with its policy and its usage.
+/// What the gateway keeps for a principal: its policy and its usage. A `Principal` stands for it in a call.
 #[derive(Debug)]
 pub(crate) struct Account {
     pub(crate) name: Arc<str>,

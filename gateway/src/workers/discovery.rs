@@ -27,8 +27,8 @@ const DRAINED: Duration = Duration::from_millis(250);
 /// The timeout for resolving one source, so that it does not delay the others.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The interval and the timeout of health checks. They eject a worker that hangs quickly, although its connections
-/// stay open, but not a slow worker on a busy machine.
+/// The interval and the timeout of health checks. They quickly eject a worker that hangs although its connections
+/// stay open, but tolerate a slow worker on a busy machine.
 const HEALTH_CHECK: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(1));
 
 /// Finds and follows workers until dropped.

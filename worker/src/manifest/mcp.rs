@@ -14,7 +14,7 @@ use super::checks::{ManifestFault, beside, refuse};
 use super::python::Needs;
 use super::rules::Approval;
 
-/// The maximum number of command-line elements, headers, patterns or overrides in a manifest.
+/// The maximum length of each list in a manifest: command-line elements, headers, patterns and overrides.
 const MAX_ENTRIES: usize = 256;
 
 /// The maximum pool size, and the maximum concurrency limit of a connection.

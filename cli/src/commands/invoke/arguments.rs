@@ -39,7 +39,8 @@ pub(super) async fn arguments(
     serde_json::to_string(&object).map_err(|error| Failure::Usage(error.to_string()))
 }
 
-/// Splits a pair into its key and its value. The value is JSON text, so that numbers stay as typed.
+/// Parses `key=value`, whose value gets the type that the schema declares, or `key:=json`. Returns the value as JSON text, so
+/// that numbers keep their digits.
 fn argument<'a>(pair: &'a str, schema: &Value) -> Result<(&'a str, Box<RawValue>), Failure> {
     let Some((key, value)) = pair.split_once('=') else {
         return Err(Failure::Usage(format!("'{pair}' is not an argument: write key=value or key:=json")));

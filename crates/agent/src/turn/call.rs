@@ -131,7 +131,7 @@ impl Turn {
         let first = state.same_as_last(&ready.skill.id, &ready.shown)?;
         let mut outcome = first.outcome.clone();
         outcome.warnings.push(format!(
-            "not called again: this call is identical to {}, and this is its result. Another identical call ends the turn's calls.",
+            "not called again: this call is identical to {}, and this is its result. If you repeat it once more, you can't call any more tools in this turn.",
             first.call_id
         ));
         Some(Called {

@@ -151,7 +151,8 @@ pub(super) async fn select(browser: &mut Browser, view: &View, number: u64, text
     let chosen = line(answer["chosen"].as_str().unwrap_or(text), 200);
     let note = if answer["changed"] == false { "; it was already selected" } else { "" };
     let others = match answer["others"].as_u64() {
-        Some(others @ 1..) => format!("; {others} more options have this text; the first enabled option was selected"),
+        Some(1) => "; another option has this text; the first enabled one was selected".to_owned(),
+        Some(others @ 2..) => format!("; {others} more options have this text; the first enabled option was selected"),
         _ => String::new(),
     };
     Ok(format!("selected \"{chosen}\" in [{number}]{note}{others}"))

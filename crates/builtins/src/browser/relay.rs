@@ -116,8 +116,8 @@ enum ConnectFailure {
     NoHost,
 }
 
-/// Serves the browser in the network of `listener` until the future is dropped, which also closes all its
-/// connections.
+/// Serves the connections of a browser, whose network namespace `listener` was opened in. Dropping the future closes them
+/// all.
 pub(super) async fn serve(listener: TcpListener, allowed: Arc<Allowed>, log: Arc<RelayLog>) {
     let (slots, look_ups) = (Arc::new(Semaphore::new(MOST_CONNECTIONS)), Arc::new(Semaphore::new(MOST_LOOK_UPS)));
     let mut connections = tokio::task::JoinSet::new();

@@ -9,7 +9,7 @@ use serde::de::value::{Error as ValueError, StrDeserializer};
 #[serde(untagged)]
 pub(crate) enum Tool {
     Page(PageTool),
-    End(SessionEnd),
+    End(ClosingTool),
 }
 
 /// A tool that needs a browser.
@@ -73,7 +73,7 @@ pub(crate) enum PageReading {
 /// A tool that ends the work with the browser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum SessionEnd {
+pub(crate) enum ClosingTool {
     CloseSession,
     Done,
 }
@@ -203,8 +203,8 @@ mod tests {
             ("browser_search_google", page(PageTool::Load(PageLoad::SearchGoogle))),
             ("browser_save_pdf", page(PageTool::Draw(PageDrawing::SavePdf))),
             ("browser_get_ax_tree", page(PageTool::Read(PageReading::GetAxTree))),
-            ("browser_close_session", Some(Tool::End(SessionEnd::CloseSession))),
-            ("browser_done", Some(Tool::End(SessionEnd::Done))),
+            ("browser_close_session", Some(Tool::End(ClosingTool::CloseSession))),
+            ("browser_done", Some(Tool::End(ClosingTool::Done))),
             ("click_element", None),
             ("browser_ClickElement", None),
             ("browser_", None),

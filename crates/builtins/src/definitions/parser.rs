@@ -70,7 +70,7 @@ impl ParseFailure {
         }
     }
 
-    /// Converts the failure into an error, for a call that lists only this file.
+    /// Converts the failure into the error of the whole call.
     pub(super) fn error(self, path: &str) -> SkillError {
         let code = match self {
             Self::Refused(refused) => return refused.error("file_path", path),
@@ -79,7 +79,7 @@ impl ParseFailure {
             Self::Ended(_) | Self::TooManyLost => ErrorCode::ExecutionError,
             Self::NotStarted(_) => ErrorCode::ToolInvocationError,
         };
-        let error = SkillError::new(code, format!("file_path: '{path}' can't be parsed: {self}"));
+        let error = SkillError::new(code, format!("'{path}' can't be parsed: {self}"));
         // The source itself is the cause, so another worker would fail too.
         if code == ErrorCode::Timeout { SkillError { retryable: false, ..error } } else { error }.with_blame(match code
         {

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use crate::kind::NameEntry;
-use crate::letters::LetterSet;
+use crate::letters::TrigramSet;
 use crate::shapes::SHAPES;
 
 /// The maximum number of digits and separators after the last letter of a name.
@@ -36,7 +36,7 @@ pub(crate) fn may_matter(name: &[u8]) -> bool {
 }
 
 /// The last three letters of all known names.
-static ENDS: LazyLock<LetterSet> = LazyLock::new(|| {
+static ENDS: LazyLock<TrigramSet> = LazyLock::new(|| {
     let known = SHAPES.names.iter().filter(|(_, entry)| **entry != NameEntry::Harmless);
     known.flat_map(|(name, _)| last_letters(name)).collect()
 });

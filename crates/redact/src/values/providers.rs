@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use crate::classes::{ALNUM, JOINT, at_is, run_end, run_start};
-use crate::letters::{LetterSet, letters};
+use crate::letters::{TrigramSet, letters};
 use crate::shapes::{SHAPES, TokenShape};
 use crate::values::looks;
 
 /// The built-in token shapes by the first three letters of their prefixes.
 pub(crate) struct Providers {
-    any: LetterSet,
+    any: TrigramSet,
     groups: HashMap<u16, Vec<&'static TokenShape>>,
 }
 

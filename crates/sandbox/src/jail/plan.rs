@@ -14,7 +14,7 @@ use crate::jail::requirement::Network;
 pub struct Plan {
     /// The folder in which the private temporary folder is created, for a process without its own root.
     pub(super) temp: PathBuf,
-    /// The size of a temporary folder in memory, in bytes.
+    /// The maximum size of a temporary folder in memory, in bytes.
     pub(crate) temp_bytes: u64,
     /// Counts the whole process tree and enforces its limits.
     pub(crate) controller: Controller,

@@ -1,4 +1,4 @@
-//! Finds the only object in prose. Rejects an object that is part of something larger.
+//! Finds the JSON object in a model's prose, if there is exactly one and it is not part of another value.
 
 use openskill_proto::model_text::{Kind, Token, tokens};
 

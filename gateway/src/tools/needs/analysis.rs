@@ -105,7 +105,10 @@ fn missing(chosen: &[(&Tool<'_>, f64)], terms: &[Term]) -> Option<Missing> {
         ([], _) => format!("No tool fits the task: no tool is about {}.", listed()),
         (_, false) => "The tools that fit can't be called now: see paused and unavailable for the reasons.".to_owned(),
         (_, true) if words.is_empty() => return None,
-        (_, true) => format!("The needed tools do not mention: {}. Check that these tools suffice.", listed()),
+        (_, true) => format!(
+            "None of the needed tools mentions: {}. Check whether these tools are enough for the task.",
+            listed()
+        ),
     };
     Some(Missing { statement, words })
 }

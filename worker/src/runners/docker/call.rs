@@ -155,7 +155,7 @@ impl CallFailure {
                 if openskill_telemetry::log::admits("a container was lost") {
                     tracing::warn!(%error, "a container was lost");
                 }
-                failed(ErrorCode::ToolInvocationError, "the container engine lost the skill's container")
+                failed(ErrorCode::ToolInvocationError, "the container engine did not report how the skill ended")
             }
             Self::Root(error) => RawOutput::NotStarted(error.into_error()),
             Self::Swapped => {

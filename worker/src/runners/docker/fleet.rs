@@ -133,7 +133,9 @@ impl Fleet {
             self.made.load(Ordering::Relaxed) == 0 || self.sweep().await
         };
         if !matches!(tokio::time::timeout(END_WITHIN, end).await, Ok(true)) {
-            tracing::warn!("not all containers could be removed; the sentinel continues");
+            tracing::warn!(
+                "some containers were not removed before the shutdown; the process `openskill sentinel` continues to remove them"
+            );
             return self.sentinel.leave();
         }
         self.sentinel.dismiss().await;

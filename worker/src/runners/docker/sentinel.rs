@@ -76,7 +76,9 @@ impl Sentinel {
         let mut post = self.post.lock();
         match post.as_mut().map(|it| it.child.try_wait()) {
             Some(Ok(None)) => return Ok(()),
-            Some(_) => tracing::warn!("the sentinel was killed; restarting it"),
+            Some(_) => tracing::warn!(
+                "the process that removes leftover containers (sentinel) has ended; starting another one"
+            ),
             None => {}
         }
         if let Some(ended) = post.take() {

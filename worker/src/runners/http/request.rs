@@ -67,7 +67,7 @@ pub(super) fn fill(http: &Http, input: &Bytes, secrets: &Secrets) -> Result<Requ
                 form.extend_pairs(values.into_iter().map(|value| (name, value)));
             }
             let bytes = form.finish();
-            // Percent-encoding at most triples the length.
+            // The budget counted the text before percent-encoding, which can triple its length.
             if bytes.len() > MAX_BODY_BYTES {
                 return Err(budget.over());
             }

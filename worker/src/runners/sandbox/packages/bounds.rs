@@ -37,8 +37,8 @@ pub(super) fn unfit(reason: impl Into<String>) -> SkillError {
 
 /// Logs a failure to write to the store, and returns the error for callers.
 pub(super) fn storage(error: &io::Error) -> SkillError {
-    if admits("a package of a session was not stored") {
-        tracing::warn!(%error, "a package of a session was not stored");
+    if admits("could not store a package that a session installed") {
+        tracing::warn!(%error, "could not store a package that a session installed");
     }
     match error.kind() {
         io::ErrorKind::InvalidData => unfit(error.to_string()),
