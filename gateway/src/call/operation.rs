@@ -92,27 +92,6 @@ impl Operation {
             limit: None,
         }
     }
-
-    /// Returns the same operation for another protocol.
-    pub(crate) const fn over(self, protocol: Protocol) -> Self {
-        Self { protocol, ..self }
-    }
-
-    pub(crate) const fn streams(self, streaming: Streaming) -> Self {
-        Self { streaming, ..self }
-    }
-
-    pub(crate) const fn access(self, access: Access) -> Self {
-        Self { access, ..self }
-    }
-
-    pub(crate) const fn audit(self, audit: Audit) -> Self {
-        Self { audit: Some(audit), ..self }
-    }
-
-    pub(crate) const fn limit(self, limit: SharedLimit) -> Self {
-        Self { limit: Some(limit), ..self }
-    }
 }
 
 #[cfg(test)]

@@ -65,27 +65,28 @@ const fn http(name: &'static str, handler: Handler) -> Row {
 
 impl Row {
     const fn streams(self, streaming: Streaming) -> Self {
-        Self { operation: self.operation.streams(streaming), ..self }
+        Self { operation: Operation { streaming, ..self.operation }, ..self }
     }
 
     const fn over(self, protocol: Protocol) -> Self {
-        Self { operation: self.operation.over(protocol), ..self }
+        Self { operation: Operation { protocol, ..self.operation }, ..self }
     }
 
     const fn open(self) -> Self {
-        Self { operation: self.operation.access(Access::Open), ..self }
+        Self { operation: Operation { access: Access::Open, ..self.operation }, ..self }
     }
 
     const fn for_administrators(self, audit: Audit) -> Self {
-        Self { operation: self.operation.access(Access::Administrator).audit(audit), ..self }
+        let (access, audit) = (Access::Administrator, Some(audit));
+        Self { operation: Operation { access, audit, ..self.operation }, ..self }
     }
 
     const fn audit(self, audit: Audit) -> Self {
-        Self { operation: self.operation.audit(audit), ..self }
+        Self { operation: Operation { audit: Some(audit), ..self.operation }, ..self }
     }
 
     const fn limit(self, limit: SharedLimit) -> Self {
-        Self { operation: self.operation.limit(limit), ..self }
+        Self { operation: Operation { limit: Some(limit), ..self.operation }, ..self }
     }
 }
 

@@ -14,31 +14,28 @@ const METHODS: &str = include_str!("mcp_methods.txt");
 /// Counts all other methods.
 const OTHER: &str = "other";
 
-/// The maximum number of views with their own counters: `/mcp`, and the maximum in a file.
-const MAX_VIEWS: usize = 257;
+/// The maximum number of views with their own counters, equal to the maximum in a file.
+const MAX_VIEWS: usize = 256;
 
 /// Counts MCP requests, separately for each view.
-///
-/// The names of views come from the operator's file, not from clients. The empty one is `/mcp`.
-#[derive(Debug)]
-pub(in crate::observe) struct McpRequests(RwLock<BTreeMap<String, OfView>>);
-
-impl Default for McpRequests {
-    fn default() -> Self {
-        Self(RwLock::new(BTreeMap::from([Default::default()])))
-    }
+#[derive(Debug, Default)]
+pub(in crate::observe) struct McpRequests {
+    /// Counts requests at `/mcp`, without a lock.
+    whole: ViewCounters,
+    /// Counts requests by view. The names come from the operator's file, not from clients.
+    views: RwLock<BTreeMap<String, ViewCounters>>,
 }
 
 #[derive(Debug)]
-struct OfView([LabelledCounters; REVISIONS.len()]);
+struct ViewCounters([LabelledCounters; REVISIONS.len()]);
 
-impl Default for OfView {
+impl Default for ViewCounters {
     fn default() -> Self {
         Self(REVISIONS.map(|_| LabelledCounters::new(METHODS.lines().chain([OTHER]))))
     }
 }
 
-impl OfView {
+impl ViewCounters {
     fn inc(&self, revision: &str, method: &str) {
         if let Some((_, counters)) = REVISIONS.iter().zip(&self.0).find(|(it, _)| **it == revision) {
             counters.inc(if METHODS.lines().any(|it| it == method) { method } else { OTHER });
@@ -55,16 +52,20 @@ impl OfView {
 impl McpRequests {
     /// Counts a request. `view` is empty for `/mcp`.
     pub(in crate::observe) fn inc(&self, view: &str, revision: &str, method: &str) {
-        if let Some(counters) = self.0.read().get(view) {
+        if view.is_empty() {
+            return self.whole.inc(revision, method);
+        }
+        if let Some(counters) = self.views.read().get(view) {
             return counters.inc(revision, method);
         }
-        let mut views = self.0.write();
+        let mut views = self.views.write();
         let view = if views.len() < MAX_VIEWS { view } else { OTHER };
         views.entry(view.to_owned()).or_default().inc(revision, method);
     }
 
     pub(super) fn read(&self, all: &mut Snapshot) {
-        self.0.read().iter().for_each(|(name, counters)| counters.read(all, name));
+        self.whole.read(all, "");
+        self.views.read().iter().for_each(|(name, counters)| counters.read(all, name));
     }
 }
 

@@ -24,7 +24,7 @@ mod tests {
     use super::*;
     use crate::call::operation::Operation;
 
-    static PAGE: Operation = Operation::http("GET /page").limit(SharedLimit::Pages);
+    static PAGE: Operation = Operation { limit: Some(SharedLimit::Pages), ..Operation::http("GET /page") };
 
     #[test]
     fn one_principal_never_takes_all_places_and_gets_its_own_back() {
