@@ -37,7 +37,7 @@ struct Call {
     sent: AtomicUsize,
     dropped: AtomicUsize,
     artifacts: Collector,
-    unheard: Mutex<Unheard>,
+    unheard: Mutex<ResultLogs>,
     /// The unchanged result of an MCP server as JSON text, for a caller that uses MCP. `None` if the caller does not
     /// want it.
     content: Mutex<Option<String>>,
@@ -49,12 +49,12 @@ struct Call {
 
 /// The log lines that are kept for the result, and their total length.
 #[derive(Debug, Default)]
-struct Unheard {
+struct ResultLogs {
     lines: Vec<Log>,
     bytes: usize,
 }
 
-impl Unheard {
+impl ResultLogs {
     fn keep(&mut self, line: Log) {
         self.bytes += line.message.len();
         if self.lines.len() < MAX_UNHEARD.0 && self.bytes <= MAX_UNHEARD.1 {

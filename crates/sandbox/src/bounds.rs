@@ -70,7 +70,7 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use amounts::{Exceeded, TreeBounds, Usage};
+pub(crate) use amounts::{ExceededLimit, TreeBounds, Usage};
 pub(crate) use controller::{Controller, Kind};
 pub(crate) use fork_server::ForkServerBounds;
 pub(crate) use group::{Group, GroupHandle};

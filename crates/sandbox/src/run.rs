@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use super::given_secrets::GivenSecrets;
 use super::launch::{LaunchError, Launcher, Pipes};
 use super::protocol::{Command, Exit, RunReport};
-use super::streams::{ExitMessagePolicy, ReadStop, Written, answer, forward};
+use super::streams::{ExitMessagePolicy, ProcessOutput, ReadStop, answer, forward};
 use crate::event_channel::EventChannel;
 
 /// How long the pipes may stay open after the process tree has ended.
@@ -78,7 +78,7 @@ pub(super) async fn converse(
     exit_messages: ExitMessagePolicy,
     report: impl AsyncFnOnce() -> Result<RunReport, LaunchError>,
 ) -> Result<Finished, RunError> {
-    let (mut stdout, mut stderr) = (Written::all(pipes.stdout), Written::tail(pipes.stderr));
+    let (mut stdout, mut stderr) = (ProcessOutput::all(pipes.stdout), ProcessOutput::tail(pipes.stderr));
     let (report, told) = {
         let (from, to) = pipes.events.split();
         let spoken = Notify::new();
@@ -141,7 +141,7 @@ async fn write(mut stdin: pipe::Sender, input: &[&[u8]]) {
 /// Logs the stderr of a process that serves many calls, or only its length if the process was given secrets. The
 /// process normally writes nothing.
 pub async fn drain_to_log(stderr: pipe::Receiver, given_secrets: GivenSecrets) {
-    let mut tail = Written::tail(stderr);
+    let mut tail = ProcessOutput::tail(stderr);
     let _ = tail.read().await;
     let text = tail.finish();
     if !text.is_empty() {

@@ -34,14 +34,14 @@ pub(super) enum ReadStop {
 }
 
 /// The output on one of a process's pipes.
-pub(super) struct Written {
+pub(super) struct ProcessOutput {
     pipe: pipe::Receiver,
     bytes: Vec<u8>,
     /// Whether it keeps only the last `MAX_STDERR_BYTES`. Otherwise it keeps all output, or fails if it is too large.
     keeps_tail: bool,
 }
 
-impl Written {
+impl ProcessOutput {
     /// Creates a reader for stdout, which keeps all output.
     pub(super) fn all(pipe: pipe::Receiver) -> Self {
         Self { pipe, bytes: Vec::new(), keeps_tail: false }

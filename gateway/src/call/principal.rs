@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::identity::grant::Grant;
 use crate::identity::identified::Identified;
-use crate::identity::usage::{ActiveUsage, Exceeded};
+use crate::identity::usage::{ActiveUsage, LimitExceeded};
 
 /// The error message if a credential ended after the request, or the agent's turn, began.
 pub(crate) const REVOKED: &str =
@@ -127,7 +127,7 @@ impl Principal {
 
     /// Begins a call of a session, with arguments of `bytes` bytes, within the limits of its policy. None if it has
     /// no policy.
-    pub(crate) fn begin(&self, session_id: &str, bytes: usize) -> Result<Option<ActiveUsage>, Exceeded> {
+    pub(crate) fn begin(&self, session_id: &str, bytes: usize) -> Result<Option<ActiveUsage>, LimitExceeded> {
         let Some(account) = self.grant.as_ref().map(|it| &it.identified.account) else { return Ok(None) };
         account.usage.begin(&account.policy.limits, session_id, bytes, Instant::now()).map(Some)
     }

@@ -40,11 +40,11 @@ pub(crate) struct Registry {
     /// The file of keys, if configured.
     pub(super) file: Option<PathBuf>,
     pub(super) tokens: Option<Tokens>,
-    current: ArcSwap<Known>,
+    current: ArcSwap<KnownCredentials>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownCredentials {
     keys: HashMap<KeyId, KnownKey>,
     principals: HashMap<Arc<str>, Arc<Account>>,
 }
@@ -119,7 +119,7 @@ impl Registry {
     /// Replaces the principals with those of a new file. Keeps their usage.
     pub(super) fn replace(&self, contents: KeyFile) {
         let before = self.current.load_full();
-        let mut known = Known::default();
+        let mut known = KnownCredentials::default();
         for (name, principal) in contents.principals {
             let old = before.principals.get(name.as_str());
             let usage = old.map(|it| Arc::clone(&it.usage)).unwrap_or_default();

@@ -46,7 +46,7 @@ pub(crate) enum Limit {
 
 /// Why a call was refused: it exceeds a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Exceeded {
+pub(crate) struct LimitExceeded {
     pub(crate) limit: Limit,
     /// How long to wait. None if waiting does not help.
     pub(crate) retry_after: Option<Duration>,
@@ -79,8 +79,8 @@ impl Usage {
         session: &str,
         bytes: usize,
         now: Instant,
-    ) -> Result<ActiveUsage, Exceeded> {
-        let exceeded = |limit, retry_after: Duration| Exceeded { limit, retry_after: Some(retry_after) };
+    ) -> Result<ActiveUsage, LimitExceeded> {
+        let exceeded = |limit, retry_after: Duration| LimitExceeded { limit, retry_after: Some(retry_after) };
         let calls = self.calls.fetch_add(1, Ordering::AcqRel);
         let in_flight = self.bytes.fetch_add(bytes, Ordering::AcqRel);
         // From here on, dropping it undoes the counts.
@@ -91,7 +91,7 @@ impl Usage {
         if limits.bytes.is_some_and(|limit| in_flight.saturating_add(bytes) > limit) {
             // Arguments larger than the whole limit never fit, so waiting does not help.
             let fits = limits.bytes.is_some_and(|limit| bytes <= limit);
-            return Err(Exceeded { limit: Limit::Bytes, retry_after: fits.then_some(RETRY_AFTER) });
+            return Err(LimitExceeded { limit: Limit::Bytes, retry_after: fits.then_some(RETRY_AFTER) });
         }
         let mut sessions = self.sessions.lock();
         let limit = limits.sessions.filter(|_| !session.is_empty());
@@ -115,7 +115,7 @@ fn make_room(
     session: &str,
     limit: usize,
     now: Instant,
-) -> Result<(), Exceeded> {
+) -> Result<(), LimitExceeded> {
     if sessions.contains_key(session) || sessions.len() < limit {
         return Ok(());
     }
@@ -125,11 +125,11 @@ fn make_room(
         return Ok(());
     }
     if limit == 0 {
-        return Err(Exceeded { limit: Limit::Sessions, retry_after: None });
+        return Err(LimitExceeded { limit: Limit::Sessions, retry_after: None });
     }
     let longest = sessions.values().map(|used| idle(*used)).max();
     let retry_after = longest.map(|longest| SESSION_IDLE.saturating_sub(longest));
-    Err(Exceeded { limit: Limit::Sessions, retry_after })
+    Err(LimitExceeded { limit: Limit::Sessions, retry_after })
 }
 
 impl Drop for ActiveUsage {
@@ -145,7 +145,7 @@ mod tests {
 
     use super::*;
 
-    fn refused(begun: Result<ActiveUsage, Exceeded>) -> Limit {
+    fn refused(begun: Result<ActiveUsage, LimitExceeded>) -> Limit {
         begun.unwrap_err().limit
     }
 

@@ -13,7 +13,7 @@ use ahash::HashMap;
 use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 
 use crate::call::principal::{Principal, REVOKED};
-use crate::identity::usage::{ActiveUsage, Exceeded, Limit};
+use crate::identity::usage::{ActiveUsage, Limit, LimitExceeded};
 use crate::state::key;
 use crate::state::limits::SharedLimit;
 use crate::state::striped::Striped;
@@ -100,7 +100,7 @@ pub(crate) enum AdmissionRefusal {
     Drained,
     Full(Bound),
     /// The principal is at a limit of its policy.
-    Principal(Exceeded),
+    Principal(LimitExceeded),
 }
 
 impl Permit {
@@ -157,8 +157,8 @@ impl From<AdmissionRefusal> for SkillError {
     }
 }
 
-impl From<Exceeded> for SkillError {
-    fn from(Exceeded { limit, retry_after }: Exceeded) -> Self {
+impl From<LimitExceeded> for SkillError {
+    fn from(LimitExceeded { limit, retry_after }: LimitExceeded) -> Self {
         let what = match limit {
             Limit::Rate => "this key's principal has reached its rate limit",
             Limit::InFlight => "this key's principal has reached its concurrency limit: wait until its calls end",

@@ -1,4 +1,4 @@
-//! The way of every request: the steps before it reaches a face, in order, and what they do to its response.
+//! The steps that each request takes before it reaches a face, in order, and what they do to its response.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -25,7 +25,7 @@ use crate::call::principal::Principal;
 use crate::gateway::Gateway;
 use crate::state::limits::{Limits, SharedLimit};
 
-/// What the requests of one listener pass.
+/// The steps for the requests of one listener.
 struct Stack {
     gateway: Arc<Gateway>,
     faces: Faces,

@@ -98,7 +98,7 @@ impl QuestionLine {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-enum Written<'a> {
+enum EventLine<'a> {
     Progress(ProgressLine),
     Log(LogLine),
     #[serde(borrow)]
@@ -147,26 +147,26 @@ pub(super) fn is_collected(line: &[u8]) -> bool {
 pub(super) fn parse(line: &[u8]) -> Option<Line> {
     let text = std::str::from_utf8(line).ok()?;
     Some(match serde_json::from_str(text).ok()? {
-        Written::Progress(ProgressLine { fraction, message }) => {
+        EventLine::Progress(ProgressLine { fraction, message }) => {
             let fraction = fraction.map_or(-1.0, |fraction| fraction.clamp(0.0, 1.0));
             Line::Event(Event::Progress(Progress { fraction, message }))
         }
-        Written::Log(LogLine { level, message }) => {
+        EventLine::Log(LogLine { level, message }) => {
             let known = ["debug", "info", "warning", "error"].contains(&level.as_str());
             Line::Event(Event::Log(Log { level: if known { level } else { "info".to_owned() }, message }))
         }
-        Written::Partial(data) => {
+        EventLine::Partial(data) => {
             let data_json = data.get().to_owned();
             if openskill_proto::json::depth(data_json.as_bytes()) > MAX_JSON_DEPTH {
                 return None;
             }
             Line::Event(Event::Partial(Partial { data_json }))
         }
-        Written::Artifact(ArtifactLine { id, name, media_type, data, more }) if is_id(&id) => {
+        EventLine::Artifact(ArtifactLine { id, name, media_type, data, more }) if is_id(&id) => {
             Line::Artifact(Chunk { id, name, media_type, data: STANDARD.decode(data.as_bytes()).ok()?, more })
         }
-        Written::InputRequired(asked) => Line::Questions(asked.questions()?),
-        Written::Artifact(_) => return None,
+        EventLine::InputRequired(asked) => Line::Questions(asked.questions()?),
+        EventLine::Artifact(_) => return None,
     })
 }
 

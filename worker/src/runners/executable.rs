@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use crate::manifest::exec::{Element, Exec, Stdin};
 use crate::manifest::{Manifest, RunnerSpec};
 use crate::runner::{Invocation, RawOutput, Runner};
-use crate::runners::once::{Given, check_start, once, unusable};
+use crate::runners::once::{StdinContent, check_start, once, unusable};
 use crate::runners::services::Services;
 
 /// The maximum length of a command line, in bytes. Messages to the supervisor are limited, and also contain the
@@ -42,7 +42,7 @@ impl Executable {
         self.services.jailer.plan(manifest, &readable, &[])
     }
 
-    fn command(&self, exec: &Exec, invocation: &Invocation) -> Result<(Command, Given), SkillError> {
+    fn command(&self, exec: &Exec, invocation: &Invocation) -> Result<(Command, StdinContent), SkillError> {
         let environment = &self.services.environment;
         check_start("program", &exec.program)?;
         let jail = self.jail(&exec.program, &invocation.manifest);
@@ -158,21 +158,21 @@ fn one(prefix: &str, name: &str, value: &Value, after_dashes: bool) -> Result<St
 ///
 /// # Errors
 /// Fails if the arguments can't be parsed.
-fn stdin(given: &Stdin, input: &[u8]) -> Result<Given, SkillError> {
+fn stdin(given: &Stdin, input: &[u8]) -> Result<StdinContent, SkillError> {
     let name = match given {
-        Stdin::Nothing => return Ok(Given::Nothing),
-        Stdin::Input => return Ok(Given::Input),
+        Stdin::Nothing => return Ok(StdinContent::Nothing),
+        Stdin::Input => return Ok(StdinContent::Input),
         Stdin::Argument(name) => name,
     };
     let arguments: HashMap<String, &RawValue> = serde_json::from_slice(input).map_err(not_an_object)?;
     let Some(value) = arguments.get(name).map(|value| value.get()).filter(|value| *value != "null") else {
-        return Ok(Given::Nothing);
+        return Ok(StdinContent::Nothing);
     };
     let text = match value.starts_with('"') {
         true => serde_json::from_str(value).map_err(not_an_object)?,
         false => value.to_owned(),
     };
-    Ok(Given::Text(text.into_bytes()))
+    Ok(StdinContent::Text(text.into_bytes()))
 }
 
 fn not_an_object(error: serde_json::Error) -> SkillError {
@@ -224,9 +224,9 @@ mod tests {
     #[test]
     fn a_string_is_given_as_it_is_and_another_value_as_json() {
         let given = |input: &str| match stdin(&Stdin::Argument("x".to_owned()), input.as_bytes()).unwrap() {
-            Given::Text(text) => Some(String::from_utf8(text).unwrap()),
-            Given::Nothing => None,
-            Given::Input => panic!("{input}"),
+            StdinContent::Text(text) => Some(String::from_utf8(text).unwrap()),
+            StdinContent::Nothing => None,
+            StdinContent::Input => panic!("{input}"),
         };
         assert_eq!(given(r#"{"x": "a\nb \u00e9\u0000"}"#).unwrap(), "a\nb é\0");
         assert_eq!(given(r#"{"x": {"n": 12345678901234567890123}}"#).unwrap(), r#"{"n": 12345678901234567890123}"#);

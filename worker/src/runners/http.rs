@@ -43,7 +43,7 @@ pub(crate) struct Http {
 }
 
 /// The response to the last request, after redirects.
-struct Answered {
+struct FinalResponse {
     response: reqwest::Response,
     was_redirected: bool,
     /// The request's span, which ends when the response was read.
@@ -66,7 +66,7 @@ impl Http {
             Err(error) => Err(RawOutput::NotStarted(error)),
         };
         let raw = match answered {
-            Ok(Answered { response, was_redirected, span }) => {
+            Ok(FinalResponse { response, was_redirected, span }) => {
                 let status = response.status().as_u16();
                 let reader = ResponseReader { http: settings, secrets: &secrets, events: &invocation.events };
                 let mut raw = reader.read(response).await;
@@ -92,7 +92,7 @@ impl Http {
         mut request: Request,
         settings: &Settings,
         invocation: &Invocation,
-    ) -> Result<Answered, RawOutput> {
+    ) -> Result<FinalResponse, RawOutput> {
         let mut context = context_headers(invocation);
         let mut left = settings.redirects;
         loop {
@@ -119,7 +119,7 @@ impl Http {
             })?;
             let code = response.status().as_u16();
             let Some(location) = response.headers().get(LOCATION).filter(|_| redirect::is_redirect(code)) else {
-                return Ok(Answered { response, was_redirected: left < settings.redirects, span });
+                return Ok(FinalResponse { response, was_redirected: left < settings.redirects, span });
             };
             let last = (left == 0).then_some(ErrorCode::ExecutionError);
             end_span(span, Some(code), last);

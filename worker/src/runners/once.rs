@@ -13,7 +13,7 @@ use openskill_telemetry::log::admits;
 use crate::runner::{Invocation, RawOutput};
 
 /// What a process reads from stdin.
-pub(crate) enum Given {
+pub(crate) enum StdinContent {
     /// Stdin is closed.
     Nothing,
     /// The call's arguments, in an object.
@@ -23,13 +23,18 @@ pub(crate) enum Given {
 }
 
 /// Runs `command` for this call, and returns its output.
-pub(crate) async fn once(launcher: &Launcher, mut command: Command, invocation: Invocation, given: Given) -> RawOutput {
+pub(crate) async fn once(
+    launcher: &Launcher,
+    mut command: Command,
+    invocation: Invocation,
+    given: StdinContent,
+) -> RawOutput {
     let Invocation { input, events, slot, .. } = invocation;
     let input = input_parts(&input);
     let parts: &[&[u8]] = match &given {
-        Given::Nothing => &[],
-        Given::Input => &input,
-        Given::Text(text) => &[text.as_slice()],
+        StdinContent::Nothing => &[],
+        StdinContent::Input => &input,
+        StdinContent::Text(text) => &[text.as_slice()],
     };
     command.nice = slot.nice();
     run(launcher, &command, parts, &events, slot).await.map_or_else(|error| output_of_error(&error), output)

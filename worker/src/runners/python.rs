@@ -27,7 +27,7 @@ use crate::environment::{SkillEnvironment, path_text};
 use crate::manifest::python::{Isolation, Python as Script};
 use crate::manifest::{Manifest, RunnerSpec};
 use crate::runner::{Invocation, RawOutput, Runner};
-use crate::runners::once::{Given, check_start, once, unusable};
+use crate::runners::once::{StdinContent, check_start, once, unusable};
 use crate::runners::services::Services;
 use crate::skill_jailer::SkillJailer;
 
@@ -168,7 +168,7 @@ impl Python {
         invocation.trace.record_start("cold");
         let env = self.surroundings.for_call(&invocation);
         let command = self.command(&interpreter, &script.script, &manifest, env)?;
-        Ok(Box::pin(once(&self.settings.launcher, command, invocation, Given::Input)).await)
+        Ok(Box::pin(once(&self.settings.launcher, command, invocation, StdinContent::Input)).await)
     }
 
     /// Runs a call in the warm pool, or returns why the pool did not start it.

@@ -62,7 +62,7 @@ pub(super) struct Admission {
 
 /// The result of an arrival. `G` receives the permit when it is granted.
 #[derive(Debug)]
-pub(super) enum Arrived<W, G> {
+pub(super) enum ArrivalOutcome<W, G> {
     Runs(Ticket),
     /// The call waits. `evicted` is the call that it displaced from the queue, if any.
     Waits {
@@ -189,7 +189,7 @@ impl<W> GateCalls<W> {
         arrival: Arrival<'_>,
         waiter: impl FnOnce() -> (W, G),
         now: Instant,
-    ) -> Arrived<W, G> {
+    ) -> ArrivalOutcome<W, G> {
         self.advance(now);
         let index = self.flows.flow_index(arrival.principal, arrival.session, now);
         let place = match () {
@@ -204,14 +204,14 @@ impl<W> GateCalls<W> {
             }
             let ticket = self.note(index, arrival.skill);
             self.start(ticket, place, now);
-            return Arrived::Runs(ticket);
+            return ArrivalOutcome::Runs(ticket);
         }
         if let Some(refusal) = self.is_late(index, arrival, now) {
-            return Arrived::Refused(refusal);
+            return ArrivalOutcome::Refused(refusal);
         }
         let evicted = if self.waiting < self.bounds.most_waiting { None } else { self.evict(index) };
         if self.waiting >= self.bounds.most_waiting {
-            return Arrived::Refused(GateRefusal::Full);
+            return ArrivalOutcome::Refused(GateRefusal::Full);
         }
         self.compete(index);
         let ticket = self.note(index, arrival.skill);
@@ -219,7 +219,7 @@ impl<W> GateCalls<W> {
         let (skill, deadline) = (Arc::clone(arrival.skill), arrival.deadline);
         self.flows.push(index, WaitingCall { ticket, skill, deadline, waiter });
         self.waiting += 1;
-        Arrived::Waits { ticket, granted, evicted }
+        ArrivalOutcome::Waits { ticket, granted, evicted }
     }
 
     /// Returns the call that runs next, if a place is free for a waiting call. Refuses a long call that can no

@@ -7,7 +7,7 @@ use std::time::Instant;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot::{self, error::RecvError};
 
-use super::book::{Admission, Arrival, Arrived, Ending, GateBounds, GateCalls, GateRefusal, Next};
+use super::book::{Admission, Arrival, ArrivalOutcome, Ending, GateBounds, GateCalls, GateRefusal, Next};
 use super::flows::Ticket;
 use super::pace::SHORT;
 
@@ -31,7 +31,7 @@ pub(super) struct GatePermit {
 }
 
 /// A waiting call. Dropping it stops the wait.
-struct Queued<'a> {
+struct QueuedCall<'a> {
     gate: &'a Arc<Gate>,
     ticket: Ticket,
 }
@@ -73,16 +73,16 @@ impl Gate {
             let arrived = book.arrive(arrival, oneshot::channel, now);
             self.grant(&mut book, now);
             match arrived {
-                Arrived::Runs(ticket) => return Ok(GatePermit::new(self, ticket, book.admission(ticket))),
-                Arrived::Refused(refusal) => return Err(refusal),
-                Arrived::Waits { ticket, granted, evicted } => {
+                ArrivalOutcome::Runs(ticket) => return Ok(GatePermit::new(self, ticket, book.admission(ticket))),
+                ArrivalOutcome::Refused(refusal) => return Err(refusal),
+                ArrivalOutcome::Waits { ticket, granted, evicted } => {
                     (ticket, granted, evicted, book.may_become_reserved(ticket))
                 }
             }
         };
         // Dropping its sender notifies the evicted call.
         drop(evicted);
-        let _queued = Queued { gate: self, ticket };
+        let _queued = QueuedCall { gate: self, ticket };
         let granted = if may_become_reserved { self.ask_again(granted).await } else { granted.await };
         granted.unwrap_or(Err(GateRefusal::Full))
     }
@@ -118,7 +118,7 @@ impl Gate {
     }
 }
 
-impl Drop for Queued<'_> {
+impl Drop for QueuedCall<'_> {
     fn drop(&mut self) {
         // The channel may contain a permit that was granted meanwhile. Dropping the channel frees its place.
         let (mut book, now) = (self.gate.book(), Instant::now());

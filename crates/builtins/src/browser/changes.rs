@@ -67,7 +67,7 @@ pub(super) async fn mark(view: &View) -> Result<Before, Problem> {
 
 /// Whether a page has settled.
 #[derive(Debug, Default)]
-pub(super) struct Settled {
+pub(super) struct SettledPage {
     is_quiet: bool,
     /// The page, if only user input can change it.
     still: Option<View>,
@@ -83,7 +83,7 @@ pub(super) async fn settle(
     browser: &mut Browser,
     initial: &InitialDocuments,
     most: Duration,
-) -> Result<Settled, Problem> {
+) -> Result<SettledPage, Problem> {
     let until = Instant::now() + most;
     let left = || until.saturating_duration_since(Instant::now());
     for _ in 0..MOST_LOADS {
@@ -93,7 +93,7 @@ pub(super) async fn settle(
                 let now = browser.tab()?;
                 if !now.is_busy && now.loader == view.tab.loader {
                     view.is_still = quiet["still"] == true;
-                    return Ok(Settled { is_quiet: quiet["quiet"] == true, still: view.is_still.then_some(view) });
+                    return Ok(SettledPage { is_quiet: quiet["quiet"] == true, still: view.is_still.then_some(view) });
                 }
             }
             // Another page was loaded in the meantime.
@@ -104,7 +104,7 @@ pub(super) async fn settle(
             break;
         }
     }
-    Ok(Settled::default())
+    Ok(SettledPage::default())
 }
 
 /// Waits at most `most` until the current page is quiet. Returns the script's report.
@@ -135,7 +135,7 @@ pub(super) async fn since(
     initial: &InitialDocuments,
     before: Option<&Before>,
 ) -> Result<Map<String, Value>, Problem> {
-    let Settled { is_quiet, still } = settle(browser, initial, LOADS + Duration::from_secs(2)).await?;
+    let SettledPage { is_quiet, still } = settle(browser, initial, LOADS + Duration::from_secs(2)).await?;
     let mut answer = whereabouts(browser)?;
     let view = match still {
         Some(view) => Ok(view),

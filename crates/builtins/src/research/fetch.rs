@@ -73,7 +73,7 @@ const PAGE_TIME: Duration = Duration::from_secs(10);
 
 /// A received response.
 #[derive(Debug)]
-pub(super) struct Fetched {
+pub(super) struct FetchResponse {
     /// The URL after redirects.
     pub(super) url: Url,
     pub(super) status: u16,
@@ -89,7 +89,7 @@ impl Fetcher {
     ///
     /// # Errors
     /// No response arrives within the limits, or the rules do not allow the request.
-    pub(super) async fn fetch(&self, ask: Ask<'_>, budget: &Budget) -> Result<Fetched, ResearchProblem> {
+    pub(super) async fn fetch(&self, ask: Ask<'_>, budget: &Budget) -> Result<FetchResponse, ResearchProblem> {
         let time = ask.time.min(budget.remaining());
         match tokio::time::timeout(time, self.follow(ask, budget)).await {
             Ok(fetched) => fetched,
@@ -98,7 +98,7 @@ impl Fetcher {
         }
     }
 
-    async fn follow(&self, mut ask: Ask<'_>, budget: &Budget) -> Result<Fetched, ResearchProblem> {
+    async fn follow(&self, mut ask: Ask<'_>, budget: &Budget) -> Result<FetchResponse, ResearchProblem> {
         for _ in 0..=MAX_REDIRECTS {
             let response = self.send(&ask).await?;
             let status = response.status().as_u16();
@@ -139,7 +139,7 @@ fn next(ask: &Ask<'_>, location: &str) -> Result<Url, ResearchProblem> {
     Ok(url)
 }
 
-async fn read(mut response: Response, ask: Ask<'_>, budget: &Budget) -> Result<Fetched, ResearchProblem> {
+async fn read(mut response: Response, ask: Ask<'_>, budget: &Budget) -> Result<FetchResponse, ResearchProblem> {
     let header = |name| {
         let value = response.headers().get(name).map(|it: &HeaderValue| String::from_utf8_lossy(it.as_bytes()));
         value.map(|it| it.chars().take(200).collect::<String>().to_ascii_lowercase()).unwrap_or_default()
@@ -163,7 +163,7 @@ async fn read(mut response: Response, ask: Ask<'_>, budget: &Budget) -> Result<F
         }
         _ => return Err(ResearchProblem::Coding),
     };
-    Ok(Fetched { url: ask.url, status, content_type, body, is_cut, at: SystemTime::now() })
+    Ok(FetchResponse { url: ask.url, status, content_type, body, is_cut, at: SystemTime::now() })
 }
 
 /// Decompresses a gzip body, which may decompress to any size. Returns its first `most` bytes and whether there are

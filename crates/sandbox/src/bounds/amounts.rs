@@ -40,21 +40,21 @@ impl Usage {
     /// there are too many.
     ///
     /// CPU time exceeds its limit when it reaches it, like the kernel's limit on one process.
-    pub(crate) fn exceeds(&self, bounds: &TreeBounds) -> Option<Exceeded> {
+    pub(crate) fn exceeds(&self, bounds: &TreeBounds) -> Option<ExceededLimit> {
         if self.processes > bounds.processes {
-            return Some(Exceeded::Processes);
+            return Some(ExceededLimit::Processes);
         }
         if self.memory_bytes > bounds.memory_bytes {
-            return Some(Exceeded::Memory);
+            return Some(ExceededLimit::Memory);
         }
-        bounds.cpu().filter(|most| self.cpu >= *most).map(|_| Exceeded::Cpu)
+        bounds.cpu().filter(|most| self.cpu >= *most).map(|_| ExceededLimit::Cpu)
     }
 }
 
 /// The limit that a process tree hit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Exceeded {
+pub(crate) enum ExceededLimit {
     /// The tree's own memory limit.
     Memory,
     /// A memory limit that it shares with other processes: the container's or the machine's. Another process may
@@ -66,7 +66,7 @@ pub(crate) enum Exceeded {
     Cpu,
 }
 
-impl Exceeded {
+impl ExceededLimit {
     /// Explains this to the caller of a skill, with the names that the manifest uses.
     pub(crate) fn explain(self, bounds: &TreeBounds) -> String {
         let TreeBounds { memory_bytes, processes, cpu_seconds } = bounds;
@@ -90,14 +90,14 @@ mod tests {
         let cpu = Duration::from_millis(1999);
         let usage = |memory_bytes, processes| Usage { memory_bytes, processes, cpu }.exceeds(&BOUNDS);
         assert_eq!(usage(512 * MIB, 8), None);
-        assert_eq!(usage(512 * MIB + 1, 8), Some(Exceeded::Memory));
-        assert_eq!(usage(0, 9), Some(Exceeded::Processes));
+        assert_eq!(usage(512 * MIB + 1, 8), Some(ExceededLimit::Memory));
+        assert_eq!(usage(0, 9), Some(ExceededLimit::Processes));
     }
 
     #[test]
     fn cpu_time_may_not_be_used_up() {
         let usage = Usage { cpu: Duration::from_secs(2), ..Usage::default() };
-        assert_eq!(usage.exceeds(&BOUNDS), Some(Exceeded::Cpu));
+        assert_eq!(usage.exceeds(&BOUNDS), Some(ExceededLimit::Cpu));
         assert_eq!(usage.exceeds(&TreeBounds { cpu_seconds: 3, ..BOUNDS }), None);
         let endless = Usage { cpu: Duration::MAX, ..usage };
         assert_eq!(endless.exceeds(&TreeBounds { cpu_seconds: u64::MAX, ..BOUNDS }), None);
@@ -105,10 +105,10 @@ mod tests {
 
     #[test]
     fn an_explanation_names_the_limit_of_the_manifest() {
-        assert_eq!(Exceeded::Memory.explain(&BOUNDS), "the skill exceeded its memory_mb limit: 512 MiB");
-        let processes = Exceeded::Processes.explain(&BOUNDS);
+        assert_eq!(ExceededLimit::Memory.explain(&BOUNDS), "the skill exceeded its memory_mb limit: 512 MiB");
+        let processes = ExceededLimit::Processes.explain(&BOUNDS);
         assert_eq!(processes, "the skill exceeded its processes limit: 8 processes and threads");
-        let cpu = Exceeded::Cpu.explain(&BOUNDS);
+        let cpu = ExceededLimit::Cpu.explain(&BOUNDS);
         assert_eq!(cpu, "the skill exceeded its cpu_seconds limit: 2 s of CPU time");
     }
 }

@@ -3,12 +3,12 @@
 //! v2: cgroup-v2.rst, `memory.events` and `pids.events`. v1: memory.rst, sections 10 (`memory.oom_control`) and 3
 //! (`memory.failcnt`, `memory.memsw.failcnt`); pids.rst.
 
-use super::amounts::{Exceeded, TreeBounds};
+use super::amounts::{ExceededLimit, TreeBounds};
 use super::folder::CgroupFolder;
 
 /// Returns the most likely reason why a run failed, from the events in its v2 group. Meaningless for a run that
 /// succeeded.
-pub(super) fn likely_cause_v2(folder: &CgroupFolder, bounds: &TreeBounds) -> Option<Exceeded> {
+pub(super) fn likely_cause_v2(folder: &CgroupFolder, bounds: &TreeBounds) -> Option<ExceededLimit> {
     let events = folder.read("memory.events").unwrap_or_default();
     let count = |name| number(&events, name).unwrap_or(0);
     // `oom_kill` counts all kills, and `oom` how often this group hit its own limit.
@@ -16,7 +16,11 @@ pub(super) fn likely_cause_v2(folder: &CgroupFolder, bounds: &TreeBounds) -> Opt
 }
 
 /// Returns the same as [`likely_cause_v2`], from the events in its v1 groups.
-pub(super) fn likely_cause_v1(memory: &CgroupFolder, pids: &CgroupFolder, bounds: &TreeBounds) -> Option<Exceeded> {
+pub(super) fn likely_cause_v1(
+    memory: &CgroupFolder,
+    pids: &CgroupFolder,
+    bounds: &TreeBounds,
+) -> Option<ExceededLimit> {
     let count = |file| memory.read(file).ok().and_then(|it| it.trim().parse::<u64>().ok()).unwrap_or(0);
     // With swap, the limit that includes swap may be hit first.
     let hits = count("memory.failcnt").saturating_add(count("memory.memsw.failcnt"));
@@ -28,11 +32,11 @@ pub(super) fn likely_cause_v1(memory: &CgroupFolder, pids: &CgroupFolder, bounds
 /// `kills`: how many processes the kernel killed because memory ran out. `hits`: how often the group was at its own
 /// limit. Without a hit, the container or the machine was out of memory. `refused`: whether the kernel refused a
 /// process or thread because the group was at its own limit, which the program may have handled.
-fn likely_cause(kills: u64, hits: u64, refused: bool) -> Option<Exceeded> {
+fn likely_cause(kills: u64, hits: u64, refused: bool) -> Option<ExceededLimit> {
     match (kills, hits) {
-        (0, _) => refused.then_some(Exceeded::Processes),
-        (_, 0) => Some(Exceeded::SharedMemory),
-        _ => Some(Exceeded::Memory),
+        (0, _) => refused.then_some(ExceededLimit::Processes),
+        (_, 0) => Some(ExceededLimit::SharedMemory),
+        _ => Some(ExceededLimit::Memory),
     }
 }
 
@@ -65,9 +69,9 @@ mod tests {
 
     #[test]
     fn a_kill_without_a_hit_of_the_own_bound_is_for_others() {
-        assert_eq!(likely_cause(1, 1, true), Some(Exceeded::Memory));
-        assert_eq!(likely_cause(1, 0, true), Some(Exceeded::SharedMemory));
-        assert_eq!(likely_cause(0, 7, true), Some(Exceeded::Processes));
+        assert_eq!(likely_cause(1, 1, true), Some(ExceededLimit::Memory));
+        assert_eq!(likely_cause(1, 0, true), Some(ExceededLimit::SharedMemory));
+        assert_eq!(likely_cause(0, 7, true), Some(ExceededLimit::Processes));
         assert_eq!(likely_cause(0, 7, false), None, "it was reclaimed");
     }
 }

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::amounts::{Exceeded, TreeBounds};
+use super::amounts::{ExceededLimit, TreeBounds};
 use super::controller::{Controller, Kind, TREE_PREFIX};
 use super::events;
 use super::folder::{CgroupFolder, PROCESSES, put};
@@ -104,7 +104,7 @@ impl Group {
     }
 
     /// Returns the most likely reason why the run failed. Meaningless for a run that succeeded.
-    pub(crate) fn likely_cause(&self) -> Option<Exceeded> {
+    pub(crate) fn likely_cause(&self) -> Option<ExceededLimit> {
         match self.kind {
             Kind::V2 => events::likely_cause_v2(self.memory_folder(), &self.bounds),
             _ => events::likely_cause_v1(self.memory_folder(), self.pids_folder(), &self.bounds),

@@ -7,7 +7,7 @@ use super::controller::TREE_PREFIX;
 use super::find::try_v2;
 use super::folder::{CgroupFolder, PROCESSES};
 use super::mounts::Sources;
-use super::{Controller, Exceeded, Group, Kind, Meter, TreeBounds, Usage, events, removal, settings};
+use super::{Controller, ExceededLimit, Group, Kind, Meter, TreeBounds, Usage, events, removal, settings};
 use crate::folder_owner::FolderOwner;
 use crate::require::{Need, skip};
 use crate::tree;
@@ -111,7 +111,7 @@ fn a_bomb_hits_its_own_bound_and_not_its_neighbours() {
     assert!((1..10).contains(&started), "{started}");
     neighbour.tell("5");
     assert_eq!(neighbour.hear().as_deref(), Some("5"));
-    assert_eq!(bombed.likely_cause(), Some(Exceeded::Processes));
+    assert_eq!(bombed.likely_cause(), Some(ExceededLimit::Processes));
     assert_eq!(spared.likely_cause(), None);
 }
 
@@ -147,7 +147,7 @@ fn a_process_whose_first_thread_has_exited_is_killed_and_counted() {
     assert_eq!(actor.hear().as_deref(), Some("alive"));
     assert_eq!(tree::state(actor.pid()), Some('Z'), "it looks dead");
     let mut meter = Meter::for_tree(BOUNDS, actor.pid(), None);
-    assert_eq!(meter.measure().exceeds(&BOUNDS), Some(Exceeded::Memory));
+    assert_eq!(meter.measure().exceeds(&BOUNDS), Some(ExceededLimit::Memory));
     assert!(kill(&group, Duration::from_secs(5)));
     assert_eq!(actor.hear(), None);
 }
@@ -274,11 +274,11 @@ fn the_events_of_v2_tell_the_own_bound_from_that_of_others() {
         std::fs::write(path.join("memory.events"), text).unwrap();
         events::likely_cause_v2(&group, &BOUNDS)
     };
-    assert_eq!(events("max 9\noom 1\noom_kill 2\n"), Some(Exceeded::Memory));
-    assert_eq!(events("max 0\noom 0\noom_kill 1\n"), Some(Exceeded::SharedMemory));
+    assert_eq!(events("max 9\noom 1\noom_kill 2\n"), Some(ExceededLimit::Memory));
+    assert_eq!(events("max 0\noom 0\noom_kill 1\n"), Some(ExceededLimit::SharedMemory));
     assert_eq!(events("max 9\noom 0\noom_kill 0\n"), None, "another's bound on processes was hit");
     std::fs::write(path.join("pids.peak"), "32\n").unwrap();
-    assert_eq!(events("max 9\noom 0\noom_kill 0\n"), Some(Exceeded::Processes));
+    assert_eq!(events("max 9\noom 0\noom_kill 0\n"), Some(ExceededLimit::Processes));
     std::fs::remove_dir_all(path).unwrap();
 }
 
@@ -315,7 +315,7 @@ fn a_meter_counts_what_a_tree_has_allocated() {
     actor.tell("100");
     assert_eq!(actor.hear().as_deref(), Some("allocated"));
     let after = meter.measure();
-    assert_eq!(after.exceeds(&BOUNDS), Some(Exceeded::Memory));
+    assert_eq!(after.exceeds(&BOUNDS), Some(ExceededLimit::Memory));
     assert!((100 * MIB..120 * MIB).contains(&after.memory_bytes), "{after:?}");
 }
 
@@ -369,7 +369,7 @@ fn a_meter_looks_no_further_than_the_bound_on_processes() {
     actor.tell("20");
     assert_eq!(actor.hear().as_deref(), Some("20"));
     assert_eq!(meter.measure(), Usage { processes: 7, ..Usage::default() });
-    assert_eq!(meter.measure().exceeds(&bounds), Some(Exceeded::Processes));
+    assert_eq!(meter.measure().exceeds(&bounds), Some(ExceededLimit::Processes));
     actor.tell("");
     actor.child.wait().unwrap();
 }

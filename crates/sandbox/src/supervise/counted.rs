@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::sched_getaffinity;
 
-use crate::bounds::{Exceeded, ForkServerBounds, Group, Kind, Meter, TreeBounds, Usage};
+use crate::bounds::{ExceededLimit, ForkServerBounds, Group, Kind, Meter, TreeBounds, Usage};
 use crate::forkserver::MOST_CALLS;
 use crate::protocol::{Command, Exit};
 use crate::tree;
@@ -123,7 +123,7 @@ impl<'a> UsageWatch<'a> {
     /// less exactly than a check, so the signal may come first.
     pub(super) fn explain(&self, exit: Exit) -> Option<String> {
         (exit == Exit::Signal(libc::SIGXCPU) && self.bounds.cpu().is_some())
-            .then(|| Exceeded::Cpu.explain(&self.bounds))
+            .then(|| ExceededLimit::Cpu.explain(&self.bounds))
     }
 
     fn look_now(&mut self) -> Option<String> {
@@ -153,8 +153,8 @@ fn pause(bounds: TreeBounds, used: Duration) -> Duration {
 pub(super) fn explain(group: Option<&Group>, counting: Counting) -> Option<String> {
     let group = group?;
     match (group.likely_cause()?, counting) {
-        (Exceeded::Processes, _) => None,
-        (Exceeded::Memory, Counting::AllCalls) => {
+        (ExceededLimit::Processes, _) => None,
+        (ExceededLimit::Memory, Counting::AllCalls) => {
             let most = group.bounds.memory_bytes / MIB;
             Some(format!("the skill's concurrent calls exceeded their memory limit: {most} MiB"))
         }

@@ -125,7 +125,7 @@ async fn attempts(server: &Arc<Server>, tool: &str, outgoing: &Outgoing, until: 
         let sent = peer.send_request_with_option(ClientRequest::CallToolRequest(request), options).await;
         let ended = match sent {
             Ok(handle) => {
-                let owed = Owed { id: handle.id.clone(), tap: tap.clone(), held: Some((reserved, slot.take())) };
+                let owed = OwedAnswer { id: handle.id.clone(), tap: tap.clone(), held: Some((reserved, slot.take())) };
                 let ended = answer(handle, events, &outgoing.sink).await;
                 slot = owed.settle();
                 ended
@@ -284,13 +284,13 @@ fn headers(invocation: &Invocation) -> Vec<(&'static str, String)> {
 
 /// A request that the server has not answered. Dropping this before `settle` cancels the request at the server,
 /// and keeps the call's capacity reserved until the server answers or [`PATIENCE`] has passed.
-struct Owed {
+struct OwedAnswer {
     id: RequestId,
     tap: Tap,
     held: Option<(Reservation, Option<Slot>)>,
 }
 
-impl Owed {
+impl OwedAnswer {
     /// Records that the call was answered.
     fn settle(mut self) -> Option<Slot> {
         self.held.take().and_then(|(reserved, slot)| {
@@ -300,7 +300,7 @@ impl Owed {
     }
 }
 
-impl Drop for Owed {
+impl Drop for OwedAnswer {
     fn drop(&mut self) {
         let Some((reserved, slot)) = self.held.take() else { return };
         let connection = Arc::clone(&reserved.connection);

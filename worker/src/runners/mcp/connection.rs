@@ -14,7 +14,7 @@ use super::connect_error::ConnectError;
 use super::elicitation::Handler;
 use super::http_client;
 use super::lines::LineTransport;
-use super::program::{self, Host, Started};
+use super::program::{self, Host, ServerProcess};
 use super::tapped::{ConnectionSignals, TappedTransport};
 use super::texts::line;
 use crate::manifest::Manifest;
@@ -62,11 +62,11 @@ impl Connection {
 }
 
 /// A new connection, and the resources that end with it.
-pub(super) struct Opened {
+pub(super) struct OpenConnection {
     pub(super) connection: Arc<Connection>,
     pub(super) service: RunningService<RoleClient, Handler>,
     /// The server's process, if the worker started it.
-    pub(super) process: Option<Started>,
+    pub(super) process: Option<ServerProcess>,
     /// Cancels HTTP requests when it is dropped.
     pub(super) requests: Option<DropGuard>,
     /// The server refused the handshake, so it announces changes only to subscribers. The protocol version does
@@ -78,7 +78,7 @@ pub(super) struct Opened {
 ///
 /// # Errors
 /// Returns the reason if the connection fails.
-pub(super) async fn open(manifest: &Manifest, mcp: &Mcp, host: &Host) -> Result<Opened, ConnectError> {
+pub(super) async fn open(manifest: &Manifest, mcp: &Mcp, host: &Host) -> Result<OpenConnection, ConnectError> {
     match connect(manifest, mcp, host, ClientLifecycleMode::Initialize).await {
         Err(why) if why.is_refusal => {
             let preferred_versions = vec![ProtocolVersion::NO_INITIALIZE];
@@ -94,7 +94,7 @@ async fn connect(
     mcp: &Mcp,
     host: &Host,
     lifecycle: ClientLifecycleMode,
-) -> Result<Opened, ConnectError> {
+) -> Result<OpenConnection, ConnectError> {
     let is_without_handshake = matches!(lifecycle, ClientLifecycleMode::Discover { .. });
     let signs = Arc::new(ConnectionSignals::default());
     let handler = Handler { signs: Arc::clone(&signs) };
@@ -126,7 +126,7 @@ async fn connect(
         lost: Notify::new(),
         needs_ping: Notify::new(),
     };
-    Ok(Opened { connection: Arc::new(connection), service, process, requests, is_without_handshake })
+    Ok(OpenConnection { connection: Arc::new(connection), service, process, requests, is_without_handshake })
 }
 
 async fn in_time<T>(

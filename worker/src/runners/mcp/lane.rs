@@ -11,8 +11,8 @@ use rmcp::{Peer, RoleClient};
 
 use super::catalog::Catalog;
 use super::connect_error::ConnectError;
-use super::connection::{Connection, Opened, open};
-use super::program::Started;
+use super::connection::{Connection, OpenConnection, open};
+use super::program::ServerProcess;
 use super::resources;
 use super::server::Server;
 
@@ -119,8 +119,8 @@ async fn listen(peer: &Peer<RoleClient>) -> Option<Subscription> {
 }
 
 /// Watches the connection until it ends, and returns the reason.
-async fn watch(server: &Server, index: usize, opened: Opened) -> ConnectionEnd {
-    let Opened { connection, service, mut process, requests: _requests, .. } = opened;
+async fn watch(server: &Server, index: usize, opened: OpenConnection) -> ConnectionEnd {
+    let OpenConnection { connection, service, mut process, requests: _requests, .. } = opened;
     let goodbye = service.cancellation_token();
     let mut serving = Box::pin(service.waiting().fuse());
     let end = tokio::select! {
@@ -206,14 +206,14 @@ async fn follow_resources(server: &Server, connection: &Connection) -> Connectio
 }
 
 /// Waits until the process exits, if the worker started it. Otherwise waits forever.
-async fn exit(process: Option<&mut Started>) -> String {
+async fn exit(process: Option<&mut ServerProcess>) -> String {
     match process {
         Some(process) => process.wait_for_exit().await,
         None => std::future::pending().await,
     }
 }
 
-async fn exit_or_closed(process: Option<&mut Started>) -> String {
+async fn exit_or_closed(process: Option<&mut ServerProcess>) -> String {
     let closed = "it closed the connection".to_owned();
     match process {
         Some(process) => tokio::time::timeout(GOODBYE, process.wait_for_exit()).await.unwrap_or(closed),

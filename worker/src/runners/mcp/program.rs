@@ -54,7 +54,7 @@ impl Host {
 }
 
 /// A server's process. Dropping it ends its process tree.
-pub(super) struct Started {
+pub(super) struct ServerProcess {
     running: SupervisedRun<()>,
     /// How many bytes it wrote to stderr.
     said_bytes: Arc<AtomicUsize>,
@@ -71,7 +71,7 @@ pub(super) fn start(
     mcp: &Mcp,
     host: &Host,
     given_secrets: GivenSecrets,
-) -> Result<(Started, pipe::Sender, pipe::Receiver), String> {
+) -> Result<(ServerProcess, pipe::Sender, pipe::Receiver), String> {
     let Reach::Stdio { program, args } = &mcp.reach else { return Err("it is not a program".to_owned()) };
     let interpreter = host.interpreter.as_deref();
     let (program, script) = find(program, interpreter)?;
@@ -111,7 +111,7 @@ pub(super) fn start(
     let (counted, last_lines) = (Arc::clone(&said_bytes), Arc::clone(&host.last_lines));
     let (server, redacted) = (manifest.id.clone(), RedactedLines::new(&host.redactor));
     let log = tokio::spawn(async move { log(server, redacted, stderr, &counted, &last_lines, &given_secrets).await });
-    Ok((Started { running, said_bytes, log: AbortOnDropHandle::new(log) }, stdin, stdout))
+    Ok((ServerProcess { running, said_bytes, log: AbortOnDropHandle::new(log) }, stdin, stdout))
 }
 
 /// Returns the folders that a server's program needs: its own folder, or the parent if that is `bin`. Adds the
@@ -170,7 +170,7 @@ fn find(program: &Program, interpreter: Option<&Interpreter>) -> Result<(PathBuf
     }
 }
 
-impl Started {
+impl ServerProcess {
     /// Waits until the process exits, and describes how.
     pub(super) async fn wait_for_exit(&mut self) -> String {
         match self.running.report().await {

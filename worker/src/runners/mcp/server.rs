@@ -40,7 +40,7 @@ pub(super) struct Server {
     pub(super) stop: CancellationToken,
     /// Notified when capacity is freed or a connection comes up.
     freed: Notify,
-    known: Mutex<Known>,
+    known: Mutex<ToolHistory>,
     /// The resources that clients subscribe to.
     pub(super) subscriptions: Subscriptions,
     /// Set when the server accepts no more calls. Contains its replacement, if it has one.
@@ -52,7 +52,7 @@ pub(super) struct Server {
 
 /// What the worker knows about a server's tools, and the pins that they must match.
 #[derive(Default)]
-struct Known {
+struct ToolHistory {
     catalog: Option<Catalog>,
     /// The tools' pins when they were listed first.
     first: BTreeMap<String, Pin>,
@@ -66,7 +66,7 @@ struct Known {
     is_behind: bool,
 }
 
-impl Known {
+impl ToolHistory {
     /// Returns the server's catalog and first pins. Before its first attempt, returns those of the server that it
     /// replaces.
     fn current(&self, is_settled: bool) -> Option<(Catalog, BTreeMap<String, Pin>)> {
@@ -131,9 +131,9 @@ impl Server {
             runtime: Handle::current(),
             stop: CancellationToken::new(),
             freed: Notify::new(),
-            known: Mutex::new(Known {
+            known: Mutex::new(ToolHistory {
                 before: before.and_then(|it| it.known.lock().current(it.is_settled())),
-                ..Known::default()
+                ..ToolHistory::default()
             }),
             subscriptions: Subscriptions::default(),
             next: OnceLock::new(),

@@ -7,7 +7,7 @@ use openskill_redact::Redactor;
 use serde_json::{Map, Value};
 
 use super::catalog::{Catalog, skill_ids};
-use super::connection::{Opened, open};
+use super::connection::{OpenConnection, open};
 use super::pins::{Pin, pin};
 use super::program::Host;
 use crate::manifest::{Manifest, RunnerSpec};
@@ -64,7 +64,7 @@ impl Trial {
     pub(crate) async fn list(&self, manifest: &Manifest, interpreter: Arc<Interpreter>) -> Result<ServerTools, String> {
         let RunnerSpec::Mcp(mcp) = &manifest.how else { return Err("it is not an MCP server".to_owned()) };
         let host = Host { interpreter: Some(interpreter), last_lines: Arc::default(), ..self.0.clone() };
-        let Opened { connection, service, process, requests: _requests, .. } =
+        let OpenConnection { connection, service, process, requests: _requests, .. } =
             open(manifest, mcp, &host).await.map_err(|why| why.to_string())?;
         let catalog = Catalog::ask(&connection.peer).await;
         service.cancellation_token().cancel();

@@ -18,7 +18,7 @@ use crate::sessions::packages::{Package, PackageRefusal, unguessable};
 use crate::sessions::process::SessionProcess;
 
 /// The packages that were added to a session.
-struct Added {
+struct AddedPackages {
     state: State,
     /// How many packages are new in the session.
     count: usize,
@@ -48,7 +48,7 @@ impl Sandbox {
         // Must run to completion, because it owns the lease of the session.
         let putting = Arc::clone(&self).put(servers, key, packages, slot);
         let added = self.tasks.spawn_on(putting, &self.runtime).await;
-        let Added { state, count } =
+        let AddedPackages { state, count } =
             added.map_err(|_| SkillError::new(ErrorCode::Unavailable, "the worker ended the session"))??;
         Ok(answer::install_result(&name, state, count == 0, &all))
     }
@@ -98,7 +98,7 @@ impl Sandbox {
         key: Key,
         packages: Vec<Package>,
         slot: Arc<Slot>,
-    ) -> Result<Added, SkillError> {
+    ) -> Result<AddedPackages, SkillError> {
         let mut lease = self.take(&key, servers.terms, Instant::now() + WAIT).await?;
         // An installation runs none of the caller's code.
         lease.is_no_call();
@@ -123,7 +123,7 @@ impl Sandbox {
                 true => {
                     let begun = u64::from(state == State::New);
                     self.tally.count(&key.owner, Instant::now(), |it| it.started += begun);
-                    Ok(Added { state, count })
+                    Ok(AddedPackages { state, count })
                 }
                 false => Err(SkillError::new(ErrorCode::NotFound, "the session was closed during the call")),
             },

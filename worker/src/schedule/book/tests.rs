@@ -5,7 +5,7 @@ mod turns;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Arrival, Arrived, Ending, GateBounds, GateCalls, GateRefusal, Next};
+use super::{Arrival, ArrivalOutcome, Ending, GateBounds, GateCalls, GateRefusal, Next};
 use crate::schedule::pace::Skill;
 
 const LONG: Duration = Duration::from_secs(5);
@@ -27,12 +27,15 @@ fn a_full_queue_makes_room_for_whoever_has_less_in_it() {
         book.arrive(arrival, || (number, ()), now)
     };
     for number in 0..5 {
-        assert!(matches!(arrives(&mut book, "flood", number), Arrived::Runs(_) | Arrived::Waits { evicted: None, .. }));
+        assert!(matches!(
+            arrives(&mut book, "flood", number),
+            ArrivalOutcome::Runs(_) | ArrivalOutcome::Waits { evicted: None, .. }
+        ));
     }
-    assert!(matches!(arrives(&mut book, "flood", 5), Arrived::Refused(GateRefusal::Full)));
-    assert!(matches!(arrives(&mut book, "modest", 6), Arrived::Waits { evicted: Some(4), .. }));
-    assert!(matches!(arrives(&mut book, "modest", 7), Arrived::Waits { evicted: Some(3), .. }));
-    assert!(matches!(arrives(&mut book, "modest", 8), Arrived::Refused(GateRefusal::Full)));
+    assert!(matches!(arrives(&mut book, "flood", 5), ArrivalOutcome::Refused(GateRefusal::Full)));
+    assert!(matches!(arrives(&mut book, "modest", 6), ArrivalOutcome::Waits { evicted: Some(4), .. }));
+    assert!(matches!(arrives(&mut book, "modest", 7), ArrivalOutcome::Waits { evicted: Some(3), .. }));
+    assert!(matches!(arrives(&mut book, "modest", 8), ArrivalOutcome::Refused(GateRefusal::Full)));
     assert_eq!((book.running(), book.len()), (1, 5));
 }
 
@@ -46,13 +49,16 @@ fn a_full_queue_makes_room_for_a_principal_that_has_less_in_it_however_many_sess
         book.arrive(arrival, || (number, ()), now)
     };
     for number in 0..5 {
-        assert!(matches!(arrives(&mut book, "many", number), Arrived::Runs(_) | Arrived::Waits { evicted: None, .. }));
+        assert!(matches!(
+            arrives(&mut book, "many", number),
+            ArrivalOutcome::Runs(_) | ArrivalOutcome::Waits { evicted: None, .. }
+        ));
     }
     for number in [5, 6] {
-        assert!(matches!(arrives(&mut book, "one", number), Arrived::Waits { evicted: Some(1..=4), .. }));
+        assert!(matches!(arrives(&mut book, "one", number), ArrivalOutcome::Waits { evicted: Some(1..=4), .. }));
     }
-    assert!(matches!(arrives(&mut book, "one", 7), Arrived::Refused(GateRefusal::Full)));
-    assert!(matches!(arrives(&mut book, "many", 8), Arrived::Refused(GateRefusal::Full)));
+    assert!(matches!(arrives(&mut book, "one", 7), ArrivalOutcome::Refused(GateRefusal::Full)));
+    assert!(matches!(arrives(&mut book, "many", 8), ArrivalOutcome::Refused(GateRefusal::Full)));
     assert_eq!((book.running(), book.len()), (1, 5));
 }
 
@@ -65,14 +71,16 @@ fn beside_a_principal_with_as_many_calls_a_session_takes_the_room_of_a_longer_on
             let arrival = Arrival { principal, session, skill: &skill, deadline: now + PATIENCE };
             book.arrive(arrival, || ((principal, session), ()), now)
         };
-        assert!(matches!(arrives(&mut book, "runs", ""), Arrived::Runs(_)));
+        assert!(matches!(arrives(&mut book, "runs", ""), ArrivalOutcome::Runs(_)));
         for principal in [first, second, first, second, first, second] {
-            assert!(matches!(arrives(&mut book, principal, "long"), Arrived::Waits { evicted: None, .. }));
+            assert!(matches!(arrives(&mut book, principal, "long"), ArrivalOutcome::Waits { evicted: None, .. }));
         }
         for principal in [first, second] {
-            let Arrived::Waits { evicted, .. } = arrives(&mut book, principal, "short") else { panic!("{principal}") };
+            let ArrivalOutcome::Waits { evicted, .. } = arrives(&mut book, principal, "short") else {
+                panic!("{principal}")
+            };
             assert_eq!(evicted, Some((principal, "long")));
-            assert!(matches!(arrives(&mut book, principal, "short"), Arrived::Refused(GateRefusal::Full)));
+            assert!(matches!(arrives(&mut book, principal, "short"), ArrivalOutcome::Refused(GateRefusal::Full)));
         }
     }
 }
@@ -85,7 +93,7 @@ fn the_estimate_lets_each_principal_have_one_turn_before_a_call() {
         let arrival = Arrival { principal, session, skill: &skill, deadline: now + left };
         book.arrive(arrival, || ((), ()), now)
     };
-    let Arrived::Runs(first) = arrives(&mut book, "a", "", PATIENCE, began) else { panic!("a place is free") };
+    let ArrivalOutcome::Runs(first) = arrives(&mut book, "a", "", PATIENCE, began) else { panic!("a place is free") };
     let now = began + ms(1000);
     book.leave(first, Ending::Whole, now);
     for principal in ["a", "b", "c"] {
@@ -94,8 +102,8 @@ fn the_estimate_lets_each_principal_have_one_turn_before_a_call() {
         }
     }
     // The wait is one turn of each caller and its own, plus a quarter: 5 s. Then the call runs for another second.
-    assert!(matches!(arrives(&mut book, "d", "", ms(5900), now), Arrived::Refused(GateRefusal::Late { .. })));
-    assert!(matches!(arrives(&mut book, "d", "", ms(6100), now), Arrived::Waits { .. }));
+    assert!(matches!(arrives(&mut book, "d", "", ms(5900), now), ArrivalOutcome::Refused(GateRefusal::Late { .. })));
+    assert!(matches!(arrives(&mut book, "d", "", ms(6100), now), ArrivalOutcome::Waits { .. }));
 }
 
 #[test]
@@ -107,16 +115,19 @@ fn a_call_that_could_not_start_before_its_deadline_is_refused_and_others_are_not
         let arrival = Arrival { principal: "", session, skill: &skill, deadline: now + left };
         book.arrive(arrival, || ((), ()), now)
     };
-    let Arrived::Runs(first) = arrives(&mut book, "busy", PATIENCE, began) else { panic!("a place is free") };
+    let ArrivalOutcome::Runs(first) = arrives(&mut book, "busy", PATIENCE, began) else { panic!("a place is free") };
     let now = began + ms(1000);
     book.leave(first, Ending::Whole, now);
     for _ in 0..8 {
-        assert!(matches!(arrives(&mut book, "busy", PATIENCE, now), Arrived::Runs(_) | Arrived::Waits { .. }));
+        assert!(matches!(
+            arrives(&mut book, "busy", PATIENCE, now),
+            ArrivalOutcome::Runs(_) | ArrivalOutcome::Waits { .. }
+        ));
     }
     // Four calls run and four wait, so a place becomes free in about a second. The call runs for another second.
-    assert!(matches!(arrives(&mut book, "busy", ms(2000), now), Arrived::Refused(GateRefusal::Late { .. })));
-    assert!(matches!(arrives(&mut book, "other", ms(2000), now), Arrived::Waits { .. }));
-    assert!(matches!(arrives(&mut book, "busy", ms(4000), now), Arrived::Waits { .. }));
+    assert!(matches!(arrives(&mut book, "busy", ms(2000), now), ArrivalOutcome::Refused(GateRefusal::Late { .. })));
+    assert!(matches!(arrives(&mut book, "other", ms(2000), now), ArrivalOutcome::Waits { .. }));
+    assert!(matches!(arrives(&mut book, "busy", ms(4000), now), ArrivalOutcome::Waits { .. }));
 }
 
 /// A caller whose connection breaks cancels all its calls. Each of them gets the previous one's place and leaves
@@ -129,10 +140,10 @@ fn cancelled_calls_do_not_make_a_slow_skill_look_short() {
         let arrival = Arrival { principal: "", session: "slow", skill: &slow, deadline: now + PATIENCE * 100 };
         book.arrive(arrival, || ((), ()), now)
     };
-    let Arrived::Runs(first) = arrives(&mut book, began) else { panic!("a place is free") };
+    let ArrivalOutcome::Runs(first) = arrives(&mut book, began) else { panic!("a place is free") };
     let now = began + LONG;
     for _ in 0..64 {
-        assert!(matches!(arrives(&mut book, now), Arrived::Runs(_) | Arrived::Waits { .. }));
+        assert!(matches!(arrives(&mut book, now), ArrivalOutcome::Runs(_) | ArrivalOutcome::Waits { .. }));
     }
     book.leave(first, Ending::Whole, now);
     let mut now = now;
@@ -140,8 +151,8 @@ fn cancelled_calls_do_not_make_a_slow_skill_look_short() {
         now += ms(20);
         book.leave(granted, Ending::CutShort, now);
     }
-    assert!(matches!(arrives(&mut book, now), Arrived::Runs(_)), "every place is free again");
-    assert!(matches!(arrives(&mut book, now), Arrived::Waits { .. }), "the reserve is for short calls");
+    assert!(matches!(arrives(&mut book, now), ArrivalOutcome::Runs(_)), "every place is free again");
+    assert!(matches!(arrives(&mut book, now), ArrivalOutcome::Waits { .. }), "the reserve is for short calls");
 }
 
 #[test]
@@ -154,7 +165,9 @@ fn a_short_call_is_not_refused_for_the_long_ones_that_wait() {
         book.arrive(arrival, || ((), ()), now)
     };
     for (session, skill, ran) in [("slow-0", &slow, LONG), ("quick", &quick, ms(2))] {
-        let Arrived::Runs(first) = arrives(&mut book, session, skill, PATIENCE, began) else { panic!("it is free") };
+        let ArrivalOutcome::Runs(first) = arrives(&mut book, session, skill, PATIENCE, began) else {
+            panic!("it is free")
+        };
         book.leave(first, Ending::Whole, began + ran);
     }
     let now = began + LONG;
@@ -162,8 +175,8 @@ fn a_short_call_is_not_refused_for_the_long_ones_that_wait() {
         let _ = arrives(&mut book, session, &slow, PATIENCE, now);
     }
     // One call has a reserved place. The next call waits for that one, not for the slow calls.
-    assert!(matches!(arrives(&mut book, "quick", &quick, ms(100), now), Arrived::Runs(_)));
-    assert!(matches!(arrives(&mut book, "quick", &quick, ms(100), now), Arrived::Waits { .. }));
+    assert!(matches!(arrives(&mut book, "quick", &quick, ms(100), now), ArrivalOutcome::Runs(_)));
+    assert!(matches!(arrives(&mut book, "quick", &quick, ms(100), now), ArrivalOutcome::Waits { .. }));
 }
 
 #[test]
@@ -175,20 +188,25 @@ fn quick_calls_of_a_neighbour_do_not_make_the_long_calls_of_others_look_short() 
         let arrival = Arrival { principal: "", session, skill, deadline: now + left };
         book.arrive(arrival, || ((), ()), now)
     };
-    let Arrived::Runs(first) = arrives(&mut book, "slow", &slow, PATIENCE, began) else { panic!("it is free") };
+    let ArrivalOutcome::Runs(first) = arrives(&mut book, "slow", &slow, PATIENCE, began) else { panic!("it is free") };
     let now = began + LONG;
     book.leave(first, Ending::Whole, now);
     for _ in 0..1000 {
-        let Arrived::Runs(call) = arrives(&mut book, "quick", &quick, PATIENCE, now) else { panic!("it is free") };
+        let ArrivalOutcome::Runs(call) = arrives(&mut book, "quick", &quick, PATIENCE, now) else {
+            panic!("it is free")
+        };
         book.leave(call, Ending::Whole, now + ms(2));
     }
     for number in 0..8 {
         let came = arrives(&mut book, &format!("slow-{number}"), &slow, PATIENCE, now);
-        assert!(matches!(came, Arrived::Runs(_) | Arrived::Waits { .. }));
+        assert!(matches!(came, ArrivalOutcome::Runs(_) | ArrivalOutcome::Waits { .. }));
     }
     // Two calls run and six wait, so the next one starts in about seventeen seconds.
-    assert!(matches!(arrives(&mut book, "late", &slow, ms(15_000), now), Arrived::Refused(GateRefusal::Late { .. })));
-    assert!(matches!(arrives(&mut book, "in time", &slow, PATIENCE, now), Arrived::Waits { .. }));
+    assert!(matches!(
+        arrives(&mut book, "late", &slow, ms(15_000), now),
+        ArrivalOutcome::Refused(GateRefusal::Late { .. })
+    ));
+    assert!(matches!(arrives(&mut book, "in time", &slow, PATIENCE, now), ArrivalOutcome::Waits { .. }));
 }
 
 #[test]
@@ -201,14 +219,14 @@ fn a_call_that_once_took_long_does_not_make_the_short_calls_of_new_sessions_look
         book.arrive(arrival, || ((), ()), began)
     };
     for ran in (0..50).map(|_| ms(600)).chain([LONG]) {
-        let Arrived::Runs(call) = arrives(&mut book, "known", PATIENCE) else { panic!("it is free") };
+        let ArrivalOutcome::Runs(call) = arrives(&mut book, "known", PATIENCE) else { panic!("it is free") };
         book.leave(call, Ending::Whole, began + ran);
     }
     for number in 0..8 {
-        assert!(!matches!(arrives(&mut book, &format!("new-{number}"), PATIENCE), Arrived::Refused(_)));
+        assert!(!matches!(arrives(&mut book, &format!("new-{number}"), PATIENCE), ArrivalOutcome::Refused(_)));
     }
     // Six calls wait for less than a second each, and one call may take five.
-    assert!(matches!(arrives(&mut book, "new", ms(14_000)), Arrived::Waits { .. }));
+    assert!(matches!(arrives(&mut book, "new", ms(14_000)), ArrivalOutcome::Waits { .. }));
 }
 
 #[test]
@@ -221,13 +239,13 @@ fn a_call_that_was_cut_short_does_not_keep_new_sessions_from_its_skill() {
         book.arrive(arrival, || ((), ()), began)
     };
     for (ran, ending) in [(ms(5), Ending::Whole), (PATIENCE, Ending::CutShort)] {
-        let Arrived::Runs(call) = arrives(&mut book, "hangs") else { panic!("it is free") };
+        let ArrivalOutcome::Runs(call) = arrives(&mut book, "hangs") else { panic!("it is free") };
         book.leave(call, ending, began + ran);
     }
     for session in ["new-0", "new-1"] {
-        assert!(matches!(arrives(&mut book, session), Arrived::Runs(_)));
+        assert!(matches!(arrives(&mut book, session), ArrivalOutcome::Runs(_)));
     }
-    assert!(matches!(arrives(&mut book, "new-2"), Arrived::Waits { .. }));
+    assert!(matches!(arrives(&mut book, "new-2"), ArrivalOutcome::Waits { .. }));
 }
 
 #[test]
@@ -240,14 +258,14 @@ fn without_a_reserve_a_short_call_waits_for_the_long_ones_of_others() {
         book.arrive(arrival, || ((), ()), began)
     };
     for (session, skill, ran) in [("slow", &slow, LONG), ("quick", &quick, ms(2))] {
-        let Arrived::Runs(first) = arrives(&mut book, session, skill, PATIENCE) else { panic!("it is free") };
+        let ArrivalOutcome::Runs(first) = arrives(&mut book, session, skill, PATIENCE) else { panic!("it is free") };
         book.leave(first, Ending::Whole, began + ran);
     }
     for session in ["slow-0", "slow-1", "slow-2"] {
         let _ = arrives(&mut book, session, &slow, PATIENCE);
     }
-    assert!(matches!(arrives(&mut book, "quick", &quick, LONG), Arrived::Refused(GateRefusal::Late { .. })));
-    assert!(matches!(arrives(&mut book, "quick", &quick, PATIENCE), Arrived::Waits { .. }));
+    assert!(matches!(arrives(&mut book, "quick", &quick, LONG), ArrivalOutcome::Refused(GateRefusal::Late { .. })));
+    assert!(matches!(arrives(&mut book, "quick", &quick, PATIENCE), ArrivalOutcome::Waits { .. }));
 }
 
 #[test]
@@ -259,9 +277,9 @@ fn a_call_whose_turn_leaves_it_no_time_to_start_and_run_is_refused() {
         book.arrive(arrival, || (session, ()), began)
     };
     skill.pace.observe(ms(1000));
-    let Arrived::Runs(first) = arrives(&mut book, "first", &other, PATIENCE) else { panic!("a place is free") };
+    let ArrivalOutcome::Runs(first) = arrives(&mut book, "first", &other, PATIENCE) else { panic!("a place is free") };
     for (session, left) in [("hurried", ms(3000)), ("patient", ms(5000))] {
-        assert!(matches!(arrives(&mut book, session, &skill, left), Arrived::Waits { .. }));
+        assert!(matches!(arrives(&mut book, session, &skill, left), ArrivalOutcome::Waits { .. }));
     }
     // The call has the second that it runs for, but no time to start.
     let now = began + ms(1950);

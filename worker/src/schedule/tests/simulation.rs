@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::schedule::book::{Arrival, Arrived, Ending, GateBounds, GateCalls, GateRefusal, Next};
+use crate::schedule::book::{Arrival, ArrivalOutcome, Ending, GateBounds, GateCalls, GateRefusal, Next};
 use crate::schedule::flows::Ticket;
 use crate::schedule::pace::{SHORT, Skill};
 
@@ -155,16 +155,16 @@ impl Simulation {
         let deadline = self.now + it.patience;
         let arrival = Arrival { principal: it.principal, session: &it.session, skill: &it.skill, deadline };
         match self.book.arrive(arrival, || (number, ()), self.now) {
-            Arrived::Runs(ticket) => self.start(caller, ticket, self.now),
-            Arrived::Waits { ticket, evicted, .. } => {
+            ArrivalOutcome::Runs(ticket) => self.start(caller, ticket, self.now),
+            ArrivalOutcome::Waits { ticket, evicted, .. } => {
                 self.arrived.insert(number, (caller, ticket, self.now));
                 self.at(deadline, Happens::Expires { number });
                 if let Some((caller, ..)) = evicted.and_then(|evicted| self.arrived.remove(&evicted)) {
                     self.record_refusal(caller, ms(1000));
                 }
             }
-            Arrived::Refused(GateRefusal::Full) => self.record_refusal(caller, ms(1000)),
-            Arrived::Refused(GateRefusal::Late { retry_after }) => self.record_refusal(caller, retry_after),
+            ArrivalOutcome::Refused(GateRefusal::Full) => self.record_refusal(caller, ms(1000)),
+            ArrivalOutcome::Refused(GateRefusal::Late { retry_after }) => self.record_refusal(caller, retry_after),
         }
     }
 

@@ -12,16 +12,16 @@ use tokio::net::unix::pipe;
 
 use super::answers::{Answers, InterpreterEvent};
 use super::interpreter::Wire;
-use super::pool::{Pool, Started};
+use super::pool::{Pool, StartingInterpreter};
 
 /// Runs until the interpreter has ended. Stores its process in the slot that the pool owns. If the pool has
 /// dropped that slot, the process ends.
-pub(super) fn attend(pool: Arc<Pool>, started: Started) -> BoxFuture<'static, ()> {
+pub(super) fn attend(pool: Arc<Pool>, started: StartingInterpreter) -> BoxFuture<'static, ()> {
     attend_to(pool, started).boxed()
 }
 
-async fn attend_to(pool: Arc<Pool>, started: Started) {
-    let Started { id, answers: stream, wire, launch, kept } = started;
+async fn attend_to(pool: Arc<Pool>, started: StartingInterpreter) {
+    let StartingInterpreter { id, answers: stream, wire, launch, kept } = started;
     let stream = launch().and_then(|process| {
         if let Some(kept) = kept.upgrade() {
             *kept.lock() = Some(process);

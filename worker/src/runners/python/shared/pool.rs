@@ -35,10 +35,10 @@ const TRIES: u32 = 3;
 pub(super) type Connect = Box<dyn Fn() -> io::Result<Connected> + Send + Sync>;
 
 /// Starts an interpreter's process and reads its output until it ends.
-pub(super) type Attend = fn(Arc<Pool>, Started) -> BoxFuture<'static, ()>;
+pub(super) type Attend = fn(Arc<Pool>, StartingInterpreter) -> BoxFuture<'static, ()>;
 
 /// An interpreter whose process is about to be started.
-pub(super) struct Started {
+pub(super) struct StartingInterpreter {
     pub(super) id: u64,
     pub(super) answers: OwnedFd,
     pub(super) wire: Arc<Wire>,
@@ -65,7 +65,7 @@ struct State {
 }
 
 /// A call that was put into an interpreter's queue.
-pub(super) struct Queued {
+pub(super) struct QueuedCall {
     pub(super) number: u64,
     pub(super) end: oneshot::Receiver<CallEnd>,
     /// Whether another call precedes it.
@@ -78,7 +78,7 @@ impl Pool {
     }
 
     /// Assigns a call to an interpreter. Must be called within a runtime.
-    pub(super) fn put(self: &Arc<Self>, mut message: CallMessage, slot: Slot, events: EventSink) -> Queued {
+    pub(super) fn put(self: &Arc<Self>, mut message: CallMessage, slot: Slot, events: EventSink) -> QueuedCall {
         let mut state = self.lock();
         state.drop_changed(self);
         state.last += 1;
@@ -86,7 +86,7 @@ impl Pool {
         message.number(number);
         let (ended, end) = oneshot::channel();
         let behind = state.place(self, Pending { number, message, tries: 0, dropped: false, slot, events, ended });
-        Queued { number, end, behind }
+        QueuedCall { number, end, behind }
     }
 
     /// Drops a call that is no longer wanted. Ends its interpreter if it has begun the call.
@@ -286,7 +286,8 @@ impl State {
         let id = self.last;
         let wire = Arc::new(Wire::new(&answers)?);
         let process = Arc::default();
-        let started = Started { id, answers, wire: Arc::clone(&wire), launch, kept: Arc::downgrade(&process) };
+        let started =
+            StartingInterpreter { id, answers, wire: Arc::clone(&wire), launch, kept: Arc::downgrade(&process) };
         runtime.spawn((pool.attend)(Arc::clone(pool), started));
         self.interpreters.push(Interpreter {
             id,

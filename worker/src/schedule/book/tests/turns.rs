@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::PATIENCE;
-use crate::schedule::book::{Arrival, Arrived, Ending, GateBounds, GateCalls, Next};
+use crate::schedule::book::{Arrival, ArrivalOutcome, Ending, GateBounds, GateCalls, Next};
 use crate::schedule::flows::Ticket;
 
 /// A gate without reserved places, and a principal and session for each call.
@@ -28,9 +28,9 @@ impl Turns {
         let (skill, now) = (Arc::default(), self.at(at));
         let arrival = Arrival { principal: who, session, skill: &skill, deadline: now + PATIENCE * 100 };
         match self.book.arrive(arrival, || ((who.to_owned(), session.to_owned()), ()), now) {
-            Arrived::Runs(ticket) => Some(ticket),
-            Arrived::Waits { .. } => None,
-            Arrived::Refused(refusal) => panic!("{who}: {refusal:?}"),
+            ArrivalOutcome::Runs(ticket) => Some(ticket),
+            ArrivalOutcome::Waits { .. } => None,
+            ArrivalOutcome::Refused(refusal) => panic!("{who}: {refusal:?}"),
         }
     }
 
