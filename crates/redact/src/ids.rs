@@ -21,7 +21,7 @@ impl Ids {
     }
 
     /// Returns 128 bits of the hash. Truncation prevents length extension.
-    pub(crate) fn bits(&self, kind: &str, id: &[u8]) -> [u8; 16] {
+    fn bits(&self, kind: &str, id: &[u8]) -> [u8; 16] {
         let mut state = self.keyed.clone();
         state.update([kind.len() as u8]);
         state.update(kind);

@@ -131,11 +131,6 @@ impl Redactor {
         self.compiled.as_ref().is_some_and(|it| is_secret(&it.options.names))
     }
 
-    /// Returns the 128 bits of the hash in [`Self::id`]. Returns `None` if redaction is off.
-    pub fn id_bits(&self, kind: &str, id: &str) -> Option<[u8; 16]> {
-        self.compiled.as_ref().map(|it| it.options.ids.bits(kind, id.as_bytes()))
-    }
-
     /// Returns a stable hash of an id, such as `session_3f9c…` with 32 hexadecimal digits, whatever the id looks
     /// like. The same id has the same hash as long as the rules have the same id key. Returns the id unchanged if
     /// redaction is off.

@@ -13,7 +13,7 @@ mod strict;
 
 pub(crate) use errors::too_many_values;
 pub(super) use errors::{StrictError, too_deep};
-pub(super) use strict::{Stop, read, strict};
+pub(super) use strict::strict;
 
 /// The maximum size of a text that is read leniently and repaired, in bytes. Also bounds the product of its length
 /// and its depth. Models write far less. Larger arguments are validated, but not repaired.

@@ -9,42 +9,21 @@ use serde_json::{Map, Value};
 
 use super::errors::{StrictError, duplicate_key, too_deep, too_many_values};
 
-/// Why reading stopped, although the text so far is valid.
-#[derive(Debug, thiserror::Error)]
-pub(in crate::arguments) enum Stop {
-    #[error("it is nested too deeply")]
-    TooDeep,
-    #[error("it has too many values")]
-    TooMany,
-    #[error("an object has a key twice")]
-    RepeatedKey(String),
-}
-
-/// Reads strict JSON, as [`read`] does.
-///
-/// # Errors
-/// The reason, and whether [`object`](super::object) may be able to read the text.
-pub(in crate::arguments) fn strict(text: &str) -> Result<Value, StrictError> {
-    read(text).map_err(|(error, stop)| match stop {
-        Some(Stop::TooDeep) => StrictError::Fatal(too_deep()),
-        Some(Stop::TooMany) => StrictError::Fatal(too_many_values()),
-        Some(Stop::RepeatedKey(key)) => StrictError::Fatal(duplicate_key(&key)),
-        None => StrictError::Syntax(format!("invalid JSON: {error}")),
-    })
-}
-
 /// Reads strict JSON: valid, without duplicate keys, at most [`MAX_JSON_DEPTH`] deep, with at most
 /// [`MAX_JSON_VALUES`] values.
 ///
 /// # Errors
-/// What is wrong and where, and why reading stopped if the text so far is valid.
-pub(in crate::arguments) fn read(text: &str) -> Result<Value, (serde_json::Error, Option<Stop>)> {
-    let (left, stop) = (Cell::new(MAX_JSON_VALUES), RefCell::new(None));
+/// The reason, and whether [`object`](super::object) may be able to read the text.
+pub(in crate::arguments) fn strict(text: &str) -> Result<Value, StrictError> {
+    let (left, fatal) = (Cell::new(MAX_JSON_VALUES), RefCell::new(None));
     let mut json = serde_json::Deserializer::from_str(text);
-    let value = Reader { depth: 0, left: &left, stop: &stop }
+    let value = Reader { depth: 0, left: &left, fatal: &fatal }
         .deserialize(&mut json)
         .and_then(|value| json.end().map(|()| value));
-    value.map_err(|error| (error, stop.take()))
+    value.map_err(|error| match fatal.take() {
+        Some(reason) => StrictError::Fatal(reason),
+        None => StrictError::Syntax(format!("invalid JSON: {error}")),
+    })
 }
 
 /// Builds a value. Tracks its depth, and counts its values.
@@ -53,7 +32,8 @@ struct Reader<'a> {
     depth: usize,
     /// The number of values that the reader may still create.
     left: &'a Cell<usize>,
-    stop: &'a RefCell<Option<Stop>>,
+    /// Why reading stopped, if not for a syntax error.
+    fatal: &'a RefCell<Option<String>>,
 }
 
 impl Reader<'_> {
@@ -61,13 +41,12 @@ impl Reader<'_> {
         if self.depth < MAX_JSON_DEPTH {
             return Ok(Self { depth: self.depth + 1, ..self });
         }
-        self.stop(Stop::TooDeep)
+        self.stop(too_deep())
     }
 
-    fn stop<T, E: serde::de::Error>(self, stop: Stop) -> Result<T, E> {
-        let error = E::custom(&stop);
-        *self.stop.borrow_mut() = Some(stop);
-        Err(error)
+    fn stop<T, E: serde::de::Error>(self, reason: String) -> Result<T, E> {
+        *self.fatal.borrow_mut() = Some(reason);
+        Err(E::custom("stopped"))
     }
 }
 
@@ -77,7 +56,7 @@ impl<'de> DeserializeSeed<'de> for Reader<'_> {
     fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
         match self.left.get().checked_sub(1) {
             Some(left) => self.left.set(left),
-            None => return self.stop(Stop::TooMany),
+            None => return self.stop(too_many_values()),
         }
         deserializer.deserialize_any(self)
     }
@@ -128,9 +107,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
         let mut object = Map::new();
         while let Some(key) = fields.next_key::<String>()? {
             match object.entry(key) {
-                serde_json::map::Entry::Occupied(existing) => {
-                    return self.stop(Stop::RepeatedKey(existing.key().clone()));
-                }
+                serde_json::map::Entry::Occupied(existing) => return self.stop(duplicate_key(existing.key())),
                 serde_json::map::Entry::Vacant(entry) => {
                     entry.insert(fields.next_value_seed(inner)?);
                 }
