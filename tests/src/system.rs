@@ -16,6 +16,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
+use tokio::task::JoinHandle;
 use tonic::transport::{Channel, Endpoint};
 
 use crate::alone::{self, Turn};
@@ -144,12 +145,10 @@ impl Setup {
             .spawn()
             .unwrap();
         let output = Output::default();
-        output.collect(child.stdout.take().unwrap());
         let log = Output::default();
-        if let Some(stderr) = child.stderr.take() {
-            log.collect(stderr);
-        }
-        Process { child, output, log, folder, _turn: turn }
+        let mut readers = vec![output.collect(child.stdout.take().unwrap())];
+        readers.extend(child.stderr.take().map(|it| log.collect(it)));
+        Process { child, output, log, readers, folder, _turn: turn }
     }
 
     /// Starts it and waits until calls are served.
@@ -177,7 +176,7 @@ fn end_of(file: &Path) -> Stdio {
 pub struct Output(Arc<Mutex<String>>);
 
 impl Output {
-    fn collect(&self, stream: impl AsyncRead + Unpin + Send + 'static) {
+    fn collect(&self, stream: impl AsyncRead + Unpin + Send + 'static) -> JoinHandle<()> {
         let text = Arc::clone(&self.0);
         tokio::spawn(async move {
             let mut lines = BufReader::new(stream).lines();
@@ -186,7 +185,7 @@ impl Output {
                 text.push_str(&line);
                 text.push('\n');
             }
-        });
+        })
     }
 
     pub fn text(&self) -> String {
@@ -209,6 +208,8 @@ pub struct Process {
     child: Child,
     pub output: Output,
     pub log: Output,
+    /// They end with the last process that has the streams.
+    readers: Vec<JoinHandle<()>>,
     pub folder: Folder,
     _turn: Turn,
 }
@@ -240,9 +241,14 @@ impl Process {
         processes::send(self.pid(), Signal::TERM);
     }
 
-    /// Waits for the end.
+    /// Waits for the end, and for what it wrote before. A child that outlives it may keep its streams for longer than a
+    /// test waits.
     pub async fn ended(&mut self) -> ExitStatus {
-        tokio::time::timeout(PATIENCE, self.child.wait()).await.expect("it ends").unwrap()
+        let status = tokio::time::timeout(PATIENCE, self.child.wait()).await.expect("it ends").unwrap();
+        for reader in self.readers.drain(..) {
+            let _ = tokio::time::timeout(Duration::from_secs(2), reader).await;
+        }
+        status
     }
 }
 

@@ -33,7 +33,7 @@ impl Ids {
 
     /// Formats the hash as `kind_` and hexadecimal digits.
     pub(crate) fn hash(&self, kind: &str, id: &[u8]) -> String {
-        format!("{kind}_{:032x}", u128::from_be_bytes(self.bits(kind, id)))
+        format!("{kind}_{}", hex::encode(self.bits(kind, id)))
     }
 }
 

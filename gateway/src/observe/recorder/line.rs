@@ -73,7 +73,7 @@ impl<'a> Line<'a> {
     /// Copies JSON, which must be valid.
     pub(super) fn json(&mut self, key: &str, json: &str) {
         self.key(key);
-        escape(self.out, json, true);
+        escape(self.out, json, |byte| matches!(byte, b' '..=b'~'), true);
     }
 
     /// Writes a list of objects. Omits an empty one.
@@ -126,20 +126,16 @@ impl<'a> Line<'a> {
 /// Writes a JSON string.
 fn string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
-    escape(out, text, false);
+    escape(out, text, |byte| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\', false);
     out.push(b'"');
 }
 
-/// Copies text in runs, with escapes. `is_json`: it is valid JSON, which keeps its value and gets on one line.
-fn escape(out: &mut Vec<u8>, text: &str, is_json: bool) {
-    // Most text is plain: looking at bytes is much faster than decoding characters.
-    let may_need_escape = |byte: &u8| match byte {
-        b'"' | b'\\' => !is_json,
-        byte => !matches!(byte, b' '..=b'~'),
-    };
+/// Copies text in runs, with escapes. `is_plain` applies to ASCII, and is generic because it runs for each byte.
+/// `is_json`: the text is valid JSON, which keeps its value and gets on one line.
+fn escape(out: &mut Vec<u8>, text: &str, is_plain: impl Fn(u8) -> bool, is_json: bool) {
     let bytes = text.as_bytes();
     let (mut copied, mut at) = (0, 0);
-    while let Some(plain) = bytes[at..].iter().position(may_need_escape) {
+    while let Some(plain) = bytes[at..].iter().position(|byte| !is_plain(*byte)) {
         at += plain;
         let character = text[at..].chars().next().unwrap_or_default();
         let next = at + character.len_utf8();
