@@ -21,10 +21,10 @@
 //! text -> parse (strict) -> matches the schema? -------------------------------> the original text, byte for byte
 //!               |                 | no
 //!               | not JSON        v
-//!               +-> lenient --> repair (rounds: wrapper, keys, values, defaults, unknown keys) -> matches? -> new text
-//!                                                                                                   | no
-//!                                                                                                   v
-//!                                                                                                feedback
+//!               +-> lenient --> repair (rounds: wrapper, keys, values, defaults,     -> matches? -> new text
+//!                                             empty values, unknown keys)                | no
+//!                                                                                        v
+//!                                                                                     feedback
 //! ```
 //!
 //! - [`Definition`]: a skill's schema and [`Rules`], compiled once

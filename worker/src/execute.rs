@@ -140,7 +140,14 @@ fn reads_answers(manifest: &Manifest) -> bool {
     match &manifest.how {
         RunnerSpec::Docker(_) | RunnerSpec::Http(_) => false,
         RunnerSpec::Python(python) => python.isolation != Isolation::Shared,
-        _ => true,
+        RunnerSpec::Exec(_)
+        | RunnerSpec::Mcp(_)
+        | RunnerSpec::McpTool(_)
+        | RunnerSpec::Function(_)
+        | RunnerSpec::Session(_)
+        | RunnerSpec::Agent(_)
+        | RunnerSpec::Gateway
+        | RunnerSpec::Unknown => true,
     }
 }
 

@@ -56,7 +56,7 @@ pub(crate) fn normalize(raw: RawOutput, options: NormalizeOptions) -> ExecuteRes
     }
 }
 
-/// Adds reasons for a failure that stderr contains.
+/// Adds to a failure what stderr says about its reason.
 fn with_reasons(mut result: ExecuteResult, stderr: &[u8], options: NormalizeOptions) -> ExecuteResult {
     if let Some(error) = result.error.as_mut() {
         if options.networkless {

@@ -98,7 +98,7 @@ impl<'w> ServedCall<'w> {
     pub(crate) fn run(&mut self, manifest: &Arc<Manifest>, traceparent: String) -> String {
         let Some(spans) = &self.trace.spans else { return traceparent };
         self.run = Some(Run { begun: Instant::now(), manifest: Arc::clone(manifest) });
-        spans.context(if runs_here(&manifest.how) { RUN } else { SERVER }).to_traceparent()
+        spans.context(if has_run_span(&manifest.how) { RUN } else { SERVER }).to_traceparent()
     }
 
     /// Records that the call ended.
@@ -119,7 +119,7 @@ impl<'w> ServedCall<'w> {
             return spans.discard();
         }
         let run = self.run.take();
-        if let Some(run) = run.as_ref().filter(|it| runs_here(&it.manifest.how)) {
+        if let Some(run) = run.as_ref().filter(|it| has_run_span(&it.manifest.how)) {
             spans.add(self.run_span(run, failure, result));
         }
         spans.add(self.server_span(status, failure, result, run.as_ref().map(|it| it.manifest.as_ref())));
@@ -184,8 +184,8 @@ impl Drop for ServedCall<'_> {
     }
 }
 
-/// Returns whether the skill runs on this machine. For other skills, the request's span is sufficient.
-fn runs_here(how: &RunnerSpec) -> bool {
+/// Returns whether the run gets its own span. For HTTP and MCP skills, the span of the request is sufficient.
+fn has_run_span(how: &RunnerSpec) -> bool {
     !matches!(how, RunnerSpec::Http(_) | RunnerSpec::Mcp(_) | RunnerSpec::McpTool(_))
 }
 
@@ -200,7 +200,13 @@ fn isolation(how: &RunnerSpec) -> Option<&'static str> {
         RunnerSpec::Session(session) if session.operation == Operation::Execute => Some("session"),
         RunnerSpec::Docker(_) => Some("container"),
         RunnerSpec::Function(_) => Some("none"),
-        _ => None,
+        RunnerSpec::Session(_)
+        | RunnerSpec::Http(_)
+        | RunnerSpec::Mcp(_)
+        | RunnerSpec::McpTool(_)
+        | RunnerSpec::Agent(_)
+        | RunnerSpec::Gateway
+        | RunnerSpec::Unknown => None,
     }
 }
 

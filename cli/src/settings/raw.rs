@@ -215,9 +215,9 @@ fn unreadable(file: &str, error: &dyn std::error::Error) -> SettingProblem {
 mod tests {
     use super::*;
 
-    struct Folder(std::path::PathBuf);
+    struct TempFolder(std::path::PathBuf);
 
-    impl Folder {
+    impl TempFolder {
         fn with(name: &str, files: &[(&str, &str)]) -> Self {
             let path = std::env::temp_dir().join(format!("openskill-settings-{}-{name}", std::process::id()));
             std::fs::create_dir_all(&path).unwrap();
@@ -228,7 +228,7 @@ mod tests {
         }
     }
 
-    impl Drop for Folder {
+    impl Drop for TempFolder {
         fn drop(&mut self) {
             let _ = std::fs::remove_dir_all(&self.0);
         }
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_flag_precedes_the_environment_then_dot_env_then_the_file_then_the_default() {
-        let folder = Folder::with(
+        let folder = TempFolder::with(
             "order",
             &[
                 (".env", "OPENSKILL_LOG=b\nOPENSKILL_PYTHON=b\nOTHER=x\n"),
@@ -259,7 +259,8 @@ mod tests {
 
     #[test]
     fn every_misspelled_setting_is_reported_with_its_file() {
-        let folder = Folder::with("typos", &[(".env", "OPENSKILL_TIMEOUT=1\n"), ("openskill.toml", "lisen = 'x'\n")]);
+        let folder =
+            TempFolder::with("typos", &[(".env", "OPENSKILL_TIMEOUT=1\n"), ("openskill.toml", "lisen = 'x'\n")]);
         let problems = RawSettings::read(&Vec::new(), |_| None, &folder.0).problems;
         let told: Vec<_> = problems.iter().map(|it| (it.name.as_str(), it.origin.as_str())).collect();
         assert_eq!(told, [("OPENSKILL_TIMEOUT", ".env"), ("lisen", "openskill.toml")]);

@@ -252,9 +252,9 @@ mod tests {
     use super::*;
     use crate::key::PresentedKey;
 
-    struct Folder(PathBuf);
+    struct TempFolder(PathBuf);
 
-    impl Folder {
+    impl TempFolder {
         fn new(name: &str) -> Self {
             let path = std::env::temp_dir().join(format!("openskill-edit-{}-{name}", std::process::id()));
             std::fs::create_dir_all(&path).unwrap();
@@ -266,7 +266,7 @@ mod tests {
         }
     }
 
-    impl Drop for Folder {
+    impl Drop for TempFolder {
         fn drop(&mut self) {
             let _ = std::fs::remove_dir_all(&self.0);
         }
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_key_is_created_used_and_revoked() {
-        let folder = Folder::new("life");
+        let folder = TempFolder::new("life");
         let path = folder.keys();
         let first = create(&path, "reports", &echo(), None).unwrap();
         let second = create(&path, "reports", &NewPolicy::default(), Some(Timestamp(4_000_000_000_000_000))).unwrap();
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn edits_at_the_same_time_lose_nothing_and_leave_nothing_behind() {
-        let folder = Folder::new("race");
+        let folder = TempFolder::new("race");
         let path = folder.keys();
         std::thread::scope(|scope| {
             for number in 0..8 {
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn comments_order_and_mode_stay_as_they_are() {
-        let folder = Folder::new("comments");
+        let folder = TempFolder::new("comments");
         let path = folder.keys();
         std::fs::write(&path, "# Ours.\n[principals.b] # the second\nskills = [\"x\"]\n\n[principals.a]\n").unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn a_third_key_a_second_policy_and_a_bad_name_are_refused_and_change_nothing() {
-        let folder = Folder::new("refused");
+        let folder = TempFolder::new("refused");
         let path = folder.keys();
         create(&path, "a", &echo(), None).unwrap();
         create(&path, "a", &NewPolicy::default(), None).unwrap();

@@ -17,7 +17,7 @@ mod in_memory;
 mod recorded;
 
 use callgrind::{count, profile};
-use recorded::Recorded;
+use recorded::RecordedCounts;
 
 /// Names the case that a process runs.
 const CASE: &str = "OPENSKILL_COUNTED_CASE";
@@ -44,7 +44,7 @@ fn one_case() {
 #[test]
 #[ignore = "needs valgrind and an optimized build: make bench-instructions"]
 fn counts_are_as_recorded() -> Result<(), String> {
-    let recorded = Recorded::read();
+    let recorded = RecordedCounts::read();
     println!("{:<20} {:>12} {:>12}", "instructions a call", "recorded", "now");
     let judge = |case: &cases::Case| {
         let now = count(case);
@@ -55,7 +55,7 @@ fn counts_are_as_recorded() -> Result<(), String> {
     };
     let counts: Vec<_> = cases::ALL.iter().map(judge).collect();
     if env::var_os(RECORD).is_some_and(|it| !it.is_empty()) {
-        Recorded::write(counts.into_iter().map(|(name, now, _)| (name.to_owned(), now)));
+        RecordedCounts::write(counts.into_iter().map(|(name, now, _)| (name.to_owned(), now)));
         return Ok(());
     }
     let failed: Vec<_> = counts.iter().filter(|(.., failed)| *failed).map(|(name, ..)| *name).collect();

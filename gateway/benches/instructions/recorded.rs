@@ -21,7 +21,7 @@ const HEAD: &str = "\
 
 /// `gateway/benches/instructions.toml`.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Recorded {
+pub(super) struct RecordedCounts {
     arch: String,
     /// Compiler and C library.
     tools: String,
@@ -42,7 +42,7 @@ fn path() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/benches/instructions.toml"))
 }
 
-impl Recorded {
+impl RecordedCounts {
     pub(super) fn read() -> Self {
         let text = fs::read_to_string(path()).unwrap_or_default();
         toml_edit::de::from_str(&text).unwrap_or_default()
@@ -78,7 +78,7 @@ impl Recorded {
 #[test]
 fn a_count_that_grew_fails_and_other_tools_get_more_tolerance() {
     let counts = BTreeMap::from([("call".to_owned(), 1000)]);
-    let recorded = Recorded { arch: "x86_64".to_owned(), tools: "1".to_owned(), counts };
+    let recorded = RecordedCounts { arch: "x86_64".to_owned(), tools: "1".to_owned(), counts };
     let holds = |now, tools, arch| recorded.judge_with(arch, tools, "call", now).is_ok();
     assert!(holds(1049, "1", "x86_64") && !holds(1051, "1", "x86_64") && holds(500, "1", "x86_64"));
     assert!(holds(1199, "2", "x86_64") && !holds(1201, "2", "x86_64"));

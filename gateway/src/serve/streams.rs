@@ -42,7 +42,7 @@ const EVENT_BUFFER: usize = 64;
 /// How often a waiting call retries to get a permit: other clients' calls also end.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
-/// How long a client may take to read before the first and the last event of a call.
+/// How long the first and the last event of a call may each wait for the client to read. Then the stream ends.
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A message in a stream of calls.

@@ -149,8 +149,8 @@ impl RawExec {
             ];
             return match others.iter().find(|(_, given)| *given) {
                 Some((name, _)) => Err(format!(
-                    "{name} needs output: json, lines or text; without output, the program must print and exit like \
-                     a script"
+                    "{name} applies only if output is set to json, lines or text; otherwise, the program must print \
+                     JSON and exit like a script"
                 )),
                 None => Ok(None),
             };

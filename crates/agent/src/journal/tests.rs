@@ -25,9 +25,9 @@ impl Journal {
 }
 
 /// A temporary folder, removed on drop.
-struct Folder(PathBuf);
+struct TempFolder(PathBuf);
 
-impl Folder {
+impl TempFolder {
     fn new() -> Self {
         Self(std::env::temp_dir().join(format!("openskill-journal-{:x}", rand::random::<u64>())))
     }
@@ -37,7 +37,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for TempFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -84,7 +84,7 @@ async fn entries_are_numbered_read_and_shown_in_order() {
 
 #[tokio::test]
 async fn conversations_survive_a_restart_and_are_private() {
-    let folder = Folder::new();
+    let folder = TempFolder::new();
     let journal = Journal::open(&folder.location(), LONG).unwrap();
     let id = journal.create("ada").await.unwrap();
     journal.append(&id, vec![started("\n  Hello there\nmore")]).await.unwrap();
@@ -102,7 +102,7 @@ async fn conversations_survive_a_restart_and_are_private() {
 
 #[tokio::test]
 async fn a_file_that_is_no_store_is_refused_and_left_alone() {
-    let folder = Folder::new();
+    let folder = TempFolder::new();
     std::fs::create_dir_all(&folder.0).unwrap();
     let file = folder.0.join("conversations.redb");
     std::fs::write(&file, "my diary, which is no store\n".repeat(500)).unwrap();
@@ -152,7 +152,7 @@ async fn a_deleted_conversation_is_gone_and_its_watchers_end() {
 
 #[tokio::test]
 async fn what_nobody_used_for_its_lifetime_expires_unless_it_runs() {
-    let folder = Folder::new();
+    let folder = TempFolder::new();
     let journal = Journal::open(&folder.location(), LONG).unwrap();
     let (running, ended) = (journal.create("").await.unwrap(), journal.create("").await.unwrap());
     journal.append(&running, vec![started("goes on")]).await.unwrap();
@@ -212,7 +212,7 @@ async fn one_principal_leaves_room_to_others_and_what_is_deleted_can_be_used_aga
 
 #[tokio::test]
 async fn a_turn_can_end_though_nothing_else_has_room_and_a_restart_counts_what_is_there() {
-    let folder = Folder::new();
+    let folder = TempFolder::new();
     let open = || Journal::open_within(&folder.location(), LONG, Space::with_limits(100_000, 1000)).unwrap();
     let journal = open();
     let turn = journal.create("greedy").await.unwrap();
@@ -229,7 +229,7 @@ async fn a_turn_can_end_though_nothing_else_has_room_and_a_restart_counts_what_i
 #[tokio::test]
 async fn what_exceeds_the_room_at_the_start_is_deleted_the_oldest_of_whoever_holds_most_first() {
     for (bytes, conversations) in [(60_000, 1000), (10_000_000, 20)] {
-        let folder = Folder::new();
+        let folder = TempFolder::new();
         let journal = Journal::open(&folder.location(), LONG).unwrap();
         let (running, modest) = (journal.create("greedy").await.unwrap(), journal.create("modest").await.unwrap());
         journal.append(&running, vec![started("goes on")]).await.unwrap();
@@ -254,7 +254,7 @@ async fn what_exceeds_the_room_at_the_start_is_deleted_the_oldest_of_whoever_hol
 }
 
 /// Removes the recorded sizes of conversations, because earlier releases did not record them.
-fn uncount(folder: &Folder) {
+fn uncount(folder: &TempFolder) {
     const CONVERSATIONS: redb::TableDefinition<'_, &str, &[u8]> = redb::TableDefinition::new("conversations");
     let database = redb::Database::open(folder.0.join("conversations.redb")).unwrap();
     let transaction = database.begin_write().unwrap();
@@ -274,7 +274,7 @@ fn uncount(folder: &Folder) {
 
 #[tokio::test]
 async fn the_bytes_of_an_earlier_releases_conversations_are_counted_and_no_refusal_gives_them_back() {
-    let folder = Folder::new();
+    let folder = TempFolder::new();
     let open = || Journal::open_within(&folder.location(), LONG, Space::with_limits(60_000, 1000)).unwrap();
     let journal = open();
     let id = journal.create("ada").await.unwrap();
@@ -293,7 +293,7 @@ async fn the_bytes_of_an_earlier_releases_conversations_are_counted_and_no_refus
 
 #[tokio::test]
 async fn the_room_for_the_end_of_a_turn_with_many_calls_outlasts_a_restart() {
-    let folder = Folder::new();
+    let folder = TempFolder::new();
     let open = || Journal::open_within(&folder.location(), LONG, Space::with_limits(150_000, 1000)).unwrap();
     let journal = open();
     let turn = journal.create("greedy").await.unwrap();

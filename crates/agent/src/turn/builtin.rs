@@ -168,7 +168,8 @@ impl Turn {
         let query = match serde_json::from_str::<SearchArguments>(arguments) {
             Ok(SearchArguments { query }) if !query.trim().is_empty() && query.len() <= MAX_QUERY_BYTES => query,
             _ => {
-                let message = format!("tool_search expects {{\"query\": \"...\"}} of 1 to {MAX_QUERY_BYTES} bytes");
+                let message =
+                    format!("tool_search expects {{\"query\": \"...\"}}, where query has 1 to {MAX_QUERY_BYTES} bytes");
                 return Outcome::failure(ErrorCode::InvalidArgument, message);
             }
         };

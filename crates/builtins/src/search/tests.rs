@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use super::*;
 
 /// A temporary folder, removed on drop.
-struct Top(PathBuf);
+struct TempFolder(PathBuf);
 
-impl Top {
+impl TempFolder {
     fn new(name: &str) -> Self {
         let top = std::env::temp_dir().join(format!("openskill-search-{}-{name}", std::process::id()));
         let _ = std::fs::remove_dir_all(&top);
@@ -48,7 +48,7 @@ impl Top {
     }
 }
 
-impl Drop for Top {
+impl Drop for TempFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -56,7 +56,7 @@ impl Drop for Top {
 
 #[test]
 fn a_match_has_its_place_its_text_and_its_context() {
-    let top = Top::new("one");
+    let top = TempFolder::new("one");
     top.write("a.py", "import os\n\ndef one():\r\n    pass\ndef two(): pass\n");
     let (found, truncated) = top.search(json!({"file_path": "data/a.py", "regex_pattern": r"\w+\(", "context": 1}));
     let expected = json!([
@@ -72,7 +72,7 @@ fn a_match_has_its_place_its_text_and_its_context() {
 
 #[test]
 fn a_line_ends_where_its_text_ends_however_it_is_terminated() {
-    let top = Top::new("ends");
+    let top = TempFolder::new("ends");
     top.write("a", "the end\r\nthe end\nend of\r\n\r\nthe end");
     let expected: [(&str, &[u64]); 6] = [
         ("end$", &[1, 2, 5]),
@@ -92,7 +92,7 @@ fn a_line_ends_where_its_text_ends_however_it_is_terminated() {
 
 #[test]
 fn encodings_are_read_and_binaries_are_said() {
-    let top = Top::new("bytes");
+    let top = TempFolder::new("bytes");
     let utf16 = |text: &str, big: bool| -> Vec<u8> {
         let units = std::iter::once(0xFEFF).chain(text.encode_utf16());
         units.flat_map(|it| if big { it.to_be_bytes() } else { it.to_le_bytes() }).collect()
@@ -118,7 +118,7 @@ fn encodings_are_read_and_binaries_are_said() {
 
 #[test]
 fn an_answer_is_bounded_and_says_so() {
-    let top = Top::new("bounds");
+    let top = TempFolder::new("bounds");
     for file in 0..40 {
         top.write(&format!("f{file:02}"), "x hit\n".repeat(10));
     }
@@ -137,7 +137,7 @@ fn an_answer_is_bounded_and_says_so() {
 
 #[test]
 fn a_giant_line_ends_the_search_of_its_file_alone() {
-    let top = Top::new("giant");
+    let top = TempFolder::new("giant");
     let mut file = std::fs::File::create(top.0.join("a")).unwrap();
     file.write_all(b"needle\n").unwrap();
     for _ in 0..50 {
@@ -160,7 +160,7 @@ fn a_giant_line_ends_the_search_of_its_file_alone() {
 
 #[test]
 fn a_large_pattern_searches_shorter_lines_since_nothing_can_interrupt_it() {
-    let top = Top::new("states");
+    let top = TempFolder::new("states");
     top.write("a", format!("{}needle\n", "a".repeat(1 << 20)));
     assert_eq!(top.search(json!({"file_path": "a", "regex_pattern": "needle"})).0["matches"][0]["line"], 1);
     let (found, _) = top.search(json!({"file_path": "a", "regex_pattern": "[a-m][ -~]{3000}[^ -~]"}));
@@ -169,7 +169,7 @@ fn a_large_pattern_searches_shorter_lines_since_nothing_can_interrupt_it() {
 
 #[test]
 fn a_search_reads_no_further_than_one_match_more_than_it_returns() {
-    let top = Top::new("bound");
+    let top = TempFolder::new("bound");
     top.write("a", format!("needle\nneedle\n{}", "x\n".repeat(4 << 20)));
     let (found, truncated) = top.search(json!({"file_path": "a", "regex_pattern": "needle", "max_matches": 1}));
     assert_eq!((found["matches"].as_array().unwrap().len(), truncated), (1, true));
@@ -178,7 +178,7 @@ fn a_search_reads_no_further_than_one_match_more_than_it_returns() {
 
 #[test]
 fn a_pattern_that_is_none_is_told_what_is_wrong() {
-    let top = Top::new("patterns");
+    let top = TempFolder::new("patterns");
     top.write("a", "");
     for (pattern, word) in [
         ("(", "unclosed group"),
@@ -196,7 +196,7 @@ fn a_pattern_that_is_none_is_told_what_is_wrong() {
 
 #[test]
 fn what_is_no_plain_file_is_refused_with_its_kind() {
-    let top = Top::new("refused");
+    let top = TempFolder::new("refused");
     std::os::unix::fs::symlink("/etc/passwd", top.0.join("link")).unwrap();
     let mode = rustix::fs::Mode::from_raw_mode(0o644);
     rustix::fs::mknodat(rustix::fs::CWD, top.0.join("pipe"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
@@ -214,7 +214,7 @@ fn what_is_no_plain_file_is_refused_with_its_kind() {
 
 #[test]
 fn a_search_ends_at_its_deadline() {
-    let top = Top::new("deadline");
+    let top = TempFolder::new("deadline");
     top.write("a", "x\n");
     for path in ["a", "data"] {
         let late = top.try_search(json!({"file_path": path, "regex_pattern": "x"}), 1, Instant::now());

@@ -3,9 +3,9 @@ use std::os::unix::fs::symlink;
 use super::*;
 
 /// A temporary folder, removed on drop.
-struct Top(PathBuf);
+struct TempFolder(PathBuf);
 
-impl Top {
+impl TempFolder {
     fn new(name: &str) -> Self {
         let top = std::env::temp_dir().join(format!("openskill-walk-{}-{name}", std::process::id()));
         let _ = std::fs::remove_dir_all(&top);
@@ -36,7 +36,7 @@ impl Top {
     }
 }
 
-impl Drop for Top {
+impl Drop for TempFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -44,7 +44,7 @@ impl Drop for Top {
 
 #[test]
 fn ignore_files_and_dots_are_obeyed_as_rg_does() {
-    let top = Top::new("rules");
+    let top = TempFolder::new("rules");
     for path in
         ["a.rs", "b.log", "keep.log", ".hidden", ".seen", "build/x.rs", "sub/c.rs", "sub/d.tmp", "sub/deep/e.tmp"]
     {
@@ -60,7 +60,7 @@ fn ignore_files_and_dots_are_obeyed_as_rg_does() {
 
 #[test]
 fn globs_come_before_all_rules() {
-    let top = Top::new("globs");
+    let top = TempFolder::new("globs");
     for path in ["a.rs", "b.py", ".c.py", "d.log", "sub/e.py", "sub/f.min.py"] {
         top.write(path, "");
     }
@@ -73,7 +73,7 @@ fn globs_come_before_all_rules() {
 
 #[test]
 fn links_and_pipes_are_no_files_and_another_repository_has_its_own_rules() {
-    let top = Top::new("kinds");
+    let top = TempFolder::new("kinds");
     top.write("one/a", "");
     top.write(".gitignore", "skipped\n");
     top.write("other/.git/config", "");
@@ -88,7 +88,7 @@ fn links_and_pipes_are_no_files_and_another_repository_has_its_own_rules() {
 
 #[test]
 fn a_folder_that_becomes_a_link_is_left_out_with_the_reason() {
-    let top = Top::new("swapped");
+    let top = TempFolder::new("swapped");
     top.write("a/1", "");
     top.write("b/2", "");
     let mut walk = top.walk("", &[]);
@@ -101,7 +101,7 @@ fn a_folder_that_becomes_a_link_is_left_out_with_the_reason() {
 
 #[test]
 fn a_walk_goes_no_deeper_than_its_bound() {
-    let top = Top::new("deep");
+    let top = TempFolder::new("deep");
     let deep: PathBuf = std::iter::repeat_n("d", MAX_DEPTH + 5).collect();
     std::fs::create_dir_all(top.0.join(&deep)).unwrap();
     top.write("top", "");

@@ -194,9 +194,9 @@ fn read_all(files: &[PathBuf]) -> Result<Contents, FileError> {
 mod tests {
     use super::*;
 
-    struct Folder(PathBuf);
+    struct TempFolder(PathBuf);
 
-    impl Folder {
+    impl TempFolder {
         fn new(name: &str) -> Self {
             let path = std::env::temp_dir().join(format!("openskill-reload-{}-{name}", std::process::id()));
             std::fs::create_dir_all(&path).unwrap();
@@ -210,7 +210,7 @@ mod tests {
         }
     }
 
-    impl Drop for Folder {
+    impl Drop for TempFolder {
         fn drop(&mut self) {
             let _ = std::fs::remove_dir_all(&self.0);
         }
@@ -221,7 +221,7 @@ mod tests {
     }
 
     /// Loads two files that must be equal.
-    fn pair(folder: &Folder) -> Result<Arc<Reloadable<String>>, FileError> {
+    fn pair(folder: &TempFolder) -> Result<Arc<Reloadable<String>>, FileError> {
         let files = vec![folder.write("a", "1"), folder.write("b", "1")];
         let second = files[1].clone();
         Reloadable::load("the pair", files, move |contents| match contents[0] == contents[1] {
@@ -232,7 +232,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_pair_is_taken_when_both_files_match_and_never_before() {
-        let folder = Folder::new("pair");
+        let folder = TempFolder::new("pair");
         let pair = pair(&folder).unwrap();
         let following = tokio::spawn(Arc::clone(&pair).follow());
         folder.write("a", "2");
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_named() {
-        let folder = Folder::new("unreadable");
+        let folder = TempFolder::new("unreadable");
         pair(&folder).unwrap();
         for path in [folder.0.join("missing"), folder.0.clone()] {
             let error = Reloadable::load("it", vec![path.clone()], |_| Ok(made(()))).unwrap_err();
@@ -263,7 +263,7 @@ mod tests {
     /// Tests a file whose parts have limited validity: an invalid file must not replace a valid one.
     #[test]
     fn what_is_not_valid_now_replaces_nothing_that_is() {
-        let folder = Folder::new("terms");
+        let folder = TempFolder::new("terms");
         let (path, now) = (folder.write("a", "-9 9"), now());
         let file = path.clone();
         let it = Reloadable::load("it", vec![path], move |contents| {
@@ -285,7 +285,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_not_valid_yet_is_taken_when_it_is() {
-        let folder = Folder::new("begins");
+        let folder = TempFolder::new("begins");
         let path = folder.write("a", "0");
         let it = Reloadable::load("it", vec![path.clone()], move |contents| {
             let begins = Time(String::from_utf8_lossy(&contents[0]).parse().unwrap());

@@ -120,7 +120,7 @@ fn make(kind: Kind, pids: &Path, memory: &Path, cpu: Option<&Path>) -> Result<Co
 /// Returns the folder whose group contains this process.
 fn own_folder(folders: Vec<PathBuf>) -> Result<PathBuf, String> {
     if folders.is_empty() {
-        return Err("not mounted, or mounted only in a part without this process".to_owned());
+        return Err("not mounted, or only a part of it that does not contain this process".to_owned());
     }
     let mut reason = String::new();
     for folder in folders {

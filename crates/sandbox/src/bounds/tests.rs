@@ -231,7 +231,7 @@ fn a_controller_that_is_not_taken_says_why() {
     }
     let nowhere = Sources { cgroup: "0::/\n".to_owned(), mountinfo: String::new() };
     let reason = try_v2(&nowhere, &|| Command::new("cat")).unwrap_err();
-    assert_eq!(reason, "not mounted, or mounted only in a part without this process");
+    assert_eq!(reason, "not mounted, or only a part of it that does not contain this process");
     // On a v1 machine, v2 is often mounted too, without the controllers that v1 has.
     let hybrid = folder("hybrid", &[("cgroup.controllers", "hugetlb\n"), (PROCESSES, &tree::own_pid().to_string())]);
     let mountinfo = format!("41 31 0:38 / {} rw - cgroup2 cgroup2 rw\n", hybrid.display());

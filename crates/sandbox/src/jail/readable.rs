@@ -52,9 +52,9 @@ mod tests {
     use super::*;
 
     /// A folder that contains the allowed root `data`. It is removed when the test ends.
-    struct Top(PathBuf);
+    struct TempFolder(PathBuf);
 
-    impl Top {
+    impl TempFolder {
         fn new(name: &str) -> Self {
             let top = std::env::temp_dir().join(format!("openskill-named-{}-{name}", std::process::id()));
             std::fs::create_dir_all(top.join("data/models")).unwrap();
@@ -71,7 +71,7 @@ mod tests {
         }
     }
 
-    impl Drop for Top {
+    impl Drop for TempFolder {
         fn drop(&mut self) {
             let _ = std::fs::remove_dir_all(&self.0);
         }
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn links_are_followed_above_the_root_and_not_below_it() {
-        let top = Top::new("links");
+        let top = TempFolder::new("links");
         let (data, root) = (top.0.join("data"), top.root());
         symlink("data", top.0.join("alias")).unwrap();
         symlink("secret", top.0.join("shown")).unwrap();
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_link_that_takes_the_place_of_a_folder_meanwhile_leads_nowhere() {
-        let top = Top::new("exchanged");
+        let top = TempFolder::new("exchanged");
         let (models, link) = (top.0.join("data/models"), top.0.join("data/link"));
         symlink("../secret", &link).unwrap();
         let root = top.root();

@@ -1,6 +1,6 @@
 //! Masks what patterns can't find: known secret values in texts that repeat them, in full or only their beginning,
-//! plain or escaped, and words that were truncated earlier. Feedback quotes the beginning of an argument, followed
-//! by `…`. If that truncates a secret, its remaining part can't be recognized.
+//! plain or escaped, and words that were truncated earlier. Error messages quote the beginning of an argument, followed
+//! by `…`. If that truncates a secret, no pattern recognizes what is left, so the whole word before `…` is masked.
 
 use std::borrow::Cow;
 use std::ops::Range;

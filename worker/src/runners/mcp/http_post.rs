@@ -208,7 +208,6 @@ pub(super) fn bound_messages(events: Stream, asked: Option<RequestId>) -> Stream
             let mut event = event?;
             let is_message = matches!(event.event.as_deref(), None | Some("" | "message"));
             if let Some(data) = event.data.take().filter(|_| is_message) {
-                // Shorter messages cannot exceed the limit, because each value takes at least one byte.
                 let is_long = data.len() > LIGHT_BYTES;
                 event.data = off_shard(is_long, move || message::normalize_event(&data, asked)).await;
             }

@@ -119,7 +119,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> LineTr
     /// if no call had secrets.
     fn log_invalid(&mut self, ends_call: bool) {
         self.junk = self.junk.saturating_add(1);
-        if self.junk > MAX_WARNINGS || !admits("an MCP server wrote no message") {
+        if self.junk > MAX_WARNINGS || !admits("an MCP server wrote lines that are not messages") {
             return;
         }
         let (server, text) = (&self.server, self.line.trim_ascii());

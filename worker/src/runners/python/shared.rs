@@ -32,10 +32,10 @@ use crate::runner::{Invocation, RawOutput};
 use crate::runners::once::output_of_error;
 use crate::schedule::Slot;
 
-mod answers;
 mod attend;
 mod interpreter;
 mod message;
+mod output;
 mod pool;
 mod queue;
 #[cfg(test)]

@@ -96,7 +96,8 @@ impl Warm {
         }
     }
 
-    /// Stops accepting calls. Returns the fork servers, which end after their last calls.
+    /// Ends the warm processes, each after its last call; later calls start others. Returns the fork servers, so that
+    /// the caller can wait for them. Shared interpreters need no wait.
     pub(super) fn retire(&self) -> Vec<Arc<ForkServer>> {
         match &self.backend {
             WarmBackend::Forking(forking) => forking.retire(),

@@ -3,9 +3,9 @@ use std::os::unix::fs::MetadataExt as _;
 use super::*;
 
 /// A store with packages and a place, which is removed when the test ends.
-struct Top(PathBuf);
+struct TempFolder(PathBuf);
 
-impl Top {
+impl TempFolder {
     fn new(name: &str) -> Self {
         let top = std::env::temp_dir().join(format!("openskill-shelf-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&top);
@@ -30,7 +30,7 @@ impl Top {
     }
 }
 
-impl Drop for Top {
+impl Drop for TempFolder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -38,7 +38,7 @@ impl Drop for Top {
 
 #[test]
 fn packages_are_links_that_stay_when_the_store_lets_go() {
-    let top = Top::new("links");
+    let top = TempFolder::new("links");
     let place = top.place();
     let (mut one, mut two) = (place.make_dir().unwrap(), place.make_dir().unwrap());
     let package = top.package("a", "1", &["a/__init__.py", "a/b/c.py"]);
@@ -57,7 +57,7 @@ fn packages_are_links_that_stay_when_the_store_lets_go() {
 
 #[test]
 fn packages_share_folders_and_the_first_file_stays() {
-    let top = Top::new("shared");
+    let top = TempFolder::new("shared");
     let mut dir = top.place().make_dir().unwrap();
     let all = [top.package("a", "1", &["space/a.py", "LICENSE"]), top.package("b", "1", &["space/b.py", "LICENSE"])];
     assert_eq!(dir.add(&all).unwrap(), 2);
@@ -67,7 +67,7 @@ fn packages_share_folders_and_the_first_file_stays() {
 
 #[test]
 fn what_is_refused_leaves_the_session_as_it_was() {
-    let top = Top::new("refused");
+    let top = TempFolder::new("refused");
     let mut dir = top.place().make_dir().unwrap();
     dir.add(&[top.package("a", "1", &["a.py"])]).unwrap();
     let refused = dir.add(&[top.package("b", "1", &["b.py"]), top.package("a", "2", &["a.py"])]);

@@ -119,7 +119,8 @@ impl Notifications {
         Some(notification("notifications/progress", &params))
     }
 
-    /// Returns the progress to report: the skill's value, if it is higher than the last one.
+    /// Returns the progress to report, and remembers it: the skill's value if it is higher than the last one, otherwise
+    /// the last one plus [`STEP`].
     fn next_progress(&mut self, said: Option<f64>) -> f64 {
         let now = match (self.progress, said) {
             (None, said) => said.unwrap_or_default(),

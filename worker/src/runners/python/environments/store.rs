@@ -326,7 +326,7 @@ mod tests {
 
     #[test]
     fn an_environment_in_a_folder_that_others_may_write_to_is_not_used() {
-        let folder = Folder::new("foreign");
+        let folder = TempFolder::new("foreign");
         let store = Store::open(&folder.0).unwrap();
         fs::create_dir_all(folder.0.join("key")).unwrap();
         fs::write(folder.0.join("key").join(RECORD), "{}").unwrap();
@@ -335,9 +335,9 @@ mod tests {
         assert!(Store::find(&store.0, "key").is_none());
     }
 
-    struct Folder(PathBuf);
+    struct TempFolder(PathBuf);
 
-    impl Folder {
+    impl TempFolder {
         fn new(name: &str) -> Self {
             let path = std::env::temp_dir().join(format!("openskill-store-{}-{name}", std::process::id()));
             let _ = fs::remove_dir_all(&path);
@@ -360,7 +360,7 @@ mod tests {
         }
     }
 
-    impl Drop for Folder {
+    impl Drop for TempFolder {
         fn drop(&mut self) {
             let _ = fs::remove_dir_all(&self.0);
         }
@@ -368,7 +368,7 @@ mod tests {
 
     #[test]
     fn an_environment_is_there_once_it_is_complete() {
-        let folder = Folder::new("complete");
+        let folder = TempFolder::new("complete");
         let store = Store::open(&folder.0).unwrap();
         folder.build(&store, "one");
         assert_eq!(Store::find(&folder.0, "one"), None, "it is being built");
@@ -382,7 +382,7 @@ mod tests {
 
     #[test]
     fn what_a_killed_worker_left_half_built_is_removed_by_the_next() {
-        let folder = Folder::new("killed");
+        let folder = TempFolder::new("killed");
         let store = Store::open(&folder.0).unwrap();
         folder.build(&store, "one");
         let new = store.begin("one").unwrap();
@@ -391,7 +391,7 @@ mod tests {
 
     #[test]
     fn one_process_at_a_time_builds_an_environment() {
-        let folder = Folder::new("locked");
+        let folder = TempFolder::new("locked");
         let store = Store::open(&folder.0).unwrap();
         let lock = store.lock("one").unwrap();
         assert!(lock.is_some() && store.lock("one").unwrap().is_none() && store.lock("two").unwrap().is_some());
@@ -401,7 +401,7 @@ mod tests {
 
     #[test]
     fn what_dead_workers_left_is_swept_up_and_what_the_living_have_stays() {
-        let folder = Folder::new("swept");
+        let folder = TempFolder::new("swept");
         let store = Store::open(&folder.0).unwrap();
         folder.build(&store, "dead");
         folder.build(&store, "living");
@@ -424,7 +424,7 @@ mod tests {
 
     #[test]
     fn the_entries_used_least_recently_make_room() {
-        let folder = Folder::new("trimmed");
+        let folder = TempFolder::new("trimmed");
         let store = Store::open(&folder.0).unwrap();
         for (key, days) in [("older", 4), ("old", 3), ("newer", 1), ("new", 2)] {
             folder.build(&store, key);
@@ -440,7 +440,7 @@ mod tests {
 
     #[test]
     fn an_environment_that_nobody_uses_is_removed_by_age() {
-        let folder = Folder::new("old");
+        let folder = TempFolder::new("old");
         let store = Store::open(&folder.0).unwrap();
         for key in ["new", "old", "used", "asked", "held"] {
             folder.build(&store, key);
@@ -461,7 +461,7 @@ mod tests {
 
     #[test]
     fn a_folder_that_others_may_write_to_is_refused() {
-        let folder = Folder::new("shared");
+        let folder = TempFolder::new("shared");
         fs::create_dir_all(&folder.0).unwrap();
         fs::set_permissions(&folder.0, Permissions::from_mode(0o777)).unwrap();
         assert_eq!(Store::open(&folder.0).unwrap_err().kind(), io::ErrorKind::PermissionDenied);

@@ -10,8 +10,8 @@ use openskill_sandbox::run::RunError;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 
-use super::answers::{Answers, InterpreterEvent};
 use super::interpreter::Wire;
+use super::output::{InterpreterEvent, OutputParser};
 use super::pool::{Pool, StartingInterpreter};
 
 /// Runs until the interpreter has ended. Stores its process in the slot that the pool owns. If the pool has
@@ -44,7 +44,7 @@ async fn attend_to(pool: Arc<Pool>, started: StartingInterpreter) {
 
 /// Reads answers until the interpreter fails. Returns `Ok` if the pool ended it.
 async fn read(pool: &Arc<Pool>, id: u64, mut stream: pipe::Receiver, wire: &Wire) -> Result<(), RunError> {
-    let mut answers = Answers::default();
+    let mut answers = OutputParser::default();
     loop {
         while let Some(heard) = answers.next()? {
             let goes_on = match heard {

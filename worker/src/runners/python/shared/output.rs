@@ -13,7 +13,7 @@ const CHUNK_BYTES: usize = 64 * 1024;
 
 /// The output that was read but not parsed yet.
 #[derive(Default)]
-pub(super) struct Answers {
+pub(super) struct OutputParser {
     bytes: Vec<u8>,
     /// The index of the first unparsed byte.
     begin: usize,
@@ -49,7 +49,7 @@ struct EndLine {
     last: bool,
 }
 
-impl Answers {
+impl OutputParser {
     /// Returns the buffer to read into.
     pub(super) fn room(&mut self) -> &mut Vec<u8> {
         self.bytes.drain(..self.begin);
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn answers_are_parsed_however_they_are_cut() {
-        let mut answers = Answers::default();
+        let mut answers = OutputParser::default();
         let said = b"{\"progress\": 1}\n{\"ended\": {\"call\": 1, \"status\": 0, \"stdout\": 3, \"stderr\": 1, \"left\": 0, \"last\": false}}\na\nbe\
                      {\"ended\": {\"call\": 2, \"status\": 7, \"stdout\": 2, \"stderr\": 0, \"left\": 1, \"last\": true}}\n\n";
         answers.room().extend_from_slice(said);
@@ -135,10 +135,10 @@ mod tests {
 
     #[test]
     fn overlong_lines_and_outputs_are_errors() {
-        let mut answers = Answers::default();
+        let mut answers = OutputParser::default();
         answers.room().extend_from_slice(&vec![b'x'; MAX_EVENT_BYTES]);
         assert!(matches!(answers.next(), Err(RunError::Launch(LaunchError::Lost))));
-        let mut answers = Answers::default();
+        let mut answers = OutputParser::default();
         let huge = format!(
             "{{\"ended\": {{\"call\": 1, \"status\": 0, \"stdout\": {}, \"stderr\": 0, \"left\": 0, \"last\": false}}}}\n",
             MAX_OUTPUT_BYTES + 1
