@@ -33,7 +33,10 @@ impl Ids {
 
     /// Formats the hash as `kind_` and hexadecimal digits.
     pub(crate) fn hash(&self, kind: &str, id: &[u8]) -> String {
-        format!("{kind}_{}", hex::encode(self.bits(kind, id)))
+        let mut digits = [0; 32];
+        // Fails only if the lengths differ.
+        let _ = hex::encode_to_slice(self.bits(kind, id), &mut digits);
+        [kind, "_", str::from_utf8(&digits).unwrap_or_default()].concat()
     }
 }
 

@@ -24,6 +24,9 @@ use crate::observe::recording::{MAX_ITEMS, Recording};
 /// The version of the line format.
 pub(super) const VERSION: u64 = 1;
 
+/// The usual size of what all lines of a call share.
+const HEAD_BYTES: usize = 128;
+
 /// Converts recordings to lines.
 pub(super) struct Renderer {
     pub(super) redactor: Redactor,
@@ -71,7 +74,7 @@ impl Renderer {
     /// Appends the lines of a call.
     pub(super) fn write(&mut self, recording: &Recording, out: &mut Vec<u8>) -> Summary {
         let summary = self.summary(recording);
-        let mut head = Vec::new();
+        let mut head = Vec::with_capacity(HEAD_BYTES);
         let mut line = Line::begin(&mut head, b"{");
         line.number("v", VERSION);
         line.text("trace", &summary.trace_id);
