@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds and runs openskill with Docker Compose, v2 (`docker compose`) or v1 (`docker-compose`).
+# Builds and runs openskill with Docker Compose, 2 or later (`docker compose` or `docker-compose`).
 #
 #   deploy/compose.sh up         builds the images if needed, starts them, waits until calls are served
 #   deploy/compose.sh build      builds the images
@@ -15,6 +15,7 @@
 #   OPENSKILL_BINARY   a prebuilt binary to put into the images, with openskill-readers beside it; without one, cargo builds them there
 #   OPENSKILL_GATEWAY_BINARY     another one for the gateway's image, which `make gateway` builds (default: the same)
 #   OPENSKILL_PORT     port on 127.0.0.1 (default 8000)
+#   WORKER_TARGET      worker-browser: workers with Chromium (default worker)
 #   OPENSKILL_TAG      tag of the images openskill-gateway and openskill-worker (default dev)
 #   BUILD_IMAGE, RUNTIME_IMAGE   base images (defaults rust:1.95-bookworm, debian:bookworm-slim)
 #   COMPOSE_PROJECT_NAME         project name (default openskill)
@@ -29,11 +30,13 @@ root=$(dirname "$here")
 staged=$root/dist/openskill
 staging=$root/dist/.staging
 readonly READY_WITHIN_S=60
+readonly compose_advice="Install Compose 2 or later: docker-compose-plugin, docker-compose-v2, or docker-compose of Debian 13."
 
 export COMPOSE_PROJECT_NAME=${COMPOSE_PROJECT_NAME:-openskill}
 export OPENSKILL_TAG=${OPENSKILL_TAG:-dev}
 export OPENSKILL_PORT=${OPENSKILL_PORT:-8000}
 export RUNTIME_IMAGE=${RUNTIME_IMAGE:-debian:bookworm-slim}
+export WORKER_TARGET=${WORKER_TARGET:-worker}
 OPENSKILL_SECRETS=$(realpath -m "${OPENSKILL_SECRETS:-$here/secrets}")
 OPENSKILL_COMMIT=${OPENSKILL_COMMIT:-$(git -C "$root" log -1 --format='%H %cs' 2>/dev/null || true)}
 export OPENSKILL_SECRETS OPENSKILL_COMMIT
@@ -72,10 +75,11 @@ require_docker() {
         compose_command=(docker compose)
     elif command -v docker-compose >/dev/null; then
         compose_command=(docker-compose)
+        case $(docker-compose version --short 2>/dev/null) in
+            1.*) die 3 "this docker-compose is version 1, which cannot unmask /proc for the jail of skills." "$compose_advice" ;;
+        esac
     else
-        die 3 "Docker is here, Compose is not." \
-            "Install the plugin (docker-compose-plugin or docker-compose-v2), or docker-compose 1.27 or later" \
-            "(Debian 12: apt-get install docker-compose)."
+        die 3 "Docker is here, Compose is not." "$compose_advice"
     fi
 }
 
@@ -164,7 +168,7 @@ build() {
     BUILD_IMAGE=$build_image compose build gateway worker
 }
 
-have_images() { have_image "openskill-gateway:$OPENSKILL_TAG" && have_image "openskill-worker:$OPENSKILL_TAG"; }
+have_images() { have_image "openskill-gateway:$OPENSKILL_TAG" && have_image "openskill-$WORKER_TARGET:$OPENSKILL_TAG"; }
 
 # --- Certificates and keys -------------------------------------------------------------------
 
@@ -175,7 +179,7 @@ secure() {
     mkdir -p "$OPENSKILL_SECRETS"
     # shellcheck disable=SC2016  # the shell in the container fills these in
     docker run --rm --network none --user 0:0 --volume "$OPENSKILL_SECRETS:/out" --entrypoint sh \
-        "openskill-worker:$OPENSKILL_TAG" -euc '
+        "openskill-$WORKER_TARGET:$OPENSKILL_TAG" -euc '
             umask 077
             openskill certs dev --dir /tmp/made --host gateway --host gateway-2 --host proxy >/dev/null
             openskill keys create --file /tmp/made/keys.toml --principal admin --skills "*" --destructive --admin \
@@ -220,7 +224,10 @@ up() {
     fi
     compose up -d --no-build --scale "worker=$workers"
     wait_until_ready
-    say "ready with $workers worker(s): $(is_secure && echo https || echo http)://$(compose port gateway 8000)"
+    local front="gateway 8000"
+    [[ ,${COMPOSE_PROFILES:-}, != *,replicas,* ]] || front="proxy 8080"
+    # shellcheck disable=SC2086  # two words
+    say "ready with $workers worker(s): $(is_secure && echo https || echo http)://$(compose port $front)"
 }
 
 wait_until_ready() {

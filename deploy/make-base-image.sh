@@ -3,7 +3,7 @@
 #
 #   sudo deploy/make-base-image.sh NAME[:TAG]      e.g. debian:bookworm-slim
 #
-# debootstrap builds a small root tree with python3 and ca-certificates, from the mirror that this
+# debootstrap builds a small root tree with Python, pip and ca-certificates, from the mirror that this
 # machine's own apt uses; `docker import` turns it into an image. An image of that name which is
 # already there is left alone.
 #
@@ -16,7 +16,7 @@
 # Exit codes: 0 done or already there, 1 failed, 2 wrong usage, 3 something it needs is not available.
 set -euo pipefail
 
-readonly PACKAGES=python3,ca-certificates
+readonly PACKAGES=python3,python3-pip,ca-certificates
 
 say() { printf 'make-base-image: %s\n' "$*"; }
 die() {

@@ -195,7 +195,7 @@ class Suite:
         for run in self.running.values():
             os.killpg(run.process.pid, signal.SIGKILL)
         if shutil.which("docker"):
-            for name in (f"openskill-{program}:{self.images}" for program in ("gateway", "worker")):
+            for name in (f"openskill-{program}:{self.images}" for program in ("gateway", "worker", "worker-browser")):
                 # Containers of tests that were killed.
                 if left := docker("ps", "--all", "--quiet", "--filter", f"ancestor={name}").split():
                     docker("rm", "--force", "--volumes", *left)

@@ -1,7 +1,7 @@
 //! The manifests for Kubernetes: valid by the API's own schemas, and in agreement with the product.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use openskill_tests::folder::Folder;
@@ -16,8 +16,28 @@ const ROUTES: &str = "routes";
 
 /// What `kubectl kustomize` makes of a folder of `deploy/kubernetes`. None after the test was skipped.
 fn built(folder: &str) -> Option<String> {
-    let path = repository().join("deploy/kubernetes").join(folder);
-    let output = match Command::new("kubectl").arg("kustomize").arg(&path).output() {
+    rendered(&repository().join("deploy/kubernetes").join(folder))
+}
+
+/// The overlay `production` with all components. None after the test was skipped.
+fn with_components() -> Option<String> {
+    let manifests = repository().join("deploy/kubernetes");
+    let listed = std::fs::read_dir(manifests.join("components")).unwrap();
+    let names: BTreeSet<_> = listed.map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
+    let docs = std::fs::read_to_string(repository().join("docs/kubernetes.md")).unwrap();
+    for name in &names {
+        assert!(docs.contains(&format!("| `{name}` |")), "the page leaves out the component {name}");
+    }
+    let lines: String = names.iter().map(|it| format!("- ../../deploy/kubernetes/components/{it}\n")).collect();
+    let folder = Folder::beneath(&repository().join("target"));
+    let base = "resources: [../../deploy/kubernetes/overlays/production]\nnamespace: openskill\ncomponents:\n";
+    folder.write("kustomization.yaml", format!("{base}{lines}"));
+    rendered(folder.path())
+}
+
+fn rendered(path: &Path) -> Option<String> {
+    let folder = path.display();
+    let output = match Command::new("kubectl").arg("kustomize").arg(path).output() {
         Ok(output) => output,
         Err(error) => {
             skip(Need::Kubectl, &format!("kubectl: {error}; install it: apt-get install kubernetes-client"));
@@ -73,6 +93,12 @@ fn every_manifest_is_valid_by_the_schemas_of_the_api() {
         let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
         (output.status.success(), said)
     };
+    let Some(all) = with_components() else { return };
+    // The schemas are of the API's own kinds.
+    let own: Vec<_> =
+        all.split("\n---\n").filter(|it| !it.contains("cert-manager.io") && !it.contains("coreos.com")).collect();
+    let (is_valid, said) = validate(&own.join("\n---\n"));
+    assert!(is_valid, "components: {said}");
     for overlay in OVERLAYS {
         let Some(yaml) = built(overlay) else { return };
         let (is_valid, said) = validate(&yaml);
@@ -170,12 +196,55 @@ fn fits(pod: &Value, part: &str, settings: &str) {
 }
 
 #[test]
+fn components_fit_the_overlay_that_they_extend() {
+    let (Some(python), Some(yaml)) = (python(), with_components()) else { return };
+    let objects = objects(&python, &yaml);
+    let worker = &find(&objects, "Deployment", "openskill-worker")["spec"]["template"]["spec"];
+    // The API refuses an unmasked /proc in a pod without its own users.
+    assert_eq!(
+        (&worker["hostUsers"], &worker["containers"][0]["securityContext"]["procMount"]),
+        (&json!(false), &json!("Unmasked"))
+    );
+    let profile = &worker["securityContext"]["seccompProfile"];
+    assert_eq!((&profile["type"], &profile["localhostProfile"]), (&json!("Localhost"), &json!("openskill.json")));
+    let mounts = worker["containers"][0]["volumeMounts"].as_array().unwrap();
+    assert!(mounts.iter().any(|it| it["mountPath"] == "/app/skills" && it["readOnly"] == true), "{mounts:?}");
+    // The skills in it are valid.
+    let (folder, config) = (Folder::new(), objects.iter().find(|it| it["kind"] == "ConfigMap").unwrap());
+    for (name, text) in config["data"].as_object().unwrap() {
+        folder.write(name, text.as_str().unwrap());
+    }
+    let mut check = Command::new(binary());
+    let checked = check.args(["check", "--skills-dir"]).arg(folder.path()).current_dir(repository()).output().unwrap();
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+    // Certificates are in the secrets that the pods mount, with the names of the mesh.
+    let secret = |name: &str| find(&objects, "Certificate", name)["spec"].clone();
+    for (name, role) in [("openskill-gateway-mesh", "gateway"), ("openskill-worker-mesh", "worker")] {
+        assert_eq!(secret(name)["secretName"], name);
+        assert_eq!(secret(name)["dnsNames"], json!([format!("{role}.openskill.internal")]));
+        assert!(yaml.contains(&format!("secretName: {name}\n")), "{name}");
+    }
+    assert_eq!(secret("openskill-gateway-tls")["secretName"], "openskill-gateway-tls");
+    for part in ["gateway", "worker"] {
+        let ports = &find(&objects, "Deployment", &format!("openskill-{part}"))["spec"]["template"]["spec"]["containers"]
+            [0]["ports"];
+        let scraped =
+            &find(&objects, "PodMonitor", &format!("openskill-{part}"))["spec"]["podMetricsEndpoints"][0]["port"];
+        assert!(ports.as_array().unwrap().iter().any(|it| &it["name"] == scraped), "{part}: {scraped}");
+    }
+}
+
+#[test]
 fn routes_lead_to_services_and_name_services_of_the_contract() {
     let (Some(python), Some(yaml), Some(routes)) = (python(), built(OVERLAYS[1]), built(ROUTES)) else { return };
     let (objects, routes) = (objects(&python, &yaml), self::objects(&python, &routes));
     let mut matched = BTreeSet::new();
     for route in &routes {
         assert_eq!(route["apiVersion"], "gateway.networking.k8s.io/v1");
+        if route["kind"] == "BackendTLSPolicy" {
+            find(&objects, "Service", route["spec"]["targetRefs"][0]["name"].as_str().unwrap());
+            continue;
+        }
         for rule in route["spec"]["rules"].as_array().unwrap() {
             for backend in rule["backendRefs"].as_array().unwrap() {
                 let service = find(&objects, "Service", backend["name"].as_str().unwrap());

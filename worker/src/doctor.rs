@@ -109,11 +109,11 @@ pub async fn examine(mut config: Config) -> std::io::Result<Examination> {
         ("namespaces", namespaces(facts)),
         ("bounds", bounds(&worker)),
         ("process tree", children()),
-        ("python", interpreter(python, worker.config.python.as_deref())),
-        ("packages", packages(&worker.config)),
+        ("python", interpreter(&python, worker.config.python.as_deref())),
+        ("packages", packages(&worker.config, python.as_ref().ok())),
         ("containers", containers.unwrap_or_else(no_answer)),
         ("research", research(&worker.config)),
-        ("browser", browser(&worker.config.browser)),
+        ("browser", browser(&worker.config.browser, facts)),
     ];
     let machine = machine.into_iter().map(|(topic, (status, text))| finding(topic, status, text)).collect();
     check::settle(&worker, check::slowest_start(&manifests)).await;
@@ -233,7 +233,7 @@ fn children() -> Assessment {
     }
 }
 
-fn interpreter(found: Result<Interpreter, PythonError>, wanted: Option<&Path>) -> Assessment {
+fn interpreter(found: &Result<Interpreter, PythonError>, wanted: Option<&Path>) -> Assessment {
     match found {
         Ok(Interpreter { path, version: (major, minor), .. }) => {
             let wanted = wanted.unwrap_or(Path::new("python3"));
@@ -247,8 +247,8 @@ fn interpreter(found: Result<Interpreter, PythonError>, wanted: Option<&Path>) -
 }
 
 /// Reports which program installs Python skills' packages, and where.
-fn packages(config: &Config) -> Assessment {
-    match environments::describe(&config.packages) {
+fn packages(config: &Config, python: Option<&Interpreter>) -> Assessment {
+    match environments::describe(&config.packages, python) {
         Ok(text) => (Status::Ok, text),
         Err(reason) => (Status::Part, format!("no Python skills with their own packages: {reason}")),
     }
@@ -264,12 +264,15 @@ fn research(config: &Config) -> Assessment {
     (Status::Ok, format!("{provider}; {answers}"))
 }
 
-/// Reports which browser the browser tools would use, and whether it would find fonts. Does not start it.
-fn browser(settings: &Browser) -> Assessment {
+/// Reports which browser the browser tools would use, and whether it would have namespaces and fonts. Does not start it.
+fn browser(settings: &Browser, facts: SystemSupport) -> Assessment {
     let program = match settings.found() {
         Ok(program) => program.display().to_string(),
         Err(reason) => return (Status::Part, reason),
     };
+    if facts.namespaces != Namespaces::Given {
+        return (Status::Part, format!("{program}; a browser runs only in its own namespaces, and there are none"));
+    }
     match FONTS.iter().map(|it| fonts(Path::new(it), MOST_LEVELS)).sum::<usize>() {
         0 => {
             let advice = "install some (Debian: fonts-dejavu-core)";

@@ -1,12 +1,14 @@
 //! The images that projects run: built once for all of them. What is in them, and what is not.
 
 use std::fs::File;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use openskill_tests::containers::{debian_or_skip, docker, lock};
 use openskill_tests::require::{Need, skip};
 use openskill_tests::{binary, gateway_binary, repository};
+
+use super::path;
 
 /// The exit code of `deploy/compose.sh` where Docker or Compose is missing.
 const NOT_AVAILABLE: i32 = 3;
@@ -42,14 +44,7 @@ impl Images {
         if are_shared && images.names().iter().all(|it| docker(&["image", "inspect", it]).is_ok()) {
             return Some(images);
         }
-        let built = Command::new(repository().join("deploy/compose.sh"))
-            .arg("build")
-            .env("OPENSKILL_TAG", &images.tag)
-            .env("OPENSKILL_BINARY", binary())
-            .envs(gateway_binary().map(|it| ("OPENSKILL_GATEWAY_BINARY", it)))
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
+        let built = images.build("worker");
         let stderr = String::from_utf8_lossy(&built.stderr);
         if built.status.code() == Some(NOT_AVAILABLE) {
             skip(Need::Compose, stderr.trim());
@@ -57,6 +52,30 @@ impl Images {
         }
         assert!(built.status.success(), "{stderr}");
         Some(images)
+    }
+
+    /// Builds the gateway's image and one of the workers'. The engine keeps what both have in common.
+    fn build(&self, worker: &str) -> Output {
+        Command::new(repository().join("deploy/compose.sh"))
+            .arg("build")
+            .env("PATH", path())
+            .env("WORKER_TARGET", worker)
+            .env("OPENSKILL_TAG", &self.tag)
+            .env("OPENSKILL_BINARY", binary())
+            .envs(gateway_binary().map(|it| ("OPENSKILL_GATEWAY_BINARY", it)))
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    }
+
+    /// Builds the worker's image with Chromium too.
+    pub(super) fn have_a_browser(&self) {
+        let _building = lock_builds();
+        if docker(&["image", "inspect", &format!("openskill-worker-browser:{}", self.tag)]).is_ok() {
+            return;
+        }
+        let built = self.build("worker-browser");
+        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     }
 
     pub(super) fn tag(&self) -> &str {
@@ -100,7 +119,8 @@ impl Drop for Images {
         }
         let _building = lock_builds();
         let [gateway, worker] = self.names();
-        let _ = docker(&["image", "rm", "-f", &gateway, &worker]);
+        let browser = format!("openskill-worker-browser:{}", self.tag);
+        let _ = docker(&["image", "rm", "-f", &gateway, &worker, &browser]);
         // The stages of their builds.
         let _ = docker(&["image", "prune", "-f", "--filter", "label=openskill.stage"]);
     }

@@ -43,7 +43,7 @@ pub(crate) mod unfinished;
 mod venv;
 
 use builder::{Builder, NO_STORE};
-use install::PackageInstaller;
+use install::{PackageInstaller, has_pip, storage};
 use recipe::Recipe;
 use store::Store;
 
@@ -56,13 +56,18 @@ const CLEAN_EVERY: Duration = Duration::from_secs(3600);
 /// The reason why a skill is unavailable if this process does not build environments.
 pub(crate) const NOT_BUILT: &str = "its environment is not built yet: a worker builds it, or `openskill check`";
 
-/// Describes for people which installer is used and where environments are stored.
+/// Describes for people which installer is used and where environments are stored. Changes nothing, and does not use
+/// the network.
 ///
 /// # Errors
 /// Returns the reason if environments can't be built.
-pub(crate) fn describe(settings: &PythonPackages) -> Result<String, String> {
+pub(crate) fn describe(settings: &PythonPackages, python: Option<&Interpreter>) -> Result<String, String> {
     let tool = PackageInstaller::find(settings.installer)?;
+    if matches!(tool, PackageInstaller::Pip) && python.is_some_and(|it| !has_pip(&it.path)) {
+        return Err(reason::NO_PIP.to_owned());
+    }
     let folder = settings.store.as_deref().ok_or_else(|| NO_STORE.to_owned())?;
+    Store::check(folder).map_err(|error| storage(&error))?;
     let (tool, count) = (tool.name(), Store::count(folder));
     Ok(format!("packages are installed with {tool}; {count} environments in {}", folder.display()))
 }

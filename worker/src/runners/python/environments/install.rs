@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use openskill_sandbox::launch::Launcher;
 use openskill_sandbox::protocol::{Command, Exit, ProcessLimits};
@@ -76,6 +77,13 @@ const PIP_FOR_OTHERS: (u32, u32) = (22, 3);
 /// Parses the output of `pip --version`.
 fn pip_version(text: &str) -> Option<(u32, u32)> {
     version_of(text.strip_prefix("pip ")?)
+}
+
+/// Returns whether an interpreter can install packages with pip: its own, or one for each environment.
+pub(super) fn has_pip(python: &Path) -> bool {
+    let program = "import sys; from importlib.util import find_spec as f; sys.exit(not (f('pip') or f('ensurepip')))";
+    let asked = std::process::Command::new(python).args(["-I", "-c", program]).stdin(Stdio::null()).output();
+    asked.is_ok_and(|it| it.status.success())
 }
 
 /// An environment to create.

@@ -5,6 +5,10 @@ use crate::normalize::exception::without_folders;
 /// The maximum length of a reason, in bytes.
 const MAX_BYTES: usize = 600;
 
+/// The reason if pip is the installer, and Python has none.
+pub(super) const NO_PIP: &str =
+    "its Python has no pip for new environments: install uv, or Python's venv (Debian: apt-get install python3-venv)";
+
 /// Texts that installers print when they can't reach the index.
 const UNREACHABLE: &str = include_str!("unreachable.txt");
 
@@ -14,8 +18,7 @@ pub(crate) fn reason(installer: &str, output: &str, hidden: &[&str]) -> String {
         return full_disk();
     }
     if output.contains("ensurepip is not available") || output.contains("No module named ensurepip") {
-        return "its Python has no pip for new environments: install uv, or Python's venv (Debian: apt-get install python3-venv)"
-            .to_owned();
+        return NO_PIP.to_owned();
     }
     let said = clean(&installer_message(output), hidden);
     let unreachable = UNREACHABLE.lines().any(|it| output.contains(it));

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use openskill_sandbox::plain_file;
-use rustix::fs::syncfs;
+use rustix::fs::{Access, access, syncfs};
 use rustix::process::geteuid;
 
 /// The file that marks a folder as a complete entry.
@@ -47,6 +47,16 @@ impl Store {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, "other users can write to it"));
         }
         Ok(Self(folder.to_owned()))
+    }
+
+    /// Checks whether [`open`](Self::open) would succeed, without creating anything.
+    ///
+    /// # Errors
+    /// Fails if the folder, or the one to create it in, can't be written.
+    pub(crate) fn check(folder: &Path) -> io::Result<()> {
+        let existing = folder.ancestors().find(|it| it.exists()).unwrap_or(Path::new("/"));
+        access(existing, Access::WRITE_OK | Access::EXEC_OK)?;
+        if existing == folder { Self::open(folder).map(drop) } else { Ok(()) }
     }
 
     /// Finds the environment with this key, and records that it is used. Returns `None` if it does not exist or
