@@ -84,6 +84,7 @@ require_docker() {
 }
 
 is_secure() { [ "${OPENSKILL_SECURE:-0}" = 1 ]; }
+has_replicas() { [[ ,${COMPOSE_PROFILES:-}, == *,replicas,* ]]; }
 
 compose() {
     local files=(-f "$here/docker-compose.yml")
@@ -191,7 +192,9 @@ secure() {
             cp -p /tmp/made/* /out/
         ' "$(id -u):$(id -g)" || die 1 "certificates and keys could not be made."
     say "made certificates for development and a key for the principal admin, in $OPENSKILL_SECRETS"
-    say "try:  openskill skills --url https://localhost:$OPENSKILL_PORT --ca $OPENSKILL_SECRETS/ca.pem" \
+    local port=$OPENSKILL_PORT
+    ! has_replicas || port=${PROXY_PORT:-8080}
+    say "try:  openskill skills --url https://localhost:$port --ca $OPENSKILL_SECRETS/ca.pem" \
         "--token-file $OPENSKILL_SECRETS/admin.key"
 }
 
@@ -224,10 +227,10 @@ up() {
     fi
     compose up -d --no-build --scale "worker=$workers"
     wait_until_ready
-    local front="gateway 8000"
-    [[ ,${COMPOSE_PROFILES:-}, != *,replicas,* ]] || front="proxy 8080"
-    # shellcheck disable=SC2086  # two words
-    say "ready with $workers worker(s): $(is_secure && echo https || echo http)://$(compose port $front)"
+    local service=(gateway 8000)
+    # Clients call the proxy, which is in front of both gateways.
+    ! has_replicas || service=(proxy 8080)
+    say "ready with $workers worker(s): $(is_secure && echo https || echo http)://$(compose port "${service[@]}")"
 }
 
 wait_until_ready() {

@@ -62,7 +62,8 @@ find "$tree" -name __pycache__ -type d -prune -exec rm -rf {} +
 cp -r "$root/deploy/systemd" "$tree/systemd"
 install -m 0755 "$root/deploy/install.sh" "$tree/install.sh"
 cp "$root/LICENSE" "$root/CHANGELOG.md" "$tree/"
-cp "$root/docs/releases.md" "$tree/README.md"
+# Without the links to other pages, which the tarball does not have.
+sed -zE 's/\[([^]]*)\]\([^):]*\.md[^)]*\)/\1/g' "$root/docs/releases.md" >"$tree/README.md"
 
 install -d "$tree/completions"
 # By its name and not by its path: that is what the scripts will call.

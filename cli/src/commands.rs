@@ -47,7 +47,6 @@ pub(crate) fn run(args: Args, started: Instant) -> Result<(), Failure> {
         // `init` runs before a project exists, so there are no settings to read.
         #[cfg(feature = "worker")]
         Command::Local(LocalCommand::Init(args)) => return local::init::run(args),
-        Command::Certs(args) => return certs::run(args),
         _ => {}
     }
     if let Command::Context(args) = command {
@@ -68,8 +67,10 @@ pub(crate) fn run(args: Args, started: Instant) -> Result<(), Failure> {
     for variable in unknown_variables().iter().filter(|_| !is_server) {
         print_err(&format!("openskill: unknown variable ignored: {variable}\n"));
     }
-    if let Command::Config(config) = &command {
-        return config::run(config, &raw);
+    match &command {
+        Command::Config(config) => return config::run(config, &raw),
+        Command::Certs(args) => return certs::run(args, &raw),
+        _ => {}
     }
     let settings = Settings::resolve(&raw)?;
     match command {

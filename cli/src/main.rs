@@ -29,6 +29,7 @@ mod contexts;
 mod exit;
 mod listing;
 mod metrics_export;
+mod new_files;
 mod overrides;
 mod pretty;
 mod runtime;

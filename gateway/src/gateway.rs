@@ -269,9 +269,10 @@ impl Gateway {
         if self.config.adaptive_limit { self.fleet.limit() } else { None }
     }
 
-    /// Drains or resumes the gateway on an operator's behalf. Calls in flight finish in both cases.
-    pub(crate) fn drain(&self, drained: bool) {
-        self.drained.send_replace(drained);
+    /// Drains or resumes the gateway on an operator's behalf. Calls in flight finish in both cases. Returns whether
+    /// this changes anything.
+    pub(crate) fn drain(&self, drained: bool) -> bool {
+        self.drained.send_replace(drained) != drained
     }
 
     /// Subscribes to whether an operator drained the gateway.

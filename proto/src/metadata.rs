@@ -52,7 +52,7 @@ pub const ENV_TRACEPARENT: &str = "TRACEPARENT";
 /// In a skill's environment: the W3C vendor state of the call, if it has one.
 pub const ENV_TRACESTATE: &str = "TRACESTATE";
 
-/// In a skill's environment: the allowed root, the only directory that the skill may read and write.
+/// In a skill's environment: the allowed root, the directory with the data that the skill may read and write.
 pub const ENV_ALLOWED_ROOT: &str = "OPENSKILL_ALLOWED_ROOT";
 
 /// In a skill's environment: the number of the descriptor that the skill writes events to.

@@ -2,9 +2,9 @@
 
 use openskill_tests::alone::beside_others;
 use openskill_tests::folder::Folder;
-use openskill_tests::system::{PATIENCE, Setup, System};
+use openskill_tests::system::{PATIENCE, Setup, System, request};
 use openskill_tests::terminal::Terminal;
-use openskill_tests::wait::until_true;
+use openskill_tests::wait::{until, until_true};
 use openskill_tests::{binary, repository};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
@@ -95,6 +95,43 @@ async fn a_whole_gateway_is_drained_only_by_somebody_who_means_it() {
     assert!(ran.code == 3 && ran.err.contains("draining"), "{}", ran.err);
     assert_eq!(at(&system, &["drain", "--resume"]).await.code, 0);
     assert_eq!(at(&system, &["health"]).await.code, 0);
+}
+
+#[tokio::test]
+async fn a_drain_waits_for_the_calls_in_flight() {
+    let system = Setup::up().flag("--workers", 1).start().await;
+    let call = system.invoke(request("in_wait", json!({"ms": 4000})));
+    let drain = async {
+        until("the call runs", PATIENCE, || async {
+            at(&system, &["workers", "-o", "json"]).await.out.contains("\"in_flight\": 1").then_some(())
+        })
+        .await;
+        at(&system, &["drain", "--worker", "worker-1", "--wait"]).await
+    };
+    let (result, drained) = tokio::join!(call, drain);
+    let said = "worker-1 accepts no new calls; 1 in flight\nno call is in flight\n";
+    assert_eq!((drained.code, drained.out.as_str()), (0, said), "{}", drained.err);
+    assert!(result.success, "{result:?}");
+}
+
+#[tokio::test]
+async fn only_a_failed_call_that_must_not_be_repeated_gets_a_warning() {
+    let folder = Folder::new();
+    for (id, more) in [("plain", ""), ("once_more", "idempotent: true"), ("reads", "read_only: true")] {
+        folder.write(&format!("{id}.yaml"), format!("id: {id}\ntype: inproc\nentry: fail\n{more}\n"));
+    }
+    let system = Setup::with_skills(&[folder.path()]).flag("--workers", 1).start().await;
+    system.has_skill("reads").await;
+    let warns = async |arguments: &[&str]| {
+        let ran = at(&system, &[&["invoke"], arguments].concat()).await;
+        assert_eq!(ran.code, 1, "{}", ran.err);
+        ran.err.contains("the skill may have had an effect")
+    };
+    assert!(warns(&["plain", "code=EXECUTION_ERROR"]).await);
+    assert!(!warns(&["once_more", "code=EXECUTION_ERROR"]).await);
+    assert!(!warns(&["reads", "code=EXECUTION_ERROR"]).await);
+    assert!(!warns(&["plain", "code=EXECUTION_ERROR", "--idempotency-key", "k"]).await);
+    assert!(!warns(&["missing"]).await, "no skill ran");
 }
 
 #[tokio::test]
@@ -204,6 +241,12 @@ async fn check_distinguishes_a_bad_manifest_a_failing_example_and_a_missing_skil
     assert_eq!(ran.code, 1);
     assert!(ran.err.contains("bad.yaml:4: ") && ran.err.contains("colour"), "{}", ran.err);
     assert_eq!(check("missing").await.code, 2);
+    // Without an id, it checks all skills, whatever is wrong with one of them.
+    let ran = run(&["check", "--skills-dir", &skills], &[]).await;
+    assert!(ran.out.contains("good 0.0.0 (inproc)\n  ok    manifest\n  ok    example: it echoes\n"), "{}", ran.out);
+    assert!(ran.out.contains("FAIL  example: it echoes") && ran.err.contains("bad.yaml:4: "), "{}{}", ran.out, ran.err);
+    std::fs::remove_file(folder.path().join("wrong.yaml")).unwrap();
+    assert_eq!(run(&["check", "--skills-dir", &skills], &[]).await.code, 1);
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use openskill_tests::alone::beside_others;
 use openskill_tests::containers::docker;
+use openskill_tests::folder::Folder;
 use openskill_tests::port::Port;
 use openskill_tests::repository;
 use openskill_tests::require::{Need, skip};
@@ -203,6 +204,31 @@ fn both_files_are_valid_with_every_profile_and_images_are_arguments() {
     // Each of the eight services bounds its logs. Compose prints what they share, too, after them.
     let services = config.split("\nx-").next().unwrap();
     assert_eq!(services.matches("max-size: 10m").count(), 8, "{config}");
+}
+
+#[test]
+fn up_prints_the_address_that_clients_call() {
+    let folder = Folder::new();
+    let engine = "#!/bin/sh\ncase \"$*\" in *' port proxy 8080') echo 127.0.0.1:1;; *' port gateway 8000') echo 127.0.0.1:2;; \
+                  *) echo some;; esac\n";
+    let engine = folder.write("docker", engine);
+    std::fs::set_permissions(engine, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    folder.write("ca.pem", "");
+    let said = |environment: &[(&str, &str)]| {
+        let mut up = std::process::Command::new(repository().join("deploy/compose.sh"));
+        let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+        up.arg("up").env("PATH", path).env("WORKERS", "1").env("OPENSKILL_SECRETS", folder.path());
+        let up = up.env_remove("OPENSKILL_BINARY").envs(environment.iter().copied());
+        String::from_utf8(up.output().unwrap().stdout).unwrap()
+    };
+    for (environment, url) in [
+        (&[][..], "http://127.0.0.1:2"),
+        (&[("COMPOSE_PROFILES", "observe,replicas")], "http://127.0.0.1:1"),
+        (&[("COMPOSE_PROFILES", "replicas"), ("OPENSKILL_SECURE", "1")], "https://127.0.0.1:1"),
+    ] {
+        let said = said(environment);
+        assert!(said.ends_with(&format!("ready with 1 worker(s): {url}\n")), "{said}");
+    }
 }
 
 #[test]

@@ -39,12 +39,23 @@ fn a_new_skill_passes_its_check_and_its_test() {
 
 #[test]
 fn every_type_writes_a_valid_manifest() {
-    for kind in ["http", "docker", "mcp:stdio", "mcp:http"] {
+    for kind in ["http", "docker", "mcp:stdio", "mcp:http", "session:python"] {
         let folder = Folder::new();
         assert!(openskill(folder.path(), &["new", "thing", "--type", kind]).status.success());
         let checked = text(&openskill(folder.path(), &["check", "thing"]));
         assert!(checked.contains("ok    manifest"), "{kind}: {checked}");
     }
+}
+
+#[test]
+fn a_file_that_cannot_be_written_whole_is_not_left_behind() {
+    let folder = Folder::new();
+    // Files may have no content at all, and the signal that says so is ignored.
+    let command = format!("trap '' 25; ulimit -f 0; exec {} new shout --skills-dir skills", binary().display());
+    let made = std::process::Command::new("sh").args(["-c", &command]).current_dir(folder.path()).output().unwrap();
+    assert!(made.status.code() == Some(5) && text(&made).contains("writing skills/shout.yaml"), "{}", text(&made));
+    assert_eq!(std::fs::read_dir(folder.path().join("skills")).unwrap().count(), 0);
+    assert!(openskill(folder.path(), &["new", "shout"]).status.success());
 }
 
 #[test]

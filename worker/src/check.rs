@@ -49,12 +49,18 @@ impl Findings {
     }
 }
 
+/// What a check found.
+#[derive(Debug, Default)]
+pub struct CheckReport {
+    /// The skills whose manifests are valid, by id.
+    pub skills: Vec<Findings>,
+    /// What is wrong with the other files.
+    pub invalid: Vec<ManifestError>,
+}
+
 /// The reasons why nothing could be checked.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
-    /// The manifest, or one that overrides it, is invalid.
-    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
-    BadManifest(Vec<ManifestError>),
     /// The system lacks what isolation requires.
     #[error("skills cannot be isolated on this machine: {0}")]
     System(#[source] std::io::Error),
@@ -102,31 +108,31 @@ pub enum PinError {
 /// environments of the checked Python skills.
 ///
 /// # Errors
-/// Fails if a manifest is invalid or the skill does not exist.
-pub async fn check(mut config: Config, skill_id: Option<&str>) -> Result<Vec<Findings>, CheckError> {
+/// Fails if the skill does not exist.
+pub async fn check(mut config: Config, skill_id: Option<&str>) -> Result<CheckReport, CheckError> {
     config.packages.builds = skill_id.map_or(Builds::All, |id| Builds::Only(id.to_owned()));
     let (manifests, errors) = crate::registry::read_folders(&config.skill_dirs, &config.allowed_root);
     let names_it =
         |error: &ManifestError| skill_id.is_none_or(|id| error.file.file_stem().is_some_and(|stem| stem == id));
-    let bad: Vec<_> = errors.into_iter().filter(names_it).collect();
+    let invalid: Vec<_> = errors.into_iter().filter(names_it).collect();
     let slowest = slowest_start(&manifests) + slowest_build(&manifests, &config);
     let chosen: Vec<_> = manifests.into_values().filter(|it| skill_id.is_none_or(|id| it.id == id)).collect();
-    if !bad.is_empty() && (chosen.is_empty() || skill_id.is_none()) {
-        return Err(CheckError::BadManifest(bad));
-    }
-    if let (Some(id), true) = (skill_id, chosen.is_empty()) {
+    if let Some(id) = skill_id.filter(|_| chosen.is_empty() && invalid.is_empty()) {
         return Err(CheckError::NotFound { skill_id: id.to_owned(), folders: config.skill_dirs });
+    }
+    if chosen.is_empty() {
+        return Ok(CheckReport { skills: Vec::new(), invalid });
     }
     // The author of a skill may see its stderr.
     config.debug = true;
     let worker = build_worker(config).map_err(CheckError::System)?;
     settle(&worker, slowest).await;
-    let mut findings = Vec::with_capacity(chosen.len());
+    let mut skills = Vec::with_capacity(chosen.len());
     for manifest in chosen {
         let tools = worker.registry.server_tools(&manifest.id);
         if !tools.is_empty() {
             // Servers' tools have no examples.
-            findings.extend(tools.iter().map(|entry| Findings {
+            skills.extend(tools.iter().map(|entry| Findings {
                 manifest: entry.manifest.as_ref().clone(),
                 runner: entry.runner.as_ref().map(|_| ()).map_err(Clone::clone),
                 examples: Vec::new(),
@@ -143,10 +149,10 @@ pub async fn check(mut config: Config, skill_id: Option<&str>) -> Result<Vec<Fin
         }
         let entry = worker.registry.get(&manifest.id);
         let not_warm = entry.and_then(|it| it.runner.as_ref().ok().map(|runner| runner.not_warm(&manifest)));
-        findings.push(Findings { manifest, runner, examples, not_warm: not_warm.unwrap_or_default() });
+        skills.push(Findings { manifest, runner, examples, not_warm: not_warm.unwrap_or_default() });
     }
     worker.close().await;
-    Ok(findings)
+    Ok(CheckReport { skills, invalid })
 }
 
 /// Builds a worker without listeners, for a command.

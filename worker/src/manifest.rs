@@ -162,6 +162,11 @@ impl Manifest {
         if self.toolset.is_empty() { format!("skill {}", self.id) } else { format!("toolset {}", self.toolset) }
     }
 
+    /// Returns the id of the manifest that declares the skill: that of the server for a server's tool.
+    pub(crate) fn source(&self) -> &str {
+        if let RunnerSpec::McpTool(tool) = &self.how { &tool.server } else { &self.id }
+    }
+
     /// Returns the skill's approximate size in a worker's state, in bytes.
     pub(crate) fn description_size(&self) -> usize {
         let schema = |schema: &Option<Value>| schema.as_ref().map_or(0, |it| it.to_string().len());

@@ -23,6 +23,9 @@ use report::{ParsedOutput, ReportedError, SkillReport, read_artifacts};
 /// The maximum length of the message and of the text in a result, in bytes. Longer ones are truncated.
 const MAX_TEXT_BYTES: usize = 4096;
 
+/// The maximum length of a line of stdout in a message, in bytes.
+const MAX_PRINTED_BYTES: usize = 200;
+
 /// The maximum size of an error's details, in bytes. Larger ones are dropped, with a warning.
 const MAX_DETAILS_BYTES: usize = 64 * 1024;
 
@@ -142,28 +145,59 @@ fn normalize_process(stdout: &[u8], stderr: &[u8], exit: Exit, leftovers: u32) -
             ParsedOutput::Bare => normalize_bare_value(value, code),
             ParsedOutput::Broken(reason) => broke(format!("the skill's output {reason} (exit code {code})")),
         },
-        Err(reason) => broke(format!("the skill's output {reason} (exit code {code})")),
+        Err(fault) => {
+            // An exception is the reason why nothing followed what the skill printed before.
+            let exception = exception::last_line(stderr).filter(|_| code != 0);
+            let exception = exception.map_or_else(String::new, |it| format!(": {it}"));
+            broke(format!("the skill's output {fault} (exit code {code}){exception}{}", fault.printed(text)))
+        }
+    }
+}
+
+/// The reasons why a text is not exactly one JSON value.
+#[derive(Debug, thiserror::Error)]
+enum ValueFault {
+    #[error("is nested deeper than {MAX_JSON_DEPTH} levels")]
+    TooDeep,
+    #[error("has a key more than once, at '{}': keep only one", cut(.0))]
+    RepeatedKey(String),
+    /// Where the text after the first value begins.
+    #[error("contains more than one JSON value: a skill must print exactly one")]
+    Several(usize),
+    #[error("is not valid JSON: {0}")]
+    Invalid(serde_json::Error),
+    #[error("is empty")]
+    Empty,
+}
+
+impl ValueFault {
+    /// Returns the line of stdout that is not part of the result, and what belongs on stdout. Empty if stdout
+    /// contains nothing but the result.
+    fn printed(&self, stdout: &str) -> String {
+        let line = match self {
+            Self::Several(at) => stdout[..*at].matches('\n').count() + 1,
+            Self::Invalid(error) => error.line(),
+            Self::TooDeep | Self::RepeatedKey(_) | Self::Empty => return String::new(),
+        };
+        let shown = stdout.lines().nth(line.saturating_sub(1)).and_then(|it| exception::quote(it, MAX_PRINTED_BYTES));
+        let shown = shown.map_or_else(String::new, |it| format!("; line {line} of stdout is '{it}'"));
+        format!("{shown}; stdout is the result: print everything else to stderr")
     }
 }
 
 /// Parses exactly one JSON value with nothing after it. Rejects objects with repeated keys, because parsers
 /// silently drop one of the values.
-fn one_value(text: &str) -> Result<&RawValue, String> {
+fn one_value(text: &str) -> Result<&RawValue, ValueFault> {
     if json::depth(text.as_bytes()) > MAX_JSON_DEPTH {
-        return Err(format!("is nested deeper than {MAX_JSON_DEPTH} levels"));
+        return Err(ValueFault::TooDeep);
     }
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
-    match values.next() {
-        Some(Ok(value)) if text[values.byte_offset()..].trim_ascii().is_empty() => {
-            match json::repeated_key(value.get()) {
-                Some(path) => Err(format!("has a key more than once, at '{}': keep only one", cut(&path))),
-                None => Ok(value),
-            }
-        }
-        Some(Ok(_)) => Err("contains more than one JSON value: a skill must print exactly one".to_owned()),
-        Some(Err(error)) => Err(format!("is not valid JSON: {error}")),
-        None => Err("is empty".to_owned()),
+    let value = values.next().ok_or(ValueFault::Empty)?.map_err(ValueFault::Invalid)?;
+    let rest = text[values.byte_offset()..].trim_ascii_start();
+    if !rest.is_empty() {
+        return Err(ValueFault::Several(text.len() - rest.len()));
     }
+    json::repeated_key(value.get()).map_or(Ok(value), |path| Err(ValueFault::RepeatedKey(path)))
 }
 
 fn normalize_report(report: &SkillReport<'_>, code: i32) -> ExecuteResult {

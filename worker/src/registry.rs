@@ -200,14 +200,22 @@ impl Registry {
     fn take_over(&self, manifests: &[Arc<Manifest>]) -> Snapshot {
         let before = self.current.load();
         let mut snapshot = Snapshot::new();
-        let offers: Vec<_> = manifests.iter().flat_map(|it| self.runners.offer(it.as_ref().clone())).collect();
+        let mut offers: Vec<_> = manifests.iter().flat_map(|it| self.runners.offer(it.as_ref().clone())).collect();
+        // No new skill takes an id over, such as a tool that a server adds.
+        offers.sort_by_key(|(it, _)| before.get(&it.id).is_none_or(|entry| entry.manifest.source() != it.source()));
         let ids: HashSet<&str> = offers.iter().map(|(manifest, _)| manifest.id.as_str()).collect();
         // First remove skills that are gone, to make room for new ones.
         self.series.keep(|id| ids.contains(id));
         for (manifest, runner) in offers {
             let id = manifest.id.clone();
             if snapshot.contains_key(&id) || snapshot.len() >= MAX_SKILLS {
-                tracing::error!(skill_id = id, "the skill is ignored: its id is taken, or there are too many skills");
+                let (source, other) = (manifest.source(), snapshot.get(&id).map(|it| it.manifest.source()));
+                tracing::error!(
+                    skill_id = id,
+                    source,
+                    other,
+                    "the skill is ignored: its id is taken, or there are too many skills"
+                );
                 continue;
             }
             // A skill with the same limit keeps its count of running calls.

@@ -101,9 +101,15 @@ pub(crate) struct DrainArgs {
     /// Id of the worker to drain; default: the gateway itself
     #[arg(value_parser = NonEmptyStringValueParser::new(), add = worker_ids())]
     pub(crate) worker_id: Option<String>,
+    // What people try who know other commands.
+    #[arg(long = "worker", value_name = "ID", hide = true, conflicts_with = "worker_id", value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) worker: Option<String>,
     /// Drain the whole gateway without asking
-    #[arg(long, conflicts_with = "worker_id")]
+    #[arg(long, conflicts_with_all = ["worker_id", "worker"])]
     pub(crate) yes: bool,
+    /// Wait until no call is in flight
+    #[arg(long, conflicts_with = "resume")]
+    pub(crate) wait: bool,
     /// Undo the drain: accept new calls again
     #[arg(long)]
     pub(crate) resume: bool,

@@ -80,7 +80,7 @@ pub(crate) struct SkillFolders {
     /// Directories with manifests and scripts, separated by colons
     #[arg(long, value_name = "DIRS")]
     pub(crate) skills_dir: Option<String>,
-    /// The only directory that skills may read and write
+    /// Directory with the data of skills, the only one that the jail lets them write to
     #[arg(long, value_name = "DIR")]
     pub(crate) allowed_root: Option<PathBuf>,
 }

@@ -106,6 +106,9 @@ pub(crate) enum SkillType {
     /// A function built into the worker
     #[value(name = "inproc")]
     Inproc,
+    /// Python code of the caller, in an interpreter that is kept between calls
+    #[value(name = "session:python")]
+    Session,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -174,7 +177,7 @@ pub(crate) struct RemoveTools {
     pub(crate) id: String,
     #[command(flatten)]
     pub(crate) place: ToolFolder,
-    /// The only directory that skills may read and write
+    /// Directory with the data of skills, the only one that the jail lets them write to
     #[arg(long, value_name = "DIR")]
     pub(crate) allowed_root: Option<PathBuf>,
 }
@@ -183,7 +186,7 @@ pub(crate) struct RemoveTools {
 pub(crate) struct ListIndex {
     #[command(flatten)]
     pub(crate) place: ToolFolder,
-    /// The only directory that skills may read and write
+    /// Directory with the data of skills, the only one that the jail lets them write to
     #[arg(long, value_name = "DIR")]
     pub(crate) allowed_root: Option<PathBuf>,
     #[command(flatten)]

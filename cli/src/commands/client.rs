@@ -1,5 +1,6 @@
 //! Connections from client commands to a gateway.
 
+use std::error::Error as _;
 use std::time::Duration;
 
 use openskill_proto::limits::MAX_RESULT_BYTES;
@@ -44,6 +45,8 @@ pub(super) fn into_failure(settings: &Settings) -> impl Fn(Status) -> Failure {
 /// Distinguishes a gateway that rejects the request from one that is unreachable.
 fn failure(url: &str, status: &Status) -> Failure {
     let (code, message) = (status.code(), status.message());
+    // The connection failed: no gateway sent this status.
+    let is_broken = status.source().is_some();
     if let Some(reason) = tls_reason(status) {
         return Failure::gateway(url, reason);
     }
@@ -54,11 +57,10 @@ fn failure(url: &str, status: &Status) -> Failure {
             Failure::gateway(url, reason)
         }
         // The gateway is draining or shutting down.
-        Code::Unavailable => Failure::gateway(url, format!("is not available: {message}")),
-        // The connection broke.
-        Code::Unknown | Code::Cancelled | Code::Internal => {
+        Code::Unavailable if !is_broken => Failure::gateway(url, format!("is not available: {message}")),
+        Code::Unavailable | Code::Unknown | Code::Cancelled | Code::Internal => {
             // A TLS gateway does not answer plain text with HTTP/2.
-            let is_plain = code == Code::Unknown && url.starts_with("http://");
+            let is_plain = is_broken && url.starts_with("http://");
             let hint = if is_plain { "; if this address speaks TLS, use an https:// URL" } else { "" };
             Failure::gateway(url, format!("failed: {message} ({code:?}){hint}"))
         }
@@ -73,15 +75,22 @@ fn failure(url: &str, status: &Status) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]
     fn plain_text_to_a_gateway_that_may_speak_tls_gets_a_hint() {
-        let hints = |url: &str| match failure(url, &Status::unknown("transport error")) {
+        let hints = |url: &str, status: &Status| match failure(url, status) {
             Failure::NotReady(reason) => reason.contains("use an https:// URL"),
             other => panic!("{other:?}"),
         };
-        assert!(hints("http://localhost:1") && !hints("https://localhost:1"));
+        for code in [Code::Unknown, Code::Internal, Code::Cancelled, Code::Unavailable] {
+            let mut status = Status::new(code, "broken");
+            assert!(!hints("http://localhost:1", &status), "a gateway says it: {code:?}");
+            status.set_source(Arc::new(std::io::Error::other("the connection broke")));
+            assert!(hints("http://localhost:1", &status) && !hints("https://localhost:1", &status), "{code:?}");
+        }
     }
 
     #[test]

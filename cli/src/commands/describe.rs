@@ -41,9 +41,9 @@ async fn skill(args: &DescribeSkill, settings: &Settings) -> Result<(), Failure>
         return Ok(());
     }
     print_out(&render_facts(&skill_facts(&skill)));
-    print_out(&block("Arguments", &parameters(&schema(&skill.input_schema_json), columns())));
-    print_out(&block("Data", &parameters(&schema(&skill.output_schema_json), columns())));
-    print_out(&block("Examples", &lines(&skill.example_inputs_json)));
+    print_out(&block("Arguments", &fields(&skill.input_schema_json, "any: the skill has no input schema", columns())));
+    print_out(&block("Data", &fields(&skill.output_schema_json, "any: the skill has no output schema", columns())));
+    print_out(&block("Examples", &examples(&skill.example_inputs_json)));
     print_out(&block("Circuit breakers", &circuits(&args.id, settings).await?));
     print_out(&block("Latest calls", &latest(&args.id, settings).await?));
     Ok(())
@@ -108,12 +108,20 @@ fn block(heading: &str, text: &str) -> String {
     format!("{heading}:\n{}", indented.collect::<String>())
 }
 
-fn schema(json: &str) -> Value {
-    serde_json::from_str(json).unwrap_or_default()
+/// Renders what a schema describes: its properties, or the type of another value than an object.
+fn fields(schema: &str, without: &str, room: Option<usize>) -> String {
+    if schema.is_empty() {
+        return without.to_owned();
+    }
+    let schema: Value = serde_json::from_str(schema).unwrap_or_default();
+    let rows = parameters(&schema, room);
+    let is_object = schema["type"] == "object";
+    if rows.is_empty() && !is_object { type_name(&schema) } else { rows }
 }
 
-fn lines(texts: &[String]) -> String {
-    texts.iter().map(|text| format!("{text}\n")).collect()
+/// Renders the arguments of example calls. Workers keep examples of calls that must fail to themselves.
+fn examples(inputs: &[String]) -> String {
+    if inputs.is_empty() { "none of a successful call".to_owned() } else { inputs.join("\n") }
 }
 
 /// Fetches the skill's open and half-open circuit breakers.
@@ -221,6 +229,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_missing_schema_is_not_an_empty_one() {
+        assert_eq!(fields("", "no schema", None), "no schema");
+        assert_eq!(fields(r#"{"type": "object"}"#, "no schema", None), "");
+        assert_eq!(fields(r#"{"type": "array", "items": {"type": "string"}}"#, "no schema", None), "array of string");
+    }
 
     #[test]
     fn every_property_is_a_row_and_nested_ones_have_a_path() {

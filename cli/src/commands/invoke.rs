@@ -9,8 +9,7 @@ use openskill_proto::metadata::TRACE_ID;
 use openskill_proto::v1::invoke_request::Arguments;
 use openskill_proto::v1::skill_service_client::SkillServiceClient;
 use openskill_proto::v1::{
-    ArgumentPolicy, GetSkillRequest, InvokeRequest, Repair, SkillError, SkillResult, invoke_event::Event, skill_error,
-    skill_result,
+    ArgumentPolicy, GetSkillRequest, InvokeRequest, Repair, SkillResult, invoke_event::Event, skill_error, skill_result,
 };
 use tonic::Request;
 
@@ -31,7 +30,7 @@ mod artifacts;
 mod progress;
 mod questions;
 
-/// How long the gateway may take to say whether a skill is idempotent.
+/// How long the gateway may take to describe a skill whose call failed.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 pub(super) async fn run(args: &InvokeArgs, settings: &Settings) -> Result<(), Failure> {
@@ -60,8 +59,10 @@ pub(super) async fn run(args: &InvokeArgs, settings: &Settings) -> Result<(), Fa
     let result = call(args, settings, &mut client, request).await?;
     let outcome = show(args, &result);
     if let Some(error) = &result.error
-        && needs_warning(error, false)
-        && needs_warning(error, is_idempotent(&result.skill_id, &mut client).await)
+        && error.may_have_run
+        // A repetition with the key runs nothing.
+        && args.idempotency_key.is_empty()
+        && !can_repeat(&result.skill_id, &mut client).await
     {
         print_err("the skill may have had an effect: check before you call again\n");
     }
@@ -101,18 +102,12 @@ async fn call(
     Err(Failure::gateway(&settings.base_url, "closed the stream without a result"))
 }
 
-/// Whether the user must check for side effects before calling again. `retryable` is also false if the same call
-/// would fail again, so it does not tell whether a repetition is safe.
-fn needs_warning(error: &SkillError, is_repeatable: bool) -> bool {
-    error.may_have_run && !error.retryable && !is_repeatable
-}
-
 /// Whether a repeated call of the skill does no harm. Returns `false` if the skill no longer exists.
-async fn is_idempotent(skill_id: &str, client: &mut SkillServiceClient<Channel>) -> bool {
+async fn can_repeat(skill_id: &str, client: &mut SkillServiceClient<Channel>) -> bool {
     let found = client.get_skill(GetSkillRequest { skill_id: skill_id.to_owned() });
     // A gateway that did not end the call in time may not answer this either.
     let found = tokio::time::timeout(ANSWER_WITHIN, found).await;
-    matches!(found, Ok(Ok(skill)) if skill.get_ref().idempotent)
+    matches!(found, Ok(Ok(skill)) if skill.get_ref().idempotent || skill.get_ref().read_only)
 }
 
 /// Prints the result. Fails if the call failed.
@@ -147,18 +142,4 @@ fn describe_repair(it: &Repair) -> String {
     let value = |text: &str| if text.is_empty() { "nothing".to_owned() } else { short(text) };
     let place = if it.path.is_empty() { "the arguments" } else { &it.path };
     format!("{place}: {} ({} -> {})", it.kind, value(&it.before_json), value(&it.after_json))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_call_that_may_have_run_and_cannot_be_repeated_needs_a_warning() {
-        for case in 0..8 {
-            let [may_have_run, retryable, is_repeatable] = [1, 2, 4].map(|bit| case & bit != 0);
-            let error = SkillError { may_have_run, retryable, ..SkillError::default() };
-            assert_eq!(needs_warning(&error, is_repeatable), case == 1, "{case:03b}");
-        }
-    }
 }

@@ -22,14 +22,37 @@ fn unknown(names: impl IntoIterator<Item = String>) -> Vec<String> {
     found.into_iter().map(describe).collect()
 }
 
-/// Whether a variable is not meant as a setting: it belongs to skills or tests of this project, or Kubernetes sets
-/// it in pods for a service called `openskill`.
+/// Variables of skills, of deploy/compose.sh and its images, and of builds and tests, without the prefix.
+const OTHERS: [&str; 20] = [
+    "CALL_ID",
+    "SESSION_ID",
+    "SKILL_ID",
+    "PRINCIPAL",
+    "TRACE_ID",
+    "EVENTS_FD",
+    "EVENTS_MARK",
+    "TAG",
+    "SECRETS",
+    "SECURE",
+    "OWN_SKILLS",
+    "BINARY",
+    "GATEWAY_BINARY",
+    "COMMIT",
+    "VERSION",
+    "BIN",
+    "GATEWAY_BIN",
+    "COMPLETE",
+    "RECORD_INSTRUCTIONS",
+    "RELEASE_CONTRACT",
+];
+
+/// Whether a variable is not meant as a setting: it is one of [`OTHERS`], or Kubernetes sets it in pods for a service
+/// called `openskill`.
 fn is_foreign(name: &str) -> bool {
-    let of_skills = ["CALL_ID", "SESSION_ID", "SKILL_ID", "PRINCIPAL", "TRACE_ID", "EVENTS_FD"];
-    let of_tests = ["BIN", "COMPLETE"];
     let rest = name.trim_start_matches("OPENSKILL_");
     let is_of_service = rest == "PORT" || rest.starts_with("PORT_") || rest.contains("SERVICE_");
-    of_skills.contains(&rest) || of_tests.contains(&rest) || rest.starts_with("TEST_") || is_of_service
+    let is_of_tests = rest.starts_with("TEST_") || rest.starts_with("FUZZ_");
+    OTHERS.contains(&rest) || is_of_tests || is_of_service
 }
 
 /// Returns the setting that is most similar to this variable, or to this key of `openskill.toml`.
@@ -65,6 +88,26 @@ mod tests {
         }
         assert_eq!(told(&["OPENSKILL_QUUX"]), ["OPENSKILL_QUUX"]);
         assert_eq!(nearest("lisen").map(|it| it.key), Some("listen"));
+    }
+
+    #[test]
+    fn what_the_pages_and_scripts_of_this_project_tell_people_to_set_is_not_named() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut folders = vec![root.join("docs"), root.join("deploy")];
+        let mut files = ["README.md", "CONTRIBUTING.md", "Makefile"].map(|it| root.join(it)).to_vec();
+        while let Some(folder) = folders.pop() {
+            for path in folder.read_dir().unwrap().map(|it| it.unwrap().path()) {
+                if path.is_dir() { folders.push(path) } else { files.push(path) }
+            }
+        }
+        let mut names = std::collections::BTreeSet::new();
+        for text in files.iter().filter_map(|file| std::fs::read_to_string(file).ok()) {
+            let words = text.split(|it: char| !it.is_ascii_uppercase() && !it.is_ascii_digit() && it != '_');
+            // `OPENSKILL_AGENT_*` stands for several.
+            names.extend(words.filter(|it| it.starts_with("OPENSKILL_") && !it.ends_with('_')).map(str::to_owned));
+        }
+        assert!(names.contains("OPENSKILL_TAG") && names.contains("OPENSKILL_LISTEN"), "{names:?}");
+        assert_eq!(unknown(names), Vec::<String>::new());
     }
 
     #[test]

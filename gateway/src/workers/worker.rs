@@ -191,9 +191,9 @@ impl Worker {
         &self.links[self.links.len() - 1]
     }
 
-    /// Drains or resumes it on an operator's behalf.
-    pub(crate) fn drain(&self, drained: bool) {
-        self.drained.store(drained, Ordering::Relaxed);
+    /// Drains or resumes it on an operator's behalf. Returns whether this changes anything.
+    pub(crate) fn drain(&self, drained: bool) -> bool {
+        self.drained.swap(drained, Ordering::Relaxed) != drained
     }
 
     /// Whether a connection attempt to it has ended.

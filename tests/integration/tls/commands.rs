@@ -34,6 +34,15 @@ fn certs_dev_protects_keys_overwrites_nothing_and_prints_what_a_shell_can_use() 
     );
     let shell = std::process::Command::new("sh").arg("-ec").arg(script).current_dir(folder.path()).output().unwrap();
     assert!(stdout(&shell).contains("BEGIN CERTIFICATE"), "{shell:?}");
+    // Clients look where the gateway of the project listens.
+    folder.write("openskill.toml", "listen = '127.0.0.1:8123'\n");
+    let made = std::process::Command::new(openskill_tests::binary())
+        .args(["certs", "dev", "--dir", "c"])
+        .env_clear()
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    assert!(stdout(&made).contains("export OPENSKILL_HTTP_BASE_URL=https://localhost:8123\n"), "{made:?}");
 }
 
 #[tokio::test]
@@ -53,7 +62,8 @@ async fn commands_reach_a_gateway_over_tls_and_say_what_is_wrong() {
     let plain = format!("http://localhost:{}", system.address.port());
     for (arguments, word) in [
         (&["health", "--url", &url, "--ca", &other.file("ca.pem")][..], "--ca"),
-        (&["health", "--url", &plain], "failed"),
+        (&["health", "--url", &plain], "use an https:// URL"),
+        (&["invoke", "in_echo", "n=1", "--url", &plain], "use an https:// URL"),
         (&["health", "--url", &url, "--ca", "/nonexistent"], "/nonexistent"),
         (&["health", "--url", &url, "--cert", &certs.file("client.pem")], "OPENSKILL_CLIENT_KEY"),
     ] {

@@ -1,14 +1,17 @@
-//! Finds the exception that ended a Python script, from its stderr.
+//! Finds the exception that ended a Python script, from its stderr. Quotes lines that skills wrote.
 
 use std::sync::LazyLock;
 
 use openskill_redact::{Redactor, Rules};
 
-/// Redacts exceptions, because their text may contain any of the script's data.
+/// Redacts what a script wrote, because it may contain any of the script's data.
 static REDACTOR: LazyLock<Option<Redactor>> = LazyLock::new(|| Redactor::new(Rules::default()).ok());
 
 /// The maximum length of a line in a result, in bytes.
 const MAX_BYTES: usize = 500;
+
+/// The maximum part of a line that is searched for secrets, in bytes. Far more than is shown.
+const MAX_QUOTED_BYTES: usize = 16 * 1024;
 
 /// The start of a traceback.
 const TRACEBACK: &str = "Traceback (most recent call last):";
@@ -27,9 +30,15 @@ pub(super) fn last_line(stderr: &[u8]) -> Option<String> {
         // A syntax error has no frames. The caller must not see a program's other last lines.
         None => text.lines().rfind(|line| !line.trim().is_empty()).filter(|line| is_syntax_error(line))?,
     };
-    let line = REDACTOR.as_ref()?.text(line);
+    quote(line, MAX_BYTES)
+}
+
+/// Returns a line that a skill wrote, truncated to `most` bytes and without secrets, folders and control characters.
+/// Returns `None` if secrets can't be recognized.
+pub(super) fn quote(line: &str, most: usize) -> Option<String> {
+    let line = REDACTOR.as_ref()?.text(&line[..line.floor_char_boundary(MAX_QUOTED_BYTES)]);
     let line: String = without_folders(&line).chars().map(|it| if it.is_control() { '\u{fffd}' } else { it }).collect();
-    let end = line.floor_char_boundary(MAX_BYTES);
+    let end = line.floor_char_boundary(most);
     Some(if end < line.len() { format!("{}…", &line[..end]) } else { line })
 }
 

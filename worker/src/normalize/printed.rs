@@ -56,7 +56,9 @@ fn data(stdout: &[u8], code: i32, output: Output) -> ExecuteResult {
         Output::Json => match (&text, one_value(&text)) {
             (Cow::Owned(_), _) => return broke(format!("the program's output is not UTF-8 (exit code {code})")),
             (_, Ok(value)) => return success_result(value),
-            (_, Err(reason)) => return broke(format!("the program's output {reason} (exit code {code})")),
+            (_, Err(fault)) => {
+                return broke(format!("the program's output {fault} (exit code {code}){}", fault.printed(&text)));
+            }
         },
         Output::Lines => list(&text),
         Output::Text => Some(Value::from(text.strip_suffix('\n').unwrap_or(&text)).to_string()),

@@ -113,6 +113,31 @@ fn output_that_is_not_one_json_value_is_refused_with_the_reason() {
 }
 
 #[test]
+fn what_is_printed_beside_the_result_is_shown_with_its_line() {
+    let hint = "; stdout is the result: print everything else to stderr";
+    for (stdout, said) in [
+        ("loading\n{\"a\": 1}", "; line 1 of stdout is 'loading'"),
+        ("{\"a\": 1}\n\n  Done.\n", "; line 3 of stdout is '  Done.'"),
+        ("{'a': 1}", "; line 1 of stdout is '{'a': 1}'"),
+        ("{\n\"a\": None}", "; line 2 of stdout is '\"a\": None}'"),
+        ("got token=hunter2 \u{1b}[31m", "; line 1 of stdout is 'got token=*** \u{fffd}[31m'"),
+    ] {
+        let result = judge(stdout, 0);
+        assert!(error(&result).1.ends_with(&format!("(exit code 0){said}{hint}")), "{result:?}");
+    }
+    let result = judge("é".repeat(1000), 0);
+    assert!(error(&result).1.len() < 400, "{result:?}");
+    for stdout in [b"\xff".to_vec(), vec![b'['; 2000], b"{\"a\": 1, \"a\": 2}".to_vec()] {
+        assert!(!error(&judge(stdout, 0)).1.contains("stderr"));
+    }
+    let (stdout, stderr) =
+        (b"loading\n".to_vec(), b"Traceback (most recent call last):\n  x\nKeyError: 'a'\n".to_vec());
+    let raw = RawOutput::Process { stdout, stderr, exit: Exit::Code(1), leftovers: 0 };
+    let result = normalize(raw, NormalizeOptions::default());
+    assert!(error(&result).1.contains("(exit code 1): KeyError: 'a'; line 1 of stdout is 'loading'"), "{result:?}");
+}
+
+#[test]
 fn a_traceback_blames_the_skill_and_stays_in_the_log() {
     let result = judge("", 1);
     assert_eq!(error(&result).0, ErrorCode::ExecutionError);

@@ -25,6 +25,8 @@ pub(super) struct Memory {
     good: HashMap<PathBuf, Manifest>,
     /// The last valid toolsets, by folder.
     toolsets: HashMap<PathBuf, Toolset>,
+    /// The file that declares each skill, by id. It keeps the id when another file declares the same one.
+    declared: HashMap<String, PathBuf>,
     /// Decides when to read again files that another process locked.
     pub(super) reread: RereadBackoff,
 }
@@ -39,9 +41,9 @@ pub(super) fn read(
     let mut reading = Reading::new(folders);
     let toolsets = reading.toolsets(seen, &memory.toolsets);
     let mut good = HashMap::new();
-    let declared: HashSet<&Path> =
+    let toolset_folders: HashSet<&Path> =
         seen.iter().filter(|(file, _)| is_toolset(file)).filter_map(|(file, _)| file.parent()).collect();
-    let unread = |folder: &Path| declared.contains(folder) && !toolsets.contains_key(folder);
+    let unread = |folder: &Path| toolset_folders.contains(folder) && !toolsets.contains_key(folder);
     for (file, _) in seen.iter().filter(|(file, _)| is_manifest(file) && !is_toolset(file)) {
         // An unreadable toolset might disable its skills.
         if file.parent().is_some_and(unread) {
@@ -51,14 +53,14 @@ pub(super) fn read(
         match reading.read_one(file, Rules { allowed_root, toolset }) {
             Ok(manifest) => {
                 good.insert(file.clone(), manifest.clone());
-                reading.insert(file, manifest);
+                reading.claim(file, manifest);
             }
             Err((error, text)) => {
                 reading.errors.push(error);
                 match memory.good.remove(file) {
                     Some(last) => {
                         good.insert(file.clone(), last.clone());
-                        reading.insert(file, last);
+                        reading.claim(file, last);
                     }
                     None => reading.claim_scripts(file, &text),
                 }
@@ -73,10 +75,12 @@ pub(super) fn read(
         let plain =
             stamp.as_ref().map_or(Ok(()), |it| it.plain).map_err(|it| ManifestError::new(script, 1, it.to_string()));
         match plain.and_then(|()| Manifest::for_bare_script(script)) {
-            Ok(manifest) => reading.insert(script, manifest),
+            Ok(manifest) => reading.claim(script, manifest),
             Err(error) => reading.errors.push(error),
         }
     }
+    reading.insert_all(&memory.declared);
+    memory.declared = reading.declared;
     memory.good = good;
     memory.toolsets = toolsets;
     // Runners read lock files later.
@@ -96,7 +100,11 @@ pub(super) fn named_files(manifests: &Manifests, folders: &[PathBuf]) -> Vec<Pat
 
 struct Reading<'a> {
     folders: &'a Folders,
+    /// All valid manifests in the order of their files, with those of scripts that have none.
+    found: Vec<(PathBuf, Manifest)>,
     manifests: BTreeMap<String, Manifest>,
+    /// The file of each of `manifests`.
+    declared: HashMap<String, PathBuf>,
     errors: Vec<ManifestError>,
     /// Scripts that manifests name, and folders with a manifest whose script is unknown.
     claimed: HashSet<PathBuf>,
@@ -107,27 +115,47 @@ struct Reading<'a> {
 
 impl<'a> Reading<'a> {
     fn new(folders: &'a Folders) -> Self {
-        let (manifests, errors, claimed) = (BTreeMap::new(), Vec::new(), HashSet::new());
-        Self { folders, manifests, errors, claimed, size: 0, held: false }
+        Self {
+            folders,
+            found: Vec::new(),
+            manifests: BTreeMap::new(),
+            declared: HashMap::new(),
+            errors: Vec::new(),
+            claimed: HashSet::new(),
+            size: 0,
+            held: false,
+        }
     }
 
-    fn insert(&mut self, file: &Path, manifest: Manifest) {
+    /// Adds a manifest, whose scripts are then not served on their own.
+    fn claim(&mut self, file: &Path, manifest: Manifest) {
         self.claimed.extend(manifest.how.files());
-        if is_manifest(file) {
-            self.claimed.insert(file.with_extension("py"));
-        }
+        self.claimed.insert(file.with_extension("py"));
+        self.found.push((file.to_owned(), manifest));
+    }
+
+    /// Inserts all manifests: first those of skills that are served already, so that no new file takes an id over.
+    /// `before`: the file of each skill until now.
+    fn insert_all(&mut self, before: &HashMap<String, PathBuf>) {
+        let mut found = std::mem::take(&mut self.found);
+        found.sort_by_key(|(file, manifest)| before.get(&manifest.id) != Some(file));
+        found.into_iter().for_each(|(file, manifest)| self.insert(file, manifest));
+    }
+
+    fn insert(&mut self, file: PathBuf, manifest: Manifest) {
         self.size += manifest.description_size();
         let reason = if self.manifests.len() >= MAX_SKILLS {
             format!("a worker has at most {MAX_SKILLS} skills")
         } else if self.size > MAX_STATE_BYTES / 2 {
             format!("the descriptions of a worker's skills are over {} bytes", MAX_STATE_BYTES / 2)
-        } else if self.manifests.contains_key(&manifest.id) {
-            format!("the skill id '{}' is taken; this manifest is ignored", manifest.id)
+        } else if let Some(other) = self.declared.get(&manifest.id) {
+            format!("the skill id '{}' is taken by {}; this file is ignored", manifest.id, other.display())
         } else {
+            self.declared.insert(manifest.id.clone(), file);
             self.manifests.insert(manifest.id.clone(), manifest);
             return;
         };
-        self.errors.push(ManifestError::new(file, 1, reason));
+        self.errors.push(ManifestError::new(&file, 1, reason));
     }
 
     /// Reads all toolsets, by folder. Reports the error of an invalid one, and keeps its last valid state if there
@@ -219,5 +247,41 @@ mod tests {
         assert!(!held.is_due());
         held.note(true);
         assert!(held.is_due());
+    }
+
+    #[test]
+    fn a_new_file_takes_no_id_of_a_skill_that_is_served() {
+        let top = std::env::temp_dir().join(format!("openskill-scan-{}", std::process::id()));
+        std::fs::create_dir_all(&top).unwrap();
+        let write = |name: &str, version: &str| {
+            let text = format!("id: shout\nversion: {version}\ntype: inproc\nentry: echo\n");
+            std::fs::write(top.join(name), text).unwrap();
+        };
+        let scan = |memory: &mut Memory| {
+            let folders = Folders::open(std::slice::from_ref(&top));
+            let (manifests, errors) = read(&folders, &folders.stamp_files(&[], &Vec::new()), &top, memory);
+            let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
+            (manifests["shout"].version.clone(), errors)
+        };
+        let taken = |file: &str, by: &str| {
+            let [file, by] = [file, by].map(|it| top.join(it).display().to_string());
+            format!("{file}:1: the skill id 'shout' is taken by {by}; this file is ignored")
+        };
+        let mut memory = Memory::default();
+        write("shout.yaml", "1");
+        assert_eq!(scan(&mut memory), ("1".to_owned(), vec![]));
+        write("aaa.yaml", "2");
+        assert_eq!(scan(&mut memory), ("1".to_owned(), vec![taken("aaa.yaml", "shout.yaml")]));
+        // A worker that starts now knows of neither.
+        assert_eq!(scan(&mut Memory::default()), ("2".to_owned(), vec![taken("shout.yaml", "aaa.yaml")]));
+        // A script without a manifest is served under its name, and keeps it too.
+        std::fs::remove_file(top.join("shout.yaml")).unwrap();
+        assert_eq!(scan(&mut memory), ("2".to_owned(), vec![]));
+        std::fs::remove_file(top.join("aaa.yaml")).unwrap();
+        std::fs::write(top.join("shout.py"), "").unwrap();
+        assert_eq!(scan(&mut memory), ("0.0.0".to_owned(), vec![]));
+        write("aaa.yaml", "3");
+        assert_eq!(scan(&mut memory), ("0.0.0".to_owned(), vec![taken("aaa.yaml", "shout.py")]));
+        std::fs::remove_dir_all(&top).unwrap();
     }
 }

@@ -1,6 +1,6 @@
 //! `openskill check`: validates skills and runs their examples. `openskill pin`: pins the tools of an MCP server.
 
-use openskill_worker::check::{CheckError, Findings, PinError};
+use openskill_worker::check::{CheckError, CheckReport, Findings, PinError};
 use openskill_worker::manifest::RunnerSpec;
 
 use crate::args::{CheckArgs, PinArgs};
@@ -15,19 +15,19 @@ pub(super) fn run(args: &CheckArgs, settings: &Settings, raw: &RawSettings) -> R
     config.packages.progress = |step| print_err(&format!("{step}\n"));
     block_on(async {
         let checked = openskill_worker::check::check(config, args.skill_id.as_deref()).await;
-        let findings = checked.map_err(|error| match error {
+        let CheckReport { skills, invalid } = checked.map_err(|error| match error {
             CheckError::NotFound { .. } => Failure::Usage(error.to_string()),
             CheckError::System(source) => Failure::system("setting up the sandbox")(source),
-            CheckError::BadManifest(_) => Failure::printed(&error),
         })?;
-        if findings.is_empty() {
+        if skills.is_empty() && invalid.is_empty() {
             let folders = &settings.worker.config.skill_dirs;
             let folders: Vec<_> = folders.iter().map(|it| it.display().to_string()).collect();
             let reason = format!("no skills in {}: `openskill new ID` creates one", folders.join(", "));
             return Err(Failure::printed(&reason));
         }
-        let failed = findings.iter().filter(|it| !show(it)).count();
-        if failed == 0 { Ok(()) } else { Err(Failure::Reported) }
+        let failed = skills.iter().filter(|it| !show(it)).count();
+        invalid.iter().for_each(|error| print_err(&format!("{error}\n")));
+        if failed == 0 && invalid.is_empty() { Ok(()) } else { Err(Failure::Reported) }
     })
 }
 

@@ -5,9 +5,10 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use super::new::{self, File, write_all};
+use super::new;
 use crate::args::{InitArgs, SkillType};
 use crate::exit::Failure;
+use crate::new_files::{NewFile, write_new};
 use crate::terminal::{print_out, program};
 
 /// Written last, so that an interrupted command can be repeated.
@@ -31,12 +32,13 @@ pub(in crate::commands) fn run(args: &InitArgs) -> Result<(), Failure> {
     ];
     if !has_skills {
         let skill = new::files(SkillType::Python, EXAMPLE).into_iter();
-        files.extend(skill.map(|it| File { path: format!("skills/{}", it.path), ..it }));
+        files.extend(skill.map(|it| NewFile { path: format!("skills/{}", it.path), ..it }));
     }
     files.push(plain(SETTINGS, include_str!("init/openskill.toml")));
     let (kept, missing): (Vec<_>, Vec<_>) =
         files.into_iter().partition(|it| folder.join(&it.path).symlink_metadata().is_ok());
-    write_all(folder, &missing)?;
+    write_new(folder, &missing)?;
+    new::list_written(folder, &missing);
     kept.iter().for_each(|it| print_out(&format!("kept  {}\n", folder.join(&it.path).display())));
     print_out(&next(folder, has_skills));
     Ok(())
@@ -49,8 +51,8 @@ fn has_own_skills(skills: &Path) -> bool {
     skills.read_dir().is_ok_and(|mut it| it.any(|entry| entry.is_ok_and(|it| is_own(&it.file_name()))))
 }
 
-fn plain(path: &str, text: &str) -> File {
-    File { path: path.to_owned(), text: text.to_owned(), executable: false }
+fn plain(path: &str, text: &str) -> NewFile {
+    NewFile { path: path.to_owned(), text: text.to_owned(), mode: 0o644 }
 }
 
 fn next(folder: &Path, has_skills: bool) -> String {

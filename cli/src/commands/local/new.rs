@@ -2,13 +2,11 @@
 //!
 //! Where possible, the new skill passes `openskill check` without edits. Existing files are never overwritten.
 
-use std::fs::OpenOptions;
-use std::io::{ErrorKind, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::args::{NewArgs, SkillType};
 use crate::exit::Failure;
+use crate::new_files::{NewFile, write_new};
 use crate::settings::Settings;
 use crate::terminal::print_out;
 
@@ -25,7 +23,9 @@ pub(super) fn run(args: &NewArgs, settings: &Settings) -> Result<(), Failure> {
                     --skills-dir";
         return Err(Failure::Usage(format!("the skill directory '{shown}' does not exist: {hint}")));
     }
-    write_all(&folder, &files(args.kind, id))?;
+    let files = files(args.kind, id);
+    write_new(&folder, &files)?;
+    list_written(&folder, &files);
     let flag =
         args.skills.skills_dir.as_ref().map_or_else(String::new, |_| format!(" --skills-dir {}", folder.display()));
     print_out(&next(args.kind, id, &folder, &flag));
@@ -33,21 +33,20 @@ pub(super) fn run(args: &NewArgs, settings: &Settings) -> Result<(), Failure> {
 }
 
 /// Returns the files of a new skill, relative to the skill directory.
-pub(super) fn files(kind: SkillType, id: &str) -> Vec<File> {
-    let fill = |template: &str| template.replace("@ID@", id);
-    let file = |path: String, template: &str, executable| File { path, text: fill(template), executable };
-    let manifest = |template| file(format!("{id}.yaml"), template, false);
+pub(super) fn files(kind: SkillType, id: &str) -> Vec<NewFile> {
+    let file = |path: String, template: &str, mode| NewFile { path, text: template.replace("@ID@", id), mode };
+    let manifest = |template| file(format!("{id}.yaml"), template, 0o644);
     // Tests go to a separate directory: a script next to manifests would be loaded as a skill.
-    let test = |template| file(format!("tests/test_{id}.py"), template, false);
+    let test = |template| file(format!("tests/test_{id}.py"), template, 0o644);
     match kind {
         SkillType::Python => vec![
             manifest(include_str!("new/python.yaml")),
-            file(format!("{id}.py"), include_str!("new/python.py"), false),
+            file(format!("{id}.py"), include_str!("new/python.py"), 0o644),
             test(include_str!("new/test_python.py")),
         ],
         SkillType::Exec => vec![
             manifest(include_str!("new/exec.yaml")),
-            file(format!("{id}.sh"), include_str!("new/exec.sh"), true),
+            file(format!("{id}.sh"), include_str!("new/exec.sh"), 0o755),
             test(include_str!("new/test_exec.py")),
         ],
         SkillType::Http => vec![manifest(include_str!("new/http.yaml"))],
@@ -55,7 +54,13 @@ pub(super) fn files(kind: SkillType, id: &str) -> Vec<File> {
         SkillType::McpStdio => vec![manifest(include_str!("new/mcp_stdio.yaml"))],
         SkillType::McpHttp => vec![manifest(include_str!("new/mcp_http.yaml"))],
         SkillType::Inproc => vec![manifest(include_str!("new/inproc.yaml"))],
+        SkillType::Session => vec![manifest(include_str!("new/session.yaml"))],
     }
+}
+
+/// Prints which files were written.
+pub(super) fn list_written(folder: &Path, files: &[NewFile]) {
+    files.iter().for_each(|it| print_out(&format!("wrote {}\n", folder.join(&it.path).display())));
 }
 
 /// Suggests the next steps. `flag` is the flag that makes other commands read the same directory.
@@ -65,6 +70,7 @@ fn next(kind: SkillType, id: &str, folder: &Path, flag: &str) -> String {
     let (first, call) = match kind {
         SkillType::Python | SkillType::Exec => (format!("  python3 {shown}/tests/test_{id}.py\n"), "text=hello"),
         SkillType::Inproc => (String::new(), "text=hello"),
+        SkillType::Session => (String::new(), "code='1 + 2'"),
         SkillType::Http => {
             let what = "set the URL and export EXAMPLE_TOKEN; the example is also the test";
             (edit(what), "city=Paris")
@@ -78,42 +84,4 @@ fn next(kind: SkillType, id: &str, folder: &Path, flag: &str) -> String {
         arguments => format!("  openskill invoke {id} {arguments}\n"),
     };
     format!("\nNext:\n{first}  openskill check {id}{flag}\n{call}")
-}
-
-/// A file to write. `path` is relative to the target directory.
-pub(super) struct File {
-    pub(super) path: String,
-    pub(super) text: String,
-    pub(super) executable: bool,
-}
-
-/// Writes files below `folder` and prints their names. If any of them exists, fails before writing anything.
-pub(super) fn write_all(folder: &Path, files: &[File]) -> Result<(), Failure> {
-    for file in files {
-        let path = folder.join(&file.path);
-        if path.symlink_metadata().is_ok() {
-            return Err(Failure::Usage(format!("{} already exists; nothing was written", path.display())));
-        }
-    }
-    for file in files {
-        write(&folder.join(&file.path), file)?;
-        print_out(&format!("wrote {}\n", folder.join(&file.path).display()));
-    }
-    Ok(())
-}
-
-fn write(path: &Path, file: &File) -> Result<(), Failure> {
-    let failed = |source: std::io::Error| Failure::System { what: format!("writing {}", path.display()), source };
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(failed)?;
-    }
-    let mode = if file.executable { 0o755 } else { 0o644 };
-    let mut options = OpenOptions::new();
-    // `create_new`: a file created since the check above is not overwritten.
-    let opened = options.write(true).create_new(true).mode(mode).open(path);
-    let mut opened = opened.map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => Failure::Usage(format!("{} already exists", path.display())),
-        _ => failed(error),
-    })?;
-    opened.write_all(file.text.as_bytes()).map_err(failed)
 }

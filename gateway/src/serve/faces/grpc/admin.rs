@@ -52,17 +52,19 @@ impl AdminService for Admin {
         let DrainRequest { worker_id, resume } = request.into_inner();
         let gateway = &self.shard.gateway;
         if worker_id.is_empty() {
-            gateway.drain(!resume);
-            tracing::warn!(resume, "an operator drained or resumed the gateway");
+            if gateway.drain(!resume) {
+                tracing::warn!(resume, "an operator drained or resumed the gateway");
+            }
             return Ok(Response::new(DrainResponse { in_flight: gateway.in_flight() as u32 }));
         }
         let all = gateway.fleet.all();
         let Some(worker) = all.into_iter().find(|worker| worker.id() == worker_id) else {
             return Err(Status::not_found("there is no worker with this id: ListWorkers lists them"));
         };
-        worker.drain(!resume);
-        tracing::warn!(worker_id, resume, "an operator drained or resumed a worker");
-        gateway.catalog.rebuild(&gateway.fleet);
+        if worker.drain(!resume) {
+            tracing::warn!(worker_id, resume, "an operator drained or resumed a worker");
+            gateway.catalog.rebuild(&gateway.fleet);
+        }
         Ok(Response::new(DrainResponse { in_flight: worker.in_flight() }))
     }
 }
