@@ -1,5 +1,7 @@
 //! The command-line grammar.
 
+use std::path::PathBuf;
+
 use clap::{Parser, Subcommand};
 
 mod client;
@@ -28,6 +30,10 @@ pub(crate) use without_worker::refuse_unavailable;
     3 gateway unreachable or not ready, 4 invalid setting, 5 system error."
 )]
 pub(crate) struct Args {
+    /// Settings file of the project; default: openskill.toml in this directory or the nearest one above
+    // Not above the root of a repository.
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) config: Option<PathBuf>,
     #[command(subcommand)]
     pub(crate) command: Command,
 }

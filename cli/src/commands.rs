@@ -11,7 +11,7 @@ use crate::contexts;
 use crate::exit::Failure;
 use crate::runtime::block_on;
 use crate::serve;
-use crate::settings::{RawSettings, Settings, unknown_variables};
+use crate::settings::{RawSettings, Settings, project, unknown_variables};
 use crate::terminal::print_err;
 
 mod certs;
@@ -52,7 +52,11 @@ pub(crate) fn run(args: Args, started: Instant) -> Result<(), Failure> {
     if let Command::Context(args) = command {
         return context::run(args);
     }
-    let mut raw = RawSettings::read(&command.overrides(), |name| std::env::var_os(name), Path::new("."));
+    let environment = |name: &str| match &args.config {
+        Some(file) if name == project::VARIABLE => Some(file.clone().into_os_string()),
+        _ => std::env::var_os(name),
+    };
+    let mut raw = RawSettings::read(&command.overrides(), environment, Path::new("."));
     if command.client().is_some() || matches!(command, Command::Config(_)) {
         contexts::apply(&mut raw)?;
     }

@@ -17,7 +17,7 @@ use openskill_proto::v1::{ListSkillsRequest, ListWorkersRequest, SkillStatus};
 use crate::channel::{Channel, connect};
 use crate::contexts;
 use crate::exit::Failure;
-use crate::settings::{RawSettings, Settings};
+use crate::settings::{RawSettings, Settings, project};
 use crate::terminal::{print_out, program};
 
 /// The variable that makes this program print candidates instead of running a command. Its value is the shell's
@@ -71,7 +71,12 @@ fn settings() -> Option<Settings> {
     };
     let names = contexts::KEYS.into_iter().chain([("context", "OPENSKILL_CONTEXT")]);
     let flags = names.filter_map(|(key, setting)| Some((setting, flag(key)?))).collect();
-    let mut raw = RawSettings::read(&flags, |name| std::env::var_os(name), Path::new("."));
+    let config = flag("config");
+    let environment = |name: &str| match &config {
+        Some(file) if name == project::VARIABLE => Some(file.into()),
+        _ => std::env::var_os(name),
+    };
+    let mut raw = RawSettings::read(&flags, environment, Path::new("."));
     contexts::apply(&mut raw).ok()?;
     Settings::resolve(&raw).ok()
 }

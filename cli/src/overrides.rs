@@ -31,10 +31,10 @@ impl Command {
                 ("OPENSKILL_HTTP_BASE_URL", &it.gateway),
                 ("OPENSKILL_AGENT_STORE", &it.store.file),
             ]),
-            Self::Mcp(it) if it.served.gateway.is_some() => it.served.client().overrides(),
+            Self::Mcp(it) if it.target().gateway.is_some() => it.target().client().overrides(),
             Self::Mcp(it) => {
                 // Any free port will do, since only this process uses it.
-                let mut own = it.served.skills.overrides();
+                let mut own = it.target().skills.overrides();
                 own.push(("OPENSKILL_LISTEN", "127.0.0.1:0".to_owned()));
                 own
             }
@@ -94,7 +94,7 @@ impl LocalCommand {
                 ]);
                 (own, &it.skills)
             }
-            Self::Init(_) => return Overrides::new(),
+            Self::Init(_) | Self::Sdk(_) => return Overrides::new(),
             Self::New(it) => (Overrides::new(), &it.skills),
             Self::Check(it) => (Overrides::new(), &it.skills),
             Self::Doctor(it) => (it.client.overrides(), &it.skills),

@@ -1,15 +1,18 @@
 //! Settings, in two stages.
 //!
-//! [`RawSettings`] has each value as text, from the first source that sets it: flag, environment, `.env`,
-//! `openskill.toml`, default. [`Settings`] has only valid values. All problems are reported at once, each with its
-//! source.
+//! [`RawSettings`] has each value as text, from the first source that sets it: flag, environment, `.env` and
+//! `openskill.toml` of the [`project`], default. [`Settings`] has only valid values. All problems are reported at once,
+//! each with its source.
 
 mod access;
 mod agent;
+mod files;
 mod mcp;
 pub(crate) mod names;
 pub(crate) mod otlp;
+mod paths;
 mod problem;
+pub(crate) mod project;
 mod raw;
 mod reader;
 mod recorder;

@@ -15,3 +15,4 @@ mod message;
 mod parameters;
 
 pub(crate) use bridge::run;
+pub(crate) use lines::{InputLine, next as next_line};

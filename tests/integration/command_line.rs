@@ -15,6 +15,7 @@ mod counts;
 mod lists;
 mod logs;
 mod newcomer;
+mod project;
 mod watch;
 
 struct Ran {

@@ -1,6 +1,6 @@
 //! `openskill check`: runs the examples in manifests on this machine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -153,6 +153,14 @@ pub async fn check(mut config: Config, skill_id: Option<&str>) -> Result<CheckRe
     }
     worker.close().await;
     Ok(CheckReport { skills, invalid })
+}
+
+/// Returns the variables that the manifests in the skill folders name, and whose values come from outside. Invalid
+/// manifests name none.
+#[must_use]
+pub fn named_variables(config: &Config) -> BTreeSet<String> {
+    let (manifests, _) = crate::registry::read_folders(&config.skill_dirs, &config.allowed_root);
+    manifests.into_values().flat_map(|it| it.env).collect()
 }
 
 /// Builds a worker without listeners, for a command.

@@ -1,6 +1,7 @@
 //! A worker's resolved and validated settings. The caller reads files and the environment; this module does not.
 
 pub(crate) mod allowed;
+pub(crate) mod variables;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,6 +15,7 @@ use openskill_sandbox::sessions::book::SessionBounds;
 use openskill_telemetry::trace::Tracer;
 
 pub use allowed::{AllowList, NoList};
+pub use variables::Variables;
 
 /// A worker's settings, which do not change while it runs.
 #[derive(Debug, Clone)]
@@ -25,6 +27,8 @@ pub struct Config {
     pub skill_dirs: Vec<PathBuf>,
     /// The allowed root of skills: an existing absolute path with all symbolic links resolved.
     pub allowed_root: PathBuf,
+    /// The variables that manifests may name.
+    pub variables: Variables,
     /// The maximum number of concurrent calls, at least 1.
     pub concurrency: usize,
     /// The number of slots beyond the concurrency limit. They are reserved for short calls of callers with less
@@ -39,6 +43,8 @@ pub struct Config {
     pub python: Option<PathBuf>,
     /// The source of Python skills' packages, and the folder for their environments.
     pub packages: PythonPackages,
+    /// The folder in which the Python SDK is kept. `None` keeps it with temporary files.
+    pub sdk: Option<PathBuf>,
     /// The settings for installing tools.
     pub tools: ToolsConfig,
     /// How long a warm pool is kept without calls.
@@ -113,6 +119,8 @@ pub struct PythonPackages {
     pub keep: Option<Duration>,
     /// Which environments this process builds.
     pub builds: Builds,
+    /// The variables that configure installers.
+    pub variables: Variables,
     /// Receives a line of text for people at each step of a build.
     pub progress: fn(&str),
 }

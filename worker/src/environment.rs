@@ -7,16 +7,20 @@ use std::time::Instant;
 use openskill_proto::metadata::{ENV_ALLOWED_ROOT, ENV_TRACE_ID, ENV_TRACEPARENT, ENV_TRACESTATE};
 use openskill_sandbox::allowed_root::{AllowedRoot, RunRoot};
 
-use crate::config::Config;
+use crate::config::{Config, Variables};
 use crate::manifest::Manifest;
 use crate::runner::Invocation;
+use crate::sdk;
 
 /// The part of the environment that all of a worker's skills share.
 #[derive(Debug, Clone)]
 pub(crate) struct SkillEnvironment {
     allowed_root: AllowedRoot,
+    variables: Variables,
     /// The folder that contains the Python SDK, for scripts in other folders.
     library: Option<PathBuf>,
+    /// Whether it is the SDK of this program, because no skill folder has one.
+    is_bundled: bool,
 }
 
 impl SkillEnvironment {
@@ -25,8 +29,14 @@ impl SkillEnvironment {
     /// # Errors
     /// Fails if the allowed root can't be opened.
     pub(crate) fn new(config: &Config) -> std::io::Result<Self> {
-        let library = config.skill_dirs.iter().find(|folder| folder.join("openskill_sdk/__init__.py").is_file());
-        Ok(Self { allowed_root: AllowedRoot::open(&config.allowed_root)?, library: library.cloned() })
+        let own = config.skill_dirs.iter().find(|folder| sdk::is_in(folder)).cloned();
+        let is_bundled = own.is_none();
+        let library = own.or_else(|| {
+            let provided = sdk::provide(config.sdk.as_deref());
+            provided.inspect_err(|error| tracing::warn!(%error, "skills can't import openskill_sdk")).ok()
+        });
+        let (allowed_root, variables) = (AllowedRoot::open(&config.allowed_root)?, config.variables.clone());
+        Ok(Self { allowed_root, variables, library, is_bundled })
     }
 
     /// Returns the path of a skill's allowed root, to pass to the skill.
@@ -51,7 +61,19 @@ impl SkillEnvironment {
         root.parent().unwrap_or(root)
     }
 
-    /// Returns the folder that contains the Python SDK, if one of the skill folders does.
+    /// Returns the variables that manifests may name.
+    pub(crate) fn variables(&self) -> &Variables {
+        &self.variables
+    }
+
+    /// Lets Python find an SDK that its environment has, instead of that of this program. `PYTHONPATH` would precede it.
+    pub(crate) fn prefer_installed_sdk(&self, env: &mut BTreeMap<String, String>) {
+        if self.is_bundled {
+            env.remove("PYTHONPATH");
+        }
+    }
+
+    /// Returns the folder that contains the Python SDK.
     pub(crate) fn library(&self) -> Option<&Path> {
         self.library.as_deref()
     }
@@ -64,7 +86,7 @@ impl SkillEnvironment {
             (ENV_ALLOWED_ROOT, path_text(self.root(manifest))),
             ("OPENSKILL_SKILL_ID", manifest.id.clone()),
         ];
-        let named = manifest.env.iter().filter_map(|name| Some((name.clone(), std::env::var(name).ok()?)));
+        let named = manifest.env.iter().filter_map(|name| Some((name.clone(), self.variables.get(name)?)));
         let library = self.library.as_ref().map(|folder| ("PYTHONPATH", path_text(folder)));
         let set = manifest.env_values.clone().into_iter();
         named.chain(set).chain(own.into_iter().chain(library).map(|(name, value)| (name.to_owned(), value))).collect()

@@ -41,6 +41,7 @@ pub mod operator;
 pub mod questions;
 pub mod runner;
 pub mod runners;
+pub mod sdk;
 
 mod artifacts;
 mod environment;
@@ -189,7 +190,7 @@ fn runners(config: &Config, services: &Services, functions: Functions, installer
         [
             ("cli:python", Arc::new(Python::new(config, services)) as Arc<dyn runner::Runner>),
             ("cli:exec", Arc::new(Executable::new(services))),
-            ("http", Arc::new(Http::new())),
+            ("http", Arc::new(Http::new(config.variables.clone()))),
             ("docker", Arc::new(Docker::new(config, services))),
             ("mcp:stdio", mcp()),
             ("mcp:http", mcp()),

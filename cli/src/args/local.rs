@@ -21,6 +21,9 @@ pub(crate) enum LocalCommand {
     Check(CheckArgs),
     /// Report what this machine supports and which skills require more; exit with code 1 if any skill does. With an https URL, also which certificate the gateway has
     Doctor(DoctorArgs),
+    /// Install the Python SDK for editors, type checkers and tests; skills have it without
+    #[command(subcommand)]
+    Sdk(SdkCommand),
     /// Pin the current tools of an MCP server, so that later changes are reported or rejected
     Pin(PinArgs),
 }
@@ -137,6 +140,19 @@ pub(crate) struct PinArgs {
     pub(crate) server: String,
     #[command(flatten)]
     pub(crate) skills: SkillFolders,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SdkCommand {
+    /// Write the package `openskill_sdk` of this program into a virtual environment or a directory
+    Install(InstallSdk),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct InstallSdk {
+    /// Virtual environment, or directory for PYTHONPATH; default: the active virtual environment, or `.venv` of the project
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -44,6 +44,16 @@ pub(crate) struct McpArgs {
     pub(crate) command: Option<McpCommand>,
 }
 
+impl McpArgs {
+    /// Returns which gateway serves the client, also if the command only writes its configuration.
+    pub(crate) fn target(&self) -> &McpTargetArgs {
+        match &self.command {
+            Some(McpCommand::Config(it)) => &it.served,
+            None => &self.served,
+        }
+    }
+}
+
 /// Which gateway serves the client.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct McpTargetArgs {
@@ -114,6 +124,12 @@ pub(crate) struct McpConfig {
     /// Name of the server in the client
     #[arg(long, value_name = "NAME", default_value = "openskill")]
     pub(crate) name: String,
+    /// Start the command of the configuration as the client does, and list its tools
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Write the values of the variables that skills need instead of placeholders: the configuration then has secrets
+    #[arg(long)]
+    pub(crate) with_values: bool,
     #[command(flatten)]
     pub(crate) served: McpTargetArgs,
 }

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use crate::exit::Failure;
 
 /// Commands that run skills on this machine, or write skill files.
-const COMMANDS: [&str; 7] = ["up", "worker", "init", "new", "check", "doctor", "pin"];
+const COMMANDS: [&str; 8] = ["up", "worker", "init", "new", "check", "doctor", "pin", "sdk"];
 
 /// Subcommands of `openskill tools`.
 const TOOLS_COMMANDS: [&str; 4] = ["add", "remove", "index", "pins"];
@@ -13,7 +13,11 @@ const TOOLS_COMMANDS: [&str; 4] = ["add", "remove", "index", "pins"];
 /// Returns an error if this build lacks the command. `words` is the command line without the program name.
 pub(crate) fn refuse_unavailable(mut words: impl Iterator<Item = OsString>) -> Option<Failure> {
     let mut next = || words.next().map(|it| it.to_string_lossy().into_owned());
-    let first = next()?;
+    let mut first = next()?;
+    if first == "--config" {
+        next()?;
+        first = next()?;
+    }
     if COMMANDS.contains(&first.as_str()) {
         return Some(Failure::NoWorker { command: first });
     }
@@ -33,7 +37,7 @@ mod tests {
 
     #[test]
     fn a_command_that_needs_a_worker_says_which_build_has_it() {
-        for line in ["up --workers 3", "worker", "check --help", "doctor", "init x", "new a", "pin b"] {
+        for line in ["up --workers 3", "worker", "check --help", "doctor", "init x", "new a", "pin b", "sdk install"] {
             let command = line.split(' ').next().unwrap();
             let said = reason(line).unwrap();
             assert!(said.contains(&format!("`openskill {command}`")) && said.contains("openskill-worker"), "{said}");

@@ -15,6 +15,12 @@ pub(super) fn run(args: &ConfigArgs, raw: &RawSettings) -> Result<(), Failure> {
         print_out(&openskill_telemetry::metrics::reference::reference());
         return Ok(());
     }
+    let file = raw.project().map_or_else(|| "-".to_owned(), |it| it.file.display().to_string());
+    print_out(&format!("settings of the project: {file}\n"));
+    #[cfg(feature = "worker")]
+    if let Some(folder) = crate::serve::up::state_folder(raw) {
+        print_out(&format!("state of `openskill up`: {}\n", folder.display()));
+    }
     let width = ALL.iter().map(|setting| setting.name.len()).max().unwrap_or_default();
     for setting in ALL.iter() {
         let value = raw.value(setting.name);

@@ -11,6 +11,7 @@ mod check;
 mod doctor;
 pub(super) mod init;
 mod new;
+mod sdk;
 pub(super) mod tools;
 
 /// Runs the command. `started` is the start time of the process.
@@ -27,6 +28,7 @@ pub(super) fn run(
         LocalCommand::New(args) => new::run(args, settings),
         LocalCommand::Check(args) => check::run(args, settings, raw),
         LocalCommand::Doctor(args) => doctor::run(args, settings, raw),
+        LocalCommand::Sdk(command) => sdk::run(command, raw),
         LocalCommand::Pin(args) => check::pin(args, settings, raw),
     }
 }

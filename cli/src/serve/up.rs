@@ -23,8 +23,8 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::args::UpArgs;
 use crate::exit::Failure;
 use crate::settings::names::is_credential;
-use crate::settings::{McpFiles, OWN_BINARY, RawSettings, Settings};
-use crate::terminal::{pluralize, print_out, program};
+use crate::settings::{McpFiles, OWN_BINARY, RawSettings, Settings, project};
+use crate::terminal::{pluralize, print_err, print_out, program};
 
 mod banner;
 
@@ -88,7 +88,12 @@ fn serve(
     super::worker::config(settings, raw)?;
     let metrics = worker_metrics(settings, workers_wanted)?;
     let McpFiles { secret: mcp_secret, views: mcp_views } = McpFiles::read(raw)?;
-    let agent = super::agent::setup(settings, raw, state_folder().map(|it| it.join("agent.redb")))?;
+    let state = state_folder(raw);
+    let agent = super::agent::setup(settings, raw, state.as_ref().map(|it| it.join("agent.redb")))?;
+    let is_kept_by_default = settings.recorder.store.as_ref().is_some_and(|it| it.is_default);
+    if let Some(state) = state.as_ref().filter(|_| is_kept_by_default && raw.project().is_some()) {
+        mention_state_of_user(state);
+    }
     super::run(settings, "gateway", async move |shutdown, tracer| {
         let listeners = super::gateway::bind(settings, settings.shards.unwrap_or(1))?;
         let admin = super::gateway::bind_admin(settings)?;
@@ -110,9 +115,9 @@ fn serve(
             let restarter = WorkerRestarter { number: number + 1, drain, strays };
             workers.spawn(restarter.run(command, stop_workers.clone()));
         }
-        let recorder = super::recorder_config(settings, address, state_folder().map(|it| it.join("traces")));
+        let recorder = super::recorder_config(settings, address, state.as_ref().map(|it| it.join("traces")));
         if own.mcp_tasks.is_default {
-            own.mcp_tasks.file = state_folder().map(|it| it.join("tasks.redb"));
+            own.mcp_tasks.file = state.map(|it| it.join("tasks.redb"));
         }
         let config = Config {
             workers: sockets.into_iter().map(Source::Unix).collect(),
@@ -145,11 +150,25 @@ fn serve(
     })
 }
 
-/// Returns the default directory for recorded calls, conversations and tasks.
-fn state_folder() -> Option<PathBuf> {
+/// Returns the default directory for recorded calls, conversations and tasks: that of the project. Without a project,
+/// that of the user.
+pub(crate) fn state_folder(raw: &RawSettings) -> Option<PathBuf> {
     let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|it| it.is_absolute());
     let state = folder("XDG_STATE_HOME").or_else(|| Some(folder("HOME")?.join(".local/state")));
-    Some(state?.join("openskill"))
+    let state = state?.join("openskill");
+    Some(raw.project().map_or_else(|| state.clone(), |project| project.state_folder(&state)))
+}
+
+/// When a project gets its directory, says where calls and conversations are that were kept for the user.
+fn mention_state_of_user(state: &Path) {
+    let Some(user) = state.ancestors().nth(2).filter(|_| !state.exists()) else { return };
+    if user.join("traces").exists() || user.join("agent.redb").exists() {
+        let (user, state) = (user.display(), state.display());
+        print_err(&format!(
+            "openskill: calls and conversations of this project are now kept in {state}; those before it had its own \
+             directory are in {user}\n"
+        ));
+    }
 }
 
 /// Assigns each worker a metrics address: consecutive ports, starting at the configured one. With port 0, each
@@ -172,6 +191,8 @@ fn command(id: &str, socket: &Path, settings: &Settings, raw: &RawSettings) -> C
         .arg(format!("unix:{}", socket.display()))
         // Flags of `up` reach the workers through the environment.
         .envs(raw.explicit_values().filter(|(name, _)| !is_credential(name)))
+        // A flag may name the project, whose `.env` the workers read themselves.
+        .envs(raw.project().map(|it| (project::VARIABLE, &it.file)))
         .env("OPENSKILL_SHARDS", settings.shards.unwrap_or(1).to_string())
         .stdin(Stdio::null())
         // Ctrl-C in a terminal must signal only this process, which then drains the workers.

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
-
+use super::files::{DOT_ENV, FileContent, read_dot_env, read_toml};
 use super::names::{ALL, Setting, default_value, is_known};
+use super::paths;
 use super::problem::{SettingProblem, SettingProblems};
-use super::unknown::nearest;
+use super::project::{FILE_NAME, Project, VARIABLE};
 
 /// Settings from flags: names and values.
 pub(crate) type Overrides = Vec<(&'static str, String)>;
@@ -29,8 +29,8 @@ impl Origin {
         match self {
             Self::Flag => "flag",
             Self::Environment => "environment",
-            Self::DotEnv => ".env",
-            Self::File => "openskill.toml",
+            Self::DotEnv => DOT_ENV,
+            Self::File => FILE_NAME,
             Self::Context => "context",
             Self::Default => "default",
         }
@@ -38,20 +38,44 @@ impl Origin {
 }
 
 /// The value of every setting, by name.
-#[derive(Debug)]
 pub(crate) struct RawSettings {
     values: HashMap<&'static str, (String, Origin)>,
+    /// The project whose files were read.
+    project: Option<Project>,
+    /// All variables of `.env`.
+    #[cfg(feature = "worker")]
+    variables: HashMap<String, String>,
     /// Problems with whole sources, such as an unreadable file.
     pub(super) problems: Vec<SettingProblem>,
 }
 
+impl std::fmt::Debug for RawSettings {
+    // Without values, which may be secrets.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RawSettings").field("project", &self.project).finish_non_exhaustive()
+    }
+}
+
 impl RawSettings {
-    /// Reads all sources. `.env` and `openskill.toml` are read from `folder`.
-    pub(crate) fn read(flags: &Overrides, environment: impl Fn(&str) -> Option<OsString>, folder: &Path) -> Self {
+    /// Reads all sources: flags, the environment, and the files of the project of `here`, which is the current
+    /// directory. Without a project, `.env` is read from `here`.
+    pub(crate) fn read(flags: &Overrides, environment: impl Fn(&str) -> Option<OsString>, here: &Path) -> Self {
         debug_assert!(flags.iter().all(|(name, _)| is_known(name)), "{flags:?}");
-        let (dot_env, mut problems) = read_dot_env(&folder.join(".env"));
-        let (file, more) = read_file(&folder.join("openskill.toml"));
-        problems.extend(more);
+        let here = std::path::absolute(here).unwrap_or_else(|_| here.to_owned());
+        let named = environment(VARIABLE).filter(|it| !it.is_empty());
+        let project = match named {
+            Some(file) => Project::open(Path::new(&file), &here).map(Some),
+            None => Project::find(&here),
+        };
+        let (project, mut problems) = match project {
+            Ok(project) => (project, Vec::new()),
+            Err(problem) => (None, vec![problem]),
+        };
+        let folder = project.as_ref().map_or(here.as_path(), Project::folder);
+        let dot_env = read_dot_env(&folder.join(DOT_ENV));
+        let file = project.as_ref().map_or_else(FileContent::default, |it| read_toml(&it.file));
+        problems.extend(dot_env.problems.into_iter().chain(file.problems));
+        let (dot_env, file) = (dot_env.values, file.values);
         let mut find = |setting: &Setting| {
             let not_text = SettingProblem::new(setting.name, Origin::Environment.name(), "must be UTF-8");
             let environment = environment(setting.name)
@@ -64,15 +88,35 @@ impl RawSettings {
                 (file.get(setting.name).cloned(), Origin::File),
             ];
             let mut given = sources.into_iter().filter_map(|(value, origin)| Some((value?, origin)));
-            given.find(|(value, _)| !value.is_empty()).unwrap_or_else(|| (setting.default.to_owned(), Origin::Default))
+            let given = given.find(|(value, _)| !value.is_empty());
+            let (value, origin) = given.unwrap_or_else(|| (setting.default.to_owned(), Origin::Default));
+            let is_relative_to_here = folder == here || matches!(origin, Origin::Flag | Origin::Environment);
+            if is_relative_to_here || value.is_empty() {
+                (value, origin)
+            } else {
+                (paths::below(folder, setting.name, &value), origin)
+            }
         };
-        Self { values: ALL.iter().map(|setting| (setting.name, find(setting))).collect(), problems }
+        let values = ALL.iter().map(|setting| (setting.name, find(setting))).collect();
+        Self {
+            values,
+            project,
+            #[cfg(feature = "worker")]
+            variables: dot_env,
+            problems,
+        }
     }
 
     /// Creates settings that all have their defaults.
     pub(crate) fn defaults() -> Self {
         let values = ALL.iter().map(|it| (it.name, (it.default.to_owned(), Origin::Default)));
-        Self { values: values.collect(), problems: Vec::new() }
+        Self {
+            values: values.collect(),
+            project: None,
+            #[cfg(feature = "worker")]
+            variables: HashMap::new(),
+            problems: Vec::new(),
+        }
     }
 
     /// Replaces `settings`, the settings that form a context, with the values of a context, or with their defaults.
@@ -90,6 +134,17 @@ impl RawSettings {
             let value = given.map(|(_, value)| (value.clone(), Origin::Context));
             self.values.insert(name, value.unwrap_or_else(|| (default_value(name).to_owned(), Origin::Default)));
         }
+    }
+
+    /// Returns the project whose files were read.
+    pub(crate) fn project(&self) -> Option<&Project> {
+        self.project.as_ref()
+    }
+
+    /// Returns all variables of the project's `.env`, which may be secrets.
+    #[cfg(feature = "worker")]
+    pub(crate) fn variables(&self) -> &HashMap<String, String> {
+        &self.variables
     }
 
     pub(crate) fn value(&self, name: &str) -> &str {
@@ -142,75 +197,6 @@ impl RawSettings {
     }
 }
 
-/// The settings in a file, and the problems with it.
-type ValuesAndProblems = (HashMap<String, String>, Vec<SettingProblem>);
-
-/// Reads `.env`. The file may contain variables of other programs. Reports unknown variables that begin with
-/// `OPENSKILL_`, which are probably misspelled.
-fn read_dot_env(path: &Path) -> ValuesAndProblems {
-    let mut found = ValuesAndProblems::default();
-    let lines = match dotenvy::from_path_iter(path) {
-        Ok(lines) => lines,
-        Err(error) if error.not_found() => return found,
-        Err(error) => return (HashMap::new(), vec![unreadable(".env", &error)]),
-    };
-    for line in lines {
-        match line {
-            Ok((name, _)) if name.starts_with("OPENSKILL_") && !is_known(&name) => {
-                found.1.push(unknown(&name, nearest(&name).map(|it| it.name), Origin::DotEnv));
-            }
-            Ok((name, value)) => drop(found.0.insert(name, value)),
-            Err(error) => found.1.push(unreadable(".env", &error)),
-        }
-    }
-    found
-}
-
-fn read_file(path: &Path) -> ValuesAndProblems {
-    let mut found = ValuesAndProblems::default();
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return found,
-        Err(error) => return (HashMap::new(), vec![unreadable("openskill.toml", &error)]),
-    };
-    let table: serde_json::Map<String, Value> = match toml_edit::de::from_str(&text) {
-        Ok(table) => table,
-        Err(error) => return (HashMap::new(), vec![unreadable("openskill.toml", &error)]),
-    };
-    for (key, value) in table {
-        match ALL.iter().find(|setting| setting.key == key) {
-            Some(setting) => drop(found.0.insert(setting.name.to_owned(), as_text(&value))),
-            None => found.1.push(unknown(&key, nearest(&key).map(|it| it.key), Origin::File)),
-        }
-    }
-    found
-}
-
-fn as_text(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Array(items) => items.iter().map(as_text).collect::<Vec<_>>().join(","),
-        Value::Object(_) => "a table".to_owned(),
-        // 16.0 becomes 16, since numeric settings are whole numbers.
-        Value::Number(number) => {
-            let text = number.to_string();
-            text.strip_suffix(".0").unwrap_or(&text).to_owned()
-        }
-        // Resolving accepts false and true as well as 0 and 1.
-        Value::Bool(_) | Value::Null => value.to_string(),
-    }
-}
-
-fn unknown(name: &str, near: Option<&str>, origin: Origin) -> SettingProblem {
-    let near = near.map_or_else(String::new, |near| format!("did you mean {near}? "));
-    let reason = format!("unknown setting: {near}`openskill config --reference` lists all settings");
-    SettingProblem::new(name, origin.name(), reason)
-}
-
-fn unreadable(file: &str, error: &dyn std::error::Error) -> SettingProblem {
-    SettingProblem::new(file, "file", error.to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -255,6 +241,39 @@ mod tests {
         ] {
             assert_eq!((raw.value(name), raw.origin(name)), (value, origin), "{name}");
         }
+    }
+
+    #[test]
+    fn the_files_of_a_project_count_in_its_folders_and_their_paths_begin_where_they_are() {
+        let folder = Folder::with("below", &[("openskill.toml", "cli_dir = 'skills'\n"), (".env", "TOKEN=a\n")]);
+        let below = folder.0.join("skills/tests");
+        std::fs::create_dir_all(&below).unwrap();
+        // Not of the project, so it does not count.
+        std::fs::write(below.join(".env"), "OPENSKILL_LOG=debug\n").unwrap();
+        let named = |name: &str| (name == VARIABLE).then(|| folder.0.join("openskill.toml").into_os_string());
+        let flags = vec![("OPENSKILL_TRACE_DIR", "traces".to_owned())];
+        for (raw, here) in [
+            (RawSettings::read(&flags, |_| None, &below), "below"),
+            (RawSettings::read(&flags, named, Path::new("/nonexistent")), "named"),
+        ] {
+            assert!(raw.problems.is_empty(), "{:?}", raw.problems);
+            assert_eq!(Path::new(raw.value("OPENSKILL_CLI_DIR")), folder.0.join("skills"), "{here}");
+            assert_eq!(Path::new(raw.value("OPENSKILL_ALLOWED_ROOT")), folder.0.join("data"), "{here}");
+            assert_eq!((raw.value("OPENSKILL_TRACE_DIR"), raw.value("OPENSKILL_LOG")), ("traces", "info"), "{here}");
+            #[cfg(feature = "worker")]
+            assert_eq!(raw.variables["TOKEN"], "a");
+            assert_eq!(raw.project().unwrap().folder(), folder.0);
+        }
+        let missing = |name: &str| (name == VARIABLE).then(|| "missing.toml".into());
+        let problems = RawSettings::read(&flags, missing, &folder.0).problems;
+        assert!(problems.len() == 1 && problems[0].reason.contains("missing.toml"), "{problems:?}");
+    }
+
+    #[test]
+    fn a_malformed_line_of_dot_env_is_not_shown() {
+        let folder = Folder::with("secret", &[(".env", "GOOD=1\nTOKEN='s3cret\nlone s3cret\n")]);
+        let problems = format!("{:?}", RawSettings::read(&Vec::new(), |_| None, &folder.0).problems);
+        assert!(problems.contains(".env") && !problems.contains("s3cret"), "{problems}");
     }
 
     #[test]

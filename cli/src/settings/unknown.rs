@@ -22,8 +22,9 @@ fn unknown(names: impl IntoIterator<Item = String>) -> Vec<String> {
     found.into_iter().map(describe).collect()
 }
 
-/// Variables of skills, of deploy/compose.sh and its images, and of builds and tests, without the prefix.
-const OTHERS: [&str; 20] = [
+/// Variables of skills, of deploy/compose.sh and its images, of builds and tests, and the one that names the file with
+/// settings, without the prefix.
+const OTHERS: [&str; 21] = [
     "CALL_ID",
     "SESSION_ID",
     "SKILL_ID",
@@ -44,6 +45,7 @@ const OTHERS: [&str; 20] = [
     "COMPLETE",
     "RECORD_INSTRUCTIONS",
     "RELEASE_CONTRACT",
+    "CONFIG",
 ];
 
 /// Whether a variable is not meant as a setting: it is one of [`OTHERS`], or Kubernetes sets it in pods for a service

@@ -7,7 +7,7 @@ use openskill_net::listen::Address;
 use openskill_redact::Redactor;
 use openskill_sandbox::jail::SkillUsers;
 use openskill_sandbox::sessions::book::SessionBounds;
-use openskill_worker::config::{Config, InstallPolicy, ToolsConfig};
+use openskill_worker::config::{Config, InstallPolicy, ToolsConfig, Variables};
 
 use super::problem::mask;
 use super::reader::Reader;
@@ -44,6 +44,7 @@ pub(super) fn read(reader: &mut Reader<'_>, gateway: &openskill_gateway::Config)
             worker_id: reader.worker_id(),
             skill_dirs: raw.value("OPENSKILL_CLI_DIR").split(':').map(PathBuf::from).collect(),
             allowed_root: PathBuf::from(raw.value("OPENSKILL_ALLOWED_ROOT")),
+            variables: Variables::new(raw.variables().clone()),
             concurrency,
             reserve: reader.optional("OPENSKILL_WORKER_RESERVE", 0, 10_000).unwrap_or(concurrency / 4),
             queue: reader.number("OPENSKILL_WORKER_QUEUE", 0, 1_000_000),
@@ -58,6 +59,7 @@ pub(super) fn read(reader: &mut Reader<'_>, gateway: &openskill_gateway::Config)
             },
             python: Some(PathBuf::from(raw.value("OPENSKILL_PYTHON"))),
             packages: packages::read(reader),
+            sdk: packages::sdk(),
             tools: ToolsConfig {
                 folder: tools_dir(reader),
                 index: raw.path("OPENSKILL_TOOL_INDEX"),

@@ -8,7 +8,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt as _};
 pub(super) const MAX_LINE: usize = 16 * 1024 * 1024;
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum InputLine {
+pub(crate) enum InputLine {
     Text(String),
     /// A line that is too long or not UTF-8. It was skipped.
     Unusable,
@@ -18,7 +18,7 @@ pub(super) enum InputLine {
 ///
 /// # Errors
 /// The stream is unreadable.
-pub(super) async fn next(input: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<InputLine>> {
+pub(crate) async fn next(input: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<InputLine>> {
     loop {
         let (mut line, mut is_too_long) = (Vec::new(), false);
         let is_last = loop {

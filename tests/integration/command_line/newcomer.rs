@@ -14,21 +14,21 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
 /// The binary, somewhere else: nothing of the repository is beside it.
-struct Newcomer {
+pub(super) struct Newcomer {
     folder: Folder,
     binary: PathBuf,
     tools: Folder,
 }
 
 impl Newcomer {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let tools = Folder::new();
         let copy = tools.path().join("openskill");
         std::fs::copy(binary(), &copy).unwrap();
         Self { folder: Folder::new(), binary: copy, tools }
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(super) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.binary);
         command
             .args(arguments)
@@ -41,36 +41,46 @@ impl Newcomer {
         command
     }
 
-    async fn run(&self, arguments: &[&str]) -> (i32, String) {
-        let output: Output = self.command(arguments).output().await.unwrap();
+    pub(super) async fn run(&self, arguments: &[&str]) -> (i32, String) {
+        Self::finish(self.command(arguments)).await
+    }
+
+    /// The same in a directory of the project.
+    pub(super) async fn run_in(&self, folder: &Path, arguments: &[&str]) -> (i32, String) {
+        let mut command = self.command(arguments);
+        command.current_dir(folder);
+        Self::finish(command).await
+    }
+
+    pub(super) async fn finish(mut command: Command) -> (i32, String) {
+        let output: Output = command.output().await.unwrap();
         let text = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap()).concat();
         (output.status.code().unwrap(), text)
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(super) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    fn write(&self, name: &str, text: &str) {
+    pub(super) fn write(&self, name: &str, text: &str) {
         self.folder.write(name, text);
     }
 }
 
 /// `openskill up`, stopped at the end.
-struct Up {
-    url: String,
+pub(super) struct Up {
+    pub(super) url: String,
     banner: String,
     child: Child,
 }
 
 impl Up {
     async fn start(newcomer: &Newcomer) -> Self {
-        let mut child = newcomer
-            .command(&["up", "--listen", "127.0.0.1:0"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        Self::start_as(newcomer.command(&["up", "--listen", "127.0.0.1:0"])).await
+    }
+
+    pub(super) async fn start_as(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut banner = String::new();
         let ready = async {
@@ -86,7 +96,7 @@ impl Up {
         Self { url: format!("http://{address}"), banner: banner.clone(), child }
     }
 
-    async fn stop(mut self) {
+    pub(super) async fn stop(mut self) {
         processes::send(self.child.id().unwrap() as i32, Signal::TERM);
         let status = tokio::time::timeout(PATIENCE, self.child.wait()).await.expect("it ends").unwrap();
         assert!(status.success(), "{status}");

@@ -91,7 +91,7 @@ pub(super) const WORKER: Rooms = Rooms {
         ("schedule", &[]),
         ("spans", &[]),
     ],
-    open: &["config", "manifest"],
+    open: &["config", "manifest", "sdk"],
     above: &[],
 };
 

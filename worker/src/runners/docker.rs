@@ -82,7 +82,8 @@ impl Docker {
         root: Option<&RootMount>,
     ) -> Result<Container, Error> {
         let manifest = &invocation.manifest;
-        let named = manifest.env.iter().filter_map(|name| Some((name.as_str(), std::env::var(name).ok()?)));
+        let variables = self.surroundings.variables();
+        let named = manifest.env.iter().filter_map(|name| Some((name.as_str(), variables.get(name)?)));
         let set = manifest.env_values.iter().map(|(name, value)| (name.as_str(), value.clone()));
         let own = [("OPENSKILL_SKILL_ID", manifest.id.clone())];
         let data = root.map(|_| (ENV_ALLOWED_ROOT, DATA_FOLDER.to_owned()));

@@ -22,6 +22,7 @@ use openskill_telemetry::trace::KeyValue;
 use openskill_telemetry::trace::call::ClientSpan;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, LOCATION};
 
+use crate::config::Variables;
 use crate::manifest::http::Http as Settings;
 use crate::manifest::{Manifest, RunnerSpec};
 use crate::runner::{Invocation, RawOutput, Runner};
@@ -40,6 +41,7 @@ use secrets::Secrets;
 
 pub(crate) struct Http {
     clients: Clients,
+    variables: Variables,
 }
 
 /// The response to the last request, after redirects.
@@ -51,13 +53,13 @@ struct FinalResponse {
 }
 
 impl Http {
-    pub(crate) fn new() -> Self {
-        Self { clients: Clients::default() }
+    pub(crate) fn new(variables: Variables) -> Self {
+        Self { clients: Clients::default(), variables }
     }
 
     async fn call(&self, invocation: &Invocation) -> RawOutput {
         let RunnerSpec::Http(settings) = &invocation.manifest.how else { return unavailable() };
-        let Ok(secrets) = Secrets::from_env(settings) else { return unavailable() };
+        let Ok(secrets) = Secrets::read(settings, &self.variables) else { return unavailable() };
         let answered = match request::fill(settings, &invocation.input, &secrets) {
             Ok(request) => {
                 let sent = self.send(request, settings, invocation);
@@ -148,7 +150,7 @@ impl Runner for Http {
         let RunnerSpec::Http(settings) = &manifest.how else {
             return Err("its manifest does not name a server".to_owned());
         };
-        Secrets::from_env(settings)?;
+        Secrets::read(settings, &self.variables)?;
         Reach::for_url(&settings.target.origin, &settings.allow).map_err(|refused| refused.to_string())?;
         known(settings, manifest)
     }

@@ -97,6 +97,9 @@ impl Python {
     ) -> Result<Command, SkillError> {
         check_start("script", script)?;
         variables::complete(&mut env, interpreter.environment.as_deref());
+        if interpreter.has_sdk {
+            self.surroundings.prefer_installed_sdk(&mut env);
+        }
         let jail = self.jail(interpreter, script, manifest);
         Ok(Command {
             program: interpreter.path.clone(),

@@ -11,6 +11,7 @@ use openskill_telemetry::log::text::is_hidden;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::config::Variables;
 use crate::manifest::mcp::LOCK_SUFFIX;
 use crate::manifest::{ID_RULE, valid_id};
 use crate::runners::mcp::pins::{PARTS, Pin, Pins};
@@ -202,9 +203,9 @@ impl Entry {
         self.tools.iter().try_for_each(|(tool, pin)| check_pin(tool, pin))
     }
 
-    /// Returns the variables that it needs and this process does not have.
-    pub(super) fn missing_variables(&self) -> Vec<&str> {
-        self.env.iter().map(String::as_str).filter(|name| std::env::var_os(name).is_none()).collect()
+    /// Returns the variables that it needs and this worker does not have.
+    pub(super) fn missing_variables(&self, variables: &Variables) -> Vec<&str> {
+        self.env.iter().map(String::as_str).filter(|name| variables.get(name).is_none()).collect()
     }
 
     /// Returns the text of its manifest.

@@ -13,7 +13,7 @@ use super::check;
 use super::folder::{Lock, Record, ToolsFolder};
 use super::index::{Entry, Index, IndexError};
 use super::refusal::InstallRefusal;
-use crate::config::{Config, InstallPolicy, ToolsConfig};
+use crate::config::{Config, InstallPolicy, ToolsConfig, Variables};
 use crate::events::EventSink;
 use crate::manifest::{Manifest, Rules, Toolset};
 use crate::runners::mcp::trial::{ServerTools, Trial, ids};
@@ -36,6 +36,7 @@ const LOOK: Duration = Duration::from_millis(25);
 pub(crate) struct Installer {
     tools: ToolsConfig,
     allowed_root: PathBuf,
+    variables: Variables,
     trial: Trial,
     environments: Environments,
     skill_names: Arc<SkillNames>,
@@ -52,7 +53,7 @@ pub(crate) struct Installed {
 impl Installer {
     pub(crate) fn new(config: &Config, trial: Trial, environments: Environments, skill_names: Arc<SkillNames>) -> Self {
         let (tools, allowed_root) = (config.tools.clone(), config.allowed_root.clone());
-        Self { tools, allowed_root, trial, environments, skill_names }
+        Self { tools, allowed_root, variables: config.variables.clone(), trial, environments, skill_names }
     }
 
     /// Returns whether calls may install.
@@ -134,7 +135,7 @@ impl Installer {
             );
             return Err(InstallRefusal::new("not_pinned", reason));
         }
-        let missing = entry.missing_variables();
+        let missing = entry.missing_variables(&self.variables);
         if !missing.is_empty() {
             let reason =
                 format!("it needs environment variables that this worker does not have: {}", missing.join(", "));

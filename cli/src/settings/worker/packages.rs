@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use openskill_worker::config::{AllowList, Builds, Index, Installer, NoList, PythonPackages};
+use openskill_worker::config::{AllowList, Builds, Index, Installer, NoList, PythonPackages, Variables};
 use rustix::process::geteuid;
 
 use crate::settings::problem::mask;
@@ -24,22 +24,33 @@ pub(super) fn read(reader: &mut Reader<'_>) -> PythonPackages {
         build_timeout: reader.seconds("OPENSKILL_PYTHON_BUILD_TIMEOUT_S", 1, 86_400),
         keep: (days > 0).then(|| DAY * days),
         builds: Builds::All,
+        variables: Variables::new(reader.raw.variables().clone()),
         progress: |_| {},
     }
 }
 
-/// Returns the absolute path of the directory for environments. For root it is outside root's home, which the
-/// skills' users cannot read.
+/// Returns the absolute path of the directory for environments.
 fn store(value: &str, root: bool, variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
     if !value.is_empty() {
         return std::path::absolute(value).ok();
     }
+    Some(cache(root, variable)?.join("python"))
+}
+
+/// Returns the directory in which a worker keeps the Python SDK of this program.
+pub(super) fn sdk() -> Option<PathBuf> {
+    Some(cache(geteuid().is_root(), |name| std::env::var_os(name).map(PathBuf::from))?.join("sdk"))
+}
+
+/// Returns the directory of files that can be made again. For root it is outside root's home, which the skills' users
+/// cannot read.
+fn cache(root: bool, variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
     if root {
-        return Some(PathBuf::from("/var/cache/openskill/python"));
+        return Some(PathBuf::from("/var/cache/openskill"));
     }
     let absolute = |name: &str| variable(name).filter(|it| it.is_absolute());
     let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
-    Some(cache?.join("openskill/python"))
+    Some(cache?.join("openskill"))
 }
 
 fn index(reader: &mut Reader<'_>) -> Index {

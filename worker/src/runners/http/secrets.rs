@@ -12,6 +12,7 @@ use openskill_proto::uri_template::percent_encode;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
+use crate::config::Variables;
 use crate::manifest::http::Http;
 
 /// The minimum length of a value that is masked, in characters.
@@ -29,14 +30,14 @@ pub(crate) struct Secrets {
 }
 
 impl Secrets {
-    /// Reads a skill's secrets from the worker's environment.
+    /// Reads a skill's secrets from the worker's variables.
     ///
     /// # Errors
     /// Returns the name of a variable that is unset, is empty, or can't be sent in a header.
-    pub(super) fn from_env(http: &Http) -> Result<Self, String> {
+    pub(super) fn read(http: &Http, variables: &Variables) -> Result<Self, String> {
         let mut values = BTreeMap::new();
         for name in &http.variables {
-            let value = std::env::var(name).unwrap_or_default();
+            let value = variables.get(name).unwrap_or_default();
             if value.is_empty() {
                 return Err(format!("the variable {name}, which its manifest names in env, is not set for the worker"));
             }
@@ -49,8 +50,8 @@ impl Secrets {
     }
 
     /// Reads the values of these variables. Skips unset ones.
-    pub(crate) fn for_variables<'a>(names: impl Iterator<Item = &'a str>) -> Self {
-        Self::new(names.filter_map(|name| Some((name.to_owned(), std::env::var(name).ok()?))).collect())
+    pub(crate) fn for_variables<'a>(names: impl Iterator<Item = &'a str>, variables: &Variables) -> Self {
+        Self::new(names.filter_map(|name| Some((name.to_owned(), variables.get(name)?))).collect())
     }
 
     fn new(values: BTreeMap<String, String>) -> Self {

@@ -110,7 +110,8 @@ async fn connect(
             }
         }
         Reach::Http { url, headers, allowed } => {
-            let (inner, requests) = http_client::transport(url, headers, allowed, mcp.calls)?;
+            let (inner, requests) =
+                http_client::transport(url, headers, allowed, mcp.calls, host.services.environment.variables())?;
             let transport = TappedTransport { inner, signs: Arc::clone(&signs) };
             let serving = handler.serve_with_lifecycle(transport, lifecycle);
             (in_time(mcp.start, serving).await?, None, Some(requests))

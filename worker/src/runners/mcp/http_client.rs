@@ -22,6 +22,7 @@ use url::Url;
 use super::http_post::{Fallible, Headers, Stream, bound_messages, post};
 use super::message::MAX_MESSAGE_BYTES;
 use super::tap::Tap;
+use crate::config::Variables;
 use crate::manifest::mcp::fill;
 
 /// The maximum number of redirects that a request follows.
@@ -50,7 +51,7 @@ fn within_origin() -> Policy {
 
 /// Creates a transport to a server, and a guard that cancels all its requests when dropped. Without the guard, the
 /// library's task would keep the connection until the server answers an abandoned handshake. `headers`: names and
-/// values; values may refer to variables in the worker's environment.
+/// values; values may refer to `variables`.
 ///
 /// # Errors
 /// Returns the reason, for people, if the transport cannot be created.
@@ -59,10 +60,11 @@ pub(super) fn transport(
     headers: &[(String, String)],
     allowed: &Allowed,
     calls: usize,
+    variables: &Variables,
 ) -> Result<(StreamableHttpClientTransport<Traced>, DropGuard), String> {
     let mut custom = HashMap::new();
     for (name, value) in headers {
-        let value = fill(value, |name| std::env::var(name).ok());
+        let value = fill(value, |name| variables.get(name));
         let value = value.ok_or_else(|| format!("the header {name} names a variable that is not set"))?;
         let name =
             HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("'{name}' is not a valid header name"))?;

@@ -93,6 +93,9 @@ pub(super) fn start(
     let root = needs_root.then(|| surroundings.run_root(manifest));
     if let Some(interpreter) = interpreter {
         variables::complete(&mut env, interpreter.environment.as_deref());
+        if interpreter.has_sdk {
+            surroundings.prefer_installed_sdk(&mut env);
+        }
     }
     let args = script.iter().map(|it| path_text(it)).chain(args.iter().cloned()).collect();
     let cwd = cwd.to_owned();

@@ -18,6 +18,7 @@ use super::connection::Connection;
 use super::pins::{self, Pin};
 use super::program::Host;
 use super::subscriptions::Subscriptions;
+use crate::config::Variables;
 use crate::manifest::mcp::{Mcp, Pinning, Reach, variables};
 use crate::manifest::{Manifest, RunnerSpec};
 use crate::runner::Offer;
@@ -123,11 +124,12 @@ impl Server {
         before: Option<&Self>,
     ) -> Option<Arc<Self>> {
         let RunnerSpec::Mcp(mcp) = &manifest.how else { return None };
+        let secrets = Arc::new(secrets(mcp, host.services.environment.variables()));
         Some(Arc::new(Self {
             mcp: mcp.as_ref().clone(),
             lanes: (0..mcp.pool).map(|_| Mutex::default()).collect(),
             host: Host { last_lines: Arc::default(), interpreter, ..host },
-            secrets: Arc::new(secrets(mcp)),
+            secrets,
             runtime: Handle::current(),
             stop: CancellationToken::new(),
             freed: Notify::new(),
@@ -370,9 +372,11 @@ impl Server {
     }
 }
 
-fn secrets(mcp: &Mcp) -> Secrets {
+fn secrets(mcp: &Mcp, own: &Variables) -> Secrets {
     match &mcp.reach {
-        Reach::Http { headers, .. } => Secrets::for_variables(headers.iter().flat_map(|(_, value)| variables(value))),
+        Reach::Http { headers, .. } => {
+            Secrets::for_variables(headers.iter().flat_map(|(_, value)| variables(value)), own)
+        }
         Reach::Stdio { .. } => Secrets::default(),
     }
 }

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command as StdCommand;
 
+use crate::sdk;
+
 /// The oldest Python that the SDK and the shipped skills support.
 const OLDEST: (u32, u32) = (3, 9);
 
@@ -19,13 +21,16 @@ pub(crate) struct Interpreter {
     pub(crate) tag: String,
     /// The root of its virtual environment, if it runs in one.
     pub(crate) environment: Option<PathBuf>,
+    /// Whether the SDK is among its packages.
+    pub(crate) has_sdk: bool,
 }
 
 impl Interpreter {
     /// Returns the interpreter of a virtual environment that this interpreter created.
     pub(crate) fn in_environment(&self, folder: &Path) -> Self {
         let prefixes = self.prefixes.iter().cloned().chain([folder.to_owned()]).collect();
-        Self { path: folder.join("bin/python"), prefixes, environment: Some(folder.to_owned()), ..self.clone() }
+        let (path, has_sdk) = (folder.join("bin/python"), has_sdk(folder, self.version));
+        Self { path, prefixes, environment: Some(folder.to_owned()), has_sdk, ..self.clone() }
     }
 }
 
@@ -51,8 +56,9 @@ pub(crate) enum PythonError {
 /// Fails if there is no Python or it is too old.
 pub(crate) fn find(wanted: Option<&Path>) -> Result<Interpreter, PythonError> {
     let wanted = wanted.unwrap_or(Path::new("python3"));
-    let program = "import os, sys; print(sys.executable); print(*sys.version_info[:2]); \
+    let program = "import importlib.util, os, sys; print(sys.executable); print(*sys.version_info[:2]); \
                    print(sys.implementation.cache_tag, sys.abiflags, os.uname().machine); \
+                   print(importlib.util.find_spec('openskill_sdk') is not None); \
                    print(*{sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix}, sep='\\n')";
     let output = StdCommand::new(wanted)
         .args(["-I", "-c", program])
@@ -62,14 +68,20 @@ pub(crate) fn find(wanted: Option<&Path>) -> Result<Interpreter, PythonError> {
     let mut lines = text.lines();
     let (path, version) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
     let tag = lines.next().unwrap_or_default().to_owned();
+    let has_sdk = lines.next() == Some("True");
     match version_of(version) {
         Some(version) if version >= OLDEST => {
             let prefixes = lines.map(PathBuf::from).collect();
-            Ok(Interpreter { path: PathBuf::from(path), version, prefixes, tag, environment: None })
+            Ok(Interpreter { path: PathBuf::from(path), version, prefixes, tag, environment: None, has_sdk })
         }
         Some((major, minor)) => Err(PythonError::TooOld(wanted.to_owned(), major, minor)),
         None => Err(PythonError::NotPython(wanted.to_owned())),
     }
+}
+
+/// Returns whether the SDK is among the packages of a virtual environment.
+pub(super) fn has_sdk(environment: &Path, (major, minor): (u32, u32)) -> bool {
+    sdk::is_installed(&environment.join(format!("lib/python{major}.{minor}/site-packages")))
 }
 
 /// Parses the major and minor version at the beginning of a text.

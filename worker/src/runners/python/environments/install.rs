@@ -215,10 +215,7 @@ impl InstallJob<'_> {
         let command = Command {
             program,
             args,
-            env: self.environment(std::env::vars_os().filter_map(|(name, value)| {
-                // An installer needs no variables that are not UTF-8.
-                Some((name.into_string().ok()?, value.into_string().ok()?))
-            })),
+            env: self.environment(self.settings.variables.all()),
             cwd: self.folder.parent().unwrap_or(Path::new("/")).to_owned(),
             limits: ProcessLimits {
                 address_space_bytes: unlimited,
@@ -304,7 +301,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::config::{AllowList, Builds};
+    use crate::config::{AllowList, Builds, Variables};
     use crate::runners::python::interpreter::Interpreter;
 
     fn settings(index: Index) -> PythonPackages {
@@ -317,13 +314,14 @@ mod tests {
             build_timeout: Duration::from_secs(1),
             keep: None,
             builds: Builds::All,
+            variables: Variables::default(),
             progress: |_| {},
         }
     }
 
     fn interpreter() -> Interpreter {
         let (path, prefixes) = (PathBuf::from("/usr/bin/python3"), vec![PathBuf::from("/usr")]);
-        Interpreter { path, version: (3, 12), prefixes, tag: String::new(), environment: None }
+        Interpreter { path, version: (3, 12), prefixes, tag: String::new(), environment: None, has_sdk: false }
     }
 
     fn with_job<T>(

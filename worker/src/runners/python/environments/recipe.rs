@@ -94,7 +94,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::config::{AllowList, Builds, Installer};
+    use crate::config::{AllowList, Builds, Installer, Variables};
 
     #[test]
     fn only_what_decides_on_the_packages_makes_another_environment() {
@@ -104,6 +104,7 @@ mod tests {
             prefixes: Vec::new(),
             tag: "cpython-312".to_owned(),
             environment: None,
+            has_sdk: false,
         };
         let settings = PythonPackages {
             store: None,
@@ -114,6 +115,7 @@ mod tests {
             build_timeout: Duration::from_secs(1),
             keep: None,
             builds: Builds::All,
+            variables: Variables::default(),
             progress: |_| {},
         };
         let lines = |lines: &[&str]| RequirementSet::Lines(lines.iter().map(|it| (*it).to_owned()).collect());

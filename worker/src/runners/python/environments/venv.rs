@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use openskill_sandbox::plain_file;
 
-use crate::runners::python::interpreter::{Interpreter, version_of};
+use crate::runners::python::interpreter::{Interpreter, has_sdk, version_of};
 
 /// The maximum size of `pyvenv.cfg`, in bytes.
 const MAX_BYTES: u64 = 64 * 1024;
@@ -44,7 +44,8 @@ pub(super) fn read(folder: &Path) -> Result<Interpreter, String> {
     // The libraries are next to the interpreter that the links lead to. Its folder may differ from `home`.
     let real = path.canonicalize().ok().and_then(|it| Some(it.parent()?.parent()?.to_owned()));
     let prefixes = home.parent().map(Path::to_owned).into_iter().chain(real).chain([folder.to_owned()]).collect();
-    Ok(Interpreter { path, version, prefixes, tag: String::new(), environment: Some(folder.to_owned()) })
+    let has_sdk = has_sdk(folder, version);
+    Ok(Interpreter { path, version, prefixes, tag: String::new(), environment: Some(folder.to_owned()), has_sdk })
 }
 
 #[cfg(test)]

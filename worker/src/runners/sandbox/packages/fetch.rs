@@ -52,7 +52,7 @@ impl Fetch<'_> {
         let (folder, temp, wheels) = (make("download")?, make("download/tmp")?, make("download/wheels")?);
         let constraints = folder.join("constraints.txt");
         std::fs::write(&constraints, &self.constraints).map_err(|error| storage(&error))?;
-        let worker = |name: &str| std::env::var(name).ok().filter(|it| !it.is_empty());
+        let worker = |name: &str| self.source.variables.get(name).filter(|it| !it.is_empty());
         let step = JailedStep {
             python: self.python,
             program: PIP,

@@ -160,7 +160,8 @@ mod tests {
     #[test]
     fn whatever_decides_on_the_packages_makes_another_key() {
         let (path, prefixes) = ("/usr/bin/python3".into(), Vec::new());
-        let base = Interpreter { path, version: (3, 12), prefixes, tag: "312".to_owned(), environment: None };
+        let base =
+            Interpreter { path, version: (3, 12), prefixes, tag: "312".to_owned(), environment: None, has_sdk: false };
         let newer = Interpreter { tag: "313".to_owned(), ..base.clone() };
         let keys = [
             key("a", None, [&base, &base], "x", "a"),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use openskill_sandbox::jail::Network;
 use url::Url;
 
-use crate::config::{Index, PythonPackages};
+use crate::config::{Index, PythonPackages, Variables};
 
 /// The worker's variables that configure network access.
 const OF_NETWORK: [&str; 8] =
@@ -25,6 +25,8 @@ pub(super) struct PackageSource {
     index: Option<String>,
     folder: Option<PathBuf>,
     page: Option<String>,
+    /// The variables that configure network access.
+    pub(super) variables: Variables,
 }
 
 impl PackageSource {
@@ -46,7 +48,7 @@ impl PackageSource {
                     .to_owned(),
             );
         }
-        Ok(Self { index, folder, page })
+        Ok(Self { index, folder, page, variables: settings.variables.clone() })
     }
 
     /// Returns a text that identifies the source. It changes when a wheel is added to or removed from the folder.
@@ -125,7 +127,12 @@ mod tests {
     use super::*;
 
     fn source(index: Option<&str>, folder: Option<&str>) -> PackageSource {
-        PackageSource { index: index.map(str::to_owned), folder: folder.map(PathBuf::from), page: None }
+        PackageSource {
+            index: index.map(str::to_owned),
+            folder: folder.map(PathBuf::from),
+            page: None,
+            variables: Variables::default(),
+        }
     }
 
     #[test]

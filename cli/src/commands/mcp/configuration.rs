@@ -1,0 +1,275 @@
+//! `openskill mcp config`: the configuration of MCP clients, with which they start this program. Their files are JSON and
+//! also contain other settings.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+
+use super::trial;
+use crate::args::{McpClient, McpConfig, McpTargetArgs};
+use crate::exit::Failure;
+#[cfg(feature = "worker")]
+use crate::serve;
+#[cfg(feature = "worker")]
+use crate::settings::McpFiles;
+use crate::settings::{Origin, RawSettings, Settings};
+use crate::terminal::{pluralize, print_err, print_out, print_value};
+
+/// The maximum size of a configuration file, in bytes.
+const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
+
+pub(super) fn run(args: &McpConfig, settings: &Settings, raw: &RawSettings) -> Result<(), Failure> {
+    check_target(args, settings, raw)?;
+    let program = std::env::current_exe().map_err(Failure::system("finding this program"))?;
+    let here = std::env::current_dir().map_err(Failure::system("finding the current directory"))?;
+    let names = needed_variables(&args.served, settings, raw)?;
+    let value = |name: &str| std::env::var(name).ok().filter(|it| args.with_values && !it.is_empty());
+    let env = names.iter().map(|name| {
+        let value = value(name).unwrap_or_else(|| placeholder(args.client, name));
+        (name.clone(), Value::String(value))
+    });
+    let server = server(args.client, &program, &arguments(&args.served, raw, &here), env.collect());
+    if args.check {
+        let count = trial::count_tools(&server, &names)?;
+        print_err(&format!("checked: it starts and has {}\n", pluralize(count, "tool")));
+    }
+    if !names.is_empty() {
+        print_err(&advice(&args.served, &names, raw));
+    }
+    if !args.write {
+        print_value(&json!({ servers_key(args.client): { args.name.as_str(): server } }));
+        return Ok(());
+    }
+    let file = match &args.file {
+        Some(file) => file.clone(),
+        None => default_file(args.client)?,
+    };
+    merge_into_file(&file, servers_key(args.client), &args.name, server)?;
+    print_out(&format!("{} now starts openskill: restart the client\n", file.display()));
+    Ok(())
+}
+
+/// Refuses what could not start: a configuration that fails in the client only shows that it failed. The settings were
+/// already resolved.
+#[cfg_attr(not(feature = "worker"), expect(unused_variables, reason = "only a worker has files"))]
+fn check_target(args: &McpConfig, settings: &Settings, raw: &RawSettings) -> Result<(), Failure> {
+    if args.served.gateway.is_some() {
+        settings.access.authorization()?;
+        if settings.base_url.starts_with("https://") {
+            settings.tls.connector()?;
+        }
+        return Ok(());
+    }
+    #[cfg(not(feature = "worker"))]
+    return Err(Failure::NoWorker { command: "mcp config` without `--gateway".to_owned() });
+    #[cfg(feature = "worker")]
+    {
+        McpFiles::read(raw)?;
+        serve::worker::config(settings, raw).map(drop)
+    }
+}
+
+/// Returns the variables that the command needs from the client: those that manifests name and `.env` does not have.
+#[cfg_attr(not(feature = "worker"), expect(unused_variables, reason = "only a worker has skills"))]
+fn needed_variables(served: &McpTargetArgs, settings: &Settings, raw: &RawSettings) -> Result<Vec<String>, Failure> {
+    if served.gateway.is_some() {
+        let is_from_environment = raw.origin("OPENSKILL_TOKEN") == Origin::Environment;
+        return Ok(is_from_environment.then(|| "OPENSKILL_TOKEN".to_owned()).into_iter().collect());
+    }
+    #[cfg(not(feature = "worker"))]
+    return Ok(Vec::new());
+    #[cfg(feature = "worker")]
+    {
+        let config = serve::worker::config(settings, raw)?;
+        let is_missing = |name: &String| {
+            let is_in_dot_env = raw.variables().get(name).is_some_and(|it| !it.is_empty());
+            !is_in_dot_env && !trial::INHERITED.contains(&name.as_str())
+        };
+        Ok(openskill_worker::check::named_variables(&config).into_iter().filter(is_missing).collect())
+    }
+}
+
+/// Returns what stands for a variable's value. Most clients replace it by the value that they have themselves.
+fn placeholder(client: McpClient, name: &str) -> String {
+    match client {
+        McpClient::Claude => format!("${{{name}:-}}"),
+        McpClient::Cursor | McpClient::Vscode => format!("${{env:{name}}}"),
+        McpClient::ClaudeDesktop => format!("<{name}>"),
+    }
+}
+
+fn advice(served: &McpTargetArgs, names: &[String], raw: &RawSettings) -> String {
+    let names = names.join(", ");
+    if served.gateway.is_some() {
+        return format!("the gateway needs {names}: set it for the client\n");
+    }
+    let dot_env = raw.project().map_or_else(|| PathBuf::from(".env"), |it| it.folder().join(".env"));
+    format!("skills need {names}: set them for the client, or in {}\n", dot_env.display())
+}
+
+/// Returns the key of the server list in a client's file.
+fn servers_key(client: McpClient) -> &'static str {
+    if client == McpClient::Vscode { "servers" } else { "mcpServers" }
+}
+
+/// Returns the arguments of `openskill`. Paths are absolute, since a client may start it in any directory. Keys
+/// are never included.
+fn arguments(served: &McpTargetArgs, raw: &RawSettings, here: &Path) -> Vec<String> {
+    let mut arguments = vec!["mcp".to_owned()];
+    // Without `.` components, for readability.
+    let absolute = |path: &str| here.join(path).components().collect::<PathBuf>().to_string_lossy().into_owned();
+    let mut add = |flag: &str, value: String| arguments.extend([flag.to_owned(), value]);
+    if let Some(project) = raw.project() {
+        add("--config", project.file.to_string_lossy().into_owned());
+    }
+    if let Some(view) = &served.view {
+        add("--view", view.clone());
+    }
+    if let Some(url) = &served.gateway {
+        add("--gateway", url.clone());
+        let files = [
+            ("--token-file", &served.token_file),
+            ("--ca", &served.ca),
+            ("--cert", &served.cert),
+            ("--key", &served.key),
+        ];
+        for (flag, file) in files {
+            file.iter().for_each(|it| add(flag, absolute(it)));
+        }
+        return arguments;
+    }
+    for (flag, name) in [("--skills-dir", "OPENSKILL_CLI_DIR"), ("--allowed-root", "OPENSKILL_ALLOWED_ROOT")] {
+        // The project has its own values.
+        if raw.project().is_none() || matches!(raw.origin(name), Origin::Flag | Origin::Environment) {
+            add(flag, raw.value(name).split(':').map(absolute).collect::<Vec<_>>().join(":"));
+        }
+    }
+    arguments
+}
+
+fn server(client: McpClient, program: &Path, arguments: &[String], env: Map<String, Value>) -> Value {
+    let mut server = json!({ "command": program.to_string_lossy(), "args": arguments });
+    if !env.is_empty() {
+        server["env"] = Value::Object(env);
+    }
+    if matches!(client, McpClient::Vscode | McpClient::Claude) {
+        server["type"] = "stdio".into();
+    }
+    server
+}
+
+/// Returns the configuration file that a client reads by default.
+fn default_file(client: McpClient) -> Result<PathBuf, Failure> {
+    Ok(match client {
+        McpClient::Claude => PathBuf::from(".mcp.json"),
+        McpClient::Cursor => PathBuf::from(".cursor/mcp.json"),
+        McpClient::Vscode => PathBuf::from(".vscode/mcp.json"),
+        McpClient::ClaudeDesktop => {
+            let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|it| it.is_absolute());
+            let config = folder("XDG_CONFIG_HOME").or_else(|| Some(folder("HOME")?.join(".config")));
+            let config =
+                config.ok_or_else(|| Failure::Usage("HOME is not set: set the file with --file".to_owned()))?;
+            config.join("Claude/claude_desktop_config.json")
+        }
+    })
+}
+
+/// Adds the server to the file, and leaves everything else in the file unchanged.
+fn merge_into_file(file: &Path, key: &str, name: &str, server: Value) -> Result<(), Failure> {
+    let failed = |what: &str| Failure::system(format!("{what} {}", file.display()));
+    let text = match std::fs::metadata(file) {
+        Ok(metadata) if metadata.len() > MAX_FILE_BYTES => {
+            return Err(Failure::Usage(format!("{} is too large for a configuration file", file.display())));
+        }
+        Ok(_) => std::fs::read_to_string(file).map_err(failed("reading"))?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => "{}".to_owned(),
+        Err(error) => return Err(failed("reading")(error)),
+    };
+    let text = merge_into_text(&text, key, name, server).map_err(|reason| {
+        Failure::Usage(format!("{} {reason}: add the server by hand, or set another file with --file", file.display()))
+    })?;
+    if let Some(folder) = file.parent().filter(|it| !it.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder).map_err(failed("creating the directory of"))?;
+    }
+    // Write a temporary file and rename it, so that a client never reads a half-written file.
+    let mut temporary = file.as_os_str().to_owned();
+    temporary.push(format!(".{}.new", std::process::id()));
+    let temporary = PathBuf::from(temporary);
+    std::fs::write(&temporary, text).map_err(failed("writing"))?;
+    if let Ok(metadata) = std::fs::metadata(file) {
+        // Keep the permissions of the old file.
+        let _ = std::fs::set_permissions(&temporary, metadata.permissions());
+    }
+    std::fs::rename(&temporary, file).map_err(failed("writing"))
+}
+
+/// Adds the server to the text of a file.
+fn merge_into_text(text: &str, key: &str, name: &str, server: Value) -> Result<String, String> {
+    let text = if text.trim().is_empty() { "{}" } else { text };
+    let mut whole: Value = serde_json::from_str(text).map_err(|error| format!("is not JSON ({error})"))?;
+    let object = whole.as_object_mut().ok_or_else(|| "is not a JSON object".to_owned())?;
+    let servers = object.entry(key).or_insert_with(|| Value::Object(Map::new()));
+    let servers = servers.as_object_mut().ok_or_else(|| format!("has no object named \"{key}\""))?;
+    servers.insert(name.to_owned(), server);
+    serde_json::to_string_pretty(&whole).map(|it| it + "\n").map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_else_in_a_file_stays() {
+        let before = r#"{"theme": "dark", "mcpServers": {"other": {"command": "x"}, "openskill": {"command": "old"}}}"#;
+        let after = merge_into_text(before, "mcpServers", "openskill", json!({"command": "new"})).unwrap();
+        let after: Value = serde_json::from_str(&after).unwrap();
+        let expected =
+            json!({"theme": "dark", "mcpServers": {"other": {"command": "x"}, "openskill": {"command": "new"}}});
+        assert_eq!(after, expected);
+        assert!(merge_into_text("", "servers", "a", json!({})).unwrap().contains("servers"));
+    }
+
+    #[test]
+    fn a_file_that_is_no_configuration_is_left_alone() {
+        for text in ["{", "[]", r#"{"mcpServers": []}"#, "// comment\n{}"] {
+            assert!(merge_into_text(text, "mcpServers", "a", json!({})).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn paths_are_absolute_and_a_key_is_never_written() {
+        let served = |gateway: Option<&str>| McpTargetArgs {
+            gateway: gateway.map(str::to_owned),
+            token: Some("osk_s3cret".to_owned()),
+            token_file: Some("key".to_owned()),
+            ca: Some("ca.pem".to_owned()),
+            cert: None,
+            key: None,
+            view: None,
+            skills: Default::default(),
+        };
+        let flags = vec![("OPENSKILL_CLI_DIR", "skills:/opt/skills".to_owned())];
+        let (none, flag) = (RawSettings::defaults(), RawSettings::read(&flags, |_| None, Path::new("/nonexistent")));
+        let arguments = |served: &McpTargetArgs, raw| super::arguments(served, raw, Path::new("/home/me"));
+        let at_gateway = arguments(&served(Some("https://a:1")), &none).join(" ");
+        assert_eq!(at_gateway, "mcp --gateway https://a:1 --token-file /home/me/key --ca /home/me/ca.pem");
+        let in_view = McpTargetArgs { view: Some("research".to_owned()), ..served(Some("http://a:1")) };
+        assert_eq!(arguments(&in_view, &none)[1..3], ["--view", "research"]);
+        let own = arguments(&served(None), &none);
+        assert_eq!((own[1].as_str(), own[2].as_str()), ("--skills-dir", "/home/me/worker/skills"));
+        assert!(!own.concat().contains("s3cret"));
+        assert_eq!(arguments(&served(None), &flag)[2], "/home/me/skills:/opt/skills");
+    }
+
+    #[test]
+    fn each_client_gets_the_placeholder_that_it_replaces() {
+        for (client, wanted) in [
+            (McpClient::Claude, "${TOKEN:-}"),
+            (McpClient::Cursor, "${env:TOKEN}"),
+            (McpClient::Vscode, "${env:TOKEN}"),
+            (McpClient::ClaudeDesktop, "<TOKEN>"),
+        ] {
+            assert_eq!(placeholder(client, "TOKEN"), wanted);
+        }
+    }
+}
