@@ -25,12 +25,14 @@ pub(crate) struct Column<T> {
     cell: fn(&T) -> String,
 }
 
-/// When a column is shown, and whether its cells may be truncated.
+/// When a column is shown, and what becomes of it if the terminal is too narrow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ColumnKind {
     Always,
     /// Truncated if the terminal is too narrow.
     Truncatable,
+    /// Left out if the terminal is too narrow.
+    Optional,
     /// Shown only with `--output wide`.
     WideOnly,
 }
@@ -43,6 +45,11 @@ impl<T> Column<T> {
     /// Creates a text column whose cells may be truncated.
     pub(crate) const fn text(head: &'static str, cell: fn(&T) -> String) -> Self {
         Self { head, kind: ColumnKind::Truncatable, cell }
+    }
+
+    /// Creates a column that narrow terminals leave out. The last one is left out first.
+    pub(crate) const fn optional(head: &'static str, cell: fn(&T) -> String) -> Self {
+        Self { head, kind: ColumnKind::Optional, cell }
     }
 
     /// Creates a column for `--output wide` only.
@@ -73,6 +80,24 @@ pub(crate) fn print_one(value: &Value, format: Format) {
     match format {
         Format::Yaml => print_out(&yaml(value)),
         _ => print_value(value),
+    }
+}
+
+/// Prints a table row by row, as the items come.
+pub(crate) struct RowPrinter<T: ListItem> {
+    columns: Vec<&'static Column<T>>,
+    table: Table,
+}
+
+impl<T: ListItem> RowPrinter<T> {
+    pub(crate) fn new(format: Format) -> Self {
+        let columns = columns_for::<T>(format);
+        let table = table(&columns, &[], format);
+        Self { columns, table }
+    }
+
+    pub(crate) fn print(&mut self, item: &T) {
+        print_out(&self.table.rows([cells(&self.columns, item)]));
     }
 }
 
@@ -115,12 +140,17 @@ fn cells<T: ListItem>(columns: &[&'static Column<T>], item: &T) -> Vec<String> {
     columns.iter().map(|column| (column.cell)(item)).collect()
 }
 
-/// Creates an empty table with the columns of `before`, then those of the list. With `--output wide`, cells are
-/// never truncated.
+/// Creates an empty table with the columns of `before`, then those of the list. With `--output wide`, nothing is
+/// truncated or left out.
 fn table<T: ListItem>(columns_shown: &[&'static Column<T>], before: &[&'static str], format: Format) -> Table {
-    let text = columns_shown.iter().position(|it| it.kind == ColumnKind::Truncatable).map(|at| before.len() + at);
+    let positions = |kind| -> Vec<usize> {
+        let found = columns_shown.iter().enumerate().filter(|(_, it)| it.kind == kind);
+        found.map(|(at, _)| before.len() + at).collect()
+    };
     let head = before.iter().copied().chain(columns_shown.iter().map(|it| it.head)).collect();
-    Table::new(head, text, columns().filter(|_| format != Format::Wide))
+    let room = columns(std::io::stdout()).filter(|_| format != Format::Wide);
+    let text = positions(ColumnKind::Truncatable).first().copied();
+    Table::new(head, text, room).optional(positions(ColumnKind::Optional))
 }
 
 /// Returns the text, or a dash if it is empty.

@@ -96,6 +96,7 @@ impl LocalCommand {
             }
             Self::Init(_) | Self::Sdk(_) => return Overrides::new(),
             Self::New(it) => (Overrides::new(), &it.skills),
+            Self::Run(it) => (Overrides::new(), &it.skills),
             Self::Check(it) => (Overrides::new(), &it.skills),
             Self::Doctor(it) => (it.client.overrides(), &it.skills),
             Self::Pin(it) => (Overrides::new(), &it.skills),

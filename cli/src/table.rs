@@ -1,10 +1,13 @@
-//! Tables for people: each column is as wide as its widest cell, and one text column is truncated to fit the terminal.
+//! Tables for people: each column is as wide as its widest cell. To fit the terminal, optional columns are left out and
+//! one text column is truncated.
 
 use openskill_telemetry::log::text::one_line;
-use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+use unicode_width::UnicodeWidthStr as _;
 
-/// The minimum width of the text column. If a line still does not fit, the terminal wraps it.
-const MIN_TEXT_WIDTH: usize = 12;
+use crate::terminal::cut;
+
+/// The minimum width of the text column. If a line still does not fit without optional columns, the terminal wraps it.
+const MIN_TEXT_WIDTH: usize = 8;
 
 const GAP: &str = "  ";
 
@@ -15,6 +18,9 @@ pub(crate) struct Table {
     widths: Vec<usize>,
     /// The column that may be truncated. Ids are never truncated.
     text: Option<usize>,
+    /// The columns that are left out if a line is too long, the first one last.
+    optional: Vec<usize>,
+    left_out: Vec<usize>,
     /// The maximum width of a line. `None` disables truncation.
     room: Option<usize>,
     has_begun: bool,
@@ -23,7 +29,13 @@ pub(crate) struct Table {
 impl Table {
     pub(crate) fn new(head: Vec<&'static str>, text: Option<usize>, room: Option<usize>) -> Self {
         let widths = head.iter().map(|it| it.width()).collect();
-        Self { head, widths, text, room, has_begun: false }
+        Self { head, widths, text, optional: Vec::new(), left_out: Vec::new(), room, has_begun: false }
+    }
+
+    /// Makes columns optional. If a line is too long, the last one is left out first.
+    pub(crate) fn optional(mut self, columns: impl IntoIterator<Item = usize>) -> Self {
+        self.optional.extend(columns);
+        self
     }
 
     /// Makes a column at least this wide, to leave room for later cells.
@@ -46,42 +58,46 @@ impl Table {
         if !std::mem::replace(&mut self.has_begun, true) {
             rows.insert(0, self.head.iter().map(|it| (*it).to_owned()).collect());
         }
-        self.narrow_text();
+        self.fit();
         rows.iter().map(|row| self.line(row)).collect()
     }
 
-    /// Narrows the text column so that a line fits.
-    fn narrow_text(&mut self) {
-        let (Some(text), Some(room)) = (self.text, self.room) else { return };
-        let all = self.widths.iter().sum::<usize>() + GAP.len() * self.widths.len().saturating_sub(1);
-        if let Some(width) = self.widths.get_mut(text) {
-            let rest = all - *width;
-            *width = (*width).min(room.saturating_sub(rest).max(MIN_TEXT_WIDTH));
+    /// Leaves out optional columns and narrows the text column so that a line fits.
+    fn fit(&mut self) {
+        let Some(room) = self.room else { return };
+        let text = self.text.and_then(|it| self.widths.get(it)).copied().unwrap_or_default();
+        while self.width() - text + text.min(MIN_TEXT_WIDTH) > room
+            && let Some(column) = self.optional.pop()
+        {
+            self.left_out.push(column);
+        }
+        let rest = self.width() - text;
+        if let Some(width) = self.text.and_then(|it| self.widths.get_mut(it)) {
+            *width = text.min(room.saturating_sub(rest).max(MIN_TEXT_WIDTH));
         }
     }
 
+    /// Returns the width of a whole line.
+    fn width(&self) -> usize {
+        let shown = self.widths.len() - self.left_out.len();
+        let left_out: usize = self.left_out.iter().filter_map(|it| self.widths.get(*it)).sum();
+        self.widths.iter().sum::<usize>() - left_out + GAP.len() * shown.saturating_sub(1)
+    }
+
     fn line(&self, row: &[String]) -> String {
-        let cells: Vec<_> = row.iter().zip(&self.widths).map(|(cell, width)| fit_cell(cell, *width)).collect();
+        let shown = row.iter().zip(&self.widths).enumerate().filter(|(column, _)| !self.left_out.contains(column));
+        let cells: Vec<_> = shown.map(|(_, (cell, width))| fit_cell(cell, *width)).collect();
         let mut line = cells.join(GAP).trim_end().to_owned();
         line.push('\n');
         line
     }
 }
 
-/// Pads a cell to the width of its column. A longer cell is truncated and ends with an ellipsis.
+/// Truncates or pads a cell to the width of its column.
 fn fit_cell(cell: &str, width: usize) -> String {
-    let own = cell.width();
-    if own <= width {
-        return format!("{cell}{}", " ".repeat(width - own));
-    }
-    let mut left = width.saturating_sub(1);
-    let fits = cell.chars().take_while(|it| {
-        let wide = it.width().unwrap_or_default();
-        let is_in = wide <= left;
-        left = left.saturating_sub(wide);
-        is_in
-    });
-    fit_cell(&format!("{}…", fits.collect::<String>().trim_end()), width)
+    let cell = cut(cell, width);
+    let padding = width.saturating_sub(cell.width());
+    format!("{cell}{}", " ".repeat(padding))
 }
 
 #[cfg(test)]
@@ -105,7 +121,15 @@ mod tests {
         let lines: Vec<_> = shown(Some(40)).lines().map(str::to_owned).collect();
         assert_eq!(lines[1], "an-id-that-is-long  some words about…  x");
         assert!(shown(None).contains("some words about it, and more"));
-        assert!(shown(Some(10)).contains("an-id-that-is-long  some words…   x"));
+        assert!(shown(Some(10)).contains("an-id-that-is-long  some wo…  x"));
+    }
+
+    #[test]
+    fn optional_columns_are_left_out_where_they_do_not_fit_and_stay_out() {
+        let mut table = Table::new(vec!["ID", "A", "B", "TEXT"], Some(3), Some(20)).optional([1, 2]);
+        assert_eq!(table.rows([row(["one", "aa", "bb", "short"])]), "ID   A   B   TEXT\none  aa  bb  short\n");
+        assert_eq!(table.rows([row(["two", "aa", "bbbb", "some more text"])]), "two  aa  some more…\n");
+        assert_eq!(table.rows([row(["three", "aaaaaaaa", "b", "text"])]), "three  text\n");
     }
 
     #[test]

@@ -8,6 +8,8 @@ use std::fmt::Display;
 use std::io::{IsTerminal, Write as _};
 
 use openskill_telemetry::log::text;
+use rustix::fd::AsFd;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// Writes to stdout, with hidden characters escaped. A closed pipe (`| head`) is not an error.
 pub(crate) fn print_out(text: &str) {
@@ -70,17 +72,35 @@ pub(crate) fn print_err(text: &str) {
     let _ = std::io::stderr().lock().write_all(text::lines(text).as_bytes());
 }
 
-/// Replaces the current line of the terminal on stderr.
+/// Replaces the current line of the terminal on stderr. Truncates the new line, because a part that wraps could not be
+/// replaced.
 pub(crate) fn overwrite(line: &str) {
     const CLEAR: &str = "\r\x1b[K";
-    let _ = std::io::stderr().lock().write_all(format!("{CLEAR}{}", text::one_line(line)).as_bytes());
+    let line = text::one_line(line);
+    let line = columns(std::io::stderr()).map_or_else(|| line.clone(), |it| cut(&line, it.saturating_sub(1)).into());
+    let _ = std::io::stderr().lock().write_all(format!("{CLEAR}{line}").as_bytes());
 }
 
-/// Returns the width of the terminal on stdout. `None` if stdout is not a terminal: text in a pipe or a file is
+/// Returns the width of the terminal of a stream. `None` if the stream is not a terminal: text in a pipe or a file is
 /// never truncated.
-pub(crate) fn columns() -> Option<usize> {
-    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+pub(crate) fn columns(stream: impl AsFd) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(stream).ok()?;
     (size.ws_col > 0).then_some(size.ws_col.into())
+}
+
+/// Truncates a text without hidden characters to a width. A text that is cut ends with an ellipsis.
+pub(crate) fn cut(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let mut left = width.saturating_sub(1);
+    let fits = text.chars().take_while(|it| {
+        let wide = it.width().unwrap_or_default();
+        let is_in = wide <= left;
+        left = left.saturating_sub(wide);
+        is_in
+    });
+    format!("{}…", fits.collect::<String>().trim_end())
 }
 
 /// Whether a stream is colored: only on a terminal, and only if `NO_COLOR` is empty or unset

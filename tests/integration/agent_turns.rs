@@ -19,6 +19,7 @@ mod broken;
 mod delegated;
 mod restarts;
 mod secrets;
+mod unanswered;
 pub(crate) mod wire;
 
 use wire::{Model, Step, Wire, calls, model, says};

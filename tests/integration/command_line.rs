@@ -12,6 +12,7 @@ use tokio::process::Command;
 
 mod completion;
 mod counts;
+mod development;
 mod lists;
 mod logs;
 mod newcomer;

@@ -143,7 +143,7 @@ async fn of_a_traceback_the_caller_gets_the_exception_without_secrets_and_folder
     let system = Setup::up().with("OPENSKILL_DEBUG", "1").start().await;
     let result = system.invoke(request("raises", json!({}))).await;
     assert!(format!("{result:?}").contains("RuntimeError"), "{result:?}");
-    system.process.log.line(&["stderr of the skill", "RuntimeError", "token=***"]).await;
+    system.process.log.line(&["raises call-", " | RuntimeError", "token=***"]).await;
     assert!(!system.process.log.text().contains("hunter2"));
 }
 

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use crate::input_required::{Asking, accept, connect, interactive};
 
 mod attacks;
+mod documented;
 mod owners;
 mod packages;
 mod preloaded;

@@ -192,7 +192,7 @@ pub(crate) fn slowest_start(manifests: &BTreeMap<String, Manifest>) -> Duration 
 }
 
 /// Returns the maximum time to build the environments of all Python skills, one after another.
-fn slowest_build(manifests: &BTreeMap<String, Manifest>, config: &Config) -> Duration {
+pub(crate) fn slowest_build(manifests: &BTreeMap<String, Manifest>, config: &Config) -> Duration {
     let built = |manifest: &&Manifest| manifest.how.needs().is_some_and(Needs::is_built);
     config.packages.build_timeout * manifests.values().filter(built).count() as u32
 }

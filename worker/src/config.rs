@@ -14,6 +14,8 @@ use openskill_sandbox::jail::{Level, SkillUsers};
 use openskill_sandbox::sessions::book::SessionBounds;
 use openskill_telemetry::trace::Tracer;
 
+use crate::manifest::Manifest;
+
 pub use allowed::{AllowList, NoList};
 pub use variables::Variables;
 
@@ -70,6 +72,10 @@ pub struct Config {
     /// Adds the end of a failing skill's stderr to `error.details`. Intended for development, because it may
     /// contain paths and secrets.
     pub debug: bool,
+    /// Receives what each skill writes to stderr, redacted. For commands that show it to the skill's author.
+    pub show_stderr: Option<fn(&str)>,
+    /// The only skill, instead of those of the folders. For commands that call the skill of one file.
+    pub only: Option<Manifest>,
     /// Redacts texts that are logged in pieces. The log writer redacts each piece only on its own.
     pub redactor: Redactor,
     /// The worker's certificate, and the gateways that may call it over TCP. `None` accepts any client that

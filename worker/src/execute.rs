@@ -11,11 +11,13 @@ use openskill_proto::v1::execute_event::Event;
 use openskill_proto::v1::{Blame, ErrorCode, ExecuteRequest, ExecuteResult, SkillError};
 use openskill_sandbox::jail::{Level, Network};
 use openskill_sandbox::untrusted_json::{LIGHT_BYTES, off_shard};
+use openskill_telemetry::log::STDERR;
 use tokio::sync::mpsc;
 use tonic::Status;
 use tonic::metadata::MetadataValue;
 
 use crate::artifacts::Collector;
+use crate::config::Config;
 use crate::events::EventSink;
 use crate::manifest::python::Isolation;
 use crate::manifest::{Manifest, RunnerSpec};
@@ -211,11 +213,20 @@ async fn run(
         events: events.clone(),
         slot,
     };
-    let (trace_id, has_secrets) = (invocation.trace_id.clone(), invocation.has_secrets);
+    let (trace_id, call_id) = (invocation.trace_id.clone(), invocation.call_id.clone());
+    let has_secrets = invocation.has_secrets;
     let open = events.open_call();
     let raw = run_to_end(worker, runner, invocation).await;
     drop(open);
-    log_stderr(&raw, &trace_id, &entry.manifest.id, has_secrets);
+    if let RawOutput::Process { stderr, exit, .. } = &raw
+        && !stderr.is_empty()
+    {
+        let skill_id = &entry.manifest.id;
+        tracing::info!(trace_id, skill_id, ?exit, stderr_bytes = stderr.len(), "the skill wrote to stderr");
+        if !has_secrets {
+            show_stderr(&worker.config, stderr, &trace_id, &call_id, skill_id);
+        }
+    }
     let options = NormalizeOptions { with_stderr: worker.config.debug, networkless: is_networkless(&entry.manifest) };
     let manifest = Arc::clone(&entry.manifest);
     let normalized = off_shard(raw.bytes() > LIGHT_BYTES, move || match manifest.how.output_rules() {
@@ -273,16 +284,19 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Logs that a skill wrote to stderr. The text may contain anything that the skill was given, so it is logged only
-/// at DEBUG, and only if the skill got no secrets.
-fn log_stderr(raw: &RawOutput, trace_id: &str, skill_id: &str, has_secrets: bool) {
-    if let RawOutput::Process { stderr, exit, .. } = raw
-        && !stderr.is_empty()
-    {
-        tracing::info!(trace_id, skill_id, ?exit, stderr_bytes = stderr.len(), "the skill wrote to stderr");
-        if !has_secrets && tracing::enabled!(tracing::Level::DEBUG) {
-            let stderr = String::from_utf8_lossy(stderr);
-            tracing::debug!(trace_id, skill_id, stderr = stderr.trim_end(), "stderr of the skill");
-        }
+/// Logs what a skill wrote to stderr, and gives it to a command that shows it. The text may contain anything that the
+/// skill was given, so it is logged only at DEBUG.
+fn show_stderr(config: &Config, stderr: &[u8], trace_id: &str, call_id: &str, skill_id: &str) {
+    let is_logged = tracing::enabled!(target: STDERR, tracing::Level::DEBUG);
+    if !is_logged && config.show_stderr.is_none() {
+        return;
+    }
+    // The text format of the log has a line for each line of the text, and redacts only single lines.
+    let text = String::from_utf8_lossy(stderr);
+    let text = config.redactor.text(&text);
+    let text = text.trim_end();
+    tracing::debug!(target: STDERR, trace_id, call_id, skill_id, stderr = text, "stderr of the skill");
+    if let Some(show) = config.show_stderr {
+        show(text);
     }
 }

@@ -20,7 +20,8 @@
 //! - `normalize`: turns the raw output of a run into a valid result
 //! - [`tools`]: installs MCP servers from an index; [`operator`]: the commands of `openskill tools`; `skill_names`:
 //!   the names in use
-//! - [`check`]: runs a manifest's examples; [`doctor`]: reports what this machine can isolate
+//! - [`check`]: runs a manifest's examples; [`local_call`]: calls the skill of one file; [`doctor`]: reports what this
+//!   machine can isolate
 //!
 //! This crate does not know the gateway, read settings from the environment, or write to stdout.
 
@@ -36,6 +37,7 @@ pub mod check;
 pub mod config;
 pub mod doctor;
 pub mod events;
+pub mod local_call;
 pub mod manifest;
 pub mod operator;
 pub mod questions;
@@ -167,8 +169,12 @@ fn build(config: Config, functions: Functions, strays: Arc<Strays>) -> std::io::
     let runners = runners(&config, &services, functions, installer.clone());
     let series = Arc::new(SkillMetrics::new(config.measured_skills));
     let metrics = Metrics::new(Arc::clone(&series));
-    let (folders, allowed_root) = (config.skill_dirs.clone(), config.allowed_root.clone());
+    let folders = if config.only.is_some() { Vec::new() } else { config.skill_dirs.clone() };
+    let allowed_root = config.allowed_root.clone();
     let registry = Registry::load(folders, allowed_root, runners, skill_names, changes, config.queue, series);
+    if let Some(manifest) = config.only.clone() {
+        registry.serve(manifest);
+    }
     Ok(Worker::new(config, registry, installer, services.launcher, services.jailer, metrics))
 }
 

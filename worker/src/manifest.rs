@@ -136,18 +136,27 @@ impl Manifest {
     /// # Errors
     /// Fails if the file name is not a valid skill id.
     pub fn for_bare_script(script: &Path) -> Result<Self, ManifestError> {
-        let id = script.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-        if !valid_id(id) {
-            let reason = format!("'{id}' is not a valid skill id: use {ID_RULE}");
-            return Err(ManifestError::new(script, 1, reason));
-        }
+        let id = file_id(script)?;
         let how = RunnerSpec::Python(python::Python {
             script: script.to_owned(),
             isolation: python::Isolation::default(),
             needs: python::Needs::default(),
         });
         let description = format!("The script {id}.py. It has no manifest, so its arguments are passed on unchecked.");
-        Ok(Self { description, ..Self::plain(id.to_owned(), "cli:python", how) })
+        Ok(Self { description, ..Self::plain(id, "cli:python", how) })
+    }
+
+    /// Creates the manifest of a program that has none and gets its arguments on stdin. It has no schema, and its id
+    /// is the file name.
+    ///
+    /// # Errors
+    /// Fails if the file name is not a valid skill id.
+    pub fn for_bare_program(program: &Path) -> Result<Self, ManifestError> {
+        let id = file_id(program)?;
+        let program = program.to_owned();
+        let exec = exec::Exec { program, args: Vec::new(), stdin: exec::Stdin::Input, printed: None };
+        let how = RunnerSpec::Exec(Box::new(exec));
+        Ok(Self::plain(id, "cli:exec", how))
     }
 
     /// Creates a skill that declares only its runner's settings.
@@ -255,6 +264,15 @@ impl Manifest {
             examples,
         })
     }
+}
+
+/// Returns the id of a skill without a manifest: the name of its file.
+fn file_id(file: &Path) -> Result<String, ManifestError> {
+    let id = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    if valid_id(id) {
+        return Ok(id.to_owned());
+    }
+    Err(ManifestError::new(file, 1, format!("'{id}' is not a valid skill id: use {ID_RULE}")))
 }
 
 /// Applies the folder's toolset. Rejects a manifest that names another toolset.

@@ -167,11 +167,23 @@ impl Registry {
             return self.runners.maintain(&memory.manifests);
         }
         memory.offers = offers;
-        self.runners.maintain(&memory.manifests);
-        let snapshot = self.take_over(&memory.manifests);
-        let names = names(&memory.manifests, &snapshot);
+        self.publish(&memory.manifests);
+    }
+
+    /// Serves a skill that is in none of the folders, until a folder changes.
+    pub(crate) fn serve(&self, manifest: Manifest) {
+        let mut memory = self.memory.lock();
+        memory.manifests = vec![Arc::new(manifest)];
+        self.publish(&memory.manifests);
+    }
+
+    /// Publishes a new snapshot with the skills of these manifests.
+    fn publish(&self, manifests: &[Arc<Manifest>]) {
+        self.runners.maintain(manifests);
+        let snapshot = self.take_over(manifests);
+        let names = names(manifests, &snapshot);
         self.current.store(Arc::new(snapshot));
-        self.offering_manifests.store(Arc::new(offering_manifests(&memory.manifests)));
+        self.offering_manifests.store(Arc::new(offering_manifests(manifests)));
         self.skill_names.publish(names);
         self.changes.send_modify(|change| *change += 1);
     }

@@ -17,6 +17,8 @@ pub(crate) enum LocalCommand {
     Init(InitArgs),
     /// Create a skill from a template: manifest, program and test
     New(NewArgs),
+    /// Call the skill of one file, without a gateway, for example: `openskill run skill.py text=hello`
+    Run(RunArgs),
     /// Validate manifests and run their examples, without a gateway
     Check(CheckArgs),
     /// Report what this machine supports and which skills require more; exit with code 1 if any skill does. With an https URL, also which certificate the gateway has
@@ -112,6 +114,26 @@ pub(crate) enum SkillType {
     /// Python code of the caller, in an interpreter that is kept between calls
     #[value(name = "session:python")]
     Session,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct RunArgs {
+    /// A manifest, a Python script or another program
+    pub(crate) file: PathBuf,
+    /// Arguments: KEY=VALUE, KEY:=JSON, or one JSON object, as for `invoke`; `-` reads the object from stdin
+    #[arg(value_name = "KEY=VALUE", conflicts_with = "json")]
+    pub(crate) arguments: Vec<String>,
+    /// All arguments as one JSON object; `@FILE` reads a file, `@-` or `-` reads stdin
+    #[arg(short = 'd', long, visible_alias = "data", value_name = "OBJECT")]
+    pub(crate) json: Option<String>,
+    /// Reject arguments that do not match the schema, instead of repairing them
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Timeout of the call in milliseconds; 0 means the skill's own timeout
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    pub(crate) timeout_ms: u32,
+    #[command(flatten)]
+    pub(crate) skills: SkillFolders,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use crate::exit::Failure;
 
 /// Commands that run skills on this machine, or write skill files.
-const COMMANDS: [&str; 8] = ["up", "worker", "init", "new", "check", "doctor", "pin", "sdk"];
+const COMMANDS: [&str; 9] = ["up", "worker", "init", "new", "run", "check", "doctor", "pin", "sdk"];
 
 /// Subcommands of `openskill tools`.
 const TOOLS_COMMANDS: [&str; 4] = ["add", "remove", "index", "pins"];

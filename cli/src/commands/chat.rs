@@ -40,6 +40,9 @@ struct ChatSession<'a> {
     conversation: String,
     /// The number of the last event shown.
     seen: u64,
+    /// The number of the last event when the conversation was resumed. Earlier events are shown again, but waits and
+    /// ends among them are over.
+    resumed_at: u64,
     screen: Screen,
     /// Whether a user can answer questions.
     is_interactive: bool,
@@ -49,8 +52,16 @@ pub(super) async fn run(args: &ChatArgs, settings: &Settings) -> Result<(), Fail
     let client = AgentServiceClient::new(client::connect(settings).await?);
     let is_interactive = std::io::stdin().is_terminal() && args.message.is_none();
     let screen = Screen::new(args.json, has_colours(&std::io::stdout()), std::io::stderr().is_terminal());
-    let mut session =
-        ChatSession { args, settings, client, conversation: String::new(), seen: 0, screen, is_interactive };
+    let mut session = ChatSession {
+        args,
+        settings,
+        client,
+        conversation: String::new(),
+        seen: 0,
+        resumed_at: 0,
+        screen,
+        is_interactive,
+    };
     let mut last = None;
     if let Some(wanted) = &args.resume {
         last = session.resume(wanted).await?;
@@ -132,7 +143,7 @@ impl ChatSession<'_> {
         if !matches!(state, ConversationState::Running | ConversationState::Waiting) {
             return Ok(None);
         }
-        self.seen = 0;
+        (self.seen, self.resumed_at) = (0, conversation.last_number);
         let id = self.conversation.clone();
         let exchange =
             Exchange::watch(self.client.clone(), id, 0).await.map_err(client::into_failure(self.settings))?;

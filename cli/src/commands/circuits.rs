@@ -17,7 +17,7 @@ impl ListItem for Circuit {
     const KIND: &'static str = "circuit";
     const COLUMNS: &'static [Column<Self>] = &[
         Column::new("SKILL", |it| it.skill_id.clone()),
-        Column::new("SESSION", |it| or_dash(&it.session_id)),
+        Column::text("SESSION", |it| or_dash(&it.session_id)),
         Column::new("STATE", state),
         Column::new("FAILURES", |it| it.failures.to_string()),
         Column::new("RETRY", retry),

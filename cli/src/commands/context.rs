@@ -36,7 +36,7 @@ impl ListItem for ContextRow {
         Column::new("CURRENT", |it| if it.is_current { "*" } else { "" }.to_owned()),
         Column::new("NAME", |it| it.name.clone()),
         Column::new("URL", |it| it.value("OPENSKILL_HTTP_BASE_URL")),
-        Column::new("CREDENTIALS", |it| or_dash(&it.credentials())),
+        Column::optional("CREDENTIALS", |it| or_dash(&it.credentials())),
         Column::wide("CA", |it| or_dash(&it.value("OPENSKILL_CA"))),
         Column::wide("HEADERS", |it| or_dash(&it.value("OPENSKILL_HEADERS"))),
     ];

@@ -41,8 +41,8 @@ async fn skill(args: &DescribeSkill, settings: &Settings) -> Result<(), Failure>
         return Ok(());
     }
     print_out(&render_facts(&skill_facts(&skill)));
-    print_out(&block("Arguments", &fields(&skill.input_schema_json, "any: the skill has no input schema", columns())));
-    print_out(&block("Data", &fields(&skill.output_schema_json, "any: the skill has no output schema", columns())));
+    print_out(&block("Arguments", &fields(&skill.input_schema_json, "any: the skill has no input schema", room())));
+    print_out(&block("Data", &fields(&skill.output_schema_json, "any: the skill has no output schema", room())));
     print_out(&block("Examples", &examples(&skill.example_inputs_json)));
     print_out(&block("Circuit breakers", &circuits(&args.id, settings).await?));
     print_out(&block("Latest calls", &latest(&args.id, settings).await?));
@@ -155,7 +155,7 @@ async fn latest(id: &str, settings: &Settings) -> Result<String, Failure> {
                 vec![traces::short_time(it.received_us), it.code.clone(), millis(it.duration_us), it.trace_id.clone()]
             };
             let calls = answer.into_inner().calls;
-            let mut table = Table::new(vec!["TIME", "CODE", "DURATION", "TRACE"], None, None);
+            let mut table = Table::new(vec!["TIME", "CODE", "DURATION", "TRACE"], None, room()).optional([0]);
             Ok(if calls.is_empty() { String::new() } else { table.rows(calls.iter().map(row)) })
         }
         Err(status) => explain_unserved(status, settings),
@@ -174,16 +174,18 @@ fn explain_unserved(status: Status, settings: &Settings) -> Result<String, Failu
 /// The maximum depth to which nested objects are listed.
 const DEPTH: usize = 4;
 
-/// Renders one row for each property. Returns an empty string if the schema has no properties. `room` is the width
-/// of the terminal.
+/// Returns the width for tables in blocks, which are indented by two.
+fn room() -> Option<usize> {
+    columns(std::io::stdout()).map(|it| it.saturating_sub(2))
+}
+
+/// Renders one row for each property. Returns an empty string if the schema has no properties.
 fn parameters(schema: &Value, room: Option<usize>) -> String {
     let mut rows = Vec::new();
     properties(schema, "", DEPTH, &mut rows);
     if rows.is_empty() {
         return String::new();
     }
-    // The table is indented by two.
-    let room = room.map(|it| it.saturating_sub(2));
     Table::new(vec!["NAME", "TYPE", "REQUIRED", "DESCRIPTION"], Some(3), room).rows(rows)
 }
 

@@ -25,7 +25,7 @@ use crate::pretty::pretty;
 use crate::settings::Settings;
 use crate::terminal::{print_err, print_json};
 
-mod arguments;
+pub(super) mod arguments;
 mod artifacts;
 mod progress;
 mod questions;
@@ -112,13 +112,27 @@ async fn can_repeat(skill_id: &str, client: &mut SkillServiceClient<Channel>) ->
 
 /// Prints the result. Fails if the call failed.
 fn show(args: &InvokeArgs, result: &SkillResult) -> Result<(), Failure> {
-    let meta = result.meta.clone().unwrap_or_default();
     if args.stream {
-    } else if args.full {
+        return report(result);
+    }
+    if args.full {
         print_json(&pretty(&openskill_proto::render::result(result)));
-    } else if let Some(skill_result::Output::DataJson(data)) = &result.output {
+        return report(result);
+    }
+    print_data(result)
+}
+
+/// Prints the data of a result, and reports the rest. Fails if the call failed.
+pub(super) fn print_data(result: &SkillResult) -> Result<(), Failure> {
+    if let Some(skill_result::Output::DataJson(data)) = &result.output {
         print_json(&pretty(data));
     }
+    report(result)
+}
+
+/// Prints repairs, warnings and the error to stderr. Fails if the call failed.
+fn report(result: &SkillResult) -> Result<(), Failure> {
+    let meta = result.meta.clone().unwrap_or_default();
     for repair in &meta.repairs {
         print_err(&format!("repaired: {}\n", describe_repair(repair)));
     }

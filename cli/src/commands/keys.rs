@@ -63,9 +63,9 @@ impl ListItem for KeyRow {
         Column::new("KEY", |it| or_dash(&it.id())),
         Column::new("STATUS", |it| it.status().to_owned()),
         Column::wide("CREATED", |it| or_dash(&it.created_at())),
-        Column::new("EXPIRES", |it| or_dash(&it.expires_at())),
+        Column::optional("EXPIRES", |it| or_dash(&it.expires_at())),
         Column::new("ADMIN", |it| if it.policy.admin { "yes" } else { "no" }.to_owned()),
-        Column::new("TOOLSETS", |it| or_dash(&names(&it.policy.toolsets))),
+        Column::optional("TOOLSETS", |it| or_dash(&names(&it.policy.toolsets))),
         Column::text("SKILLS", |it| or_dash(&names(&it.policy.skills))),
     ];
 

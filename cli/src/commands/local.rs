@@ -11,6 +11,7 @@ mod check;
 mod doctor;
 pub(super) mod init;
 mod new;
+mod run;
 mod sdk;
 pub(super) mod tools;
 
@@ -26,6 +27,7 @@ pub(super) fn run(
         LocalCommand::Worker(args) => serve::worker::run(args, settings, raw),
         LocalCommand::Init(args) => init::run(args),
         LocalCommand::New(args) => new::run(args, settings),
+        LocalCommand::Run(args) => run::run(args, settings, raw),
         LocalCommand::Check(args) => check::run(args, settings, raw),
         LocalCommand::Doctor(args) => doctor::run(args, settings, raw),
         LocalCommand::Sdk(command) => sdk::run(command, raw),

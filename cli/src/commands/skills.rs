@@ -16,12 +16,12 @@ impl ListItem for Skill {
     const KIND: &'static str = "skill";
     const COLUMNS: &'static [Column<Self>] = &[
         Column::new("ID", |it| it.id.clone()),
-        Column::new("VERSION", |it| it.version.clone()),
-        Column::new("RUNNER", |it| or_dash(&it.runner)),
+        Column::optional("VERSION", |it| it.version.clone()),
+        Column::optional("RUNNER", |it| or_dash(&it.runner)),
         Column::wide("TOOLSET", |it| or_dash(&it.toolset)),
         Column::wide("TIMEOUT", timeout),
         Column::wide("TRAITS", |it| or_dash(&traits(it).join(","))),
-        Column::new("WORKERS", |it| it.workers.to_string()),
+        Column::optional("WORKERS", |it| it.workers.to_string()),
         Column::new("STATUS", |it| status(it).to_owned()),
         Column::text("DESCRIPTION", description_or_reason),
     ];

@@ -9,7 +9,7 @@ use super::client;
 use super::trace::millis;
 use crate::args::{Format, TracesArgs};
 use crate::exit::Failure;
-use crate::listing::{Column, ListItem, or_dash, print_list};
+use crate::listing::{Column, ListItem, RowPrinter, or_dash, print_list};
 use crate::settings::Settings;
 use crate::terminal::{pluralize, print_err, print_json, print_out};
 use crate::yaml::yaml;
@@ -17,14 +17,15 @@ use crate::yaml::yaml;
 impl ListItem for TraceSummary {
     const KIND: &'static str = "call";
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::new("TIME", |it| short_time(it.received_us)),
+        Column::optional("DATE", |it| short_time(it.received_us)[..10].to_owned()),
+        Column::new("TIME", |it| short_time(it.received_us)[11..19].to_owned()),
         Column::new("TRACE", |it| it.trace_id.clone()),
-        Column::new("SKILL", |it| it.skill_id.clone()),
+        Column::text("SKILL", |it| it.skill_id.clone()),
         Column::new("CODE", |it| it.code.clone()),
         Column::new("DURATION", |it| millis(it.duration_us)),
         Column::wide("ATTEMPTS", |it| it.attempts.to_string()),
         Column::wide("REPAIRS", |it| it.repairs.to_string()),
-        Column::new("WORKER", |it| or_dash(&it.worker_id)),
+        Column::optional("WORKER", |it| or_dash(&it.worker_id)),
         Column::wide("PRINCIPAL", |it| or_dash(&it.principal)),
         Column::wide("SESSION", |it| or_dash(&it.session_id)),
         Column::wide("CALL", |it| it.call_id.clone()),
@@ -82,6 +83,7 @@ async fn follow(args: &TracesArgs, filter: TraceFilter, settings: &Settings) -> 
     let mut client = client::traces(settings).await?;
     let request = FollowTracesRequest { filter: Some(filter) };
     let mut calls = client.follow_traces(request).await.map_err(&into_failure)?.into_inner();
+    let mut rows = RowPrinter::new(args.output.format());
     while let Some(response) = calls.message().await.map_err(&into_failure)? {
         if response.missed > 0 {
             print_err(&format!("missed {}\n", pluralize(response.missed, "call")));
@@ -90,18 +92,10 @@ async fn follow(args: &TracesArgs, filter: TraceFilter, settings: &Settings) -> 
         match args.output.format() {
             Format::Json => print_json(&format!("{}\n", trace_summary(call))),
             Format::Yaml => print_out(&format!("---\n{}", yaml(&trace_summary(call)))),
-            Format::Table | Format::Wide => print_out(&format!("{}\n", line(call))),
+            Format::Table | Format::Wide => rows.print(call),
         }
     }
     Ok(())
-}
-
-/// Formats one call as a line. Its columns have fixed widths, since later calls are unknown.
-fn line(call: &TraceSummary) -> String {
-    let texts = [&call.code, &call.skill_id, &call.trace_id, &or_dash(&call.worker_id)];
-    let [code, skill, trace, worker] = texts.map(|text| openskill_telemetry::log::text::one_line(text).into_owned());
-    let (time, duration) = (short_time(call.received_us), millis(call.duration_us));
-    format!("{time}  {code:<18}  {duration:>10}  {skill:<20}  {trace}  {worker}")
 }
 
 /// Formats a time with milliseconds: `2026-01-31 12:00:00.500`.

@@ -19,10 +19,10 @@ impl ListItem for WorkerInfo {
         Column::new("STATUS", status),
         Column::new("CALLS", |it| it.in_flight.to_string()),
         Column::new("CAPACITY", |it| it.capacity.to_string()),
-        Column::new("LIMIT", |it| it.limit.to_string()),
+        Column::optional("LIMIT", |it| it.limit.to_string()),
         Column::new("SKILLS", |it| it.skills.to_string()),
         Column::wide("VERSION", |it| or_dash(&it.version)),
-        Column::new("ENDPOINT", |it| it.endpoint.clone()),
+        Column::optional("ENDPOINT", |it| it.endpoint.clone()),
         Column::text("REASON", |it| it.reason.clone()),
     ];
 

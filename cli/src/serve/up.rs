@@ -2,6 +2,7 @@
 //!
 //! On shutdown the gateway drains first, then the workers.
 
+use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 use openskill_gateway::Config;
 use openskill_gateway::config::Source;
 use openskill_sandbox::strays::{Strays, is_stopped};
+use openskill_telemetry::log::STDERR;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::sync::oneshot;
@@ -23,7 +25,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::args::UpArgs;
 use crate::exit::Failure;
 use crate::settings::names::is_credential;
-use crate::settings::{McpFiles, OWN_BINARY, RawSettings, Settings, project};
+use crate::settings::{McpFiles, OWN_BINARY, Origin, RawSettings, Settings, project};
 use crate::terminal::{pluralize, print_err, print_out, program};
 
 mod banner;
@@ -108,6 +110,9 @@ fn serve(
         let mut workers = JoinSet::new();
         for (number, socket) in sockets.iter().enumerate() {
             let mut command = command(&format!("worker-{}", number + 1), socket, settings, raw);
+            if is_development(raw) {
+                command.env("OPENSKILL_LOG", format!("info,{STDERR}=debug"));
+            }
             if let Some(address) = metrics.get(number) {
                 command.env("OPENSKILL_WORKER_METRICS_LISTEN", address.to_string());
             }
@@ -148,6 +153,15 @@ fn serve(
         ended.map_err(Failure::system("running the gateway"))?;
         client
     })
+}
+
+/// Whether a person watches this process and chose no log level. Then the log shows what skills write to stderr.
+fn is_development(raw: &RawSettings) -> bool {
+    let is_chosen = |name| raw.origin(name) != Origin::Default;
+    std::io::stdout().is_terminal()
+        && std::io::stderr().is_terminal()
+        && !is_chosen("OPENSKILL_LOG")
+        && !is_chosen("OPENSKILL_DEBUG")
 }
 
 /// Returns the default directory for recorded calls, conversations and tasks: that of the project. Without a project,

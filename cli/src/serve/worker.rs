@@ -46,9 +46,17 @@ pub(crate) fn run(args: &WorkerArgs, settings: &Settings, raw: &RawSettings) -> 
 
 /// Builds the worker's configuration from the settings.
 pub(crate) fn config(settings: &Settings, raw: &RawSettings) -> Result<openskill_worker::Config, Failure> {
+    config_with_root(settings, raw, settings.worker.project_root(raw)?)
+}
+
+/// Builds the worker's configuration for an allowed root, which need not be that of a project.
+pub(crate) fn config_with_root(
+    settings: &Settings,
+    raw: &RawSettings,
+    allowed_root: PathBuf,
+) -> Result<openskill_worker::Config, Failure> {
     let own = &settings.worker;
     let here = std::env::current_dir().map_err(Failure::system("finding the current directory"))?;
-    let allowed_root = own.project_root(raw)?;
     let tools = own.tools(&here, &allowed_root, raw)?;
     let absolute = |folder: &PathBuf| here.join(folder).components().collect();
     let mut skill_dirs: Vec<PathBuf> = own.config.skill_dirs.iter().map(absolute).collect();

@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn the_files_of_a_project_count_in_its_folders_and_their_paths_begin_where_they_are() {
-        let folder = Folder::with("below", &[("openskill.toml", "cli_dir = 'skills'\n"), (".env", "TOKEN=a\n")]);
+        let folder = TempFolder::with("below", &[("openskill.toml", "cli_dir = 'skills'\n"), (".env", "TOKEN=a\n")]);
         let below = folder.0.join("skills/tests");
         std::fs::create_dir_all(&below).unwrap();
         // Not of the project, so it does not count.
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_malformed_line_of_dot_env_is_not_shown() {
-        let folder = Folder::with("secret", &[(".env", "GOOD=1\nTOKEN='s3cret\nlone s3cret\n")]);
+        let folder = TempFolder::with("secret", &[(".env", "GOOD=1\nTOKEN='s3cret\nlone s3cret\n")]);
         let problems = format!("{:?}", RawSettings::read(&Vec::new(), |_| None, &folder.0).problems);
         assert!(problems.contains(".env") && !problems.contains("s3cret"), "{problems}");
     }

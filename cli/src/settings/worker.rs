@@ -75,6 +75,8 @@ pub(super) fn read(reader: &mut Reader<'_>, gateway: &openskill_gateway::Config)
             research: research::read(reader),
             measured_skills: gateway.measured_skills,
             debug: reader.flag("OPENSKILL_DEBUG"),
+            show_stderr: None,
+            only: None,
             redactor: Redactor::off(),
             // Only a worker that serves calls needs these.
             mesh: None,

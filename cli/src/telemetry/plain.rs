@@ -9,6 +9,7 @@
 
 use std::fmt::{self, Debug, Write as _};
 
+use openskill_telemetry::log::STDERR;
 use openskill_telemetry::log::text::{self, OneLine};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
@@ -30,6 +31,11 @@ where
 {
     fn format_event(&self, context: &FmtContext<'_, S, N>, mut line: Writer<'_>, event: &Event<'_>) -> fmt::Result {
         let metadata = event.metadata();
+        if metadata.target() == STDERR {
+            let mut stderr = StderrLines::default();
+            event.record(&mut stderr);
+            return stderr.write(&mut line);
+        }
         SystemTime.format_time(&mut line)?;
         let (colour, level) = level(*metadata.level());
         if self.colours {
@@ -62,6 +68,43 @@ fn level(level: Level) -> (u8, &'static str) {
         Level::DEBUG => (34, "DEBUG"),
         Level::TRACE => (35, "TRACE"),
     }
+}
+
+/// The maximum number of lines that are shown of what a call wrote to stderr. The last ones say why it failed.
+const MAX_STDERR_LINES: usize = 200;
+
+/// What a call wrote to stderr. Shown line by line, so that a traceback stays readable, each after the names of the skill
+/// and the call.
+#[derive(Debug, Default)]
+struct StderrLines {
+    skill_id: String,
+    call_id: String,
+    text: String,
+}
+
+impl StderrLines {
+    fn write(&self, out: &mut Writer<'_>) -> fmt::Result {
+        let count = self.text.lines().count();
+        let left_out = count.saturating_sub(MAX_STDERR_LINES);
+        let note = (left_out > 0).then(|| format!("({left_out} lines are left out)"));
+        for text in note.iter().map(String::as_str).chain(self.text.lines().skip(left_out)) {
+            writeln!(out, "{}", text::one_line(&format!("{} {} | {text}", self.skill_id, self.call_id)))?;
+        }
+        Ok(())
+    }
+}
+
+impl Visit for StderrLines {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        match field.name() {
+            "skill_id" => value.clone_into(&mut self.skill_id),
+            "call_id" => value.clone_into(&mut self.call_id),
+            "stderr" => value.clone_into(&mut self.text),
+            _ => {}
+        }
+    }
+
+    fn record_debug(&mut self, _: &Field, _: &dyn Debug) {}
 }
 
 /// Writes fields, each preceded by a space.
@@ -158,14 +201,19 @@ mod tests {
 
     /// Returns the line that `log` writes, without its time.
     fn written(colours: bool, tell: impl FnOnce()) -> String {
+        let text = raw(colours, tell);
+        let (time, rest) = text.split_once(' ').unwrap();
+        assert!(time.starts_with("20") && time.ends_with('Z') && time.contains('T'), "{time}");
+        rest.to_owned()
+    }
+
+    /// Returns all that `log` writes.
+    fn raw(colours: bool, tell: impl FnOnce()) -> String {
         let log = Log::default();
         let layer = tracing_subscriber::fmt::layer().with_ansi(false).event_format(Plain { colours });
         let layer = layer.with_writer(log.clone());
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), tell);
-        let text = String::from_utf8(log.0.lock().clone()).unwrap();
-        let (time, rest) = text.split_once(' ').unwrap();
-        assert!(time.starts_with("20") && time.ends_with('Z') && time.contains('T'), "{time}");
-        rest.to_owned()
+        String::from_utf8(log.0.lock().clone()).unwrap()
     }
 
     #[test]
@@ -190,6 +238,20 @@ mod tests {
     fn the_level_is_coloured_on_a_terminal() {
         let line = written(true, || tracing::info!(target: "target", name = "\u{1b}[31m", "told"));
         assert_eq!(line, "\u{1b}[32m INFO\u{1b}[0m target: told name=\"\\u{1b}[31m\"\n");
+    }
+
+    #[test]
+    fn each_line_of_stderr_follows_its_skill_and_call() {
+        let (skill_id, call_id) = ("boom", "call-1");
+        let log = |text: &str| {
+            let text = text.to_owned();
+            raw(false, move || tracing::debug!(target: STDERR, trace_id = "t", call_id, skill_id, stderr = text, "m"))
+        };
+        let expected = "boom call-1 | Traceback\nboom call-1 |   at \\u{1b}[2J\nboom call-1 | Error\\u{202e}\n";
+        assert_eq!(log("Traceback\n  at \u{1b}[2J\nError\u{202e}"), expected);
+        let long = log(&"x\n".repeat(MAX_STDERR_LINES + 7));
+        assert!(long.starts_with("boom call-1 | (7 lines are left out)\n"), "{long}");
+        assert_eq!(long.lines().count(), MAX_STDERR_LINES + 1);
     }
 
     #[test]

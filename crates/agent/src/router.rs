@@ -47,22 +47,19 @@ static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
     serde_json::from_str(include_str!("router/rules.json")).unwrap_or_default()
 });
 
-/// Chooses a skill for a text. If no rule matches, chooses `echo` and adds hints.
+/// Chooses a skill for a text. If no rule matches, says what the user can do.
 pub fn route(text: &str, skills: &[Skill]) -> Choice {
     let text = text.trim();
     let words = Words::new(text);
     let is_callable = |id: &str| skills.iter().any(|it| it.id == id && it.status() != SkillStatus::Unavailable);
     for rule in RULES.iter().filter(|it| is_callable(&it.skill) && it.fits(text, &words)) {
         if let Some(arguments) = arguments::extract(&rule.skill, text, &words) {
-            return choose(&rule.skill, &rule.reason, arguments, String::new());
+            let routing = Routing { skill_id: rule.skill.clone(), reason: rule.reason.clone() };
+            return Choice { routing, arguments: Some(arguments), text: String::new() };
         }
     }
-    let text_for_user = hints(text, is_callable);
-    if is_callable("echo") {
-        return choose("echo", "no other rule matches", arguments::echo(text), text_for_user);
-    }
     let routing = Routing { skill_id: String::new(), reason: "no rule matches".to_owned() };
-    Choice { routing, arguments: None, text: text_for_user }
+    Choice { routing, arguments: None, text: hints(text, is_callable) }
 }
 
 impl Rule {
@@ -74,12 +71,13 @@ impl Rule {
     }
 }
 
-fn choose(skill_id: &str, reason: &str, arguments: String, text: String) -> Choice {
-    let routing = Routing { skill_id: skill_id.to_owned(), reason: reason.to_owned() };
-    Choice { routing, arguments: Some(arguments), text }
-}
+/// The variables of the models, the default provider first.
+const MODELS: &str = "OPENAI_API_KEY and OPENAI_MODEL (or ANTHROPIC_…, GEMINI_…, DASHSCOPE_…; for a local server \
+                      OPENAI_API_BASE and OPENAI_MODEL)";
+const MODELS_IN_CHINESE: &str = "OPENAI_API_KEY 和 OPENAI_MODEL（或 ANTHROPIC_…、GEMINI_…、DASHSCOPE_…；本地服务器用 \
+                                 OPENAI_API_BASE 和 OPENAI_MODEL）";
 
-/// Returns examples of what the user can say, in the language of the text.
+/// Says how to get a model, and what the user can say without one, in the language of the text.
 fn hints(text: &str, is_callable: impl Fn(&str) -> bool) -> String {
     let is_chinese = text.chars().any(|it| ('\u{4e00}'..='\u{9fff}').contains(&it));
     let lines: [(&str, &str, &str); 4] = [
@@ -90,13 +88,19 @@ fn hints(text: &str, is_callable: impl Fn(&str) -> bool) -> String {
     ];
     let usable = lines.into_iter().filter(|(skill, ..)| is_callable(skill));
     let examples: Vec<_> = usable.map(|(_, english, chinese)| if is_chinese { chinese } else { english }).collect();
+    let (joined, in_chinese) = (examples.join("; "), examples.join("；"));
     match (is_chinese, examples.is_empty()) {
-        (true, true) => "没有配置模型，也没有可用的技能。".to_owned(),
-        (true, false) => format!("没有配置模型，按规则选择技能。可以这样说：{}", examples.join("；")),
-        (false, true) => "No model is configured, and no skill can be called.".to_owned(),
-        (false, false) => {
-            format!("No model is configured, so rules choose a skill. You can say: {}", examples.join("; "))
+        (true, true) => format!("没有配置模型，也没有适用的规则。请设置 {MODELS_IN_CHINESE}，然后重新启动 openskill。"),
+        (true, false) => {
+            format!("没有配置模型，按规则选择技能。可以这样说：{in_chinese}\n要使用模型，请设置 {MODELS_IN_CHINESE}。")
         }
+        (false, true) => format!(
+            "No model is configured, and no rule knows your skills. Set {MODELS} and start openskill again. \
+             `openskill invoke` calls skills without a model."
+        ),
+        (false, false) => format!(
+            "No model is configured, so rules choose a skill. You can say: {joined}\nTo use a model, set {MODELS}."
+        ),
     }
 }
 

@@ -12,3 +12,6 @@ pub mod text;
 pub mod turns;
 
 pub use quota::admits;
+
+/// The target of what skills write to stderr. The text format shows it as lines of the skill and not of the log.
+pub const STDERR: &str = "openskill::stderr";

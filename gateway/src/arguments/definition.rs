@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use openskill_proto::json;
 use openskill_proto::limits::MAX_JSON_DEPTH;
+use openskill_proto::v1::{ErrorCode, SkillError};
 use openskill_skill::draft;
 use openskill_skill::schema::ValidationBounds;
 use serde_json::Value;
@@ -43,6 +44,17 @@ pub enum Rejected {
     Unreadable(String),
     /// The arguments are JSON, but do not match the schema.
     Unfit(Box<Feedback>),
+}
+
+impl From<Rejected> for SkillError {
+    fn from(rejected: Rejected) -> Self {
+        match rejected {
+            Rejected::Unreadable(reason) => Self::new(ErrorCode::InvalidJson, reason),
+            Rejected::Unfit(feedback) => {
+                Self::new(ErrorCode::InvalidArgument, feedback.message()).with_details(feedback.details().to_string())
+            }
+        }
+    }
 }
 
 /// The arguments that a skill accepts, and how invalid ones may be repaired.

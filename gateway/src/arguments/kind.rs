@@ -1,6 +1,8 @@
 //! The changes that repair can make: [`Kind`] lists every change that is allowed, [`Repair`] records one that was
 //! made.
 
+use openskill_proto::v1;
+
 /// The maximum size of a value that a [`Repair`] shows in full, in bytes.
 const MAX_SHOWN_BYTES: usize = 512;
 
@@ -15,6 +17,17 @@ pub struct Repair {
     pub before: Option<String>,
     /// The new value or name, as JSON text. Long values are truncated.
     pub after: Option<String>,
+}
+
+impl From<Repair> for v1::Repair {
+    fn from(repair: Repair) -> Self {
+        Self {
+            path: repair.path,
+            kind: repair.kind.name().to_owned(),
+            before_json: repair.before.unwrap_or_default(),
+            after_json: repair.after.unwrap_or_default(),
+        }
+    }
 }
 
 impl Repair {

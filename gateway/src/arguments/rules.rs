@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use openskill_proto::v1::ArgumentPolicy;
+use openskill_proto::v1::{ArgumentPolicy, ArgumentRules};
 
 /// Whether arguments may be repaired. Ordered from lenient to strict.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,6 +34,17 @@ pub struct Rules {
     pub drop_unknown: bool,
     /// Whether a missing required parameter may be filled with its declared default.
     pub fill_defaults: bool,
+}
+
+impl From<ArgumentRules> for Rules {
+    fn from(sent: ArgumentRules) -> Self {
+        Self {
+            policy: sent.policy().into(),
+            aliases: sent.aliases.into_iter().collect(),
+            drop_unknown: sent.drop_unknown,
+            fill_defaults: sent.fill_defaults,
+        }
+    }
 }
 
 impl Default for Rules {

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use openskill_proto::v1::{ErrorCode, Repair as WireRepair, SkillError};
+use openskill_proto::v1::{Repair as WireRepair, SkillError};
 use serde_json::Value;
 
 use super::blocking_pool::BlockingPool;
 use super::request::Call;
-use crate::arguments::{Definition, Kind, Policy, Prepared, Rejected, Repair};
+use crate::arguments::{Definition, Kind, Policy, Prepared, Repair};
 
 /// Valid arguments, with the repairs and warnings that the caller gets.
 #[derive(Debug, Default)]
@@ -51,7 +51,7 @@ fn prepare(call: &Call, definition: &Definition) -> Result<Preparation, SkillErr
     } else {
         definition.prepare(text, call.policy)
     };
-    let Prepared { text: fitting, repairs } = prepared.map_err(|rejected| as_error(&rejected))?;
+    let Prepared { text: fitting, repairs } = prepared?;
     let json = call.input.bytes_of(fitting);
     let mut preparation = Preparation { json, ..Preparation::default() };
     if definition.schema().is_none() {
@@ -60,27 +60,9 @@ fn prepare(call: &Call, definition: &Definition) -> Result<Preparation, SkillErr
     if !call.deviations.is_empty() || !repairs.is_empty() {
         let all: Vec<Repair> = call.deviations.iter().cloned().chain(repairs).collect();
         preparation.warnings.extend(dropped_keys(text.as_bytes(), &preparation.json, &all));
-        preparation.repairs = all.into_iter().map(to_wire).collect();
+        preparation.repairs = all.into_iter().map(WireRepair::from).collect();
     }
     Ok(preparation)
-}
-
-fn as_error(rejected: &Rejected) -> SkillError {
-    match rejected {
-        Rejected::Unreadable(reason) => SkillError::new(ErrorCode::InvalidJson, reason.clone()),
-        Rejected::Unfit(feedback) => {
-            SkillError::new(ErrorCode::InvalidArgument, feedback.message()).with_details(feedback.details().to_string())
-        }
-    }
-}
-
-fn to_wire(repair: Repair) -> WireRepair {
-    WireRepair {
-        path: repair.path,
-        kind: repair.kind.name().to_owned(),
-        before_json: repair.before.unwrap_or_default(),
-        after_json: repair.after.unwrap_or_default(),
-    }
 }
 
 /// Builds a warning that lists the dropped keys, the original keys, and the remaining ones. None if no keys were

@@ -66,13 +66,7 @@ fn key(skill: &Skill, rules: &Rules) -> Key {
 
 /// Returns a skill's repair rules. For a worker that sends none, the default is the cautious choice.
 fn rules(skill: &Skill) -> Rules {
-    let sent = skill.argument_rules.clone().unwrap_or_default();
-    Rules {
-        policy: sent.policy().into(),
-        aliases: sent.aliases.into_iter().collect(),
-        drop_unknown: sent.drop_unknown,
-        fill_defaults: sent.fill_defaults,
-    }
+    skill.argument_rules.clone().unwrap_or_default().into()
 }
 
 #[cfg(test)]

@@ -2,8 +2,9 @@
 
 use openskill_tests::binary;
 use openskill_tests::folder::Folder;
-use openskill_tests::system::{Setup, System, request};
+use openskill_tests::system::{PATIENCE, Setup, System, request};
 use openskill_tests::terminal::Terminal;
+use openskill_tests::wait::until;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -12,6 +13,8 @@ use super::at;
 /// Longer than a terminal is wide.
 const LONG: &str =
     "Does something that takes very many words to describe, more than fit into a line of eighty columns.";
+
+const LONG_NAME: &str = "has_a_name_of_many_words_that_fills";
 
 async fn start(folder: &Folder) -> System {
     let manifest = format!(
@@ -39,6 +42,8 @@ async fn on_terminal(system: &System, columns: u16, arguments: &[&str]) -> Strin
 #[tokio::test]
 async fn a_table_is_as_wide_as_the_terminal_and_never_cut_in_a_pipe() {
     let folder = Folder::new();
+    let manifest = format!("id: {LONG_NAME}\ntype: inproc\nentry: fail\n");
+    folder.write("long.yaml", manifest);
     let system = start(&folder).await;
     let piped = at(&system, &["skills"]).await.out;
     assert!(piped.lines().any(|line| line.ends_with(LONG)), "{piped}");
@@ -47,6 +52,15 @@ async fn a_table_is_as_wide_as_the_terminal_and_never_cut_in_a_pipe() {
     assert!(shown.lines().any(|line| line.chars().count() > 70), "{shown}");
     let wider = on_terminal(&system, 100, &["skills"]).await;
     assert!(wider.lines().any(|line| line.chars().count() > 90), "{wider}");
+    system.invoke(request(LONG_NAME, json!({"code": "EXECUTION_ERROR"}))).await;
+    until("the call is recorded", PATIENCE, async || {
+        at(&system, &["traces"]).await.out.contains("EXECUTION_ERROR").then_some(())
+    })
+    .await;
+    for list in ["skills", "traces", "workers", "circuits"] {
+        let shown = on_terminal(&system, 80, &[list]).await;
+        assert!(shown.lines().all(|line| line.chars().count() <= 80), "{list}:\n{shown}");
+    }
     let wide = on_terminal(&system, 80, &["skills", "-o", "wide"]).await;
     assert!(wide.contains(LONG) && wide.contains("  TIMEOUT  "), "{wide}");
 }
@@ -95,7 +109,7 @@ async fn a_skill_and_a_worker_are_described() {
     for part in expected {
         assert!(shown.out.contains(part), "{part}\n{}{}", shown.out, shown.err);
     }
-    openskill_tests::wait::until("the call is recorded", openskill_tests::system::PATIENCE, || async {
+    until("the call is recorded", PATIENCE, || async {
         let shown = at(&system, &["describe", "skill", "wordy"]).await.out;
         let (_, calls) = shown.split_once("Latest calls:\n").unwrap();
         (calls.contains("  TIME ") && calls.contains("  OK  ")).then_some(())

@@ -107,8 +107,10 @@ async fn each_python_skill_has_the_library_unless_the_project_has_its_own() {
         let (code, text) = newcomer.run(&["check", skill]).await;
         assert!(code == 0 && text.contains("ok    example"), "{text}");
     }
-    newcomer
-        .write("skills/openskill_sdk/__init__.py", "def progress(fraction): pass\ndef run(handle): print('\"of the project\"')\n");
+    newcomer.write(
+        "skills/openskill_sdk/__init__.py",
+        "def progress(fraction): pass\ndef run(handle): print('\"of the project\"')\n",
+    );
     let (_, text) = newcomer.run(&["check", "in_process"]).await;
     assert!(text.contains("of the project"), "{text}");
 }

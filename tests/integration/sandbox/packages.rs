@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::{EXECUTE, run, sandbox};
 
 /// Installers take seconds on a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Wheels and a store, in a folder of the test's own.
 struct Stage {

@@ -1,5 +1,6 @@
 //! Asks the user for answers and approvals in the terminal.
 
+use openskill_proto::v1::chat_event::Event;
 use openskill_proto::v1::chat_request::Request;
 use openskill_proto::v1::{
     ApprovalRequested, Decision, InputRequested, Question, QuestionType, UserAnswer, UserAnswers, UserDecision,
@@ -10,15 +11,31 @@ use crate::exit::Failure;
 use crate::pretty::pretty;
 use crate::terminal::print_err;
 
+/// Says what an event asks the user.
+pub(super) fn describe(asked: &Event) -> String {
+    match asked {
+        Event::ApprovalRequired(asked) => describe_call(asked),
+        Event::InputRequired(asked) => {
+            let questions = asked.questions.iter().map(|it| format!("{}\n", phrase(it)));
+            format!("{}{}", introduce(asked), questions.collect::<String>())
+        }
+        _ => String::new(),
+    }
+}
+
+/// Names the call that needs approval, with the arguments that it will have.
+fn describe_call(asked: &ApprovalRequested) -> String {
+    let arguments = pretty(&asked.arguments_json);
+    format!("\nMay {} {} run? {}\n{}\n", asked.skill_id, asked.version, asked.reason, arguments.trim_end())
+}
+
+fn introduce(asked: &InputRequested) -> String {
+    if asked.message.is_empty() { String::new() } else { format!("\n{}\n", asked.message) }
+}
+
 /// Asks whether to run a call. Returns `None` after Ctrl-C or at the end of the input.
 pub(super) async fn ask_decision(asked: &ApprovalRequested) -> Result<Option<Request>, Failure> {
-    print_err(&format!(
-        "\nMay {} {} run? {}\n{}\n",
-        asked.skill_id,
-        asked.version,
-        asked.reason,
-        pretty(&asked.arguments_json).trim_end()
-    ));
+    print_err(&describe_call(asked));
     let user_decision = |decision: Decision| UserDecision {
         request_id: asked.request_id.clone(),
         decision: decision.into(),
@@ -52,9 +69,7 @@ pub(super) async fn ask_decision(asked: &ApprovalRequested) -> Result<Option<Req
 
 /// Asks the questions of a call. Returns `None` after Ctrl-C or at the end of the input.
 pub(super) async fn ask_questions(asked: &InputRequested) -> Result<Option<Request>, Failure> {
-    if !asked.message.is_empty() {
-        print_err(&format!("\n{}\n", asked.message));
-    }
+    print_err(&introduce(asked));
     let mut answers = Vec::new();
     for question in &asked.questions {
         match ask_question(question).await? {
@@ -70,22 +85,30 @@ pub(super) async fn ask_questions(asked: &InputRequested) -> Result<Option<Reque
 /// Asks one question. Returns `None` after Ctrl-C or at the end of the input, and empty text if the user skips an
 /// optional question.
 async fn ask_question(question: &Question) -> Result<Option<String>, Failure> {
-    let kind = question.r#type();
-    let hint = match kind {
-        QuestionType::Confirm => " (yes or no)".to_owned(),
-        QuestionType::Choice => format!(" ({})", number_options(&question.options)),
-        QuestionType::Secret => " (not shown)".to_owned(),
-        QuestionType::Text | QuestionType::Unspecified => String::new(),
-    };
-    let prompt = format!("{}{hint}{}: ", question.text, if question.required { "" } else { ", optional" });
+    let prompt = format!("{}: ", phrase(question));
     loop {
-        let input = if kind == QuestionType::Secret { read_secret(&prompt).await } else { read_line(&prompt).await? };
+        let input = if question.r#type() == QuestionType::Secret {
+            read_secret(&prompt).await
+        } else {
+            read_line(&prompt).await?
+        };
         let PromptInput::Line(text) = input else { return Ok(None) };
         match parse_answer(question, &text) {
             Some(answer) => return Ok(Some(answer)),
             None => print_err("That is not a valid answer.\n"),
         }
     }
+}
+
+/// Formats a question with its options.
+fn phrase(question: &Question) -> String {
+    let hint = match question.r#type() {
+        QuestionType::Confirm => " (yes or no)".to_owned(),
+        QuestionType::Choice => format!(" ({})", number_options(&question.options)),
+        QuestionType::Secret => " (not shown)".to_owned(),
+        QuestionType::Text | QuestionType::Unspecified => String::new(),
+    };
+    format!("{}{hint}{}", question.text, if question.required { "" } else { ", optional" })
 }
 
 /// Converts the user's text into the answer to send. Returns `None` if the text does not fit the question.
@@ -101,8 +124,8 @@ fn parse_answer(question: &Question, text: &str) -> Option<String> {
             _ => None,
         },
         QuestionType::Choice => {
-            let by_number = trimmed.parse::<usize>().ok().and_then(|it| question.options.get(it.checked_sub(1)?));
-            by_number.or_else(|| question.options.iter().find(|it| *it == trimmed)).cloned()
+            let by_number = || question.options.get(trimmed.parse::<usize>().ok()?.checked_sub(1)?);
+            question.options.iter().find(|it| *it == trimmed).or_else(by_number).cloned()
         }
         QuestionType::Secret => Some(text.to_owned()),
         QuestionType::Text | QuestionType::Unspecified => Some(trimmed.to_owned()),
@@ -134,6 +157,8 @@ mod tests {
         let choice = question(QuestionType::Choice, true);
         assert_eq!(parse_answer(&choice, "2").as_deref(), Some("green"));
         assert_eq!(parse_answer(&choice, "red ").as_deref(), Some("red"));
+        let numbers = Question { options: vec!["2".to_owned(), "1".to_owned()], ..choice.clone() };
+        assert_eq!(parse_answer(&numbers, "2").as_deref(), Some("2"));
         assert_eq!(
             (parse_answer(&choice, "3"), parse_answer(&choice, "0"), parse_answer(&choice, "")),
             (None, None, None)

@@ -8,12 +8,16 @@ use std::time::Instant;
 use openskill_proto::render::chat_event_line;
 use openskill_proto::v1::chat_event::Event;
 use openskill_proto::v1::{ChatEvent, ModelReply, Repair, ToolCall, ToolResult, TurnDone, TurnEnd};
+use openskill_telemetry::log::text::one_line;
 
 use super::markdown::Markdown;
-use crate::terminal::{overwrite, print_err, print_json, print_styled};
+use crate::terminal::{columns, cut, overwrite, print_err, print_json, print_styled};
 
 /// The maximum length of arguments or an error message within a line, in characters.
 const MAX_SHOWN: usize = 100;
+
+/// The minimum width of the call in a line with its outcome.
+const MIN_SHOWN: usize = 12;
 
 const SPINNER: [&str; 4] = ["|", "/", "-", "\\"];
 
@@ -123,7 +127,9 @@ impl Screen {
             self.markdown = Markdown::default();
         }
         if let Some(routing) = &reply.routing {
-            self.note(&format!("{} ({})", routing.selected_skill_id, routing.reason));
+            if !routing.selected_skill_id.is_empty() {
+                self.note(&format!("{} ({})", routing.selected_skill_id, routing.reason));
+            }
             (self.is_streamed, self.is_routed) = (false, true);
         }
     }
@@ -152,7 +158,8 @@ impl Screen {
         };
         let error = if result.success { String::new() } else { format!("  {}", result.code().as_str_name()) };
         let again = if result.replayed { "  (its earlier result)" } else { "" };
-        print_err(&format!("{outcome}{name}  {:.0} ms{error}{again}\n", result.latency_ms));
+        let rest = format!("  {:.0} ms{error}{again}", result.latency_ms);
+        print_err(&format!("{}\n", fit_line(&format!("{outcome}{name}"), &rest, columns(std::io::stderr()))));
     }
 
     fn show_done(&mut self, done: &TurnDone) {
@@ -190,6 +197,15 @@ impl RunningCall {
     }
 }
 
+/// Truncates the beginning of a line so that the whole line fits a terminal of this width.
+fn fit_line(beginning: &str, rest: &str, width: Option<usize>) -> String {
+    let beginning = one_line(beginning);
+    match width {
+        Some(width) => format!("{}{rest}", cut(&beginning, width.saturating_sub(rest.len()).max(MIN_SHOWN))),
+        None => format!("{beginning}{rest}"),
+    }
+}
+
 fn describe_repair(it: &Repair) -> String {
     let place = if it.path.is_empty() { "the arguments" } else { &it.path };
     format!("{place} ({})", it.kind)
@@ -211,5 +227,11 @@ mod tests {
     fn long_arguments_are_shortened() {
         assert_eq!(shorten("{}"), "{}");
         assert_eq!(shorten(&"é".repeat(500)).chars().count(), MAX_SHOWN + 1);
+    }
+
+    #[test]
+    fn the_line_of_a_result_fits_the_terminal() {
+        assert_eq!(fit_line("✓ echo {\"text\":\"hello\"}", "  12 ms", Some(24)), "✓ echo {\"text\":\"…  12 ms");
+        assert_eq!(fit_line("✓ echo {}", "  12 ms", None), "✓ echo {}  12 ms");
     }
 }

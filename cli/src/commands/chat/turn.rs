@@ -51,16 +51,18 @@ impl ChatSession<'_> {
                 }
                 self.seen = event.number;
             }
+            let is_over = (1..self.resumed_at).contains(&event.number);
             self.conversation.clone_from(&event.conversation_id);
             self.screen.show(&event);
             match event.event {
                 Some(asked @ (Event::InputRequired(_) | Event::ApprovalRequired(_))) => open.push(asked),
                 Some(Event::Answered(it)) => open.retain(|asked| request_id(asked) != it.request_id),
                 Some(Event::Decided(it)) => open.retain(|asked| request_id(asked) != it.request_id),
+                _ if is_over => {}
                 Some(Event::Done(done)) => return Ok(done.end()),
                 Some(Event::Waiting(_)) if !is_cancelled => {
                     if !self.is_interactive {
-                        return Ok(self.leave());
+                        return Ok(self.leave(&open));
                     }
                     for asked in open.clone() {
                         self.ask_user(&mut exchange, &asked).await?;
@@ -71,8 +73,9 @@ impl ChatSession<'_> {
         }
     }
 
-    /// Leaves a turn that needs an answer when there is no user to answer. The turn can be resumed.
-    fn leave(&self) -> TurnEnd {
+    /// Leaves a turn that needs an answer when there is no user to answer. Says what is asked. The turn can be resumed.
+    fn leave(&self, open: &[Event]) -> TurnEnd {
+        open.iter().for_each(|asked| print_err(&ask::describe(asked)));
         print_err(&format!(
             "The turn is waiting for an answer. Continue with: openskill chat --resume {}\n",
             self.conversation

@@ -29,9 +29,14 @@ pub(super) async fn arguments(
         Err(status) if status.code() == Code::NotFound => Value::Null,
         Err(status) => return Err(client::into_failure(settings)(status)),
     };
+    object(&args.arguments, &schema)
+}
+
+/// Converts `key=value` pairs to a JSON object.
+pub(in crate::commands) fn object(pairs: &[String], schema: &Value) -> Result<String, Failure> {
     let mut object = BTreeMap::new();
-    for pair in &args.arguments {
-        let (key, value) = argument(pair, &schema)?;
+    for pair in pairs {
+        let (key, value) = argument(pair, schema)?;
         if object.insert(key, value).is_some() {
             return Err(Failure::Usage(format!("argument '{key}' is given twice")));
         }

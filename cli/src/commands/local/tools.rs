@@ -100,11 +100,11 @@ impl ListItem for IndexedServer {
     const COLUMNS: &'static [Column<Self>] = &[
         Column::new("ID", |it| it.entry.id.clone()),
         Column::new("VERSION", |it| it.entry.version.clone()),
-        Column::new("INSTALLED", |it| or_dash(it.installed.as_ref().map_or("", |it| &it.version))),
+        Column::optional("INSTALLED", |it| or_dash(it.installed.as_ref().map_or("", |it| &it.version))),
         Column::new("TOOLS", |it| {
             if it.entry.tools.is_empty() { "no pins".to_owned() } else { it.entry.tools.len().to_string() }
         }),
-        Column::new("NETWORK", |it| {
+        Column::optional("NETWORK", |it| {
             it.entry.network.as_str().map_or_else(|| it.entry.network.to_string(), str::to_owned)
         }),
         Column::wide("PACKAGES", |it| it.entry.requirements.len().to_string()),

@@ -20,6 +20,16 @@ impl WorkerSettings {
         }
     }
 
+    /// Returns the allowed root, or `None` if nobody chose one and the project or its directory does not exist.
+    pub(crate) fn root_outside_project(&self, raw: &RawSettings) -> Result<Option<PathBuf>, SettingProblems> {
+        const NAME: &str = "OPENSKILL_ALLOWED_ROOT";
+        match self.real_root() {
+            Ok(root) => Ok(Some(root)),
+            Err(_) if raw.origin(NAME) == Origin::Default => Ok(None),
+            Err(reason) => Err(raw.problem(NAME, reason).into()),
+        }
+    }
+
     /// Resolves the allowed root to an absolute path without symbolic links.
     fn real_root(&self) -> Result<PathBuf, String> {
         let shown = self.config.allowed_root.display();

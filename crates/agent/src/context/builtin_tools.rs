@@ -111,17 +111,21 @@ fn yes() -> bool {
 /// # Errors
 /// What is wrong with the questions, worded for the model.
 pub fn questions(arguments: &str) -> Result<Vec<UserQuestion>, String> {
-    let asking: Asking = serde_json::from_str(arguments)
+    let mut asking: Asking = serde_json::from_str(arguments)
         .map_err(|error| format!("ask_user expects {{\"questions\": [{{\"id\", \"text\", \"type\"}}]}}: {error}"))?;
     if asking.questions.is_empty() || asking.questions.len() > MAX_QUESTIONS {
         return Err(format!("ask_user accepts 1 to {MAX_QUESTIONS} questions"));
     }
     let mut ids = BTreeSet::new();
-    for question in &asking.questions {
+    for question in &mut asking.questions {
+        // As in the shipped skill of the same name, text with options is a choice.
+        if question.kind == QuestionKind::Text && !question.options.is_empty() {
+            question.kind = QuestionKind::Choice;
+        }
         if question.id.is_empty()
             || question.id.len() > 64
             || question.id.contains(['/', '{', '}'])
-            || !ids.insert(&question.id)
+            || !ids.insert(question.id.clone())
         {
             return Err(
                 "each question needs a unique id of 1 to 64 bytes that contains no slashes or braces".to_owned()
@@ -177,9 +181,12 @@ fn fitting(question: &UserQuestion, answer: &str) -> Result<String, String> {
         QuestionKind::Text | QuestionKind::Secret => Ok(answer.to_owned()),
         QuestionKind::Confirm if answer == "true" || answer == "false" => Ok(answer.to_owned()),
         QuestionKind::Confirm => Err(format!("the answer to {:?} must be true or false", question.id)),
-        QuestionKind::Choice if question.options.iter().any(|it| it == answer) => Ok(answer.to_owned()),
         QuestionKind::Choice => {
-            Err(format!("the answer to {:?} must be one of: {}", question.id, question.options.join(", ")))
+            let by_number = || question.options.get(answer.trim().parse::<usize>().ok()?.checked_sub(1)?);
+            let chosen = question.options.iter().find(|it| *it == answer).or_else(by_number);
+            chosen.cloned().ok_or_else(|| {
+                format!("the answer to {:?} must be one of: {}", question.id, question.options.join(", "))
+            })
         }
     }
 }
@@ -223,13 +230,20 @@ mod tests {
     #[test]
     fn answers_are_required_and_fit() {
         let questions = questions(r#"{"questions":[{"id":"a","text":"Which?","type":"choice","options":["x","y"]},
-            {"id":"b","text":"Sure?","type":"confirm","required":false},{"id":"c","text":"Key?","type":"secret","required":false}]}"#)
+            {"id":"b","text":"Sure?","type":"confirm","required":false},{"id":"c","text":"Key?","type":"secret","required":false},
+            {"id":"d","text":"Color?","options":["red","2","1"],"required":false}]}"#)
             .unwrap_or_default();
+        assert_eq!(questions[3].kind, QuestionKind::Choice);
         assert!(answers(&questions, &given(&[])).is_err());
         assert!(answers(&questions, &given(&[("a", "z")])).is_err());
         assert!(answers(&questions, &given(&[("a", "x"), ("b", "maybe")])).is_err());
-        assert!(answers(&questions, &given(&[("a", "x"), ("d", "?")])).is_err());
+        assert!(answers(&questions, &given(&[("a", "x"), ("e", "?")])).is_err());
         let fine = answers(&questions, &given(&[("c", "k"), ("a", "x")])).unwrap_or_default();
         assert_eq!(fine, [("a".into(), "x".into(), false), ("c".into(), "k".into(), true)]);
+        for (answer, option) in [("red", "red"), ("1", "1"), ("2", "2"), ("3", "1")] {
+            let chosen = answers(&questions, &given(&[("a", "y"), ("d", answer)])).unwrap_or_default();
+            assert_eq!(chosen[1].1, option, "{answer}");
+        }
+        assert!(answers(&questions, &given(&[("a", "0")])).is_err());
     }
 }

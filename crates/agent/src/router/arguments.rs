@@ -22,7 +22,7 @@ pub(super) fn extract(skill: &str, text: &str, words: &Words) -> Option<String> 
 }
 
 /// Returns the arguments of `echo`: the text itself.
-pub(super) fn echo(text: &str) -> String {
+fn echo(text: &str) -> String {
     json!({ "text": text }).to_string()
 }
 

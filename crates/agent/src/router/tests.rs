@@ -47,23 +47,28 @@ fn each_rule_finds_its_skill_and_arguments() {
 #[test]
 fn words_within_words_do_not_count() {
     for text in ["the catalog of mining", "a maximal effort", "researching findings"] {
-        assert_eq!(chosen(text).0, "echo", "{text}");
+        assert_eq!(route(text, &shipped()).arguments, None, "{text}");
     }
 }
 
 #[test]
 fn a_rule_without_its_arguments_or_its_skill_is_passed_over() {
-    assert_eq!(chosen("the mean of life").0, "echo");
+    assert_eq!(route("the mean of life", &shipped()).arguments, None);
     let without: Vec<_> = shipped().into_iter().filter(|it| it.id != "file_search").collect();
     assert_eq!(route("find the mean of 1 and 2", &without).routing.skill_id, "calculator");
 }
 
 #[test]
-fn what_no_rule_fits_comes_back_with_hints() {
-    let choice = route("你好", &shipped());
-    assert_eq!(choice.routing.skill_id, "echo");
-    assert!(choice.text.contains("平均"), "{}", choice.text);
-    assert!(route("hello", &shipped()).text.contains("mean and max"));
-    let nothing = route("hello", &[]);
-    assert_eq!((nothing.arguments, nothing.routing.skill_id.as_str()), (None, ""));
+fn what_no_rule_fits_calls_nothing_and_says_how_to_get_a_model() {
+    let own = [Skill { id: "shout".to_owned(), ..Skill::default() }];
+    for (text, skills, hint) in [
+        ("hello", &shipped()[..], "mean and max"),
+        ("你好", &shipped()[..], "平均"),
+        ("hello", &own[..], "openskill invoke"),
+        ("你好", &own[..], "重新启动"),
+    ] {
+        let choice = route(text, skills);
+        assert_eq!((choice.arguments, choice.routing.skill_id.as_str()), (None, ""), "{text}");
+        assert!(choice.text.contains(hint) && choice.text.contains("OPENAI_API_KEY"), "{}", choice.text);
+    }
 }
