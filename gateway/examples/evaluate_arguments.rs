@@ -6,14 +6,15 @@
 //!
 //! `FOLDER` contains `real_calls_invalid.jsonl` and `real_calls_valid.jsonl`: one call per line, `{"name", "arguments" (text as
 //! the model wrote it), "tools" (name to JSON Schema), "gold" (name to parameter to allowed values), "classes", "model"}`.
-//! Exits with 1 if a valid call was changed, or a repair broke a correct field.
+//! Exits with 1 if a valid call was refused or changed, or a repair broke a correct field. Defaults that are appended are not a
+//! change.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
-use openskill_gateway::arguments::{Definition, Policy, Rejected, Rules};
+use openskill_gateway::arguments::{Definition, Policy, Prepared, Rejected, Rules};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         }
     };
     let changed = valid.iter().filter(|call| !passes_unchanged(call)).count();
+    let filled = valid.iter().filter_map(|call| Some(defaults(call)?.len())).filter(|it| *it > 0).collect::<Vec<_>>();
     let mut counts: BTreeMap<String, Count> = BTreeMap::new();
     for call in &invalid {
         tally(call, counts.entry(call.classes.join("+")).or_default(), list);
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
     let broken = report(&counts);
     println!();
     println!("valid calls: {}, changed: {changed} (must be 0)", valid.len());
+    println!("valid calls that got defaults: {}, of {} parameters", filled.len(), filled.iter().sum::<usize>());
     println!("repaired calls with a correct field made wrong: {broken} (must be 0)");
     if changed + broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -79,9 +82,33 @@ fn define(call: &Call) -> Option<Definition> {
 
 fn passes_unchanged(call: &Call) -> bool {
     let Some(definition) = define(call) else { return false };
-    definition
-        .prepare(&call.arguments, Policy::Repair)
-        .is_ok_and(|it| it.text == call.arguments && it.repairs.is_empty())
+    let Ok(prepared) = definition.prepare(&call.arguments, Policy::Repair) else { return false };
+    let sent: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
+    prepared.repairs.is_empty()
+        && without_defaults(&prepared) == sent
+        && is_subsequence(&call.arguments, &prepared.text)
+        && (!prepared.defaults.is_empty() || prepared.text == call.arguments)
+}
+
+/// The parameters of a call that got their defaults.
+fn defaults(call: &Call) -> Option<Vec<String>> {
+    Some(define(call)?.prepare(&call.arguments, Policy::Repair).ok()?.defaults)
+}
+
+/// The arguments without the defaults that were appended.
+fn without_defaults(prepared: &Prepared<'_>) -> Value {
+    let mut value: Value = serde_json::from_str(&prepared.text).unwrap_or_default();
+    for (outer, name) in prepared.defaults.iter().filter_map(|path| path.rsplit_once('/')) {
+        let name = name.replace("~1", "/").replace("~0", "~");
+        value.pointer_mut(outer).and_then(Value::as_object_mut).and_then(|it| it.remove(&name));
+    }
+    value
+}
+
+/// Whether all characters of `part` are in `whole`, in this order.
+fn is_subsequence(part: &str, whole: &str) -> bool {
+    let mut rest = whole.chars();
+    part.chars().all(|it| rest.any(|other| other == it))
 }
 
 fn tally(call: &Call, count: &mut Count, list: bool) {
@@ -95,7 +122,7 @@ fn tally(call: &Call, count: &mut Count, list: bool) {
         Ok(prepared) if prepared.repairs.is_empty() => count.unchanged += 1,
         Ok(prepared) => {
             count.repaired += 1;
-            let after: Value = serde_json::from_str(&prepared.text).unwrap_or_default();
+            let after = without_defaults(&prepared);
             let correct = entries(call).iter().any(|gold| is_correct(gold, &after));
             let before: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
             let broken = breaks(call, &before, &after);

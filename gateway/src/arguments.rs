@@ -18,7 +18,7 @@
 //! ```
 //!
 //! ```text
-//! text -> parse (strict) -> matches the schema? -------------------------------> the original text, byte for byte
+//! text -> parse (strict) -> matches the schema? -----> the original text, byte for byte, and defaults behind it
 //!               |                 | no
 //!               | not JSON        v
 //!               +-> lenient --> repair (rounds: wrapper, keys, values, defaults,     -> matches? -> new text

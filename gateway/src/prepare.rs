@@ -73,7 +73,7 @@ async fn fill(shard: &Shard, call: &Arc<Call>, ready: &mut PreparedCall) -> Resu
     let prepared = arguments?;
     // The preparation is JSON, and JSON is UTF-8.
     ready.arguments_json = String::from_utf8_lossy(&prepared.json).into_owned();
-    ready.repairs = prepared.repairs;
+    (ready.repairs, ready.defaults) = (prepared.repairs, prepared.defaults);
     let secrets = entry.definition.secrets().and_then(|it| it.places(&ready.arguments_json)).unwrap_or_default();
     ready.secret_values_json = secrets.into_iter().map(|place| ready.arguments_json[place].to_owned()).collect();
     Ok(())

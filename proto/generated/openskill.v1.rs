@@ -159,6 +159,9 @@ pub struct Meta {
     /// What the skill used, if it is an agent.
     #[prost(message, optional, tag = "10")]
     pub agent: ::core::option::Option<AgentUse>,
+    /// JSON Pointers (RFC 6901) to the parameters that the call left out, and that the skill got with the default of its schema.
+    #[prost(string, repeated, tag = "11")]
+    pub defaults: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// What a sub-agent used, with all that it called.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1951,6 +1954,9 @@ pub struct PreparedCall {
     /// The values in `arguments_json` that the schema marks as secret, each as it is written there.
     #[prost(string, repeated, tag = "7")]
     pub secret_values_json: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// As in Meta.defaults.
+    #[prost(string, repeated, tag = "8")]
+    pub defaults: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// A skill requires input from the user in the middle of a call. The call waits for the answer until its deadline.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2254,7 +2260,7 @@ pub struct ArgumentRules {
     /// Whether the gateway may drop undeclared keys if no required parameter is missing.
     #[prost(bool, tag = "3")]
     pub drop_unknown: bool,
-    /// Whether the gateway may fill a missing required parameter with the default that its schema declares.
+    /// Whether the gateway may fill a missing parameter with the default that its schema declares.
     #[prost(bool, tag = "4")]
     pub fill_defaults: bool,
 }
@@ -2444,7 +2450,7 @@ pub enum ArgumentPolicy {
     Unspecified = 0,
     /// Make safe repairs, and list them in Meta.repairs.
     Repair = 1,
-    /// Reject any deviation.
+    /// Reject any deviation, and fill no defaults.
     Strict = 2,
 }
 impl ArgumentPolicy {

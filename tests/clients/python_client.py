@@ -20,6 +20,8 @@ class Blocking(unittest.TestCase):
         result = self.client.call("calculator", {"numbers": "[3, 4]", "ops": ["max"]}, trace_id="run-7")
         self.assertEqual((result.data["results"]["max"], result.trace_id), (4, "run-7"))
         self.assertEqual([(it.path, it.kind) for it in result.repairs], [("/numbers", "string_to_array")])
+        self.assertEqual(result.defaults, ())
+        self.assertEqual(self.client.call("file_search", {"query": "copper", "glob": "*.txt"}).defaults, ("/root_dir", "/limit"))
 
     def test_a_models_own_words_are_a_call(self):
         raw = '{"name": "echo", "arguments": {"text": "hi"}}'

@@ -253,3 +253,69 @@ async fn a_toolset_folder_is_reloaded_at_run_time() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn absent_optional_parameters_arrive_with_their_defaults_over_every_face() {
+    let folder = Folder::new();
+    let parameters = json!({
+        "q": {"type": "string", "required": true},
+        "limit": {"type": "integer", "default": 10},
+        "rows": {"type": "array", "items": {"properties": {"unit": {"default": "kg"}}}},
+    });
+    let manifest = |id: &str, more: &str| {
+        let text = format!("id: {id}\ntype: inproc\nentry: echo\nparameters: {parameters}\n{more}");
+        folder.write(&format!("{id}.yaml"), text);
+    };
+    manifest("fills", "");
+    manifest("careful", "arguments: {fill_defaults: false}\n");
+    manifest("strict", "arguments: {policy: strict}\n");
+    let system = Setup::with_skills(&[folder.path()]).start().await;
+    for skill in ["fills", "careful", "strict"] {
+        system.has_skill(skill).await;
+    }
+    let sent = r#"{ "rows" : [{"n":12345678901234567890123},{"unit":"g"}], "q":"x" }"#;
+    let arrives = r#"{ "rows" : [{"n":12345678901234567890123,"unit":"kg"},{"unit":"g"}], "q":"x","limit":10 }"#;
+    let paths = ["/rows/0/unit", "/limit"].map(str::to_owned);
+    let output = |text: &str| Some(skill_result::Output::DataJson(text.to_owned()));
+
+    let result = system.invoke(with_text("fills", sent)).await;
+    assert_eq!((&result.output, &result.meta.as_ref().unwrap().defaults[..]), (&output(arrives), &paths[..]));
+    assert!(kinds(&result).is_empty() && warnings(&result).is_empty(), "{result:?}");
+    for request in [
+        with_text("careful", sent),
+        with_text("strict", sent),
+        InvokeRequest { argument_policy: ArgumentPolicy::Strict.into(), ..with_text("fills", sent) },
+    ] {
+        let result = system.invoke(request).await;
+        assert_eq!((&result.output, result.meta.unwrap().defaults.len()), (&output(sent), 0));
+    }
+    let called = raw("", &json!({"type": "tool_use", "name": "fills", "input": {"q": "x"}}).to_string());
+    assert_eq!(data(&system.invoke(called).await), json!({"q": "x", "limit": 10}));
+
+    let json_body = [("content-type", "application/json")];
+    let body = format!(r#"{{"input": {sent}}}"#);
+    let invoked = system.post("/skills/fills:invoke", &json_body, body.clone()).await;
+    assert!(String::from_utf8_lossy(&invoked.body).contains(arrives), "{invoked:?}");
+    assert_eq!(invoked.json()["meta"]["defaults"], json!(paths));
+    let prepared = system.post("/skills/fills:prepare", &json_body, body).await;
+    assert!(String::from_utf8_lossy(&prepared.body).contains(arrives), "{prepared:?}");
+    assert_eq!(prepared.json()["defaults"], json!(paths));
+
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let params = json!({"name": "fills", "arguments": {"q": "x"}, "_meta": meta});
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string();
+    let headers = [
+        json_body[0],
+        ("accept", "application/json, text/event-stream"),
+        ("mcp-protocol-version", "2026-07-28"),
+        ("mcp-method", "tools/call"),
+        ("mcp-name", "fills"),
+    ];
+    let result = system.post("/mcp", &headers, call).await.json()["result"].clone();
+    let text = result["content"][0]["text"].as_str().unwrap_or_default();
+    assert_eq!(serde_json::from_str(text).ok(), Some(json!({"q": "x", "limit": 10})), "{result}");
+    assert_eq!(result["_meta"]["openskill.dev/defaults"], json!(["/limit"]));
+}

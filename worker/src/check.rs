@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use openskill_builtins::config::research::NO_PROVIDER;
-use openskill_proto::v1::{ExecuteRequest, ExecuteResult, skill_error::More};
+use openskill_proto::v1::{ArgumentPolicy, ExecuteRequest, ExecuteResult, skill_error::More};
 use openskill_sandbox::plain_file;
 use openskill_sandbox::strays::Strays;
+use openskill_skill::defaults::Defaults;
 use serde_json::Value;
 
 use crate::config::allowed::NONE_ALLOWED;
@@ -251,7 +252,7 @@ async fn run(worker: &Worker, manifest: &Manifest, example: &Example) -> Result<
     let request = ExecuteRequest {
         skill_id: manifest.id.clone(),
         call_id: "check".to_owned(),
-        input_json: example.input.to_string().into(),
+        input_json: with_defaults(manifest, &example.input).into(),
         trace_id: "openskill-check".to_owned(),
         timeout_ms: manifest.timeout_ms.unwrap_or(DEFAULT_TIMEOUT.as_millis() as u32),
         ..ExecuteRequest::default()
@@ -260,6 +261,18 @@ async fn run(worker: &Worker, manifest: &Manifest, example: &Example) -> Result<
         Ok(result) => judge(manifest, example, &result).map_err(|reason| reason + &stderr(&result)),
         Err(status) => Err(status.message().to_owned()),
     }
+}
+
+/// Returns the arguments as a gateway completes them.
+fn with_defaults(manifest: &Manifest, input: &Value) -> String {
+    let (text, rules) = (input.to_string(), &manifest.argument_rules);
+    let fills = rules.fill_defaults && rules.policy() == ArgumentPolicy::Repair;
+    let Some(schema) = manifest.input_schema.as_ref().filter(|_| fills) else { return text };
+    let Ok(validator) = openskill_skill::schema::compile(schema) else { return text };
+    let accepts = |text: &str| serde_json::from_str(text).is_ok_and(|it| validator.is_valid(&it));
+    let defaults = Defaults::from_schema(schema, &validator).0.filter(|_| validator.is_valid(input));
+    let filled = defaults.and_then(|it| it.fill(&text, accepts).ok().flatten());
+    filled.map_or(text, |it| it.text)
 }
 
 /// Extracts a failed script's stderr.

@@ -215,6 +215,7 @@ impl Manifest {
             (schema, None) => (schema, rules::Aliases::new()),
         };
         let input_schema = input_schema.map(|it| schema::check("input_schema", &it, true)).transpose()?;
+        input_schema.as_ref().map_or(Ok(()), schema::check_defaults)?;
         let output_schema = raw.output_schema.map(|it| schema::check("output_schema", &it, false)).transpose()?;
         let arguments = raw.arguments.unwrap_or_default();
         let argument_rules = arguments.resolve(aliases, input_schema.as_ref(), raw.destructive)?;

@@ -1,5 +1,6 @@
 //! The project: the directory with `openskill.toml`, in which relative paths of its files begin.
 
+#[cfg(feature = "worker")]
 use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -70,6 +71,7 @@ impl Project {
 
     /// Returns the project's directory below the user's state directory. Its name is that of the project and a hash of
     /// the file's path, so that no two projects share it.
+    #[cfg(feature = "worker")]
     pub(crate) fn state_folder(&self, state: &Path) -> PathBuf {
         // Links in the directory are resolved, so that it is the same project by every path. The file itself may be a
         // link whose target changes at each deployment.
@@ -83,6 +85,7 @@ impl Project {
 }
 
 /// FNV-1a, which is the same in every release.
+#[cfg(feature = "worker")]
 fn stable_hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
@@ -115,6 +118,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(feature = "worker")]
     fn projects_have_state_of_their_own() {
         let top = folder("state");
         let state = |file: &str| Project { file: top.join(file) }.state_folder(Path::new("/state"));

@@ -4,9 +4,11 @@
 //! schemas.
 //!
 //! - [`schema`]: the JSON Schemas that a skill may declare, so that validation takes bounded time
+//! - [`defaults`]: completes arguments with the defaults that a schema declares
 //! - [`draft`]: translates older drafts to 2020-12
 //! - [`patterns`]: drops unusable regular expressions of external schemas
 
+pub mod defaults;
 pub mod draft;
 pub mod patterns;
 pub mod schema;

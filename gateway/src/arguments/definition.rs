@@ -4,8 +4,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use openskill_proto::json;
-use openskill_proto::limits::MAX_JSON_DEPTH;
+use openskill_proto::limits::{MAX_JSON_DEPTH, MAX_REQUEST_BYTES};
 use openskill_proto::v1::{ErrorCode, SkillError};
+use openskill_skill::defaults::{Defaults, MAX_GROWTH_BYTES};
 use openskill_skill::draft;
 use openskill_skill::schema::ValidationBounds;
 use serde_json::Value;
@@ -31,10 +32,14 @@ const TOO_LARGE: &str = "the arguments do not match the skill's schema, and are 
 /// Arguments that match the skill's schema.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prepared<'a> {
-    /// A JSON object as text. If nothing was repaired, it is the caller's text, byte for byte.
+    /// A JSON object as text. If nothing was repaired or filled in, it is the caller's text, byte for byte.
     pub text: Cow<'a, str>,
-    /// What was changed, in order. Empty if and only if `text` is the original text.
+    /// What was changed, in order. Empty if and only if the original text is valid.
     pub repairs: Vec<Repair>,
+    /// The absent optional parameters that were filled with their defaults, as JSON Pointers.
+    pub defaults: Vec<String>,
+    /// Why no defaults were filled in, although some parameters are absent.
+    pub warning: Option<String>,
 }
 
 /// Why a call was rejected.
@@ -75,6 +80,8 @@ struct CompiledSchema {
     example: Option<Value>,
     /// What validating a call may cost.
     bounds: ValidationBounds,
+    /// The defaults of optional parameters. None if there are none, or the rules leave them out.
+    defaults: Option<Defaults>,
 }
 
 impl Definition {
@@ -93,7 +100,9 @@ impl Definition {
             .chain(feedback::example(&schema))
             .find(|example: &Value| example.is_object() && validator.is_valid(example));
         let secrets = Secrets::from_schema(&schema, rules.aliases.iter()).map(Arc::new);
-        Ok(Self { schema: Some(CompiledSchema { schema, validator, example, bounds }), rules, secrets })
+        let fills = rules.fill_defaults && rules.fill_optional && rules.policy == Policy::Repair;
+        let defaults = if fills { Defaults::from_schema(&schema, &validator).0 } else { None };
+        Ok(Self { schema: Some(CompiledSchema { schema, validator, example, bounds, defaults }), rules, secrets })
     }
 
     /// Creates the definition of a skill without a schema, which accepts any JSON object unchanged.
@@ -120,12 +129,43 @@ impl Definition {
     /// Turns the text that a model wrote into arguments that the skill accepts.
     ///
     /// Arguments that match the schema are returned unchanged. Others are repaired if `policy` and the skill's own
-    /// policy allow it, only by the rules that [`Kind`](super::Kind) lists.
+    /// policy allow it, only by the rules that [`Kind`](super::Kind) lists. Then, absent optional parameters get their
+    /// defaults, unless the policy is strict.
     ///
     /// # Errors
     /// The text can't be read, or no repair makes it match the schema.
     pub fn prepare<'a>(&self, text: &'a str, policy: Policy) -> Result<Prepared<'a>, Rejected> {
         let strict = policy.max(self.rules.policy) == Policy::Strict;
+        let (text, repairs) = self.fit(text, strict)?;
+        let prepared = Prepared { text, repairs, defaults: Vec::new(), warning: None };
+        match self.schema.as_ref().and_then(|compiled| compiled.defaults.as_ref()) {
+            Some(defaults) if !strict => Ok(self.fill(defaults, prepared)),
+            _ => Ok(prepared),
+        }
+    }
+
+    /// Fills absent optional parameters with their defaults, as far as the arguments remain valid and a worker takes them.
+    fn fill<'a>(&self, defaults: &Defaults, prepared: Prepared<'a>) -> Prepared<'a> {
+        let accepts = |text: &str| {
+            let is_affordable = self.schema.as_ref().is_some_and(|it| may_validate(&it.bounds, text));
+            text.len() <= MAX_REQUEST_BYTES
+                && is_affordable
+                && parse::strict(text).is_ok_and(|value| self.is_valid(&value))
+        };
+        match defaults.fill(&prepared.text, accepts) {
+            Ok(Some(filled)) => Prepared { text: Cow::Owned(filled.text), defaults: filled.paths, ..prepared },
+            Ok(None) => prepared,
+            Err(_) => {
+                let warning = format!(
+                    "the call got no defaults: those of its optional parameters are over {MAX_GROWTH_BYTES} bytes together"
+                );
+                Prepared { warning: Some(warning), ..prepared }
+            }
+        }
+    }
+
+    /// Validates arguments, and repairs them if `strict` does not forbid it. Returns their text and the repairs.
+    fn fit<'a>(&self, text: &'a str, strict: bool) -> Result<(Cow<'a, str>, Vec<Repair>), Rejected> {
         let is_small = || parse::is_small(text);
         if self.schema.as_ref().is_some_and(|compiled| !may_validate(&compiled.bounds, text)) {
             let reason = "the arguments are too large or nested too deeply for this skill's schema";
@@ -133,7 +173,7 @@ impl Definition {
         }
         let syntax_error = match parse::strict(text) {
             Ok(value) if value.is_object() && self.is_valid(&value) => {
-                return Ok(Prepared { text: Cow::Borrowed(text), repairs: Vec::new() });
+                return Ok((Cow::Borrowed(text), Vec::new()));
             }
             Ok(value @ Value::Object(_)) if !is_small() || !self.may_diagnose(&value) => {
                 return Err(self.reject_whole(TOO_LARGE));
@@ -155,7 +195,7 @@ impl Definition {
             Some(compiled) => repair::repair(&compiled.schema, &compiled.validator, &self.rules, tree, repairs)
                 .map_err(|(violations, value)| self.reject_violations(violations, &value))?,
         };
-        Ok(Prepared { text: Cow::Owned(text), repairs })
+        Ok((Cow::Owned(text), repairs))
     }
 
     /// Rejects a raw call under the strict policy, because its arguments could be found only by these repairs.

@@ -10,7 +10,7 @@ pub enum Policy {
     /// Makes the repairs that [`Kind`](super::Kind) lists.
     #[default]
     Repair,
-    /// Changes nothing, and rejects every deviation.
+    /// Changes and adds nothing, and rejects every deviation.
     Strict,
 }
 
@@ -32,8 +32,11 @@ pub struct Rules {
     pub aliases: BTreeMap<String, String>,
     /// Whether keys that the schema does not declare, and empty objects that it does not allow, may be dropped.
     pub drop_unknown: bool,
-    /// Whether a missing required parameter may be filled with its declared default.
+    /// Whether a missing parameter may be filled with its declared default.
     pub fill_defaults: bool,
+    /// Whether `fill_defaults` includes optional parameters. Not for tools of MCP servers, which know their own
+    /// defaults.
+    pub fill_optional: bool,
 }
 
 impl From<ArgumentRules> for Rules {
@@ -43,6 +46,7 @@ impl From<ArgumentRules> for Rules {
             aliases: sent.aliases.into_iter().collect(),
             drop_unknown: sent.drop_unknown,
             fill_defaults: sent.fill_defaults,
+            fill_optional: true,
         }
     }
 }
@@ -50,6 +54,7 @@ impl From<ArgumentRules> for Rules {
 impl Default for Rules {
     /// The rules of a skill that is not destructive and declares no aliases.
     fn default() -> Self {
-        Self { policy: Policy::Repair, aliases: BTreeMap::new(), drop_unknown: true, fill_defaults: true }
+        let aliases = BTreeMap::new();
+        Self { policy: Policy::Repair, aliases, drop_unknown: true, fill_defaults: true, fill_optional: true }
     }
 }

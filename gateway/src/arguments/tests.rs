@@ -8,6 +8,7 @@ use super::*;
 
 mod alone;
 mod bounds;
+mod defaults;
 mod keys;
 mod properties;
 

@@ -13,6 +13,8 @@ pub(crate) struct Outcome {
     pub(crate) may_have_run: bool,
     /// The repairs that were made to the arguments.
     pub(crate) repairs: Vec<Repair>,
+    /// The parameters that were filled with their defaults, as JSON Pointers.
+    pub(crate) defaults: Vec<String>,
     /// Warnings from the gateway, in addition to those from the skill.
     pub(crate) warnings: Vec<String>,
     /// What the agent used. None if the skill is not an agent.
@@ -27,7 +29,8 @@ impl Outcome {
 
     /// Creates an outcome from a result, without repairs, warnings or other facts.
     pub(crate) fn from_result(result: ExecuteResult) -> Self {
-        Self { result, attempts: 0, may_have_run: false, repairs: Vec::new(), warnings: Vec::new(), agent: None }
+        let (repairs, defaults, warnings) = Default::default();
+        Self { result, attempts: 0, may_have_run: false, repairs, defaults, warnings, agent: None }
     }
 
     /// Recommends a retry only where it does no harm: the skill did not run, or may run twice, or the call has an
@@ -44,11 +47,11 @@ impl Outcome {
         self
     }
 
-    /// Adds the repairs and warnings of the preparation.
+    /// Adds the repairs, defaults and warnings of the preparation.
     #[must_use]
     pub(crate) fn with_preparation(self, preparation: Preparation) -> Self {
         let warnings = self.warnings.into_iter().chain(preparation.warnings).collect();
-        Self { repairs: preparation.repairs, warnings, ..self }
+        Self { repairs: preparation.repairs, defaults: preparation.defaults, warnings, ..self }
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use openskill_proto::v1::{Repair as WireRepair, SkillError};
+use openskill_skill::schema::join;
 use serde_json::Value;
 
 use super::blocking_pool::BlockingPool;
@@ -14,9 +15,11 @@ use crate::arguments::{Definition, Kind, Policy, Prepared, Repair};
 /// Valid arguments, with the repairs and warnings that the caller gets.
 #[derive(Debug, Default)]
 pub(crate) struct Preparation {
-    /// A JSON object. Shares the caller's bytes if nothing was repaired.
+    /// A JSON object. Shares the caller's bytes if nothing was repaired or filled in.
     pub(crate) json: Bytes,
     pub(crate) repairs: Vec<WireRepair>,
+    /// The absent parameters that were filled with their defaults, as JSON Pointers.
+    pub(crate) defaults: Vec<String>,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -51,15 +54,15 @@ fn prepare(call: &Call, definition: &Definition) -> Result<Preparation, SkillErr
     } else {
         definition.prepare(text, call.policy)
     };
-    let Prepared { text: fitting, repairs } = prepared?;
+    let Prepared { text: fitting, repairs, defaults, warning } = prepared?;
     let json = call.input.bytes_of(fitting);
-    let mut preparation = Preparation { json, ..Preparation::default() };
+    let mut preparation = Preparation { json, defaults, warnings: Vec::from_iter(warning), ..Preparation::default() };
     if definition.schema().is_none() {
         preparation.warnings.push("the skill declares no schema: its arguments were not checked".to_owned());
     }
     if !call.deviations.is_empty() || !repairs.is_empty() {
         let all: Vec<Repair> = call.deviations.iter().cloned().chain(repairs).collect();
-        preparation.warnings.extend(dropped_keys(text.as_bytes(), &preparation.json, &all));
+        preparation.warnings.extend(dropped_keys(text.as_bytes(), &preparation, &all));
         preparation.repairs = all.into_iter().map(WireRepair::from).collect();
     }
     Ok(preparation)
@@ -67,13 +70,14 @@ fn prepare(call: &Call, definition: &Definition) -> Result<Preparation, SkillErr
 
 /// Builds a warning that lists the dropped keys, the original keys, and the remaining ones. None if no keys were
 /// dropped.
-fn dropped_keys(before: &[u8], after: &[u8], repairs: &[Repair]) -> Option<String> {
+fn dropped_keys(before: &[u8], after: &Preparation, repairs: &[Repair]) -> Option<String> {
     let dropped = repairs.iter().filter(|repair| repair.kind == Kind::UnknownDropped);
     let removed: Vec<_> = dropped.map(|repair| repair.path.trim_start_matches('/').to_owned()).collect();
     if removed.is_empty() {
         return None;
     }
-    let kept = keys(after);
+    let mut kept = keys(&after.json);
+    kept.retain(|key| !after.defaults.contains(&join("", key)));
     let original = Some(keys(before)).filter(|keys| !keys.is_empty()).unwrap_or_else(|| [&kept[..], &removed].concat());
     let list = |names: &[String]| {
         let shown: Vec<_> = names.iter().take(32).map(|name| name.chars().take(64).collect::<String>()).collect();

@@ -31,7 +31,7 @@ pub(crate) async fn result_with_pool(pool: &BlockingPool, call: Arc<Call>, outco
 
 /// Builds the result of `call` in the caller's format.
 pub(crate) fn result(call: &Call, outcome: Outcome) -> SkillResult {
-    let Outcome { result, attempts, may_have_run, repairs, warnings: mut own, agent } = outcome;
+    let Outcome { result, attempts, may_have_run, repairs, defaults, warnings: mut own, agent } = outcome;
     let speaks_mcp = call.operation.protocol == Protocol::Mcp;
     let latency_ms = micros_as_ms(call.received);
     let mut warnings = result.warnings;
@@ -66,6 +66,7 @@ pub(crate) fn result(call: &Call, outcome: Outcome) -> SkillResult {
             warnings,
             jail: result.jail,
             agent,
+            defaults,
         }),
         text,
         rendered_json: String::new(),

@@ -66,12 +66,32 @@ fn key(skill: &Skill, rules: &Rules) -> Key {
 
 /// Returns a skill's repair rules. For a worker that sends none, the default is the cautious choice.
 fn rules(skill: &Skill) -> Rules {
-    skill.argument_rules.clone().unwrap_or_default().into()
+    let sent = skill.argument_rules.clone().unwrap_or_default();
+    Rules { fill_optional: !skill.runner.starts_with("mcp:"), ..sent.into() }
 }
 
 #[cfg(test)]
 mod tests {
+    use openskill_proto::v1::ArgumentRules;
+
     use super::*;
+    use crate::arguments::Policy;
+
+    #[test]
+    fn the_tools_of_mcp_servers_know_their_defaults() {
+        let schema = r#"{"type": "object", "properties": {"limit": {"default": 10}}}"#.to_owned();
+        let prepared = |runner: &str| {
+            let argument_rules = Some(ArgumentRules { fill_defaults: true, ..ArgumentRules::default() });
+            let (runner, input_schema_json) = (runner.to_owned(), schema.clone());
+            let skill = Skill { runner, input_schema_json, argument_rules, ..Skill::default() };
+            let definition = Definitions::default().get(&skill).unwrap();
+            definition.prepare("{}", Policy::Repair).unwrap().text.into_owned()
+        };
+        for runner in ["cli:python", "cli:exec", "http", "docker", "inproc", "session:python", "agent"] {
+            assert_eq!(prepared(runner), r#"{"limit":10}"#, "{runner}");
+        }
+        assert_eq!([prepared("mcp:stdio"), prepared("mcp:http")], ["{}", "{}"]);
+    }
 
     #[test]
     fn a_definition_is_compiled_once_for_all_skills_that_are_made_of_the_same() {

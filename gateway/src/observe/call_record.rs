@@ -112,7 +112,7 @@ impl CallRecord {
 
     /// Records that the arguments are valid, possibly after repairs.
     pub(crate) fn arguments_prepared(&self, preparation: &Preparation) {
-        let Preparation { json, repairs, warnings } = preparation;
+        let Preparation { json, repairs, warnings, .. } = preparation;
         repairs.iter().for_each(|repair| self.observer.metrics.repairs.inc(&repair.kind));
         if !repairs.is_empty() && tracing::enabled!(target: "openskill::arguments", tracing::Level::DEBUG) {
             // Only kinds and paths: the values are the caller's and stay out of the log.

@@ -51,6 +51,8 @@ class Result:
     repairs: tuple[Repair, ...] = ()
     warnings: tuple[str, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
+    #: JSON Pointers to the parameters that the call left out, and that the skill got with their defaults.
+    defaults: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,7 @@ def result(message: Any) -> Result:
         repairs=tuple(Repair(it.path, it.kind, it.before_json, it.after_json) for it in meta.repairs),
         warnings=tuple(meta.warnings),
         artifacts=tuple(artifact(it) for it in message.artifacts),
+        defaults=tuple(meta.defaults),
     )
 
 

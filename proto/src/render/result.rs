@@ -53,6 +53,8 @@ struct MetaJson<'a> {
     jail: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     agent: Option<Value>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    defaults: &'a [String],
 }
 
 /// Renders a result in the normalized envelope.
@@ -117,6 +119,7 @@ fn meta(meta: &Meta) -> MetaJson<'_> {
                 "untrusted": used.untrusted,
             })
         }),
+        defaults: &meta.defaults,
     }
 }
 
@@ -203,19 +206,23 @@ struct CallMeta<'a> {
     attempts: u32,
     #[serde(rename = "openskill.dev/repairs", skip_serializing_if = "Vec::is_empty")]
     repairs: Vec<RepairJson<'a>>,
+    #[serde(rename = "openskill.dev/defaults", skip_serializing_if = "<[String]>::is_empty")]
+    defaults: &'a [String],
     #[serde(rename = "openskill.dev/warnings", skip_serializing_if = "<[String]>::is_empty")]
     warnings: &'a [String],
     #[serde(rename = "openskill.dev/error", skip_serializing_if = "Option::is_none")]
     error: Option<ErrorJson<'a>>,
 }
 
-/// Renders a JSON object with the trace id, the attempts, the repairs, the warnings and the error of a call.
+/// Renders a JSON object with the trace id, the attempts, the repairs, the defaults, the warnings and the error of a
+/// call.
 pub fn call_meta(result: &SkillResult) -> String {
     let meta = result.meta.as_ref();
     to_text(&CallMeta {
         trace_id: &result.trace_id,
         attempts: meta.map_or(0, |it| it.attempts),
         repairs: meta.map(|it| it.repairs.iter().map(repair).collect()).unwrap_or_default(),
+        defaults: meta.map_or(&[], |it| &it.defaults),
         warnings: meta.map_or(&[], |it| &it.warnings),
         error: result.error.as_ref().map(error_json),
     })
@@ -232,6 +239,8 @@ pub fn prepared_call(prepared: &PreparedCall, trace_id: &str) -> String {
         version: &'a str,
         arguments: Option<&'a RawValue>,
         repairs: Vec<RepairJson<'a>>,
+        #[serde(skip_serializing_if = "<[String]>::is_empty")]
+        defaults: &'a [String],
         error: Option<ErrorJson<'a>>,
     }
     to_text(&PreparedJson {
@@ -241,6 +250,7 @@ pub fn prepared_call(prepared: &PreparedCall, trace_id: &str) -> String {
         version: &prepared.version,
         arguments: serde_json::from_str(&prepared.arguments_json).ok(),
         repairs: prepared.repairs.iter().map(repair).collect(),
+        defaults: &prepared.defaults,
         error: prepared.error.as_ref().map(error_json),
     })
 }
@@ -348,12 +358,14 @@ mod tests {
     }
 
     #[test]
-    fn repairs_and_errors_are_named() {
+    fn repairs_defaults_and_errors_are_named() {
         let repair = Repair { path: "/n".to_owned(), kind: "string_to_integer".to_owned(), ..Repair::default() };
-        let meta = Meta { attempts: 2, repairs: vec![repair], ..Meta::default() };
+        let defaults = vec!["/limit".to_owned()];
+        let meta = Meta { attempts: 2, repairs: vec![repair], defaults, ..Meta::default() };
         let error = Some(SkillError::new(ErrorCode::Timeout, "too late"));
         let about = parse(&call_meta(&SkillResult { meta: Some(meta), error, ..SkillResult::default() }));
         assert_eq!(about["openskill.dev/repairs"], json!([{"path": "/n", "kind": "string_to_integer"}]));
+        assert_eq!(about["openskill.dev/defaults"], json!(["/limit"]));
         assert_eq!(about["openskill.dev/error"]["code"], "TIMEOUT");
     }
 

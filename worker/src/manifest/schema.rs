@@ -1,6 +1,7 @@
 //! The schemas that a manifest declares, also in the short form of an input schema:
 //! `parameters: {task: {type: string, required: true, description: ...}}`.
 
+use openskill_skill::defaults::Defaults;
 use openskill_skill::{draft, schema};
 use serde_json::{Map, Value, json};
 
@@ -26,6 +27,22 @@ pub(super) fn check(field: &str, given: &Value, of_arguments: bool) -> Result<Va
     let translated = draft::to_2020_12(given).map_err(fault)?;
     schema::check(&translated).and_then(|_| schema::compile(&translated)).map_err(fault)?;
     Ok(translated)
+}
+
+/// Rejects a default that its own schema refuses: calls would not get it.
+pub(super) fn check_defaults(schema: &Value) -> Result<(), ManifestFault> {
+    if !schema.to_string().contains("\"default\"") {
+        return Ok(());
+    }
+    let validator = schema::compile(schema).map_err(|reason| ManifestFault::new("input_schema", reason))?;
+    let (_, unfit) = Defaults::from_schema(schema, &validator);
+    // Generated schemas write `default: null` for parameters that have no default.
+    match unfit.iter().find(|it| !it.value.is_null()) {
+        Some(it) => {
+            refuse(&it.name, format!("the default of '{}' does not match its own schema: {}", it.name, it.reason))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Converts the parameters to the schema of an object with exactly these properties, and to aliases. An error

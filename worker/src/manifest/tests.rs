@@ -57,6 +57,7 @@ fn the_short_form_becomes_a_schema() {
     assert_eq!(schema["required"], serde_json::json!(["task"]));
     assert_eq!(schema["properties"]["steps"], serde_json::json!({"type": "integer", "default": 50}));
     assert_eq!(schema["additionalProperties"], false);
+    assert!(parse(&text.replace("default: 50", "default: null")).is_ok(), "generated schemas say so");
 }
 
 #[test]
@@ -75,6 +76,11 @@ fn each_mistake_is_reported_with_its_line_and_a_reason() {
         (format!("{MINIMAL}description: \"{}\"\n", "x".repeat(20_000)), 5, "16384"),
         (format!("{MINIMAL}parameters:\n  task: {{type: string}}\n  size: {{type: strng}}\n"), 7, "strng"),
         (format!("{MINIMAL}parameters:\n  task: {{type: string, requird: true}}\n"), 6, "requird"),
+        (
+            format!("{MINIMAL}parameters:\n  a: {{}}\n  size: {{type: integer, default: many}}\n"),
+            7,
+            "default of 'size'",
+        ),
         (format!("{MINIMAL}env: [PATH]\n"), 5, "PATH"),
         (format!("{MINIMAL}env: [OPENSKILL_ALLOWED_ROOT]\n"), 5, "OPENSKILL_ALLOWED_ROOT"),
         (format!("{MINIMAL}input_schema: {{type: array}}\n"), 5, "object"),

@@ -112,6 +112,15 @@ fn leaves(value: &Value, found: &mut Vec<Value>) {
     }
 }
 
+/// Removes the values at JSON Pointers.
+fn without(mut value: Value, pointers: &[String]) -> Value {
+    for pointer in pointers {
+        let (parent, name) = crate::arguments::tree::split(pointer).unwrap();
+        value.pointer_mut(parent).unwrap().as_object_mut().unwrap().remove(&name).unwrap();
+    }
+    value
+}
+
 fn letters(value: &Value) -> String {
     let is_number = value.is_number() || value.as_str().is_some_and(|it| it.parse::<f64>().is_ok());
     let counts = |it: &char| it.is_ascii_alphanumeric() || (is_number && matches!(it, '-' | '.'));
@@ -129,10 +138,11 @@ proptest! {
         let closed = crate::arguments::compile_schema(definition.schema().unwrap()).unwrap();
         let is_valid = call.is_object() && closed.is_valid(&call);
         match definition.prepare(&text, Policy::Repair) {
-            Ok(Prepared { text: out, repairs }) => {
+            Ok(Prepared { text: out, repairs, defaults, .. }) => {
                 prop_assert_eq!(is_valid, repairs.is_empty(), "repaired if and only if it was invalid");
-                prop_assert!(!is_valid || out == text);
                 let value: Value = serde_json::from_str(&out).unwrap();
+                prop_assert!(!is_valid || out == text || !defaults.is_empty());
+                prop_assert!(!is_valid || without(value.clone(), &defaults) == call, "{} {:?}", out, defaults);
                 prop_assert!(closed.is_valid(&value) && declared.is_valid(&value), "{}", out);
                 let again = definition.prepare(&out, Policy::Strict).unwrap();
                 prop_assert!(again.repairs.is_empty() && again.text == out);
@@ -145,10 +155,10 @@ proptest! {
     #[test]
     fn repairs_invent_no_value(schema in object(), call in call(), rules in rules()) {
         let definition = Definition::compile(&schema.to_string(), rules, &[]).unwrap();
-        if let Ok(Prepared { text, repairs }) = definition.prepare(&call.to_string(), Policy::Repair) {
+        if let Ok(Prepared { text, repairs, defaults, .. }) = definition.prepare(&call.to_string(), Policy::Repair) {
             let (mut before, mut after) = (Vec::new(), Vec::new());
             leaves(&call, &mut before);
-            leaves(&serde_json::from_str(&text).unwrap(), &mut after);
+            leaves(&without(serde_json::from_str(&text).unwrap(), &defaults), &mut after);
             let defaults = repairs.iter().filter(|it| it.kind == Kind::DefaultFilled);
             before.extend(defaults.filter_map(|it| serde_json::from_str(it.after.as_ref()?).ok()));
             for leaf in after {
