@@ -66,6 +66,10 @@ pub(crate) enum Command {
     Describe(DescribeCommand),
     /// Drain the gateway or one worker: refuse new calls and finish accepted calls
     Drain(DrainArgs),
+    /// List the calls that run, the oldest first
+    Ps(PsArgs),
+    /// Cancel a running call: its processes end, and its caller gets the error CANCELLED
+    Cancel(CancelArgs),
     /// Show what skills logged during recorded calls, and how the calls ended
     Logs(LogsArgs),
     /// List recorded calls, the latest first, or follow calls as they end

@@ -14,6 +14,7 @@ use crate::serve;
 use crate::settings::{RawSettings, Settings, project, unknown_variables};
 use crate::terminal::print_err;
 
+mod cancel;
 mod certs;
 mod chat;
 mod circuits;
@@ -31,6 +32,7 @@ mod local;
 mod logs;
 mod mcp;
 mod poll;
+mod ps;
 mod replay;
 mod skills;
 mod tools;
@@ -94,6 +96,8 @@ pub(crate) fn run(args: Args, started: Instant) -> Result<(), Failure> {
         Command::Describe(args) => block_on(describe::run(&args, &settings)),
         Command::Logs(args) => block_on(logs::run(&args, &settings)),
         Command::Drain(args) => block_on(drain::run(&args, &settings)),
+        Command::Ps(args) => block_on(ps::run(&args, &settings)),
+        Command::Cancel(args) => block_on(cancel::run(&args, &settings)),
         Command::Traces(args) => block_on(traces::run(&args, &settings)),
         Command::Trace(args) => block_on(trace::run(&args, &settings)),
         Command::Replay(args) => block_on(replay::run(&args, &settings)),

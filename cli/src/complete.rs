@@ -12,7 +12,8 @@ use clap_complete::env::Shells;
 use openskill_proto::limits::MAX_RESULT_BYTES;
 use openskill_proto::v1::admin_service_client::AdminServiceClient;
 use openskill_proto::v1::skill_service_client::SkillServiceClient;
-use openskill_proto::v1::{ListSkillsRequest, ListWorkersRequest, SkillStatus};
+use openskill_proto::v1::trace_service_client::TraceServiceClient;
+use openskill_proto::v1::{ListCallsRequest, ListSkillsRequest, ListWorkersRequest, SkillStatus};
 
 use crate::channel::{Channel, connect};
 use crate::contexts;
@@ -46,6 +47,17 @@ pub(crate) fn worker_ids() -> ArgValueCandidates {
             let mut client = AdminServiceClient::new(channel);
             let workers = client.list_workers(ListWorkersRequest {}).await.ok()?.into_inner().workers;
             Some(workers.into_iter().map(|it| it.worker_id).collect())
+        })
+    })
+}
+
+/// Completes the ids of the calls that run.
+pub(crate) fn call_ids() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        candidates(async |channel| {
+            let mut client = TraceServiceClient::new(channel);
+            let calls = client.list_calls(ListCallsRequest::default()).await.ok()?.into_inner().calls;
+            Some(calls.into_iter().map(|it| it.call_id).collect())
         })
     })
 }

@@ -63,6 +63,8 @@ impl Command {
             Self::Describe(DescribeCommand::Worker(it)) => &it.client,
             Self::Drain(it) => &it.client,
             Self::Logs(it) => &it.client,
+            Self::Ps(it) => &it.client,
+            Self::Cancel(it) => &it.client,
             Self::Traces(it) => &it.client,
             Self::Trace(it) => &it.client,
             Self::Replay(it) => &it.client,

@@ -6,7 +6,7 @@
 //!   ones
 //! - [`preparation`]: repairs the arguments and validates them against the skill's schema
 //! - [`events`]: relays events to a caller that streams
-//! - [`outcome`]: how the call ended; [`result`]: converts that to the caller's format
+//! - [`stage`]: how far the call has come; [`outcome`]: how it ended; [`result`]: converts that to the caller's format
 
 pub(crate) mod blocking_pool;
 pub(crate) mod events;
@@ -18,3 +18,4 @@ pub(crate) mod principal;
 pub(crate) mod reading;
 pub(crate) mod request;
 pub(crate) mod result;
+pub(crate) mod stage;

@@ -34,6 +34,7 @@ use crate::observe::recorder::Recorder;
 use crate::protect::admission::{Admission, AdmissionRefusal, Claim, Permit};
 use crate::protect::circuit::Circuits;
 use crate::protect::idempotency::IdempotencyKeys;
+use crate::protect::in_flight::CallsInFlight;
 use crate::state::limits::{Limits, SharedLimit};
 use crate::workers::fleet::Fleet;
 
@@ -49,6 +50,7 @@ pub(crate) struct Gateway {
     pub(crate) circuits: Circuits,
     pub(crate) keys: Arc<IdempotencyKeys>,
     admission: Arc<Admission>,
+    pub(crate) calls: Arc<CallsInFlight>,
     pub(crate) observer: Arc<Observer>,
     /// Who may use it. If None, everyone.
     pub(crate) registry: Option<Arc<Registry>>,
@@ -119,6 +121,7 @@ impl Gateway {
             circuits: Circuits::new(config.circuits, Arc::clone(&observer)),
             keys: IdempotencyKeys::new(config.idempotency_lifetime),
             admission: Admission::new(config.max_in_flight, config.max_in_flight_of_skill),
+            calls: Arc::default(),
             observer,
             registry: config.identity.clone().map(|it| Arc::new(Registry::new(it))),
             limits,
@@ -138,14 +141,14 @@ impl Gateway {
     }
 
     /// Admits a call, or returns why not. Does not count refusals, because the caller may wait and try again.
-    pub(crate) fn try_admit(&self, call: &Call) -> Result<Permit, AdmissionRefusal> {
+    pub(crate) fn try_admit(&self, call: &Arc<Call>) -> Result<Permit, AdmissionRefusal> {
         let (id, principal) = (&call.skill_id, &call.principal);
         // To a principal that may not see it, a busy skill must look nonexistent.
         let exists = principal.sees_all() || self.catalog.get_for(id, principal).is_some();
         let skill = if exists { id.as_str() } else { "" };
         let permit = self.grant(principal, &call.session_id, skill, call.input.size())?;
         principal.note_admitted();
-        Ok(permit)
+        Ok(permit.with_listed(self.calls.list(call)))
     }
 
     /// Rejects a principal whose credential ended after its request began, and everyone while an operator drains
@@ -187,7 +190,7 @@ impl Gateway {
     }
 
     /// Admits a call, or counts the refusal.
-    pub(crate) fn admit(&self, call: &Call) -> Result<Permit, AdmissionRefusal> {
+    pub(crate) fn admit(&self, call: &Arc<Call>) -> Result<Permit, AdmissionRefusal> {
         self.try_admit(call).inspect_err(|refusal| self.count(*refusal, call))
     }
 

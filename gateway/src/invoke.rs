@@ -1,6 +1,7 @@
 //! Runs a call: finds the skill, prepares the arguments, passes the circuits, dispatches to a worker, returns the
 //! result.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use openskill_proto::v1::{SkillError, SkillResult};
@@ -73,8 +74,17 @@ async fn run(
     Ok(outcome.with_retry_advice(is_idempotent, has_key).with_preparation(prepared))
 }
 
-/// Dispatches the call to a worker, if the circuit breakers admit it.
+/// Executes the call, unless somebody cancels it by its id. Cancelling drops it, as when its client disconnects.
 async fn execute(context: &CallContext) -> Outcome {
+    let call = &context.call;
+    // Pinned, because the future is large and would be copied.
+    let executing = pin!(execute_to_end(context));
+    let executed = call.cancellation.run_until_cancelled(executing).await;
+    executed.unwrap_or_else(|| Outcome::cancelled(call, call.stage.latest_attempt().number > 0))
+}
+
+/// Dispatches the call to a worker, if the circuit breakers admit it.
+async fn execute_to_end(context: &CallContext) -> Outcome {
     let (call, skill) = (&context.call, &context.entry.skill);
     let session = Session { principal: &call.principal, id: &call.session_id };
     match CircuitGuard::admit(&context.shard.gateway.circuits, skill, session, &context.record) {

@@ -4,10 +4,12 @@
 //! - [`stack`]: the steps that every request passes, in order; [`layers`]: what they read and check
 //! - [`bodies`]: limits on bodies in both directions
 //! - [`faces`]: gRPC, REST and MCP; [`streams`]: streams of calls and events, for all faces; [`tools`]: exports
-//!   skills as tools; [`traces`]: recorded calls
+//!   skills as tools; [`calls`], [`traces`]: running and
+//!   recorded calls
 //! - [`resource`]: tells clients where to get a token
 
 pub(crate) mod bodies;
+mod calls;
 pub(crate) mod connections;
 pub(crate) mod faces;
 pub(crate) mod layers;

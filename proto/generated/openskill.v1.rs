@@ -220,7 +220,7 @@ pub enum ErrorCode {
     PermissionDenied = 5,
     /// Deadline exceeded.
     Timeout = 6,
-    /// The caller cancelled the call or disconnected.
+    /// The caller cancelled the call or disconnected, or the call was cancelled by its id.
     Cancelled = 7,
     /// An internal error of the skill or of openskill.
     Internal = 8,
@@ -4378,6 +4378,86 @@ pub mod admin_service_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+/// Which running calls to list. An empty field chooses all.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListCallsRequest {
+    /// Calls of this skill.
+    #[prost(string, tag = "1")]
+    pub skill_id: ::prost::alloc::string::String,
+    /// Calls of this principal.
+    #[prost(string, tag = "2")]
+    pub principal: ::prost::alloc::string::String,
+    /// How many to return at most. 0 means 1000.
+    #[prost(uint32, tag = "3")]
+    pub limit: u32,
+}
+/// The running calls.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListCallsResponse {
+    /// The id of the gateway that answers. Empty if it records nothing.
+    #[prost(string, tag = "1")]
+    pub gateway: ::prost::alloc::string::String,
+    /// The calls, the oldest first.
+    #[prost(message, repeated, tag = "2")]
+    pub calls: ::prost::alloc::vec::Vec<RunningCall>,
+    /// How many more there are beyond the limit.
+    #[prost(uint32, tag = "3")]
+    pub left_out: u32,
+}
+/// A call that runs: it was accepted, and has no result yet.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RunningCall {
+    /// The call's id, as its caller sent it. Calls may share one.
+    #[prost(string, tag = "1")]
+    pub call_id: ::prost::alloc::string::String,
+    /// The X-Trace-Id. Calls may share one.
+    #[prost(string, tag = "2")]
+    pub trace_id: ::prost::alloc::string::String,
+    /// The skill.
+    #[prost(string, tag = "3")]
+    pub skill_id: ::prost::alloc::string::String,
+    /// The principal. Empty means anonymous.
+    #[prost(string, tag = "4")]
+    pub principal: ::prost::alloc::string::String,
+    /// How it came in: `grpc`, `rest`, `mcp`, or `agent` for a call of the gateway's agent.
+    #[prost(string, tag = "5")]
+    pub protocol: ::prost::alloc::string::String,
+    /// When the gateway received it, in microseconds since 1970-01-01T00:00:00Z.
+    #[prost(uint64, tag = "6")]
+    pub received_us: u64,
+    /// How long ago that was, in microseconds.
+    #[prost(uint64, tag = "7")]
+    pub elapsed_us: u64,
+    /// What it does.
+    #[prost(enumeration = "CallState", tag = "8")]
+    pub state: i32,
+    /// How many attempts began.
+    #[prost(uint32, tag = "9")]
+    pub attempts: u32,
+    /// The worker of the latest attempt. Empty if none began, and for a skill that is an agent.
+    #[prost(string, tag = "10")]
+    pub worker_id: ::prost::alloc::string::String,
+}
+/// Which running calls to cancel.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CancelCallRequest {
+    /// The id of the calls: all of a principal that have it are cancelled.
+    #[prost(string, tag = "1")]
+    pub call_id: ::prost::alloc::string::String,
+    /// Whose calls. Empty means any principal's. Status FAILED_PRECONDITION if those of several principals have the id.
+    #[prost(string, tag = "2")]
+    pub principal: ::prost::alloc::string::String,
+}
+/// What was cancelled.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CancelCallResponse {
+    /// The id of the gateway that answers. Empty if it records nothing.
+    #[prost(string, tag = "1")]
+    pub gateway: ::prost::alloc::string::String,
+    /// The calls, as they were.
+    #[prost(message, repeated, tag = "2")]
+    pub calls: ::prost::alloc::vec::Vec<RunningCall>,
+}
 /// Which recorded calls to choose. An empty field chooses all.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TraceFilter {
@@ -4506,6 +4586,44 @@ pub struct FollowTracesResponse {
     #[prost(string, tag = "3")]
     pub gateway: ::prost::alloc::string::String,
 }
+/// What a running call does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum CallState {
+    /// Never sent.
+    Unspecified = 0,
+    /// It is not at a worker: its arguments are checked, an attempt failed and the next one has not begun, or it waits for
+    /// an earlier call with its idempotency key.
+    Waiting = 1,
+    /// It is at a worker, which runs it or has queued it, or it is an agent that runs.
+    Running = 2,
+    /// Its skill waits for an answer of its user.
+    Asking = 3,
+}
+impl CallState {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "CALL_STATE_UNSPECIFIED",
+            Self::Waiting => "CALL_STATE_WAITING",
+            Self::Running => "CALL_STATE_RUNNING",
+            Self::Asking => "CALL_STATE_ASKING",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "CALL_STATE_UNSPECIFIED" => Some(Self::Unspecified),
+            "CALL_STATE_WAITING" => Some(Self::Waiting),
+            "CALL_STATE_RUNNING" => Some(Self::Running),
+            "CALL_STATE_ASKING" => Some(Self::Asking),
+            _ => None,
+        }
+    }
+}
 /// Generated client implementations.
 #[cfg(feature = "grpc")]
 pub mod trace_service_client {
@@ -4518,9 +4636,10 @@ pub mod trace_service_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// Recorded calls, for people who look for what went wrong. Served where AdminService is served.
+    /// Running and recorded calls, for people who look for what went wrong. Served where AdminService is served. With keys, a
+    /// principal finds only its own calls, and an administrator those of all principals.
     ///
-    /// Each gateway answers for the calls that it served. Content is redacted before it is kept, unless TRACE_SANITIZE is
+    /// Each gateway answers for the calls that it serves or served. Content is redacted before it is kept, unless TRACE_SANITIZE is
     /// false. Call ids and session ids are kept as keyed hashes: requests take the id as the caller sent it, or its hash.
     #[derive(Debug, Clone)]
     pub struct TraceServiceClient<T> {
@@ -4590,6 +4709,57 @@ pub mod trace_service_client {
         pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
+        }
+        /// Lists the calls that run, the oldest first.
+        pub async fn list_calls(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListCallsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListCallsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::Codec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/openskill.v1.TraceService/ListCalls",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("openskill.v1.TraceService", "ListCalls"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Cancels running calls: their processes end, and their callers get the error CANCELLED. Status NOT_FOUND if no such
+        /// call runs here, for example because it has ended.
+        pub async fn cancel_call(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CancelCallRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CancelCallResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::Codec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/openskill.v1.TraceService/CancelCall",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("openskill.v1.TraceService", "CancelCall"));
+            self.inner.unary(req, path, codec).await
         }
         /// Lists recorded calls, the latest first. Status FAILED_PRECONDITION if the gateway records nothing.
         pub async fn list_traces(
@@ -4682,6 +4852,23 @@ pub mod trace_service_server {
     /// Generated trait containing gRPC methods that should be implemented for use with TraceServiceServer.
     #[async_trait]
     pub trait TraceService: std::marker::Send + std::marker::Sync + 'static {
+        /// Lists the calls that run, the oldest first.
+        async fn list_calls(
+            &self,
+            request: tonic::Request<super::ListCallsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListCallsResponse>,
+            tonic::Status,
+        >;
+        /// Cancels running calls: their processes end, and their callers get the error CANCELLED. Status NOT_FOUND if no such
+        /// call runs here, for example because it has ended.
+        async fn cancel_call(
+            &self,
+            request: tonic::Request<super::CancelCallRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CancelCallResponse>,
+            tonic::Status,
+        >;
         /// Lists recorded calls, the latest first. Status FAILED_PRECONDITION if the gateway records nothing.
         async fn list_traces(
             &self,
@@ -4713,9 +4900,10 @@ pub mod trace_service_server {
             tonic::Status,
         >;
     }
-    /// Recorded calls, for people who look for what went wrong. Served where AdminService is served.
+    /// Running and recorded calls, for people who look for what went wrong. Served where AdminService is served. With keys, a
+    /// principal finds only its own calls, and an administrator those of all principals.
     ///
-    /// Each gateway answers for the calls that it served. Content is redacted before it is kept, unless TRACE_SANITIZE is
+    /// Each gateway answers for the calls that it serves or served. Content is redacted before it is kept, unless TRACE_SANITIZE is
     /// false. Call ids and session ids are kept as keyed hashes: requests take the id as the caller sent it, or its hash.
     #[derive(Debug)]
     pub struct TraceServiceServer<T> {
@@ -4793,6 +4981,96 @@ pub mod trace_service_server {
         }
         fn call(&mut self, req: http::Request<B>) -> Self::Future {
             match req.uri().path() {
+                "/openskill.v1.TraceService/ListCalls" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListCallsSvc<T: TraceService>(pub Arc<T>);
+                    impl<
+                        T: TraceService,
+                    > tonic::server::UnaryService<super::ListCallsRequest>
+                    for ListCallsSvc<T> {
+                        type Response = super::ListCallsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListCallsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TraceService>::list_calls(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListCallsSvc(inner);
+                        let codec = crate::codec::Codec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/openskill.v1.TraceService/CancelCall" => {
+                    #[allow(non_camel_case_types)]
+                    struct CancelCallSvc<T: TraceService>(pub Arc<T>);
+                    impl<
+                        T: TraceService,
+                    > tonic::server::UnaryService<super::CancelCallRequest>
+                    for CancelCallSvc<T> {
+                        type Response = super::CancelCallResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CancelCallRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TraceService>::cancel_call(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CancelCallSvc(inner);
+                        let codec = crate::codec::Codec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
                 "/openskill.v1.TraceService/ListTraces" => {
                     #[allow(non_camel_case_types)]
                     struct ListTracesSvc<T: TraceService>(pub Arc<T>);

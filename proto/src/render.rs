@@ -4,7 +4,7 @@
 //! - `event`: events during a call
 //! - `catalog`: skills and exported tools
 //! - `chat`: conversations with the agent, and their events
-//! - `trace`: recorded calls
+//! - `trace`: running and recorded calls
 
 mod catalog;
 mod chat;
@@ -16,4 +16,4 @@ pub use catalog::{skill, tools};
 pub use chat::{chat_event, chat_event_line, conversation, conversations};
 pub use event::{event, event_line};
 pub use result::{call_meta, prepared_call, refusal, result, status_envelope};
-pub use trace::{trace, trace_summary, traces};
+pub use trace::{call_state, calls, cancelled_calls, running_call, trace, trace_summary, traces};

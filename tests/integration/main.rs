@@ -66,6 +66,7 @@ mod readme;
 mod recorder;
 mod replicas;
 mod research;
+mod running_calls;
 mod sandbox;
 mod sdk;
 mod secrets;

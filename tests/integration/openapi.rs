@@ -109,6 +109,8 @@ async fn other_answers_are_as_documented() {
         ("/tools", "/tools?dialect=anthropic&skill=in_echo&session_id=s", 200),
         ("/tools", "/tools?limit=few", 400),
         ("/artifacts/{handle}", "/artifacts/none", 404),
+        ("/calls", "/calls?skill=in_echo&principal=ada&limit=1", 200),
+        ("/calls", "/calls?state=asking", 400),
         ("/traces", "/traces?limit=1&min_duration=0us", 200),
         ("/traces", "/traces?since=yesterday", 400),
         ("/traces/{id}", "/traces/one", 200),
@@ -127,6 +129,9 @@ async fn other_answers_are_as_documented() {
         assert_eq!(answer.status, status, "{target}: {answer:?}");
         document.check(path, "get", &answer);
     }
+    let answer = rest::send(system.address, Method::DELETE, "/calls/none", &[], "").await;
+    assert_eq!(answer.status, 404, "{answer:?}");
+    document.check("/calls/{id}", "delete", &answer);
     let answer = post(&system, "/agent/chat", &json!({"message": "hello"})).await;
     document.check("/agent/chat", "post", &answer);
     for body in [json!({"messages": []}), json!({"cancel": {}})] {

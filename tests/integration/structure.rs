@@ -270,7 +270,7 @@ fn only_the_faces_know_statuses_and_only_serve_knows_http() {
 
 /// What a `Drop` of the gateway does. One that is not here is a new one: it may give back what it holds, and record nothing
 /// but that a call was dropped.
-const DROPS: [(&str, &str); 16] = [
+const DROPS: [(&str, &str); 17] = [
     ("dispatch/attempt.rs", "Tracker"),        // records that a call was dropped
     ("dispatch/lateness.rs", "RefusalWatch"),  // forgets a refusal when a call of its caller is cancelled
     ("dispatch/questions.rs", "OpenQuestion"), // closes a question
@@ -283,6 +283,7 @@ const DROPS: [(&str, &str); 16] = [
     ("protect/admission.rs", "AdmissionSlot"),
     ("protect/circuit/guard.rs", "CircuitGuard"), // gives the passes back, without a verdict
     ("protect/idempotency.rs", "Lease"),
+    ("protect/in_flight.rs", "ListedCall"),
     ("serve/connections/peers.rs", "PeerShare"),
     ("serve/connections/limiter.rs", "InFlight"),
     ("serve/connections/limiter.rs", "ConnectionPermit"),

@@ -9,7 +9,7 @@ use openskill_proto::v1::Dialect;
 use super::flags::{ClientArgs, Output};
 #[cfg(feature = "worker")]
 use super::local::ToolsCommand;
-use crate::complete::{skill_ids, worker_ids};
+use crate::complete::{call_ids, skill_ids, worker_ids};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ChatArgs {
@@ -197,6 +197,38 @@ pub(crate) struct DescribeWorker {
     pub(crate) id: String,
     #[command(flatten)]
     pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct PsArgs {
+    /// Only calls of this skill
+    #[arg(long, value_name = "ID", default_value = "", hide_default_value = true, add = skill_ids())]
+    pub(crate) skill: String,
+    /// Only calls of this principal
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    pub(crate) principal: String,
+    /// Maximum number of calls
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) limit: u32,
+    /// Print the list, then each change as it happens, until Ctrl-C
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+    #[command(flatten)]
+    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct CancelArgs {
+    /// Id of the call, as `openskill ps` lists it, or its beginning if no other running call's id begins so
+    #[arg(value_parser = NonEmptyStringValueParser::new(), add = call_ids())]
+    pub(crate) call: String,
+    /// The principal of the call; needed only if calls of several principals have this id
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    pub(crate) principal: String,
     #[command(flatten)]
     pub(crate) client: ClientArgs,
 }

@@ -1,13 +1,17 @@
-//! `openskill traces`: lists or follows recorded calls.
+//! `openskill traces`: lists or follows recorded calls. Tables begin with the calls that run.
 
-use openskill_proto::render::trace_summary;
+use openskill_proto::render::{call_state, trace_summary};
 use openskill_proto::timestamp::{Timestamp, parse_duration};
-use openskill_proto::v1::{FollowTracesRequest, ListTracesRequest, TraceFilter, TraceSummary};
+use openskill_proto::v1::trace_service_client::TraceServiceClient;
+use openskill_proto::v1::{
+    FollowTracesRequest, ListCallsRequest, ListTracesRequest, RunningCall, TraceFilter, TraceSummary,
+};
 use serde_json::Value;
 
 use super::client;
 use super::trace::millis;
 use crate::args::{Format, TracesArgs};
+use crate::channel::Channel;
 use crate::exit::Failure;
 use crate::listing::{Column, ListItem, RowPrinter, or_dash, print_list};
 use crate::settings::Settings;
@@ -44,11 +48,40 @@ pub(super) async fn run(args: &TracesArgs, settings: &Settings) -> Result<(), Fa
     let mut client = client::traces(settings).await?;
     let request = ListTracesRequest { filter: Some(filter), limit: args.limit, cursor: args.cursor.clone() };
     let page = client.list_traces(request).await.map_err(client::into_failure(settings))?.into_inner();
-    print_list(&page.calls, args.output.format());
+    let running = running(&mut client, args).await;
+    print_list(&[running, page.calls].concat(), args.output.format());
     if !page.next_cursor.is_empty() {
         print_err(&format!("more calls are available: --cursor {} shows them\n", page.next_cursor));
     }
     Ok(())
+}
+
+/// Fetches the running calls, as rows above the recorded ones, the latest first. None for programs, for later pages,
+/// and with filters that only recorded calls can match.
+async fn running(client: &mut TraceServiceClient<Channel>, args: &TracesArgs) -> Vec<TraceSummary> {
+    let is_for_people = matches!(args.output.format(), Format::Table | Format::Wide);
+    let has_filters = [&args.min_duration, &args.since, &args.until].iter().any(|it| it.is_some())
+        || [&args.code, &args.session, &args.cursor].iter().any(|it| !it.is_empty());
+    if !is_for_people || has_filters {
+        return Vec::new();
+    }
+    let (skill_id, principal, limit) = (args.skill.clone(), args.principal.clone(), args.limit);
+    let listed = client.list_calls(ListCallsRequest { skill_id, principal, limit }).await;
+    // An older gateway does not list them.
+    let calls = listed.map(|it| it.into_inner().calls).unwrap_or_default();
+    let row = |it: RunningCall| TraceSummary {
+        code: call_state(&it),
+        trace_id: it.trace_id,
+        call_id: it.call_id,
+        skill_id: it.skill_id,
+        principal: it.principal,
+        received_us: it.received_us,
+        duration_us: it.elapsed_us,
+        attempts: it.attempts,
+        worker_id: it.worker_id,
+        ..TraceSummary::default()
+    };
+    calls.into_iter().rev().map(row).collect()
 }
 
 fn filter(args: &TracesArgs, now: Timestamp) -> Result<TraceFilter, Failure> {

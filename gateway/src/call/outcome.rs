@@ -1,8 +1,9 @@
 //! How a call ended, at the gateway or at a worker.
 
-use openskill_proto::v1::{AgentUse, ExecuteResult, Repair, SkillError};
+use openskill_proto::v1::{AgentUse, ErrorCode, ExecuteResult, Repair, SkillError};
 
 use super::preparation::Preparation;
+use super::request::Call;
 
 /// How a call ended.
 #[derive(Debug, Clone)]
@@ -25,6 +26,12 @@ impl Outcome {
     /// Creates the outcome of a call that failed before it reached a worker.
     pub(crate) fn from_error(error: SkillError) -> Self {
         Self::from_result(ExecuteResult { error: Some(error), ..ExecuteResult::default() })
+    }
+
+    /// Creates the outcome of a call that was cancelled by its id.
+    pub(crate) fn cancelled(call: &Call, may_have_run: bool) -> Self {
+        let error = SkillError::new(ErrorCode::Cancelled, "the call was cancelled by its id");
+        Self { attempts: call.stage.latest_attempt().number, may_have_run, ..Self::from_error(error) }
     }
 
     /// Creates an outcome from a result, without repairs, warnings or other facts.

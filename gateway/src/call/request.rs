@@ -6,12 +6,14 @@ use openskill_proto::limits::{MAX_ID_BYTES, MAX_SKILL_ID_BYTES, MAX_TIMEOUT_MS};
 use openskill_proto::trace::{Trace, hex, random_id};
 use openskill_proto::v1::invoke_request::Arguments;
 use openskill_proto::v1::{Delegation, Envelope, ErrorCode, InvokeRequest, SkillError};
+use tokio_util::sync::CancellationToken;
 
 use crate::arguments::{self, Policy, Repair};
 
 use super::input::{Input, weigh};
 use super::operation::Operation;
 use super::principal::Principal;
+use super::stage::CallStage;
 
 /// What is known from a request's headers and its connection. Applies to each call in the request.
 #[derive(Debug, Clone)]
@@ -65,6 +67,9 @@ pub(crate) struct Call {
     pub(crate) timeout: Option<Duration>,
     /// Why the request is invalid, if it is. Kept here so that the response can name the call.
     pub(crate) fault: Option<SkillError>,
+    pub(crate) stage: CallStage,
+    /// Cancelled if somebody cancels the call by its id.
+    pub(crate) cancellation: CancellationToken,
 }
 
 impl Call {
@@ -120,6 +125,8 @@ impl Call {
             received: Instant::now(),
             timeout: [context.timeout, field].into_iter().flatten().min(),
             fault,
+            stage: CallStage::default(),
+            cancellation: CancellationToken::new(),
         }
     }
 

@@ -105,7 +105,7 @@ async fn follow(
                 questions.retain(OpenQuestion::is_open);
                 if context.is_interactive() && questions.len() < MAX_QUESTIONS {
                     let waiting = WaitingCall {
-                        principal: context.call.principal.clone(),
+                        call: Arc::clone(&context.call),
                         skill: (&context.entry.skill).into(),
                         worker: Arc::clone(&candidate.worker),
                         record: Arc::downgrade(&context.record),
@@ -152,6 +152,7 @@ impl<'a> Tracker<'a> {
     fn begin(context: &'a CallContext, candidate: &'a Candidate, number: u32) -> Self {
         let (worker, begun): (&Worker, _) = (&candidate.worker, Instant::now());
         let epoch = worker.record.begin(begun);
+        context.call.stage.begin_attempt(number, Some(&worker.address));
         let streams = context.events.is_some();
         context.record.note(|| CallEvent::AttemptBegan { number, worker: Arc::clone(&worker.address), streams });
         Self { context, candidate, number, in_flight: worker.begin(), begun, epoch, is_finished: false }
@@ -212,9 +213,10 @@ impl<'a> Tracker<'a> {
 }
 
 impl Drop for Tracker<'_> {
-    /// Records a dropped call. Unless it waited for its user, the worker's latency is at least the time that it
+    /// Ends the attempt, and records a dropped call. Unless it waited for its user, the worker's latency is at least the time that it
     /// took.
     fn drop(&mut self) {
+        self.context.call.stage.end_attempt();
         if !self.is_finished {
             let now = Instant::now();
             if !self.has_asked() {

@@ -34,6 +34,7 @@ pub(super) async fn delegate(context: &CallContext, definition: &Arc<AgentDefini
         let message = "a secret can't be given to an agent, whose model would read it: call the tool that needs it";
         return Outcome::from_error(SkillError::new(ErrorCode::InvalidArgument, message));
     }
+    context.call.stage.begin_attempt(1, None);
     let (progress, mut called) = mpsc::channel(PROGRESS_BUFFER);
     let answering = agent.delegate(task(context, definition), progress);
     tokio::pin!(answering);

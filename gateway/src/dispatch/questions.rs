@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use prost::Message as _;
 
 use crate::call::principal::{GovernedSkill, Principal, REVOKED};
+use crate::call::request::Call;
 use crate::observe::call_event::CallEvent;
 use crate::observe::call_record::CallRecord;
 use crate::workers::worker::Worker;
@@ -23,7 +24,7 @@ pub(crate) struct Questions(Arc<Mutex<HashMap<String, WaitingCall>>>);
 /// A call that is waiting for an answer.
 #[derive(Debug, Clone)]
 pub(crate) struct WaitingCall {
-    pub(super) principal: Principal,
+    pub(super) call: Arc<Call>,
     pub(super) skill: GovernedSkill,
     pub(super) worker: Arc<Worker>,
     /// Weak, because an answer in transit must not delay the record of a call that ended.
@@ -44,6 +45,11 @@ impl Questions {
         OpenQuestion { questions: self.clone(), request_id: request_id.to_owned() }
     }
 
+    /// Returns the calls that wait for answers. A call with several questions occurs several times.
+    pub(crate) fn waiting_calls(&self) -> Vec<Arc<Call>> {
+        self.0.lock().values().map(|it| Arc::clone(&it.call)).collect()
+    }
+
     /// Delivers an answer to the skill that is waiting for it, over the connections of shard number `shard`.
     ///
     /// # Errors
@@ -59,7 +65,7 @@ impl Questions {
         if !principal.is_valid() {
             return Err(SkillError::new(ErrorCode::Unauthenticated, REVOKED));
         }
-        let may_answer = |it: &&WaitingCall| it.principal == *principal && principal.may_have(&it.skill);
+        let may_answer = |it: &&WaitingCall| it.call.principal == *principal && principal.may_have(&it.skill);
         let waiting = self.0.lock().get(&response.request_id).filter(may_answer).cloned();
         let WaitingCall { worker, record, .. } = waiting.ok_or_else(not_waiting)?;
         let answer = response.clone();
@@ -98,7 +104,7 @@ mod tests {
     use openskill_proto::v1::InvokeRequest;
 
     use super::*;
-    use crate::call::request::{Call, RequestContext};
+    use crate::call::request::RequestContext;
     use crate::workers::source::Endpoint;
 
     #[tokio::test]
@@ -113,7 +119,7 @@ mod tests {
         let call = Arc::new(Call::new(request, RequestContext::unknown()));
         let record = CallRecord::begin(&Arc::default(), &call);
         let (skill, record) = (GovernedSkill::default(), Arc::downgrade(&record));
-        let open = questions.open("q", WaitingCall { principal: principal.clone(), skill, worker, record });
+        let open = questions.open("q", WaitingCall { call, skill, worker, record });
         assert_eq!(answer().await, ErrorCode::Unavailable, "the worker can't be reached");
         drop(open);
         assert_eq!(answer().await, ErrorCode::NotFound);

@@ -47,6 +47,13 @@ pub(crate) fn log_inspected(principal: &str, key: &str, asked: &str, trace_id: &
     }
 }
 
+/// Logs that a call of `owner` was cancelled by its id. Callers can cancel their own calls.
+pub(crate) fn log_cancelled(principal: &str, owner: &str, call_id: &str, trace_id: &str) {
+    if openskill_telemetry::log::admits("calls cancelled by their ids") {
+        tracing::info!(target: "openskill::audit", decision = "cancelled", principal, owner, call_id, trace_id);
+    }
+}
+
 fn brief(text: &str) -> &str {
     &text[..text.floor_char_boundary(MAX_NAME_BYTES)]
 }

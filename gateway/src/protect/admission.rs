@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ahash::HashMap;
 use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 
+use super::in_flight::ListedCall;
 use crate::call::principal::{Principal, REVOKED};
 use crate::identity::usage::{ActiveUsage, Limit, LimitExceeded};
 use crate::state::key;
@@ -47,6 +48,8 @@ pub(crate) struct Permit {
     _slot: Option<AdmissionSlot>,
     /// Counts the call towards its principal's policy limits.
     _principal_usage: Option<ActiveUsage>,
+    /// None if it is not a call.
+    _listed: Option<ListedCall>,
 }
 
 /// A call's share of the gateway's limits, released on drop.
@@ -108,6 +111,11 @@ impl Permit {
     pub(crate) fn with_usage(mut self, usage: Option<ActiveUsage>) -> Self {
         self._principal_usage = usage;
         self
+    }
+
+    /// Makes the permit keep its call in the list of calls in flight.
+    pub(crate) fn with_listed(self, call: ListedCall) -> Self {
+        Self { _listed: Some(call), ..self }
     }
 
     /// Turns this into the permit of an agent's call, which occupies no slot: the calls that the agent makes need
@@ -221,7 +229,7 @@ impl Admission {
             .map(|pair| (self.principals.add(claim.principal(), size), self.principal_skills.add(pair, size).calls));
         // From here on, dropping the slot undoes the counts.
         let slot = AdmissionSlot { admission: Arc::clone(self), claim };
-        let permit = Permit { _slot: Some(slot), _principal_usage: None };
+        let permit = Permit { _slot: Some(slot), _principal_usage: None, _listed: None };
         if in_flight >= self.limit || bytes.saturating_add(size) > MAX_BYTES {
             return Err(Bound::Gateway);
         }

@@ -31,10 +31,14 @@ pub(crate) async fn once(
         let ended = match gateway.keys.look_up(&context.call, fingerprint, Instant::now()) {
             Lookup::First(lease) => return Ok(detach(&context, lease, permit, execution).await),
             Lookup::Over(ended) => ended,
-            Lookup::Running(end) => match wait(end, context.deadline).await {
-                Some(ended) => ended,
-                None => return Ok(may_have_run(overdue())),
-            },
+            Lookup::Running(end) => {
+                let waited = wait(end, context.deadline);
+                match context.call.cancellation.run_until_cancelled(waited).await {
+                    Some(Some(ended)) => ended,
+                    Some(None) => return Ok(may_have_run(overdue())),
+                    None => return Ok(Outcome::cancelled(&context.call, true)),
+                }
+            }
             Lookup::Mismatch => {
                 let message = "this idempotency_key was used with different arguments, compared byte for byte: use a new key for a new call";
                 return Err(SkillError::new(ErrorCode::InvalidArgument, message));

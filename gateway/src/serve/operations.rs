@@ -15,7 +15,7 @@ use openskill_agent::faces::rest as agent;
 use serde_json::{Map, Value};
 
 use super::faces::mcp;
-use super::faces::rest::{artifacts, call, catalog, docs, health, openapi, questions, tools, traces};
+use super::faces::rest::{artifacts, call, catalog, docs, health, openapi, questions, running_calls, tools, traces};
 use super::traces::Traces;
 use crate::call::operation::{Access, Audit, HttpMethod, Operation, Protocol, Streaming};
 use crate::gateway::Shard;
@@ -135,7 +135,11 @@ pub(crate) static OPERATIONS: &[Row] = &[
     http("GET /agent/conversations/{id}", handle!(Agent, agent::one)).limit(SharedLimit::Conversations),
     http("DELETE /agent/conversations/{id}", handle!(Agent, agent::remove)).limit(SharedLimit::Conversations),
     http("GET /agent/conversations/{id}/events", handle!(Agent, agent::events)).limit(SharedLimit::Conversations),
-    // Recorded calls. Administrators also see those of other principals.
+    // Running and recorded calls. Administrators also see those of other principals.
+    grpc("/openskill.v1.TraceService/ListCalls").audit(Audit::Insight).limit(SharedLimit::Traces),
+    grpc("/openskill.v1.TraceService/CancelCall").audit(Audit::Change),
+    http("GET /calls", handle!(Traces, running_calls::list)).audit(Audit::Insight).limit(SharedLimit::Traces),
+    http("DELETE /calls/{id}", handle!(Traces, running_calls::cancel)).audit(Audit::Change),
     grpc("/openskill.v1.TraceService/ListTraces").audit(Audit::Insight).limit(SharedLimit::Traces),
     grpc("/openskill.v1.TraceService/GetTrace").audit(Audit::Insight).limit(SharedLimit::Traces),
     grpc("/openskill.v1.TraceService/FollowTraces")
@@ -210,7 +214,7 @@ pub(crate) fn agent_probes(shard: Shard) -> Router {
         .with_state(shard)
 }
 
-/// Builds the routes for recorded calls.
+/// Builds the routes for running and recorded calls.
 pub(crate) fn traces(traces: Traces) -> Router {
     router(|it| if let Handler::Traces(handle) = it { Some(handle) } else { None }).with_state(traces)
 }

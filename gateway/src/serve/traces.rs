@@ -1,4 +1,4 @@
-//! Access to recorded calls, which both faces share.
+//! Access to recorded calls, and to running ones in `calls`, which both faces share.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::gateway::Shard;
 use crate::observe::recorder::Recorder;
 use crate::observe::recorder::read::{Following, TraceReader, UnknownCursor};
 
-/// Access to traces through one listener. Cheap to clone.
+/// Access to running and recorded calls through one listener. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Traces {
     pub(crate) shard: Shard,
@@ -20,21 +20,33 @@ pub(crate) struct Traces {
     pub(crate) is_loopback: bool,
 }
 
-/// Why recorded calls can't be read.
+/// Why calls can't be read, or cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NoTraces {
     /// Recording is off.
     #[error("this gateway records no calls: OPENSKILL_TRACE_DIR is off")]
     Off,
     /// Callers are not authenticated, and other machines can reach this listener.
-    #[error("recorded calls are served only on a loopback address or at OPENSKILL_ADMIN_LISTEN: set it")]
+    #[error("calls are listed only on a loopback address or at OPENSKILL_ADMIN_LISTEN: set it")]
     Elsewhere,
     /// The reader may see no recorded call with this id.
-    #[error("this gateway has no recorded call with this trace id or call id")]
+    #[error(
+        "this gateway has no recorded call with this trace id or call id; calls that still run are in `openskill ps` and \
+         GET /calls"
+    )]
     UnknownId,
     /// The cursor is not from this process.
     #[error("the cursor is not from this gateway, or the gateway restarted: begin with the first page")]
     UnknownCursor,
+    /// The reader may see no running call with this id.
+    #[error(
+        "no call with this id runs at this gateway; if it has ended, `openskill trace` and GET /traces/{{id}} show it \
+         by the same id"
+    )]
+    NotRunning,
+    /// Which call is meant is not clear.
+    #[error("calls of several principals have this id: name the principal")]
+    SeveralPrincipals,
 }
 
 impl Traces {
@@ -73,12 +85,18 @@ impl Traces {
     }
 
     fn recorder(&self) -> Result<&Recorder, NoTraces> {
+        self.check_listener()?;
+        self.shard.gateway.observer.recorder.as_ref().ok_or(NoTraces::Off)
+    }
+
+    /// Checks whether calls may be read through this listener.
+    pub(super) fn check_listener(&self) -> Result<(), NoTraces> {
         // Without keys, all callers are the anonymous principal: on an open network, each could read the others'
         // calls.
         let are_known = self.shard.gateway.registry.is_some();
         if !are_known && !self.for_operators && !self.is_loopback {
             return Err(NoTraces::Elsewhere);
         }
-        self.shard.gateway.observer.recorder.as_ref().ok_or(NoTraces::Off)
+        Ok(())
     }
 }

@@ -89,7 +89,7 @@ const LIMITS: [(SharedLimit, &str, usize); 23] = [
     (SharedLimit::Pages, "responses in flight: pages and openapi.json", 256),
     (SharedLimit::Catalog, "responses in flight: skills, tools and artifacts", 256),
     (SharedLimit::Operations, "responses in flight: /metrics, ListWorkers and ListCircuits", 64),
-    (SharedLimit::Traces, "responses in flight: recorded calls, followers included", 64),
+    (SharedLimit::Traces, "responses in flight: running and recorded calls, followers included", 64),
     (SharedLimit::Conversations, "responses in flight: conversations, watchers included", 1024),
     (SharedLimit::Watchers, "streams of changes and reflection over gRPC", 4096),
     (SharedLimit::CallStreams, "streams of many calls, and chats", 4096),

@@ -1,5 +1,7 @@
 //! State by key behind several locks (lock striping), so that shards seldom wait for one another.
 
+use std::hash::Hash;
+
 use ahash::RandomState;
 use parking_lot::{Mutex, MutexGuard};
 
@@ -19,7 +21,7 @@ impl<T> Striped<T> {
     }
 
     /// Locks the stripe that a key belongs to.
-    pub(crate) fn lock(&self, key: &str) -> MutexGuard<'_, T> {
+    pub(crate) fn lock<K: Hash + ?Sized>(&self, key: &K) -> MutexGuard<'_, T> {
         self.stripes[self.hasher.hash_one(key) as usize % STRIPES].lock()
     }
 

@@ -1,4 +1,4 @@
-//! Renders recorded calls as JSON.
+//! Renders running and recorded calls as JSON.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -6,7 +6,42 @@ use serde_json::{Value, json};
 
 use crate::json::to_text;
 use crate::timestamp::Timestamp;
-use crate::v1::{GetTraceResponse, ListTracesResponse, TraceSummary};
+use crate::v1::{
+    CancelCallResponse, GetTraceResponse, ListCallsResponse, ListTracesResponse, RunningCall, TraceSummary,
+};
+
+/// Renders a running call.
+pub fn running_call(call: &RunningCall) -> Value {
+    json!({
+        "call_id": call.call_id,
+        "trace_id": call.trace_id,
+        "skill_id": call.skill_id,
+        "principal": call.principal,
+        "protocol": call.protocol,
+        "time": Timestamp(call.received_us).to_string(),
+        "elapsed_us": call.elapsed_us,
+        "state": call_state(call),
+        "attempts": call.attempts,
+        "worker_id": (!call.worker_id.is_empty()).then_some(&call.worker_id),
+    })
+}
+
+/// Returns the state of a running call, such as `asking`.
+pub fn call_state(call: &RunningCall) -> String {
+    call.state().as_str_name().trim_start_matches("CALL_STATE_").to_ascii_lowercase()
+}
+
+/// Renders a list of running calls.
+pub fn calls(list: &ListCallsResponse) -> String {
+    let calls: Vec<_> = list.calls.iter().map(running_call).collect();
+    json!({ "gateway": list.gateway, "calls": calls, "left_out": list.left_out }).to_string()
+}
+
+/// Renders the calls that were cancelled.
+pub fn cancelled_calls(cancelled: &CancelCallResponse) -> String {
+    let calls: Vec<_> = cancelled.calls.iter().map(running_call).collect();
+    json!({ "gateway": cancelled.gateway, "calls": calls }).to_string()
+}
 
 /// Renders a recorded call as a list entry.
 pub fn trace_summary(call: &TraceSummary) -> Value {

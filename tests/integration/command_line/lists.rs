@@ -69,7 +69,7 @@ async fn a_table_is_as_wide_as_the_terminal_and_never_cut_in_a_pipe() {
 async fn lists_have_formats_for_people_and_for_programs() {
     let folder = Folder::new();
     let system = start(&folder).await;
-    for command in ["skills", "workers", "circuits", "traces"] {
+    for command in ["skills", "workers", "circuits", "ps", "traces"] {
         let json = at(&system, &[command, "-o", "json"]).await;
         assert!(json.code == 0 && serde_json::from_str::<Vec<Value>>(&json.out).is_ok(), "{command}: {}", json.out);
         assert_eq!(at(&system, &[command, "--json"]).await.code, 0);

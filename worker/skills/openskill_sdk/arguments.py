@@ -192,8 +192,6 @@ class Fields:
                 raise invalid(self.name(key), "is required")
             return default
         value = self._values[key]
-        if value is None and default is None:  # the gateway fills in `default: null` of a schema
-            return None
         if wanted is not None and kind(value) != wanted:
             article = "an" if wanted[0] in "aeio" else "a"
             raise invalid(self.name(key), f"must be {expected or f'{article} {wanted}'}, not {kind(value)}")

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use openskill_gateway::arguments::{Definition, Policy, Prepared, Repair, Rules};
+use openskill_gateway::arguments::{Definition, Policy, Prepared, Rules};
 use openskill_proto::v1::{ExecuteResult, Meta, SkillResult, skill_result::Output};
 use openskill_worker::local_call::{self, LocalCallError};
 use openskill_worker::manifest::Manifest;
@@ -42,11 +42,13 @@ pub(super) fn run(args: &RunArgs, settings: &Settings, raw: &RawSettings) -> Res
     };
     block_on(async {
         let input = prepared.text.into_owned();
-        let result = local_call::call(config, manifest, input, timeout).await.map_err(|error| match error {
+        let mut result = local_call::call(config, manifest, input, timeout).await.map_err(|error| match error {
             LocalCallError::System(source) => Failure::system("setting up the sandbox")(source),
             error => Failure::printed(&error),
         })?;
-        show(result, prepared.repairs)
+        let warnings = prepared.warning.into_iter().chain(std::mem::take(&mut result.warnings)).collect();
+        let repairs = prepared.repairs.into_iter().map(Into::into).collect();
+        show(result, Meta { repairs, defaults: prepared.defaults, warnings, ..Meta::default() })
     })
 }
 
@@ -65,7 +67,7 @@ fn prepare(args: &RunArgs, manifest: &Manifest) -> Result<Prepared<'static>, Fai
     };
     let policy = if args.strict { Policy::Strict } else { Policy::Repair };
     match definition.prepare(&text, policy) {
-        Ok(Prepared { text, repairs }) => Ok(Prepared { text: text.into_owned().into(), repairs }),
+        Ok(prepared) => Ok(Prepared { text: prepared.text.into_owned().into(), ..prepared }),
         Err(rejected) => {
             let refused = SkillResult { error: Some(rejected.into()), ..SkillResult::default() };
             Err(print_data(&refused).err().unwrap_or(Failure::Reported))
@@ -74,18 +76,16 @@ fn prepare(args: &RunArgs, manifest: &Manifest) -> Result<Prepared<'static>, Fai
 }
 
 /// Prints the result as `openskill invoke` does. Fails if the call failed.
-fn show(result: ExecuteResult, repairs: Vec<Repair>) -> Result<(), Failure> {
+fn show(result: ExecuteResult, meta: Meta) -> Result<(), Failure> {
     for log in &result.logs {
         print_err(&format!("{}: {}\n", log.level, log.message));
     }
     for artifact in &result.artifacts {
         print_err(&format!("artifact: {} ({}, {} bytes)\n", artifact.name, artifact.media_type, artifact.size_bytes));
     }
-    let repairs = repairs.into_iter().map(Into::into).collect();
-    let meta = Some(Meta { repairs, warnings: result.warnings, ..Meta::default() });
     let data = String::from_utf8_lossy(&result.data_json).into_owned();
     let output = result.success.then_some(Output::DataJson(data));
-    print_data(&SkillResult { output, error: result.error, meta, ..SkillResult::default() })
+    print_data(&SkillResult { output, error: result.error, meta: Some(meta), ..SkillResult::default() })
 }
 
 /// An empty allowed root for a file outside of a project. It is removed at the end.

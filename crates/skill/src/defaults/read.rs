@@ -153,7 +153,7 @@ impl<'a> PlaceReader<'a> {
             let is_required = |it: &&Map<String, Value>| {
                 it.get("required").and_then(Value::as_array).is_some_and(|names| names.iter().any(|it| it == name))
             };
-            let default = self.default_of(&own).filter(|_| !schemas.iter().any(|it| is_required(it)));
+            let default = self.default_of(&own).filter(|_| !schemas.iter().any(is_required));
             if let Some(default) = default {
                 self.places[index].defaults.insert(name.to_owned(), default.clone());
             }

@@ -28,6 +28,16 @@ pub(crate) enum TraceReader {
     Principal(Principal),
 }
 
+impl TraceReader {
+    /// Whether it sees the calls of `owner`.
+    pub(crate) fn may_see(&self, owner: &Principal) -> bool {
+        match self {
+            Self::Operator => true,
+            Self::Principal(principal) => principal == owner,
+        }
+    }
+}
+
 /// The cursor is not from this process.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct UnknownCursor;

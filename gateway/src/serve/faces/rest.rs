@@ -15,6 +15,7 @@ mod documents;
 pub(crate) mod health;
 pub(crate) mod openapi;
 pub(crate) mod questions;
+pub(crate) mod running_calls;
 pub(crate) mod tools;
 pub(crate) mod traces;
 

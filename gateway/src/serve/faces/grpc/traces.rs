@@ -1,17 +1,31 @@
-//! `TraceService`: reads recorded calls.
+//! `TraceService`: lists and cancels running calls, and reads recorded ones.
 
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 use openskill_proto::v1::trace_service_server::TraceService;
 use openskill_proto::v1::{
-    FollowTracesRequest, FollowTracesResponse, GetTraceRequest, GetTraceResponse, ListTracesRequest, ListTracesResponse,
+    CancelCallRequest, CancelCallResponse, FollowTracesRequest, FollowTracesResponse, GetTraceRequest,
+    GetTraceResponse, ListCallsRequest, ListCallsResponse, ListTracesRequest, ListTracesResponse,
 };
 use tonic::{Request, Response, Status};
 
+use crate::serve::layers::request_context;
 use crate::serve::traces::{NoTraces, Traces};
 
 #[tonic::async_trait]
 impl TraceService for Traces {
     type FollowTracesStream = BoxStream<'static, Result<FollowTracesResponse, Status>>;
+
+    async fn list_calls(&self, request: Request<ListCallsRequest>) -> Result<Response<ListCallsResponse>, Status> {
+        let reader = self.reader(request.extensions());
+        Traces::list_calls(self, request.get_ref(), &reader).map(Response::new).map_err(status)
+    }
+
+    async fn cancel_call(&self, request: Request<CancelCallRequest>) -> Result<Response<CancelCallResponse>, Status> {
+        let reader = self.reader(request.extensions());
+        let by = request_context(request.extensions()).principal;
+        let cancelled = Traces::cancel_call(self, request.get_ref(), &reader, by.name());
+        cancelled.map(Response::new).map_err(status)
+    }
 
     async fn list_traces(&self, request: Request<ListTracesRequest>) -> Result<Response<ListTracesResponse>, Status> {
         let reader = self.reader(request.extensions());
@@ -42,8 +56,8 @@ fn status(error: NoTraces) -> Status {
     let message = error.to_string();
     match error {
         NoTraces::Elsewhere => Status::permission_denied(message),
-        NoTraces::Off => Status::failed_precondition(message),
-        NoTraces::UnknownId => Status::not_found(message),
+        NoTraces::Off | NoTraces::SeveralPrincipals => Status::failed_precondition(message),
+        NoTraces::UnknownId | NoTraces::NotRunning => Status::not_found(message),
         NoTraces::UnknownCursor => Status::invalid_argument(message),
     }
 }

@@ -36,11 +36,11 @@ pub(crate) async fn one(
     }
 }
 
-fn refuse(error: NoTraces, request: &Request) -> Response {
+pub(super) fn refuse(error: NoTraces, request: &Request) -> Response {
     let code = match error {
         NoTraces::Elsewhere => ErrorCode::PermissionDenied,
-        NoTraces::Off | NoTraces::UnknownId => ErrorCode::NotFound,
-        NoTraces::UnknownCursor => ErrorCode::InvalidArgument,
+        NoTraces::Off | NoTraces::UnknownId | NoTraces::NotRunning => ErrorCode::NotFound,
+        NoTraces::UnknownCursor | NoTraces::SeveralPrincipals => ErrorCode::InvalidArgument,
     };
     body::refuse(code, error.to_string(), request)
 }
