@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::args::{ClientArgs, Command, DescribeCommand, SkillFolders, ToolsArgs};
 #[cfg(feature = "worker")]
-use crate::args::{LocalCommand, ToolFolder, ToolsCommand};
+use crate::args::{LocalCommand, ManifestCommand, ToolFolder, ToolsCommand};
 use crate::settings::Overrides;
 
 /// Returns the settings of the flags that are present.
@@ -101,6 +101,7 @@ impl LocalCommand {
             Self::Run(it) => (Overrides::new(), &it.skills),
             Self::Check(it) => (Overrides::new(), &it.skills),
             Self::Doctor(it) => (it.client.overrides(), &it.skills),
+            Self::Manifest(ManifestCommand::Show(it)) => (Overrides::new(), &it.skills),
             Self::Pin(it) => (Overrides::new(), &it.skills),
         };
         [own, skills.overrides()].concat()

@@ -209,8 +209,8 @@ fn both_files_are_valid_with_every_profile_and_images_are_arguments() {
 #[test]
 fn up_prints_the_address_that_clients_call() {
     let folder = Folder::new();
-    let engine = "#!/bin/sh\ncase \"$*\" in *' port proxy 8080') echo 127.0.0.1:1;; *' port gateway 8000') echo 127.0.0.1:2;; \
-                  *) echo some;; esac\n";
+    let engine = "#!/bin/sh\ncase \"$*\" in *' port proxy 8080') echo 127.0.0.1:1;; \
+                  *' port gateway 8000') echo 127.0.0.1:2;; *) echo some;; esac\n";
     let engine = folder.write("docker", engine);
     std::fs::set_permissions(engine, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     folder.write("ca.pem", "");

@@ -60,7 +60,7 @@ fn what_needs_a_worker_says_so_and_is_not_offered() {
     for name in ["gateway", "agent", "invoke", "keys", "certs"] {
         assert!(offers(name), "{name}: {help}");
     }
-    for name in ["up", "worker", "init", "new", "check", "doctor", "pin"] {
+    for name in ["up", "worker", "init", "new", "check", "doctor", "manifest", "pin"] {
         assert!(!offers(name), "{name}: {help}");
     }
 }

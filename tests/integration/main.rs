@@ -28,6 +28,7 @@ mod exec;
 mod failing_scripts;
 mod fair_shares;
 mod features;
+mod functions;
 mod gateway_alone;
 mod hostile_peers;
 mod hostile_skills;

@@ -54,7 +54,7 @@ fn meta() -> Value {
 }
 
 /// A request of the newest revision. `params` may have a `_meta` of their own, to which the rest is added.
-async fn ask(system: &System, method: &str, mut params: Value) -> Answer {
+pub(super) async fn ask(system: &System, method: &str, mut params: Value) -> Answer {
     let mut own = meta();
     if let Some(more) = params["_meta"].as_object() {
         own.as_object_mut().unwrap().extend(more.clone());
@@ -85,7 +85,7 @@ async fn begin(system: &System, revision: &str) -> String {
 }
 
 /// The messages of a stream of events.
-fn messages(answer: &Answer) -> Vec<Value> {
+pub(super) fn messages(answer: &Answer) -> Vec<Value> {
     assert_eq!(answer.header("content-type"), "text/event-stream", "{answer:?}");
     let text = String::from_utf8_lossy(&answer.body).into_owned();
     text.lines().filter_map(|it| it.strip_prefix("data: ")).map(|it| serde_json::from_str(it).unwrap()).collect()

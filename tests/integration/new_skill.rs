@@ -38,6 +38,24 @@ fn a_new_skill_passes_its_check_and_its_test() {
 }
 
 #[test]
+fn a_new_function_passes_its_check_and_its_test() {
+    let (folder, library) = (Folder::new(), openskill_tests::repository().join("worker/skills"));
+    std::fs::create_dir_all(folder.path().join("data")).unwrap();
+    let skills = format!("skills:{}", library.display());
+    let openskill = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(binary());
+        command.args(arguments).args(["--skills-dir", &skills]).current_dir(folder.path()).output().unwrap()
+    };
+    let made = openskill(&["new", "shout", "--type", "python"]);
+    assert!(made.status.success(), "{}", text(&made));
+    let checked = openskill(&["check", "shout"]);
+    assert!(checked.status.success() && text(&checked).contains("ok    example: an empty text"), "{}", text(&checked));
+    let test = folder.path().join("skills/tests/test_shout.py");
+    let ran = std::process::Command::new("python3").arg(&test).env("PYTHONPATH", &library).output().unwrap();
+    assert!(ran.status.success(), "{}", text(&ran));
+}
+
+#[test]
 fn every_type_writes_a_valid_manifest() {
     for kind in ["http", "docker", "mcp:stdio", "mcp:http", "session:python"] {
         let folder = Folder::new();

@@ -1,7 +1,7 @@
 //! `openskill check`: runs the examples in manifests on this machine.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,9 @@ use crate::config::allowed::NONE_ALLOWED;
 use crate::config::{Builds, Config};
 use crate::execute::{TraceHeaders, execute};
 use crate::manifest::python::Needs;
-use crate::manifest::{Example, Manifest, ManifestError, RunnerSpec};
+use crate::manifest::{Example, Manifest, ManifestError, Rules, RunnerSpec};
+use crate::registry::SkillSources;
+use crate::registry::functions::{FunctionReader, MAX_SCRIPT_BYTES, may_have_functions};
 use crate::runners::in_process::Functions;
 use crate::runners::mcp::pins::Pins;
 use crate::worker::Worker;
@@ -112,9 +114,12 @@ pub enum PinError {
 /// Fails if the skill does not exist.
 pub async fn check(mut config: Config, skill_id: Option<&str>) -> Result<CheckReport, CheckError> {
     config.packages.builds = skill_id.map_or(Builds::All, |id| Builds::Only(id.to_owned()));
-    let (manifests, errors) = crate::registry::read_folders(&config.skill_dirs, &config.allowed_root);
-    let names_it =
-        |error: &ManifestError| skill_id.is_none_or(|id| error.file.file_stem().is_some_and(|stem| stem == id));
+    let (manifests, errors) = crate::registry::read_folders(&SkillSources::for_command(&config));
+    // The functions of a Python file are skills with other names.
+    let names_it = |error: &ManifestError| {
+        let is_python = error.file.extension().is_some_and(|it| it == "py");
+        is_python || skill_id.is_none_or(|id| error.file.file_stem().is_some_and(|stem| stem == id))
+    };
     let invalid: Vec<_> = errors.into_iter().filter(names_it).collect();
     let slowest = slowest_start(&manifests) + slowest_build(&manifests, &config);
     let chosen: Vec<_> = manifests.into_values().filter(|it| skill_id.is_none_or(|id| it.id == id)).collect();
@@ -160,8 +165,29 @@ pub async fn check(mut config: Config, skill_id: Option<&str>) -> Result<CheckRe
 /// manifests name none.
 #[must_use]
 pub fn named_variables(config: &Config) -> BTreeSet<String> {
-    let (manifests, _) = crate::registry::read_folders(&config.skill_dirs, &config.allowed_root);
+    let (manifests, _) = crate::registry::read_folders(&SkillSources::for_command(config));
     manifests.into_values().flat_map(|it| it.env).collect()
+}
+
+/// Returns the manifests that the functions of a Python file mean.
+///
+/// # Errors
+/// Returns what is wrong with the functions, or that the file has none.
+pub fn read_functions(config: &Config, file: &Path) -> Result<Vec<Value>, Vec<ManifestError>> {
+    let fail = |reason: String| vec![ManifestError { file: file.to_owned(), line: 1, reason }];
+    let text = plain_file::read_in_folder(file, MAX_SCRIPT_BYTES).map_err(|error| fail(error.to_string()))?;
+    if !may_have_functions(&text) {
+        return Err(fail("it has no function with the decorator @skill of openskill_sdk".to_owned()));
+    }
+    let reader = FunctionReader::new(config.python.as_deref());
+    let functions = reader.read(file, &text).map_err(|error| vec![error])?;
+    let (_, problems) = functions.resolve(file, Rules { allowed_root: &config.allowed_root, toolset: None });
+    if problems.is_empty() {
+        return Ok(functions.documents(file));
+    }
+    let errors =
+        problems.into_iter().map(|it| ManifestError { file: file.to_owned(), line: it.line, reason: it.reason });
+    Err(errors.collect())
 }
 
 /// Builds a worker without listeners, for a command.
@@ -221,7 +247,7 @@ pub(crate) async fn settle(worker: &Worker, slowest: Duration) {
 /// Fails if the server does not exist or does not run here, or if the file can't be written.
 pub async fn pin(mut config: Config, server: &str) -> Result<(PathBuf, usize), PinError> {
     config.packages.builds = Builds::Only(server.to_owned());
-    let (mut manifests, _) = crate::registry::read_folders(&config.skill_dirs, &config.allowed_root);
+    let (mut manifests, _) = crate::registry::read_folders(&SkillSources::for_command(&config));
     let starts = slowest_start(&manifests);
     manifests.retain(|id, _| id == server);
     let slowest = starts + slowest_build(&manifests, &config);

@@ -14,7 +14,7 @@ use openskill_sandbox::jail::probe::{Namespaces, SystemSupport};
 use crate::check;
 use crate::config::allowed::NONE_ALLOWED;
 use crate::config::{Builds, Config};
-use crate::registry::Entry;
+use crate::registry::{Entry, SkillSources};
 use crate::runners::python::environments;
 use crate::runners::python::interpreter::{Interpreter, PythonError, find};
 use crate::worker::Worker;
@@ -94,7 +94,7 @@ pub async fn examine(mut config: Config) -> std::io::Result<Examination> {
     config.packages.builds = Builds::None;
     let engine = config.docker_host.clone();
     let python = find(config.python.as_deref());
-    let (manifests, unreadable) = crate::registry::read_folders(&config.skill_dirs, &config.allowed_root);
+    let (manifests, unreadable) = crate::registry::read_folders(&SkillSources::for_command(&config));
     let worker = check::build_worker(config)?;
     let facts = worker.jailer.machine().facts();
     let containers = tokio::task::spawn_blocking(move || containers(&engine)).await;

@@ -73,7 +73,8 @@ use metrics::Metrics;
 use openskill_sandbox::launch::Launcher;
 use openskill_sandbox::strays::Strays;
 use openskill_telemetry::metrics::SkillMetrics;
-use registry::Registry;
+use registry::functions::FunctionReader;
+use registry::{Registry, SkillSources};
 use runners::Runners;
 use runners::docker::Docker;
 use runners::executable::Executable;
@@ -149,7 +150,7 @@ pub async fn run(
 }
 
 fn build(config: Config, functions: Functions, strays: Arc<Strays>) -> std::io::Result<Arc<Worker>> {
-    let launcher = Launcher::new(config.supervisor.clone(), strays);
+    let launcher = Launcher::new(config.supervisor.clone(), Arc::clone(&strays));
     let environment = SkillEnvironment::new(&config)?;
     // Both probe the system with child processes. They run concurrently to shorten restarts.
     let (interpreter, jailer) = std::thread::scope(|scope| {
@@ -158,6 +159,7 @@ fn build(config: Config, functions: Functions, strays: Arc<Strays>) -> std::io::
         let not_found = |_| Err(PythonError::NotFound(PathBuf::new(), std::io::ErrorKind::Other));
         (interpreter.join().unwrap_or_else(not_found), jailer)
     });
+    let reader = FunctionReader::for_worker(interpreter.as_ref().ok(), Arc::clone(&strays));
     let offers = watch::Sender::new(0);
     let changes = offers.subscribe();
     let interpreter = usable(interpreter);
@@ -169,9 +171,8 @@ fn build(config: Config, functions: Functions, strays: Arc<Strays>) -> std::io::
     let runners = runners(&config, &services, functions, installer.clone());
     let series = Arc::new(SkillMetrics::new(config.measured_skills));
     let metrics = Metrics::new(Arc::clone(&series));
-    let folders = if config.only.is_some() { Vec::new() } else { config.skill_dirs.clone() };
-    let allowed_root = config.allowed_root.clone();
-    let registry = Registry::load(folders, allowed_root, runners, skill_names, changes, config.queue, series);
+    let sources = SkillSources::new(&config, reader);
+    let registry = Registry::load(sources, runners, skill_names, changes, config.queue, series);
     if let Some(manifest) = config.only.clone() {
         registry.serve(manifest);
     }

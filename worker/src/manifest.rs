@@ -139,6 +139,7 @@ impl Manifest {
         let id = file_id(script)?;
         let how = RunnerSpec::Python(python::Python {
             script: script.to_owned(),
+            function: None,
             isolation: python::Isolation::default(),
             needs: python::Needs::default(),
         });

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use crate::check::{build_worker, settle, slowest_start};
 use crate::config::{Builds, Config, ToolsConfig};
 use crate::events::EventSink;
+use crate::registry::SkillSources;
 use crate::runners::mcp::pins::Pin;
 use crate::tools::audit::Actor;
 use crate::tools::check::has_hidden_text;
@@ -137,7 +138,7 @@ async fn with_worker<T>(
 ) -> Result<T, ToolsError> {
     let index = Index::read(config.tools.index.as_deref())?;
     let entry = index.get(id).ok_or_else(|| ToolsError::Unknown(id.to_owned()))?;
-    let (manifests, _) = crate::registry::read_folders(&config.skill_dirs, &config.allowed_root);
+    let (manifests, _) = crate::registry::read_folders(&SkillSources::for_command(&config));
     // Do not build other skills' environments.
     config.packages.builds = Builds::None;
     let worker = build_worker(config).map_err(ToolsError::System)?;

@@ -4,7 +4,7 @@
 //! a skill in the snapshot.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -21,10 +21,13 @@ use crate::runners::{Admitted, Runners};
 use crate::schedule::{Skill, SkillLimit};
 use crate::skill_names::{NamesInUse, SkillNames};
 
+pub(crate) mod functions;
 mod look;
 mod scan;
+mod sources;
 
 use look::Folders;
+pub(crate) use sources::SkillSources;
 
 /// The maximum memory for the prompts and resources of all manifests and servers in the worker's state, in bytes.
 const MAX_OFFERINGS_BYTES: usize = 8 * 1024 * 1024;
@@ -54,8 +57,7 @@ struct Memory {
 
 /// The skills of a worker. Shared by all shards.
 pub(crate) struct Registry {
-    folders: Vec<PathBuf>,
-    allowed_root: PathBuf,
+    sources: SkillSources,
     pub(crate) runners: Runners,
     /// Publishes the names of the registry's skills.
     pub(crate) skill_names: Arc<SkillNames>,
@@ -75,8 +77,7 @@ impl Registry {
     /// Scans the folders for the first time. `offers`: counts changes to the skills that runners offer. `queue`:
     /// how many calls may wait for each skill with a limit. `series`: each skill's metrics.
     pub(crate) fn load(
-        folders: Vec<PathBuf>,
-        allowed_root: PathBuf,
+        sources: SkillSources,
         runners: Runners,
         skill_names: Arc<SkillNames>,
         offers: watch::Receiver<u64>,
@@ -84,8 +85,7 @@ impl Registry {
         series: Arc<SkillMetrics>,
     ) -> Self {
         let registry = Self {
-            folders,
-            allowed_root,
+            sources,
             runners,
             skill_names,
             queue,
@@ -190,18 +190,18 @@ impl Registry {
 
     /// Returns all manifests, if anything changed on disk.
     fn read_changes(&self, memory: &mut scan::Memory) -> Option<BTreeMap<String, Manifest>> {
-        let folders = Folders::open(&self.folders);
+        let folders = Folders::open(&self.sources.folders);
         let now = folders.stamp_files(&memory.named, &memory.seen);
         if !memory.reread.is_due() && memory.seen == now {
             return None;
         }
-        let (manifests, errors) = scan::read(&folders, &now, &self.allowed_root, memory);
+        let (manifests, errors) = scan::read(&folders, &now, &self.sources, memory);
         for error in errors {
             tracing::error!(file = %error.file.display(), line = error.line, reason = error.reason, "invalid manifest");
         }
-        memory.named = scan::named_files(&manifests, &self.folders);
+        memory.named = scan::named_files(&manifests, &self.sources.folders);
         memory.seen = folders.stamp_files(&memory.named, &memory.seen);
-        let at_top = |it: &&(PathBuf, _)| look::is_read(&it.0, &self.folders);
+        let at_top = |it: &&(PathBuf, _)| look::is_read(&it.0, &self.sources.folders);
         if memory.seen.iter().filter(at_top).ne(now.iter().filter(at_top)) {
             // A file may have been read while it changed, so the next scan reads it again.
             memory.seen.clear();
@@ -327,11 +327,8 @@ fn names(manifests: &[Arc<Manifest>], snapshot: &Snapshot) -> NamesInUse {
     }
 }
 
-/// Returns all valid manifests in these folders, and the errors of invalid ones.
-pub(crate) fn read_folders(
-    folders: &[PathBuf],
-    allowed_root: &Path,
-) -> (BTreeMap<String, Manifest>, Vec<ManifestError>) {
-    let folders = Folders::open(folders);
-    scan::read(&folders, &folders.stamp_files(&[], &Vec::new()), allowed_root, &mut scan::Memory::default())
+/// Returns all valid manifests in the folders, and the errors of invalid ones.
+pub(crate) fn read_folders(sources: &SkillSources) -> (BTreeMap<String, Manifest>, Vec<ManifestError>) {
+    let folders = Folders::open(&sources.folders);
+    scan::read(&folders, &folders.stamp_files(&[], &Vec::new()), sources, &mut scan::Memory::default())
 }

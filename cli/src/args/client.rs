@@ -102,7 +102,13 @@ pub(crate) struct DrainArgs {
     #[arg(value_parser = NonEmptyStringValueParser::new(), add = worker_ids())]
     pub(crate) worker_id: Option<String>,
     // What people try who know other commands.
-    #[arg(long = "worker", value_name = "ID", hide = true, conflicts_with = "worker_id", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(
+        long = "worker",
+        value_name = "ID",
+        hide = true,
+        conflicts_with = "worker_id",
+        value_parser = NonEmptyStringValueParser::new()
+    )]
     pub(crate) worker: Option<String>,
     /// Drain the whole gateway without asking
     #[arg(long, conflicts_with_all = ["worker_id", "worker"])]

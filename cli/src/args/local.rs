@@ -26,6 +26,9 @@ pub(crate) enum LocalCommand {
     /// Install the Python SDK for editors, type checkers and tests; skills have it without
     #[command(subcommand)]
     Sdk(SdkCommand),
+    /// Show the manifests that the functions of a Python file mean
+    #[command(subcommand)]
+    Manifest(ManifestCommand),
     /// Pin the current tools of an MCP server, so that later changes are reported or rejected
     Pin(PinArgs),
 }
@@ -88,11 +91,14 @@ pub(crate) struct NewArgs {
 }
 
 /// The type of a skill, which determines what runs it.
-#[derive(Debug, Clone, Copy, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SkillType {
     /// A Python script
     #[value(name = "cli:python")]
     Python,
+    /// A Python function that describes itself, without a manifest
+    #[value(name = "python")]
+    Function,
     /// A program
     #[value(name = "cli:exec")]
     Exec,
@@ -141,6 +147,20 @@ pub(crate) struct CheckArgs {
     /// Id of the skill; default: all skills
     #[arg(add = skill_ids())]
     pub(crate) skill_id: Option<String>,
+    #[command(flatten)]
+    pub(crate) skills: SkillFolders,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ManifestCommand {
+    /// Print the manifests that the functions of a Python file mean, as YAML documents
+    Show(ShowManifestArgs),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ShowManifestArgs {
+    /// The Python file
+    pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) skills: SkillFolders,
 }

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use crate::exit::Failure;
 
 /// Commands that run skills on this machine, or write skill files.
-const COMMANDS: [&str; 9] = ["up", "worker", "init", "new", "run", "check", "doctor", "pin", "sdk"];
+const COMMANDS: [&str; 10] = ["up", "worker", "init", "new", "run", "check", "doctor", "manifest", "pin", "sdk"];
 
 /// Subcommands of `openskill tools`.
 const TOOLS_COMMANDS: [&str; 4] = ["add", "remove", "index", "pins"];
@@ -37,7 +37,17 @@ mod tests {
 
     #[test]
     fn a_command_that_needs_a_worker_says_which_build_has_it() {
-        for line in ["up --workers 3", "worker", "check --help", "doctor", "init x", "new a", "pin b", "sdk install"] {
+        for line in [
+            "up --workers 3",
+            "worker",
+            "check --help",
+            "doctor",
+            "init x",
+            "new a",
+            "manifest show",
+            "pin b",
+            "sdk install",
+        ] {
             let command = line.split(' ').next().unwrap();
             let said = reason(line).unwrap();
             assert!(said.contains(&format!("`openskill {command}`")) && said.contains("openskill-worker"), "{said}");

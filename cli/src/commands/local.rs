@@ -2,13 +2,14 @@
 
 use std::time::Instant;
 
-use crate::args::LocalCommand;
+use crate::args::{LocalCommand, ManifestCommand};
 use crate::exit::Failure;
 use crate::serve;
 use crate::settings::{RawSettings, Settings};
 
 mod check;
 mod doctor;
+mod functions;
 pub(super) mod init;
 mod new;
 mod run;
@@ -31,6 +32,7 @@ pub(super) fn run(
         LocalCommand::Check(args) => check::run(args, settings, raw),
         LocalCommand::Doctor(args) => doctor::run(args, settings, raw),
         LocalCommand::Sdk(command) => sdk::run(command, raw),
+        LocalCommand::Manifest(ManifestCommand::Show(args)) => functions::show(args, settings, raw),
         LocalCommand::Pin(args) => check::pin(args, settings, raw),
     }
 }

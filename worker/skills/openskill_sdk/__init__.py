@@ -1,6 +1,15 @@
 """A small library for skills written in Python. Optional: the contract is plain JSON over pipes.
 
-A skill is a function from the caller's input to a value:
+A skill is a function. Its signature and docstring are all that callers need to know:
+
+    from openskill_sdk import skill
+
+    @skill(read_only=True)
+    def shout(text: str, times: int = 1) -> dict:
+        \"""Return the text in capitals.\"""
+        return {"text": text.upper() * times}
+
+Or it is a script with a manifest, which gives a function from the caller's input to a value to `run`:
 
     from openskill_sdk import Fields, run
 
@@ -27,12 +36,14 @@ stderr.
 
 from .artifacts import artifact
 from .arguments import Fields
+from .context import Context
+from .decorator import skill
 from .errors import SkillError
 from .events import log, partial, progress
 from .questions import ROOTS, Declined, ask, ask_together, ask_user, form, open_url, roots, sample, sampling
 from .runtime import Result, run
 
 __all__ = [
-    "ROOTS", "Declined", "Fields", "Result", "SkillError", "artifact", "ask", "ask_together", "ask_user", "form", "log",
-    "open_url", "partial", "progress", "roots", "run", "sample", "sampling",
+    "ROOTS", "Context", "Declined", "Fields", "Result", "SkillError", "artifact", "ask", "ask_together", "ask_user", "form",
+    "log", "open_url", "partial", "progress", "roots", "run", "sample", "sampling", "skill",
 ]

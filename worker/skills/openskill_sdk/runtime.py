@@ -68,7 +68,25 @@ def _refusal(error: SkillError) -> bytes:
 
 def _encode(value: object) -> bytes:
     # Half of a surrogate pair is not valid in JSON: it becomes a question mark.
-    return (json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8", "replace")
+    return (json.dumps(value, ensure_ascii=False, allow_nan=False, default=_plain) + "\n").encode("utf-8", "replace")
+
+
+def _plain(value: Any) -> object:
+    """What stands in JSON for a value that has no form there of its own."""
+    module = {name: sys.modules[name] for name in ("dataclasses", "enum") if name in sys.modules}
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    if "dataclasses" in module and module["dataclasses"].is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in module["dataclasses"].fields(value)}
+    if "enum" in module and isinstance(value, module["enum"].Enum):
+        return value.value
+    if isinstance(value, (set, frozenset)):
+        return list(value)
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    if isinstance(value, os.PathLike) or type(value).__module__ == "uuid":
+        return str(value)
+    raise TypeError(f"the result contains a {type(value).__name__}, which is not a JSON value")
 
 
 def _read_input(raw: bytes) -> dict[str, Any]:

@@ -12,6 +12,8 @@ use super::checks::{ManifestFault, folder_of, is_beneath, refuse};
 pub struct Python {
     /// The absolute path of the script.
     pub script: PathBuf,
+    /// The function in the script that calls run. `None` if they run the script itself.
+    pub function: Option<String>,
     /// How calls are isolated from each other.
     pub isolation: Isolation,
     /// The interpreter and packages that the script requires.
@@ -68,6 +70,7 @@ pub(super) struct RawPython {
     source_builds: bool,
     require_hashes: bool,
     preload: Vec<String>,
+    function: Option<String>,
 }
 
 /// The names of a project's lock file and of the project file that it belongs to.
@@ -104,13 +107,21 @@ impl Needs {
 }
 
 impl RawPython {
-    /// Validates a script's block. `file`: the manifest's path.
-    pub(super) fn resolve_for_script(self, file: &Path) -> Result<Needs, ManifestFault> {
+    /// Validates a script's block. Returns the script's requirements, and the function that calls run. `file`: the
+    /// manifest's path.
+    pub(super) fn resolve_for_script(mut self, file: &Path) -> Result<(Needs, Option<String>), ManifestFault> {
         if !self.preload.is_empty() {
             let reason = "applies only to session:python; the imports at the beginning of a script are preloaded";
             return fault("preload", reason);
         }
-        self.resolve(file)
+        let function = self.function.take();
+        if let Some(name) = function.as_ref().filter(|it| it.contains('.') || !is_module(it)) {
+            return fault(
+                "function",
+                &format!("'{name}' is not a valid name of a function: use letters, digits and _"),
+            );
+        }
+        Ok((self.resolve(file)?, function))
     }
 
     /// Validates an MCP server's block. `file`: the manifest's path.
@@ -142,6 +153,9 @@ impl RawPython {
     }
 
     fn resolve(self, file: &Path) -> Result<Needs, ManifestFault> {
+        if self.function.is_some() {
+            return fault("function", "applies only to cli:python");
+        }
         let packages = match (self.requirements, self.venv) {
             (Some(_), Some(_)) => return fault("venv", "give requirements or venv, not both"),
             (None, None) => Packages::None,
@@ -224,7 +238,7 @@ mod tests {
 
     fn resolved(yaml: &str) -> Result<Needs, String> {
         let raw: RawPython = super::super::raw::read(yaml).map_err(|(_, reason)| reason)?;
-        raw.resolve_for_script(Path::new("/skills/plot.yaml")).map_err(|it| it.reason)
+        raw.resolve_for_script(Path::new("/skills/plot.yaml")).map(|(needs, _)| needs).map_err(|it| it.reason)
     }
 
     fn preloaded(yaml: &str) -> Result<Vec<String>, String> {
@@ -276,6 +290,7 @@ mod tests {
             ("require_hashes: true", "none are set"),
             ("wheels: true", "wheels"),
             ("preload: [numpy]", "session:python"),
+            ("function: os.system", "not a valid name"),
         ] {
             let reason = resolved(yaml).unwrap_err();
             assert!(reason.contains(word), "{yaml}: {reason}");

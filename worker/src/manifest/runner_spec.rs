@@ -145,9 +145,9 @@ fn resolve_on_worker(raw: &mut RawManifest, key: &str, file: &Path) -> Result<Ru
     let (entry, env) = (raw.entry.as_str(), &raw.env.names);
     Ok(match key {
         "cli:python" => {
-            let needs = python.resolve_for_script(file)?;
+            let (needs, function) = python.resolve_for_script(file)?;
             let (script, isolation) = (beside(entry, file)?, raw.isolation.unwrap_or_default());
-            RunnerSpec::Python(Python { script, isolation, needs })
+            RunnerSpec::Python(Python { script, function, isolation, needs })
         }
         "cli:exec" => RunnerSpec::Exec(Box::new(exec::resolve(raw.exec.take().unwrap_or_default(), entry, file)?)),
         "http" => RunnerSpec::Http(Box::new(http::resolve(raw.http.take().unwrap_or_default(), entry, env)?)),

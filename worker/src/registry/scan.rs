@@ -5,15 +5,23 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use openskill_proto::limits::{MAX_SKILLS, MAX_STATE_BYTES};
 use openskill_sandbox::plain_file::NotPlain;
+use sha2::{Digest as _, Sha256};
 
+use super::functions::{FileFunctions, FunctionManifest, MAX_SCRIPT_BYTES, may_have_functions};
 use super::look::{FileStamps, Folders, is_lock, is_manifest, is_script, is_toolset, matters};
+use super::sources::SkillSources;
 use crate::manifest::{MAX_MANIFEST_BYTES, Manifest, ManifestError, Manifests, Rules, Toolset};
 
 /// The maximum wait between retries, in scans.
 const MOST_SCANS: u32 = 64;
+
+/// The maximum number of Python files with functions, and the maximum time that one scan takes to parse them.
+const MAX_FUNCTION_FILES: usize = 256;
+const MAX_PARSE_TIME: Duration = Duration::from_secs(30);
 
 /// What the registry remembers between scans.
 #[derive(Debug, Default)]
@@ -27,17 +35,29 @@ pub(super) struct Memory {
     toolsets: HashMap<PathBuf, Toolset>,
     /// The file that declares each skill, by id. It keeps the id when another file declares the same one.
     declared: HashMap<String, PathBuf>,
+    /// Python files that may have functions, so that an unchanged one is not parsed again.
+    functions: HashMap<PathBuf, FunctionFile>,
     /// Decides when to read again files that another process locked.
     pub(super) reread: RereadBackoff,
+}
+
+/// The functions of a Python file, as of its last valid version.
+#[derive(Debug, Default)]
+struct FunctionFile {
+    /// The SHA-256 hash of the text with these functions.
+    digest: [u8; 32],
+    functions: FileFunctions,
+    manifests: Vec<FunctionManifest>,
 }
 
 /// Reads the scanned files: manifests first, then scripts that no manifest names.
 pub(super) fn read(
     folders: &Folders,
     seen: &FileStamps,
-    allowed_root: &Path,
+    sources: &SkillSources,
     memory: &mut Memory,
 ) -> (Manifests, Vec<ManifestError>) {
+    let allowed_root = sources.allowed_root.as_path();
     let mut reading = Reading::new(folders);
     let toolsets = reading.toolsets(seen, &memory.toolsets);
     let mut good = HashMap::new();
@@ -53,20 +73,21 @@ pub(super) fn read(
         match reading.read_one(file, Rules { allowed_root, toolset }) {
             Ok(manifest) => {
                 good.insert(file.clone(), manifest.clone());
-                reading.claim(file, manifest);
+                reading.claim(file, 1, manifest);
             }
             Err((error, text)) => {
                 reading.errors.push(error);
                 match memory.good.remove(file) {
                     Some(last) => {
                         good.insert(file.clone(), last.clone());
-                        reading.claim(file, last);
+                        reading.claim(file, 1, last);
                     }
                     None => reading.claim_scripts(file, &text),
                 }
             }
         }
     }
+    let mut functions = HashMap::new();
     for (script, stamp) in seen.iter().filter(|(file, _)| is_script(file)) {
         let folder = script.parent().unwrap_or(Path::new("."));
         if reading.claimed.contains(script) || reading.claimed.contains(folder) || memory.named.contains(script) {
@@ -74,18 +95,31 @@ pub(super) fn read(
         }
         let plain =
             stamp.as_ref().map_or(Ok(()), |it| it.plain).map_err(|it| ManifestError::new(script, 1, it.to_string()));
-        match plain.and_then(|()| Manifest::for_bare_script(script)) {
-            Ok(manifest) => reading.claim(script, manifest),
+        if let Err(error) = plain {
+            reading.errors.push(error);
+            continue;
+        }
+        if let Some(file) = reading.functions(script, sources, memory.functions.remove(script), functions.len()) {
+            let is_script = file.functions.is_empty() && file.manifests.is_empty() && file.digest != [0; 32];
+            file.manifests.iter().for_each(|it| reading.claim(script, it.line, it.manifest.clone()));
+            functions.insert(script.clone(), file);
+            if !is_script {
+                continue;
+            }
+        }
+        match Manifest::for_bare_script(script) {
+            Ok(manifest) => reading.claim(script, 1, manifest),
             Err(error) => reading.errors.push(error),
         }
     }
     reading.insert_all(&memory.declared);
     memory.declared = reading.declared;
+    memory.functions = functions;
     memory.good = good;
     memory.toolsets = toolsets;
     // Runners read lock files later.
     let is_held =
-        reading.held || seen.iter().any(|(file, _)| is_lock(file) && folders.read(file, 0) == Err(NotPlain::Held));
+        reading.retry || seen.iter().any(|(file, _)| is_lock(file) && folders.read(file, 0) == Err(NotPlain::Held));
     memory.reread.note(is_held);
     (reading.manifests, reading.errors)
 }
@@ -98,10 +132,17 @@ pub(super) fn named_files(manifests: &Manifests, folders: &[PathBuf]) -> Vec<Pat
     files.filter(elsewhere).collect()
 }
 
+/// A skill that a line of a file declares.
+struct DeclaredSkill {
+    file: PathBuf,
+    line: usize,
+    manifest: Manifest,
+}
+
 struct Reading<'a> {
     folders: &'a Folders,
-    /// All valid manifests in the order of their files, with those of scripts that have none.
-    found: Vec<(PathBuf, Manifest)>,
+    /// All valid skills in the order of their files, with those of scripts without a manifest.
+    found: Vec<DeclaredSkill>,
     manifests: BTreeMap<String, Manifest>,
     /// The file of each of `manifests`.
     declared: HashMap<String, PathBuf>,
@@ -109,8 +150,9 @@ struct Reading<'a> {
     /// Scripts that manifests name, and folders with a manifest whose script is unknown.
     claimed: HashSet<PathBuf>,
     size: usize,
-    /// Whether another process locked one of the files.
-    held: bool,
+    /// Whether one of the files could not be read now, but perhaps later: another process locked it, for example.
+    retry: bool,
+    begun: Instant,
 }
 
 impl<'a> Reading<'a> {
@@ -123,26 +165,27 @@ impl<'a> Reading<'a> {
             errors: Vec::new(),
             claimed: HashSet::new(),
             size: 0,
-            held: false,
+            retry: false,
+            begun: Instant::now(),
         }
     }
 
-    /// Adds a manifest, whose scripts are then not served on their own.
-    fn claim(&mut self, file: &Path, manifest: Manifest) {
+    /// Adds a skill that `line` of a file declares. Its scripts are then not served on their own.
+    fn claim(&mut self, file: &Path, line: usize, manifest: Manifest) {
         self.claimed.extend(manifest.how.files());
         self.claimed.insert(file.with_extension("py"));
-        self.found.push((file.to_owned(), manifest));
+        self.found.push(DeclaredSkill { file: file.to_owned(), line, manifest });
     }
 
     /// Inserts all manifests: first those of skills that are served already, so that no new file takes an id over.
     /// `before`: the file of each skill until now.
     fn insert_all(&mut self, before: &HashMap<String, PathBuf>) {
         let mut found = std::mem::take(&mut self.found);
-        found.sort_by_key(|(file, manifest)| before.get(&manifest.id) != Some(file));
-        found.into_iter().for_each(|(file, manifest)| self.insert(file, manifest));
+        found.sort_by_key(|it| before.get(&it.manifest.id) != Some(&it.file));
+        found.into_iter().for_each(|it| self.insert(it));
     }
 
-    fn insert(&mut self, file: PathBuf, manifest: Manifest) {
+    fn insert(&mut self, DeclaredSkill { file, line, manifest }: DeclaredSkill) {
         self.size += manifest.description_size();
         let reason = if self.manifests.len() >= MAX_SKILLS {
             format!("a worker has at most {MAX_SKILLS} skills")
@@ -155,7 +198,73 @@ impl<'a> Reading<'a> {
             self.manifests.insert(manifest.id.clone(), manifest);
             return;
         };
-        self.errors.push(ManifestError::new(&file, 1, reason));
+        self.errors.push(ManifestError::new(&file, line, reason));
+    }
+
+    /// Reads a Python file's functions, which are skills. Returns `None` if it has none. `last`: its last valid
+    /// version. `files`: the number of files with functions that were read before.
+    fn functions(
+        &mut self,
+        file: &Path,
+        sources: &SkillSources,
+        last: Option<FunctionFile>,
+        files: usize,
+    ) -> Option<FunctionFile> {
+        let text = match self.text(file, MAX_SCRIPT_BYTES) {
+            Ok(text) => Some(text).filter(|text| may_have_functions(text))?,
+            Err(error) => {
+                // Without an earlier version, it is unknown whether it has any.
+                let last = last.filter(|it| !it.manifests.is_empty())?;
+                self.errors.push(error);
+                return Some(last);
+            }
+        };
+        let digest: [u8; 32] = Sha256::digest(&text).into();
+        let last = last.unwrap_or_default();
+        let functions = if last.digest == digest {
+            last.functions
+        } else {
+            match self.parse(file, &text, sources, files) {
+                Ok(functions) => functions,
+                Err(error) => {
+                    self.errors.push(error);
+                    return Some(last);
+                }
+            }
+        };
+        let (mut manifests, problems) =
+            functions.resolve(file, Rules { allowed_root: &sources.allowed_root, toolset: None });
+        for problem in problems {
+            self.errors.push(ManifestError::new(file, problem.line, problem.reason));
+            // An invalid function keeps its last valid version. A problem without a function concerns all of them.
+            for it in last.manifests.iter().filter(|it| [it.function(), ""].contains(&problem.function.as_str())) {
+                if manifests.iter().all(|other| other.function() != it.function()) {
+                    manifests.push(it.clone());
+                }
+            }
+        }
+        Some(FunctionFile { digest, functions, manifests })
+    }
+
+    fn parse(
+        &mut self,
+        file: &Path,
+        text: &str,
+        sources: &SkillSources,
+        files: usize,
+    ) -> Result<FileFunctions, ManifestError> {
+        if files >= MAX_FUNCTION_FILES {
+            let reason = format!("a worker has at most {MAX_FUNCTION_FILES} Python files with functions");
+            return Err(ManifestError::new(file, 1, reason));
+        }
+        if self.begun.elapsed() > MAX_PARSE_TIME {
+            self.retry = true;
+            let reason = "its functions are not read yet: parsing the other files took too long";
+            return Err(ManifestError::new(file, 1, reason.to_owned()));
+        }
+        let read = sources.functions.read(file, text);
+        self.retry |= read.is_err();
+        read
     }
 
     /// Reads all toolsets, by folder. Reports the error of an invalid one, and keeps its last valid state if there
@@ -163,7 +272,7 @@ impl<'a> Reading<'a> {
     fn toolsets(&mut self, seen: &FileStamps, last: &HashMap<PathBuf, Toolset>) -> HashMap<PathBuf, Toolset> {
         let mut toolsets = HashMap::new();
         for (file, _) in seen.iter().filter(|(file, _)| is_toolset(file)) {
-            let read = self.text(file).and_then(|text| Toolset::parse(file, &text));
+            let read = self.text(file, MAX_MANIFEST_BYTES).and_then(|text| Toolset::parse(file, &text));
             match (read, file.parent()) {
                 (Ok(toolset), Some(folder)) => drop(toolsets.insert(folder.to_owned(), toolset)),
                 (Ok(_), None) => {}
@@ -194,13 +303,13 @@ impl<'a> Reading<'a> {
 
     /// Reads one manifest. The error includes the text, if it could be read.
     fn read_one(&mut self, file: &Path, rules: Rules<'_>) -> Result<Manifest, (ManifestError, String)> {
-        let text = self.text(file).map_err(|error| (error, String::new()))?;
+        let text = self.text(file, MAX_MANIFEST_BYTES).map_err(|error| (error, String::new()))?;
         Manifest::parse(file, &text, rules).map_err(|error| (error, text))
     }
 
-    fn text(&mut self, file: &Path) -> Result<String, ManifestError> {
-        let read = self.folders.read(file, MAX_MANIFEST_BYTES);
-        self.held |= read == Err(NotPlain::Held);
+    fn text(&mut self, file: &Path, most: u64) -> Result<String, ManifestError> {
+        let read = self.folders.read(file, most);
+        self.retry |= read == Err(NotPlain::Held);
         read.map_err(|reason| ManifestError::new(file, 1, reason.to_string()))
     }
 }
@@ -232,6 +341,7 @@ impl RereadBackoff {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::functions::FunctionReader;
 
     #[test]
     fn files_that_are_held_are_read_again_at_growing_intervals() {
@@ -257,9 +367,11 @@ mod tests {
             let text = format!("id: shout\nversion: {version}\ntype: inproc\nentry: echo\n");
             std::fs::write(top.join(name), text).unwrap();
         };
+        let functions = FunctionReader::new(None);
+        let sources = SkillSources { folders: Vec::new(), allowed_root: top.clone(), functions };
         let scan = |memory: &mut Memory| {
             let folders = Folders::open(std::slice::from_ref(&top));
-            let (manifests, errors) = read(&folders, &folders.stamp_files(&[], &Vec::new()), &top, memory);
+            let (manifests, errors) = read(&folders, &folders.stamp_files(&[], &Vec::new()), &sources, memory);
             let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
             (manifests["shout"].version.clone(), errors)
         };

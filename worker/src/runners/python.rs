@@ -48,6 +48,10 @@ use settings::{Cold, FLAGS, FORK, SHARED, WarmCounters, WarmSettings};
 use shared::SharedPool;
 use warm::{Warm, WarmBackend};
 
+/// The program that calls one of a script's functions in a fresh interpreter. Its arguments are the script and the
+/// function.
+const FUNCTION: &str = concat!(include_str!("python/script.py"), include_str!("python/function.py"));
+
 /// The maximum time that a worker waits for fork servers to exit when it shuts down.
 const CLOSING: Duration = Duration::from_secs(3);
 
@@ -91,19 +95,24 @@ impl Python {
     fn command(
         &self,
         interpreter: &Interpreter,
-        script: &Path,
+        script: &Script,
         manifest: &Manifest,
         mut env: BTreeMap<String, String>,
     ) -> Result<Command, SkillError> {
-        check_start("script", script)?;
+        check_start("script", &script.script)?;
         variables::complete(&mut env, interpreter.environment.as_deref());
         if interpreter.has_sdk {
             self.surroundings.prefer_installed_sdk(&mut env);
         }
-        let jail = self.jail(interpreter, script, manifest);
+        let jail = self.jail(interpreter, &script.script, manifest);
+        let path = path_text(&script.script);
+        let program = match &script.function {
+            None => vec![path],
+            Some(function) => vec!["-c".to_owned(), FUNCTION.to_owned(), path, function.clone()],
+        };
         Ok(Command {
             program: interpreter.path.clone(),
-            args: FLAGS.map(str::to_owned).into_iter().chain([path_text(script)]).collect(),
+            args: FLAGS.map(str::to_owned).into_iter().chain(program).collect(),
             env,
             cwd: self.surroundings.start_folder().to_owned(),
             limits: ProcessLimits::from_limits(&manifest.limits),
@@ -134,18 +143,21 @@ impl Python {
         }
         let root = Mutex::new(Some(root.open().map_err(RootError::into_error)?));
         let env = self.surroundings.for_skill(manifest);
-        let command = self.command(interpreter, &script.script, manifest, env)?;
+        let command = self.command(interpreter, script, manifest, env)?;
         if command.jail.as_ref().is_some_and(|jail| !may_warm(script.isolation, jail)) {
             all.remove(&manifest.id);
             return Ok(None);
         }
         let backend = match script.isolation {
-            Isolation::Shared => WarmBackend::Shared(SharedPool::new(&self.settings, command, &script.script)),
+            Isolation::Shared => {
+                let function = script.function.as_deref();
+                WarmBackend::Shared(SharedPool::new(&self.settings, command, &script.script, function))
+            }
             Isolation::Fork | Isolation::Process => {
                 let jailed = manifest.jail.level != Level::Off;
                 // The files of an environment that the worker built never change.
                 let fixed = interpreter.environment.as_deref().filter(|_| script.needs.is_built());
-                WarmBackend::Forking(Box::new(Forking::new(command, &script.script, fixed, jailed)))
+                WarmBackend::Forking(Box::new(Forking::new(command, script, fixed, jailed)))
             }
         };
         let (manifest, interpreter) = (Arc::clone(manifest), Arc::clone(interpreter));
@@ -170,7 +182,7 @@ impl Python {
         }
         invocation.trace.record_start("cold");
         let env = self.surroundings.for_call(&invocation);
-        let command = self.command(&interpreter, &script.script, &manifest, env)?;
+        let command = self.command(&interpreter, script, &manifest, env)?;
         Ok(Box::pin(once(&self.settings.launcher, command, invocation, StdinContent::Input)).await)
     }
 

@@ -16,6 +16,11 @@ pub(super) fn run(args: &NewArgs, settings: &Settings) -> Result<(), Failure> {
         let rule = openskill_worker::manifest::ID_RULE;
         return Err(Failure::Usage(format!("'{id}' is not a valid skill id: {rule}")));
     }
+    if args.kind == SkillType::Function && id.contains('-') {
+        return Err(Failure::Usage(format!(
+            "'{id}' is not a valid name of a Python function: use letters, digits and _"
+        )));
+    }
     let folder = settings.worker.config.skill_dirs.first().map_or_else(|| PathBuf::from("."), Clone::clone);
     if args.skills.skills_dir.is_none() && !folder.is_dir() {
         let shown = folder.display();
@@ -44,6 +49,10 @@ pub(super) fn files(kind: SkillType, id: &str) -> Vec<NewFile> {
             file(format!("{id}.py"), include_str!("new/python.py"), 0o644),
             test(include_str!("new/test_python.py")),
         ],
+        SkillType::Function => vec![
+            file(format!("{id}.py"), include_str!("new/function.py"), 0o644),
+            test(include_str!("new/test_function.py")),
+        ],
         SkillType::Exec => vec![
             manifest(include_str!("new/exec.yaml")),
             file(format!("{id}.sh"), include_str!("new/exec.sh"), 0o755),
@@ -68,7 +77,9 @@ fn next(kind: SkillType, id: &str, folder: &Path, flag: &str) -> String {
     let shown = folder.display();
     let edit = |what: &str| format!("  edit {shown}/{id}.yaml: {what}\n");
     let (first, call) = match kind {
-        SkillType::Python | SkillType::Exec => (format!("  python3 {shown}/tests/test_{id}.py\n"), "text=hello"),
+        SkillType::Python | SkillType::Function | SkillType::Exec => {
+            (format!("  python3 {shown}/tests/test_{id}.py\n"), "text=hello")
+        }
         SkillType::Inproc => (String::new(), "text=hello"),
         SkillType::Session => (String::new(), "code='1 + 2'"),
         SkillType::Http => {

@@ -14,6 +14,7 @@ use super::fork;
 use super::freshness::changed_since;
 use super::settings::{Cold, FORK, WarmSettings};
 use crate::environment::{self, path_text};
+use crate::manifest::python::Python as Script;
 use crate::runner::{Invocation, RawOutput};
 use crate::runners::once::{check_start, input_parts, output, output_of_error};
 
@@ -63,10 +64,14 @@ impl Forking {
     /// `fresh`: the command that runs the script in a fresh interpreter, with the parts that all its calls share.
     /// `fixed`: a folder whose files do not change. `jailed`: calls can't send signals to their fork server, if
     /// the kernel supports this.
-    pub(super) fn new(fresh: Command, script: &Path, fixed: Option<&Path>, jailed: bool) -> Self {
-        let own = [("script", json!(path_text(script))), ("fixed", json!(fixed.map(path_text)))];
+    pub(super) fn new(fresh: Command, script: &Script, fixed: Option<&Path>, jailed: bool) -> Self {
+        let own = [
+            ("script", json!(path_text(&script.script))),
+            ("function", json!(script.function)),
+            ("fixed", json!(fixed.map(path_text))),
+        ];
         let command = fork::server_command(fresh, MOST_IDLE, jailed, own);
-        Self { command, script: script.to_owned(), state: Mutex::default() }
+        Self { command, script: script.script.clone(), state: Mutex::default() }
     }
 
     /// Starts a fork server if none runs, and waits until it is ready or has ended.

@@ -40,13 +40,15 @@ def compiled(script):
         return None
 
 
-def execute(script, code):
-    """Runs the script as `python3 script` would. Gives the exit code."""
+def execute(script, code, function=None):
+    """Runs the script as `python3 script` would, or calls one of its functions. Gives the exit code."""
     main = new_main(script)
     try:
         if code is None:
             with open(script, "rb") as file:
                 code = compile(file.read(), script, "exec", dont_inherit=True)
+        if function is not None:
+            call_function(main, code, function)
         exec(code, main.__dict__)
     except SystemExit as end:
         return exit_status(end.code)
@@ -56,6 +58,15 @@ def execute(script, code):
         sys.excepthook(type(error), error, error.__traceback__)
         return 1
     return 0
+
+
+def call_function(main, code, function):
+    """Ends with SystemExit. The file is a module, so that what it does as a program stays undone."""
+    main.__name__ = os.path.splitext(os.path.basename(main.__file__))[0]
+    sys.modules[main.__name__] = main
+    from openskill_sdk.functions import run_function
+
+    run_function(main, code, function)
 
 
 def children(parent=None):

@@ -118,7 +118,7 @@ def lowest_free():
     return descriptor
 
 
-def serve(script, calls, answers, names):
+def serve(script, function, calls, answers, names):
     code = compiled(script)
     own, start = os.getpid(), Start(names)
     for served in range(1, MOST_CALLS + 1):
@@ -132,7 +132,7 @@ def serve(script, calls, answers, names):
         out, err = Kept(OUTPUT_BYTES), Tail(STDERR_BYTES)
         sys.stdout = stdout = io.TextIOWrapper(out, "utf-8", "surrogateescape")
         sys.stderr = stderr = io.TextIOWrapper(err, "utf-8", "backslashreplace", None, True)
-        status = execute(script, code)
+        status = execute(script, code, function)
         if os.getpid() != own:
             os._exit(status)  # a process that the script forked came to the script's end
         if atexit._ncallbacks():
@@ -193,4 +193,4 @@ os.set_inheritable(answers, True)
 os.environ["OPENSKILL_EVENTS_FD"] = str(answers)
 # What writes past Python's own streams ends in the log.
 os.dup2(2, 1)
-serve(settings["script"], calls, answers, [name.encode() for name in settings["names"]])
+serve(settings["script"], settings["function"], calls, answers, [name.encode() for name in settings["names"]])

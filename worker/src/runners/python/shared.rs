@@ -69,9 +69,11 @@ pub(super) struct SharedPool {
 
 impl SharedPool {
     /// `fresh`: the command that runs the script in a fresh interpreter, with the parts that all its calls share.
-    pub(super) fn new(settings: &WarmSettings, fresh: Command, script: &Path) -> Self {
+    /// `function`: the function that calls run, if they do not run the script itself.
+    pub(super) fn new(settings: &WarmSettings, fresh: Command, script: &Path, function: Option<&str>) -> Self {
         let program = json!({
             "script": path_text(script),
+            "function": function,
             "stderr_bytes": MAX_STDERR_BYTES,
             "output_bytes": MAX_OUTPUT_BYTES,
             "names": environment::CALL_VARIABLES,

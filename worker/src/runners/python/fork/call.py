@@ -112,11 +112,11 @@ def reap():
         return False
 
 
-def run(script, code, streams, last_word):
-    """Runs the script as `python3 script` would. Never returns. `streams`: those that were open before."""
+def run(script, code, function, streams, last_word):
+    """Runs the script as `python3 script` would, or calls one of its functions. Never returns. `streams`: those that were open before."""
     status = 0
     try:
-        status = execute(script, code)
+        status = execute(script, code, function)
         if "threading" in sys.modules:
             sys.modules["threading"]._shutdown()
         atexit._run_exitfuncs()

@@ -21,6 +21,8 @@ class Preloading:
         self.skip = settings["skip"]
         # A folder whose files do not change.
         self.fixed = settings["fixed"]
+        # The function that calls run, or None: they run the script.
+        self.function = settings["function"]
         self.code = None
 
     def load(self):
@@ -34,7 +36,7 @@ class Preloading:
             self.code = compile(source, self.script, "exec", dont_inherit=True)
         except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
             return None  # each call reports it, as Python does
-        for statement in imports(tree):
+        for statement in imports(tree) + caller_imports(tree, self.function):
             unfit = preload(statement, self.script, self.skip)
             if unfit is not None:
                 return unfit
@@ -56,7 +58,7 @@ class Preloading:
 
     def run(self, streams, last_word):
         """A call, in its own process. Never returns."""
-        run(self.script, self.code, streams, last_word)
+        run(self.script, self.code, self.function, streams, last_word)
 
 
 def preload(statement, file, skip, failed=None):
@@ -89,6 +91,14 @@ def imports(tree):
         elif not only_names(statement):
             break
     return found
+
+
+def caller_imports(tree, function):
+    """What calling a function of the script takes."""
+    if function is None:
+        return []
+    is_async = any(isinstance(it, ast.AsyncFunctionDef) and it.name == function for it in tree.body)
+    return ast.parse("import openskill_sdk.functions" + ("\nimport asyncio" if is_async else "")).body
 
 
 def only_names(statement):
