@@ -4,8 +4,7 @@
 //! - [`stack`]: the steps that every request passes, in order; [`layers`]: what they read and check
 //! - [`bodies`]: limits on bodies in both directions
 //! - [`faces`]: gRPC, REST and MCP; [`streams`]: streams of calls and events, for all faces; [`tools`]: exports
-//!   skills as tools; [`calls`], [`traces`]: running and
-//!   recorded calls
+//!   skills as tools; [`calls`], [`traces`]: running and recorded calls
 //! - [`resource`]: tells clients where to get a token
 
 pub(crate) mod bodies;

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use openskill_proto::v1::DrainRequest;
+use openskill_proto::v1::admin_service_client::AdminServiceClient;
+use openskill_proto::v1::{DrainRequest, ListCallsRequest, ListWorkersRequest, WorkerStatus};
+use tonic::transport::Channel;
 
 use super::client;
 use super::input::confirm;
@@ -21,23 +23,50 @@ pub(super) async fn run(args: &DrainArgs, settings: &Settings) -> Result<(), Fai
         allow(settings)?;
     }
     let request = DrainRequest { worker_id: worker_id.cloned().unwrap_or_default(), resume: args.resume };
-    let mut drain = async || {
-        let answer = admin.drain(request.clone()).await.map_err(client::into_failure(settings))?;
-        Ok::<_, Failure>(answer.into_inner().in_flight)
-    };
-    let mut in_flight = drain().await?;
+    let answer = admin.drain(request).await.map_err(client::into_failure(settings))?.into_inner();
     let target = worker_id.map_or("the gateway", String::as_str);
     let what = if args.resume { "accepts calls again" } else { "accepts no new calls" };
-    print_out(&format!("{target} {what}; {in_flight} in flight\n"));
-    // Calls end by their deadlines.
-    while args.wait && in_flight > 0 {
-        tokio::time::sleep(INTERVAL).await;
-        in_flight = drain().await?;
-    }
+    print_out(&format!("{target} {what}; {} in flight\n", answer.in_flight));
     if args.wait {
+        match worker_id {
+            Some(id) => wait_for_worker(&mut admin, id, settings).await?,
+            None => wait_for_gateway(settings).await?,
+        }
         print_out("no call is in flight\n");
     }
     Ok(())
+}
+
+/// Waits until this gateway has no call at the worker. Calls end by their deadlines.
+async fn wait_for_worker(
+    admin: &mut AdminServiceClient<Channel>,
+    id: &str,
+    settings: &Settings,
+) -> Result<(), Failure> {
+    loop {
+        let answer = admin.list_workers(ListWorkersRequest {}).await.map_err(client::into_failure(settings))?;
+        let worker = answer.into_inner().workers.into_iter().find(|it| it.worker_id == id);
+        match worker {
+            Some(worker) if worker.status() == WorkerStatus::Up => {
+                return Err(Failure::printed(&format!("{id} was resumed meanwhile")));
+            }
+            Some(worker) if worker.in_flight > 0 => tokio::time::sleep(INTERVAL).await,
+            _ => return Ok(()),
+        }
+    }
+}
+
+/// Waits until no call runs at the gateway.
+async fn wait_for_gateway(settings: &Settings) -> Result<(), Failure> {
+    let mut traces = client::traces(settings).await?;
+    loop {
+        let request = ListCallsRequest { limit: 1, ..ListCallsRequest::default() };
+        let answer = traces.list_calls(request).await.map_err(client::into_failure(settings))?;
+        if answer.into_inner().calls.is_empty() {
+            return Ok(());
+        }
+        tokio::time::sleep(INTERVAL).await;
+    }
 }
 
 /// Asks for confirmation before draining the whole gateway. Fails if the user declines.

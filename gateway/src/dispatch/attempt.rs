@@ -213,8 +213,8 @@ impl<'a> Tracker<'a> {
 }
 
 impl Drop for Tracker<'_> {
-    /// Ends the attempt, and records a dropped call. Unless it waited for its user, the worker's latency is at least the time that it
-    /// took.
+    /// Ends the attempt, and records a dropped call. Unless it waited for its user, the worker's latency is at least
+    /// the time that it took.
     fn drop(&mut self) {
         self.context.call.stage.end_attempt();
         if !self.is_finished {

@@ -16,8 +16,8 @@ use crate::gateway::Gateway;
 use crate::identity::audit;
 use crate::observe::recorder::read::TraceReader;
 
-/// The default number of listed calls.
-const DEFAULT_LIMIT: usize = 1000;
+/// The maximum number of listed calls, which is also the default.
+const MAX_LISTED: usize = 1000;
 
 impl Traces {
     /// Lists the running calls that a reader requests, the oldest first.
@@ -33,7 +33,7 @@ impl Traces {
                 && (skill_id.is_empty() || call.skill_id == *skill_id)
                 && (principal.is_empty() || call.principal.name() == principal)
         });
-        let limit = if *limit == 0 { DEFAULT_LIMIT } else { *limit as usize };
+        let limit = if *limit == 0 { MAX_LISTED } else { MAX_LISTED.min(*limit as usize) };
         let left_out = calls.len().saturating_sub(limit) as u32;
         calls.truncate(limit);
         Ok(ListCallsResponse { gateway: self.gateway_id(), calls: describe(&self.shard.gateway, &calls), left_out })

@@ -55,7 +55,7 @@ impl AdminService for Admin {
             if gateway.drain(!resume) {
                 tracing::warn!(resume, "an operator drained or resumed the gateway");
             }
-            return Ok(Response::new(DrainResponse { in_flight: gateway.in_flight() as u32 }));
+            return Ok(Response::new(DrainResponse { in_flight: gateway.calls.find(|_| true).len() as u32 }));
         }
         let all = gateway.fleet.all();
         let Some(worker) = all.into_iter().find(|worker| worker.id() == worker_id) else {
