@@ -41,29 +41,35 @@ impl Defaults {
     ///
     /// # Errors
     /// The defaults are too large. The call gets none of them.
-    pub fn fill(&self, text: &str, accepts: impl Fn(&str) -> bool) -> Result<Option<Filled>, GrowthExceeded> {
-        let all = self.fill_some(text, |_| true)?;
-        if all.paths.is_empty() || accepts(&all.text) {
-            return Ok(Some(all).filter(|all| !all.paths.is_empty()));
+    pub fn fill(&self, text: &str, mut accepts: impl FnMut(&str) -> bool) -> Result<Option<Filled>, GrowthExceeded> {
+        let Some(all) = self.fill_some(text, |_| true)? else { return Ok(None) };
+        if accepts(&all.text) {
+            return Ok(Some(all));
         }
         if all.paths.len() > MAX_TRIALS || all.paths.len() * all.text.len() > MAX_TRIAL_BYTES {
             return Ok(None);
         }
         let mut fits = Vec::with_capacity(all.paths.len());
         for number in 0..all.paths.len() {
-            fits.push(accepts(&self.fill_some(text, |it| it == number)?.text));
+            let alone = self.fill_some(text, |it| it == number)?;
+            fits.push(alone.is_some_and(|it| accepts(&it.text)));
         }
         let some = self.fill_some(text, |it| fits[it])?;
-        Ok(Some(some).filter(|some| !some.paths.is_empty() && accepts(&some.text)))
+        Ok(some.filter(|some| accepts(&some.text)))
     }
 
-    /// Completes arguments with the defaults that `keeps` accepts by their number.
-    fn fill_some(&self, text: &str, keeps: impl Fn(usize) -> bool) -> Result<Filled, GrowthExceeded> {
+    /// Completes arguments with the defaults that `keeps` accepts by their number. None if there are none.
+    pub(super) fn fill_some(
+        &self,
+        text: &str,
+        keeps: impl Fn(usize) -> bool,
+    ) -> Result<Option<Filled>, GrowthExceeded> {
         let mut filler = Filler::new(self, MAX_GROWTH_BYTES, &keeps);
         filler.complete(text, Some(0));
         match filler.is_exceeded {
             true => Err(GrowthExceeded),
-            false => Ok(Filled { text: filler.out, paths: filler.paths }),
+            false if filler.paths.is_empty() => Ok(None),
+            false => Ok(Some(Filled { text: filler.out, paths: filler.paths })),
         }
     }
 
@@ -109,11 +115,13 @@ impl<'p> Filler<'p> {
         Self { defaults, keeps, out, path, paths, count: 0, depth: 0, growth: 0, max_growth, is_exceeded: false }
     }
 
-    /// Writes a text with its defaults.
+    /// Writes a text with its defaults. Writes nothing if the arguments are complete.
     fn complete(&mut self, text: &str, place: Option<usize>) {
         let mut source = JsonSource { text, at: 0, written: 0 };
         self.value(&mut source, place);
-        self.out.push_str(&text[source.written..]);
+        if source.written > 0 || self.depth > 0 {
+            self.out.push_str(&text[source.written..]);
+        }
     }
 
     fn value(&mut self, source: &mut JsonSource<'_>, place: Option<usize>) {
@@ -129,7 +137,7 @@ impl<'p> Filler<'p> {
         source.at += 1;
         for index in 0_usize.. {
             source.skip_separators();
-            if matches!(source.peek(), Some(b']') | None) {
+            if self.is_exceeded || matches!(source.peek(), Some(b']') | None) {
                 break;
             }
             let outer = self.path.len();
@@ -143,13 +151,13 @@ impl<'p> Filler<'p> {
     fn object(&mut self, source: &mut JsonSource<'_>, place: &SchemaPlace) {
         source.at += 1;
         let (mut end, mut is_empty) = (source.at, true);
-        let mut is_sent = vec![false; place.properties.len()];
+        let mut sent = SentProperties::new(place.properties.len());
         loop {
             source.skip_separators();
             let Some(key) = source.key() else { break };
             let inner = match place.by_name.get(&*key) {
                 Some(index) => {
-                    is_sent[*index] = true;
+                    sent.insert(*index);
                     place.properties[*index].place
                 }
                 None => place.others,
@@ -160,10 +168,13 @@ impl<'p> Filler<'p> {
             }
             self.value(source, inner);
             self.path.truncate(outer);
+            if self.is_exceeded {
+                return;
+            }
             (end, is_empty) = (source.at, false);
         }
-        let missing = place.properties.iter().zip(&is_sent).filter(|(_, is_sent)| !**is_sent);
-        for (property, default) in missing.filter_map(|(it, _)| Some((it, it.default.as_deref()?))) {
+        let missing = place.properties.iter().enumerate().filter(|(index, _)| !sent.contains(*index));
+        for (property, default) in missing.filter_map(|(_, it)| Some((it, it.default.as_deref()?))) {
             if self.admits(property, default) {
                 self.out.push_str(&source.text[source.written..end]);
                 source.written = end;
@@ -180,16 +191,48 @@ impl<'p> Filler<'p> {
 
     /// Whether to fill in a default. Counts it.
     fn admits(&mut self, property: &DeclaredProperty, default: &str) -> bool {
+        if self.is_exceeded {
+            return false;
+        }
         if self.depth == 0 {
             self.count += 1;
             if !(self.keeps)(self.count - 1) {
                 return false;
             }
-            self.paths.push(join(&self.path, &property.name));
         }
-        self.growth += property.name.len() + default.len() + self.paths.last().map_or(0, String::len);
-        self.is_exceeded |= self.growth > self.max_growth || self.depth > MAX_JSON_DEPTH;
+        let path = (self.depth == 0).then(|| join(&self.path, &property.name));
+        self.growth += property.name.len() + default.len() + path.as_ref().map_or(0, String::len);
+        self.is_exceeded = self.growth > self.max_growth || self.depth > MAX_JSON_DEPTH;
+        if !self.is_exceeded {
+            self.paths.extend(path);
+        }
         !self.is_exceeded
+    }
+}
+
+/// The declared properties that an object has. Most schemas declare at most 64, which need no allocation.
+struct SentProperties {
+    first: u64,
+    rest: Vec<bool>,
+}
+
+impl SentProperties {
+    fn new(declared: usize) -> Self {
+        Self { first: 0, rest: vec![false; declared.saturating_sub(64)] }
+    }
+
+    fn insert(&mut self, index: usize) {
+        match index {
+            0..64 => self.first |= 1 << index,
+            _ => self.rest[index - 64] = true,
+        }
+    }
+
+    fn contains(&self, index: usize) -> bool {
+        match index {
+            0..64 => self.first & (1 << index) != 0,
+            _ => self.rest[index - 64],
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Tests which parameters get defaults, and that nothing else changes.
 
+use std::cell::Cell;
+
 use serde_json::{Map, Value, json};
 
 use super::read::MAX_PLACES;
@@ -33,17 +35,18 @@ fn object(properties: Value) -> Value {
 
 #[test]
 fn absent_parameters_are_appended_and_the_rest_keeps_its_bytes() {
-    let schema = object(
-        json!({"q": {"type": "string"}, "limit": {"type": "integer", "default": 10}, "a\"/b": {"default": null}}),
-    );
-    assert_filled(&schema, "{}", r#"{"limit":10,"a\"/b":null}"#, &["/limit", r#"/a"~1b"#]);
+    let schema = object(json!({
+        "q": {"type": "string"}, "limit": {"type": "integer", "default": 10}, "a\"/b": {"default": 1},
+        "none": {"default": null},
+    }));
+    assert_filled(&schema, "{}", r#"{"limit":10,"a\"/b":1}"#, &["/limit", r#"/a"~1b"#]);
     let sent = " { \"n\" : 12345678901234567890123, \"x\":[1.50,\"}\\\"\"],\n\"q\":\"{\" \n} ";
     let expected =
-        " { \"n\" : 12345678901234567890123, \"x\":[1.50,\"}\\\"\"],\n\"q\":\"{\",\"limit\":10,\"a\\\"/b\":null \n} ";
+        " { \"n\" : 12345678901234567890123, \"x\":[1.50,\"}\\\"\"],\n\"q\":\"{\",\"limit\":10,\"a\\\"/b\":1 \n} ";
     assert_filled(&schema, sent, expected, &["/limit", r#"/a"~1b"#]);
     let all = r#"{"l\u0069mit":3,"a\"/b":1}"#;
     assert_filled(&schema, all, all, &[]);
-    assert_filled(&schema, r#"{"limit":3}"#, r#"{"limit":3,"a\"/b":null}"#, &[r#"/a"~1b"#]);
+    assert_filled(&schema, r#"{"limit":3}"#, r#"{"limit":3,"a\"/b":1}"#, &[r#"/a"~1b"#]);
 }
 
 #[test]
@@ -152,6 +155,9 @@ fn a_call_grows_by_a_bounded_number_of_bytes() {
     let filled = defaults.fill(&call(200), |_| true).unwrap().unwrap();
     assert_eq!((filled.paths.len(), filled.paths[199].as_str()), (200, "/rows/199/a"));
     assert_eq!(defaults.fill(&call(300), |_| true), Err(GrowthExceeded));
+    let admitted = Cell::new(0_usize);
+    let count = |_| admitted.replace(admitted.get() + 1) < usize::MAX;
+    assert!(defaults.fill_some(&call(99_000), count).is_err() && admitted.get() < 300, "{admitted:?}");
 }
 
 #[test]
