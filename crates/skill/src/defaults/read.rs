@@ -153,7 +153,8 @@ impl<'a> PlaceReader<'a> {
             let is_required = |it: &&Map<String, Value>| {
                 it.get("required").and_then(Value::as_array).is_some_and(|names| names.iter().any(|it| it == name))
             };
-            let default = self.default_of(&own).filter(|_| !schemas.iter().any(is_required));
+            // Generated schemas write `default: null` for parameters that have no default.
+            let default = self.own_default(&own).filter(|it| !it.is_null() && !schemas.iter().any(is_required));
             if let Some(default) = default {
                 self.places[index].defaults.insert(name.to_owned(), default.clone());
             }
@@ -178,7 +179,7 @@ impl<'a> PlaceReader<'a> {
 
     /// Returns the default of a property: the one beside a `$ref`, or else that of the schemas behind it. None if
     /// there are several.
-    fn default_of(&self, own: &[&'a Value]) -> Option<&'a Value> {
+    fn own_default(&self, own: &[&'a Value]) -> Option<&'a Value> {
         let only = |schemas: &[&'a Value]| {
             let mut found = schemas.iter().filter_map(|it| it.get("default"));
             let first = found.next();
