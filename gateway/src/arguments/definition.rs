@@ -84,6 +84,33 @@ struct CompiledSchema {
     defaults: Option<Defaults>,
 }
 
+impl CompiledSchema {
+    /// Fills absent optional parameters with their defaults, as far as the arguments remain valid and a worker takes
+    /// them.
+    fn fill<'a>(&self, prepared: Prepared<'a>) -> Prepared<'a> {
+        let Some(defaults) = &self.defaults else { return prepared };
+        let mut work: u64 = 0;
+        let accepts = |text: &str| {
+            // All attempts together may cost what validating one call may.
+            work = work.saturating_add(validation_work(&self.bounds, text));
+            work <= MAX_VALIDATION_WORK
+                && text.len() <= MAX_REQUEST_BYTES
+                && may_validate(&self.bounds, text)
+                && parse::strict(text).is_ok_and(|value| self.validator.is_valid(&value))
+        };
+        match defaults.fill(&prepared.text, accepts) {
+            Ok(Some(filled)) => Prepared { text: Cow::Owned(filled.text), defaults: filled.paths, ..prepared },
+            Ok(None) => prepared,
+            Err(_) => {
+                let warning = format!(
+                    "the call got no defaults: those of its optional parameters are over {MAX_GROWTH_BYTES} bytes together"
+                );
+                Prepared { warning: Some(warning), ..prepared }
+            }
+        }
+    }
+}
+
 impl Definition {
     /// Compiles a schema from JSON text. `examples` are calls that the skill's author declares valid. Feedback
     /// shows the first one that really is.
@@ -138,29 +165,9 @@ impl Definition {
         let strict = policy.max(self.rules.policy) == Policy::Strict;
         let (text, repairs) = self.fit(text, strict)?;
         let prepared = Prepared { text, repairs, defaults: Vec::new(), warning: None };
-        match self.schema.as_ref().and_then(|compiled| compiled.defaults.as_ref()) {
-            Some(defaults) if !strict => Ok(self.fill(defaults, prepared)),
+        match &self.schema {
+            Some(compiled) if !strict => Ok(compiled.fill(prepared)),
             _ => Ok(prepared),
-        }
-    }
-
-    /// Fills absent optional parameters with their defaults, as far as the arguments remain valid and a worker takes them.
-    fn fill<'a>(&self, defaults: &Defaults, prepared: Prepared<'a>) -> Prepared<'a> {
-        let accepts = |text: &str| {
-            let is_affordable = self.schema.as_ref().is_some_and(|it| may_validate(&it.bounds, text));
-            text.len() <= MAX_REQUEST_BYTES
-                && is_affordable
-                && parse::strict(text).is_ok_and(|value| self.is_valid(&value))
-        };
-        match defaults.fill(&prepared.text, accepts) {
-            Ok(Some(filled)) => Prepared { text: Cow::Owned(filled.text), defaults: filled.paths, ..prepared },
-            Ok(None) => prepared,
-            Err(_) => {
-                let warning = format!(
-                    "the call got no defaults: those of its optional parameters are over {MAX_GROWTH_BYTES} bytes together"
-                );
-                Prepared { warning: Some(warning), ..prepared }
-            }
         }
     }
 
@@ -261,5 +268,9 @@ fn count(value: &Value) -> u64 {
 /// Whether validating a call is affordable.
 fn may_validate(bounds: &ValidationBounds, text: &str) -> bool {
     let is_shallow = bounds.depth >= MAX_JSON_DEPTH || json::depth(text.as_bytes()) <= bounds.depth;
-    is_shallow && bounds.at_one_location.saturating_mul(text.len() as u64) <= MAX_VALIDATION_WORK
+    is_shallow && validation_work(bounds, text) <= MAX_VALIDATION_WORK
+}
+
+fn validation_work(bounds: &ValidationBounds, text: &str) -> u64 {
+    bounds.at_one_location.saturating_mul(text.len() as u64)
 }
