@@ -61,7 +61,7 @@ impl IdempotencyKeys {
         Arc::new(Self { lifetime, table: Mutex::default() })
     }
 
-    /// Looks up the key of `call`. `arguments` are those that it would run with.
+    /// Looks up the key of `call`. `arguments` are those that its caller sent.
     pub(crate) fn look_up(self: &Arc<Self>, call: &Call, arguments: Fingerprint, now: Instant) -> Lookup {
         let names = [call.principal.name(), &call.session_id, &call.skill_id, &call.idempotency_key];
         self.look_up_name(key::join(names).into(), arguments, now)

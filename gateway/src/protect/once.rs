@@ -95,13 +95,15 @@ async fn wait(mut end: watch::Receiver<Option<KeyedOutcome>>, deadline: Instant)
     Some(ended.ok().and_then(|it| it.clone()).unwrap_or(KeyedOutcome::Unknown))
 }
 
-/// Hashes the arguments, to compare calls with the same key. Hashes large arguments in the blocking pool.
+/// Hashes the arguments, to compare calls with the same key. Hashes large arguments in the blocking pool. They are
+/// hashed as they were sent, because repairs and defaults change with the skill.
 async fn fingerprint(context: &CallContext) -> Fingerprint {
-    let arguments = context.arguments.clone();
-    if arguments.len() <= HEAVY_BYTES {
-        return Fingerprint::from_arguments(&arguments);
+    let call = Arc::clone(&context.call);
+    let hash = move || Fingerprint::from_arguments(call.input.text().as_bytes());
+    if context.call.input.text().len() <= HEAVY_BYTES {
+        return hash();
     }
-    context.shard.gateway.blocking_pool.run(move || Fingerprint::from_arguments(&arguments)).await
+    context.shard.gateway.blocking_pool.run(hash).await
 }
 
 /// Builds the outcome of a failed call whose skill may still run for the first call with the key.
