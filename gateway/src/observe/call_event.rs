@@ -16,6 +16,8 @@ pub(crate) enum CallEvent {
         /// The arguments for the worker, as a JSON object.
         arguments: Bytes,
         repairs: Vec<Repair>,
+        /// The first of the absent parameters that were filled with their defaults, as JSON Pointers.
+        defaults: Vec<String>,
         warnings: Vec<String>,
     },
     /// The arguments are invalid. The call's result has the error.
@@ -77,7 +79,9 @@ impl CallEvent {
     /// The size of the content, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            Self::Prepared { arguments, .. } => arguments.len(),
+            Self::Prepared { arguments, defaults, .. } => {
+                arguments.len() + defaults.iter().map(String::len).sum::<usize>()
+            }
             Self::Asked(question) => prost::Message::encoded_len(question),
             Self::Answered(answer) => prost::Message::encoded_len(answer),
             Self::Relayed(event) => relayed_bytes(event),

@@ -112,7 +112,7 @@ impl CallRecord {
 
     /// Records that the arguments are valid, possibly after repairs.
     pub(crate) fn arguments_prepared(&self, preparation: &Preparation) {
-        let Preparation { json, repairs, warnings, .. } = preparation;
+        let Preparation { json, repairs, defaults, warnings } = preparation;
         repairs.iter().for_each(|repair| self.observer.metrics.repairs.inc(&repair.kind));
         if !repairs.is_empty() && tracing::enabled!(target: "openskill::arguments", tracing::Level::DEBUG) {
             // Only kinds and paths: the values are the caller's and stay out of the log.
@@ -127,14 +127,15 @@ impl CallRecord {
                 "arguments repaired"
             );
         }
-        // Most arguments are unchanged, and are not recorded twice.
+        // Arguments that are unchanged are not recorded twice.
         let is_as_it_came = std::ptr::eq(json.as_ptr(), self.call.input.text().as_ptr());
         if is_as_it_came && repairs.is_empty() && warnings.is_empty() {
             return;
         }
         self.note(|| {
             let (arguments, repairs, warnings) = (json.clone(), repairs.clone(), warnings.clone());
-            CallEvent::Prepared { arguments, repairs, warnings }
+            let defaults = defaults.iter().take(recording::MAX_ITEMS).cloned().collect();
+            CallEvent::Prepared { arguments, repairs, defaults, warnings }
         });
     }
 

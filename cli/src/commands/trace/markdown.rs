@@ -49,6 +49,8 @@ fn facts(event: &RecordedEvent) -> String {
     let flags = ["strict", "interactive", "elsewhere", "truncated", "redacted", "cut", "may_have_run"];
     facts.extend(flags.iter().filter(|key| event.flag(key)).map(|key| (*key).to_owned()));
     facts.extend(repairs(event));
+    let defaults = event.fields["defaults"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    facts.extend(defaults.map(|path| format!("default at {}", code(path))));
     facts.extend(error(event));
     facts.join(", ")
 }

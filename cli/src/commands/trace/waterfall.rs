@@ -71,7 +71,12 @@ fn bar(event: &RecordedEvent, whole: u64) -> String {
 fn detail(event: &RecordedEvent) -> String {
     let parts: Vec<String> = match event.name() {
         "call" => vec![document(event, "arguments")],
-        "prepared" => vec![repairs(event), document(event, "arguments"), warnings(event)],
+        "prepared" => vec![
+            repairs(event),
+            texts(event, "defaults", "default"),
+            document(event, "arguments"),
+            texts(event, "warnings", "warning"),
+        ],
         "attempt" => attempt(event),
         "retry" if event.flag("elsewhere") => vec!["on another worker".to_owned()],
         "retry" => vec!["after a pause".to_owned()],
@@ -105,7 +110,7 @@ fn result(event: &RecordedEvent) -> Vec<String> {
         None => document(event, "data"),
     };
     let artifacts = event.fields["artifacts"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let mut parts = vec![outcome, warnings(event)];
+    let mut parts = vec![outcome, texts(event, "warnings", "warning")];
     parts.extend(artifacts.iter().map(artifact));
     parts
 }
@@ -122,10 +127,11 @@ fn repairs(event: &RecordedEvent) -> String {
     short(&repairs.join(", "))
 }
 
-fn warnings(event: &RecordedEvent) -> String {
-    let warnings = event.fields["warnings"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let warnings: Vec<_> = warnings.iter().filter_map(Value::as_str).collect();
-    if warnings.is_empty() { String::new() } else { short(&format!("warning: {}", warnings.join("; "))) }
+/// Returns a list of texts with a label. Empty if there are none.
+fn texts(event: &RecordedEvent, key: &str, label: &str) -> String {
+    let texts = event.fields[key].as_array().map(Vec::as_slice).unwrap_or_default();
+    let texts: Vec<_> = texts.iter().filter_map(Value::as_str).collect();
+    if texts.is_empty() { String::new() } else { short(&format!("{label}: {}", texts.join("; "))) }
 }
 
 fn document(event: &RecordedEvent, key: &str) -> String {

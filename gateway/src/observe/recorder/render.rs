@@ -183,7 +183,9 @@ impl CallLines<'_> {
 
     fn event(&mut self, index: usize, at: Instant, event: &CallEvent) {
         match event {
-            CallEvent::Prepared { repairs, warnings, .. } => self.write_prepared(at, repairs, warnings),
+            CallEvent::Prepared { repairs, defaults, warnings, .. } => {
+                self.write_prepared(at, repairs, defaults, warnings);
+            }
             CallEvent::Rejected => self.line(at, "rejected", |_, _| ()),
             CallEvent::Circuit { scope, state } => self.line(at, "circuit", |line, _| {
                 line.text("scope", scope);
@@ -215,13 +217,14 @@ impl CallLines<'_> {
     }
 
     /// Writes a line only if something changed: most arguments are valid without repairs.
-    fn write_prepared(&mut self, at: Instant, repairs: &[Repair], warnings: &[String]) {
+    fn write_prepared(&mut self, at: Instant, repairs: &[Repair], defaults: &[String], warnings: &[String]) {
         let prepared = self.prepared.take();
         if prepared.is_none() && repairs.is_empty() && warnings.is_empty() {
             return;
         }
         self.line(at, "prepared", |line, content| {
-            if let Some(prepared) = &prepared {
+            // With defaults only, the call's line has the rest of the arguments.
+            if let Some(prepared) = prepared.as_ref().filter(|_| defaults.is_empty() || !repairs.is_empty()) {
                 content.arguments(line, prepared);
             }
             line.list("repairs", &repairs[..repairs.len().min(MAX_ITEMS)], |line, repair| {
@@ -230,6 +233,7 @@ impl CallLines<'_> {
                 content.value(line, "before", &repair.path, &repair.before_json);
                 content.value(line, "after", &repair.path, &repair.after_json);
             });
+            line.texts("defaults", defaults.iter().map(|it| content.item(it)));
             line.texts("warnings", warnings.iter().take(MAX_ITEMS).map(|it| content.item(it)));
         });
     }

@@ -157,7 +157,8 @@ fn a_value_that_was_cut_is_shown_only_if_there_is_no_secret_to_cut() {
             after_json: "\"a\"".to_owned(),
         };
         let (arguments, warnings) = (arguments.to_string().into(), Vec::new());
-        add(&mut recording, [CallEvent::Prepared { arguments, repairs: vec![repair], warnings }]);
+        let (repairs, defaults) = (vec![repair], Vec::new());
+        add(&mut recording, [CallEvent::Prepared { arguments, repairs, defaults, warnings }]);
         rendered(&recording)[1]["repairs"][0]["before"].as_str().unwrap().to_owned()
     };
     let long = "word ".repeat(60);
