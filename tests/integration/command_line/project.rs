@@ -148,10 +148,14 @@ async fn clients_start_it_by_the_name_of_its_file_and_are_told_which_variables_i
     let written = configuration(&newcomer.path("skills/.cursor/mcp.json"));
     assert_eq!(written["args"], json!(["mcp", "--config", newcomer.path("openskill.toml")]));
     assert_eq!(written["env"], json!({"MAP_TOKEN": "${env:MAP_TOKEN}"}));
-    let mut command = newcomer.command(&["mcp", "config", "claude", "--with-values"]);
+    // It replaces no placeholders.
+    let (code, text) = newcomer.run(&["mcp", "config", "claude-desktop"]).await;
+    assert!(code == 0 && text.contains("skills need MAP_TOKEN") && !text.contains("\"env\": "), "{text}");
+    let mut command = newcomer.command(&["mcp", "config", "claude-desktop", "--with-values", "--check"]);
     command.env("MAP_TOKEN", "also-s3cret");
     let (code, text) = Newcomer::finish(command).await;
     assert!(code == 0 && text.contains("\"also-s3cret\"") && !text.contains("\"s3cret\""), "{text}");
+    assert!(text.contains("starts and has 2 tools") && !text.contains("skills need"), "{text}");
 }
 
 #[tokio::test]

@@ -1,6 +1,9 @@
 //! `openskill mcp config`: the configuration of MCP clients, with which they start this program. Their files are JSON and
 //! also contain other settings.
 
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
@@ -23,18 +26,24 @@ pub(super) fn run(args: &McpConfig, settings: &Settings, raw: &RawSettings) -> R
     let program = std::env::current_exe().map_err(Failure::system("finding this program"))?;
     let here = std::env::current_dir().map_err(Failure::system("finding the current directory"))?;
     let names = needed_variables(&args.served, settings, raw)?;
-    let value = |name: &str| std::env::var(name).ok().filter(|it| args.with_values && !it.is_empty());
-    let env = names.iter().map(|name| {
-        let value = value(name).unwrap_or_else(|| placeholder(args.client, name));
-        (name.clone(), Value::String(value))
-    });
-    let server = server(args.client, &program, &arguments(&args.served, raw, &here), env.collect());
+    let (mut env, mut unset, mut has_secrets) = (Map::new(), Vec::new(), false);
+    for name in names {
+        let value = std::env::var(&name).ok().filter(|it| args.with_values && !it.is_empty());
+        has_secrets |= value.is_some();
+        if value.is_none() {
+            unset.push(name.clone());
+        }
+        if let Some(text) = value.or_else(|| trial::placeholder(args.client, &name)) {
+            env.insert(name, Value::String(text));
+        }
+    }
+    let server = server(args.client, &program, &arguments(&args.served, raw, &here), env);
     if args.check {
-        let count = trial::count_tools(&server, &names)?;
+        let count = trial::count_tools(&server, args.client)?;
         print_err(&format!("checked: it starts and has {}\n", pluralize(count, "tool")));
     }
-    if !names.is_empty() {
-        print_err(&advice(&args.served, &names, raw));
+    if !unset.is_empty() {
+        print_err(&advice(args, &unset, raw));
     }
     if !args.write {
         print_value(&json!({ servers_key(args.client): { args.name.as_str(): server } }));
@@ -44,7 +53,7 @@ pub(super) fn run(args: &McpConfig, settings: &Settings, raw: &RawSettings) -> R
         Some(file) => file.clone(),
         None => default_file(args.client)?,
     };
-    merge_into_file(&file, servers_key(args.client), &args.name, server)?;
+    merge_into_file(&file, has_secrets, |text| merge_into_text(text, servers_key(args.client), &args.name, server))?;
     print_out(&format!("{} now starts openskill: restart the client\n", file.display()));
     Ok(())
 }
@@ -89,22 +98,18 @@ fn needed_variables(served: &McpTargetArgs, settings: &Settings, raw: &RawSettin
     }
 }
 
-/// Returns what stands for a variable's value. Most clients replace it by the value that they have themselves.
-fn placeholder(client: McpClient, name: &str) -> String {
-    match client {
-        McpClient::Claude => format!("${{{name}:-}}"),
-        McpClient::Cursor | McpClient::Vscode => format!("${{env:{name}}}"),
-        McpClient::ClaudeDesktop => format!("<{name}>"),
-    }
-}
-
-fn advice(served: &McpTargetArgs, names: &[String], raw: &RawSettings) -> String {
+/// Says where to set the variables whose values are not in the configuration.
+fn advice(args: &McpConfig, names: &[String], raw: &RawSettings) -> String {
     let names = names.join(", ");
-    if served.gateway.is_some() {
-        return format!("the gateway needs {names}: set it for the client\n");
+    let place = match trial::placeholder(args.client, "") {
+        Some(_) => "for the client",
+        None => "under \"env\" in its file",
+    };
+    if args.served.gateway.is_some() {
+        return format!("the gateway needs {names}: set it {place}\n");
     }
     let dot_env = raw.project().map_or_else(|| PathBuf::from(".env"), |it| it.folder().join(".env"));
-    format!("skills need {names}: set them for the client, or in {}\n", dot_env.display())
+    format!("skills need {names}: set them {place}, or in {}\n", dot_env.display())
 }
 
 /// Returns the key of the server list in a client's file.
@@ -174,18 +179,23 @@ fn default_file(client: McpClient) -> Result<PathBuf, Failure> {
     })
 }
 
-/// Adds the server to the file, and leaves everything else in the file unchanged.
-fn merge_into_file(file: &Path, key: &str, name: &str, server: Value) -> Result<(), Failure> {
+/// Adds the server to the file with `merge`, and leaves everything else in the file unchanged. A new file that
+/// `has_secrets` is only for its owner.
+fn merge_into_file(
+    file: &Path,
+    has_secrets: bool,
+    merge: impl FnOnce(&str) -> Result<String, String>,
+) -> Result<(), Failure> {
     let failed = |what: &str| Failure::system(format!("{what} {}", file.display()));
-    let text = match std::fs::metadata(file) {
+    let (text, permissions) = match std::fs::metadata(file) {
         Ok(metadata) if metadata.len() > MAX_FILE_BYTES => {
             return Err(Failure::Usage(format!("{} is too large for a configuration file", file.display())));
         }
-        Ok(_) => std::fs::read_to_string(file).map_err(failed("reading"))?,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => "{}".to_owned(),
+        Ok(metadata) => (std::fs::read_to_string(file).map_err(failed("reading"))?, Some(metadata.permissions())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => ("{}".to_owned(), None),
         Err(error) => return Err(failed("reading")(error)),
     };
-    let text = merge_into_text(&text, key, name, server).map_err(|reason| {
+    let text = merge(&text).map_err(|reason| {
         Failure::Usage(format!("{} {reason}: add the server by hand, or set another file with --file", file.display()))
     })?;
     if let Some(folder) = file.parent().filter(|it| !it.as_os_str().is_empty()) {
@@ -195,12 +205,16 @@ fn merge_into_file(file: &Path, key: &str, name: &str, server: Value) -> Result<
     let mut temporary = file.as_os_str().to_owned();
     temporary.push(format!(".{}.new", std::process::id()));
     let temporary = PathBuf::from(temporary);
-    std::fs::write(&temporary, text).map_err(failed("writing"))?;
-    if let Ok(metadata) = std::fs::metadata(file) {
-        // Keep the permissions of the old file.
-        let _ = std::fs::set_permissions(&temporary, metadata.permissions());
-    }
-    std::fs::rename(&temporary, file).map_err(failed("writing"))
+    // Nobody else reads it until it has the permissions of the old file.
+    let mode = if has_secrets || permissions.is_some() { 0o600 } else { 0o666 };
+    let opened = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary);
+    let mut opened = opened.map_err(failed("writing"))?;
+    let written = opened.write_all(text.as_bytes());
+    let written = written.and_then(|()| permissions.map_or(Ok(()), |it| opened.set_permissions(it)));
+    written.and_then(|()| std::fs::rename(&temporary, file)).map_err(|error| {
+        let _ = std::fs::remove_file(&temporary);
+        failed("writing")(error)
+    })
 }
 
 /// Adds the server to the text of a file.
@@ -216,6 +230,9 @@ fn merge_into_text(text: &str, key: &str, name: &str, server: Value) -> Result<S
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
@@ -262,14 +279,17 @@ mod tests {
     }
 
     #[test]
-    fn each_client_gets_the_placeholder_that_it_replaces() {
-        for (client, wanted) in [
-            (McpClient::Claude, "${TOKEN:-}"),
-            (McpClient::Cursor, "${env:TOKEN}"),
-            (McpClient::Vscode, "${env:TOKEN}"),
-            (McpClient::ClaudeDesktop, "<TOKEN>"),
-        ] {
-            assert_eq!(placeholder(client, "TOKEN"), wanted);
+    fn a_file_with_secrets_is_only_for_its_owner_and_an_old_one_keeps_its_mode() {
+        let folder = std::env::temp_dir().join(format!("openskill-mcp-config-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (new, old) = (folder.join("new.json"), folder.join("old.json"));
+        std::fs::write(&old, "{}").unwrap();
+        std::fs::set_permissions(&old, Permissions::from_mode(0o640)).unwrap();
+        for (file, mode) in [(&new, 0o600), (&old, 0o640)] {
+            merge_into_file(file, true, |_| Ok("{\"a\": 1}".to_owned())).unwrap();
+            assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, mode, "{}", file.display());
         }
+        assert_eq!(folder.read_dir().unwrap().count(), 2);
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
+use crate::args::McpClient;
 use crate::exit::Failure;
 use crate::runtime::single_threaded;
 use crate::stdio::{InputLine, next_line};
@@ -23,13 +24,23 @@ const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How much of the command's stderr is shown if it fails, in bytes.
 const MAX_STDERR: u64 = 16 * 1024;
 
-/// Returns the number of tools. `names`: the variables whose placeholders the client replaces.
+/// Returns the placeholder of a variable that the client replaces by its own value of it, or nothing. `None` if the
+/// client replaces none.
+pub(super) fn placeholder(client: McpClient, name: &str) -> Option<String> {
+    match client {
+        McpClient::Claude => Some(format!("${{{name}:-}}")),
+        McpClient::Cursor | McpClient::Vscode => Some(format!("${{env:{name}}}")),
+        McpClient::ClaudeDesktop => None,
+    }
+}
+
+/// Returns the number of tools that the client sees.
 ///
 /// # Errors
 /// The command does not start, or does not answer as a server. Prints why.
-pub(super) fn count_tools(server: &Value, names: &[String]) -> Result<usize, Failure> {
+pub(super) fn count_tools(server: &Value, client: McpClient) -> Result<usize, Failure> {
     single_threaded()?.block_on(async {
-        let mut child = command(server, names).spawn().map_err(Failure::system("starting the command"))?;
+        let mut child = command(server, client).spawn().map_err(Failure::system("starting the command"))?;
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let log = tokio::spawn(async move {
             let mut text = Vec::new();
@@ -59,15 +70,20 @@ pub(super) fn count_tools(server: &Value, names: &[String]) -> Result<usize, Fai
     })
 }
 
-/// Returns the command, in another directory and without the variables of this process.
-fn command(server: &Value, names: &[String]) -> Command {
+/// Returns the command, in another directory and only with the variables that the client passes on.
+fn command(server: &Value, client: McpClient) -> Command {
     let mut command = Command::new(server["command"].as_str().unwrap_or_default());
     let arguments = server["args"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    let inherited = INHERITED.into_iter().chain(names.iter().map(String::as_str));
+    let env = server["env"].as_object().into_iter().flatten().filter_map(|(name, value)| {
+        let value = value.as_str()?;
+        let is_replaced = placeholder(client, name).is_some_and(|it| it == value);
+        Some((name, if is_replaced { std::env::var_os(name).unwrap_or_default() } else { value.into() }))
+    });
     command
         .args(arguments)
         .env_clear()
-        .envs(inherited.filter_map(|name| Some((name, std::env::var_os(name)?))))
+        .envs(INHERITED.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
+        .envs(env)
         .current_dir("/")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
