@@ -179,30 +179,40 @@ async fn a_call_with_an_idempotency_key_ends_only_by_its_own_id() {
 }
 
 #[tokio::test]
-async fn the_command_line_lists_and_cancels_by_the_beginning_of_an_id() {
+async fn the_command_line_lists_and_cancels_by_the_beginning_of_an_id_that_the_gateway_made() {
     let system = Setup::up().start().await;
-    let calls =
-        [start(&system, Request::new(nap("cli-one"))).await, start(&system, Request::new(nap("cli-two"))).await];
-    running(&system, "cli-one", CallState::Running).await;
-    running(&system, "cli-two", CallState::Running).await;
+    let calls = [start(&system, Request::new(nap(""))).await, start(&system, Request::new(nap(""))).await];
+    let ids = until("both run", PATIENCE, || async {
+        let calls = list(&system, ListCallsRequest::default()).await;
+        let running = calls.into_iter().filter(|it| it.state() == CallState::Running);
+        let ids: Vec<_> = running.map(|it| it.call_id).collect();
+        (ids.len() == 2).then_some(ids)
+    })
+    .await;
     let (status, table, _) = command(&system, &["ps"]).await;
-    assert!(status == 0 && table.starts_with("CALL     SKILL  STATE "), "{table}");
-    assert!(table.lines().skip(1).all(|it| it.starts_with("cli-") && it.contains("  running  ")), "{table}");
+    assert!(status == 0 && table.starts_with(&format!("{:<23}SKILL  STATE ", "CALL")), "{table}");
+    assert!(table.lines().skip(1).all(|it| it.starts_with("call-") && it.contains("  running  ")), "{table}");
     let (_, traces, _) = command(&system, &["traces"]).await;
     assert!(traces.lines().nth(1).unwrap().contains("  naps   running  "), "{traces}");
     let (_, json, _) = command(&system, &["ps", "--skill", "naps", "-o", "json"]).await;
     assert_eq!(serde_json::from_str::<Vec<Value>>(&json).unwrap().len(), 2);
 
-    let (status, _, error) = command(&system, &["cancel", "cli-"]).await;
-    assert!(status == 2 && error.contains("cli-one, cli-two"), "{error}");
-    assert_eq!(
-        command(&system, &["cancel", "cli-o"]).await,
-        (0, "cancelled cli-one (naps)\n".to_owned(), String::new())
-    );
-    assert_eq!(command(&system, &["cancel", "cli-two"]).await.0, 0);
+    let (status, _, error) = command(&system, &["cancel", "call-"]).await;
+    assert!(status == 2 && ids.iter().all(|it| error.contains(it)), "{error}");
+    let unique = ids[0].bytes().zip(ids[1].bytes()).position(|(one, other)| one != other).unwrap();
+    let expected = (0, format!("cancelled {} (naps)\n", ids[0]), String::new());
+    assert_eq!(command(&system, &["cancel", &ids[0][..=unique]]).await, expected);
+    assert_eq!(command(&system, &["cancel", &ids[1]]).await.0, 0);
     for called in calls {
         assert_eq!(code(&called.await.unwrap()), "CANCELLED");
     }
-    let (status, _, error) = command(&system, &["cancel", "cli-two"]).await;
+    let (status, _, error) = command(&system, &["cancel", &ids[1]]).await;
     assert!(status == 1 && error.contains("openskill trace"), "{error}");
+
+    // The id of a call that has ended cancels no other that begins with it.
+    let called = start(&system, Request::new(nap("job-12"))).await;
+    running(&system, "job-12", CallState::Running).await;
+    assert_eq!(command(&system, &["cancel", "job-1"]).await.0, 1);
+    assert_eq!(command(&system, &["cancel", "job-12"]).await.0, 0);
+    assert_eq!(code(&called.await.unwrap()), "CANCELLED");
 }

@@ -229,7 +229,7 @@ pub(crate) struct PsArgs {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct CancelArgs {
-    /// Id of the call, as `openskill ps` lists it, or its beginning if no other running call's id begins so
+    /// Id of the call, as `openskill ps` lists it; for an id that the gateway made, a beginning that no other has is enough
     #[arg(value_parser = NonEmptyStringValueParser::new(), add = call_ids())]
     pub(crate) call: String,
     /// The principal of the call; needed only if calls of several principals have this id

@@ -1,9 +1,10 @@
-//! `openskill cancel`: cancels a running call, by its id or the beginning of its id.
+//! `openskill cancel`: cancels a running call, by its id or the beginning of an id that the gateway made.
 
 use std::collections::BTreeSet;
 
 use openskill_proto::v1::{CancelCallRequest, ListCallsRequest, RunningCall};
 use openskill_telemetry::log::text::one_line;
+use tonic::Code;
 
 use super::{client, ps};
 use crate::args::CancelArgs;
@@ -11,29 +12,45 @@ use crate::exit::Failure;
 use crate::settings::Settings;
 use crate::terminal::print_out;
 
+/// How the ids begin that gateways make, and their length. Ids that clients choose need not be unique, and one may be the
+/// beginning of another.
+const MADE_PREFIX: &str = "call-";
+const MADE_LENGTH: usize = MADE_PREFIX.len() + 16;
+
 /// The maximum number of ids that an error names.
 const MAX_NAMED: usize = 5;
 
 pub(super) async fn run(args: &CancelArgs, settings: &Settings) -> Result<(), Failure> {
     let mut client = client::traces(settings).await?;
     let principal = args.principal.clone();
-    let all = ListCallsRequest { principal: principal.clone(), limit: u32::MAX, ..ListCallsRequest::default() };
-    let running = ps::list(&mut client, all, settings).await?.calls;
-    let call_id = resolve(&running, &args.call)?.to_owned();
-    let request = CancelCallRequest { call_id, principal };
-    let cancelled = client.cancel_call(request).await.map_err(client::into_failure(settings))?.into_inner().calls;
+    let request = |call_id: &str| CancelCallRequest { call_id: call_id.to_owned(), principal: principal.clone() };
+    let cancelled = match client.cancel_call(request(&args.call)).await {
+        Err(status) if status.code() == Code::NotFound && may_begin_id(&args.call) => {
+            let all = ListCallsRequest { principal: principal.clone(), limit: u32::MAX, ..ListCallsRequest::default() };
+            let running = ps::list(&mut client, all, settings).await?.calls;
+            client.cancel_call(request(resolve(&running, &args.call)?)).await
+        }
+        answer => answer,
+    };
+    let cancelled = cancelled.map_err(client::into_failure(settings))?.into_inner().calls;
     for call in &cancelled {
         print_out(&format!("cancelled {} ({})\n", one_line(&call.call_id), one_line(&call.skill_id)));
     }
     Ok(())
 }
 
-/// Finds the id that `given` is, or that alone begins with it. An id that no call has is returned as it is: the gateway
+/// Whether a text may be the beginning of an id that a gateway made, but is no whole one.
+fn may_begin_id(text: &str) -> bool {
+    text.starts_with(MADE_PREFIX) && text.len() < MADE_LENGTH
+}
+
+/// Finds the only id that a gateway made and that begins with `given`. If there is none, returns `given`: the gateway
 /// says what became of its call.
 fn resolve<'a>(running: &'a [RunningCall], given: &'a str) -> Result<&'a str, Failure> {
-    let ids: BTreeSet<_> = running.iter().map(|it| it.call_id.as_str()).filter(|it| it.starts_with(given)).collect();
+    let begins = |id: &&str| id.len() == MADE_LENGTH && id.starts_with(given);
+    let ids: BTreeSet<_> = running.iter().map(|it| it.call_id.as_str()).filter(begins).collect();
     match ids.first() {
-        Some(first) if ids.len() == 1 || *first == given => Ok(first),
+        Some(first) if ids.len() == 1 => Ok(first),
         None => Ok(given),
         Some(_) => {
             let named: Vec<_> = ids.iter().take(MAX_NAMED).map(|it| one_line(it)).collect();
@@ -49,17 +66,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_beginning_of_an_id_is_enough_if_it_is_of_one_id_alone() {
+    fn the_beginning_of_an_id_is_enough_if_the_gateway_made_it_and_no_other_begins_so() {
         let call = |id: &str| RunningCall { call_id: id.to_owned(), ..RunningCall::default() };
-        let running = ["call-1", "call-12", "call-12", "call-2"].map(call);
-        let found = |given| resolve(&running, given).ok();
-        assert_eq!(
-            ["call-1", "call-12", "call-2", "other"].map(found).map(Option::unwrap),
-            ["call-1", "call-12", "call-2", "other"]
-        );
-        assert_eq!([found("call-"), found("")], [None, None]);
-        assert_eq!(resolve(&running[1..], "call-1").unwrap(), "call-12");
-        let Err(Failure::Usage(reason)) = resolve(&running, "c") else { panic!() };
-        assert_eq!(reason, "'c' is ambiguous: the ids of 3 running calls begin with it: call-1, call-12, call-2");
+        let ids = ["call-12", "call-1200000000000000", "call-1200000000000000", "call-1300000000000000"];
+        let running = ids.map(call);
+        assert_eq!(resolve(&running, "call-12").unwrap(), ids[1]);
+        assert_eq!(resolve(&running, "call-2").unwrap(), "call-2");
+        let Err(Failure::Usage(reason)) = resolve(&running, "call-1") else { panic!() };
+        let named = format!("{}, {}", ids[1], ids[3]);
+        assert_eq!(reason, format!("'call-1' is ambiguous: the ids of 2 running calls begin with it: {named}"));
+        assert!(may_begin_id("call-1") && !may_begin_id(ids[1]) && !may_begin_id("job-1"));
     }
 }

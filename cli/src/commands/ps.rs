@@ -49,15 +49,26 @@ pub(super) async fn run(args: &PsArgs, settings: &Settings) -> Result<(), Failur
             },
             left: |it| it,
         };
-        let fetch = async || Ok(list(&mut client, request.clone(), settings).await?.calls);
+        let mut is_told = false;
+        let fetch = async || {
+            let answer = list(&mut client, request.clone(), settings).await?;
+            if answer.left_out > 0 && !std::mem::replace(&mut is_told, true) {
+                tell_left_out(&answer);
+            }
+            Ok(answer.calls)
+        };
         match watch(format, &matching, fetch).await? {}
     }
     let answer = list(&mut client, request, settings).await?;
     print_list(&answer.calls, format);
     if answer.left_out > 0 {
-        print_err(&format!("{} more not shown: filter by --skill or --principal, or set --limit\n", answer.left_out));
+        tell_left_out(&answer);
     }
     Ok(())
+}
+
+fn tell_left_out(answer: &ListCallsResponse) {
+    print_err(&format!("{} more not shown: filter by --skill or --principal, or set --limit\n", answer.left_out));
 }
 
 /// Fetches the running calls of the gateway.
