@@ -73,6 +73,9 @@ pub(crate) fn run(args: Args, started: Instant) -> Result<(), Failure> {
     for variable in unknown_variables().iter().filter(|_| !is_server) {
         print_err(&format!("openskill: unknown variable ignored: {variable}\n"));
     }
+    for warning in raw.warnings.iter().filter(|_| !serve::is_worker_of_up()) {
+        print_err(&format!("openskill: {warning}\n"));
+    }
     match &command {
         Command::Config(config) => return config::run(config, &raw),
         Command::Certs(args) => return certs::run(args, &raw),

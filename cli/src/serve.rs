@@ -67,10 +67,14 @@ async fn until_signals<T>(shutdown: CancellationToken, work: impl Future<Output 
     }
 }
 
+/// Whether this is a worker of `up`, which inherits its environment and directory, and has already warned.
+pub(crate) fn is_worker_of_up() -> bool {
+    std::env::args_os().any(|it| it == "--exit-with-parent")
+}
+
 /// Warns about unknown variables, because a misspelled setting has no effect.
 fn name_unknown_variables() {
-    // Workers of `up` inherit its environment, and `up` has already warned.
-    if std::env::args_os().any(|it| it == "--exit-with-parent") {
+    if is_worker_of_up() {
         return;
     }
     for variable in unknown_variables() {

@@ -17,6 +17,8 @@ pub(crate) fn refuse_unavailable(mut words: impl Iterator<Item = OsString>) -> O
     if first == "--config" {
         next()?;
         first = next()?;
+    } else if first.starts_with("--config=") {
+        first = next()?;
     }
     if COMMANDS.contains(&first.as_str()) {
         return Some(Failure::NoWorker { command: first });
@@ -44,6 +46,7 @@ mod tests {
             "doctor",
             "init x",
             "new a",
+            "run a.py",
             "manifest show",
             "pin b",
             "sdk install",
@@ -51,6 +54,9 @@ mod tests {
             let command = line.split(' ').next().unwrap();
             let said = reason(line).unwrap();
             assert!(said.contains(&format!("`openskill {command}`")) && said.contains("openskill-worker"), "{said}");
+        }
+        for line in ["--config a.toml check", "--config=a.toml check"] {
+            assert!(reason(line).unwrap().contains("`openskill check`"), "{line}");
         }
         assert!(reason("tools add git").unwrap().contains("`openskill tools add`"));
     }

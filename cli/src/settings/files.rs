@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::names::{ALL, is_known};
 use super::problem::SettingProblem;
-use super::project::FILE_NAME;
-use super::unknown::nearest;
+use super::project::{FILE_NAME, VARIABLE};
+use super::unknown::{is_foreign, nearest};
 
 /// The file with variables, in the directory of the project.
 pub(super) const DOT_ENV: &str = ".env";
@@ -32,7 +32,7 @@ impl FileContent {
     }
 }
 
-/// Reads `.env`. The file may contain variables of other programs. Reports unknown variables that begin with
+/// Reads `.env`. The file may contain variables of other programs, such as Compose. Reports unknown variables that begin with
 /// `OPENSKILL_`, which are probably misspelled.
 pub(super) fn read_dot_env(path: &Path) -> FileContent {
     let mut found = FileContent::default();
@@ -41,9 +41,11 @@ pub(super) fn read_dot_env(path: &Path) -> FileContent {
         Err(error) if error.kind() == ErrorKind::NotFound => return found,
         Err(error) => return FileContent::unreadable(DOT_ENV, error.to_string()),
     };
+    // The file is found before it is read.
+    let is_other = |name: &str| is_foreign(name) && name != VARIABLE;
     for line in dotenvy::from_read_iter(&text[..]) {
         match line {
-            Ok((name, _)) if name.starts_with("OPENSKILL_") && !is_known(&name) => {
+            Ok((name, _)) if name.starts_with("OPENSKILL_") && !is_known(&name) && !is_other(&name) => {
                 found.problems.push(unknown(&name, nearest(&name).map(|it| it.name), DOT_ENV));
             }
             Ok((name, value)) => drop(found.values.insert(name, value)),

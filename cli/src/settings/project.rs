@@ -41,27 +41,19 @@ impl Project {
     }
 
     /// Finds the project of a directory: the nearest directory with the file, from this one upwards. The search ends
-    /// at the root of a repository.
-    ///
-    /// # Errors
-    /// The file is in a directory above, and belongs to another user: its settings choose programs to run.
-    pub(super) fn find(here: &Path) -> Result<Option<Self>, SettingProblem> {
+    /// at the root of a repository. `user`: the current user.
+    pub(super) fn find(here: &Path, user: u32, warnings: &mut Vec<String>) -> Option<Self> {
         for folder in here.ancestors() {
             let file = folder.join(FILE_NAME);
-            if let Ok(found) = std::fs::symlink_metadata(&file) {
-                let user = rustix::process::geteuid().as_raw();
-                if folder != here && found.uid() != user && found.uid() != 0 {
-                    let reason =
-                        format!("'{}' belongs to another user: name it with --config to use it", file.display());
-                    return Err(SettingProblem::new(FILE_NAME, "file", reason));
-                }
-                return Ok(Some(Self { file }));
+            let exists = file.symlink_metadata().is_ok();
+            if exists && (folder == here || is_trusted(&file, user, warnings)) {
+                return Some(Self { file });
             }
             if folder.join(".git").symlink_metadata().is_ok() {
                 break;
             }
         }
-        Ok(None)
+        None
     }
 
     /// Returns the directory in which the file is.
@@ -84,6 +76,18 @@ impl Project {
     }
 }
 
+/// Returns whether a file above the current directory does not belong to another user, who would choose programs to run.
+/// Otherwise, adds a warning.
+pub(super) fn is_trusted(file: &Path, user: u32, warnings: &mut Vec<String>) -> bool {
+    let is_trusted = file.symlink_metadata().map_or(true, |it| [user, 0].contains(&it.uid()));
+    if !is_trusted {
+        let settings = file.with_file_name(FILE_NAME);
+        let (file, settings) = (file.display(), settings.display());
+        warnings.push(format!("file of another user ignored: {file}; `--config {settings}` uses it"));
+    }
+    is_trusted
+}
+
 /// FNV-1a, which is the same in every release.
 #[cfg(feature = "worker")]
 fn stable_hash(bytes: &[u8]) -> u64 {
@@ -104,10 +108,21 @@ mod tests {
     fn a_project_is_found_from_below_but_not_from_outside_its_repository() {
         let top = folder("found");
         std::fs::write(top.join(FILE_NAME), "").unwrap();
-        let project = Project::find(&top.join("a/b")).unwrap().unwrap();
+        let find = |below: &str, user| {
+            let mut warnings = Vec::new();
+            let project = Project::find(&top.join(below), user, &mut warnings);
+            (project, warnings.join(""))
+        };
+        // For the superuser, who may read all of its own files.
+        let _ = std::os::unix::fs::chown(top.join(FILE_NAME), Some(4242), None);
+        let user = top.join(FILE_NAME).metadata().unwrap().uid();
+        let project = find("a/b", user).0.unwrap();
         assert_eq!((project.folder(), &project.file), (top.as_path(), &top.join(FILE_NAME)));
+        let (none, warning) = find("a/b", user + 1);
+        assert!(none.is_none() && warning.contains("--config /"), "{warning}");
+        assert_eq!(find("", user + 1), (Some(project.clone()), String::new()));
         std::fs::write(top.join("a/.git"), "gitdir: elsewhere").unwrap();
-        assert_eq!(Project::find(&top.join("a/b")).unwrap(), None);
+        assert_eq!(find("a/b", user), (None, String::new()));
         assert_eq!(
             Project::open(Path::new("../../openskill.toml"), &top.join("a/b")).unwrap().file.file_name(),
             project.file.file_name()

@@ -8,7 +8,7 @@ use super::files::{DOT_ENV, FileContent, read_dot_env, read_toml};
 use super::names::{ALL, Setting, default_value, is_known};
 use super::paths;
 use super::problem::{SettingProblem, SettingProblems};
-use super::project::{FILE_NAME, Project, VARIABLE};
+use super::project::{FILE_NAME, Project, VARIABLE, is_trusted};
 
 /// Settings from flags: names and values.
 pub(crate) type Overrides = Vec<(&'static str, String)>;
@@ -47,6 +47,8 @@ pub(crate) struct RawSettings {
     variables: HashMap<String, String>,
     /// Problems with whole sources, such as an unreadable file.
     pub(super) problems: Vec<SettingProblem>,
+    /// The files that were not read, and why.
+    pub(crate) warnings: Vec<String>,
 }
 
 impl std::fmt::Debug for RawSettings {
@@ -63,16 +65,17 @@ impl RawSettings {
         debug_assert!(flags.iter().all(|(name, _)| is_known(name)), "{flags:?}");
         let here = std::path::absolute(here).unwrap_or_else(|_| here.to_owned());
         let named = environment(VARIABLE).filter(|it| !it.is_empty());
+        let is_named = named.is_some();
+        let user = rustix::process::geteuid().as_raw();
+        let (mut problems, mut warnings) = (Vec::new(), Vec::new());
         let project = match named {
-            Some(file) => Project::open(Path::new(&file), &here).map(Some),
-            None => Project::find(&here),
-        };
-        let (project, mut problems) = match project {
-            Ok(project) => (project, Vec::new()),
-            Err(problem) => (None, vec![problem]),
+            Some(file) => Project::open(Path::new(&file), &here).map_err(|it| problems.push(it)).ok(),
+            None => Project::find(&here, user, &mut warnings),
         };
         let folder = project.as_ref().map_or(here.as_path(), Project::folder);
-        let dot_env = read_dot_env(&folder.join(DOT_ENV));
+        let dot_env = folder.join(DOT_ENV);
+        let is_read = is_named || folder == here || is_trusted(&dot_env, user, &mut warnings);
+        let dot_env = if is_read { read_dot_env(&dot_env) } else { FileContent::default() };
         let file = project.as_ref().map_or_else(FileContent::default, |it| read_toml(&it.file));
         problems.extend(dot_env.problems.into_iter().chain(file.problems));
         let (dot_env, file) = (dot_env.values, file.values);
@@ -104,6 +107,7 @@ impl RawSettings {
             #[cfg(feature = "worker")]
             variables: dot_env,
             problems,
+            warnings,
         }
     }
 
@@ -116,6 +120,7 @@ impl RawSettings {
             #[cfg(feature = "worker")]
             variables: HashMap::new(),
             problems: Vec::new(),
+            warnings: Vec::new(),
         }
     }
 
@@ -278,8 +283,10 @@ mod tests {
 
     #[test]
     fn every_misspelled_setting_is_reported_with_its_file() {
-        let folder =
-            TempFolder::with("typos", &[(".env", "OPENSKILL_TIMEOUT=1\n"), ("openskill.toml", "lisen = 'x'\n")]);
+        let folder = TempFolder::with(
+            "typos",
+            &[(".env", "OPENSKILL_TIMEOUT=1\nOPENSKILL_TAG=1\n"), ("openskill.toml", "lisen = 'x'\n")],
+        );
         let problems = RawSettings::read(&Vec::new(), |_| None, &folder.0).problems;
         let told: Vec<_> = problems.iter().map(|it| (it.name.as_str(), it.origin.as_str())).collect();
         assert_eq!(told, [("OPENSKILL_TIMEOUT", ".env"), ("lisen", "openskill.toml")]);

@@ -50,7 +50,7 @@ const OTHERS: [&str; 21] = [
 
 /// Whether a variable is not meant as a setting: it is one of [`OTHERS`], or Kubernetes sets it in pods for a service
 /// called `openskill`.
-fn is_foreign(name: &str) -> bool {
+pub(super) fn is_foreign(name: &str) -> bool {
     let rest = name.trim_start_matches("OPENSKILL_");
     let is_of_service = rest == "PORT" || rest.starts_with("PORT_") || rest.contains("SERVICE_");
     let is_of_tests = rest.starts_with("TEST_") || rest.starts_with("FUZZ_");
