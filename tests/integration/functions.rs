@@ -169,4 +169,6 @@ fn the_manifest_that_a_function_means_is_shown_and_is_one() {
     assert!(status == Some(1) && text.contains("bad.py:3: f: *a"), "{text}");
     let (status, text) = run(&["check", "f"]);
     assert!(status == Some(1) && text.contains("bad.py:3: f: *a"), "{text}");
+    let (status, text) = run(&["check", "mirror"]);
+    assert!(status == Some(0) && !text.contains("bad.py"), "{text}");
 }

@@ -115,14 +115,14 @@ pub enum PinError {
 pub async fn check(mut config: Config, skill_id: Option<&str>) -> Result<CheckReport, CheckError> {
     config.packages.builds = skill_id.map_or(Builds::All, |id| Builds::Only(id.to_owned()));
     let (manifests, errors) = crate::registry::read_folders(&SkillSources::for_command(&config));
-    // The functions of a Python file are skills with other names.
-    let names_it = |error: &ManifestError| {
-        let is_python = error.file.extension().is_some_and(|it| it == "py");
-        is_python || skill_id.is_none_or(|id| error.file.file_stem().is_some_and(|stem| stem == id))
-    };
-    let invalid: Vec<_> = errors.into_iter().filter(names_it).collect();
     let slowest = slowest_start(&manifests) + slowest_build(&manifests, &config);
     let chosen: Vec<_> = manifests.into_values().filter(|it| skill_id.is_none_or(|id| it.id == id)).collect();
+    let names_it = |error: &ManifestError| {
+        // The functions of a Python file are skills with other names.
+        let may_have_it = chosen.is_empty() && error.file.extension().is_some_and(|it| it == "py");
+        may_have_it || skill_id.is_none_or(|id| error.file.file_stem().is_some_and(|stem| stem == id))
+    };
+    let invalid: Vec<_> = errors.into_iter().filter(names_it).collect();
     if let Some(id) = skill_id.filter(|_| chosen.is_empty() && invalid.is_empty()) {
         return Err(CheckError::NotFound { skill_id: id.to_owned(), folders: config.skill_dirs });
     }
