@@ -8,7 +8,7 @@
 //! | 3 | the gateway or the requested worker is unreachable or not ready |
 //! | 4 | invalid setting |
 //! | 5 | system error: a port in use, an unreadable file |
-//! | 130 | stopped at once by a second signal |
+//! | 130 | stopped at once by a signal, of servers by a second one |
 
 use std::fmt::Display;
 use std::process::ExitCode;
@@ -35,8 +35,8 @@ pub(crate) enum Failure {
     /// A call or a check failed, and the command has printed why.
     #[error("the call or check failed")]
     Reported,
-    /// A second signal stopped the program at once.
-    #[error("stopped by a second signal")]
+    /// A signal stopped the program at once. The first one lets servers finish their calls.
+    #[error("stopped by a signal")]
     Interrupted,
     /// The gateway rejected the request.
     #[error("{0}")]

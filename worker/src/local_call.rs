@@ -11,6 +11,7 @@ use crate::check::{build_worker, explain, settle, slowest_build, slowest_start};
 use crate::config::{Builds, Config};
 use crate::execute::{TraceHeaders, execute};
 use crate::manifest::{MAX_MANIFEST_BYTES, Manifest, ManifestError, Rules};
+use crate::registry::functions::{FunctionReader, MAX_SCRIPT_BYTES, may_have_functions};
 
 /// The reasons why a skill was not called.
 #[derive(Debug, thiserror::Error)]
@@ -28,21 +29,50 @@ pub enum LocalCallError {
     },
 }
 
-/// Reads the skill of a file: a manifest in YAML or JSON, or a Python script or another program without a manifest.
-/// `file` and `allowed_root` are absolute.
+/// Reads the skill of a file: a manifest in YAML or JSON, a function of a Python file, or a Python script or another
+/// program without a manifest. `function` selects one by its name or id. `file` is absolute.
 ///
 /// # Errors
-/// Fails if the manifest is invalid, or if the file name of a program is not a valid skill id.
-pub fn read(file: &Path, allowed_root: &Path) -> Result<Manifest, ManifestError> {
-    match file.extension().and_then(|it| it.to_str()) {
-        Some("yaml" | "yml" | "json") => {
+/// Fails if the manifest is invalid, if the file name of a program is not a valid skill id, or if it is unclear which
+/// function is meant. Blocks while Python parses a file with functions.
+pub fn read(file: &Path, function: Option<&str>, config: &Config) -> Result<Manifest, ManifestError> {
+    let rules = Rules { allowed_root: &config.allowed_root, toolset: None };
+    match (file.extension().and_then(|it| it.to_str()), function) {
+        (Some("py"), _) => read_script(file, function, rules, config),
+        (_, Some(_)) => Err(ManifestError::new(file, 1, "only a Python file has functions".to_owned())),
+        (Some("yaml" | "yml" | "json"), None) => {
             let text = plain_file::read_in_folder(file, MAX_MANIFEST_BYTES)
                 .map_err(|reason| ManifestError::new(file, 1, reason.to_string()))?;
-            Manifest::parse(file, &text, Rules { allowed_root, toolset: None })
+            Manifest::parse(file, &text, rules)
         }
-        Some("py") => Manifest::for_bare_script(file),
-        _ => Manifest::for_bare_program(file),
+        (_, None) => Manifest::for_bare_program(file),
     }
+}
+
+/// Reads a Python file: the wanted function, the only one, or the one with the file's name. A file without functions that
+/// are skills is a script.
+fn read_script(file: &Path, name: Option<&str>, rules: Rules<'_>, config: &Config) -> Result<Manifest, ManifestError> {
+    let fail = |line: usize, reason: String| Err(ManifestError::new(file, line, reason));
+    let text = plain_file::read_in_folder(file, MAX_SCRIPT_BYTES).ok().filter(|it| may_have_functions(it));
+    let functions = text.map(|it| FunctionReader::new(config.python.as_deref()).read(file, &it)).transpose()?;
+    let Some(functions) = functions.filter(|it| !it.is_empty()) else {
+        return match name {
+            Some(_) => fail(1, "none of its functions is a skill".to_owned()),
+            None => Manifest::for_bare_script(file),
+        };
+    };
+    let (manifests, problems) = functions.resolve(file, rules);
+    let wanted = name.or_else(|| file.file_stem()?.to_str()).unwrap_or_default();
+    let is_only = name.is_none() && manifests.len() + problems.len() == 1;
+    if let Some(it) = manifests.iter().find(|it| is_only || it.manifest.id == wanted || it.function() == wanted) {
+        return Ok(it.manifest.clone());
+    }
+    let may_be_wanted = |function: &str| name.is_none() || manifests.is_empty() || [wanted, ""].contains(&function);
+    if let Some(problem) = problems.into_iter().find(|it| may_be_wanted(&it.function)) {
+        return fail(problem.line, problem.reason);
+    }
+    let ids: Vec<_> = manifests.iter().map(|it| it.manifest.id.as_str()).collect();
+    fail(1, format!("name one of its skills with `openskill run FILE#NAME`: {}", ids.join(", ")))
 }
 
 /// Calls a skill on a worker without listeners, which serves only this skill. Builds the skill's environment first.

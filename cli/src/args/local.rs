@@ -124,7 +124,7 @@ pub(crate) enum SkillType {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct RunArgs {
-    /// A manifest, a Python script or another program
+    /// A manifest, a Python file or another program; `FILE#NAME` names one of several functions that are skills
     pub(crate) file: PathBuf,
     /// Arguments: KEY=VALUE, KEY:=JSON, or one JSON object, as for `invoke`; `-` reads the object from stdin
     #[arg(value_name = "KEY=VALUE", conflicts_with = "json")]

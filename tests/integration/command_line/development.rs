@@ -5,9 +5,11 @@ use std::process::Stdio;
 
 use openskill_tests::binary;
 use openskill_tests::folder::Folder;
+use openskill_tests::processes;
 use openskill_tests::system::PATIENCE;
 use openskill_tests::terminal::Terminal;
 use openskill_tests::wait::{until, until_true};
+use rustix::process::Signal;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
@@ -62,6 +64,40 @@ async fn run_calls_the_skill_of_one_file_without_a_project_or_a_gateway() {
     assert!(ran.code == 1 && ran.err.contains("INVALID_ARGUMENT: "), "{}", ran.err);
     assert_eq!(run(folder.path(), &["missing.py"], "").await.code, 2);
     assert!(!folder.path().join("data").exists());
+}
+
+#[tokio::test]
+async fn run_calls_a_function_of_a_python_file() {
+    let folder = Folder::new();
+    let function = |name: &str| format!("@skill\ndef {name}(text: str) -> dict:\n    return {{'{name}': text}}\n");
+    let head = "from openskill_sdk import skill\n";
+    folder.write("one.py", format!("{head}{}", function("shout")));
+    folder.write("several.py", format!("{head}{}{}", function("shout"), function("whisper")));
+    folder.write("whisper.py", format!("{head}{}{}", function("shout"), function("whisper")));
+    for (file, name) in [("one.py", "shout"), ("whisper.py", "whisper"), ("several.py#whisper", "whisper")] {
+        let ran = run(folder.path(), &[file, "text=1"], "").await;
+        assert_eq!((ran.code, ran.out), (0, format!("{{\n  \"{name}\": \"1\"\n}}\n")), "{file}: {}", ran.err);
+    }
+    for file in ["several.py", "several.py#other"] {
+        let ran = run(folder.path(), &[file, "text=1"], "").await;
+        assert!(ran.code == 2 && ran.err.contains("FILE#NAME`: shout, whisper"), "{file}: {}", ran.err);
+    }
+}
+
+#[tokio::test]
+async fn an_interrupted_run_leaves_no_directory() {
+    let (folder, temp) = (Folder::new(), Folder::new());
+    folder.write("naps.py", "import time\ntime.sleep(60)\n");
+    let mut command = Command::new(binary());
+    command.args(["run", "naps.py"]).current_dir(folder.path()).env("TMPDIR", temp.path());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    let mut child = command.spawn().unwrap();
+    let pid = child.id().unwrap() as i32;
+    until_true("the call begins", PATIENCE, || !processes::children(pid, "").is_empty()).await;
+    processes::send(pid, Signal::INT);
+    assert_eq!(child.wait().await.unwrap().code(), Some(130));
+    let mut left = temp.path().read_dir().unwrap().map(|it| it.unwrap().file_name());
+    assert!(!left.any(|it| it.to_string_lossy().starts_with("openskill-run-")));
 }
 
 #[tokio::test]

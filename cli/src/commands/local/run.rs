@@ -1,9 +1,12 @@
 //! `openskill run`: calls the skill of one file on this machine, as a worker would.
 
-use std::path::PathBuf;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use openskill_gateway::arguments::{Definition, Policy, Prepared, Rules};
+use openskill_proto::trace::{hex, random_id};
 use openskill_proto::v1::{ExecuteResult, Meta, SkillResult, skill_result::Output};
 use openskill_worker::local_call::{self, LocalCallError};
 use openskill_worker::manifest::Manifest;
@@ -13,16 +16,23 @@ use crate::args::RunArgs;
 use crate::commands::input::json_or_file;
 use crate::commands::invoke::{arguments, print_data};
 use crate::exit::Failure;
-use crate::runtime::block_on;
+use crate::runtime::single_threaded;
 use crate::serve;
 use crate::settings::{RawSettings, Settings};
 use crate::terminal::print_err;
 
 pub(super) fn run(args: &RunArgs, settings: &Settings, raw: &RawSettings) -> Result<(), Failure> {
-    let file = std::path::absolute(&args.file).map_err(Failure::system("finding the file"))?;
+    // `FILE#NAME` selects a function, unless a file has this name.
+    let (file, function) = match args.file.to_str().and_then(|it| it.rsplit_once('#')) {
+        Some((file, name)) if !args.file.exists() => (Path::new(file), Some(name)),
+        _ => (args.file.as_path(), None),
+    };
+    let file = std::path::absolute(file).map_err(Failure::system("finding the file"))?;
     if !file.is_file() {
-        return Err(Failure::Usage(format!("there is no file '{}'", args.file.display())));
+        return Err(Failure::Usage(format!("there is no file '{}'", file.display())));
     }
+    // A signal ends the program while it waits for stdin, so there is no directory to remove yet.
+    let object = object(args)?;
     let (root, _temporary) = match settings.worker.root_outside_project(raw)? {
         Some(root) => (root, None),
         None => {
@@ -33,32 +43,49 @@ pub(super) fn run(args: &RunArgs, settings: &Settings, raw: &RawSettings) -> Res
     let mut config = serve::worker::config_with_root(settings, raw, root)?;
     config.packages.progress = |step| print_err(&format!("{step}\n"));
     config.show_stderr = Some(|text| print_err(&format!("{text}\n")));
-    let manifest = local_call::read(&file, &config.allowed_root).map_err(|error| Failure::Usage(error.to_string()))?;
-    let prepared = prepare(args, &manifest)?;
+    let manifest = local_call::read(&file, function, &config).map_err(|error| Failure::Usage(error.to_string()))?;
+    let prepared = prepare(args, object, &manifest)?;
     let own = manifest.timeout_ms.map(|it| Duration::from_millis(it.into()));
     let timeout = match args.timeout_ms {
         0 => own.unwrap_or(settings.gateway.default_timeout),
         given => Duration::from_millis(given.into()),
     };
-    block_on(async {
-        let input = prepared.text.into_owned();
-        let mut result = local_call::call(config, manifest, input, timeout).await.map_err(|error| match error {
-            LocalCallError::System(source) => Failure::system("setting up the sandbox")(source),
-            error => Failure::printed(&error),
-        })?;
-        let warnings = prepared.warning.into_iter().chain(std::mem::take(&mut result.warnings)).collect();
-        let repairs = prepared.repairs.into_iter().map(Into::into).collect();
-        show(result, Meta { repairs, defaults: prepared.defaults, warnings, ..Meta::default() })
-    })
+    let runtime = single_threaded()?;
+    let input = prepared.text.into_owned();
+    let called = runtime.block_on(async {
+        tokio::select! {
+            // The first to begin, before anything of the call does.
+            biased;
+            _ = tokio::signal::ctrl_c() => Err(Failure::Interrupted),
+            called = local_call::call(config, manifest, input, timeout) => called.map_err(|error| match error {
+                LocalCallError::System(source) => Failure::system("setting up the sandbox")(source),
+                error => Failure::printed(&error),
+            }),
+        }
+    });
+    // Does not wait for an environment that is being built.
+    runtime.shutdown_background();
+    let mut result = called?;
+    let warnings = prepared.warning.into_iter().chain(std::mem::take(&mut result.warnings)).collect();
+    let repairs = prepared.repairs.into_iter().map(Into::into).collect();
+    show(result, Meta { repairs, defaults: prepared.defaults, warnings, ..Meta::default() })
 }
 
-/// Reads the arguments, and validates and repairs them as a gateway does.
-fn prepare(args: &RunArgs, manifest: &Manifest) -> Result<Prepared<'static>, Failure> {
+/// Reads the arguments that are given as one object, perhaps in a file or on stdin.
+fn object(args: &RunArgs) -> Result<Option<String>, Failure> {
+    match (&args.json, &args.arguments[..]) {
+        (Some(text), _) => json_or_file(text).map(Some),
+        (None, [text]) if text.starts_with(['{', '@']) || text == "-" => json_or_file(text).map(Some),
+        (None, _) => Ok(None),
+    }
+}
+
+/// Validates and repairs the arguments as a gateway does.
+fn prepare(args: &RunArgs, object: Option<String>, manifest: &Manifest) -> Result<Prepared<'static>, Failure> {
     let schema = manifest.input_schema.as_ref();
-    let text = match (&args.json, &args.arguments[..]) {
-        (Some(text), _) => json_or_file(text)?,
-        (None, [text]) if text.starts_with(['{', '@']) || text == "-" => json_or_file(text)?,
-        (None, pairs) => arguments::object(pairs, schema.unwrap_or(&Value::Null))?,
+    let text = match object {
+        Some(text) => text,
+        None => arguments::object(&args.arguments, schema.unwrap_or(&Value::Null))?,
     };
     let rules = Rules::from(manifest.argument_rules.clone());
     let definition = match schema {
@@ -93,11 +120,12 @@ struct TemporaryRoot(PathBuf);
 
 impl TemporaryRoot {
     fn create() -> Result<Self, Failure> {
-        let name = format!("openskill-run-{}", std::process::id());
+        let name = format!("openskill-run-{}", hex(&random_id::<8>()));
+        // The skills of the superuser run as another user.
+        let mode = if rustix::process::geteuid().is_root() { 0o711 } else { 0o700 };
         let create = || {
             let folder = std::env::temp_dir().canonicalize()?.join(name);
-            // Fails if another user made the directory.
-            std::fs::create_dir(&folder)?;
+            DirBuilder::new().mode(mode).create(&folder)?;
             let made = Self(folder);
             std::fs::create_dir(made.path())?;
             Ok(made)
