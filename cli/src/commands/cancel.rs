@@ -14,8 +14,8 @@ use crate::terminal::print_out;
 
 /// How the ids begin that gateways make, and their length. Ids that clients choose need not be unique, and one may be the
 /// beginning of another.
-const MADE_PREFIX: &str = "call-";
-const MADE_LENGTH: usize = MADE_PREFIX.len() + 16;
+const GENERATED_ID_PREFIX: &str = "call-";
+const GENERATED_ID_LENGTH: usize = GENERATED_ID_PREFIX.len() + 16;
 
 /// The maximum number of ids that an error names.
 const MAX_NAMED: usize = 5;
@@ -41,13 +41,13 @@ pub(super) async fn run(args: &CancelArgs, settings: &Settings) -> Result<(), Fa
 
 /// Whether a text may be the beginning of an id that a gateway made, but is no whole one.
 fn may_begin_id(text: &str) -> bool {
-    text.starts_with(MADE_PREFIX) && text.len() < MADE_LENGTH
+    text.starts_with(GENERATED_ID_PREFIX) && text.len() < GENERATED_ID_LENGTH
 }
 
 /// Finds the only id that a gateway made and that begins with `given`. If there is none, returns `given`: the gateway
 /// says what became of its call.
 fn resolve<'a>(running: &'a [RunningCall], given: &'a str) -> Result<&'a str, Failure> {
-    let begins = |id: &&str| id.len() == MADE_LENGTH && id.starts_with(given);
+    let begins = |id: &&str| id.len() == GENERATED_ID_LENGTH && id.starts_with(given);
     let ids: BTreeSet<_> = running.iter().map(|it| it.call_id.as_str()).filter(begins).collect();
     match ids.first() {
         Some(first) if ids.len() == 1 => Ok(first),

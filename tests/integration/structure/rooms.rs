@@ -52,7 +52,7 @@ pub(super) const WORKER: Rooms = Rooms {
     order: &[
         ("operator", &["check", "worker", "tools", "registry", "runners", "events", ROOT]),
         ("doctor", &["check", "worker", "registry", "runners", "sessions", ROOT]),
-        ("local_call", &["check", "execute"]),
+        ("local_call", &["check", "execute", "registry"]),
         ("check", &["execute", "worker", "registry", "runners", "sessions", ROOT]),
         ("shards", &["server", "worker"]),
         ("server", &["execute", "worker", "questions"]),
