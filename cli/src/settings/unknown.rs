@@ -24,7 +24,7 @@ fn unknown(names: impl IntoIterator<Item = String>) -> Vec<String> {
 
 /// Variables of skills, of deploy/compose.sh and its images, of builds and tests, and the one that names the file with
 /// settings, without the prefix.
-const OTHERS: [&str; 21] = [
+const OTHERS: [&str; 23] = [
     "CALL_ID",
     "SESSION_ID",
     "SKILL_ID",
@@ -36,6 +36,8 @@ const OTHERS: [&str; 21] = [
     "SECRETS",
     "SECURE",
     "OWN_SKILLS",
+    "OFFLINE",
+    "APPARMOR",
     "BINARY",
     "GATEWAY_BINARY",
     "COMMIT",

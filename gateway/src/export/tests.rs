@@ -61,10 +61,10 @@ fn an_optional_parameter_is_nullable_if_all_must_be_required() {
     );
     assert_eq!(parameters["properties"]["d"]["type"], json!(["object", "null"]));
     assert_eq!(parameters["properties"]["f"]["type"], json!(["string", "null"]));
-    // A call that follows this definition is valid once its nulls are dropped.
+    // A call that follows this definition is valid once its nulls are dropped, and gets the default of `b`.
     let definition = Definition::compile(&schema.to_string(), Rules::default(), &[]).unwrap();
     let call = r#"{"a":"x","b":null,"c":null,"d":{"e":null},"f":null}"#;
-    assert_eq!(definition.prepare(call, Policy::Repair).unwrap().text, r#"{"a":"x","d":{},"f":null}"#);
+    assert_eq!(definition.prepare(call, Policy::Repair).unwrap().text, r#"{"a":"x","d":{},"f":null,"b":5}"#);
 }
 
 #[test]

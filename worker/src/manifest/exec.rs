@@ -237,8 +237,8 @@ mod tests {
         let both = read(json!({"output": "text", "ok_exits": [0, 1], "invalid_exits": [2]})).unwrap().printed.unwrap();
         assert_eq!((both.ok_exits, both.invalid_exits), (vec![0, 1], vec![2]));
         for (bad, word) in [
-            (json!({"ok_exits": [0, 1]}), "ok_exits needs output"),
-            (json!({"show_stderr": true}), "show_stderr needs output"),
+            (json!({"ok_exits": [0, 1]}), "ok_exits applies only if output"),
+            (json!({"show_stderr": true}), "show_stderr applies only if output"),
             (json!({"output": "lines", "ok_exits": []}), "never succeed"),
             (json!({"output": "lines", "invalid_exits": [0]}), "in ok_exits and in invalid_exits"),
             (json!({"output": "lines", "ok_exits": [256]}), "256"),
