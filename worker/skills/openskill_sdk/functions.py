@@ -17,12 +17,7 @@ from .errors import SkillError, invalid
 from .runtime import run
 
 _UNIONS = (typing.Union, getattr(types, "UnionType", typing.Union))
-_WRAPPERS = tuple(
-    getattr(module, name)
-    for name in ("Annotated", "Required", "NotRequired", "ReadOnly", "Final")
-    for module in (typing, sys.modules.get("typing_extensions"))
-    if hasattr(module, name)
-)
+_WRAPPERS = ("Annotated", "Required", "NotRequired", "ReadOnly", "Final")
 _SEQUENCES: dict[Any, Callable[[Any], Any]] = {
     list: list, tuple: tuple, set: set, frozenset: frozenset, collections.abc.Set: set, collections.abc.MutableSet: set,
     collections.abc.Sequence: list, collections.abc.MutableSequence: list, collections.abc.Iterable: list,
@@ -104,12 +99,14 @@ def _hints(holder: Any) -> dict[str, Any]:
 def convert(value: Any, hint: Any, name: str) -> Any:
     """The value of a JSON value as this type. Raises INVALID_ARGUMENT if it is none; `name` is the argument's."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if origin in _WRAPPERS:
+    if hasattr(hint, "__value__"):  # `type X = ...`
+        return convert(value, hint.__value__, name)
+    if _is_wrapper(origin):
         return convert(value, inner[0], name)
     if origin in _UNIONS:
         return _one_of(value, inner, name)
     if origin is typing.Literal:
-        return _expect(any(type(value) is type(it) and value == it for it in inner), value, name, f"one of {inner}")
+        return _literal(value, inner, name)
     if hasattr(hint, "__supertype__"):
         return convert(value, hint.__supertype__, name)
     if (origin or hint) in _SEQUENCES:
@@ -120,6 +117,26 @@ def convert(value: Any, hint: Any, name: str) -> Any:
     if hint is None or hint is type(None):
         return _expect(value is None, value, name, "null")
     return _convert_to_class(value, hint, name) if isinstance(hint, type) else value
+
+
+def _is_wrapper(origin: Any) -> bool:
+    # The file may import typing_extensions later than this module.
+    modules = (typing, sys.modules.get("typing_extensions"))
+    return origin is not None and any(origin is getattr(module, name, None) for module in modules for name in _WRAPPERS)
+
+
+def _literal(value: Any, wanted: tuple[Any, ...], name: str) -> Any:
+    """A literal, or the member of an enumeration with this value."""
+    for it in wanted:
+        plain = it.value if isinstance(it, enum.Enum) else it
+        if type(plain) in (type(value), tuple) and _as_tuple(value) == _as_tuple(plain):
+            return it
+    raise invalid(name, f"must be one of {wanted}, not {kind(value)}")
+
+
+def _as_tuple(value: Any) -> Any:
+    """Lists as tuples, which JSON does not have."""
+    return tuple(map(_as_tuple, value)) if isinstance(value, (list, tuple)) else value
 
 
 def _one_of(value: Any, hints: tuple[Any, ...], name: str) -> Any:
@@ -141,7 +158,8 @@ def _items(value: list[Any], origin: Any, inner: tuple[Any, ...], name: str) -> 
         _expect(len(value) == len(inner), value, name, f"a list of {len(inner)} items")
         return tuple(convert(it, hint, f"{name}[{at}]") for at, (it, hint) in enumerate(zip(value, inner)))
     hint = inner[0] if inner else Any
-    return _SEQUENCES[origin](convert(it, hint, f"{name}[{at}]") for at, it in enumerate(value))
+    # Not every type can be in a set.
+    return _parse(_SEQUENCES[origin], [convert(it, hint, f"{name}[{at}]") for at, it in enumerate(value)], name)
 
 
 def _convert_to_class(value: Any, hint: Any, name: str) -> Any:
@@ -156,7 +174,7 @@ def _convert_to_class(value: Any, hint: Any, name: str) -> Any:
     if hasattr(hint, "model_validate"):
         return _parse(hint.model_validate, value, name)
     if issubclass(hint, enum.Enum):
-        return _parse(hint, value, name)
+        return _parse(hint, next((it for it in hint if _as_tuple(it.value) == _as_tuple(value)), value), name)
     if dataclasses.is_dataclass(hint):
         return _parse_fields(value, hint, [it.name for it in dataclasses.fields(hint) if it.init], name)
     if typing.is_typeddict(hint) if hasattr(typing, "is_typeddict") else hasattr(hint, "__total__"):
@@ -189,7 +207,7 @@ def _parse(parse: Callable[[Any], Any], value: Any, name: str) -> Any:
     """Refuses what a type refuses."""
     try:
         return parse(value)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         found = error.errors()[0] if hasattr(error, "errors") else {}  # of Pydantic
         field = ".".join([name, *map(str, found.get("loc", ()))])
         raise invalid(field, " ".join(str(found.get("msg", error)).split())[:500] or "is not valid") from None

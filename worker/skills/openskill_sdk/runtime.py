@@ -75,7 +75,7 @@ def _plain(value: Any) -> object:
     """What stands in JSON for a value that has no form there of its own."""
     module = {name: sys.modules[name] for name in ("dataclasses", "enum") if name in sys.modules}
     if hasattr(value, "model_dump"):
-        return value.model_dump(mode="json")
+        return value.model_dump(mode="json", by_alias=False)  # as its schema has them
     if "dataclasses" in module and module["dataclasses"].is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in module["dataclasses"].fields(value)}
     if "enum" in module and isinstance(value, module["enum"].Enum):

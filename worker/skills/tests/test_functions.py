@@ -18,10 +18,10 @@ from openskill_sdk import Context, Result, SkillError, skill  # noqa: E402
 READER = SKILLS.parent / "src/registry/functions/reader.py"
 
 
-def read(body, head="from openskill_sdk import Context, skill\n"):
+def read(body, head="from openskill_sdk import Context, skill\n", name="made.py"):
     """What the reader prints for a file, as a worker starts it."""
     text = head + textwrap.dedent(body)
-    command = [sys.executable, "-I", "-S", str(READER), "made.py"]
+    command = [sys.executable, "-I", "-S", str(READER), name]
     done = subprocess.run(command, input=text.encode("utf-8", "surrogatepass"), capture_output=True, timeout=20)
     return json.loads(done.stdout)
 
@@ -147,7 +147,29 @@ class Signatures(unittest.TestCase):
         }
         self.assertEqual(definitions, keys["input_schema"]["$defs"])
         self.assertEqual({"$ref": "#/$defs/Node"}, keys["input_schema"]["properties"]["node"])
+        definitions["Node"]["properties"]["seen"] = {"type": "boolean", "default": False}  # of a result
         self.assertEqual({**definitions["Node"], "$defs": {name: definitions[name] for name in ("Node", "Color")}}, keys["output_schema"])
+
+    def test_the_schema_of_a_result_has_the_names_that_it_is_dumped_with(self):
+        schema = self.keys('''
+            from pydantic import BaseModel, Field
+            class Model(BaseModel):
+                label: str = Field(alias="name")
+                secret: str = Field("", exclude=True)
+            @skill
+            def f() -> Model: ...
+        ''')["output_schema"]
+        self.assertEqual((["label"], ["label"]), (list(schema["properties"]), schema["required"]))
+
+    def test_a_name_means_what_the_top_level_of_the_file_says(self):
+        text, number = {"type": "string"}, {"type": "integer"}
+        head = "from elsewhere import Id\nimport enum\nclass Id(enum.Enum):\n    ONE = 1\n"
+        head += "def inner():\n    from elsewhere import Name\nName = str\n"
+        head += "try:\n    from uuid import UUID as Key\nexcept ImportError:\n    Key = str\n"
+        properties, _ = self.properties("a: Id = Id.ONE, b: Name = '', c: Key = ''", head)
+        expected = {"a": {"$ref": "#/$defs/Id", "default": 1}, "b": {**text, "default": ""}, "c": {**text, "format": "uuid", "default": ""}}
+        self.assertEqual(expected, properties)
+        self.assertEqual(({"a": number}, ["a"]), self.properties("a: Id", "Id = int\nif True:\n    Id = str"))
 
     def test_the_docstring_describes_the_skill_and_its_arguments(self):
         keys = self.keys('''
@@ -203,6 +225,10 @@ import openskill_sdk as sdk
             ("@skill('f')\ndef f(): pass", 4, "by name"),
             ("@skill(**all)\ndef f(): pass", 4, "by name"),
             ("@skill(entry='x')\ndef f(): pass", 4, "can't be set"),
+            ("@skill(python={'function': 'g'})\ndef f(): pass", 4, "can't be set"),
+            ("def f(): pass\n@skill\ndef f(a): pass", 6, "f is bound again"),
+            ("def f(): pass\nfor x, f in []: pass", 5, "f is bound again"),
+            ("def f(a: D): pass\nimport dataclasses as d\n@d.dataclass\nclass D:\n  x: d.InitVar[int]", 8, "InitVar"),
             ("class A:\n  @skill\n  def f(self): pass", 6, "top level"),
             ("def f(:", 4, "not Python"),
             ("def f(a='\\ud800'): pass\n@skill(title='\\ud800')\ndef g(): pass", 5, "must be a literal"),
@@ -217,6 +243,26 @@ import openskill_sdk as sdk
         many = read("".join(f"@skill\ndef f{number}(): pass\n" for number in range(300)))
         self.assertEqual((256, 1), (len(many["skills"]), len(many["problems"])))
         self.assertEqual("skills", next(iter(read("x = " + "(" * 5000))))
+
+    def test_a_hostile_file_takes_little_time(self):
+        doubled = "".join(f"T{n} = tuple[T{n + 1}, T{n + 1}]\n" for n in range(40)) + "T40 = int\n@skill\ndef g(a: T0): pass\n"
+        for body, head, problems in (
+            (f"@a{'.a' * 200}\ndef g(): pass\n", "", 0),
+            ("", "# /// script\n" + "#\n" * 100_000 + "x = 1\n", 0),
+            ("", "# /// script\n" * 20_000, 0),
+            (f"@skill\ndef g():\n    '''g\n\n    Args:\n      a{' ' * 200_000}b\n    '''\n", "", 0),
+            (doubled, "", 1),
+        ):
+            with self.subTest(body=body[:20], head=head[:20]):
+                found = read(f"{body}@skill\ndef f(): pass\n", head=f"{head}from openskill_sdk import skill\n")
+                self.assertEqual(problems, len(found["problems"]), found["problems"])
+                self.assertEqual("f", found["skills"][-1]["function"])
+
+    def test_a_file_has_no_name_of_a_module_of_python(self):
+        found = read("@skill\ndef f(): pass\n", name="types.py")
+        self.assertEqual(([], 3), (found["skills"], found["problems"][0]["line"]))
+        self.assertIn("'types'", found["problems"][0]["reason"])
+        self.assertEqual([], read("x = 1\n", name="types.py")["problems"])
 
     def test_other_decorators_are_not_ours(self):
         self.assertEqual({"skills": [], "problems": []}, read("@skill.other\n@property\ndef f(): pass\n"))
@@ -260,6 +306,30 @@ class Calls(unittest.TestCase):
             with self.subTest(wrong=wrong), self.assertRaises(SkillError) as raised:
                 call(f, {**given, **wrong})
             self.assertEqual(("INVALID_ARGUMENT", field), (raised.exception.code, raised.exception.details["field"]))
+
+    def test_what_a_schema_says_is_what_a_call_takes(self):
+        import dataclasses
+        import enum
+        import types
+        import typing
+
+        from openskill_sdk.functions import convert
+
+        class Color(enum.Enum):
+            RED = "red"
+            GREEN = (0, 255)
+
+        @dataclasses.dataclass
+        class Point:
+            x: int
+
+        self.assertIs(Color.RED, convert("red", typing.Literal[Color.RED], "a"))
+        self.assertIs(Color.GREEN, convert([0, 255], Color, "a"))
+        self.assertEqual([1], convert([1], types.SimpleNamespace(__value__=typing.List[int]), "a"))
+        for value, hint in (("blue", typing.Literal[Color.RED]), ([0], Color), ([{"x": 1}], typing.Set[Point])):
+            with self.subTest(value=value), self.assertRaises(SkillError) as raised:
+                convert(value, hint, "a")
+            self.assertEqual(("INVALID_ARGUMENT", "a"), (raised.exception.code, raised.exception.details["field"]))
 
     def test_a_result_of_such_types_becomes_json(self):
         import dataclasses

@@ -5,6 +5,7 @@ with the keys of its manifest and their lines, and `problems`, each with a line 
 """
 
 import ast
+import itertools
 import json
 import math
 import os
@@ -17,6 +18,8 @@ SDK = "openskill_sdk"
 CPU_SECONDS = 4
 MEMORY_BYTES = 1 << 30
 MOST_FUNCTIONS = 256
+# Types and literals that are read, of which aliases can mean very many.
+MOST_STEPS = 200_000
 # A problem may quote a type or a value.
 MOST_QUOTED = 80
 
@@ -53,9 +56,8 @@ LENGTHS = {"min_length": ("minLength", "minItems"), "max_length": ("maxLength", 
 FIXED = ("type", "runtime", "entry")
 
 SECTION = re.compile(r"(Args|Arguments|Parameters|Params|Attributes):\s*$")
-ENTRY = re.compile(r"(\s+)\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)$")
-# As PEP 723 has it.
-SCRIPT_BLOCK = re.compile(r"(?m)^# /// script\r?$\s(?P<content>(^#(| .*)$\s)+)^# ///\r?$")
+# In time that grows with the line alone.
+ENTRY = re.compile(r"(\s+)\*{0,2}(\w+)(?:\s*\([^)]*\))?\s*:\s*(.*)$")
 DEPENDENCIES = re.compile(r"(?ms)^dependencies\s*=\s*(\[.*?\])\s*$")
 
 
@@ -76,20 +78,52 @@ def quoted(node):
     return text if len(text) <= MOST_QUOTED else text[:MOST_QUOTED] + "..."
 
 
+# Statements whose inner statements belong to the module as well.
+BLOCKS = (ast.If, ast.Try, getattr(ast, "TryStar", ast.Try), ast.ExceptHandler, ast.With)
+
+
+def module_statements(tree):
+    """The statements of a module in order, with those in its blocks, but not those of functions and classes."""
+    pending = tree.body[::-1]
+    while pending:
+        node = pending.pop()
+        yield node
+        if isinstance(node, BLOCKS):
+            inner = [it for part in ("body", "handlers", "orelse", "finalbody") for it in getattr(node, part, ())]
+            pending.extend(reversed(inner))
+
+
+def bound_names(node):
+    """The names that a statement binds, without those that its inner statements bind."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return [node.name]
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return [it.asname or it.name.split(".")[0] for it in node.names]
+    if isinstance(node, ast.AnnAssign) and node.value is None:
+        return []
+    targets = [*getattr(node, "targets", ()), getattr(node, "target", None), *(it.optional_vars for it in getattr(node, "items", ()))]
+    names = [it for target in targets if target for it in ast.walk(target) if isinstance(it, ast.Name)]
+    return [it.id for it in names if not isinstance(it.ctx, ast.Load)]
+
+
 class File:
     """The names of a file, each with what it stands for."""
 
     def __init__(self, tree):
         self.imports, self.classes, self.values = {}, {}, {}
-        for node in ast.walk(tree):
+        self.steps = 0
+        at_top = set(map(id, tree.body))
+        for node in module_statements(tree):
             if isinstance(node, ast.ImportFrom):
                 module = "." * node.level + (node.module or "")
                 self.imports.update((it.asname or it.name, f"{module}.{it.name}") for it in node.names)
             elif isinstance(node, ast.Import):
                 for it in node.names:
                     self.imports[it.asname or it.name.split(".")[0]] = it.name if it.asname else it.name.split(".")[0]
-        for node in tree.body:
+            if id(node) not in at_top:
+                continue
             if isinstance(node, ast.ClassDef):
+                self.imports.pop(node.name, None)
                 self.classes[node.name] = node
             elif isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
                 self.values[node.targets[0].id] = node.value
@@ -98,15 +132,22 @@ class File:
             elif type(node).__name__ == "TypeAlias" and isinstance(node.name, ast.Name):
                 self.values[node.name.id] = node.value
 
+    def step(self, node):
+        """Bounds the work, because aliases of aliases can mean exponentially much."""
+        self.steps += 1
+        if self.steps > MOST_STEPS:
+            raise Problem(node, "the file's types and literals are too large")
+
     def name(self, node):
         """The full name that an expression stands for, such as `enum.Enum`; None if it is not a name. Without the module for types of
         `typing` and built-in ones."""
-        if isinstance(node, ast.Name):
-            full = self.imports.get(node.id, node.id)
-        elif isinstance(node, ast.Attribute) and self.name(node.value) is not None:
-            full = f"{self.name(node.value)}.{node.attr}"
-        else:
+        attributes = []
+        while isinstance(node, ast.Attribute):
+            attributes.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name):
             return None
+        full = ".".join([self.imports.get(node.id, node.id), *reversed(attributes)])
         prefix = next((it for it in TYPING if full.startswith(it)), "")
         return full[len(prefix):]
 
@@ -116,6 +157,7 @@ class File:
 
     def value(self, node, depth=0):
         """The JSON value of an expression. Raises NotLiteral."""
+        self.step(node)
         if depth > 50:
             raise NotLiteral
         if isinstance(node, ast.Constant):
@@ -176,15 +218,18 @@ def json_constant(value):
 
 
 class Schemas:
-    """Converts types to JSON Schema. `definitions`: the classes that were converted, for `$defs`."""
+    """Converts types to JSON Schema. `definitions`: the classes that were converted, for `$defs`. `is_result`: whether the schema
+    is that of a result, whose objects have all fields, with the names of the fields."""
 
-    def __init__(self, file):
+    def __init__(self, file, is_result=False):
         self.file = file
+        self.is_result = is_result
         self.definitions = {}
         self.aliases = []
 
     def convert(self, node, what):
         """The schema of a type. `what`: what has the type, for problems."""
+        self.file.step(node)
         if isinstance(node, ast.Constant):
             if node.value is None:
                 return {"type": "null"}
@@ -364,6 +409,7 @@ class Schemas:
 
     def kind(self, owner, depth=0):
         """Which kind of class with fields it is, or one of its bases in this file. None if none."""
+        self.file.step(owner)
         if any(self.file.name(it.func if isinstance(it, ast.Call) else it) in DATACLASSES for it in owner.decorator_list):
             return "dataclass"
         for base in owner.bases:
@@ -372,12 +418,14 @@ class Schemas:
                 return "typeddict"
             if name in ("pydantic.BaseModel", "pydantic.main.BaseModel"):
                 return "model"
-            if name in self.file.classes and depth < 20 and self.kind(self.file.classes[name], depth + 1):
-                return self.kind(self.file.classes[name], depth + 1)
+            kind = self.kind(self.file.classes[name], depth + 1) if name in self.file.classes and depth < 20 else None
+            if kind:
+                return kind
         return None
 
     def fields(self, owner, depth=0):
         """The annotated names of a class and of its bases in this file, by which class has them."""
+        self.file.step(owner)
         found = {}
         for base in owner.bases:
             name = self.file.name(base)
@@ -388,7 +436,11 @@ class Schemas:
         for node in owner.body:
             if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
                 outer = node.annotation.value if isinstance(node.annotation, ast.Subscript) else node.annotation
-                if self.file.name(outer) not in ("ClassVar", "dataclasses.KW_ONLY", "dataclasses.InitVar"):
+                name = self.file.name(outer)
+                if name == "dataclasses.InitVar" and node.value is None and not self.is_result:
+                    reason = "is an InitVar, which is not a field of an argument: give it a default"
+                    raise Problem(node, f"'{node.target.id}' of {owner.name} {reason}")
+                if name not in ("ClassVar", "dataclasses.KW_ONLY", "dataclasses.InitVar"):
                     found[node.target.id] = Field(owner, node, total, notes.get(node.target.id))
         return list(found.values())
 
@@ -407,7 +459,9 @@ class Schemas:
             is_required = outer == "Required" or (field.total and outer != "NotRequired")
         elif self.file.call(default, FIELDS):
             given = {it.arg: it.value for it in default.keywords}
-            if isinstance(given.get("init"), ast.Constant) and given["init"].value is False:
+            says = {key: it.value for key, it in given.items() if isinstance(it, ast.Constant)}
+            is_input = says.get("init") is not False
+            if says.get("exclude") is True if self.is_result else not is_input:
                 return
             schema.update(self.constraints(default, schema))
             is_model_field = not self.file.name(default.func).endswith("field")
@@ -415,10 +469,10 @@ class Schemas:
             default = given.get("default", first)
             if isinstance(default, ast.Constant) and default.value is Ellipsis:
                 default = None
-            is_required = default is None and "default_factory" not in given
-            alias = given.get("validation_alias", given.get("alias"))
-            if isinstance(alias, ast.Constant) and isinstance(alias.value, str):
-                name = alias.value
+            is_required = is_input and default is None and "default_factory" not in given
+            alias = says.get("validation_alias", says.get("alias"))
+            if isinstance(alias, str) and not self.is_result:
+                name = alias
         if kind != "typeddict" and default is not None:
             schema.update(self.default(default, schema))
         properties[name] = schema
@@ -476,11 +530,12 @@ def docstring(node):
         entry = ENTRY.match(line)
         if entry and (not column or len(entry[1]) <= column):
             column, name = len(entry[1]), entry[2]
-            notes[name] = entry[3].strip()
+            notes[name] = [entry[3].strip()]
         elif name and line.strip():
-            notes[name] = f"{notes[name]} {line.strip()}".strip()
+            notes[name].append(line.strip())
     shown = re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip()
-    return shown, {name: note for name, note in notes.items() if note}
+    joined = {name: " ".join(lines).strip() for name, lines in notes.items()}
+    return shown, {name: note for name, note in joined.items() if note}
 
 
 class Reader:
@@ -502,10 +557,16 @@ class Reader:
         skills, problems, at_top = [], [], set(map(id, self.tree.body))
         functions = [it for it in ast.walk(self.tree) if isinstance(it, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))]
         decorated = sorted((it for it in functions if self.decorator(it)), key=lambda it: it.lineno)
+        stem = os.path.splitext(self.name)[0]
+        if decorated and (stem == SDK or stem in getattr(sys, "stdlib_module_names", ())):
+            raise Problem(decorated[0], f"a file with functions can't have the name of the module '{stem}', which it would hide: rename it")
+        last_bound = {name: it for it in self.tree.body for name in bound_names(it)}
         for node in decorated[:MOST_FUNCTIONS]:
             try:
                 if isinstance(node, ast.ClassDef) or id(node) not in at_top:
                     raise Problem(node, f"{node.name}: only a function at the top level of a file can be a skill")
+                if last_bound[node.name] is not node:
+                    raise Problem(last_bound[node.name], f"{node.name} is bound again here: give each function a name of its own")
                 skills.append(self.skill(node, self.decorator(node)))
             except Problem as problem:
                 problems.append({"function": node.name, "line": problem.line, "reason": str(problem)})
@@ -561,6 +622,8 @@ class Reader:
         given, line = settings.pop("python", ({}, node.lineno))
         if not isinstance(given, dict):
             raise Problem(line, "python of @skill must be an object, as in a manifest")
+        if "function" in given:
+            raise Problem(line, "python.function of @skill can't be set: it is the function below")
         block = {"function": node.name, **given}
         if "requirements" in settings:
             block["requirements"], line = settings.pop("requirements")
@@ -609,7 +672,7 @@ class Reader:
         """The schema of the result; None if the function does not say it, or in a type that can't be read."""
         if node.returns is None:
             return None
-        schemas = Schemas(self.file)
+        schemas = Schemas(self.file, is_result=True)
         try:
             schema = schemas.convert(node.returns, "the result")
         except Problem:
@@ -626,11 +689,15 @@ def definitions(schemas):
 
 def script_requirements(text):
     """The dependencies in the metadata of a script (PEP 723), with their line. None if there are none."""
-    block = SCRIPT_BLOCK.search(text)
-    if block is None:
+    lines = [it.rstrip("\r") for it in text.split("\n")]
+    if "# /// script" not in lines:
         return None
-    line = text.count("\n", 0, block.start()) + 1
-    content = "".join(it[2:] if it.startswith("# ") else it[1:] for it in block["content"].splitlines(True))
+    line = lines.index("# /// script") + 1
+    comments = list(itertools.takewhile(lambda it: it == "#" or it.startswith("# "), lines[line:]))
+    if "# ///" not in comments:
+        return None
+    # The last such line ends it.
+    content = "\n".join(it[2:] for it in comments[:-1 - comments[::-1].index("# ///")])
     try:
         import tomllib
 
@@ -647,25 +714,26 @@ def script_requirements(text):
 
 
 def read(name, source):
-    """What the worker is told about a file."""
+    """What the worker is told about a file, as JSON."""
     try:
         text = source.decode("utf-8-sig")
         tree = ast.parse(text)
-        return Reader(name, tree, script_requirements(text)).read()
+        return json.dumps(Reader(name, tree, script_requirements(text)).read())
     except SyntaxError as error:
         line, reason = error.lineno or 1, f"it is not Python: {error.msg}"
     except Problem as problem:
         line, reason = problem.line, str(problem)
     except (ValueError, RecursionError, MemoryError) as error:
         line, reason = 1, f"it can't be parsed: {type(error).__name__}"
-    return {"skills": [], "problems": [{"function": "", "line": line, "reason": reason}]}
+    return json.dumps({"skills": [], "problems": [{"function": "", "line": line, "reason": reason}]})
 
 
 def main():
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+    # At the lower one, a signal names the reason.
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 1))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    os.write(1, json.dumps(read(sys.argv[1], sys.stdin.buffer.read())).encode("ascii"))
+    os.write(1, read(sys.argv[1], sys.stdin.buffer.read()).encode("ascii"))
 
 
 if __name__ == "__main__":
