@@ -89,7 +89,7 @@ impl FunctionManifest {
 
 /// Returns whether a file may have functions that are skills. Python decides.
 pub(crate) fn may_have_functions(text: &str) -> bool {
-    text.contains("openskill_sdk") && text.lines().any(|line| line.starts_with('@'))
+    text.contains("openskill_sdk") && text.lines().any(|line| line.trim_start().starts_with('@'))
 }
 
 impl FunctionReader {
@@ -104,15 +104,19 @@ impl FunctionReader {
         Self { interpreter: OnceLock::from(found), wanted: None, strays: Some(strays) }
     }
 
-    /// Reads the functions in the text of a file. Blocks until Python has parsed it.
+    /// Reads the functions in the text of a file. Blocks until Python has parsed it. If there is no Python, or if it
+    /// can't parse the text, this is a problem of the file, because another attempt would fail as well.
     ///
     /// # Errors
-    /// Fails if there is no Python, or if it takes too much time or memory.
+    /// Fails if the process can't be started now.
     pub(crate) fn read(&self, file: &Path, text: &str) -> Result<FileFunctions, ManifestError> {
         let name = file.file_name().unwrap_or_default();
-        let fail = |reason: &str| ManifestError::new(file, 1, format!("its functions cannot be read: {reason}"));
+        let explain = |reason: &str| format!("its functions cannot be read: {reason}");
         let find = || interpreter::find(self.wanted.as_deref()).map(|it| it.path).map_err(|error| error.to_string());
-        let python = self.interpreter.get_or_init(find).as_ref().map_err(|reason| fail(reason))?;
+        let python = match self.interpreter.get_or_init(find) {
+            Ok(python) => python,
+            Err(reason) => return Ok(FileFunctions::unreadable(explain(reason))),
+        };
         let mut command = Command::new(python);
         command.args(["-I", "-S", "-B", "-X", "utf8", "-c", PROGRAM]).arg(name).env_clear();
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -124,21 +128,27 @@ impl FunctionReader {
             }),
             None => command.spawn(),
         };
-        let mut child = child.map_err(|error| fail(&error.to_string()))?;
+        let mut child = child.map_err(|error| ManifestError::new(file, 1, explain(&error.to_string())))?;
         let answer = answer(&mut child, text);
         // It has answered, or must not continue.
         let _ = child.kill();
-        let _ = child.wait();
+        let status = child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
         if let Some(strays) = &self.strays {
             strays.forget(child.id());
         }
-        serde_json::from_slice(&answer).map_err(|_| fail("Python took too much time or memory to parse the file"))
+        let Some(answer) = answer else {
+            let reason = format!("Python did not parse the file within {} s", TIMEOUT.as_secs());
+            return Ok(FileFunctions::unreadable(explain(&reason)));
+        };
+        Ok(serde_json::from_slice(&answer).unwrap_or_else(|_| {
+            FileFunctions::unreadable(explain(&format!("Python could not parse the file and ended with {status}")))
+        }))
     }
 }
 
-/// Gives the process the text, and returns what it prints within the limits.
-fn answer(child: &mut Child, text: &str) -> Vec<u8> {
-    let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else { return Vec::new() };
+/// Gives the process the text, and returns what it prints within the limits. Returns `None` if it takes too long.
+fn answer(child: &mut Child, text: &str) -> Option<Vec<u8>> {
+    let (mut stdin, stdout) = (child.stdin.take()?, child.stdout.take()?);
     std::thread::scope(|scope| {
         // Fails if the process ends early.
         scope.spawn(move || drop(stdin.write_all(text.as_bytes())));
@@ -148,7 +158,7 @@ fn answer(child: &mut Child, text: &str) -> Vec<u8> {
             let _ = stdout.take(MAX_ANSWER_BYTES).read_to_end(&mut bytes);
             let _ = sender.send(bytes);
         });
-        let answer = receiver.recv_timeout(TIMEOUT).unwrap_or_default();
+        let answer = receiver.recv_timeout(TIMEOUT).ok();
         // Ends the threads, because the process has no children.
         let _ = child.kill();
         answer
@@ -156,6 +166,12 @@ fn answer(child: &mut Child, text: &str) -> Vec<u8> {
 }
 
 impl FileFunctions {
+    /// Returns what is known of a file that can't be read.
+    fn unreadable(reason: String) -> Self {
+        let problem = FunctionProblem { function: String::new(), line: 1, reason };
+        Self { skills: Vec::new(), problems: vec![problem] }
+    }
+
     /// Returns whether no function of the file is a skill, so that it is a plain script.
     pub(crate) fn is_empty(&self) -> bool {
         self.skills.is_empty() && self.problems.is_empty()
@@ -258,6 +274,7 @@ mod tests {
         let text = "import openskill_sdk\n@print\ndef f(): pass\n";
         assert!(FunctionReader::new(None).read(Path::new(FILE), text).unwrap().is_empty());
         assert!(!may_have_functions("from openskill_sdk import run\nrun(print)\n"));
+        assert!(may_have_functions("from openskill_sdk import skill\nif True:\n    @skill\n    def f(): pass\n"));
     }
 
     #[test]
@@ -268,7 +285,19 @@ mod tests {
         assert_eq!(FunctionReader::new(None).read(Path::new(FILE), &text).unwrap().skills.len(), 1);
         assert!(!mark.exists());
         let deep = format!("{HEAD}@skill\ndef f(a={}1): pass\n", "-".repeat(200_000));
-        let read = FunctionReader::new(None).read(Path::new(FILE), &deep);
-        assert!(read.map_or(true, |it| it.skills.is_empty()));
+        let read = FunctionReader::new(None).read(Path::new(FILE), &deep).unwrap();
+        assert!(read.skills.is_empty() && read.problems.len() == 1, "{read:?}");
+    }
+
+    #[test]
+    fn why_python_did_not_parse_a_file_is_a_problem_of_the_file() {
+        for (interpreter, said) in [
+            (Ok(PathBuf::from("/bin/false")), "ended with exit status: 1"),
+            (Err("this worker has no Python".to_owned()), "no Python"),
+        ] {
+            let reader = FunctionReader { interpreter: OnceLock::from(interpreter), wanted: None, strays: None };
+            let read = reader.read(Path::new(FILE), HEAD).unwrap();
+            assert!(!read.is_empty() && read.problems[0].reason.contains(said), "{read:?}");
+        }
     }
 }

@@ -48,6 +48,8 @@ struct FunctionFile {
     digest: [u8; 32],
     functions: FileFunctions,
     manifests: Vec<FunctionManifest>,
+    /// The hash of a later text without functions, which may be half written.
+    unconfirmed: Option<[u8; 32]>,
 }
 
 /// Reads the scanned files: manifests first, then scripts that no manifest names.
@@ -211,7 +213,7 @@ impl<'a> Reading<'a> {
         files: usize,
     ) -> Option<FunctionFile> {
         let text = match self.text(file, MAX_SCRIPT_BYTES) {
-            Ok(text) => Some(text).filter(|text| may_have_functions(text))?,
+            Ok(text) => text,
             Err(error) => {
                 // Without an earlier version, it is unknown whether it has any.
                 let last = last.filter(|it| !it.manifests.is_empty())?;
@@ -219,10 +221,16 @@ impl<'a> Reading<'a> {
                 return Some(last);
             }
         };
+        let may_have = may_have_functions(&text);
+        if !may_have && last.as_ref().is_none_or(|it| it.manifests.is_empty()) {
+            return None;
+        }
         let digest: [u8; 32] = Sha256::digest(&text).into();
-        let last = last.unwrap_or_default();
+        let mut last = last.unwrap_or_default();
         let functions = if last.digest == digest {
-            last.functions
+            std::mem::take(&mut last.functions)
+        } else if !may_have {
+            FileFunctions::default()
         } else {
             match self.parse(file, &text, sources, files) {
                 Ok(functions) => functions,
@@ -232,6 +240,11 @@ impl<'a> Reading<'a> {
                 }
             }
         };
+        if functions.is_empty() && !last.manifests.is_empty() && last.unconfirmed != Some(digest) {
+            // The file may be half written. It becomes a plain script when the next scan reads the same text.
+            self.retry = true;
+            return Some(FunctionFile { unconfirmed: Some(digest), ..last });
+        }
         let (mut manifests, problems) =
             functions.resolve(file, Rules { allowed_root: &sources.allowed_root, toolset: None });
         for problem in problems {
@@ -243,7 +256,7 @@ impl<'a> Reading<'a> {
                 }
             }
         }
-        Some(FunctionFile { digest, functions, manifests })
+        Some(FunctionFile { digest, functions, manifests, unconfirmed: None })
     }
 
     fn parse(
@@ -262,9 +275,8 @@ impl<'a> Reading<'a> {
             let reason = "its functions are not read yet: parsing the other files took too long";
             return Err(ManifestError::new(file, 1, reason.to_owned()));
         }
-        let read = sources.functions.read(file, text);
-        self.retry |= read.is_err();
-        read
+        // An error means that the process could not be started, which may pass.
+        sources.functions.read(file, text).inspect_err(|_| self.retry = true)
     }
 
     /// Reads all toolsets, by folder. Reports the error of an invalid one, and keeps its last valid state if there
@@ -394,6 +406,31 @@ mod tests {
         assert_eq!(scan(&mut memory), ("0.0.0".to_owned(), vec![]));
         write("aaa.yaml", "3");
         assert_eq!(scan(&mut memory), ("0.0.0".to_owned(), vec![taken("aaa.yaml", "shout.py")]));
+        std::fs::remove_dir_all(&top).unwrap();
+    }
+
+    #[test]
+    fn a_file_keeps_its_functions_until_two_scans_read_the_same_text_without_any() {
+        let top = std::env::temp_dir().join(format!("openskill-scan-functions-{}", std::process::id()));
+        std::fs::create_dir_all(&top).unwrap();
+        let (head, file) = ("from openskill_sdk import skill\n", top.join("texts.py"));
+        let functions = FunctionReader::new(None);
+        let sources = SkillSources { folders: Vec::new(), allowed_root: top.clone(), functions };
+        let mut memory = Memory::default();
+        let mut scan = || {
+            let folders = Folders::open(std::slice::from_ref(&top));
+            let (manifests, _) = read(&folders, &folders.stamp_files(&[], &Vec::new()), &sources, &mut memory);
+            let ids: Vec<_> = manifests.into_keys().collect();
+            (ids, memory.reread.left.is_some())
+        };
+        let shout = || vec!["shout".to_owned()];
+        std::fs::write(&file, format!("{head}@skill\ndef shout(): pass\n")).unwrap();
+        assert_eq!(scan(), (shout(), false));
+        for begun in [String::new(), format!("{head}@print\nclass A: pass\n")] {
+            std::fs::write(&file, begun).unwrap();
+            assert_eq!(scan(), (shout(), true));
+        }
+        assert_eq!(scan(), (vec!["texts".to_owned()], false));
         std::fs::remove_dir_all(&top).unwrap();
     }
 }
