@@ -12,6 +12,9 @@ use crate::manifest::Manifest;
 use crate::runner::Invocation;
 use crate::sdk;
 
+/// Where Python finds modules before its own. A manifest's folders precede that of the SDK.
+const PYTHONPATH: &str = "PYTHONPATH";
+
 /// The part of the environment that all of a worker's skills share.
 #[derive(Debug, Clone)]
 pub(crate) struct SkillEnvironment {
@@ -68,8 +71,11 @@ impl SkillEnvironment {
 
     /// Lets Python find an SDK that its environment has, instead of that of this program. `PYTHONPATH` would precede it.
     pub(crate) fn prefer_installed_sdk(&self, env: &mut BTreeMap<String, String>) {
-        if self.is_bundled {
-            env.remove("PYTHONPATH");
+        let Some(library) = self.library.as_deref().filter(|_| self.is_bundled).map(path_text) else { return };
+        let Some(path) = env.remove(PYTHONPATH) else { return };
+        let own: Vec<_> = path.split(':').filter(|it| *it != library).collect();
+        if !own.is_empty() {
+            env.insert(PYTHONPATH.to_owned(), own.join(":"));
         }
     }
 
@@ -80,6 +86,16 @@ impl SkillEnvironment {
 
     /// Returns the variables that all calls of a skill share.
     pub(crate) fn for_skill(&self, manifest: &Manifest) -> BTreeMap<String, String> {
+        let mut all = self.without_library(manifest);
+        if let Some(library) = self.library.as_deref().map(path_text) {
+            let own = all.remove(PYTHONPATH).filter(|it| !it.is_empty());
+            let path = own.map_or_else(|| library.clone(), |own| format!("{own}:{library}"));
+            all.insert(PYTHONPATH.to_owned(), path);
+        }
+        all
+    }
+
+    fn without_library(&self, manifest: &Manifest) -> BTreeMap<String, String> {
         let own = [
             ("PATH", "/usr/local/bin:/usr/bin:/bin".to_owned()),
             ("LANG", "C.UTF-8".to_owned()),
@@ -87,15 +103,13 @@ impl SkillEnvironment {
             ("OPENSKILL_SKILL_ID", manifest.id.clone()),
         ];
         let named = manifest.env.iter().filter_map(|name| Some((name.clone(), self.variables.get(name)?)));
-        let library = self.library.as_ref().map(|folder| ("PYTHONPATH", path_text(folder)));
         let set = manifest.env_values.clone().into_iter();
-        named.chain(set).chain(own.into_iter().chain(library).map(|(name, value)| (name.to_owned(), value))).collect()
+        named.chain(set).chain(own.map(|(name, value)| (name.to_owned(), value))).collect()
     }
 
     /// Returns the variables of a process that sees only what its manifest grants.
     pub(crate) fn for_isolated(&self, manifest: &Manifest) -> BTreeMap<String, String> {
-        let mut all = self.for_skill(manifest);
-        all.remove("PYTHONPATH");
+        let mut all = self.without_library(manifest);
         if manifest.allowed_root.is_none() {
             all.remove(ENV_ALLOWED_ROOT);
         }
@@ -138,4 +152,33 @@ pub(crate) fn call_variables(invocation: &Invocation) -> impl Iterator<Item = (&
 /// Returns a path as text. Replaces bytes that are not UTF-8, because skills can't use such paths.
 pub(crate) fn path_text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::Rules;
+
+    #[test]
+    fn the_sdk_follows_the_manifests_own_modules_and_leaves_them_to_an_installed_one() {
+        let root = std::env::temp_dir().canonicalize().unwrap();
+        let surroundings = SkillEnvironment {
+            allowed_root: AllowedRoot::open(&root).unwrap(),
+            variables: Variables::default(),
+            library: Some("/sdk".into()),
+            is_bundled: true,
+        };
+        for (env, isolated, skill) in
+            [("{}", None, "/sdk"), ("{PYTHONPATH: \"/own:/more\"}", Some("/own:/more"), "/own:/more:/sdk")]
+        {
+            let text = format!("id: f\ntype: cli\nruntime: python\nentry: f.py\nenv: {env}\n");
+            let rules = Rules { allowed_root: &root, toolset: None };
+            let manifest = Manifest::parse(Path::new("/skills/f.yaml"), &text, rules).unwrap();
+            let mut all = surroundings.for_skill(&manifest);
+            assert_eq!(all[PYTHONPATH], skill);
+            surroundings.prefer_installed_sdk(&mut all);
+            assert_eq!(all.get(PYTHONPATH).map(String::as_str), isolated);
+            assert_eq!(surroundings.for_isolated(&manifest).get(PYTHONPATH).map(String::as_str), isolated);
+        }
+    }
 }

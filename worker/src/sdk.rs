@@ -15,9 +15,10 @@ pub const PACKAGE: &str = "openskill_sdk";
 /// The files of the package: the path below its parent folder, and the text.
 const FILES: &[(&str, &str)] = &include!(concat!(env!("OUT_DIR"), "/sdk.rs"));
 
-/// Returns whether a folder contains the package, so that Python finds it there.
+/// Returns whether a folder contains the package, so that Python finds it there, and whether it can call functions: the
+/// package of an older version can't.
 pub(crate) fn is_in(folder: &Path) -> bool {
-    folder.join(PACKAGE).join("__init__.py").is_file()
+    ["__init__.py", "functions.py"].iter().all(|name| folder.join(PACKAGE).join(name).is_file())
 }
 
 /// Writes the package into a folder. Replaces its files, and leaves all others.
@@ -78,7 +79,9 @@ fn provide_below(cache: &Path) -> io::Result<PathBuf> {
 
 /// Returns whether an environment with this folder of packages has the package, installed or linked.
 pub(crate) fn is_installed(site_packages: &Path) -> bool {
-    is_in(site_packages) || site_packages.join(PACKAGE).with_extension("pth").is_file()
+    let link = site_packages.join(PACKAGE).with_extension("pth");
+    is_in(site_packages)
+        || fs::read_to_string(link).is_ok_and(|text| text.lines().any(|line| is_in(&site_packages.join(line))))
 }
 
 /// Returns whether a folder has exactly these texts. A worker that was killed may have written a part of them.
@@ -108,6 +111,8 @@ mod tests {
         let written = provide(Some(&folder)).unwrap();
         assert!(written.starts_with(&folder) && is_in(&written), "{written:?}");
         assert!(written.join(PACKAGE).join("py.typed").is_file());
+        fs::remove_file(written.join(PACKAGE).join("functions.py")).unwrap();
+        assert!(!is_in(&written), "an older package can't call functions");
         fs::write(written.join(PACKAGE).join("__init__.py"), "").unwrap();
         assert_eq!(provide(Some(&folder)).unwrap(), written);
         assert!(is_complete(&written));

@@ -21,7 +21,7 @@ pub(crate) struct Interpreter {
     pub(crate) tag: String,
     /// The root of its virtual environment, if it runs in one.
     pub(crate) environment: Option<PathBuf>,
-    /// Whether the SDK is among its packages.
+    /// Whether the SDK is among its packages, in a version that can call functions.
     pub(crate) has_sdk: bool,
 }
 
@@ -58,7 +58,9 @@ pub(crate) fn find(wanted: Option<&Path>) -> Result<Interpreter, PythonError> {
     let wanted = wanted.unwrap_or(Path::new("python3"));
     let program = "import importlib.util, os, sys; print(sys.executable); print(*sys.version_info[:2]); \
                    print(sys.implementation.cache_tag, sys.abiflags, os.uname().machine); \
-                   print(importlib.util.find_spec('openskill_sdk') is not None); \
+                   sdk = importlib.util.find_spec('openskill_sdk'); \
+                   print(any(os.path.isfile(os.path.join(folder, 'functions.py')) \
+                   for folder in sdk.submodule_search_locations or ()) if sdk else False); \
                    print(*{sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix}, sep='\\n')";
     let output = StdCommand::new(wanted)
         .args(["-I", "-c", program])
