@@ -227,7 +227,8 @@ async fn run(
             show_stderr(&worker.config, stderr, &trace_id, &call_id, skill_id);
         }
     }
-    let options = NormalizeOptions { with_stderr: worker.config.debug, networkless: is_networkless(&entry.manifest) };
+    let networkless = is_networkless(&entry.manifest);
+    let options = NormalizeOptions { with_stderr: worker.config.debug, networkless, has_secrets };
     let manifest = Arc::clone(&entry.manifest);
     let normalized = off_shard(raw.bytes() > LIGHT_BYTES, move || match manifest.how.output_rules() {
         Some(rules) => printed::normalize(raw, rules, options),

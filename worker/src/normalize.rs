@@ -36,6 +36,8 @@ pub(crate) struct NormalizeOptions {
     pub(crate) with_stderr: bool,
     /// Whether the skill's jail blocks the network.
     pub(crate) networkless: bool,
+    /// Whether the call was given secrets, which its stdout may contain.
+    pub(crate) has_secrets: bool,
 }
 
 /// Normalizes a run's output. Artifacts in the result have no ids and the skill's own labels. The caller applies
@@ -54,7 +56,7 @@ pub(crate) fn normalize(raw: RawOutput, options: NormalizeOptions) -> ExecuteRes
         RawOutput::Failed(error) => failure_result(error),
         RawOutput::NotStarted(error) => ExecuteResult { not_started: true, ..failure_result(error) },
         RawOutput::Process { stdout, stderr, exit, leftovers } => {
-            with_reasons(normalize_process(&stdout, &stderr, exit, leftovers), &stderr, options)
+            with_reasons(normalize_process(&stdout, &stderr, exit, leftovers, options), &stderr, options)
         }
     }
 }
@@ -123,7 +125,13 @@ fn exit_code(exit: Exit, leftovers: u32) -> Result<i32, String> {
     }
 }
 
-fn normalize_process(stdout: &[u8], stderr: &[u8], exit: Exit, leftovers: u32) -> ExecuteResult {
+fn normalize_process(
+    stdout: &[u8],
+    stderr: &[u8],
+    exit: Exit,
+    leftovers: u32,
+    options: NormalizeOptions,
+) -> ExecuteResult {
     let code = match exit_code(exit, leftovers) {
         Ok(code) => code,
         Err(reason) => return broke(reason),
@@ -149,7 +157,7 @@ fn normalize_process(stdout: &[u8], stderr: &[u8], exit: Exit, leftovers: u32) -
             // An exception is the reason why nothing followed what the skill printed before.
             let exception = exception::last_line(stderr).filter(|_| code != 0);
             let exception = exception.map_or_else(String::new, |it| format!(": {it}"));
-            broke(format!("the skill's output {fault} (exit code {code}){exception}{}", fault.printed(text)))
+            broke(format!("the skill's output {fault} (exit code {code}){exception}{}", fault.printed(text, options)))
         }
     }
 }
@@ -172,15 +180,19 @@ enum ValueFault {
 
 impl ValueFault {
     /// Returns the line of stdout that is not part of the result, and what belongs on stdout. Empty if stdout
-    /// contains nothing but the result.
-    fn printed(&self, stdout: &str) -> String {
+    /// contains nothing but the result. The line is not quoted if the call has secrets.
+    fn printed(&self, stdout: &str, options: NormalizeOptions) -> String {
         let line = match self {
             Self::Several(at) => stdout[..*at].matches('\n').count() + 1,
             Self::Invalid(error) => error.line(),
             Self::TooDeep | Self::RepeatedKey(_) | Self::Empty => return String::new(),
         };
         let shown = stdout.lines().nth(line.saturating_sub(1)).and_then(|it| exception::quote(it, MAX_PRINTED_BYTES));
-        let shown = shown.map_or_else(String::new, |it| format!("; line {line} of stdout is '{it}'"));
+        let shown = match shown {
+            None => String::new(),
+            Some(_) if options.has_secrets => format!("; line {line} of stdout is not part of it"),
+            Some(it) => format!("; line {line} of stdout is '{it}'"),
+        };
         format!("{shown}; stdout is the result: print everything else to stderr")
     }
 }

@@ -21,17 +21,24 @@ pub(crate) fn normalize(raw: RawOutput, printed: &Printed, options: NormalizeOpt
     let RawOutput::Process { stdout, stderr, exit, leftovers } = raw else {
         return super::normalize(raw, options);
     };
-    with_reasons(normalize_program(&stdout, &stderr, exit, leftovers, printed), &stderr, options)
+    with_reasons(normalize_program(&stdout, &stderr, exit, leftovers, printed, options), &stderr, options)
 }
 
-fn normalize_program(stdout: &[u8], stderr: &[u8], exit: Exit, leftovers: u32, printed: &Printed) -> ExecuteResult {
+fn normalize_program(
+    stdout: &[u8],
+    stderr: &[u8],
+    exit: Exit,
+    leftovers: u32,
+    printed: &Printed,
+    options: NormalizeOptions,
+) -> ExecuteResult {
     let code = match exit_code(exit, leftovers) {
         Ok(code) => code,
         Err(reason) => return broke(reason),
     };
     let is_one_of = |codes: &[u8]| codes.iter().any(|it| i32::from(*it) == code);
     if is_one_of(&printed.ok_exits) {
-        return data(stdout, code, printed.output);
+        return data(stdout, code, printed.output, options);
     }
     let said = match (printed.show_stderr, stderr.is_empty()) {
         (true, _) => stderr_tail(stderr),
@@ -46,7 +53,7 @@ fn normalize_program(stdout: &[u8], stderr: &[u8], exit: Exit, leftovers: u32, p
 }
 
 /// Converts stdout to data.
-fn data(stdout: &[u8], code: i32, output: Output) -> ExecuteResult {
+fn data(stdout: &[u8], code: i32, output: Output, options: NormalizeOptions) -> ExecuteResult {
     let stdout = without_byte_order_mark(stdout);
     let text = String::from_utf8_lossy(stdout);
     let data = match output {
@@ -57,7 +64,8 @@ fn data(stdout: &[u8], code: i32, output: Output) -> ExecuteResult {
             (Cow::Owned(_), _) => return broke(format!("the program's output is not UTF-8 (exit code {code})")),
             (_, Ok(value)) => return success_result(value),
             (_, Err(fault)) => {
-                return broke(format!("the program's output {fault} (exit code {code}){}", fault.printed(&text)));
+                let printed = fault.printed(&text, options);
+                return broke(format!("the program's output {fault} (exit code {code}){printed}"));
             }
         },
         Output::Lines => list(&text),

@@ -138,6 +138,15 @@ fn what_is_printed_beside_the_result_is_shown_with_its_line() {
 }
 
 #[test]
+fn what_a_call_with_secrets_prints_is_not_quoted() {
+    let raw =
+        RawOutput::Process { stdout: b"{}\nhunter2\n".to_vec(), stderr: vec![], exit: Exit::Code(0), leftovers: 0 };
+    let result = normalize(raw, NormalizeOptions { has_secrets: true, ..NormalizeOptions::default() });
+    assert!(error(&result).1.contains("; line 2 of stdout is not part of it; "), "{result:?}");
+    assert!(!error(&result).1.contains("hunter2"), "{result:?}");
+}
+
+#[test]
 fn a_traceback_blames_the_skill_and_stays_in_the_log() {
     let result = judge("", 1);
     assert_eq!(error(&result).0, ErrorCode::ExecutionError);
