@@ -275,6 +275,14 @@ fn the_image_gets_every_file_of_the_data_and_the_skills() {
 }
 
 #[test]
+fn the_seccomp_profile_lets_no_process_trace_another() {
+    let calls = std::fs::read_to_string(repository().join("deploy/seccomp.json")).unwrap();
+    for call in ["ptrace", "process_vm_readv", "process_vm_writev"] {
+        assert!(!calls.contains(&format!("\"{call}\"")), "{call}");
+    }
+}
+
+#[test]
 fn the_gateway_alone_gets_the_variables_of_model_providers() {
     let reference = std::fs::read_to_string(repository().join("docs/configuration.md")).unwrap();
     let compose = std::fs::read_to_string(repository().join("deploy/docker-compose.yml")).unwrap();

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use openskill_proto::v1::admin_service_client::AdminServiceClient;
 use openskill_proto::v1::{DrainRequest, ListCallsRequest, ListWorkersRequest, WorkerStatus};
-use tonic::transport::Channel;
 
 use super::client;
 use super::input::confirm;
 use crate::args::DrainArgs;
+use crate::channel::Channel;
 use crate::exit::Failure;
 use crate::settings::Settings;
 use crate::terminal::print_out;
