@@ -105,7 +105,7 @@ fn is_reproducible_and_whole(one: &Folder, other: &Folder, tarball: &Path) {
     let readme = std::fs::read_to_string(tree.join("README.md")).unwrap();
     let links = readme.split("](").skip(1).map(|it| it.split([')', '#']).next().unwrap());
     let dead: Vec<_> = links.filter(|it| !it.contains("://") && !tree.join(it).exists()).collect();
-    assert!(dead.is_empty() && readme.contains("finishes its\ncalls first"), "{dead:?} {readme}");
+    assert!(dead.is_empty(), "{dead:?} {readme}");
     // The program finds the skills and their data as the page says.
     let command = readme.lines().find_map(|line| line.strip_prefix("bin/openskill up ")).unwrap();
     let check = format!("bin/openskill check log_transform {command}");

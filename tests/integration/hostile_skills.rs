@@ -174,6 +174,7 @@ async fn a_skill_sees_only_its_own_environment_and_descriptors() {
             "OPENSKILL_TIMEOUT_MS",
             "OPENSKILL_TRACE_ID",
             "PATH",
+            "PYTHONPATH",
             "SHOWN_TO_SKILL",
             "TMPDIR",
             "TRACEPARENT",

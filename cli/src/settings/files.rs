@@ -52,11 +52,9 @@ pub(super) fn read_dot_env(path: &Path) -> FileContent {
             // The error quotes the line, which may contain a secret.
             Err(error) => {
                 let reason = match &error {
-                    dotenvy::Error::LineParse(line, _) => match line.split_once('=') {
-                        Some((name, _)) if is_name(name.trim()) => {
-                            format!("the value of {} is not valid: quote it", name.trim())
-                        }
-                        _ => "a line is not NAME=value".to_owned(),
+                    dotenvy::Error::LineParse(rest, _) => match name_before(&text, rest) {
+                        Some(name) => format!("the value of {name} is not valid: quote it"),
+                        None => "a line is not NAME=value".to_owned(),
                     },
                     other => other.to_string(),
                 };
@@ -65,6 +63,14 @@ pub(super) fn read_dot_env(path: &Path) -> FileContent {
         }
     }
     found
+}
+
+/// Returns the variable of the line that ends with `rest`, the part that can't be read.
+fn name_before(text: &[u8], rest: &str) -> Option<String> {
+    let text = String::from_utf8_lossy(text);
+    let line = text.lines().find(|line| line.trim_end().ends_with(rest.trim_end()))?;
+    let name = line.split_once('=')?.0.trim().trim_start_matches("export ");
+    is_name(name).then(|| name.to_owned())
 }
 
 /// Whether a text is the name of a variable, and not a part of a key that was pasted into the file.

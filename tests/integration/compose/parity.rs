@@ -169,7 +169,7 @@ async fn keeps_what_it_recorded(project: &Project) {
     let before = project.container("gateway");
     let traces = || {
         let gateway = project.container("gateway");
-        docker(&["exec", &gateway, "openskill", "traces", "--skill", "own_session", "--url", "http://127.0.0.1:8000"])
+        docker(&["exec", &gateway, "openskill", "traces", "--skill", "own_session", "--url", "http://127.0.0.1:8001"])
     };
     let recorded =
         until("the call is recorded", PATIENCE, || async { traces().ok().filter(|it| it.contains("own_session")) });
