@@ -45,7 +45,7 @@ pub struct Config {
     pub python: Option<PathBuf>,
     /// The source of Python skills' packages, and the folder for their environments.
     pub packages: PythonPackages,
-    /// The folder in which the Python SDK is kept. `None` keeps it with temporary files.
+    /// The folder in which the Python SDK is kept. `None`: only skill folders provide it.
     pub sdk: Option<PathBuf>,
     /// The settings for installing tools.
     pub tools: ToolsConfig,

@@ -1,6 +1,7 @@
 //! Sets the environment of a skill's process: only variables that openskill sets or the manifest names.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -34,9 +35,13 @@ impl SkillEnvironment {
     pub(crate) fn new(config: &Config) -> std::io::Result<Self> {
         let own = config.skill_dirs.iter().find(|folder| sdk::is_in(folder)).cloned();
         let is_bundled = own.is_none();
+        // Not in the folder of temporary files: a jail that showed a part of it could not have one of its own.
         let library = own.or_else(|| {
-            let provided = sdk::provide(config.sdk.as_deref());
-            provided.inspect_err(|error| tracing::warn!(%error, "skills can't import openskill_sdk")).ok()
+            let provided = config.sdk.as_deref().map_or_else(|| Err(ErrorKind::NotFound.into()), sdk::provide);
+            let warn = |error: &std::io::Error| {
+                tracing::warn!(%error, "skills can't import openskill_sdk: set XDG_CACHE_HOME to a directory that the worker can write");
+            };
+            provided.inspect_err(warn).ok()
         });
         let (allowed_root, variables) = (AllowedRoot::open(&config.allowed_root)?, config.variables.clone());
         Ok(Self { allowed_root, variables, library, is_bundled })

@@ -45,22 +45,12 @@ pub fn write(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Provides the package below `cache`, in a folder for these texts, which it returns. If that can't be written,
-/// provides it in the system's folder of temporary files.
+/// Provides the package below `cache`, in a folder for these texts, which it returns.
 ///
 /// # Errors
-/// Neither can be written.
-pub(crate) fn provide(cache: Option<&Path>) -> io::Result<PathBuf> {
-    match cache.map(provide_below) {
-        Some(Ok(folder)) => Ok(folder),
-        // The file system may be read-only except for temporary files.
-        _ => provide_below(&std::env::temp_dir().join(format!("openskill-sdk-{}", geteuid().as_raw()))),
-    }
-}
-
-fn provide_below(cache: &Path) -> io::Result<PathBuf> {
+/// The folder can't be written, or others can write to it.
+pub(crate) fn provide(cache: &Path) -> io::Result<PathBuf> {
     DirBuilder::new().recursive(true).mode(0o755).create(cache)?;
-    // Others may have made it, if it is in the folder of temporary files.
     let found = fs::symlink_metadata(cache)?;
     let is_own = found.uid() == geteuid().as_raw() || found.uid() == 0;
     if !found.is_dir() || !is_own || found.mode() & 0o022 != 0 {
@@ -108,20 +98,14 @@ mod tests {
     #[test]
     fn the_package_is_written_whole_and_repaired_where_it_is_not() {
         let folder = std::env::temp_dir().join(format!("openskill-worker-sdk-{}", std::process::id()));
-        let written = provide(Some(&folder)).unwrap();
+        let written = provide(&folder).unwrap();
         assert!(written.starts_with(&folder) && is_in(&written), "{written:?}");
         assert!(written.join(PACKAGE).join("py.typed").is_file());
         fs::remove_file(written.join(PACKAGE).join("functions.py")).unwrap();
         assert!(!is_in(&written), "an older package can't call functions");
         fs::write(written.join(PACKAGE).join("__init__.py"), "").unwrap();
-        assert_eq!(provide(Some(&folder)).unwrap(), written);
+        assert_eq!(provide(&folder).unwrap(), written);
         assert!(is_complete(&written));
         fs::remove_dir_all(&folder).unwrap();
-    }
-
-    #[test]
-    fn a_cache_that_can_not_be_used_is_replaced_by_a_temporary_folder() {
-        let written = provide(Some(Path::new("/proc/nowhere"))).unwrap();
-        assert!(written.starts_with(std::env::temp_dir()) && is_complete(&written));
     }
 }
