@@ -61,7 +61,7 @@ async fn traces_are_listed_as_a_table_or_as_json() {
     recorded(&system, "two", request("in_fail", json!({}))).await;
     let ran = run(&system, &["traces"]).await;
     let rows: Vec<&str> = ran.out.lines().collect();
-    assert!(ran.code == 0 && rows[0].starts_with("TIME ") && rows.len() == 3, "{}", ran.out);
+    assert!(ran.code == 0 && rows[0].starts_with("DATE ") && rows.len() == 3, "{}", ran.out);
     assert!(rows[1].contains("  two ") && rows[2].contains("  one "), "{}", ran.out);
     let ran = run(&system, &["traces", "--skill", "in_echo", "--since", "1h", "--min-duration", "1us", "--json"]).await;
     let list: Value = serde_json::from_str(&ran.out).unwrap();
