@@ -79,8 +79,11 @@ async fn execute(context: &CallContext) -> Outcome {
     let call = &context.call;
     // Pinned, because the future is large and would be copied.
     let executing = pin!(execute_to_end(context));
-    let executed = call.cancellation.run_until_cancelled(executing).await;
-    executed.unwrap_or_else(|| Outcome::cancelled(call, call.stage.latest_attempt().number > 0))
+    tokio::select! {
+        biased;
+        outcome = executing => outcome,
+        () = call.cancellation.notified() => Outcome::cancelled(call, call.stage.latest_attempt().number > 0),
+    }
 }
 
 /// Dispatches the call to a worker, if the circuit breakers admit it.

@@ -6,7 +6,7 @@ use openskill_proto::limits::{MAX_ID_BYTES, MAX_SKILL_ID_BYTES, MAX_TIMEOUT_MS};
 use openskill_proto::trace::{Trace, hex, random_id};
 use openskill_proto::v1::invoke_request::Arguments;
 use openskill_proto::v1::{Delegation, Envelope, ErrorCode, InvokeRequest, SkillError};
-use tokio_util::sync::CancellationToken;
+use tokio::sync::Notify;
 
 use crate::arguments::{self, Policy, Repair};
 
@@ -68,8 +68,8 @@ pub(crate) struct Call {
     /// Why the request is invalid, if it is. Kept here so that the response can name the call.
     pub(crate) fault: Option<SkillError>,
     pub(crate) stage: CallStage,
-    /// Cancelled if somebody cancels the call by its id.
-    pub(crate) cancellation: CancellationToken,
+    /// Notified if somebody cancels the call by its id. Only the call itself waits for it.
+    pub(crate) cancellation: Notify,
 }
 
 impl Call {
@@ -126,7 +126,7 @@ impl Call {
             timeout: [context.timeout, field].into_iter().flatten().min(),
             fault,
             stage: CallStage::default(),
-            cancellation: CancellationToken::new(),
+            cancellation: Notify::new(),
         }
     }
 

@@ -48,7 +48,11 @@ pub(crate) fn result(call: &Call, outcome: Outcome) -> SkillResult {
         None => format!("{} succeeded in {latency_ms} ms", call.skill_id),
     };
     let content_json = if speaks_mcp { String::from_utf8(result.content_json.into()).ok() } else { None };
-    let data = result.success.then(|| String::from_utf8_lossy(&result.data_json).into_owned());
+    // Checking is faster than converting, and workers send UTF-8.
+    let into_text = |json: Vec<u8>| {
+        String::from_utf8(json).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    };
+    let data = result.success.then(|| into_text(result.data_json.into()));
     let mut result = SkillResult {
         success: result.success,
         skill_id: call.skill_id.clone(),

@@ -33,10 +33,13 @@ pub(crate) async fn once(
             Lookup::Over(ended) => ended,
             Lookup::Running(end) => {
                 let waited = wait(end, context.deadline);
-                match context.call.cancellation.run_until_cancelled(waited).await {
-                    Some(Some(ended)) => ended,
-                    Some(None) => return Ok(may_have_run(overdue())),
-                    None => return Ok(Outcome::cancelled(&context.call, true)),
+                tokio::select! {
+                    biased;
+                    waited = waited => match waited {
+                        Some(ended) => ended,
+                        None => return Ok(may_have_run(overdue())),
+                    },
+                    () = context.call.cancellation.notified() => return Ok(Outcome::cancelled(&context.call, true)),
                 }
             }
             Lookup::Mismatch => {

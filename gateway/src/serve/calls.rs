@@ -59,7 +59,7 @@ impl Traces {
         }
         let described = describe(&self.shard.gateway, &calls);
         for call in &calls {
-            call.cancellation.cancel();
+            call.cancellation.notify_one();
             audit::log_cancelled(by, call.principal.name(), &call.call_id, &call.trace.id);
         }
         Ok(CancelCallResponse { gateway: self.gateway_id(), calls: described })

@@ -116,8 +116,10 @@ impl<'a> Line<'a> {
     }
 
     fn key(&mut self, key: &str) {
-        let is_first = matches!(self.out.last(), Some(b'{'));
-        self.out.extend_from_slice(if is_first { b"\"" } else { b",\"" });
+        if !matches!(self.out.last(), Some(b'{')) {
+            self.out.push(b',');
+        }
+        self.out.push(b'"');
         self.out.extend_from_slice(key.as_bytes());
         self.out.extend_from_slice(b"\":");
     }
