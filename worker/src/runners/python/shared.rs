@@ -7,7 +7,7 @@
 //!
 //! - [`pool`]: assigns calls to interpreters, and handles the end of an interpreter
 //! - [`queue`]: calls that interpreters have not begun
-//! - [`mod@attend`]: the task that starts an interpreter and reads its [`answers`]
+//! - [`mod@attend`]: the task that starts an interpreter and reads its [`output`]
 //! - [`message`]: the encoding of a call
 
 use std::path::Path;
