@@ -21,7 +21,7 @@ class Blocking(unittest.TestCase):
         self.assertEqual((result.data["results"]["max"], result.trace_id), (4, "run-7"))
         self.assertEqual([(it.path, it.kind) for it in result.repairs], [("/numbers", "string_to_array")])
         self.assertEqual(result.defaults, ())
-        self.assertEqual(self.client.call("file_search", {"query": "copper", "glob": "*.txt"}).defaults, ("/root_dir", "/limit"))
+        self.assertEqual(self.client.call("file_search", {"query": "copper", "glob": "*.txt"}).defaults, ("/limit",))
 
     def test_a_models_own_words_are_a_call(self):
         raw = '{"name": "echo", "arguments": {"text": "hi"}}'
