@@ -37,7 +37,7 @@ mod testing;
 
 use calls::{CallEnd, Calls, PendingCall};
 pub use kept::{KeptProcess, KeptProcessEnd};
-#[cfg(feature = "testing")]
+#[cfg(any(test, feature = "testing"))]
 pub use testing::Unattended;
 
 /// The maximum number of concurrent calls per fork server.
