@@ -80,9 +80,16 @@ pub(crate) struct Task {
     running: Option<CancellationToken>,
 }
 
-/// No more tasks are allowed, or the store failed.
-#[derive(Debug)]
-pub(crate) struct Full;
+/// Why a call can't become a task.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TaskRefusal {
+    /// No more tasks are allowed: too many run.
+    #[error("too many tasks run: wait until some end")]
+    Full,
+    /// It can't be stored.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
 
 impl Tasks {
     /// Opens the store. Without a `file`, tasks are lost when the process ends.
@@ -115,7 +122,7 @@ impl Tasks {
     ///
     /// # Errors
     /// No more tasks are allowed, or the store failed.
-    pub(crate) async fn begin(&self, owner: &Owner, skill: GovernedSkill) -> Result<RunningTask, Full> {
+    pub(crate) async fn begin(&self, owner: &Owner, skill: GovernedSkill) -> Result<RunningTask, TaskRefusal> {
         let (id, now) = (hex(&random_id::<16>()), now_ms());
         let record = Record {
             owner: owner.clone(),
@@ -129,14 +136,8 @@ impl Tasks {
         let cancelled = CancellationToken::new();
         self.lock().keep(id.clone(), Task::new(record.clone(), Some(cancelled.clone())));
         let running = RunningTask { tasks: self.clone(), id: id.clone(), cancelled };
-        match self.write(id, Arc::new(record)).await {
-            Ok(()) => Ok(running),
-            Err(error) => {
-                tracing::error!(%error, "a call can't become a task");
-                self.lock().forget(&running.id);
-                Err(Full)
-            }
-        }
+        self.write(id, Arc::new(record)).await.inspect_err(|_| self.lock().forget(&running.id))?;
+        Ok(running)
     }
 
     /// Estimates the size of a task of `owner` in the store, in bytes. None if the task does not exist, has
@@ -301,15 +302,15 @@ impl State {
     }
 
     /// Makes room for one more task of a principal. Fails if nothing can be evicted.
-    fn make_room(&mut self, principal: &str, size: usize, now_ms: u64) -> Result<(), Full> {
+    fn make_room(&mut self, principal: &str, size: usize, now_ms: u64) -> Result<(), TaskRefusal> {
         self.shrink((principal, size), now_ms, "");
         let own = self.tasks.values().filter(|it| it.record.owner.principal == principal).count();
         if own >= MAX_TASKS_OF_ONE {
-            let id = self.oldest(principal, "").ok_or(Full)?;
+            let id = self.oldest(principal, "").ok_or(TaskRefusal::Full)?;
             self.evict(id);
         }
         if self.tasks.len() >= MAX_TASKS {
-            let id = self.eviction_candidate((principal, 1), |_| 1, "").ok_or(Full)?;
+            let id = self.eviction_candidate((principal, 1), |_| 1, "").ok_or(TaskRefusal::Full)?;
             self.evict(id);
         }
         Ok(())

@@ -192,8 +192,7 @@ impl StreamedCall {
         Some(Next::Ended(result.map(|result| jsonrpc::result(&reply.id, &result))))
     }
 
-    /// Turns the call into a task. Returns the message for its client. Returns the call if no more tasks are
-    /// allowed.
+    /// Turns the call into a task. Returns the message for its client. Returns the call if it can't become one.
     async fn promote(self) -> Result<String, Box<Self>> {
         match tasks::promote(self.pending).await {
             Ok(created) => Ok(created),
@@ -295,7 +294,7 @@ fn stream(first: Bytes, call: Box<StreamedCall>) -> impl futures_util::Stream<It
             Next::Cancelled => return None,
             Next::Due => match call.promote().await {
                 Ok(created) => (Ok(event(&created)), None),
-                // No more tasks are allowed: the call continues on this stream.
+                // It can't become a task: the call continues on this stream.
                 Err(call) => (Ok(beat()), Some(call)),
             },
         })

@@ -20,7 +20,7 @@ use crate::mcp::parked::{CallUpdate, RunningCall};
 use crate::mcp::revision::Revision;
 use crate::mcp::session::TASKS;
 use crate::mcp::tasks::record::{Record, TaskOutcome};
-use crate::mcp::tasks::{RunningTask, Task};
+use crate::mcp::tasks::{RunningTask, Task, TaskRefusal};
 use crate::state::limits::SharedLimit;
 
 /// The number of concurrent copies of a task: the stored record, the parsed task, and the response.
@@ -45,10 +45,19 @@ impl PendingCall {
     }
 }
 
-/// Turns a call into a task. Returns the message for its client. Returns the call if no more tasks are allowed.
+/// Turns a call into a task. Returns the message for its client. Returns the call if it can't become one.
 pub(super) async fn promote(call: PendingCall) -> Result<String, Box<PendingCall>> {
     let (shard, owner) = (call.reply.shard.clone(), call.reply.owner.clone());
-    let Ok(task) = shard.gateway.mcp.tasks.begin(&owner, call.reply.skill()).await else { return Err(Box::new(call)) };
+    let task = match shard.gateway.mcp.tasks.begin(&owner, call.reply.skill()).await {
+        Ok(task) => task,
+        Err(reason) => {
+            // Clients can reach the limit at will.
+            if let TaskRefusal::Store(error) = reason {
+                tracing::error!(%error, "a call can't become a task");
+            }
+            return Err(Box::new(call));
+        }
+    };
     let Some(seen) = shard.gateway.mcp.tasks.get(&owner, task.id()) else { return Err(Box::new(call)) };
     let created = jsonrpc::result(&call.reply.id, &render(task.id(), &seen, "task"));
     shard.gateway.tasks.spawn(drive(call, task));
