@@ -15,7 +15,7 @@ use openskill_telemetry::metrics::{SkillMetrics, SkillSeries};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::manifest::{Affinity, Manifest, ManifestError, RunnerSpec};
+use crate::manifest::{Affinity, Example, Manifest, ManifestError, RunnerSpec};
 use crate::offerings;
 use crate::runners::{Admitted, Runners};
 use crate::schedule::{Skill, SkillLimit};
@@ -199,7 +199,7 @@ impl Registry {
         for error in errors {
             tracing::error!(file = %error.file.display(), line = error.line, reason = error.reason, "invalid manifest");
         }
-        memory.named = scan::named_files(&manifests, &self.sources.folders);
+        memory.named = scan::named_files(&manifests, &self.sources.folders, memory);
         memory.seen = folders.stamp_files(&memory.named, &memory.seen);
         let at_top = |it: &&(PathBuf, _)| look::is_read(&it.0, &self.sources.folders);
         if memory.seen.iter().filter(at_top).ne(now.iter().filter(at_top)) {
@@ -299,6 +299,7 @@ impl Entry {
                 .filter(|example| example.error.is_none())
                 .map(|example| example.input.to_string())
                 .collect(),
+            failing_examples: manifest.examples.iter().filter_map(Example::to_failing).collect(),
             agent: match &manifest.how {
                 RunnerSpec::Agent(agent) => Some(agent.as_ref().clone()),
                 _ => None,

@@ -26,7 +26,8 @@ pub(crate) const MAX_SCRIPT_BYTES: u64 = 512 * 1024;
 /// The maximum size of the program's answer, in bytes.
 const MAX_ANSWER_BYTES: u64 = 8 * 1024 * 1024;
 
-/// The maximum time to parse one file.
+/// The maximum time to parse one file. The program's limit of CPU time is shorter, so a slow file exceeds that one, and
+/// only a slow machine exceeds this one.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Starts Python processes that read functions.
@@ -37,6 +38,8 @@ pub(crate) struct FunctionReader {
     wanted: Option<PathBuf>,
     /// Tracks the worker's children.
     strays: Option<Arc<Strays>>,
+    /// The maximum time to parse one file.
+    pub(super) timeout: Duration,
 }
 
 /// The functions of one file that are skills.
@@ -95,20 +98,20 @@ pub(crate) fn may_have_functions(text: &str) -> bool {
 impl FunctionReader {
     /// Creates the reader of a command.
     pub(crate) fn new(wanted: Option<&Path>) -> Self {
-        Self { interpreter: OnceLock::new(), wanted: wanted.map(Path::to_owned), strays: None }
+        Self { interpreter: OnceLock::new(), wanted: wanted.map(Path::to_owned), strays: None, timeout: TIMEOUT }
     }
 
     /// Creates the reader of a worker, which knows its interpreter and kills children that it does not know.
     pub(crate) fn for_worker(interpreter: Option<&Interpreter>, strays: Arc<Strays>) -> Self {
         let found = interpreter.map(|it| it.path.clone()).ok_or_else(|| "this worker has no Python".to_owned());
-        Self { interpreter: OnceLock::from(found), wanted: None, strays: Some(strays) }
+        Self { interpreter: OnceLock::from(found), wanted: None, strays: Some(strays), timeout: TIMEOUT }
     }
 
     /// Reads the functions in the text of a file. Blocks until Python has parsed it. If there is no Python, or if it
     /// can't parse the text, this is a problem of the file, because another attempt would fail as well.
     ///
     /// # Errors
-    /// Fails if the process can't be started now.
+    /// Fails if the process can't be started now, or the machine is too slow at the moment.
     pub(crate) fn read(&self, file: &Path, text: &str) -> Result<FileFunctions, ManifestError> {
         let name = file.file_name().unwrap_or_default();
         let explain = |reason: &str| format!("its functions cannot be read: {reason}");
@@ -129,7 +132,7 @@ impl FunctionReader {
             None => command.spawn(),
         };
         let mut child = child.map_err(|error| ManifestError::new(file, 1, explain(&error.to_string())))?;
-        let answer = answer(&mut child, text);
+        let answer = answer(&mut child, text, self.timeout);
         // It has answered, or must not continue.
         let _ = child.kill();
         let status = child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
@@ -137,8 +140,8 @@ impl FunctionReader {
             strays.forget(child.id());
         }
         let Some(answer) = answer else {
-            let reason = format!("Python did not parse the file within {} s", TIMEOUT.as_secs());
-            return Ok(FileFunctions::unreadable(explain(&reason)));
+            let reason = format!("Python did not parse the file within {} s", self.timeout.as_secs());
+            return Err(ManifestError::new(file, 1, explain(&reason)));
         };
         Ok(serde_json::from_slice(&answer).unwrap_or_else(|_| {
             FileFunctions::unreadable(explain(&format!("Python could not parse the file and ended with {status}")))
@@ -147,7 +150,7 @@ impl FunctionReader {
 }
 
 /// Gives the process the text, and returns what it prints within the limits. Returns `None` if it takes too long.
-fn answer(child: &mut Child, text: &str) -> Option<Vec<u8>> {
+fn answer(child: &mut Child, text: &str, timeout: Duration) -> Option<Vec<u8>> {
     let (mut stdin, stdout) = (child.stdin.take()?, child.stdout.take()?);
     std::thread::scope(|scope| {
         // Fails if the process ends early.
@@ -158,7 +161,7 @@ fn answer(child: &mut Child, text: &str) -> Option<Vec<u8>> {
             let _ = stdout.take(MAX_ANSWER_BYTES).read_to_end(&mut bytes);
             let _ = sender.send(bytes);
         });
-        let answer = receiver.recv_timeout(TIMEOUT).ok();
+        let answer = receiver.recv_timeout(timeout).ok();
         // Ends the threads, because the process has no children.
         let _ = child.kill();
         answer
@@ -177,11 +180,11 @@ impl FileFunctions {
         self.skills.is_empty() && self.problems.is_empty()
     }
 
-    /// Parses the manifests of the functions.
+    /// Parses the manifests of the functions. The toolset of those that name none is that of `rules`, or else the file.
     pub(crate) fn resolve(&self, file: &Path, rules: Rules<'_>) -> (Vec<FunctionManifest>, Vec<FunctionProblem>) {
         let (mut manifests, mut problems) = (Vec::new(), self.problems.clone());
         for skill in &self.skills {
-            let document = skill.document(file);
+            let document = skill.document(file, rules);
             let parsed = if document.len() as u64 > MAX_MANIFEST_BYTES {
                 Err(ManifestError::new(file, 1, format!("its manifest is over {MAX_MANIFEST_BYTES} bytes")))
             } else {
@@ -203,23 +206,25 @@ impl FileFunctions {
 
     /// Returns the manifests that the functions mean, unchecked.
     pub(crate) fn documents(&self, file: &Path) -> Vec<Value> {
-        let document = |skill: &SkillFunction| Value::Object(skill.entries(file).collect());
+        let document = |skill: &SkillFunction| Value::Object(skill.entries(file, true).collect());
         self.skills.iter().map(document).collect()
     }
 }
 
 impl SkillFunction {
-    /// Returns the keys of its manifest. Its toolset is the file, unless it names one.
-    fn entries(&self, file: &Path) -> impl Iterator<Item = (String, Value)> {
+    /// Returns the keys of its manifest. `is_toolset`: whether the file is the toolset of functions that name none.
+    fn entries(&self, file: &Path, is_toolset: bool) -> impl Iterator<Item = (String, Value)> {
         let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let is_named = self.keys.iter().any(|it| it.key == "toolset");
-        let toolset = (!is_named).then(|| ("toolset".to_owned(), stem.into()));
+        let toolset = (is_toolset && !is_named).then(|| ("toolset".to_owned(), stem.into()));
         self.keys.iter().map(|it| (it.key.clone(), it.value.clone())).chain(toolset)
     }
 
     /// Returns its manifest as text, with one key per line.
-    fn document(&self, file: &Path) -> String {
-        self.entries(file).map(|(key, value)| format!("{}: {value}\n", Value::String(key))).collect()
+    fn document(&self, file: &Path, rules: Rules<'_>) -> String {
+        self.entries(file, rules.toolset.is_none())
+            .map(|(key, value)| format!("{}: {value}\n", Value::String(key)))
+            .collect()
     }
 }
 
@@ -295,7 +300,7 @@ mod tests {
             (Ok(PathBuf::from("/bin/false")), "ended with exit status: 1"),
             (Err("this worker has no Python".to_owned()), "no Python"),
         ] {
-            let reader = FunctionReader { interpreter: OnceLock::from(interpreter), wanted: None, strays: None };
+            let reader = FunctionReader { interpreter: OnceLock::from(interpreter), ..FunctionReader::new(None) };
             let read = reader.read(Path::new(FILE), HEAD).unwrap();
             assert!(!read.is_empty() && read.problems[0].reason.contains(said), "{read:?}");
         }

@@ -93,7 +93,8 @@ fn look_at(folder: &PlainFolder) -> io::Result<FileStamps> {
     Ok(files)
 }
 
-/// Lists a toolset's manifests and its `toolset.yaml`. Returns whether the folder with this name is a toolset.
+/// Lists a toolset's manifests, scripts and lock files, and its `toolset.yaml`. Returns whether the folder with this
+/// name is a toolset.
 fn look_at_toolset(folder: &PlainFolder, name: &OsStr, kind: FileType, within: &mut FileStamps) -> bool {
     let toolset = Path::new(name);
     let Some(declared) = folder.describe(&toolset.join(TOOLSET)) else { return false };
@@ -111,11 +112,12 @@ fn look_at_toolset(folder: &PlainFolder, name: &OsStr, kind: FileType, within: &
             return true;
         }
     };
-    for name in names.iter().filter(|name| !is_hidden(name) && *name != TOOLSET && is_manifest(Path::new(name))) {
+    for name in names.iter().filter(|name| *name != TOOLSET && matters(Path::new(name))) {
         if let Some(described) = folder.describe(&toolset.join(name))
             && !plain_file::kind(&described).is_dir()
         {
-            within.push((path.join(name), Some(Stamp::from_stat(&described))));
+            let file = path.join(name);
+            within.extend(stamp(&file, &described).map(|it| (file, Some(it))));
         }
     }
     true

@@ -1,7 +1,7 @@
 //! Reads the files in skill folders and finds the skills that they declare.
 //!
-//! A subfolder with a `toolset.yaml` is a toolset, and its manifests are the toolset's skills. Scripts without a
-//! manifest become skills only if they are directly in a skill folder.
+//! A subfolder with a `toolset.yaml` is a toolset, and its manifests and functions are the toolset's skills. Scripts
+//! without a manifest become skills only if they are directly in a skill folder.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -92,22 +92,29 @@ pub(super) fn read(
     let mut functions = HashMap::new();
     for (script, stamp) in seen.iter().filter(|(file, _)| is_script(file)) {
         let folder = script.parent().unwrap_or(Path::new("."));
-        if reading.claimed.contains(script) || reading.claimed.contains(folder) || memory.named.contains(script) {
+        let is_claimed = reading.claimed.contains(script) || reading.claimed.contains(folder);
+        if is_claimed || unread(folder) || memory.named.contains(script) {
             continue;
         }
+        let toolset = toolsets.get(folder);
+        let rules = Rules { allowed_root, toolset };
         let plain =
             stamp.as_ref().map_or(Ok(()), |it| it.plain).map_err(|it| ManifestError::new(script, 1, it.to_string()));
         if let Err(error) = plain {
             reading.errors.push(error);
             continue;
         }
-        if let Some(file) = reading.functions(script, sources, memory.functions.remove(script), functions.len()) {
+        if let Some(file) = reading.functions(script, sources, rules, memory.functions.remove(script), functions.len())
+        {
             let is_script = file.functions.is_empty() && file.manifests.is_empty() && file.digest != [0; 32];
             file.manifests.iter().for_each(|it| reading.claim(script, it.line, it.manifest.clone()));
             functions.insert(script.clone(), file);
             if !is_script {
                 continue;
             }
+        }
+        if toolset.is_some() {
+            continue;
         }
         match Manifest::for_bare_script(script) {
             Ok(manifest) => reading.claim(script, 1, manifest),
@@ -126,10 +133,11 @@ pub(super) fn read(
     (reading.manifests, reading.errors)
 }
 
-/// Returns files that manifests name and that are not watched otherwise: programs, and files outside the top level
-/// of a skill folder.
-pub(super) fn named_files(manifests: &Manifests, folders: &[PathBuf]) -> Vec<PathBuf> {
-    let elsewhere = |file: &PathBuf| !matters(file) || !folders.iter().any(|folder| file.parent() == Some(folder));
+/// Returns files that manifests name and that are not watched otherwise: programs, and files outside skill folders and
+/// toolsets.
+pub(super) fn named_files(manifests: &Manifests, folders: &[PathBuf], memory: &Memory) -> Vec<PathBuf> {
+    let is_listed = |folder: &Path| memory.toolsets.contains_key(folder) || folders.iter().any(|it| it == folder);
+    let elsewhere = |file: &PathBuf| !matters(file) || !file.parent().is_some_and(is_listed);
     let files = manifests.values().flat_map(|it| [it.how.files(), it.offerings.files()].concat());
     files.filter(elsewhere).collect()
 }
@@ -209,6 +217,7 @@ impl<'a> Reading<'a> {
         &mut self,
         file: &Path,
         sources: &SkillSources,
+        rules: Rules<'_>,
         last: Option<FunctionFile>,
         files: usize,
     ) -> Option<FunctionFile> {
@@ -245,8 +254,7 @@ impl<'a> Reading<'a> {
             self.retry = true;
             return Some(FunctionFile { unconfirmed: Some(digest), ..last });
         }
-        let (mut manifests, problems) =
-            functions.resolve(file, Rules { allowed_root: &sources.allowed_root, toolset: None });
+        let (mut manifests, problems) = functions.resolve(file, rules);
         for problem in problems {
             self.errors.push(ManifestError::new(file, problem.line, problem.reason));
             // An invalid function keeps its last valid version. A problem without a function concerns all of them.
@@ -275,7 +283,7 @@ impl<'a> Reading<'a> {
             let reason = "its functions are not read yet: parsing the other files took too long";
             return Err(ManifestError::new(file, 1, reason.to_owned()));
         }
-        // An error means that the process could not be started, which may pass.
+        // An error means that the process could not be started or was too slow, which may pass.
         sources.functions.read(file, text).inspect_err(|_| self.retry = true)
     }
 
@@ -415,9 +423,10 @@ mod tests {
         std::fs::create_dir_all(&top).unwrap();
         let (head, file) = ("from openskill_sdk import skill\n", top.join("texts.py"));
         let functions = FunctionReader::new(None);
-        let sources = SkillSources { folders: Vec::new(), allowed_root: top.clone(), functions };
+        let mut sources = SkillSources { folders: Vec::new(), allowed_root: top.clone(), functions };
         let mut memory = Memory::default();
-        let mut scan = || {
+        let mut scan = |timeout: Duration| {
+            sources.functions.timeout = timeout;
             let folders = Folders::open(std::slice::from_ref(&top));
             let (manifests, _) = read(&folders, &folders.stamp_files(&[], &Vec::new()), &sources, &mut memory);
             let ids: Vec<_> = manifests.into_keys().collect();
@@ -425,6 +434,9 @@ mod tests {
         };
         let shout = || vec!["shout".to_owned()];
         std::fs::write(&file, format!("{head}@skill\ndef shout(): pass\n")).unwrap();
+        // The machine is too slow to parse it.
+        assert_eq!(scan(Duration::ZERO), (vec![], true));
+        let mut scan = || scan(Duration::from_secs(60));
         assert_eq!(scan(), (shout(), false));
         for begun in [String::new(), format!("{head}@print\nclass A: pass\n")] {
             std::fs::write(&file, begun).unwrap();
