@@ -113,6 +113,54 @@ async fn functions_of_a_python_file_answer_with_their_types() {
 }
 
 #[tokio::test]
+async fn an_older_sdk_in_the_folder_of_a_file_hides_no_newer_one() {
+    let folder = Folder::new();
+    for place in ["skills", "old"] {
+        folder.write(&format!("{place}/openskill_sdk/__init__.py"), "def run(handler): pass\n");
+    }
+    folder.write("skills/texts.py", FILE);
+    folder.write("skills/more.py", "from openskill_sdk import skill\n\n\n@skill\ndef more(): pass\n");
+    let old = folder.path().join("old").display().to_string();
+    let env = json!({"PYTHONPATH": old});
+    folder.write(
+        "skills/more.yaml",
+        format!("id: more\ntype: cli\nruntime: python\nentry: more.py\npython: {{function: more}}\nenv: {env}\n"),
+    );
+    let system = Setup::with_skills(&[&folder.path().join("skills")]).start().await;
+    system.has_skill("shout").await;
+    for (skill, input) in
+        [("shout", json!({"text": "a"})), ("mirror", json!({"point": {"x": 1}})), ("count_up", json!({"to": 1}))]
+    {
+        let result = system.invoke(request(skill, input)).await;
+        assert!(result.success, "{skill}: {result:?}");
+    }
+    // The manifest puts it first.
+    let error = system.invoke(request("more", json!({}))).await.error.unwrap();
+    assert!(error.message.contains("the openskill_sdk in 'old' is too old"), "{error:?}");
+}
+
+#[tokio::test]
+async fn functions_in_the_folder_of_a_toolset_are_its_members() {
+    let folder = Folder::new();
+    folder.write("skills/set/toolset.yaml", "toolset: pair\n");
+    folder.write("skills/set/texts.py", FILE.replace(", toolset=\"counting\"", ""));
+    folder.write("skills/set/plain.py", "print('{}')\n");
+    let system = start(&folder).await;
+    for skill in ["shout", "mirror", "count_up"] {
+        assert_eq!(system.get(&format!("/skills/{skill}")).await.json()["toolset"], "pair", "{skill}");
+    }
+    assert_eq!(data(&system.invoke(request("shout", json!({"text": "a"}))).await), json!({"text": "A"}));
+    assert_eq!(system.get("/skills/plain").await.status, 404, "a script needs a manifest");
+    folder.write("skills/set/texts.py", FILE.replace("async def shout", "async def cry"));
+    system.has_skill("cry").await;
+    folder.write("skills/set/toolset.yaml", "toolset: pair\nunavailable: being rebuilt\n");
+    until("the toolset switches it off", PATIENCE, || async {
+        (system.get("/skills/cry").await.json()["status"] == "unavailable").then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_change_of_a_signature_takes_effect_and_a_mistake_is_reported_with_its_line() {
     let folder = Folder::new();
     folder.write("skills/texts.py", FILE);

@@ -64,9 +64,27 @@ def call_function(main, code, function):
     """Ends with SystemExit. The file is a module, so that what it does as a program stays undone."""
     main.__name__ = os.path.splitext(os.path.basename(main.__file__))[0]
     sys.modules[main.__name__] = main
-    from openskill_sdk.functions import run_function
-
+    import_sdk()
+    try:
+        from openskill_sdk.functions import run_function
+    except ImportError:
+        if "openskill_sdk" not in sys.modules:
+            raise
+        folder = os.path.dirname(list(sys.modules["openskill_sdk"].__path__)[0])
+        hint = f"remove it, or replace it with `openskill sdk install {folder}`"
+        raise ImportError(f"the openskill_sdk in '{folder}' is too old to call functions: {hint}") from None
     run_function(main, code, function)
+
+
+def import_sdk():
+    """Imports what calls functions. An SDK in the script's folder may be too old, so that folder comes last."""
+    folder = sys.path.pop(0)
+    try:
+        import openskill_sdk.functions
+    except Exception:  # the call meets it again
+        sys.modules.pop("openskill_sdk", None)
+    finally:
+        sys.path.insert(0, folder)
 
 
 def children(parent=None):

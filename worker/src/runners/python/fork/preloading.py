@@ -36,6 +36,8 @@ class Preloading:
             self.code = compile(source, self.script, "exec", dont_inherit=True)
         except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
             return None  # each call reports it, as Python does
+        if self.function is not None:
+            import_sdk()
         for statement in imports(tree) + caller_imports(tree, self.function):
             unfit = preload(statement, self.script, self.skip)
             if unfit is not None:
@@ -94,11 +96,9 @@ def imports(tree):
 
 
 def caller_imports(tree, function):
-    """What calling a function of the script takes."""
-    if function is None:
-        return []
+    """What calling a function of the script takes, besides the SDK."""
     is_async = any(isinstance(it, ast.AsyncFunctionDef) and it.name == function for it in tree.body)
-    return ast.parse("import openskill_sdk.functions" + ("\nimport asyncio" if is_async else "")).body
+    return ast.parse("import asyncio").body if is_async else []
 
 
 def only_names(statement):
