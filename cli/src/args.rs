@@ -58,7 +58,7 @@ pub(crate) enum Command {
     /// Call a skill, for example: `openskill invoke echo text=hello`
     Invoke(InvokeArgs),
     /// List the workers with their status and load
-    Workers(WorkersArgs),
+    Workers(WatchedList),
     /// List circuit breakers that are not closed, or close them
     Circuits(CircuitsArgs),
     /// Show a skill or a worker in detail

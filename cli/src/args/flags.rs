@@ -60,6 +60,18 @@ impl Output {
     }
 }
 
+// The flags of lists that can be watched.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct WatchedList {
+    /// Print the list, then each change as it happens, until Ctrl-C
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+    #[command(flatten)]
+    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
 /// How a list is printed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {

@@ -43,8 +43,8 @@ pub(super) async fn run(args: &CircuitsArgs, settings: &Settings) -> Result<(), 
         print_out(&format!("closed {}\n", pluralize(answer.into_inner().reset, "circuit breaker")));
         return Ok(());
     }
-    let format = args.output.format();
-    if args.watch {
+    let format = args.list.output.format();
+    if args.list.watch {
         let matching = Matching::<Circuit> {
             key: |it| format!("{}\n{}", it.skill_id, it.session_id),
             // Ignores the time until a retry, which changes with every poll.

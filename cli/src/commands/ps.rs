@@ -37,10 +37,10 @@ impl ListItem for RunningCall {
 }
 
 pub(super) async fn run(args: &PsArgs, settings: &Settings) -> Result<(), Failure> {
-    let (mut client, format) = (client::traces(settings).await?, args.output.format());
+    let (mut client, format) = (client::traces(settings).await?, args.list.output.format());
     let request =
         ListCallsRequest { skill_id: args.skill.clone(), principal: args.principal.clone(), limit: args.limit };
-    if args.watch {
+    if args.list.watch {
         let matching = Matching::<RunningCall> {
             key: |it| format!("{}\n{}\n{}", it.call_id, it.trace_id, it.principal),
             // Ignores the times, which change with every poll.

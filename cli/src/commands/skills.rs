@@ -33,14 +33,14 @@ impl ListItem for Skill {
 
 pub(super) async fn run(args: &SkillsArgs, settings: &Settings) -> Result<(), Failure> {
     let mut client = client::skills(settings).await?;
-    if args.watch {
+    if args.list.watch {
         return watch(args, settings, &mut client).await;
     }
     let request = ListSkillsRequest { toolset: args.toolset.clone() };
     let mut skills = client.list_skills(request).await.map_err(client::into_failure(settings))?.into_inner().skills;
     let known = skills.len();
     skills.retain(|skill| args.all || is_available(skill));
-    print_list(&skills, args.output.format());
+    print_list(&skills, args.list.output.format());
     match known - skills.len() {
         0 => {}
         1 => print_err("1 more is unavailable: --all shows it with the reason\n"),
@@ -57,7 +57,7 @@ async fn watch(
 ) -> Result<(), Failure> {
     let into_failure = client::into_failure(settings);
     let mut stream = client.watch_skills(WatchSkillsRequest::default()).await.map_err(&into_failure)?.into_inner();
-    let mut changes = ChangePrinter::new(args.output.format());
+    let mut changes = ChangePrinter::new(args.list.output.format());
     let (mut first, mut is_first) = (Vec::new(), true);
     while let Some(change) = stream.message().await.map_err(&into_failure)? {
         let is_complete = change.snapshot_complete;

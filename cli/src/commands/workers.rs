@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::client;
 use super::poll::{Matching, watch};
-use crate::args::WorkersArgs;
+use crate::args::WatchedList;
 use crate::channel::Channel;
 use crate::exit::Failure;
 use crate::listing::{Column, ListItem, or_dash, print_list};
@@ -41,7 +41,7 @@ impl ListItem for WorkerInfo {
     }
 }
 
-pub(super) async fn run(args: &WorkersArgs, settings: &Settings) -> Result<(), Failure> {
+pub(super) async fn run(args: &WatchedList, settings: &Settings) -> Result<(), Failure> {
     let mut admin = client::admin(settings).await?;
     let format = args.output.format();
     if args.watch {
