@@ -147,12 +147,14 @@ async fn a_principal_sees_and_cancels_only_its_own_calls_and_an_administrator_al
     assert_eq!(own.iter().map(|it| it.principal.as_str()).collect::<Vec<_>>(), ["ben"]);
     assert_eq!(get(&system, &ben, "/calls?principal=ada").await.json()["calls"], json!([]));
 
-    let named = |principal: &str| CancelCallRequest { principal: principal.to_owned(), ..cancel("same") };
+    let named = |principal: &str| CancelCallRequest { principal: Some(principal.to_owned()), ..cancel("same") };
     let refused = traces.cancel_call(from(&ben, named("ada"))).await.unwrap_err();
     let unknown = traces.cancel_call(from(&ben, cancel("other"))).await.unwrap_err();
     assert_eq!((refused.code(), refused.message()), (Code::NotFound, unknown.message()));
     let ambiguous = traces.cancel_call(from(&root, cancel("same"))).await.unwrap_err();
     assert_eq!(ambiguous.code(), Code::FailedPrecondition);
+    let anonymous = traces.cancel_call(from(&root, named(""))).await.unwrap_err();
+    assert_eq!(anonymous.code(), Code::NotFound);
     traces.cancel_call(from(&ben, cancel("same"))).await.unwrap();
     assert_eq!(code(&of_ben.await.unwrap()), "CANCELLED");
     assert!(!of_ada.is_finished());

@@ -6,7 +6,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use openskill_proto::v1::Dialect;
 
-use super::flags::{ClientArgs, Output};
+use super::flags::{ClientArgs, Output, WatchedList};
 #[cfg(feature = "worker")]
 use super::local::ToolsCommand;
 use crate::complete::{call_ids, skill_ids, worker_ids};
@@ -47,30 +47,14 @@ pub(crate) enum ChatMode {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct SkillsArgs {
-    #[command(flatten)]
-    pub(crate) client: ClientArgs,
     /// List only skills of this toolset
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) toolset: String,
     /// Include skills that cannot be called at the moment, with the reason
     #[arg(long)]
     pub(crate) all: bool,
-    /// Print the list, then each change as it happens, until Ctrl-C
-    #[arg(short, long)]
-    pub(crate) watch: bool,
     #[command(flatten)]
-    pub(crate) output: Output,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct WorkersArgs {
-    /// Print the list, then each change as it happens, until Ctrl-C
-    #[arg(short, long)]
-    pub(crate) watch: bool,
-    #[command(flatten)]
-    pub(crate) output: Output,
-    #[command(flatten)]
-    pub(crate) client: ClientArgs,
+    pub(crate) list: WatchedList,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -87,13 +71,8 @@ pub(crate) struct CircuitsArgs {
     /// Close the listed circuit breakers, so that they let calls through again
     #[arg(long, conflicts_with_all = ["all", "watch"])]
     pub(crate) reset: bool,
-    /// Print the list, then each change as it happens, until Ctrl-C
-    #[arg(short, long)]
-    pub(crate) watch: bool,
     #[command(flatten)]
-    pub(crate) output: Output,
-    #[command(flatten)]
-    pub(crate) client: ClientArgs,
+    pub(crate) list: WatchedList,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -216,15 +195,10 @@ pub(crate) struct PsArgs {
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     pub(crate) principal: String,
     /// Maximum number of calls
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) limit: u32,
-    /// Print the list, then each change as it happens, until Ctrl-C
-    #[arg(short, long)]
-    pub(crate) watch: bool,
     #[command(flatten)]
-    pub(crate) output: Output,
-    #[command(flatten)]
-    pub(crate) client: ClientArgs,
+    pub(crate) list: WatchedList,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -232,9 +206,9 @@ pub(crate) struct CancelArgs {
     /// Id of the call, as `openskill ps` lists it; for an id that the gateway made, a beginning that no other has is enough
     #[arg(value_parser = NonEmptyStringValueParser::new(), add = call_ids())]
     pub(crate) call: String,
-    /// The principal of the call; needed only if calls of several principals have this id
-    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
-    pub(crate) principal: String,
+    /// The principal of the call, '' for the anonymous one; needed only if calls of several principals have this id
+    #[arg(long, value_name = "NAME")]
+    pub(crate) principal: Option<String>,
     #[command(flatten)]
     pub(crate) client: ClientArgs,
 }

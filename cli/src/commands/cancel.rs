@@ -26,8 +26,11 @@ pub(super) async fn run(args: &CancelArgs, settings: &Settings) -> Result<(), Fa
     let request = |call_id: &str| CancelCallRequest { call_id: call_id.to_owned(), principal: principal.clone() };
     let cancelled = match client.cancel_call(request(&args.call)).await {
         Err(status) if status.code() == Code::NotFound && may_begin_id(&args.call) => {
-            let all = ListCallsRequest { principal: principal.clone(), limit: u32::MAX, ..ListCallsRequest::default() };
-            let running = ps::list(&mut client, all, settings).await?.calls;
+            // Without a name, the list has the calls of all principals.
+            let name = principal.clone().unwrap_or_default();
+            let all = ListCallsRequest { principal: name, ..ListCallsRequest::default() };
+            let mut running = ps::list(&mut client, all, settings).await?.calls;
+            running.retain(|it| principal.as_ref().is_none_or(|name| it.principal == *name));
             client.cancel_call(request(resolve(&running, &args.call)?)).await
         }
         answer => answer,

@@ -51,7 +51,7 @@ impl Traces {
         let calls = self.shard.gateway.calls.find(|call| {
             call.call_id == *call_id
                 && reader.may_see(&call.principal)
-                && (principal.is_empty() || call.principal.name() == principal)
+                && principal.as_ref().is_none_or(|it| call.principal.name() == it)
         });
         let Some(first) = calls.first() else { return Err(NoTraces::NotRunning) };
         if calls.iter().any(|it| it.principal != first.principal) {

@@ -45,7 +45,7 @@ pub(crate) enum NoTraces {
     )]
     NotRunning,
     /// Which call is meant is not clear.
-    #[error("calls of several principals have this id: name the principal")]
+    #[error("calls of several principals have this id: name the principal; the name of the anonymous one is empty")]
     SeveralPrincipals,
 }
 

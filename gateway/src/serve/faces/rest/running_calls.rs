@@ -25,7 +25,7 @@ pub(crate) struct ListQuery {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct CancelQuery {
-    principal: String,
+    principal: Option<String>,
 }
 
 pub(crate) async fn list(
