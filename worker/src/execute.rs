@@ -29,6 +29,9 @@ use crate::schedule::{GateRefusal, Request};
 use crate::spans::ServedCall;
 use crate::worker::Worker;
 
+/// The maximum length of the recorded end of stderr, in bytes. The recorder keeps no longer texts.
+const MAX_RECORDED_STDERR_BYTES: usize = 4 * 1024;
+
 /// The OpenTelemetry headers of a call.
 #[derive(Debug, Default)]
 pub(crate) struct TraceHeaders {
@@ -218,13 +221,14 @@ async fn run(
     let open = events.open_call();
     let raw = run_to_end(worker, runner, invocation).await;
     drop(open);
+    let mut shown = String::new();
     if let RawOutput::Process { stderr, exit, .. } = &raw
         && !stderr.is_empty()
     {
         let skill_id = &entry.manifest.id;
         tracing::info!(trace_id, skill_id, ?exit, stderr_bytes = stderr.len(), "the skill wrote to stderr");
         if !has_secrets {
-            show_stderr(&worker.config, stderr, &trace_id, &call_id, skill_id);
+            shown = show_stderr(&worker.config, stderr, &trace_id, &call_id, skill_id);
         }
     }
     let networkless = is_networkless(&entry.manifest);
@@ -236,7 +240,7 @@ async fn run(
     });
     let mut result = normalized.await;
     collect_artifacts(&mut result, &events);
-    result.logs = events.unheard();
+    (result.logs, result.stderr) = (events.unheard(), shown);
     result.content_json = events.content().into();
     (result.queued_us, result.worker_queued_us) = (queued_us, Some(micros(waited)));
     if entry.manifest.how.is_process() {
@@ -286,11 +290,11 @@ fn micros(time: Duration) -> u64 {
 }
 
 /// Logs what a skill wrote to stderr, and gives it to a command that shows it. The text may contain anything that the
-/// skill was given, so it is logged only at DEBUG.
-fn show_stderr(config: &Config, stderr: &[u8], trace_id: &str, call_id: &str, skill_id: &str) {
+/// skill was given, so it is logged only at DEBUG. Returns the end of what is logged.
+fn show_stderr(config: &Config, stderr: &[u8], trace_id: &str, call_id: &str, skill_id: &str) -> String {
     let is_logged = tracing::enabled!(target: STDERR, tracing::Level::DEBUG);
     if !is_logged && config.show_stderr.is_none() {
-        return;
+        return String::new();
     }
     // The text format of the log has a line for each line of the text, and redacts only single lines.
     let text = String::from_utf8_lossy(stderr);
@@ -300,4 +304,6 @@ fn show_stderr(config: &Config, stderr: &[u8], trace_id: &str, call_id: &str, sk
     if let Some(show) = config.show_stderr {
         show(text);
     }
+    let end = &text[text.ceil_char_boundary(text.len().saturating_sub(MAX_RECORDED_STDERR_BYTES))..];
+    if is_logged { end.to_owned() } else { String::new() }
 }

@@ -80,7 +80,7 @@ async fn show(
 #[derive(Debug, PartialEq, Eq)]
 struct LogLine {
     time_us: u64,
-    /// `debug`, `info`, `warning` or `error`. `stderr` marks the stderr output of a failed skill.
+    /// `debug`, `info`, `warning` or `error`. `stderr` marks what the skill wrote there.
     level: String,
     skill: String,
     trace: String,
@@ -101,7 +101,8 @@ fn lines(call: &RecordedCall, received_us: u64) -> Vec<LogLine> {
         match event.name() {
             "log" => lines.push(line(event, event.text("level"), event.text("message").to_owned())),
             "result" => {
-                let stderr = event.fields["error"]["details"]["stderr"].as_str().unwrap_or_default();
+                let details = event.fields["error"]["details"]["stderr"].as_str();
+                let stderr = details.unwrap_or_else(|| event.text("stderr"));
                 lines.extend(stderr.lines().map(|text| line(event, "stderr", text.to_owned())));
                 let level = if event.text("code") == "OK" { "info" } else { "error" };
                 lines.push(line(event, level, end(event)));
@@ -151,10 +152,11 @@ mod tests {
             r#"{"event":"call","trace":"run-7","skill":"echo"}"#,
             r#"{"event":"progress","at_us":5,"message":"half"}"#,
             r#"{"event":"log","at_us":1500,"level":"warning","message":"a\nb\u202e"}"#,
-            r#"{"event":"result","at_us":2500,"code":"OK"}"#,
+            r#"{"event":"result","at_us":2500,"code":"OK","stderr":"read 3 rows"}"#,
         ]);
         let expected = [
             "2026-01-31 12:00:00.001  warning  echo              run-7  a\\nb\\u{202e}\n",
+            "2026-01-31 12:00:00.002  stderr   echo              run-7  read 3 rows\n",
             "2026-01-31 12:00:00.002  info     echo              run-7  OK in 2.5 ms\n",
         ];
         assert_eq!(lines, expected);

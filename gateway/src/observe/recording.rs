@@ -76,6 +76,7 @@ pub(super) fn trim_result(result: &ExecuteResult) -> ExecuteResult {
         runner: result.runner.clone(),
         worker_id: result.worker_id.clone(),
         jail: result.jail.clone(),
+        stderr: result.stderr.clone(),
         ..*result
     }
 }

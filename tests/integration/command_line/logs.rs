@@ -3,6 +3,7 @@
 use std::process::Stdio;
 
 use openskill_tests::binary;
+use openskill_tests::folder::Folder;
 use openskill_tests::system::{PATIENCE, Setup, System};
 use openskill_tests::wait::until;
 use serde_json::{Value, json};
@@ -43,6 +44,19 @@ async fn a_log_has_what_skills_logged_and_how_calls_ended() {
     let told: Value = serde_json::from_str(&json[0]).unwrap();
     assert_eq!((&told["level"], &told["trace"]), (&json!("error"), &json!("second")), "{told}");
     assert_eq!(log(&system, &["--tail", "1"], 1).await, lines[2..]);
+}
+
+#[tokio::test]
+async fn a_log_has_the_stderr_of_calls_that_the_worker_logs() {
+    let folder = Folder::new();
+    folder.write("speaks.py", "import sys\nprint('read 3 rows; password=hunter2', file=sys.stderr)\nprint('{}')\n");
+    let setup = Setup::with_skills(&[folder.path()]).with("OPENSKILL_LOG", "info,openskill::stderr=debug");
+    let system = setup.start().await;
+    system.has_skill("speaks").await;
+    call(&system, "speaks:invoke", "first").await;
+    let lines = log(&system, &[], 2).await;
+    assert!(lines[0].contains("  stderr   speaks            first  read 3 rows; password=***"), "{lines:?}");
+    assert!(lines[1].contains("first  OK in "), "{lines:?}");
 }
 
 #[tokio::test]

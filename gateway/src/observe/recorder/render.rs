@@ -302,6 +302,7 @@ impl CallLines<'_> {
                 None => content.json(line, "data", &result.data_json),
             }
             content.text(line, "text", &result.text);
+            content.text(line, "stderr", &result.stderr);
             line.texts("warnings", result.warnings.iter().take(MAX_ITEMS).map(|it| content.item(it)));
             artifacts(line, content, result);
         });
