@@ -55,6 +55,7 @@ pub(crate) async fn prepare(shard: &Shard, call: &Arc<Call>) -> PreparedCall {
     if let Err(error) = fill(shard, call, &mut ready).await {
         ready.error = Some(error);
     }
+    ready.warnings.extend(call.trace.warning());
     ready
 }
 
@@ -69,11 +70,12 @@ async fn fill(shard: &Shard, call: &Arc<Call>, ready: &mut PreparedCall) -> Resu
     let ResolvedCall { entry, refusal, arguments } = ResolvedCall::resolve(&shard.gateway, call, None).await?;
     ready.version.clone_from(&entry.skill.version);
     ready.skill = Some(entry.skill.clone());
+    let Preparation { json, repairs, defaults, warnings } =
+        if refusal.is_some() { arguments.unwrap_or_default() } else { arguments? };
+    (ready.repairs, ready.defaults, ready.warnings) = (repairs, defaults, warnings);
     refusal.map_or(Ok(()), Err)?;
-    let prepared = arguments?;
     // The preparation is JSON, and JSON is UTF-8.
-    ready.arguments_json = String::from_utf8_lossy(&prepared.json).into_owned();
-    (ready.repairs, ready.defaults) = (prepared.repairs, prepared.defaults);
+    ready.arguments_json = String::from_utf8_lossy(&json).into_owned();
     let secrets = entry.definition.secrets().and_then(|it| it.places(&ready.arguments_json)).unwrap_or_default();
     ready.secret_values_json = secrets.into_iter().map(|place| ready.arguments_json[place].to_owned()).collect();
     Ok(())

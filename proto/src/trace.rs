@@ -32,6 +32,11 @@ pub struct TraceContext {
 }
 
 impl Trace {
+    /// Returns the warning for a caller whose `X-Trace-Id` was replaced.
+    pub fn warning(&self) -> Option<String> {
+        self.replaced.then(|| "X-Trace-Id was replaced: it must be 1 to 128 visible ASCII characters".to_owned())
+    }
+
     /// Parses the three trace headers of a request.
     ///
     /// Without a `traceparent`, callers can find the trace by their own id: an `X-Trace-Id` of 32 hex digits

@@ -35,6 +35,15 @@ async fn arguments_are_repaired_as_for_a_call_and_keep_large_numbers() {
     assert_eq!(arguments, prepared["arguments"]);
     assert_eq!(same.version, prepared["version"].as_str().unwrap());
 
+    let unchecked = json!({ "input": {} }).to_string();
+    let unchecked = system.post("/skills/hello:prepare", &[JSON, ("x-trace-id", "not an id")], unchecked).await.json();
+    let called =
+        system.post("/skills/hello:invoke", &[JSON, ("x-trace-id", "not an id")], "{\"input\": {}}").await.json();
+    assert_eq!(
+        (&unchecked["warnings"], unchecked["warnings"].as_array().map(Vec::len)),
+        (&called["meta"]["warnings"], Some(2))
+    );
+
     let strict = prepare(&system, "typed", json!({ "input": {"task": 1}, "argument_policy": "strict" })).await;
     assert_eq!((strict.status, strict.code().as_str()), (400, "INVALID_ARGUMENT"));
     let exact = r#"{"n": 12345678901234567890123, "n2": 1.50}"#;

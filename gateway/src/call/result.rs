@@ -36,9 +36,7 @@ pub(crate) fn result(call: &Call, outcome: Outcome) -> SkillResult {
     let latency_ms = micros_as_ms(call.received);
     let mut warnings = result.warnings;
     warnings.append(&mut own);
-    if call.trace.replaced {
-        warnings.push("X-Trace-Id was replaced: it must be 1 to 128 visible ASCII characters".to_owned());
-    }
+    warnings.extend(call.trace.warning());
     let error = result.error.map(|error| SkillError { may_have_run, ..error });
     let text = match &error {
         _ if !result.text.is_empty() => result.text,

@@ -241,6 +241,8 @@ pub fn prepared_call(prepared: &PreparedCall, trace_id: &str) -> String {
         repairs: Vec<RepairJson<'a>>,
         #[serde(skip_serializing_if = "<[String]>::is_empty")]
         defaults: &'a [String],
+        #[serde(skip_serializing_if = "<[String]>::is_empty")]
+        warnings: &'a [String],
         error: Option<ErrorJson<'a>>,
     }
     to_text(&PreparedJson {
@@ -251,6 +253,7 @@ pub fn prepared_call(prepared: &PreparedCall, trace_id: &str) -> String {
         arguments: serde_json::from_str(&prepared.arguments_json).ok(),
         repairs: prepared.repairs.iter().map(repair).collect(),
         defaults: &prepared.defaults,
+        warnings: &prepared.warnings,
         error: prepared.error.as_ref().map(error_json),
     })
 }
