@@ -550,13 +550,13 @@ pub struct TurnLimits {
     /// Tokens of all requests, read and written. 0 means the agent's bound, if it has one.
     #[prost(uint64, tag = "3")]
     pub max_tokens: u64,
-    /// Time, in milliseconds, without the time that the turn waits for its user. 300000 by default.
+    /// Time, in milliseconds, without the time that the turn waits for its user. 300000 by default, at most 3600000.
     #[prost(uint64, tag = "4")]
     pub timeout_ms: u64,
     /// Cost, in millionths of the currency of the agent's prices. 0 means the agent's bound, if it has one.
     #[prost(uint64, tag = "5")]
     pub max_cost_micros: u64,
-    /// How often in a row arguments that were refused go back to the model. 3 by default.
+    /// How often in a row arguments that were refused go back to the model. 3 by default, at most 10.
     #[prost(uint32, tag = "6")]
     pub max_validation_retries: u32,
 }
@@ -1957,6 +1957,9 @@ pub struct PreparedCall {
     /// As in Meta.defaults.
     #[prost(string, repeated, tag = "8")]
     pub defaults: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// What the gateway would add to Meta.warnings.
+    #[prost(string, repeated, tag = "9")]
+    pub warnings: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// A skill requires input from the user in the middle of a call. The call waits for the answer until its deadline.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2156,7 +2159,7 @@ pub struct Skill {
     /// Whether the skill uses session affinity: the calls of a session go to one worker.
     #[prost(bool, tag = "14")]
     pub session_affinity: bool,
-    /// Example arguments from the manifest, each a JSON object as text.
+    /// Arguments of example calls that succeed, from the manifest, each a JSON object as text.
     #[prost(string, repeated, tag = "15")]
     pub example_inputs_json: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// The skill's rules for arguments that do not match its schema.
@@ -2198,6 +2201,19 @@ pub struct Skill {
     /// has another hash. Set by the gateway.
     #[prost(string, tag = "27")]
     pub definition_hash: ::prost::alloc::string::String,
+    /// Example calls that fail, from the manifest.
+    #[prost(message, repeated, tag = "29")]
+    pub failing_examples: ::prost::alloc::vec::Vec<FailingExample>,
+}
+/// An example call that fails.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FailingExample {
+    /// Its arguments, a JSON object as text.
+    #[prost(string, tag = "1")]
+    pub input_json: ::prost::alloc::string::String,
+    /// The code of its error.
+    #[prost(enumeration = "ErrorCode", tag = "2")]
+    pub code: i32,
 }
 /// Whether calls of a skill become tasks of MCP clients, and when.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4387,7 +4403,7 @@ pub struct ListCallsRequest {
     /// Calls of this principal.
     #[prost(string, tag = "2")]
     pub principal: ::prost::alloc::string::String,
-    /// How many to return at most. 0 means 1000.
+    /// How many to return at most. 0 means 1000; at most 1000.
     #[prost(uint32, tag = "3")]
     pub limit: u32,
 }
@@ -4444,9 +4460,10 @@ pub struct CancelCallRequest {
     /// The id of the calls: all of a principal that have it are cancelled.
     #[prost(string, tag = "1")]
     pub call_id: ::prost::alloc::string::String,
-    /// Whose calls. Empty means any principal's. Status FAILED_PRECONDITION if those of several principals have the id.
-    #[prost(string, tag = "2")]
-    pub principal: ::prost::alloc::string::String,
+    /// Whose calls. Empty means the anonymous principal's. Absent means any principal's: status FAILED_PRECONDITION if those
+    /// of several principals have the id.
+    #[prost(string, optional, tag = "2")]
+    pub principal: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// What was cancelled.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -5454,6 +5471,10 @@ pub struct ExecuteResult {
     /// ExecuteRequest.wants_content. Empty for all other skills.
     #[prost(bytes = "bytes", tag = "16")]
     pub content_json: ::prost::bytes::Bytes,
+    /// The end of what the skill wrote to stderr, redacted, for the recorder: at most 4 KiB. Empty unless the worker logs it,
+    /// and if the arguments may hold secrets.
+    #[prost(string, tag = "17")]
+    pub stderr: ::prost::alloc::string::String,
 }
 /// An event of a run.
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -120,12 +120,9 @@ async fn an_older_sdk_in_the_folder_of_a_file_hides_no_newer_one() {
     }
     folder.write("skills/texts.py", FILE);
     folder.write("skills/more.py", "from openskill_sdk import skill\n\n\n@skill\ndef more(): pass\n");
-    let old = folder.path().join("old").display().to_string();
-    let env = json!({"PYTHONPATH": old});
-    folder.write(
-        "skills/more.yaml",
-        format!("id: more\ntype: cli\nruntime: python\nentry: more.py\npython: {{function: more}}\nenv: {env}\n"),
-    );
+    let env = json!({"PYTHONPATH": folder.path().join("old")});
+    let keys = "id: more\ntype: cli\nruntime: python\nentry: more.py\npython: {function: more}\njail: off\n";
+    folder.write("skills/more.yaml", format!("{keys}env: {env}\n"));
     let system = Setup::with_skills(&[&folder.path().join("skills")]).start().await;
     system.has_skill("shout").await;
     for (skill, input) in

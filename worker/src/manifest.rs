@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use openskill_proto::error::Meaning;
-use openskill_proto::v1::{ArgumentRules, CircuitRules, ErrorCode, TaskRules};
+use openskill_proto::v1::{ArgumentRules, CircuitRules, ErrorCode, FailingExample, TaskRules};
 use openskill_sandbox::Limits;
 use serde_json::Value;
 
@@ -106,6 +106,14 @@ pub struct Example {
     pub data: Option<Value>,
     /// The error that the call must end with. `None` if it must succeed.
     pub error: Option<&'static Meaning>,
+}
+
+impl Example {
+    /// Returns the example for callers. None if its call must succeed.
+    pub(crate) fn to_failing(&self) -> Option<FailingExample> {
+        let code = self.error?.code.into();
+        Some(FailingExample { input_json: self.input.to_string(), code })
+    }
 }
 
 /// A worker's rules for all its manifests.

@@ -43,7 +43,7 @@ async fn skill(args: &DescribeSkill, settings: &Settings) -> Result<(), Failure>
     print_out(&render_facts(&skill_facts(&skill)));
     print_out(&block("Arguments", &fields(&skill.input_schema_json, "any: the skill has no input schema", room())));
     print_out(&block("Data", &fields(&skill.output_schema_json, "any: the skill has no output schema", room())));
-    print_out(&block("Examples", &examples(&skill.example_inputs_json)));
+    print_out(&block("Examples", &examples(&skill)));
     print_out(&block("Circuit breakers", &circuits(&args.id, settings).await?));
     print_out(&block("Latest calls", &latest(&args.id, settings).await?));
     Ok(())
@@ -119,9 +119,11 @@ fn fields(schema: &str, without: &str, room: Option<usize>) -> String {
     if rows.is_empty() && !is_object { type_name(&schema) } else { rows }
 }
 
-/// Renders the arguments of example calls. Workers keep examples of calls that must fail to themselves.
-fn examples(inputs: &[String]) -> String {
-    if inputs.is_empty() { "none of a successful call".to_owned() } else { inputs.join("\n") }
+/// Renders the arguments of example calls, and the errors of those that fail.
+fn examples(skill: &Skill) -> String {
+    let failing = skill.failing_examples.iter();
+    let failing = failing.map(|it| format!("{} fails with {}", it.input_json, it.code().as_str_name()));
+    skill.example_inputs_json.iter().cloned().chain(failing).collect::<Vec<_>>().join("\n")
 }
 
 /// Fetches the skill's open and half-open circuit breakers.
@@ -228,6 +230,7 @@ fn describe_property(schema: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use openskill_proto::v1::{ErrorCode, FailingExample};
     use serde_json::json;
 
     use super::*;
@@ -237,6 +240,13 @@ mod tests {
         assert_eq!(fields("", "no schema", None), "no schema");
         assert_eq!(fields(r#"{"type": "object"}"#, "no schema", None), "");
         assert_eq!(fields(r#"{"type": "array", "items": {"type": "string"}}"#, "no schema", None), "array of string");
+    }
+
+    #[test]
+    fn examples_that_fail_say_how() {
+        let failing = FailingExample { input_json: "{}".to_owned(), code: ErrorCode::InvalidArgument.into() };
+        let skill = Skill { failing_examples: vec![failing], ..Skill::default() };
+        assert_eq!(examples(&skill), "{} fails with INVALID_ARGUMENT");
     }
 
     #[test]

@@ -37,6 +37,9 @@ pub fn skill(skill: &Skill) -> Value {
         "input_schema": schema(&skill.input_schema_json),
         "output_schema": schema(&skill.output_schema_json),
         "examples": skill.example_inputs_json.iter().map(|text| schema(text)).collect::<Vec<_>>(),
+        "failing_examples": skill.failing_examples.iter().map(|it| {
+            json!({ "input": schema(&it.input_json), "code": it.code().as_str_name() })
+        }).collect::<Vec<_>>(),
     });
     if let Some(it) = &skill.agent {
         json["agent"] = agent(it);
