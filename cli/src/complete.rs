@@ -62,6 +62,17 @@ pub(crate) fn call_ids() -> ArgValueCandidates {
     })
 }
 
+/// Completes the names of sets of shipped skills.
+pub(crate) fn skill_sets() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        #[cfg(feature = "worker")]
+        let names = openskill_worker::shipped::SETS.iter().map(|it| it.name);
+        #[cfg(not(feature = "worker"))]
+        let names = std::iter::empty::<&str>();
+        names.map(CompletionCandidate::new).collect()
+    })
+}
+
 fn candidates(list: impl AsyncFnOnce(Channel) -> Option<Vec<String>>) -> Vec<CompletionCandidate> {
     let ids = tokio::runtime::Builder::new_current_thread().enable_all().build().ok().and_then(|runtime| {
         runtime.block_on(async {

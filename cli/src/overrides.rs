@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::args::{ClientArgs, Command, DescribeCommand, SkillFolders, ToolsArgs};
+use crate::args::{ClientArgs, Command, DescribeCommand, ShippedSets, SkillFolders, ToolsArgs};
 #[cfg(feature = "worker")]
 use crate::args::{LocalCommand, ManifestCommand, ToolFolder, ToolsCommand};
 use crate::settings::Overrides;
@@ -34,7 +34,7 @@ impl Command {
             Self::Mcp(it) if it.target().gateway.is_some() => it.target().client().overrides(),
             Self::Mcp(it) => {
                 // Any free port will do, since only this process uses it.
-                let mut own = it.target().skills.overrides();
+                let mut own = [it.target().shipped.overrides(), it.target().skills.overrides()].concat();
                 own.push(("OPENSKILL_LISTEN", "127.0.0.1:0".to_owned()));
                 own
             }
@@ -86,7 +86,7 @@ impl LocalCommand {
                     ("OPENSKILL_WORKER_METRICS_LISTEN", &it.worker_metrics),
                     ("OPENSKILL_AGENT_STORE", &it.agent.file),
                 ]);
-                (own, &it.skills)
+                ([own, it.shipped.overrides()].concat(), &it.skills)
             }
             Self::Worker(it) => {
                 let own = given([
@@ -94,13 +94,14 @@ impl LocalCommand {
                     ("OPENSKILL_WORKER_ID", &it.id),
                     ("OPENSKILL_WORKER_METRICS_LISTEN", &it.metrics_listen),
                 ]);
-                (own, &it.skills)
+                ([own, it.shipped.overrides()].concat(), &it.skills)
             }
             Self::Init(_) | Self::Sdk(_) => return Overrides::new(),
             Self::New(it) => (Overrides::new(), &it.skills),
+            Self::Add(it) => (Overrides::new(), &it.skills),
             Self::Run(it) => (Overrides::new(), &it.skills),
-            Self::Check(it) => (Overrides::new(), &it.skills),
-            Self::Doctor(it) => (it.client.overrides(), &it.skills),
+            Self::Check(it) => (it.shipped.overrides(), &it.skills),
+            Self::Doctor(it) => ([it.client.overrides(), it.shipped.overrides()].concat(), &it.skills),
             Self::Manifest(ManifestCommand::Show(it)) => (Overrides::new(), &it.skills),
             Self::Pin(it) => (Overrides::new(), &it.skills),
         };
@@ -121,6 +122,13 @@ impl ToolsArgs {
             };
         }
         self.export.client.overrides()
+    }
+}
+
+impl ShippedSets {
+    fn overrides(&self) -> Overrides {
+        let sets = (!self.sets.is_empty()).then(|| self.sets.join(","));
+        given([("OPENSKILL_WITH", &sets)])
     }
 }
 

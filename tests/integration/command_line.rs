@@ -17,6 +17,7 @@ mod lists;
 mod logs;
 mod newcomer;
 mod project;
+mod sets;
 mod watch;
 
 struct Ran {

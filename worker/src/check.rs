@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use openskill_builtins::config::browser::NO_BROWSER;
 use openskill_builtins::config::research::NO_PROVIDER;
 use openskill_proto::v1::{ArgumentPolicy, ExecuteRequest, ExecuteResult, skill_error::More};
 use openskill_sandbox::plain_file;
@@ -30,6 +31,9 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(15);
 const PATIENCE: Duration = Duration::from_secs(10);
 const STEP: Duration = Duration::from_millis(20);
 
+/// The reasons why an operator's settings, or what is installed, switch a skill off.
+pub(crate) const OFF: [&str; 3] = [NONE_ALLOWED, NO_PROVIDER, NO_BROWSER];
+
 /// The results of checking one skill.
 #[derive(Debug)]
 pub struct Findings {
@@ -39,6 +43,8 @@ pub struct Findings {
     pub runner: Result<(), String>,
     /// The examples in the manifest's order: each one's name, and its fault if it failed.
     pub examples: Vec<(String, Result<(), String>)>,
+    /// The examples that were not run: each one's name, and what it needs that is not there.
+    pub skipped: Vec<(String, PathBuf)>,
     /// The reasons why the skill's calls take longer than necessary.
     pub not_warm: Vec<String>,
 }
@@ -46,8 +52,7 @@ pub struct Findings {
 impl Findings {
     /// Returns why the manifest or the operator switched the skill off, or `None` if it is on.
     pub fn switched_off(&self) -> Option<&str> {
-        let by_operator =
-            self.runner.as_ref().err().map(String::as_str).filter(|it| [NONE_ALLOWED, NO_PROVIDER].contains(it));
+        let by_operator = self.runner.as_ref().err().map(String::as_str).filter(|it| OFF.contains(it));
         self.manifest.unavailable.as_deref().or(by_operator)
     }
 }
@@ -133,6 +138,8 @@ pub async fn check(mut config: Config, skill_id: Option<&str>) -> Result<CheckRe
     config.debug = true;
     let worker = build_worker(config).map_err(CheckError::System)?;
     settle(&worker, slowest).await;
+    // Skills run here, so that paths mean the same to their examples.
+    let start = worker.config.allowed_root.parent().unwrap_or(Path::new("/")).to_owned();
     let mut skills = Vec::with_capacity(chosen.len());
     for manifest in chosen {
         let tools = worker.registry.server_tools(&manifest.id);
@@ -142,6 +149,7 @@ pub async fn check(mut config: Config, skill_id: Option<&str>) -> Result<CheckRe
                 manifest: entry.manifest.as_ref().clone(),
                 runner: entry.runner.as_ref().map(|_| ()).map_err(Clone::clone),
                 examples: Vec::new(),
+                skipped: Vec::new(),
                 not_warm: Vec::new(),
             }));
             continue;
@@ -149,13 +157,17 @@ pub async fn check(mut config: Config, skill_id: Option<&str>) -> Result<CheckRe
         let runner = worker.registry.get(&manifest.id).map_or(Ok(()), |entry| {
             entry.runner.as_ref().map(|_| ()).map_err(|reason| explain(&worker, &manifest, reason))
         });
-        let mut examples = Vec::with_capacity(manifest.examples.len());
+        let (mut examples, mut skipped) = (Vec::with_capacity(manifest.examples.len()), Vec::new());
         for example in manifest.examples.iter().filter(|_| runner.is_ok()) {
+            if let Some(missing) = example.needs.iter().find(|it| !start.join(it).exists()) {
+                skipped.push((example.name.clone(), missing.clone()));
+                continue;
+            }
             examples.push((example.name.clone(), run(&worker, &manifest, example).await));
         }
         let entry = worker.registry.get(&manifest.id);
         let not_warm = entry.and_then(|it| it.runner.as_ref().ok().map(|runner| runner.not_warm(&manifest)));
-        skills.push(Findings { manifest, runner, examples, not_warm: not_warm.unwrap_or_default() });
+        skills.push(Findings { manifest, runner, examples, skipped, not_warm: not_warm.unwrap_or_default() });
     }
     worker.close().await;
     Ok(CheckReport { skills, invalid })
@@ -167,6 +179,12 @@ pub async fn check(mut config: Config, skill_id: Option<&str>) -> Result<CheckRe
 pub fn named_variables(config: &Config) -> BTreeSet<String> {
     let (manifests, _) = crate::registry::read_folders(&SkillSources::for_command(config));
     manifests.into_values().flat_map(|it| it.env).collect()
+}
+
+/// Returns what is wrong with the files in the skill folders.
+#[must_use]
+pub fn invalid_files(config: &Config) -> Vec<ManifestError> {
+    crate::registry::read_folders(&SkillSources::for_command(config)).1
 }
 
 /// Returns the manifests that the functions of a Python file mean.

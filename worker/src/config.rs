@@ -15,6 +15,7 @@ use openskill_sandbox::sessions::book::SessionBounds;
 use openskill_telemetry::trace::Tracer;
 
 use crate::manifest::Manifest;
+use crate::shipped::UnpackedSets;
 
 pub use allowed::{AllowList, NoList};
 pub use variables::Variables;
@@ -27,6 +28,9 @@ pub struct Config {
     /// The folders of manifests and scripts. A skill in an earlier folder hides one with the same id in a later
     /// folder.
     pub skill_dirs: Vec<PathBuf>,
+    /// The shipped skills that this worker serves. Their folder is one of `skill_dirs`, and a skill with the same id in
+    /// another folder of the user hides a shipped one.
+    pub shipped: Option<UnpackedSets>,
     /// The allowed root of skills: an existing absolute path with all symbolic links resolved.
     pub allowed_root: PathBuf,
     /// The variables that manifests may name.

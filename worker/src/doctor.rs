@@ -7,12 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use openskill_builtins::config::browser::{Browser, NO_BROWSER};
+use openskill_builtins::config::browser::Browser;
 use openskill_builtins::config::research::NO_PROVIDER;
 use openskill_sandbox::jail::probe::{Namespaces, SystemSupport};
 
 use crate::check;
-use crate::config::allowed::NONE_ALLOWED;
 use crate::config::{Builds, Config};
 use crate::registry::{Entry, SkillSources};
 use crate::runners::python::environments;
@@ -348,8 +347,7 @@ fn in_path(program: &Path) -> Option<PathBuf> {
 fn entries(worker: &Worker) -> Vec<Arc<Entry>> {
     let entries = worker.registry.describe().into_iter().filter_map(|skill| worker.registry.get(&skill.id));
     let is_off = |entry: &Arc<Entry>| {
-        let off = [NONE_ALLOWED, NO_PROVIDER, NO_BROWSER];
-        let by_operator = entry.runner.as_ref().err().is_some_and(|reason| off.contains(&reason.as_str()));
+        let by_operator = entry.runner.as_ref().err().is_some_and(|reason| check::OFF.contains(&reason.as_str()));
         entry.manifest.unavailable.is_some() || by_operator
     };
     entries.filter(|entry| !is_off(entry)).collect()

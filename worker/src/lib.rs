@@ -20,6 +20,7 @@
 //! - `normalize`: turns the raw output of a run into a valid result
 //! - [`tools`]: installs MCP servers from an index; [`operator`]: the commands of `openskill tools`; `skill_names`:
 //!   the names in use
+//! - [`sdk`], [`shipped`]: the Python SDK and the skills that are part of the program
 //! - [`check`]: runs a manifest's examples; [`local_call`]: calls the skill of one file; [`doctor`]: reports what this
 //!   machine can isolate
 //!
@@ -44,8 +45,10 @@ pub mod questions;
 pub mod runner;
 pub mod runners;
 pub mod sdk;
+pub mod shipped;
 
 mod artifacts;
+mod embedded;
 mod environment;
 mod execute;
 mod metrics;

@@ -106,6 +106,8 @@ pub struct Example {
     pub data: Option<Value>,
     /// The error that the call must end with. `None` if it must succeed.
     pub error: Option<&'static Meaning>,
+    /// The files and folders that the call needs, such as `data/docs`. Without them it is not run.
+    pub needs: Vec<PathBuf>,
 }
 
 impl Example {
@@ -302,7 +304,7 @@ fn resolve_example(raw: RawExample) -> Result<Example, ManifestFault> {
         ErrorCode::from_skill(name).ok_or_else(|| ManifestFault::new("examples", reason()))
     };
     let error = raw.error.as_deref().map(code).transpose()?.map(ErrorCode::meaning);
-    Ok(Example { name: raw.name, input: Value::Object(raw.input), data: raw.data, error })
+    Ok(Example { name: raw.name, input: Value::Object(raw.input), data: raw.data, error, needs: raw.needs })
 }
 
 /// Finds the line of a top-level key, for errors. One search works for both YAML and JSON keys.

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, ValueEnum};
 use openskill_proto::uri_template::percent_encode;
 
+use crate::complete::skill_sets;
+
 // The flags of commands that talk to a gateway. Not a doc comment, which would be the help of each command.
 #[derive(Debug, Default, ClapArgs)]
 pub(crate) struct ClientArgs {
@@ -95,6 +97,14 @@ pub(crate) struct SkillFolders {
     /// Directory with the data of skills, the only one that the jail lets them write to
     #[arg(long, value_name = "DIR")]
     pub(crate) allowed_root: Option<PathBuf>,
+}
+
+// The flag of commands that serve skills or check them.
+#[derive(Debug, Default, ClapArgs)]
+pub(crate) struct ShippedSets {
+    /// Sets of shipped skills to serve too, separated by commas; `openskill add` lists them
+    #[arg(long = "with", value_name = "SETS", value_delimiter = ',', add = skill_sets())]
+    pub(crate) sets: Vec<String>,
 }
 
 // The flag of commands that run an agent.

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 
-use super::flags::{AgentStore, ClientArgs, Output, SkillFolders};
-use crate::complete::skill_ids;
+use super::flags::{AgentStore, ClientArgs, Output, ShippedSets, SkillFolders};
+use crate::complete::{skill_ids, skill_sets};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LocalCommand {
@@ -17,6 +17,8 @@ pub(crate) enum LocalCommand {
     Init(InitArgs),
     /// Create a skill from a template: manifest, program and test
     New(NewArgs),
+    /// Copy sets of shipped skills into the project, for example: `openskill add core browser`; without names, list them
+    Add(AddArgs),
     /// Call the skill of one file, without a gateway, for example: `openskill run skill.py text=hello`
     Run(RunArgs),
     /// Validate manifests and run their examples, without a gateway
@@ -50,6 +52,8 @@ pub(crate) struct UpArgs {
     #[command(flatten)]
     pub(crate) agent: AgentStore,
     #[command(flatten)]
+    pub(crate) shipped: ShippedSets,
+    #[command(flatten)]
     pub(crate) skills: SkillFolders,
 }
 
@@ -67,6 +71,8 @@ pub(crate) struct WorkerArgs {
     /// Drain and exit when the parent process with this PID exits
     #[arg(long, hide = true, value_name = "PID")]
     pub(crate) exit_with_parent: Option<i32>,
+    #[command(flatten)]
+    pub(crate) shipped: ShippedSets,
     #[command(flatten)]
     pub(crate) skills: SkillFolders,
 }
@@ -86,6 +92,22 @@ pub(crate) struct NewArgs {
     #[arg(long = "type", value_name = "TYPE", default_value = "cli:python")]
     pub(crate) kind: SkillType,
     // Files are written to the first of its directories.
+    #[command(flatten)]
+    pub(crate) skills: SkillFolders,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct AddArgs {
+    /// Names of the sets
+    #[arg(value_name = "SET", add = skill_sets())]
+    pub(crate) sets: Vec<String>,
+    /// List the sets
+    #[arg(long, conflicts_with_all = ["sets", "force"])]
+    pub(crate) list: bool,
+    /// Replace files that differ from the shipped ones
+    #[arg(long)]
+    pub(crate) force: bool,
+    // Sets are copied to the first of its directories.
     #[command(flatten)]
     pub(crate) skills: SkillFolders,
 }
@@ -148,6 +170,8 @@ pub(crate) struct CheckArgs {
     #[arg(add = skill_ids())]
     pub(crate) skill_id: Option<String>,
     #[command(flatten)]
+    pub(crate) shipped: ShippedSets,
+    #[command(flatten)]
     pub(crate) skills: SkillFolders,
 }
 
@@ -170,6 +194,8 @@ pub(crate) struct DoctorArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) shipped: ShippedSets,
     #[command(flatten)]
     pub(crate) skills: SkillFolders,
     #[command(flatten)]

@@ -6,7 +6,7 @@ use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use openskill_identity::key::KeyId;
 use openskill_proto::timestamp::{Timestamp, parse_duration};
 
-use super::flags::{AgentStore, ClientArgs, Output, SkillFolders};
+use super::flags::{AgentStore, ClientArgs, Output, ShippedSets, SkillFolders};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct GatewayArgs {
@@ -78,6 +78,8 @@ pub(crate) struct McpTargetArgs {
     /// View of the gateway, which has a part of its skills; default: all skills
     #[arg(long, value_name = "NAME", value_parser = view)]
     pub(crate) view: Option<String>,
+    #[command(flatten)]
+    pub(crate) shipped: ShippedSets,
     #[command(flatten)]
     pub(crate) skills: SkillFolders,
 }

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use crate::exit::Failure;
 
 /// Commands that run skills on this machine, or write skill files.
-const COMMANDS: [&str; 10] = ["up", "worker", "init", "new", "run", "check", "doctor", "manifest", "pin", "sdk"];
+const COMMANDS: [&str; 11] = ["up", "worker", "init", "new", "add", "run", "check", "doctor", "manifest", "pin", "sdk"];
 
 /// Subcommands of `openskill tools`.
 const TOOLS_COMMANDS: [&str; 4] = ["add", "remove", "index", "pins"];
@@ -46,6 +46,7 @@ mod tests {
             "doctor",
             "init x",
             "new a",
+            "add core",
             "run a.py",
             "manifest show",
             "pin b",

@@ -7,6 +7,7 @@ use crate::exit::Failure;
 use crate::serve;
 use crate::settings::{RawSettings, Settings};
 
+mod add;
 mod check;
 mod doctor;
 mod functions;
@@ -28,6 +29,7 @@ pub(super) fn run(
         LocalCommand::Worker(args) => serve::worker::run(args, settings, raw),
         LocalCommand::Init(args) => init::run(args),
         LocalCommand::New(args) => new::run(args, settings),
+        LocalCommand::Add(args) => add::run(args, settings, raw),
         LocalCommand::Run(args) => run::run(args, settings, raw),
         LocalCommand::Check(args) => check::run(args, settings, raw),
         LocalCommand::Doctor(args) => doctor::run(args, settings, raw),

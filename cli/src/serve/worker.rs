@@ -60,10 +60,12 @@ pub(crate) fn config_with_root(
     let tools = own.tools(&here, &allowed_root, raw)?;
     let absolute = |folder: &PathBuf| here.join(folder).components().collect();
     let mut skill_dirs: Vec<PathBuf> = own.config.skill_dirs.iter().map(absolute).collect();
+    let shipped = own.unpack_sets(raw)?;
+    skill_dirs.extend(shipped.iter().map(|it| it.folder.clone()));
     // This directory comes last, so that installed tools never replace skills of other directories.
     if !skill_dirs.contains(&tools.folder) {
         skill_dirs.push(tools.folder.clone());
     }
     let redactor = telemetry::redactor(settings)?;
-    Ok(openskill_worker::Config { skill_dirs, allowed_root, tools, redactor, ..own.config.clone() })
+    Ok(openskill_worker::Config { skill_dirs, shipped, allowed_root, tools, redactor, ..own.config.clone() })
 }

@@ -1,5 +1,6 @@
 //! The settings of workers and of commands that run skills, except those that the gateway also uses.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -8,6 +9,7 @@ use openskill_redact::Redactor;
 use openskill_sandbox::jail::SkillUsers;
 use openskill_sandbox::sessions::book::SessionBounds;
 use openskill_worker::config::{Config, InstallPolicy, ToolsConfig, Variables};
+use openskill_worker::shipped::SkillSet;
 
 use super::problem::mask;
 use super::reader::Reader;
@@ -26,6 +28,8 @@ pub(crate) struct WorkerSettings {
     pub(crate) listen: Address,
     /// `None`: workers serve no metrics. With `up`, the address of the first worker.
     pub(crate) metrics_listen: Option<SocketAddr>,
+    /// The sets of shipped skills that are served, by name.
+    pub(crate) sets: Vec<&'static SkillSet>,
     /// The configuration of a worker, with its directories as the settings name them. The commands that run skills
     /// resolve these, and set the redactor.
     pub(crate) config: Config,
@@ -40,9 +44,11 @@ pub(super) fn read(reader: &mut Reader<'_>, gateway: &openskill_gateway::Config)
             .parse("OPENSKILL_WORKER_LISTEN", "HOST:PORT or unix:/path")
             .unwrap_or_else(|| Address::Unix(PathBuf::new())),
         metrics_listen: reader.address("OPENSKILL_WORKER_METRICS_LISTEN", "127.0.0.1:9464"),
+        sets: sets(reader),
         config: Config {
             worker_id: reader.worker_id(),
             skill_dirs: raw.value("OPENSKILL_CLI_DIR").split(':').map(PathBuf::from).collect(),
+            shipped: None,
             allowed_root: PathBuf::from(raw.value("OPENSKILL_ALLOWED_ROOT")),
             variables: Variables::new(raw.variables().clone()),
             concurrency,
@@ -83,6 +89,18 @@ pub(super) fn read(reader: &mut Reader<'_>, gateway: &openskill_gateway::Config)
             tracer: None,
         },
     }
+}
+
+/// Returns the sets of shipped skills, each once, so that the same sets have one directory.
+fn sets(reader: &mut Reader<'_>) -> Vec<&'static SkillSet> {
+    let mut sets = BTreeMap::new();
+    for name in reader.raw.list("OPENSKILL_WITH") {
+        match SkillSet::find(name) {
+            Ok(set) => drop(sets.insert(set.name, set)),
+            Err(unknown) => reader.problem("OPENSKILL_WITH", unknown.to_string()),
+        }
+    }
+    sets.into_values().collect()
 }
 
 /// Returns the directory of installed tools, which may not exist.

@@ -30,6 +30,7 @@ async fn ids_of_skills_and_workers_are_completed() {
     let nobody = "http://127.0.0.1:1";
     assert_eq!(candidates(&["openskill", "invoke", "--url", &url, "ec"], nobody).await, ["echo"]);
     assert_eq!(candidates(&["openskill", "invoke", "ec"], nobody).await, Vec::<String>::new());
+    assert_eq!(candidates(&["openskill", "add", "bro"], nobody).await, ["browser"]);
     assert_eq!(candidates(&["openskill", "circ"], nobody).await, ["circuits"]);
 }
 

@@ -92,7 +92,7 @@ pub(super) const WORKER: Rooms = Rooms {
         ("schedule", &[]),
         ("spans", &[]),
     ],
-    open: &["config", "manifest", "sdk"],
+    open: &["config", "embedded", "manifest", "sdk", "shipped"],
     above: &[],
 };
 

@@ -131,6 +131,8 @@ pub(super) struct RawExample {
     pub(super) input: Map<String, Value>,
     pub(super) data: Option<Value>,
     pub(super) error: Option<String>,
+    #[serde(default)]
+    pub(super) needs: Vec<PathBuf>,
 }
 
 impl RawExample {

@@ -35,6 +35,8 @@ pub(super) struct Memory {
     toolsets: HashMap<PathBuf, Toolset>,
     /// The file that declares each skill, by id. It keeps the id when another file declares the same one.
     declared: HashMap<String, PathBuf>,
+    /// The shipped skills that others with the same ids hide.
+    hidden: Vec<String>,
     /// Python files that may have functions, so that an unchanged one is not parsed again.
     functions: HashMap<PathBuf, FunctionFile>,
     /// Decides when to read again files that another process locked.
@@ -60,7 +62,7 @@ pub(super) fn read(
     memory: &mut Memory,
 ) -> (Manifests, Vec<ManifestError>) {
     let allowed_root = sources.allowed_root.as_path();
-    let mut reading = Reading::new(folders);
+    let mut reading = Reading::new(folders, sources.shipped.as_deref());
     let toolsets = reading.toolsets(seen, &memory.toolsets);
     let mut good = HashMap::new();
     let toolset_folders: HashSet<&Path> =
@@ -122,6 +124,10 @@ pub(super) fn read(
         }
     }
     reading.insert_all(&memory.declared);
+    if reading.hidden != memory.hidden {
+        tracing::info!(skills = reading.hidden.join(", "), "shipped skills that the project's own skills replace");
+    }
+    memory.hidden = reading.hidden;
     memory.declared = reading.declared;
     memory.functions = functions;
     memory.good = good;
@@ -151,11 +157,14 @@ struct DeclaredSkill {
 
 struct Reading<'a> {
     folders: &'a Folders,
+    shipped: Option<&'a Path>,
     /// All valid skills in the order of their files, with those of scripts without a manifest.
     found: Vec<DeclaredSkill>,
     manifests: BTreeMap<String, Manifest>,
     /// The file of each of `manifests`.
     declared: HashMap<String, PathBuf>,
+    /// The ids of shipped skills that are not served, because others have them.
+    hidden: Vec<String>,
     errors: Vec<ManifestError>,
     /// Scripts that manifests name, and folders with a manifest whose script is unknown.
     claimed: HashSet<PathBuf>,
@@ -166,12 +175,14 @@ struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    fn new(folders: &'a Folders) -> Self {
+    fn new(folders: &'a Folders, shipped: Option<&'a Path>) -> Self {
         Self {
             folders,
+            shipped,
             found: Vec::new(),
             manifests: BTreeMap::new(),
             declared: HashMap::new(),
+            hidden: Vec::new(),
             errors: Vec::new(),
             claimed: HashSet::new(),
             size: 0,
@@ -187,15 +198,23 @@ impl<'a> Reading<'a> {
         self.found.push(DeclaredSkill { file: file.to_owned(), line, manifest });
     }
 
-    /// Inserts all manifests: first those of skills that are served already, so that no new file takes an id over.
-    /// `before`: the file of each skill until now.
+    /// Inserts all manifests: first those of skills that are served already, so that no new file takes an id over, except
+    /// that of a shipped skill. `before`: the file of each skill until now.
     fn insert_all(&mut self, before: &HashMap<String, PathBuf>) {
         let mut found = std::mem::take(&mut self.found);
-        found.sort_by_key(|it| before.get(&it.manifest.id) != Some(&it.file));
+        found.sort_by_key(|it| self.is_shipped(&it.file) || before.get(&it.manifest.id) != Some(&it.file));
         found.into_iter().for_each(|it| self.insert(it));
     }
 
+    fn is_shipped(&self, file: &Path) -> bool {
+        self.shipped.is_some_and(|folder| file.starts_with(folder))
+    }
+
     fn insert(&mut self, DeclaredSkill { file, line, manifest }: DeclaredSkill) {
+        if self.is_shipped(&file) && self.declared.contains_key(&manifest.id) {
+            self.hidden.push(manifest.id);
+            return;
+        }
         self.size += manifest.description_size();
         let reason = if self.manifests.len() >= MAX_SKILLS {
             format!("a worker has at most {MAX_SKILLS} skills")
@@ -388,7 +407,7 @@ mod tests {
             std::fs::write(top.join(name), text).unwrap();
         };
         let functions = FunctionReader::new(None);
-        let sources = SkillSources { folders: Vec::new(), allowed_root: top.clone(), functions };
+        let sources = SkillSources { folders: Vec::new(), shipped: None, allowed_root: top.clone(), functions };
         let scan = |memory: &mut Memory| {
             let folders = Folders::open(std::slice::from_ref(&top));
             let (manifests, errors) = read(&folders, &folders.stamp_files(&[], &Vec::new()), &sources, memory);
@@ -423,7 +442,7 @@ mod tests {
         std::fs::create_dir_all(&top).unwrap();
         let (head, file) = ("from openskill_sdk import skill\n", top.join("texts.py"));
         let functions = FunctionReader::new(None);
-        let mut sources = SkillSources { folders: Vec::new(), allowed_root: top.clone(), functions };
+        let mut sources = SkillSources { folders: Vec::new(), shipped: None, allowed_root: top.clone(), functions };
         let mut memory = Memory::default();
         let mut scan = |timeout: Duration| {
             sources.functions.timeout = timeout;

@@ -8,6 +8,8 @@ use crate::config::Config;
 /// The folders with skills, and what reads them.
 pub(crate) struct SkillSources {
     pub(super) folders: Vec<PathBuf>,
+    /// The folder of shipped skills, if they are served.
+    pub(super) shipped: Option<PathBuf>,
     pub(super) allowed_root: PathBuf,
     pub(super) functions: FunctionReader,
 }
@@ -15,7 +17,8 @@ pub(crate) struct SkillSources {
 impl SkillSources {
     pub(crate) fn new(config: &Config, functions: FunctionReader) -> Self {
         let folders = if config.only.is_some() { Vec::new() } else { config.skill_dirs.clone() };
-        Self { folders, allowed_root: config.allowed_root.clone(), functions }
+        let shipped = config.shipped.as_ref().map(|it| it.folder.clone());
+        Self { folders, shipped, allowed_root: config.allowed_root.clone(), functions }
     }
 
     /// Returns the sources for a command that has no worker yet.

@@ -55,6 +55,9 @@ fn show(findings: &Findings) -> bool {
             }
         }
     }
+    for (name, missing) in &findings.skipped {
+        print_out(&format!("  note  example not run, without {}: {name}\n", missing.display()));
+    }
     if findings.examples.is_empty() {
         print_out("  note  no examples: the skill was not run\n");
     }

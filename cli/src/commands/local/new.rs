@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::args::{NewArgs, SkillType};
+use crate::args::{NewArgs, SkillFolders, SkillType};
 use crate::exit::Failure;
 use crate::new_files::{NewFile, write_new};
 use crate::settings::Settings;
@@ -21,13 +21,7 @@ pub(super) fn run(args: &NewArgs, settings: &Settings) -> Result<(), Failure> {
             "'{id}' is not a valid name of a Python function: use letters, digits and _"
         )));
     }
-    let folder = settings.worker.config.skill_dirs.first().map_or_else(|| PathBuf::from("."), Clone::clone);
-    if args.skills.skills_dir.is_none() && !folder.is_dir() {
-        let shown = folder.display();
-        let hint = "change to the project's directory, make a project here with `openskill init`, or set another directory with \
-                    --skills-dir";
-        return Err(Failure::Usage(format!("the skill directory '{shown}' does not exist: {hint}")));
-    }
+    let folder = skill_folder(&args.skills, settings)?;
     let files = files(args.kind, id);
     write_new(&folder, &files)?;
     list_written(&folder, &files);
@@ -35,6 +29,18 @@ pub(super) fn run(args: &NewArgs, settings: &Settings) -> Result<(), Failure> {
         args.skills.skills_dir.as_ref().map_or_else(String::new, |_| format!(" --skills-dir {}", folder.display()));
     print_out(&next(args.kind, id, &folder, &flag));
     Ok(())
+}
+
+/// Returns the directory for new skills: the first one. It exists, unless a flag names it.
+pub(super) fn skill_folder(flags: &SkillFolders, settings: &Settings) -> Result<PathBuf, Failure> {
+    let folder = settings.worker.config.skill_dirs.first().map_or_else(|| PathBuf::from("."), Clone::clone);
+    if flags.skills_dir.is_none() && !folder.is_dir() {
+        let shown = folder.display();
+        let hint = "change to the project's directory, make a project here with `openskill init`, or set another directory with \
+                    --skills-dir";
+        return Err(Failure::Usage(format!("the skill directory '{shown}' does not exist: {hint}")));
+    }
+    Ok(folder)
 }
 
 /// Returns the files of a new skill, relative to the skill directory.

@@ -143,9 +143,13 @@ fn arguments(served: &McpTargetArgs, raw: &RawSettings, here: &Path) -> Vec<Stri
         }
         return arguments;
     }
+    // The project has its own values.
+    let is_elsewhere = |name| raw.project().is_none() || matches!(raw.origin(name), Origin::Flag | Origin::Environment);
+    if let Some(sets) = raw.given("OPENSKILL_WITH").filter(|_| is_elsewhere("OPENSKILL_WITH")) {
+        add("--with", sets.to_owned());
+    }
     for (flag, name) in [("--skills-dir", "OPENSKILL_CLI_DIR"), ("--allowed-root", "OPENSKILL_ALLOWED_ROOT")] {
-        // The project has its own values.
-        if raw.project().is_none() || matches!(raw.origin(name), Origin::Flag | Origin::Environment) {
+        if is_elsewhere(name) {
             add(flag, raw.value(name).split(':').map(absolute).collect::<Vec<_>>().join(":"));
         }
     }

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use openskill_worker::config::ToolsConfig;
+use openskill_worker::shipped::UnpackedSets;
 
-use super::WorkerSettings;
+use super::{WorkerSettings, packages};
 use crate::settings::problem::{SettingProblem, SettingProblems};
 use crate::settings::raw::{Origin, RawSettings};
 
@@ -42,9 +43,22 @@ impl WorkerSettings {
         }
     }
 
+    /// Unpacks the sets of shipped skills that are served, if there are any.
+    pub(crate) fn unpack_sets(&self, raw: &RawSettings) -> Result<Option<UnpackedSets>, SettingProblems> {
+        if self.sets.is_empty() {
+            return Ok(None);
+        }
+        let cache = packages::shipped().ok_or_else(|| "there is no cache: set XDG_CACHE_HOME or HOME".to_owned());
+        let unpacked = cache.and_then(|cache| {
+            UnpackedSets::unpack(&cache, &self.sets)
+                .map_err(|error| format!("cannot be unpacked to '{}': {error}; set XDG_CACHE_HOME", cache.display()))
+        });
+        unpacked.map(Some).map_err(|reason| raw.problem("OPENSKILL_WITH", reason).into())
+    }
+
     /// Returns a problem if no skill directory exists, since then nothing can be served or checked.
     fn missing_skills(&self, raw: &RawSettings) -> Option<SettingProblem> {
-        if self.config.skill_dirs.iter().any(|it| it.is_dir()) {
+        if !self.sets.is_empty() || self.config.skill_dirs.iter().any(|it| it.is_dir()) {
             return None;
         }
         let shown = raw.value("OPENSKILL_CLI_DIR");

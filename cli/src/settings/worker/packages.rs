@@ -42,6 +42,11 @@ pub(super) fn sdk() -> Option<PathBuf> {
     Some(cache(geteuid().is_root(), |name| std::env::var_os(name).map(PathBuf::from))?.join("sdk"))
 }
 
+/// Returns the directory in which workers keep the shipped skills that they serve.
+pub(super) fn shipped() -> Option<PathBuf> {
+    Some(cache(geteuid().is_root(), |name| std::env::var_os(name).map(PathBuf::from))?.join("skills"))
+}
+
 /// Returns the directory of files that can be made again. For root it is outside root's home, which the skills' users
 /// cannot read.
 fn cache(root: bool, variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {

@@ -1,0 +1,80 @@
+//! Files that are part of the program, and how they get into a folder.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::path::Path;
+
+use rustix::process::geteuid;
+use sha2::{Digest as _, Sha256};
+
+/// A file that is part of the program: its path below a folder, and its text.
+pub(crate) type EmbeddedFile = (&'static str, &'static str);
+
+/// Writes files into a folder. Replaces them, and leaves all others.
+///
+/// # Errors
+/// A file or folder can't be written.
+pub(crate) fn write(files: &[EmbeddedFile], folder: &Path) -> io::Result<()> {
+    for (name, text) in files {
+        let path = folder.join(name);
+        let parent = path.parent().unwrap_or(folder);
+        fs::create_dir_all(parent)?;
+        // Skills may run as other users than the worker, whatever its umask is.
+        if parent != folder {
+            fs::set_permissions(parent, Permissions::from_mode(0o755))?;
+        }
+        // A new file replaces the old one: a running skill may be reading it, and a link would lead elsewhere.
+        let mut temporary = OsString::from(&path);
+        temporary.push(format!(".{}.new", std::process::id()));
+        let mut file = File::create(&temporary)?;
+        file.write_all(text.as_bytes())?;
+        file.set_permissions(Permissions::from_mode(0o644))?;
+        fs::rename(&temporary, &path)?;
+    }
+    Ok(())
+}
+
+/// Returns whether a folder has exactly these texts. A worker that was killed may have written a part of them.
+pub(crate) fn are_in(files: &[EmbeddedFile], folder: &Path) -> bool {
+    files.iter().all(|(name, text)| fs::read(folder.join(name)).is_ok_and(|it| it == text.as_bytes()))
+}
+
+/// Returns a name for these texts, so that workers of several versions can share a cache.
+pub(crate) fn version<'a>(files: impl IntoIterator<Item = &'a EmbeddedFile>) -> String {
+    let mut hash = Sha256::new();
+    for (name, text) in files {
+        hash.update(name.as_bytes());
+        hash.update([0]);
+        hash.update(text.as_bytes());
+        hash.update([0]);
+    }
+    hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Creates a cache if it does not exist.
+///
+/// # Errors
+/// The folder can't be written, or others can write to it.
+pub(crate) fn make_cache(cache: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o755).create(cache)?;
+    let found = fs::symlink_metadata(cache)?;
+    let is_own = found.uid() == geteuid().as_raw() || found.uid() == 0;
+    if !found.is_dir() || !is_own || found.mode() & 0o022 != 0 {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "other users can write to it"));
+    }
+    Ok(())
+}
+
+/// Creates a folder in a cache. The users of skills can read both, whatever the worker's umask is.
+///
+/// # Errors
+/// The folder can't be written.
+pub(crate) fn make_readable(cache: &Path, folder: &Path) -> io::Result<()> {
+    for it in [cache, folder] {
+        DirBuilder::new().recursive(true).create(it)?;
+        fs::set_permissions(it, Permissions::from_mode(0o755))?;
+    }
+    Ok(())
+}
