@@ -165,8 +165,12 @@ build() {
         require_image "$build_image" "Or build the binary yourself and name it: OPENSKILL_BINARY=target/dist/openskill $0 build"
         say "building the images from source, which takes minutes"
     fi
-    # For this command only: Compose would take a changed build argument for a reason to restart everything.
-    BUILD_IMAGE=$build_image compose build gateway worker
+    local target
+    # Not by Compose, which compresses what it sends to the engine, and takes a changed build argument for a reason to restart all.
+    for target in gateway "$WORKER_TARGET"; do
+        docker build --file "$here/Dockerfile" --target "$target" --tag "openskill-$target:$OPENSKILL_TAG" \
+            --build-arg "BUILD_IMAGE=$build_image" --build-arg RUNTIME_IMAGE --build-arg OPENSKILL_COMMIT "$root"
+    done
 }
 
 have_images() { have_image "openskill-gateway:$OPENSKILL_TAG" && have_image "openskill-$WORKER_TARGET:$OPENSKILL_TAG"; }

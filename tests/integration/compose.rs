@@ -131,7 +131,8 @@ impl Project {
 impl Drop for Project {
     fn drop(&mut self) {
         let down = std::process::Command::new(repository().join("deploy/compose.sh"))
-            .args(["down", "--volumes"])
+            // Nothing looks at how containers end here.
+            .args(["down", "--volumes", "--timeout", "0"])
             .env("PATH", path())
             .env("COMPOSE_PROJECT_NAME", &self.name)
             .env("OPENSKILL_TAG", self.images.tag())

@@ -8,6 +8,7 @@
 
 mod attributes;
 mod bombs;
+pub(crate) mod contained;
 mod counters;
 mod cpu;
 mod exits;

@@ -51,8 +51,14 @@ impl Image {
 
     /// An image that runs a program, whatever its arguments.
     pub fn running(program: &Path) -> Self {
+        Self::running_beside(program, &[])
+    }
+
+    /// The same with other programs beside it, for a script.
+    pub fn running_beside(program: &Path, others: &[&str]) -> Self {
         let name = program.file_name().unwrap().to_string_lossy();
-        Self { id: import(&[program.to_owned()], &["--change", &format!("ENTRYPOINT [\"/bin/{name}\"]")]) }
+        let programs: Vec<_> = others.iter().map(|it| find(it)).chain([program.to_owned()]).collect();
+        Self { id: import(&programs, &["--change", &format!("ENTRYPOINT [\"/bin/{name}\"]")]) }
     }
 
     /// The manifest of a skill that runs a shell script.

@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use openskill_tests::system::{code, data};
 use serde_json::{Value, json};
 
-use super::stage::{Kind, Scene, Stage, Worker};
+use super::stage::{Gateway, Kind, Scene, Stage, Worker};
 
 async fn stage(worker: Worker) -> Option<Stage> {
     let scene = Scene::new(worker).await?.skills("attack", "attacks.py", "");
@@ -39,15 +39,19 @@ async fn mode_owner_and_times_outside_do_not_change(worker: Worker) {
 
 async fn closing_a_temporary_folder_harms_no_other_call(worker: Worker) {
     let Some(stage) = stage(worker).await else { return };
+    closing_temporary_folders_harms_nobody(stage.gateway()).await;
+}
+
+pub(super) async fn closing_temporary_folders_harms_nobody(gateway: Gateway) {
     let mut harmed = Vec::new();
     for kind in Kind::ALL {
         let name = kind.word();
         for round in 0..5 {
-            let told = stage.value(&format!("attack_{name}"), json!({"do": "close_temp"})).await;
+            let told = gateway.value(&format!("attack_{name}"), json!({"do": "close_temp"})).await;
             // The same skill, another one, and all kinds of start.
             let skills = [format!("attack_{name}"), format!("neighbour_{name}")];
             for skill in skills.into_iter().chain(Kind::ALL.map(|kind| format!("neighbour_{}", kind.word()))) {
-                let result = stage.call(&skill, json!({"do": "works"}), 20_000).await;
+                let result = gateway.call(&skill, json!({"do": "works"}), 20_000).await;
                 if !result.success {
                     harmed.push(format!("{skill} after {name} {round} ({told}): {}", code(&result)));
                 }

@@ -1,10 +1,11 @@
 //! Imports of a script, which a fork server runs outside of any call: with the right to make mounts.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
 use serde_json::json;
 
-use super::stage::{Kind, Scene, Worker};
+use super::stage::{Gateway, Kind, Scene, Worker};
 
 /// `mode`: of the folder with the scripts, which belongs to root. Where others may not enter it, a call passes permissions.
 async fn nothing_is_written_by_an_import(mode: u32) {
@@ -12,10 +13,15 @@ async fn nothing_is_written_by_an_import(mode: u32) {
     scene.skill("imports", Kind::Fork, "remounts.py", "");
     std::fs::set_permissions(scene.path("skills"), std::fs::Permissions::from_mode(mode)).unwrap();
     let Some(stage) = scene.start().await else { return };
+    write_nothing(stage.gateway(), &stage.path("skills")).await;
+}
+
+/// `skills`: the folder that they try to write to.
+pub(super) async fn write_nothing(gateway: Gateway, skills: &Path) {
     for _ in 0..2 {
-        let told = stage.value("imports", json!({})).await;
+        let told = gateway.value("imports", json!({})).await;
         assert_ne!(told["ended"], "written", "{told}");
-        assert!(!stage.path("skills/written-by-an-import").exists(), "{told}");
+        assert!(!skills.join("written-by-an-import").exists(), "{told}");
     }
 }
 

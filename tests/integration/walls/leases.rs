@@ -7,7 +7,7 @@ use openskill_tests::system::{PATIENCE, request};
 use openskill_tests::wait::{until, until_true};
 use serde_json::{Value, json};
 
-use super::stage::{Kind, Scene, Stage, Worker};
+use super::stage::{Gateway, Kind, Scene, Stage, Worker};
 
 /// The skills' user owns script and manifest.
 async fn stage(worker: Worker) -> Option<Stage> {
@@ -26,10 +26,13 @@ fn paths(stage: &Stage) -> Value {
 
 async fn leases_are_refused(worker: Worker) {
     let Some(stage) = stage(worker).await else { return };
+    are_refused(stage.gateway(), paths(&stage)).await;
+}
+
+pub(super) async fn are_refused(gateway: Gateway, paths: Value) {
     let mut granted = Vec::new();
     for kind in Kind::ALL {
-        let ends =
-            stage.value(&format!("attack_{}", kind.word()), json!({"do": "lease", "paths": paths(&stage)})).await;
+        let ends = gateway.value(&format!("attack_{}", kind.word()), json!({"do": "lease", "paths": paths})).await;
         let done = ends.as_object().unwrap().iter().filter(|(_, end)| *end == "done");
         granted.extend(done.map(|(name, _)| format!("{}: {name}", kind.word())));
     }

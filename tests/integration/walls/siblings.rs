@@ -5,27 +5,35 @@ use openskill_tests::wait::until_none_is_left;
 use serde_json::json;
 
 use super::remains::{GONE, Mark};
-use super::stage::{Scene, Stage, Worker};
+use super::stage::{Gateway, Scene, Stage, Worker};
 
-const ISOLATIONS: [&str; 3] = ["process", "fork", "shared"];
+pub(super) const ISOLATIONS: [&str; 3] = ["process", "fork", "shared"];
+
+pub(super) fn manifest(isolation: &str, jail: &str) -> String {
+    format!(
+        "id: {isolation}_{jail}\ntype: cli\nruntime: python\nentry: attacks.py\nisolation: {isolation}\n\
+         jail: {jail}\ntimeout_ms: 60000\n"
+    )
+}
 
 /// A worker with a skill of each isolation and jail, such as `fork_off`.
 async fn stage(scene: Option<Scene>, jails: &[&str]) -> Option<Stage> {
     let scene = scene?;
     for (isolation, jail) in ISOLATIONS.iter().flat_map(|it| jails.iter().map(move |jail| (it, jail))) {
-        let manifest = format!(
-            "id: {isolation}_{jail}\ntype: cli\nruntime: python\nentry: attacks.py\nisolation: {isolation}\n\
-             jail: {jail}\ntimeout_ms: 60000\n"
-        );
-        scene.write(&format!("skills/{isolation}_{jail}.yaml"), &manifest);
+        scene.write(&format!("skills/{isolation}_{jail}.yaml"), &manifest(isolation, jail));
     }
     scene.start().await
 }
 
 async fn they_are_refused(worker: Worker) {
     let Some(stage) = stage(Scene::new(worker).await, &["auto"]).await else { return };
+    are_refused(stage.gateway()).await;
+}
+
+pub(super) async fn are_refused(gateway: Gateway) {
     for isolation in ISOLATIONS {
-        assert_eq!(stage.value(&format!("{isolation}_auto"), json!({"do": "siblings"})).await, json!(0), "{isolation}");
+        let made = gateway.value(&format!("{isolation}_auto"), json!({"do": "siblings"})).await;
+        assert_eq!(made, json!(0), "{isolation}");
     }
 }
 

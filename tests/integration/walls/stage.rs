@@ -1,14 +1,17 @@
 //! A worker to attack: one of four kinds, with skills that start in one of three ways.
 
+use std::net::SocketAddr;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 
+use openskill_proto::v1::skill_service_client::SkillServiceClient;
 use openskill_proto::v1::{InvokeRequest, SkillResult};
 use openskill_tests::folder::Folder;
 use openskill_tests::require::{Need, skip};
 use openskill_tests::system::{Setup, System, code, data, request};
 use openskill_tests::{binary, repository};
 use serde_json::Value;
+use tonic::transport::Channel;
 
 use crate::jail::{new_user, whole_jail};
 
@@ -51,11 +54,12 @@ pub(super) enum Worker {
 
 impl Worker {
     /// As the table names it. What it says of root holds for runs with users of their own, too.
-    pub(super) fn word(self) -> &'static str {
+    pub(super) fn words(self) -> &'static [&'static str] {
         match self {
-            Self::Root | Self::Own => "root",
-            Self::Overriding => "overriding",
-            Self::Unprivileged => "unprivileged",
+            Self::Root => &["root"],
+            Self::Own => &["root", "own"],
+            Self::Overriding => &["overriding"],
+            Self::Unprivileged => &["unprivileged"],
         }
     }
 }
@@ -129,7 +133,7 @@ impl Scene {
         let forbidden = (level.0 == Level::Standard).then_some("namespaces");
         let (folder, uid) = (Folder::beneath(&place()), new_user());
         let scene = Self { worker, folder, uid, environment: Vec::new(), level, forbidden };
-        copy(&repository().join("tests/fixtures/walls"), &scene.path("skills"));
+        copy_programs(&scene.path("skills"));
         for name in ["data", "tmp"] {
             std::fs::create_dir(scene.path(name)).unwrap();
         }
@@ -163,11 +167,7 @@ impl Scene {
     }
 
     pub(super) fn skill(&self, id: &str, kind: Kind, script: &str, more: &str) {
-        let (settings, level) = (kind.settings(), self.level.1);
-        // The default of 15 s would cut the deadlines that calls ask for, and is too short on a loaded machine.
-        let more = format!("timeout_ms: 120000\n{more}");
-        let manifest = format!("id: {id}\ntype: cli\n{settings}\nentry: {script}\njail: {level}\n{more}\n");
-        self.folder.write(&format!("skills/{id}.yaml"), manifest);
+        write_skill(&self.folder, id, kind, script, &format!("jail: {}\n{more}", self.level.1));
     }
 
     /// On a machine where system calls can't be filtered, and which gives all else.
@@ -242,15 +242,43 @@ impl Stage {
         worker
     }
 
+    pub(super) fn gateway(&self) -> Gateway {
+        Gateway(self.system.address)
+    }
+
     pub(super) async fn call(&self, skill: &str, input: Value, timeout_ms: u32) -> SkillResult {
-        self.system.invoke(InvokeRequest { timeout_ms, ..request(skill, input) }).await
+        self.gateway().call(skill, input, timeout_ms).await
     }
 
     /// A call that must succeed.
     pub(super) async fn value(&self, skill: &str, input: Value) -> Value {
-        // Hundreds of attempts, beside other tests.
-        let result = self.call(skill, input, 240_000).await;
+        let result = self.call(skill, input, LONG_MS).await;
         assert_eq!(code(&result), "", "{skill}: {result:?}\n{}", self.system.process.log.text());
+        data(&result)
+    }
+}
+
+/// Hundreds of attempts, beside other tests.
+const LONG_MS: u32 = 240_000;
+
+/// Where attackers call: the gateway of a stage, or one in a container.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Gateway(pub(super) SocketAddr);
+
+impl Gateway {
+    pub(super) async fn skills(self) -> SkillServiceClient<Channel> {
+        SkillServiceClient::connect(format!("http://{}", self.0)).await.unwrap()
+    }
+
+    pub(super) async fn call(self, skill: &str, input: Value, timeout_ms: u32) -> SkillResult {
+        let call = InvokeRequest { timeout_ms, ..request(skill, input) };
+        self.skills().await.invoke(call).await.unwrap().into_inner()
+    }
+
+    /// A call that must succeed.
+    pub(super) async fn value(self, skill: &str, input: Value) -> Value {
+        let result = self.call(skill, input, LONG_MS).await;
+        assert_eq!(code(&result), "", "{skill}: {result:?}");
         data(&result)
     }
 }
@@ -262,7 +290,18 @@ pub(super) fn place() -> PathBuf {
     if target.ancestors().all(is_open) { target.to_owned() } else { std::env::temp_dir() }
 }
 
-/// Copies a folder with programs.
+/// Writes the attackers' programs into a folder of skills.
+pub(super) fn copy_programs(skills: &Path) {
+    copy(&repository().join("tests/fixtures/walls"), skills);
+}
+
+/// Writes the manifest of a skill beside the programs.
+pub(super) fn write_skill(folder: &Folder, id: &str, kind: Kind, script: &str, more: &str) {
+    // The default of 15 s would cut the deadlines that calls ask for, and is too short on a loaded machine.
+    let settings = format!("{}\nentry: {script}\ntimeout_ms: 120000", kind.settings());
+    folder.write(&format!("skills/{id}.yaml"), format!("id: {id}\ntype: cli\n{settings}\n{more}\n"));
+}
+
 fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap().flatten() {

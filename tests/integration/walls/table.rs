@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::stage::{Kind, Level, Worker};
+use super::stage::{Kind, Level};
 
 const TEXT: &str = include_str!("../../fixtures/walls/expected.txt");
 
 /// Where a probe ran.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
-    pub(super) worker: Worker,
+    /// The words for its worker.
+    pub(super) worker: &'static [&'static str],
     pub(super) kind: Kind,
     pub(super) level: Level,
 }
@@ -92,9 +93,8 @@ struct Alternative<'a> {
 impl<'a> Alternative<'a> {
     fn parse(text: &'a str, place: Place) -> Self {
         let (outcome, places) = text.split_once(" (").unwrap_or((text, ")"));
-        let here = [place.worker.word(), place.kind.word()];
         let words: Vec<_> = places.trim_end_matches(')').split_whitespace().collect();
-        let is_here = words.iter().all(|word| here.contains(word));
+        let is_here = words.iter().all(|word| *word == place.kind.word() || place.worker.contains(word));
         Self { outcome, words: is_here.then_some(words.len()) }
     }
 }
@@ -103,7 +103,7 @@ impl<'a> Alternative<'a> {
 mod tests {
     use super::*;
 
-    const HERE: Place = Place { worker: Worker::Root, kind: Kind::Fork, level: Level::Standard };
+    const HERE: Place = Place { worker: &["root"], kind: Kind::Fork, level: Level::Standard };
 
     #[test]
     fn a_cell_names_outcomes_and_where_they_hold() {
@@ -111,7 +111,7 @@ mod tests {
         let ends = |place: Place| ["refused:EPERM", "done", "ignored"].map(|outcome| allows(cell, outcome, place));
         assert_eq!(ends(HERE), [false, true, false]);
         assert_eq!(ends(Place { kind: Kind::Exec, ..HERE }), [true, false, false]);
-        assert_eq!(ends(Place { worker: Worker::Overriding, ..HERE }), [false, false, true]);
+        assert_eq!(ends(Place { worker: &["overriding"], ..HERE }), [false, false, true]);
         assert!(allows("refused:EPERM or ignored", "ignored", HERE));
         assert!(!allows("refused:EPERM", "refused:EACCES", HERE) && !allows("refused", "passed:EINVAL", HERE));
     }

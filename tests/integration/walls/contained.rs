@@ -1,0 +1,77 @@
+//! The same attacks inside the container of a worker, whose outcomes have words of their own in the table where they differ.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use openskill_tests::folder::Folder;
+use openskill_tests::processes;
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use super::probes::{self, PROBES};
+use super::stage::{Gateway, Kind, Level, copy_programs, write_skill};
+use super::table::Place;
+use super::{attributes, counters, exits, imports, leases, siblings};
+
+/// As the table names a worker in a container.
+const WORDS: &[&str] = &["unprivileged", "container"];
+
+/// Writes the skills that attack into the folder `skills`.
+pub(crate) fn write_skills(folder: &Folder) {
+    copy_programs(&folder.path().join("skills"));
+    for kind in Kind::ALL {
+        for (name, script, more) in
+            [("probes", "probes.py", PROBES), ("attack", "attacks.py", ""), ("neighbour", "attacks.py", "")]
+        {
+            write_skill(folder, &format!("{name}_{}", kind.word()), kind, script, more);
+        }
+    }
+    write_skill(folder, "imports", Kind::Fork, "remounts.py", "");
+    for isolation in siblings::ISOLATIONS {
+        folder.write(&format!("skills/{isolation}_auto.yaml"), siblings::manifest(isolation, "auto"));
+    }
+}
+
+/// `worker`: the id of its container. `gateway`: its address, and its process here. `skills`: the folder that was written.
+pub(crate) async fn attack(worker: &str, (address, pid): (SocketAddr, i32), skills: &Path) {
+    let gateway = Gateway(address);
+    let mut differences = Vec::new();
+    for kind in Kind::ALL {
+        let place = Place { worker: WORDS, kind, level: Level::Strict };
+        differences.extend(probes::run(gateway, place, targets(worker, pid)).await);
+    }
+    assert!(differences.is_empty(), "{} differences:\n{}", differences.len(), differences.join("\n"));
+    siblings::are_refused(gateway).await;
+    leases::are_refused(gateway, json!({"script": "/app/skills/attacks.py"})).await;
+    counters::are_bounded(gateway).await;
+    imports::write_nothing(gateway, skills).await;
+    attributes::closing_temporary_folders_harms_nobody(gateway).await;
+    exits::nothing_outlives_a_call(gateway).await;
+}
+
+/// Makes the targets in the container, in volumes: all else is read-only. So there is no file beside the allowed root.
+fn targets(worker: &str, gateway: i32) -> (Command, Value) {
+    let mut script = Command::new("docker");
+    script.args([
+        "exec",
+        "--interactive",
+        "--privileged",
+        "--user",
+        "0:0",
+        worker,
+        "/app/skills/targets.py",
+        "--listen",
+    ]);
+    let known = json!({
+        "root": "/app/data",
+        "uid": 10001,
+        "outside": "/app/tools/outside",
+        "other_skill": "/app/worker/skills/echo.py",
+        "worker_folder": "/app/environments",
+        "binary": "/usr/local/bin/openskill",
+        "gateway_port": 9000,
+        "processes": {"worker": 1, "gateway": [gateway, processes::stat(gateway).unwrap()[19]]},
+        "looked_through": ["/app", "/app/skills", "/app/worker/skills", "/app/environments", "/app/tools/outside"],
+    });
+    (script, known)
+}
