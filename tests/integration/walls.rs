@@ -2,6 +2,7 @@
 //!
 //! - [`probes`]: more than 800 small attempts, each compared with the table in `tests/fixtures/walls/expected.txt`
 //! - the rest: attacks that take time, and what must be left of them: nothing
+//! - [`contained`]: many of both in the container of a worker, for the tests of Compose
 //! - [`stage`]: the four kinds of worker, the three kinds of call; [`remains`]: what may be left of a call
 //!
 //! They need root and a kernel that supports the whole jail; where either is missing, they are skipped.

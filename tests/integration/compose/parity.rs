@@ -122,9 +122,8 @@ async fn is_walled(project: &Project, folder: &Folder) {
     let format = "{{range .NetworkSettings.Networks}}{{.IPAddress}} {{end}}";
     let addresses = docker(&["inspect", "--format", format, &worker]).unwrap();
     assert_eq!(addresses.split_whitespace().count(), 2, "{addresses}");
-    let gateway = docker(&["inspect", "--format", "{{.State.Pid}}", &project.container("gateway")]).unwrap();
-    let gateway = (project.port.address(), gateway.parse().unwrap());
-    contained::attack(&worker, gateway, &folder.path().join("skills")).await;
+    let pid = docker(&["inspect", "--format", "{{.State.Pid}}", &project.container("gateway")]).unwrap();
+    contained::attack(&worker, project.port.address(), pid.parse().unwrap(), &folder.path().join("skills")).await;
     // The worker has no rights over the machine that it could pass on.
     let status = docker(&["exec", &worker, "cat", "/proc/1/status"]).unwrap();
     for line in ["CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"] {

@@ -32,37 +32,33 @@ pub(crate) fn write_skills(folder: &Folder) {
     }
 }
 
-/// `worker`: the id of its container. `gateway`: its address, and its process here. `skills`: the folder that was written.
-pub(crate) async fn attack(worker: &str, (address, pid): (SocketAddr, i32), skills: &Path) {
-    let gateway = Gateway(address);
+/// `worker`: the id of its container. `gateway`: where calls go, `pid` is its process here. `skills`: the folder that was written.
+pub(crate) async fn attack(worker: &str, gateway: SocketAddr, pid: i32, skills: &Path) {
+    let gateway = Gateway(gateway);
     let mut differences = Vec::new();
     for kind in Kind::ALL {
         let place = Place { worker: WORDS, kind, level: Level::Strict };
-        differences.extend(probes::run(gateway, place, targets(worker, pid)).await);
+        differences.extend(probes::run(gateway, place, script(worker), known(pid)).await);
     }
-    assert!(differences.is_empty(), "{} differences:\n{}", differences.len(), differences.join("\n"));
     siblings::are_refused(gateway).await;
     leases::are_refused(gateway, json!({"script": "/app/skills/attacks.py"})).await;
     counters::are_bounded(gateway).await;
     imports::write_nothing(gateway, skills).await;
     attributes::closing_temporary_folders_harms_nobody(gateway).await;
     exits::nothing_outlives_a_call(gateway).await;
+    assert!(differences.is_empty(), "{} differences:\n{}", differences.len(), differences.join("\n"));
 }
 
-/// Makes the targets in the container, in volumes: all else is read-only. So there is no file beside the allowed root.
-fn targets(worker: &str, gateway: i32) -> (Command, Value) {
+/// Makes the targets in the container.
+fn script(worker: &str) -> Command {
     let mut script = Command::new("docker");
-    script.args([
-        "exec",
-        "--interactive",
-        "--privileged",
-        "--user",
-        "0:0",
-        worker,
-        "/app/skills/targets.py",
-        "--listen",
-    ]);
-    let known = json!({
+    script.args(["exec", "--interactive", "--privileged", "--user", "0:0", worker, "/app/skills/targets.py"]);
+    script
+}
+
+/// The targets are in volumes, as all else is read-only: so there is no file beside the allowed root.
+fn known(gateway: i32) -> Value {
+    json!({
         "root": "/app/data",
         "uid": 10001,
         "outside": "/app/tools/outside",
@@ -72,6 +68,5 @@ fn targets(worker: &str, gateway: i32) -> (Command, Value) {
         "gateway_port": 9000,
         "processes": {"worker": 1, "gateway": [gateway, processes::stat(gateway).unwrap()[19]]},
         "looked_through": ["/app", "/app/skills", "/app/worker/skills", "/app/environments", "/app/tools/outside"],
-    });
-    (script, known)
+    })
 }

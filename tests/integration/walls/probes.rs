@@ -28,7 +28,7 @@ struct Targets {
 
 impl Targets {
     async fn make(script: &mut Command, known: &Value) -> Self {
-        let mut script = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut script = script.arg("--listen").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         script.stdin.as_mut().unwrap().write_all(format!("{known}\n").as_bytes()).await.unwrap();
         let mut told = String::new();
         BufReader::new(script.stdout.as_mut().unwrap()).read_line(&mut told).await.unwrap();
@@ -57,18 +57,17 @@ async fn probes_meet_their_walls(worker: Worker) {
         let Some(stage) = scene.start().await else { return };
         for kind in Kind::ALL {
             let place = Place { worker: worker.words(), kind, level };
-            differences.extend(run(stage.gateway(), place, targets(&stage).await).await);
+            let script = Command::new(stage.path("skills/targets.py"));
+            differences.extend(run(stage.gateway(), place, script, known(&stage).await).await);
         }
     }
     assert!(differences.is_empty(), "{} differences:\n{}", differences.len(), differences.join("\n"));
 }
 
-/// Makes the targets on this machine, and what a stage knows of them.
-async fn targets(stage: &Stage) -> (Command, Value) {
-    let mut script = Command::new(stage.path("skills/targets.py"));
-    script.arg("--listen");
+/// What a stage knows of the targets.
+async fn known(stage: &Stage) -> Value {
     let workers = stage.system.workers().await;
-    let known = json!({
+    json!({
         "root": stage.path("data"),
         "uid": stage.uid,
         "outside": stage.path("outside"),
@@ -79,15 +78,13 @@ async fn targets(stage: &Stage) -> (Command, Value) {
         "worker_socket": workers[0].endpoint.trim_start_matches("unix:"),
         "processes": {"worker": stage.worker(), "gateway": stage.system.process.pid()},
         "looked_through": ["", "skills", "others", "outside", "tmp"].map(|it| stage.path(it)),
-    });
-    (script, known)
+    })
 }
 
 /// The probes of one kind of call: what differs from the table, and what they left. The worker has the skills `probes_KIND` and
-/// `neighbour_fork`. `targets`: what runs `targets.py` beside it, and what is known there.
-pub(super) async fn run(gateway: Gateway, place: Place, targets: (Command, Value)) -> Vec<String> {
+/// `neighbour_fork`. `script`: runs `targets.py` beside it, which is told what is `known`.
+pub(super) async fn run(gateway: Gateway, place: Place, mut script: Command, mut known: Value) -> Vec<String> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let (mut script, mut known) = targets;
     let own = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
     let neighbour = format!("neighbour-{own}");
     (known["marker"], known["neighbour"]) = (json!(format!("openskill-probe-{own}")), json!(neighbour));
