@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
+use openskill_tests::containers::docker;
 use openskill_tests::folder::Folder;
 use openskill_tests::processes;
 use serde_json::{Value, json};
@@ -49,10 +50,13 @@ pub(crate) async fn attack(worker: &str, gateway: SocketAddr, pid: i32, skills: 
     assert!(differences.is_empty(), "{} differences:\n{}", differences.len(), differences.join("\n"));
 }
 
-/// Makes the targets in the container.
+/// Makes the targets from another container with the volumes, the network and the processes of the worker's, which has no rights.
 fn script(worker: &str) -> Command {
+    let (image, beside) =
+        (docker(&["inspect", "--format", "{{.Image}}", worker]).unwrap(), format!("container:{worker}"));
     let mut script = Command::new("docker");
-    script.args(["exec", "--interactive", "--privileged", "--user", "0:0", worker, "/app/skills/targets.py"]);
+    script.args(["run", "--rm", "--interactive", "--user", "0:0", "--cap-add", "SYS_PTRACE", "--volumes-from", worker]);
+    script.args(["--pid", &beside, "--network", &beside, "--entrypoint", "/app/skills/targets.py", &image]);
     script
 }
 

@@ -67,6 +67,7 @@ async fn probes_meet_their_walls(worker: Worker) {
 /// What a stage knows of the targets.
 async fn known(stage: &Stage) -> Value {
     let workers = stage.system.workers().await;
+    let looked_through = ["", "skills", "others", "outside", "tmp"].map(|it| stage.path(it));
     json!({
         "root": stage.path("data"),
         "uid": stage.uid,
@@ -77,7 +78,7 @@ async fn known(stage: &Stage) -> Value {
         "gateway_port": stage.system.address.port(),
         "worker_socket": workers[0].endpoint.trim_start_matches("unix:"),
         "processes": {"worker": stage.worker(), "gateway": stage.system.process.pid()},
-        "looked_through": ["", "skills", "others", "outside", "tmp"].map(|it| stage.path(it)),
+        "looked_through": looked_through,
     })
 }
 

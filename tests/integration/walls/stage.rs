@@ -11,7 +11,7 @@ use openskill_tests::require::{Need, skip};
 use openskill_tests::system::{Setup, System, code, data, request};
 use openskill_tests::{binary, repository};
 use serde_json::Value;
-use tonic::transport::Channel;
+use tonic::transport::{Channel, Endpoint};
 
 use crate::jail::{new_user, whole_jail};
 
@@ -267,7 +267,8 @@ pub(super) struct Gateway(pub(super) SocketAddr);
 
 impl Gateway {
     pub(super) async fn skills(self) -> SkillServiceClient<Channel> {
-        SkillServiceClient::connect(format!("http://{}", self.0)).await.unwrap()
+        let gateway = Endpoint::from_shared(format!("http://{}", self.0)).unwrap();
+        SkillServiceClient::new(gateway.connect().await.unwrap())
     }
 
     pub(super) async fn call(self, skill: &str, input: Value, timeout_ms: u32) -> SkillResult {
