@@ -221,7 +221,7 @@ client: need-python ## Build the Python client openskill_client as a wheel, to d
 	@python3 -m pip --version >/dev/null 2>&1 || { echo "pip is missing: apt-get install python3-pip" >&2; exit 1; }
 	@python3 -m pip wheel --quiet --no-deps --wheel-dir dist ./proto/python
 
-dist: build-dist need-python ## Make the tarball of a release, its debug symbols, bill of materials and checksums, to dist/
+dist: build-dist need-python ## Make all files of a release, to dist/: tarball, wheels, images, symbols, checksums, notes
 	@deploy/dist.sh $(DIST)
 
 proto: need-rust ## Write the messages of the contract as Rust again, after a .proto file changed

@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
-# Makes the tarball of a release, for machines that have neither Rust nor this checkout.
+# Makes the files of a release, for machines that have neither Rust nor this checkout.
 #
 #   deploy/dist.sh [BINARY]      default: target/dist/openskill; openskill-readers lies beside it
 #
-# Writes to dist/: openskill-VERSION-linux-ARCH.tar.gz, the debug symbols of its binary, its bill of materials
-# (CycloneDX) and SHA256SUMS. The same commit, binary and tools give the same bytes.
+# Writes to dist/: a tarball, a wheel with the program, those of the Python packages, images of gateway and worker, debug symbols,
+# the bill of materials (CycloneDX), RELEASE.md and SHA256SUMS. Without a container engine and Compose, it leaves out the images.
+# The same commit, binary and tools give the same bytes, except for the images.
 #
 # Environment:
-#   DIST_DIR   where to write (default dist)
-#   PYTHON     the Python that builds the wheels (default python3)
-#   OFFLINE=1  build wheels with the flit_core that PYTHON has, instead of one from the package index
+#   DIST_DIR       where to write (default dist)
+#   PYTHON         the Python that builds the wheels of the Python packages (default python3)
+#   OFFLINE=1      build them with the flit_core that PYTHON has, instead of one from the package index
+#   IMAGES=0       leave out the images
+#   OPENSKILL_TAG  tag of the images (default VERSION); compose.sh, which builds them, lists further variables
 #
 # Exit codes: 0 done, 1 failed, 2 wrong usage.
 set -euo pipefail
@@ -19,6 +22,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 out=$(realpath -m "${DIST_DIR:-$root/dist}")
 python=${PYTHON:-python3}
 
+say() { printf 'dist.sh: %s\n' "$*"; }
 die() {
     local code=$1
     shift
@@ -32,7 +36,7 @@ readers=$(dirname "$binary")/openskill-readers
 for program in "$binary" "$readers"; do
     [ -x "$program" ] || die 2 "$program is not an executable file. Build it: make build PROFILE=dist"
 done
-for tool in objcopy tar gzip sha256sum; do
+for tool in objcopy readelf tar gzip sha256sum; do
     command -v "$tool" >/dev/null || die 1 "$tool is missing. Debian: apt-get install binutils tar gzip coreutils"
 done
 
@@ -41,7 +45,9 @@ version=$(cut -d' ' -f2 <<<"$said")
 # The time of all files: that of the commit, or of the changelog where there is no checkout.
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct 2>/dev/null || stat -c %Y "$root/CHANGELOG.md")}
 export SOURCE_DATE_EPOCH
-name=openskill-$version-linux-$(uname -m)
+suffix=$version-linux-$(uname -m)
+name=openskill-$suffix
+tag=${OPENSKILL_TAG:-$version}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 tree=$work/$name
@@ -83,12 +89,31 @@ done
 
 "$root/deploy/sbom.py" >"$tree/openskill.cdx.json"
 
-# --- One file of it --------------------------------------------------------------------------
+# --- What is published -----------------------------------------------------------------------
 chmod -R u=rwX,go=rX "$tree"
 (cd "$tree" && find . -type f ! -name SHA256SUMS | sort | xargs sha256sum >SHA256SUMS)
 tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --format=gnu \
     -C "$work" -c "$name" | gzip -n >"$out/$name.tar.gz"
 mv "$work/$name.debug" "$out/$name.debug"
 cp "$tree/openskill.cdx.json" "$out/$name.cdx.json"
-(cd "$out" && sha256sum "$name.tar.gz" "$name.debug" "$name.cdx.json" >SHA256SUMS)
-printf 'dist.sh: %s: %s\n' "$said" "$out/$name.tar.gz"
+cp "$tree/wheels/"*.whl "$out/"
+"$root/deploy/wheel.py" "$tree" "$version" "$out" >/dev/null
+
+# The images have the same programs. Exit code 3 of compose.sh: it said what is missing here.
+rm -f "$out/openskill-"{gateway,worker}"-$suffix.tar.gz"
+if [ "${IMAGES:-1}" != 0 ]; then
+    status=0
+    OPENSKILL_BINARY=$binary OPENSKILL_TAG=$tag WORKER_TARGET=worker "$root/deploy/compose.sh" build || status=$?
+    case $status in
+        0)
+            for image in gateway worker; do
+                docker save "openskill-$image:$tag" | gzip -n >"$out/openskill-$image-$suffix.tar.gz"
+            done
+            ;;
+        3) say "left out the images, for the reason above" ;;
+        *) die 1 "the images could not be built." ;;
+    esac
+fi
+
+"$root/deploy/release.py" "$version" "$out"
+say "$said: to publish: $out"

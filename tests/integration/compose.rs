@@ -19,7 +19,7 @@ use openskill_tests::wait::until;
 use serde_json::json;
 use tokio::process::Command;
 
-mod images;
+pub(crate) mod images;
 mod observe;
 mod parity;
 mod replicas;

@@ -1,5 +1,6 @@
-//! The tarball of a release: what is in it, and that it runs on a bare Debian.
+//! The files of a release: what is in them, that the tarball runs on a bare Debian, and the wheel in an environment.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -7,21 +8,34 @@ use openskill_tests::alone::beside_others;
 use openskill_tests::containers::{DEBIAN, debian_or_skip, docker};
 use openskill_tests::folder::Folder;
 use openskill_tests::require::{Need, skip};
+use openskill_tests::system::{Setup, data, request};
 use openskill_tests::{binary, repository};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-/// Makes the tarball without a network. None after the test was skipped.
-fn dist(folder: &Path) -> Option<PathBuf> {
+use crate::compose::images::{Images, lock_builds};
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The interpreter that builds wheels. None after the test was skipped.
+fn python() -> Option<PathBuf> {
     let python = repository().join("target/test-venv/bin/python");
-    if !python.exists() {
-        skip(Need::Venv, "target/test-venv is not there; run `make test-venv`");
-        return None;
+    if python.exists() {
+        return Some(python);
     }
+    skip(Need::Venv, "target/test-venv is not there; run `make test-venv`");
+    None
+}
+
+/// Makes the files of a release without a network, and returns the tarball. With images: those that other tests use.
+fn dist(folder: &Path, python: &Path, images: Option<&Images>) -> PathBuf {
     let mut script = Command::new(repository().join("deploy/dist.sh"));
-    script.arg(binary()).env("DIST_DIR", folder).env("PYTHON", python).env("OFFLINE", "1");
-    let made = script.env("CARGO_NET_OFFLINE", "true").output().unwrap();
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    Some(file(folder, ".tar.gz"))
+    script.arg(binary()).env("DIST_DIR", folder).env("PYTHON", python).env("OFFLINE", "1").env("IMAGES", "0");
+    let _building = images.map(|it| {
+        it.configure(script.env("IMAGES", "1"));
+        lock_builds()
+    });
+    output(script.env("CARGO_NET_OFFLINE", "true"));
+    folder.join(format!("openskill-{VERSION}-linux-{}.tar.gz", std::env::consts::ARCH))
 }
 
 fn file(folder: &Path, end: &str) -> PathBuf {
@@ -66,24 +80,75 @@ kill $!
 wait $!
 "#;
 
-/// One test for all of it: with the large binary of a debug build, each tarball takes some twenty seconds.
-#[test]
-fn the_tarball_of_a_release_is_reproducible_and_whole_and_runs_on_a_bare_debian() {
+/// One test for all of it: with the large binary of a debug build, each release takes some twenty seconds.
+#[tokio::test]
+async fn a_release_is_reproducible_and_whole_and_runs_on_a_bare_debian_and_from_its_wheel() {
     let _turn = beside_others();
+    let Some(python) = python() else { return };
     let (one, other) = (Folder::new(), Folder::new());
-    let Some(tarball) = dist(one.path()) else { return };
-    dist(other.path());
-    is_reproducible_and_whole(&one, &other, &tarball);
+    let images = Images::built();
+    let tarball = dist(one.path(), &python, None);
+    dist(other.path(), &python, images.as_ref());
+    is_reproducible_and_listed(&one, &other, images.as_ref());
+    is_whole(&one, &tarball);
+    runs_from_its_wheel(&one, &python).await;
     if debian_or_skip() {
         runs_on_a_bare_debian(&one);
     }
 }
 
-fn is_reproducible_and_whole(one: &Folder, other: &Folder, tarball: &Path) {
-    let sums = |folder: &Folder| std::fs::read_to_string(folder.path().join("SHA256SUMS")).unwrap();
-    assert_eq!(sums(one), sums(other));
-    assert_eq!(sums(one).lines().count(), 3);
-    output(Command::new("sha256sum").args(["--check", "SHA256SUMS"]).current_dir(one.path()));
+/// The lines of `SHA256SUMS`, after they were checked. They and the notes name every file.
+fn sums(folder: &Folder) -> BTreeSet<String> {
+    output(Command::new("sha256sum").args(["--check", "--strict", "SHA256SUMS"]).current_dir(folder.path()));
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    let (sums, notes) = (read("SHA256SUMS"), read("RELEASE.md"));
+    for file in std::fs::read_dir(folder.path()).unwrap() {
+        let name = file.unwrap().file_name().into_string().unwrap();
+        assert!(name == "SHA256SUMS" || sums.contains(&format!("  {name}\n")), "{name}: {sums}");
+        assert!(name == "RELEASE.md" || notes.contains(&format!("`{name}`")), "{name}: {notes}");
+    }
+    assert!(notes.contains("## Files") && !notes.contains("](docs/"), "{notes}");
+    sums.lines().map(str::to_owned).collect()
+}
+
+fn is_reproducible_and_listed(one: &Folder, other: &Folder, images: Option<&Images>) {
+    let differing: Vec<_> = sums(one).symmetric_difference(&sums(other)).cloned().collect();
+    let Some(images) = images else { return assert!(differing.is_empty(), "{differing:?}") };
+    // Notes that name two archives more.
+    assert_eq!(differing.len(), 2 + 2, "{differing:?}");
+    for name in ["gateway", "worker"] {
+        let archive =
+            file(other.path(), &format!("openskill-{name}-{VERSION}-linux-{}.tar.gz", std::env::consts::ARCH));
+        let manifest = output(Command::new("tar").arg("xzOf").arg(archive).arg("manifest.json"));
+        assert!(manifest.contains(&format!("openskill-{name}:{}", images.tag())), "{manifest}");
+    }
+}
+
+/// In an environment that has nothing else, and from a directory instead of an index.
+async fn runs_from_its_wheel(release: &Folder, python: &Path) {
+    let folder = Folder::new();
+    output(Command::new(python).args(["-m", "venv", "--without-pip", "venv"]).current_dir(folder.path()));
+    let environment = folder.path().join("venv");
+    let pip = ["-m", "pip", "--quiet", "--disable-pip-version-check", "--python", "venv/bin/python", "install"];
+    let mut install = Command::new(python);
+    install.args(pip).args(["--no-index", "openskill-cli", "--find-links"]).arg(release.path());
+    output(install.current_dir(folder.path()));
+    let program = environment.join("bin/openskill");
+    let version = output(Command::new(&program).arg("--version"));
+    assert_eq!(version, output(Command::new(binary()).arg("--version")));
+
+    let share = environment.join("share/openskill");
+    std::fs::write(share.join("data/found.py"), "def found(): pass").unwrap();
+    let setup = Setup::with_skills(&[&share.join("skills")]).binary(&program).data(&share.join("data"));
+    let system = setup.start().await;
+    let log = system.invoke(request("log_transform", json!({"input_path": "data/logs/app.log", "limit": 1}))).await;
+    assert_eq!(data(&log)["records"][0]["line_no"], 1);
+    // The second program of the wheel reads it.
+    let definitions = system.invoke(request("list_code_definitions", json!({"file_path": "data/found.py"}))).await;
+    assert_eq!(data(&definitions)["definitions"][0]["name"], "found");
+}
+
+fn is_whole(one: &Folder, tarball: &Path) {
     output(Command::new("tar").arg("xzf").arg(tarball).current_dir(one.path()));
     let name = tarball.file_name().unwrap().to_str().unwrap().strip_suffix(".tar.gz").unwrap().to_owned();
     let tree = one.path().join(&name);
@@ -144,13 +209,35 @@ fn runs_on_a_bare_debian(folder: &Folder) {
 }
 
 #[test]
+fn packages_images_and_pages_have_the_version_of_the_workspace() {
+    let is_version = |it: &&str| it.matches('.').count() == 2 && it.split('.').all(|part| part.parse::<u32>().is_ok());
+    for (file, start) in [
+        ("crates/readers/Cargo.toml", "version = "),
+        ("deploy/Dockerfile", "ARG OPENSKILL_VERSION="),
+        ("docs/releases.md", ""),
+        ("proto/python/pyproject.toml", "version = "),
+        ("worker/skills/pyproject.toml", "version = "),
+    ] {
+        let text = std::fs::read_to_string(repository().join(file)).unwrap();
+        let lines = text.lines().filter_map(|line| line.strip_prefix(start));
+        let words = lines.flat_map(|line| line.split(|it: char| !it.is_ascii_digit() && it != '.'));
+        let versions: BTreeSet<_> = words.filter(is_version).collect();
+        assert_eq!(versions, BTreeSet::from([VERSION]), "{file}");
+    }
+    let changelog = std::fs::read_to_string(repository().join("CHANGELOG.md")).unwrap();
+    let mut releases = changelog.lines().filter(|it| it.starts_with("## ["));
+    assert_eq!(releases.next(), Some("## [Unreleased]"));
+    assert!(releases.next().unwrap().starts_with(&format!("## [{VERSION}] - 20")));
+}
+
+#[test]
 fn the_version_names_the_commit_of_the_checkout() {
     let commit =
         Command::new("git").args(["log", "-1", "--format=%h", "--abbrev=12"]).current_dir(repository()).output();
     let commit = commit.ok().filter(|it| it.status.success()).map(|it| String::from_utf8(it.stdout).unwrap());
     let version = output(Command::new(binary()).arg("--version"));
     let mut words = version.split_whitespace();
-    assert_eq!((words.next(), words.next()), (Some("openskill"), Some(env!("CARGO_PKG_VERSION"))));
+    assert_eq!((words.next(), words.next()), (Some("openskill"), Some(VERSION)));
     // A tree without git, or a binary of another commit than this, has another one, or none.
     let named = words.next().map(|it| it.trim_matches(|it| it == '(' || it == ')'));
     assert!(commit.is_none() || named.is_some_and(|it| it.len() == 12), "{version} at {commit:?}");

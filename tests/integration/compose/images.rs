@@ -15,7 +15,7 @@ const NOT_AVAILABLE: i32 = 3;
 
 /// The images of the programs under test. The suite removes them, so that all its tests use the same; without it, each test
 /// builds and removes its own.
-pub(super) struct Images {
+pub(crate) struct Images {
     tag: String,
     are_shared: bool,
 }
@@ -24,7 +24,7 @@ pub(super) struct Images {
 const VARIABLE: &str = "OPENSKILL_TEST_IMAGES";
 
 /// Held while images are built or removed: a build fails if layers that it shares are removed meanwhile.
-fn lock_builds() -> File {
+pub(crate) fn lock_builds() -> File {
     lock("images")
 }
 
@@ -41,7 +41,7 @@ impl Images {
         let images = Self { tag: shared.unwrap_or_else(own), are_shared };
         // Dropped before `images`, which takes the same lock when it is dropped.
         let _building = lock_builds();
-        if are_shared && images.names().iter().all(|it| docker(&["image", "inspect", it]).is_ok()) {
+        if are_shared && images.exist() {
             return Some(images);
         }
         let built = images.build("worker");
@@ -54,18 +54,29 @@ impl Images {
         Some(images)
     }
 
+    /// The images that the tests of a suite share, if one of them has built them.
+    pub(crate) fn built() -> Option<Self> {
+        let images = Self { tag: std::env::var(VARIABLE).ok()?, are_shared: true };
+        images.exist().then_some(images)
+    }
+
+    fn exist(&self) -> bool {
+        self.names().iter().all(|it| docker(&["image", "inspect", it]).is_ok())
+    }
+
     /// Builds the gateway's image and one of the workers'. The engine keeps what both have in common.
     fn build(&self, worker: &str) -> Output {
-        Command::new(repository().join("deploy/compose.sh"))
-            .arg("build")
+        let mut script = Command::new(repository().join("deploy/compose.sh"));
+        self.configure(script.arg("build").env("WORKER_TARGET", worker).env("OPENSKILL_BINARY", binary()));
+        script.stdin(Stdio::null()).output().unwrap()
+    }
+
+    /// Sets what makes a script build these images.
+    pub(crate) fn configure(&self, script: &mut Command) {
+        script
             .env("PATH", path())
-            .env("WORKER_TARGET", worker)
             .env("OPENSKILL_TAG", &self.tag)
-            .env("OPENSKILL_BINARY", binary())
-            .envs(gateway_binary().map(|it| ("OPENSKILL_GATEWAY_BINARY", it)))
-            .stdin(Stdio::null())
-            .output()
-            .unwrap()
+            .envs(gateway_binary().map(|it| ("OPENSKILL_GATEWAY_BINARY", it)));
     }
 
     /// Builds the worker's image with Chromium too.
@@ -78,7 +89,7 @@ impl Images {
         assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     }
 
-    pub(super) fn tag(&self) -> &str {
+    pub(crate) fn tag(&self) -> &str {
         &self.tag
     }
 

@@ -267,6 +267,7 @@ mod tests {
             cert: None,
             key: None,
             view: None,
+            shipped: Default::default(),
             skills: Default::default(),
         };
         let flags = vec![("OPENSKILL_CLI_DIR", "skills:/opt/skills".to_owned())];
