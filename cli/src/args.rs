@@ -66,6 +66,10 @@ pub(crate) enum Command {
     Describe(DescribeCommand),
     /// Drain the gateway or one worker: refuse new calls and finish accepted calls
     Drain(DrainArgs),
+    /// Divide the calls of a skill among its versions, for example: `openskill traffic echo 1.2=90 2.0=10`
+    Traffic(TrafficArgs),
+    /// Send all calls of a skill to the version before the newest one that gets calls
+    Rollback(RollbackArgs),
     /// List the calls that run, the oldest first
     Ps(PsArgs),
     /// Cancel a running call: its processes end, and its caller gets the error CANCELLED

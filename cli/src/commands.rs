@@ -38,6 +38,7 @@ mod skills;
 mod tools;
 mod trace;
 mod traces;
+mod traffic;
 mod workers;
 
 /// Runs the command. `started` is the start time of the process.
@@ -99,6 +100,8 @@ pub(crate) fn run(args: Args, started: Instant) -> Result<(), Failure> {
         Command::Describe(args) => block_on(describe::run(&args, &settings)),
         Command::Logs(args) => block_on(logs::run(&args, &settings)),
         Command::Drain(args) => block_on(drain::run(&args, &settings)),
+        Command::Traffic(args) => block_on(traffic::run(&args, &settings)),
+        Command::Rollback(args) => block_on(traffic::roll_back(&args, &settings)),
         Command::Ps(args) => block_on(ps::run(&args, &settings)),
         Command::Cancel(args) => block_on(cancel::run(&args, &settings)),
         Command::Traces(args) => block_on(traces::run(&args, &settings)),

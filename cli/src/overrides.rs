@@ -62,6 +62,8 @@ impl Command {
             Self::Describe(DescribeCommand::Skill(it)) => &it.client,
             Self::Describe(DescribeCommand::Worker(it)) => &it.client,
             Self::Drain(it) => &it.client,
+            Self::Traffic(it) => &it.client,
+            Self::Rollback(it) => &it.client,
             Self::Logs(it) => &it.client,
             Self::Ps(it) => &it.list.client,
             Self::Cancel(it) => &it.client,

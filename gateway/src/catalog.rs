@@ -8,6 +8,7 @@
 //!   the skill of a call
 //! - [`mod@definition_hash`]: identifies a definition, for approvals
 //! - [`suggestion`]: suggests a first call
+//! - [`traffic`]: divides calls among the versions of a skill
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use openskill_proto::v1::Skill;
+use openskill_skill::versions::split;
 use openskill_telemetry::metrics::SkillMetrics;
 use tokio::sync::watch;
 
@@ -31,13 +33,15 @@ mod merge;
 pub(crate) mod offerings;
 pub(crate) mod snapshot;
 pub(crate) mod suggestion;
+pub(crate) mod traffic;
 
 use agents::Agents;
 use definitions::Definitions;
 use entry::Entry;
-use merge::merge;
+use merge::Merger;
 use offerings::McpOfferings;
 use snapshot::Snapshot;
+use traffic::TrafficRules;
 
 /// How long a skill is expected to return after its workers are gone.
 const RECENTLY: Duration = Duration::from_secs(30);
@@ -49,6 +53,7 @@ pub(crate) struct Catalog {
     definitions: Definitions,
     agents: Agents,
     series: Arc<SkillMetrics>,
+    pub(crate) traffic: TrafficRules,
     changes: watch::Sender<u64>,
     /// Skills that disappeared with their workers. They may return soon.
     recently_removed: parking_lot::Mutex<HashMap<String, RecentlyRemoved>>,
@@ -72,13 +77,14 @@ impl RecentlyRemoved {
 
 impl Catalog {
     /// Creates an empty catalog. `series` are the metrics of each skill.
-    pub(crate) fn new(agents: Agents, series: Arc<SkillMetrics>) -> Self {
+    pub(crate) fn new(agents: Agents, series: Arc<SkillMetrics>, traffic: TrafficRules) -> Self {
         Self {
             current: ArcSwap::default(),
             offerings: ArcSwap::default(),
             definitions: Definitions::default(),
             agents,
             series,
+            traffic,
             changes: watch::Sender::new(0),
             recently_removed: parking_lot::Mutex::default(),
             building: parking_lot::Mutex::default(),
@@ -112,9 +118,13 @@ impl Catalog {
         Arc::new(own.map(|(id, entry)| (id.clone(), entry.with_tools(exists))).collect())
     }
 
-    /// Returns the skill as this principal sees it, if it may.
-    pub(crate) fn shown_to(&self, id: &str, principal: &Principal) -> Option<Arc<Entry>> {
-        let entry = self.get_for(id, principal)?;
+    /// Returns the skill `id`, or the version `id@version`, as this principal sees it, if it may.
+    pub(crate) fn shown_to(&self, name: &str, principal: &Principal) -> Option<Arc<Entry>> {
+        let (id, version) = split(name);
+        let mut entry = self.get_for(id, principal)?;
+        if !version.is_empty() {
+            entry = entry.version(version).filter(|it| principal.may_call(&it.skill))?;
+        }
         if principal.sees_all() {
             return Some(entry);
         }
@@ -186,7 +196,8 @@ impl Catalog {
         // Drop removed skills first, to make room for new ones.
         let is_expected = |id: &str| self.recently_removed.lock().get(id).is_some_and(RecentlyRemoved::is_expected);
         self.series.keep(|id| ids.contains(id) || is_expected(id));
-        let snapshot = merge(&workers, &self.definitions, &self.agents, &self.series, &self.current.load());
+        let merger = Merger { definitions: &self.definitions, agents: &self.agents, series: &self.series };
+        let snapshot = merger.merge(&workers, &self.traffic.current(), &self.current.load());
         // Also keep definitions of unlisted offers: in a rolling update they may be listed again.
         self.definitions.keep(offered().chain(snapshot.values().map(|entry| &entry.skill)));
         // Store them before the skills, so that a client that sees a server's skill also finds its prompts and

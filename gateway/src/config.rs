@@ -79,6 +79,8 @@ pub struct Config {
     pub mcp_secret: Option<McpSecret>,
     /// When calls of MCP clients become tasks, and where tasks are stored.
     pub mcp_tasks: TasksConfig,
+    /// The file with traffic rules. If None, they end with the process.
+    pub traffic_file: Option<PathBuf>,
     /// The gateway's public URL, without a trailing slash. If None, it is taken from each request.
     pub public_url: Option<String>,
     /// The parts of the catalog that MCP clients see. If None, all of it is at `/mcp`.

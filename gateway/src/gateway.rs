@@ -17,6 +17,7 @@ use crate::call::request::Call;
 use crate::catalog::Catalog;
 use crate::catalog::agents::Agents;
 use crate::catalog::snapshot::callable;
+use crate::catalog::traffic::TrafficRules;
 use crate::config::{Config, TasksConfig};
 use crate::dispatch::affinity::Affinity;
 use crate::dispatch::budget::RetryBudget;
@@ -85,7 +86,7 @@ impl Gateway {
     /// Creates a gateway and starts its recorder.
     ///
     /// # Errors
-    /// The recorder can't be started, or the task store can't be opened.
+    /// The recorder can't be started, or the task store or the traffic rules can't be opened.
     pub(crate) fn new(config: Config, shutdown: CancellationToken) -> std::io::Result<Arc<Self>> {
         let recorder = config.recorder.as_ref().map(Recorder::start).transpose()?;
         Self::with_recorder(recorder, config, shutdown)
@@ -94,7 +95,7 @@ impl Gateway {
     /// Creates a gateway with this recorder, ignoring the recorder's configuration.
     ///
     /// # Errors
-    /// The task store can't be opened.
+    /// The task store or the traffic rules can't be opened.
     pub(crate) fn with_recorder(
         recorder: Option<Recorder>,
         config: Config,
@@ -102,10 +103,11 @@ impl Gateway {
     ) -> std::io::Result<Arc<Self>> {
         let observer = Arc::new(Observer { recorder, ..Observer::new(config.measured_skills, config.tracer.clone()) });
         let limits = Limits::default();
+        let traffic = TrafficRules::load(config.traffic_file.as_deref())?;
         let agents = Agents::new(config.agent.as_ref().map(|setup| setup.models.clone()));
         Ok(Arc::new(Self {
             blocking_pool: BlockingPool::new(limits.pool(SharedLimit::Requests).clone()),
-            catalog: Catalog::new(agents, Arc::clone(&observer.metrics.skills)),
+            catalog: Catalog::new(agents, Arc::clone(&observer.metrics.skills), traffic),
             fleet: Fleet::default(),
             affinity: Affinity::default(),
             retries: RetryBudget::default(),

@@ -16,8 +16,8 @@ use crate::gateway::Shard;
 use crate::observe::call_record::CallRecord;
 use crate::prepare::ResolvedCall;
 use crate::protect::admission::Permit;
-use crate::protect::circuit::Session;
 use crate::protect::circuit::guard::CircuitGuard;
+use crate::protect::circuit::{CircuitOwner, Session};
 use crate::protect::once::once;
 use crate::tools::needs;
 
@@ -54,14 +54,14 @@ async fn run(
     events: Option<EventRelay>,
     record: &Arc<CallRecord>,
 ) -> Result<Outcome, SkillError> {
-    let ResolvedCall { entry, refusal, arguments } = ResolvedCall::resolve(&shard.gateway, call, Some(record)).await?;
+    let ResolvedCall { route, refusal, arguments } = ResolvedCall::resolve(&shard.gateway, call, Some(record)).await?;
     if let Some(error) = refusal {
         return Ok(Outcome::from_error(error).with_preparation(arguments.unwrap_or_default()));
     }
     let prepared = arguments?;
-    let (is_idempotent, has_key) = (entry.skill.idempotent, !call.idempotency_key.is_empty());
-    let permit = if entry.agent.is_some() { permit.without_slot() } else { permit };
-    let context = CallContext::new(shard, Arc::clone(call), entry, prepared.json.clone(), events, Arc::clone(record));
+    let (is_idempotent, has_key) = (route.entry.skill.idempotent, !call.idempotency_key.is_empty());
+    let permit = if route.entry.agent.is_some() { permit.without_slot() } else { permit };
+    let context = CallContext::new(shard, Arc::clone(call), route, prepared.json.clone(), events, Arc::clone(record));
     let outcome = if !has_key {
         let _permit = permit;
         execute(&context).await
@@ -90,7 +90,8 @@ async fn execute(context: &CallContext) -> Outcome {
 async fn execute_to_end(context: &CallContext) -> Outcome {
     let (call, skill) = (&context.call, &context.entry.skill);
     let session = Session { principal: &call.principal, id: &call.session_id };
-    match CircuitGuard::admit(&context.shard.gateway.circuits, skill, session, &context.record) {
+    let owner = CircuitOwner { name: context.entry.circuit(), skill };
+    match CircuitGuard::admit(&context.shard.gateway.circuits, owner, session, &context.record) {
         Ok(guard) => {
             let outcome = if needs::is_own(skill) { needs::answer(context) } else { dispatch(context).await };
             guard.report(&outcome);

@@ -7,15 +7,14 @@ use openskill_proto::v1::{PreparedCall, SkillError};
 
 use crate::call::preparation::{Preparation, prepare_with_pool};
 use crate::call::request::{Call, granted_time};
-use crate::catalog::entry::Entry;
-use crate::catalog::lookup::{cannot_run, find};
+use crate::catalog::lookup::{Route, cannot_run, find};
 use crate::gateway::{Gateway, Shard};
 use crate::observe::call_record::CallRecord;
 use crate::state::limits::{SMALL, SharedLimit};
 
 /// A call that is ready for dispatch: its skill, and the arguments for it.
 pub(crate) struct ResolvedCall {
-    pub(crate) entry: Arc<Entry>,
+    pub(crate) route: Route,
     /// Why no worker can run the skill. None if one can.
     pub(crate) refusal: Option<SkillError>,
     /// The prepared arguments, or why they are invalid.
@@ -33,7 +32,8 @@ impl ResolvedCall {
         record: Option<&CallRecord>,
     ) -> Result<Self, SkillError> {
         call.fault.clone().map_or(Ok(()), Err)?;
-        let entry = find(&gateway.catalog, call, gateway.has_workers())?;
+        let route = find(&gateway.catalog, call, gateway.has_workers())?;
+        let entry = &route.entry;
         if let Some(record) = record {
             record.set_skill(&entry.series, entry.definition.secrets());
         }
@@ -44,7 +44,7 @@ impl ResolvedCall {
             (Some(record), Err(_)) => record.arguments_rejected(),
             (None, _) => {}
         }
-        Ok(Self { refusal: cannot_run(&entry), entry, arguments })
+        Ok(Self { refusal: cannot_run(entry), route, arguments })
     }
 }
 
@@ -67,7 +67,8 @@ async fn fill(shard: &Shard, call: &Arc<Call>, ready: &mut PreparedCall) -> Resu
             "the gateway has too many large requests of this caller, or of all callers: try again later",
         ));
     }
-    let ResolvedCall { entry, refusal, arguments } = ResolvedCall::resolve(&shard.gateway, call, None).await?;
+    let ResolvedCall { route, refusal, arguments } = ResolvedCall::resolve(&shard.gateway, call, None).await?;
+    let entry = route.entry;
     ready.version.clone_from(&entry.skill.version);
     ready.skill = Some(entry.skill.clone());
     let Preparation { json, repairs, defaults, warnings } =

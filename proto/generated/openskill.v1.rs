@@ -414,7 +414,7 @@ impl Blame {
 /// One circuit breaker.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Circuit {
-    /// The skill that it protects.
+    /// The skill that it protects, as `id@version` if workers serve several versions and calls choose one.
     #[prost(string, tag = "1")]
     pub skill_id: ::prost::alloc::string::String,
     /// The session that it belongs to. Empty for the skill's own, which counts the calls of all sessions.
@@ -1836,7 +1836,9 @@ pub mod agent_service_server {
 /// One call.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct InvokeRequest {
-    /// The skill's id: ^[a-z][a-z0-9_-]{0,63}$. Required unless `call` names the skill.
+    /// The skill's id: ^[a-z][a-z0-9_-]{0,63}$. Required unless `call` names the skill. `id@version` calls one version: this
+    /// one, or the newest that begins with these components, as `shout@1.2` calls 1.2.3. Of several, those that can run
+    /// come first.
     #[prost(string, tag = "1")]
     pub skill_id: ::prost::alloc::string::String,
     /// The caller's id for this call, returned in its events. The gateway generates one if empty. At most 128 bytes.
@@ -2201,9 +2203,33 @@ pub struct Skill {
     /// has another hash. Set by the gateway.
     #[prost(string, tag = "27")]
     pub definition_hash: ::prost::alloc::string::String,
+    /// The versions that workers serve, newest first, then those that only a traffic rule names. Empty if there is one
+    /// version and no traffic rule. Set by the gateway.
+    #[prost(message, repeated, tag = "28")]
+    pub versions: ::prost::alloc::vec::Vec<SkillVersion>,
     /// Example calls that fail, from the manifest.
     #[prost(message, repeated, tag = "29")]
     pub failing_examples: ::prost::alloc::vec::Vec<FailingExample>,
+}
+/// A version of a skill.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SkillVersion {
+    /// The version in its manifest, or as the traffic rule names it if no worker serves it.
+    #[prost(string, tag = "1")]
+    pub version: ::prost::alloc::string::String,
+    /// How many workers can run it now.
+    #[prost(uint32, tag = "2")]
+    pub workers: u32,
+    /// The percentage of calls without a version that the traffic rule sends to it. Versions that can't run leave theirs to
+    /// the others. Absent if the skill has no traffic rule: then each worker runs its newest version.
+    #[prost(uint32, optional, tag = "3")]
+    pub weight: ::core::option::Option<u32>,
+    /// Whether it can be called now.
+    #[prost(enumeration = "SkillStatus", tag = "4")]
+    pub status: i32,
+    /// Why it is unavailable. Empty if it is available.
+    #[prost(string, tag = "5")]
+    pub status_reason: ::prost::alloc::string::String,
 }
 /// An example call that fails.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3832,6 +3858,40 @@ pub struct DrainResponse {
     #[prost(uint32, tag = "1")]
     pub in_flight: u32,
 }
+/// The new traffic rule of a skill.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SetTrafficRequest {
+    /// The skill.
+    #[prost(string, tag = "1")]
+    pub skill_id: ::prost::alloc::string::String,
+    /// Where calls without a version go, at most 8 versions. Empty removes the rule.
+    #[prost(message, repeated, tag = "2")]
+    pub shares: ::prost::alloc::vec::Vec<TrafficShare>,
+    /// Instead of `shares`: all calls go to the newest version that can run and is older than the newest one that gets
+    /// calls now.
+    #[prost(bool, tag = "3")]
+    pub rollback: bool,
+}
+/// The share of one version.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TrafficShare {
+    /// The version, or its first components: 1.2 means the newest of 1.2, 1.2.0 and 1.2.1.
+    #[prost(string, tag = "1")]
+    pub version: ::prost::alloc::string::String,
+    /// Percent of the calls. All shares of a rule add up to 100.
+    #[prost(uint32, tag = "2")]
+    pub percent: u32,
+}
+/// The versions under the new rule.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SetTrafficResponse {
+    /// As Skill.versions.
+    #[prost(message, repeated, tag = "1")]
+    pub versions: ::prost::alloc::vec::Vec<SkillVersion>,
+    /// Whether the rule is in a file, and so survives a restart of the gateway.
+    #[prost(bool, tag = "2")]
+    pub stored: bool,
+}
 /// Whether a worker takes calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -4052,6 +4112,33 @@ pub mod admin_service_client {
                 .insert(GrpcMethod::new("openskill.v1.AdminService", "Drain"));
             self.inner.unary(req, path, codec).await
         }
+        /// Divides the calls of a skill among its versions: sets, removes or rolls back its traffic rule. Each gateway has its
+        /// own rules. Status NOT_FOUND if no worker serves the skill or a version, FAILED_PRECONDITION if there is no older
+        /// version.
+        pub async fn set_traffic(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SetTrafficRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SetTrafficResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::Codec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/openskill.v1.AdminService/SetTraffic",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("openskill.v1.AdminService", "SetTraffic"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -4097,6 +4184,16 @@ pub mod admin_service_server {
             &self,
             request: tonic::Request<super::DrainRequest>,
         ) -> std::result::Result<tonic::Response<super::DrainResponse>, tonic::Status>;
+        /// Divides the calls of a skill among its versions: sets, removes or rolls back its traffic rule. Each gateway has its
+        /// own rules. Status NOT_FOUND if no worker serves the skill or a version, FAILED_PRECONDITION if there is no older
+        /// version.
+        async fn set_traffic(
+            &self,
+            request: tonic::Request<super::SetTrafficRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SetTrafficResponse>,
+            tonic::Status,
+        >;
     }
     /// Inspects and operates a gateway. Served beside SkillService, or on an address of its own.
     #[derive(Debug)]
@@ -4339,6 +4436,51 @@ pub mod admin_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = DrainSvc(inner);
+                        let codec = crate::codec::Codec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/openskill.v1.AdminService/SetTraffic" => {
+                    #[allow(non_camel_case_types)]
+                    struct SetTrafficSvc<T: AdminService>(pub Arc<T>);
+                    impl<
+                        T: AdminService,
+                    > tonic::server::UnaryService<super::SetTrafficRequest>
+                    for SetTrafficSvc<T> {
+                        type Response = super::SetTrafficResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SetTrafficRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as AdminService>::set_traffic(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SetTrafficSvc(inner);
                         let codec = crate::codec::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
@@ -5276,7 +5418,8 @@ pub struct WorkerState {
     /// The worker's own version.
     #[prost(string, tag = "2")]
     pub version: ::prost::alloc::string::String,
-    /// All its skills, available or not, sorted by id.
+    /// All its skills, available or not, sorted by id. Versions of a skill that it serves side by side are skills with the
+    /// same id, the newest first.
     #[prost(message, repeated, tag = "3")]
     pub skills: ::prost::alloc::vec::Vec<Skill>,
     /// How many calls it runs at once. Further calls are queued.
@@ -5394,6 +5537,10 @@ pub struct ExecuteRequest {
     /// process that serves many calls, nothing that it writes from then on.
     #[prost(bool, tag = "11")]
     pub has_secrets: bool,
+    /// The version of the skill, exactly. Empty means the newest that can run here. Workers that serve one version of each
+    /// skill may ignore it.
+    #[prost(string, tag = "12")]
+    pub version: ::prost::alloc::string::String,
 }
 /// An answer for the skill that asked.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -82,6 +82,7 @@ mod structure;
 mod tls;
 mod tools;
 mod traces;
+mod versions;
 mod walls;
 mod warm;
 mod workers;

@@ -60,7 +60,7 @@ impl Findings {
 /// What a check found.
 #[derive(Debug, Default)]
 pub struct CheckReport {
-    /// The skills whose manifests are valid, by id.
+    /// The skills whose manifests are valid, by id, the newest version first.
     pub skills: Vec<Findings>,
     /// What is wrong with the other files.
     pub invalid: Vec<ManifestError>,
@@ -121,7 +121,7 @@ pub async fn check(mut config: Config, skill_id: Option<&str>) -> Result<CheckRe
     config.packages.builds = skill_id.map_or(Builds::All, |id| Builds::Only(id.to_owned()));
     let (manifests, errors) = crate::registry::read_folders(&SkillSources::for_command(&config));
     let slowest = slowest_start(&manifests) + slowest_build(&manifests, &config);
-    let chosen: Vec<_> = manifests.into_values().filter(|it| skill_id.is_none_or(|id| it.id == id)).collect();
+    let chosen: Vec<_> = manifests.into_iter().filter(|it| skill_id.is_none_or(|id| it.id == id)).collect();
     let names_it = |error: &ManifestError| {
         // The functions of a Python file are skills with other names.
         let may_have_it = chosen.is_empty() && error.file.extension().is_some_and(|it| it == "py");
@@ -154,7 +154,7 @@ pub async fn check(mut config: Config, skill_id: Option<&str>) -> Result<CheckRe
             }));
             continue;
         }
-        let runner = worker.registry.get(&manifest.id).map_or(Ok(()), |entry| {
+        let runner = worker.registry.get(&manifest.id, &manifest.version).map_or(Ok(()), |entry| {
             entry.runner.as_ref().map(|_| ()).map_err(|reason| explain(&worker, &manifest, reason))
         });
         let (mut examples, mut skipped) = (Vec::with_capacity(manifest.examples.len()), Vec::new());
@@ -165,7 +165,7 @@ pub async fn check(mut config: Config, skill_id: Option<&str>) -> Result<CheckRe
             }
             examples.push((example.name.clone(), run(&worker, &manifest, example).await));
         }
-        let entry = worker.registry.get(&manifest.id);
+        let entry = worker.registry.get(&manifest.id, &manifest.version);
         let not_warm = entry.and_then(|it| it.runner.as_ref().ok().map(|runner| runner.not_warm(&manifest)));
         skills.push(Findings { manifest, runner, examples, skipped, not_warm: not_warm.unwrap_or_default() });
     }
@@ -178,7 +178,7 @@ pub async fn check(mut config: Config, skill_id: Option<&str>) -> Result<CheckRe
 #[must_use]
 pub fn named_variables(config: &Config) -> BTreeSet<String> {
     let (manifests, _) = crate::registry::read_folders(&SkillSources::for_command(config));
-    manifests.into_values().flat_map(|it| it.env).collect()
+    manifests.into_iter().flat_map(|it| it.env).collect()
 }
 
 /// Returns what is wrong with the files in the skill folders.
@@ -228,18 +228,18 @@ pub(crate) fn explain(worker: &Worker, manifest: &Manifest, reason: &str) -> Str
 }
 
 /// Returns the longest start timeout among all servers.
-pub(crate) fn slowest_start(manifests: &BTreeMap<String, Manifest>) -> Duration {
+pub(crate) fn slowest_start(manifests: &[Manifest]) -> Duration {
     let start = |manifest: &Manifest| match &manifest.how {
         RunnerSpec::Mcp(mcp) => mcp.start,
         _ => Duration::ZERO,
     };
-    manifests.values().map(start).max().unwrap_or_default()
+    manifests.iter().map(start).max().unwrap_or_default()
 }
 
 /// Returns the maximum time to build the environments of all Python skills, one after another.
-pub(crate) fn slowest_build(manifests: &BTreeMap<String, Manifest>, config: &Config) -> Duration {
-    let built = |manifest: &&Manifest| manifest.how.needs().is_some_and(Needs::is_built);
-    config.packages.build_timeout * manifests.values().filter(built).count() as u32
+pub(crate) fn slowest_build(manifests: &[Manifest], config: &Config) -> Duration {
+    let built = |manifest: &Manifest| manifest.how.needs().is_some_and(Needs::is_built);
+    config.packages.build_timeout * manifests.iter().filter(|it| built(it)).count() as u32
 }
 
 /// Waits until the runners have attempted everything that they start on their own, but no longer than `slowest`
@@ -267,9 +267,9 @@ pub async fn pin(mut config: Config, server: &str) -> Result<(PathBuf, usize), P
     config.packages.builds = Builds::Only(server.to_owned());
     let (mut manifests, _) = crate::registry::read_folders(&SkillSources::for_command(&config));
     let starts = slowest_start(&manifests);
-    manifests.retain(|id, _| id == server);
+    manifests.retain(|it| it.id == server);
     let slowest = starts + slowest_build(&manifests, &config);
-    let Some(RunnerSpec::Mcp(mcp)) = manifests.get(server).map(|it| &it.how) else {
+    let Some(RunnerSpec::Mcp(mcp)) = manifests.first().map(|it| &it.how) else {
         return Err(PinError::NotFound { server: server.to_owned() });
     };
     let worker = build_worker(config).map_err(PinError::System)?;
@@ -279,7 +279,7 @@ pub async fn pin(mut config: Config, server: &str) -> Result<(PathBuf, usize), P
         _ => None,
     };
     let tools: BTreeMap<_, _> = worker.registry.server_tools(server).iter().filter_map(pin).collect();
-    let reason = worker.registry.get(server).and_then(|entry| entry.runner.as_ref().err().cloned());
+    let reason = worker.registry.get(server, "").and_then(|entry| entry.runner.as_ref().err().cloned());
     worker.close().await;
     if tools.is_empty() {
         return Err(PinError::NoTools { server: server.to_owned(), reason: reason.unwrap_or_default() });
@@ -295,6 +295,7 @@ pub async fn pin(mut config: Config, server: &str) -> Result<(PathBuf, usize), P
 async fn run(worker: &Worker, manifest: &Manifest, example: &Example) -> Result<(), String> {
     let request = ExecuteRequest {
         skill_id: manifest.id.clone(),
+        version: manifest.version.clone(),
         call_id: "check".to_owned(),
         input_json: with_defaults(manifest, &example.input).into(),
         trace_id: "openskill-check".to_owned(),

@@ -345,7 +345,8 @@ fn in_path(program: &Path) -> Option<PathBuf> {
 
 /// Returns all skills, sorted by id, except those that the manifest or the operator switched off.
 fn entries(worker: &Worker) -> Vec<Arc<Entry>> {
-    let entries = worker.registry.describe().into_iter().filter_map(|skill| worker.registry.get(&skill.id));
+    let skills = worker.registry.describe().into_iter();
+    let entries = skills.filter_map(|skill| worker.registry.get(&skill.id, &skill.version));
     let is_off = |entry: &Arc<Entry>| {
         let by_operator = entry.runner.as_ref().err().is_some_and(|reason| check::OFF.contains(&reason.as_str()));
         entry.manifest.unavailable.is_some() || by_operator

@@ -74,8 +74,9 @@ async fn admit(
         let message = format!("timeout_ms must be 1 to {MAX_TIMEOUT_MS}");
         return Err(refuse(worker, "invalid", Status::invalid_argument(message)));
     }
-    let Some(entry) = worker.registry.get(&request.skill_id) else {
-        return Err(refuse(worker, "unknown_skill", Status::not_found("this worker has no such skill")));
+    let Some(entry) = worker.registry.get(&request.skill_id, &request.version) else {
+        let message = "this worker has no such skill, or not in this version";
+        return Err(refuse(worker, "unknown_skill", Status::not_found(message)));
     };
     // Each shard ends after the last call of all shards, because another shard may read from the processes that it
     // keeps warm.

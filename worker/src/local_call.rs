@@ -1,6 +1,5 @@
 //! `openskill run`: calls the skill of one file on this machine.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -88,12 +87,12 @@ pub async fn call(
 ) -> Result<ExecuteResult, LocalCallError> {
     let skill_id = manifest.id.clone();
     config.packages.builds = Builds::Only(skill_id.clone());
-    let all = BTreeMap::from([(skill_id.clone(), manifest.clone())]);
+    let all = [manifest.clone()];
     let slowest = slowest_start(&all) + slowest_build(&all, &config);
     config.only = Some(manifest.clone());
     let worker = build_worker(config).map_err(LocalCallError::System)?;
     settle(&worker, slowest).await;
-    let reason = match worker.registry.get(&skill_id) {
+    let reason = match worker.registry.get(&skill_id, "") {
         Some(entry) => entry.runner.as_ref().err().map(|reason| explain(&worker, &manifest, reason)),
         None => Some("it is a server: call its tools through a gateway".to_owned()),
     };

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use openskill_proto::error::Meaning;
 use openskill_proto::v1::{ArgumentRules, CircuitRules, ErrorCode, FailingExample, TaskRules};
 use openskill_sandbox::Limits;
+use openskill_skill::versions::NO_VERSION;
 use serde_json::Value;
 
 mod agent;
@@ -172,7 +173,7 @@ impl Manifest {
 
     /// Creates a skill that declares only its runner's settings.
     pub(crate) fn plain(id: String, runner: &str, how: RunnerSpec) -> Self {
-        let (version, runner) = (raw::DEFAULT_VERSION.to_owned(), runner.to_owned());
+        let (version, runner) = (NO_VERSION.to_owned(), runner.to_owned());
         Self { id, version, runner, how, ..Self::default() }
     }
 
@@ -180,6 +181,18 @@ impl Manifest {
     pub(crate) fn group(&self) -> String {
         // The prefixes distinguish a toolset from a skill with the same name.
         if self.toolset.is_empty() { format!("skill {}", self.id) } else { format!("toolset {}", self.toolset) }
+    }
+
+    /// Returns the name of this version of the skill, by which runners tell the state of versions apart.
+    pub(crate) fn versioned_id(&self) -> String {
+        format!("{}@{}", self.id, self.version)
+    }
+
+    /// Whether a worker serves this manifest and another one with the same id side by side, as two versions of a skill.
+    /// A manifest that names no version does not share its id.
+    pub(crate) fn stands_beside(&self, other: &Self) -> bool {
+        let may = |it: &Self| it.version != NO_VERSION && it.how.allows_versions();
+        may(self) && may(other) && self.version != other.version
     }
 
     /// Returns the id of the manifest that declares the skill: that of the server for a server's tool.
@@ -315,9 +328,6 @@ fn line_of(text: &str, field: &str) -> usize {
     };
     text.lines().position(names_it).map_or(1, |index| index + 1)
 }
-
-/// Valid manifests by skill id.
-pub type Manifests = BTreeMap<String, Manifest>;
 
 #[cfg(test)]
 mod tests;

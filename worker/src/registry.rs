@@ -1,9 +1,10 @@
 //! A worker's skills. Reads them from its folders, and reloads them when they change.
 //!
 //! Readers take a snapshot. A change on disk creates a new one. A call only uses [`Registry::get`], which looks up
-//! a skill in the snapshot.
+//! a skill in the snapshot. Manifests with one id and different versions are served side by side.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::cmp::Ordering;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use arc_swap::ArcSwap;
 use openskill_proto::limits::{MAX_OFFERINGS, MAX_SKILLS};
 use openskill_proto::v1::{self, ErrorCode, SkillError};
 use openskill_sandbox::untrusted_json::off_shard;
+use openskill_skill::versions::compare;
 use openskill_telemetry::metrics::{SkillMetrics, SkillSeries};
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -44,8 +46,9 @@ pub(crate) struct Entry {
     pub(crate) series: Arc<SkillSeries>,
 }
 
-/// All skills of the worker by id, at one moment.
-pub(crate) type Snapshot = HashMap<String, Arc<Entry>>;
+/// The versions of each skill of the worker by id, at one moment. First those that can run, each group with the newest
+/// first.
+pub(crate) type Snapshot = HashMap<String, Vec<Arc<Entry>>>;
 
 /// The state of the folders at the last scan.
 #[derive(Default)]
@@ -100,14 +103,16 @@ impl Registry {
         registry
     }
 
-    /// Returns the skill with this id.
-    pub(crate) fn get(&self, id: &str) -> Option<Arc<Entry>> {
-        self.current.load().get(id).cloned()
+    /// Returns this version of a skill. An empty `version` means the newest one that can run.
+    pub(crate) fn get(&self, id: &str, version: &str) -> Option<Arc<Entry>> {
+        let current = self.current.load();
+        let versions = current.get(id)?;
+        versions.iter().find(|it| version.is_empty() || it.manifest.version == version).cloned()
     }
 
     /// Returns all skills as callers see them, sorted by id.
     pub(crate) fn describe(&self) -> Vec<v1::Skill> {
-        let mut skills: Vec<_> = self.current.load().values().map(|entry| entry.describe()).collect();
+        let mut skills: Vec<_> = self.current.load().values().flatten().map(|entry| entry.describe()).collect();
         skills.sort_by(|one, other| one.id.cmp(&other.id));
         skills
     }
@@ -162,7 +167,7 @@ impl Registry {
         let offers = *self.offers.borrow();
         let read = self.read_changes(&mut memory.files);
         if let Some(manifests) = read {
-            memory.manifests = manifests.into_values().map(Arc::new).collect();
+            memory.manifests = manifests.into_iter().map(Arc::new).collect();
         } else if memory.offers == offers {
             return self.runners.maintain(&memory.manifests);
         }
@@ -189,7 +194,7 @@ impl Registry {
     }
 
     /// Returns all manifests, if anything changed on disk.
-    fn read_changes(&self, memory: &mut scan::Memory) -> Option<BTreeMap<String, Manifest>> {
+    fn read_changes(&self, memory: &mut scan::Memory) -> Option<Vec<Manifest>> {
         let folders = Folders::open(&self.sources.folders);
         let now = folders.stamp_files(&memory.named, &memory.seen);
         if !memory.reread.is_due() && memory.seen == now {
@@ -214,14 +219,19 @@ impl Registry {
         let mut snapshot = Snapshot::new();
         let mut offers: Vec<_> = manifests.iter().flat_map(|it| self.runners.offer(it.as_ref().clone())).collect();
         // No new skill takes an id over, such as a tool that a server adds.
-        offers.sort_by_key(|(it, _)| before.get(&it.id).is_none_or(|entry| entry.manifest.source() != it.source()));
+        offers.sort_by_key(|(it, _)| {
+            before.get(&it.id).is_none_or(|versions| versions.iter().all(|one| one.manifest.source() != it.source()))
+        });
         let ids: HashSet<&str> = offers.iter().map(|(manifest, _)| manifest.id.as_str()).collect();
         // First remove skills that are gone, to make room for new ones.
         self.series.keep(|id| ids.contains(id));
+        let offered: HashSet<String> = offers.iter().map(|(manifest, _)| manifest.versioned_id()).collect();
+        let mut count = 0;
         for (manifest, runner) in offers {
             let id = manifest.id.clone();
-            if snapshot.contains_key(&id) || snapshot.len() >= MAX_SKILLS {
-                let (source, other) = (manifest.source(), snapshot.get(&id).map(|it| it.manifest.source()));
+            let taken = snapshot.get(&id).and_then(|it| it.iter().find(|one| !manifest.stands_beside(&one.manifest)));
+            if taken.is_some() || count >= MAX_SKILLS {
+                let (source, other) = (manifest.source(), taken.map(|it| it.manifest.source()));
                 tracing::error!(
                     skill_id = id,
                     source,
@@ -230,22 +240,29 @@ impl Registry {
                 );
                 continue;
             }
-            // A skill with the same limit keeps its count of running calls.
-            let kept = before.get(&id).filter(|entry| entry.manifest.concurrency == manifest.concurrency);
+            count += 1;
+            // A skill with the same limit keeps its count of running calls, also when its manifest names a new version.
+            let own = before.get(&id).and_then(|versions| {
+                let same = versions.iter().find(|it| it.manifest.version == manifest.version);
+                same.or_else(|| versions.iter().find(|it| !offered.contains(&it.manifest.versioned_id())))
+            });
+            let kept = own.filter(|entry| entry.manifest.concurrency == manifest.concurrency);
             let (skill, limit) = match kept {
                 Some(entry) => (Arc::clone(&entry.skill), entry.limit.clone()),
                 None => (Arc::default(), manifest.concurrency.map(|limit| SkillLimit::new(limit, self.queue))),
             };
             let series = self.series.get(&id, &manifest.runner);
-            snapshot.insert(id, Arc::new(Entry { manifest: Arc::new(manifest), runner, skill, limit, series }));
+            let entry = Arc::new(Entry { manifest: Arc::new(manifest), runner, skill, limit, series });
+            snapshot.entry(id).or_default().push(entry);
         }
+        snapshot.values_mut().for_each(|versions| versions.sort_by(|one, other| newest_first(one, other)));
         snapshot
     }
 
     /// Returns the skills that are a server's tools, sorted by id.
     pub(crate) fn server_tools(&self, server: &str) -> Vec<Arc<Entry>> {
         let is_its = |entry: &Entry| matches!(&entry.manifest.how, RunnerSpec::McpTool(tool) if tool.server == server);
-        let mut found: Vec<_> = self.current.load().values().filter(|entry| is_its(entry)).cloned().collect();
+        let mut found: Vec<_> = self.current.load().values().flatten().filter(|it| is_its(it)).cloned().collect();
         found.sort_by(|one, other| one.manifest.id.cmp(&other.manifest.id));
         found
     }
@@ -253,7 +270,7 @@ impl Registry {
     /// Returns the number of skills that can run here, and of skills that can't.
     pub(crate) fn count(&self) -> [usize; 2] {
         let skills = self.current.load();
-        let available = skills.values().filter(|entry| entry.runner.is_ok()).count();
+        let available = skills.values().filter(|versions| can_run(versions)).count();
         [available, skills.len() - available]
     }
 }
@@ -304,32 +321,45 @@ impl Entry {
                 RunnerSpec::Agent(agent) => Some(agent.as_ref().clone()),
                 _ => None,
             },
-            // The gateway computes this hash.
+            // The gateway sets these.
             definition_hash: String::new(),
+            versions: Vec::new(),
         }
     }
 }
 
-/// Returns manifests that declare prompts or resources, or whose server may offer some.
+/// Orders the versions of a skill: first those that can run, and each group with the newest first.
+fn newest_first(one: &Entry, other: &Entry) -> Ordering {
+    let can_run = |it: &Entry| it.runner.is_ok();
+    can_run(other).cmp(&can_run(one)).then_with(|| compare(&other.manifest.version, &one.manifest.version))
+}
+
+/// Whether a version of the skill can run here.
+fn can_run(versions: &[Arc<Entry>]) -> bool {
+    versions.iter().any(|entry| entry.runner.is_ok())
+}
+
+/// Returns manifests that declare prompts or resources, or whose server may offer some. Of several versions, the newest.
 fn offering_manifests(manifests: &[Arc<Manifest>]) -> HashMap<String, Arc<Manifest>> {
     let offers = |it: &&Arc<Manifest>| !it.offerings.is_empty() || matches!(it.how, RunnerSpec::Mcp(_));
     let can_run = manifests.iter().filter(|it| it.unavailable.is_none()).filter(offers);
-    can_run.map(|it| (it.id.clone(), Arc::clone(it))).collect()
+    // Manifests are sorted with the newest first, and the last one with an id stays.
+    can_run.rev().map(|it| (it.id.clone(), Arc::clone(it))).collect()
 }
 
 /// Returns the names that manifests and a snapshot's skills use.
 fn names(manifests: &[Arc<Manifest>], snapshot: &Snapshot) -> NamesInUse {
-    let of_skills = snapshot.values().map(|entry| entry.manifest.toolset.clone());
+    let of_skills = snapshot.values().flatten().map(|entry| entry.manifest.toolset.clone());
     let toolsets = of_skills.chain(manifests.iter().map(|it| it.toolset.clone())).filter(|it| !it.is_empty()).collect();
     NamesInUse {
-        skills: snapshot.iter().map(|(id, entry)| (id.clone(), entry.runner.is_ok())).collect(),
+        skills: snapshot.iter().map(|(id, versions)| (id.clone(), can_run(versions))).collect(),
         manifests: manifests.iter().map(|it| it.id.clone()).collect(),
         toolsets,
     }
 }
 
-/// Returns all valid manifests in the folders, and the errors of invalid ones.
-pub(crate) fn read_folders(sources: &SkillSources) -> (BTreeMap<String, Manifest>, Vec<ManifestError>) {
+/// Returns all valid manifests in the folders by id, the newest version first, and the errors of invalid ones.
+pub(crate) fn read_folders(sources: &SkillSources) -> (Vec<Manifest>, Vec<ManifestError>) {
     let folders = Folders::open(&sources.folders);
     scan::read(&folders, &folders.stamp_files(&[], &Vec::new()), sources, &mut scan::Memory::default())
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
-use openskill_proto::v1::Dialect;
+use openskill_proto::v1::{Dialect, TrafficShare};
 
 use super::flags::{ClientArgs, Output, WatchedList};
 #[cfg(feature = "worker")]
@@ -103,8 +103,43 @@ pub(crate) struct DrainArgs {
 }
 
 #[derive(Debug, ClapArgs)]
+pub(crate) struct TrafficArgs {
+    /// Id of the skill
+    #[arg(value_parser = NonEmptyStringValueParser::new(), add = skill_ids())]
+    pub(crate) skill_id: String,
+    /// Shares that add up to 100; 1.2 means the newest of 1.2, 1.2.0 and 1.2.1. Without any, print the versions
+    #[arg(value_name = "VERSION=PERCENT", value_parser = share)]
+    pub(crate) shares: Vec<TrafficShare>,
+    /// Remove the traffic rule: calls go to the newest version of each worker
+    #[arg(long, conflicts_with = "shares")]
+    pub(crate) clear: bool,
+    #[command(flatten)]
+    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+/// Parses the share of a version.
+fn share(text: &str) -> Result<TrafficShare, String> {
+    let parsed = text.rsplit_once('=').and_then(|(version, percent)| Some((version, percent.parse().ok()?)));
+    let (version, percent) = parsed.ok_or("must be a version and a percentage, such as 1.2=90")?;
+    Ok(TrafficShare { version: version.to_owned(), percent })
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct RollbackArgs {
+    /// Id of the skill
+    #[arg(value_parser = NonEmptyStringValueParser::new(), add = skill_ids())]
+    pub(crate) skill_id: String,
+    #[command(flatten)]
+    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+#[derive(Debug, ClapArgs)]
 pub(crate) struct InvokeArgs {
-    /// Id of the skill; optional if --call names it
+    /// Id of the skill, or `id@version`; optional if --call names it
     #[arg(required_unless_present = "call", add = skill_ids())]
     pub(crate) skill_id: Option<String>,
     /// Arguments: KEY=VALUE, converted according to the skill's schema, or KEY:=JSON for any JSON value
@@ -166,7 +201,7 @@ pub(crate) enum DescribeCommand {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct DescribeSkill {
-    /// Id of the skill
+    /// Id of the skill, or `id@version`
     #[arg(value_parser = NonEmptyStringValueParser::new(), add = skill_ids())]
     pub(crate) id: String,
     #[command(flatten)]

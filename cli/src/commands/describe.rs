@@ -44,8 +44,8 @@ async fn skill(args: &DescribeSkill, settings: &Settings) -> Result<(), Failure>
     print_out(&block("Arguments", &fields(&skill.input_schema_json, "any: the skill has no input schema", room())));
     print_out(&block("Data", &fields(&skill.output_schema_json, "any: the skill has no output schema", room())));
     print_out(&block("Examples", &examples(&skill)));
-    print_out(&block("Circuit breakers", &circuits(&args.id, settings).await?));
-    print_out(&block("Latest calls", &latest(&args.id, settings).await?));
+    print_out(&block("Circuit breakers", &circuits(&skill.id, settings).await?));
+    print_out(&block("Latest calls", &latest(&skill.id, settings).await?));
     Ok(())
 }
 
@@ -71,6 +71,7 @@ fn skill_facts(skill: &Skill) -> Vec<(&'static str, String)> {
     vec![
         ("Id", skill.id.clone()),
         ("Version", skill.version.clone()),
+        ("Versions", super::traffic::format_versions(&skill.versions)),
         ("Description", or_dash(&skill.description)),
         ("Status", skills::status(skill).to_owned()),
         ("Reason", skill.status_reason.clone()),
@@ -134,7 +135,8 @@ async fn circuits(id: &str, settings: &Settings) -> Result<String, Failure> {
             let one = |it: &openskill_proto::v1::Circuit| {
                 let whose = if it.session_id.is_empty() { "all sessions" } else { &it.session_id };
                 format!(
-                    "{} for {whose}, {} failures, retry {}\n",
+                    "{}{} for {whose}, {} failures, retry {}\n",
+                    it.skill_id.split_once('@').map(|(_, version)| format!("{version}: ")).unwrap_or_default(),
                     super::circuits::state(it),
                     it.failures,
                     super::circuits::retry(it)

@@ -16,7 +16,7 @@ impl ListItem for Skill {
     const KIND: &'static str = "skill";
     const COLUMNS: &'static [Column<Self>] = &[
         Column::new("ID", |it| it.id.clone()),
-        Column::optional("VERSION", |it| it.version.clone()),
+        Column::optional("VERSION", versions),
         Column::optional("RUNNER", |it| or_dash(&it.runner)),
         Column::wide("TOOLSET", |it| or_dash(&it.toolset)),
         Column::wide("TIMEOUT", timeout),
@@ -88,6 +88,11 @@ fn list_change(change: CatalogChange) -> Option<(&'static str, Skill)> {
 
 fn is_available(skill: &Skill) -> bool {
     skill.status() == SkillStatus::Available
+}
+
+/// Formats the version, or the versions that are served side by side.
+pub(super) fn versions(skill: &Skill) -> String {
+    if skill.versions.is_empty() { skill.version.clone() } else { super::traffic::format_versions(&skill.versions) }
 }
 
 pub(super) fn status(skill: &Skill) -> &'static str {

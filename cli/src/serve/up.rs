@@ -121,6 +121,9 @@ fn serve(
             workers.spawn(restarter.run(command, stop_workers.clone()));
         }
         let recorder = super::recorder_config(settings, address, state.as_ref().map(|it| it.join("traces")));
+        if raw.given("OPENSKILL_TRAFFIC_FILE").is_none() {
+            own.traffic_file = state.as_ref().map(|it| it.join("traffic.json"));
+        }
         if own.mcp_tasks.is_default {
             own.mcp_tasks.file = state.map(|it| it.join("tasks.redb"));
         }

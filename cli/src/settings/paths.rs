@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// Settings that name a file or a directory.
-const PATHS: [&str; 31] = [
+const PATHS: [&str; 32] = [
     "OPENSKILL_KEYS",
     "OPENSKILL_JWT",
     "OPENSKILL_TOKEN_FILE",
@@ -18,6 +18,7 @@ const PATHS: [&str; 31] = [
     "OPENSKILL_CLIENT_KEY",
     "OPENSKILL_MCP_KEY_FILE",
     "OPENSKILL_MCP_TASKS_FILE",
+    "OPENSKILL_TRAFFIC_FILE",
     "OPENSKILL_MCP_VIEWS_FILE",
     "OPENSKILL_CLI_DIR",
     "OPENSKILL_ALLOWED_ROOT",
@@ -57,9 +58,10 @@ pub(super) fn below(folder: &Path, name: &str, value: &str) -> String {
         // A program on PATH, a URL, and words that are not paths.
         ("OPENSKILL_PYTHON", _) if !value.contains('/') => value.to_owned(),
         ("OPENSKILL_PYTHON_FIND_LINKS", _) if value.contains("://") => value.to_owned(),
-        ("OPENSKILL_TRACE_DIR" | "OPENSKILL_AGENT_STORE" | "OPENSKILL_MCP_TASKS_FILE", "memory" | "off") => {
-            value.to_owned()
-        }
+        (
+            "OPENSKILL_TRACE_DIR" | "OPENSKILL_AGENT_STORE" | "OPENSKILL_MCP_TASKS_FILE" | "OPENSKILL_TRAFFIC_FILE",
+            "memory" | "off",
+        ) => value.to_owned(),
         _ if is_path(name) => join(value),
         _ => value.to_owned(),
     }

@@ -119,6 +119,7 @@ impl Reader<'_> {
                 after: self.millis("OPENSKILL_MCP_TASK_AFTER_MS", 0, 86_400_000),
                 lifetime: self.seconds("OPENSKILL_MCP_TASK_LIFETIME_S", 60, 30 * 86_400),
             },
+            traffic_file: self.store("OPENSKILL_TRAFFIC_FILE").path_or(None),
             mcp_resumable: self.seconds("OPENSKILL_MCP_RESUMABLE_S", 0, 3600),
             mcp_result_bytes: self.number("OPENSKILL_MCP_RESULT_BYTES", 1024, 64 * 1024 * 1024),
             public_url: self.raw.given("OPENSKILL_PUBLIC_URL").map(|_| self.url("OPENSKILL_PUBLIC_URL")),

@@ -7,8 +7,10 @@
 //! - [`defaults`]: completes arguments with the defaults that a schema declares
 //! - [`draft`]: translates older drafts to 2020-12
 //! - [`patterns`]: drops unusable regular expressions of external schemas
+//! - [`versions`]: orders the versions of a skill
 
 pub mod defaults;
 pub mod draft;
 pub mod patterns;
 pub mod schema;
+pub mod versions;

@@ -70,6 +70,7 @@ pub(super) async fn gateway(workers: usize, recorder: Option<Recorder>, tracer: 
         tls: None,
         mesh: None,
         mcp_secret: None,
+        traffic_file: None,
         mcp_tasks: TasksConfig {
             file: None,
             is_default: true,

@@ -1,11 +1,13 @@
 //! A call as each face passes it on: its ids, its unvalidated arguments, its deadline.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::{Duration, Instant};
 
 use openskill_proto::limits::{MAX_ID_BYTES, MAX_SKILL_ID_BYTES, MAX_TIMEOUT_MS};
 use openskill_proto::trace::{Trace, hex, random_id};
 use openskill_proto::v1::invoke_request::Arguments;
 use openskill_proto::v1::{Delegation, Envelope, ErrorCode, InvokeRequest, SkillError};
+use openskill_skill::versions::split;
 use tokio::sync::Notify;
 
 use crate::arguments::{self, Policy, Repair};
@@ -37,6 +39,8 @@ impl RequestContext {
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) skill_id: String,
+    /// The version that the caller names, or its first components. Empty if the gateway chooses.
+    pub(crate) version: String,
     /// The toolset that a raw call names.
     pub(crate) toolset: Option<String>,
     pub(crate) input: Input,
@@ -75,23 +79,28 @@ pub(crate) struct Call {
 impl Call {
     /// Reads a request.
     pub(crate) fn new(mut request: InvokeRequest, context: RequestContext) -> Self {
+        let version = take_version(&mut request.skill_id);
         let raw = read_raw(&mut request);
-        let fault = raw.as_ref().err().cloned().or_else(|| find_fault(&request));
+        // A raw call may name a version, too.
+        let version = Some(take_version(&mut request.skill_id)).filter(|it| !it.is_empty()).unwrap_or(version);
+        let fault = raw.as_ref().err().cloned().or_else(|| find_fault(&request, &version));
         let is_struct = matches!(request.arguments, Some(Arguments::Input(_)) | None);
         let input = Input::read(request.arguments.take());
         let fault = fault.or_else(|| input.as_ref().err().cloned());
         let input = input.unwrap_or_else(|_| Input::unreadable(is_struct));
-        Self::build(request, context, raw.unwrap_or_default(), input, fault)
+        Self::build(request, version, context, raw.unwrap_or_default(), input, fault)
     }
 
     /// Creates the call of a request whose arguments could not be read.
-    pub(crate) fn unread(request: InvokeRequest, context: RequestContext, fault: SkillError) -> Self {
+    pub(crate) fn unread(mut request: InvokeRequest, context: RequestContext, fault: SkillError) -> Self {
+        let version = take_version(&mut request.skill_id);
         let (raw, input) = (arguments::ToolCall::default(), Input::unreadable(false));
-        Self::build(request, context, raw, input, Some(fault))
+        Self::build(request, version, context, raw, input, Some(fault))
     }
 
     fn build(
         request: InvokeRequest,
+        version: String,
         context: RequestContext,
         raw: arguments::ToolCall,
         input: Input,
@@ -107,6 +116,7 @@ impl Call {
         Self {
             envelope,
             skill_id: printable(request.skill_id, MAX_SKILL_ID_BYTES),
+            version: printable(version, MAX_ID_BYTES),
             input,
             toolset: raw.toolset,
             policy,
@@ -133,6 +143,19 @@ impl Call {
     /// Returns the deadline. `granted` is the time that its skill is granted.
     pub(crate) fn deadline(&self, granted: Duration) -> Instant {
         self.received + self.timeout.map_or(granted, |timeout| timeout.min(granted))
+    }
+
+    /// Returns the point between 0 and 1 that decides its version under a traffic rule. The calls of a session have the
+    /// same point, as have those with the same idempotency key.
+    pub(crate) fn traffic_point(&self) -> f64 {
+        let mut hasher = DefaultHasher::new();
+        self.principal.name().hash(&mut hasher);
+        match (self.session_id.as_str(), self.idempotency_key.as_str()) {
+            ("", "") => (&self.call_id, self.received).hash(&mut hasher),
+            ("", key) => key.hash(&mut hasher),
+            (session, _) => session.hash(&mut hasher),
+        }
+        (hasher.finish() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     /// Whether the caller's timeout is shorter than `granted`.
@@ -178,12 +201,21 @@ fn read_raw(request: &mut InvokeRequest) -> Result<arguments::ToolCall, SkillErr
     Ok(read)
 }
 
-fn find_fault(request: &InvokeRequest) -> Option<SkillError> {
+/// Takes the version off `id@version`.
+fn take_version(skill_id: &mut String) -> String {
+    let (id, version) = split(skill_id);
+    let (length, version) = (id.len(), version.to_owned());
+    skill_id.truncate(length);
+    version
+}
+
+fn find_fault(request: &InvokeRequest, version: &str) -> Option<SkillError> {
     let invalid = |message: String| Some(SkillError::new(ErrorCode::InvalidArgument, message));
     let ids = [
-        ("call_id", &request.call_id),
+        ("call_id", request.call_id.as_str()),
         ("session_id", &request.session_id),
         ("idempotency_key", &request.idempotency_key),
+        ("the version of a skill", version),
     ];
     for (name, id) in ids {
         if id.len() > MAX_ID_BYTES || id.chars().any(char::is_control) {
@@ -260,6 +292,27 @@ mod tests {
             let call = Call::new(request.clone(), RequestContext::unknown());
             assert_eq!((call.input.text(), call.fault), ("{}", None), "{request:?}");
         }
+    }
+
+    #[test]
+    fn a_call_names_a_version_in_every_form_and_its_session_decides_the_version_otherwise() {
+        let call = |skill_id: &str, text: &str, session: &str| {
+            let (skill_id, session_id) = (skill_id.to_owned(), session.to_owned());
+            let arguments = Some(Arguments::Call(text.to_owned()));
+            Call::new(
+                InvokeRequest { skill_id, arguments, session_id, ..InvokeRequest::default() },
+                RequestContext::unknown(),
+            )
+        };
+        let named = |name: &str| format!(r#"{{"name": "{name}", "arguments": {{}}}}"#);
+        for (skill_id, text) in [("echo@1.2", "{}"), ("", &named("echo@1.2")), ("echo@1.2", &named("echo"))] {
+            let call = call(skill_id, text, "");
+            assert_eq!((call.skill_id.as_str(), call.version.as_str(), call.fault), ("echo", "1.2", None), "{text}");
+        }
+        let point = |session| call("echo", "{}", session).traffic_point();
+        assert_eq!(point("a"), point("a"));
+        assert_ne!(point("a"), point("b"));
+        assert_ne!(point(""), point(""), "calls without a session are divided one by one");
     }
 
     #[test]

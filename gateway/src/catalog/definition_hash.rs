@@ -17,6 +17,7 @@ pub(super) fn definition_hash(skill: &Skill) -> String {
     (definition.status, definition.workers) = (0, 0);
     definition.status_reason.clear();
     definition.definition_hash.clear();
+    definition.versions.clear();
     // On the wire, a map has no defined order.
     let aliases = definition.argument_rules.as_mut().map(|rules| std::mem::take(&mut rules.aliases));
     let aliases: BTreeMap<_, _> = aliases.unwrap_or_default().into_iter().collect();

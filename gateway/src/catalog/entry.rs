@@ -4,9 +4,11 @@ use std::sync::{Arc, OnceLock};
 
 use jsonschema::Validator;
 use openskill_proto::v1::{AgentDefinition, Skill};
+use openskill_skill::versions::matches;
 use openskill_telemetry::metrics::SkillSeries;
 use openskill_text::tools::ToolDocument;
 
+use super::traffic::{self, Share};
 use crate::arguments::{Definition, compile_schema};
 use crate::export::Forms;
 use crate::workers::candidate::Candidate;
@@ -23,6 +25,13 @@ pub(crate) struct Entry {
     pub(crate) series: Arc<SkillSeries>,
     /// The agent's definition with its instructions. None if the skill is not an agent that this gateway runs.
     pub(crate) agent: Option<Arc<AgentDefinition>>,
+    /// The versions of the skill, newest first. Empty if there is one and no traffic rule, and in the entry of a version.
+    versions: Vec<Arc<Entry>>,
+    /// Where calls without a version go under a traffic rule. None without a rule, and empty if none of its versions can
+    /// run.
+    traffic: Option<Vec<Share>>,
+    /// The name of the skill's circuits: its id, or `id@version` if this is one of several versions.
+    circuit: String,
     exports: Arc<Exports>,
 }
 
@@ -42,7 +51,48 @@ impl Entry {
         candidates: Vec<Candidate>,
         series: Arc<SkillSeries>,
     ) -> Self {
-        Self { skill, definition, candidates, series, agent: None, exports: Arc::default() }
+        let (versions, traffic, agent, exports) = Default::default();
+        let circuit = skill.id.clone();
+        Self { skill, definition, candidates, series, agent, versions, traffic, circuit, exports }
+    }
+
+    /// Makes this the entry of one of several versions. Calls of a version that fail do not close the others.
+    pub(super) fn into_version(self) -> Self {
+        Self { circuit: format!("{}@{}", self.skill.id, self.skill.version), ..self }
+    }
+
+    /// Sets the versions, newest first, and the shares of the traffic rule, if there is one.
+    pub(super) fn with_versions(self, versions: Vec<Arc<Self>>, traffic: Option<Vec<Share>>) -> Self {
+        Self { versions, traffic, ..self }
+    }
+
+    /// The versions, newest first. Empty if there is one and no traffic rule.
+    pub(crate) fn versions(&self) -> &[Arc<Self>] {
+        &self.versions
+    }
+
+    /// Where calls without a version go. Empty if no traffic rule applies: then each worker runs its newest version.
+    pub(crate) fn shares(&self) -> &[Share] {
+        self.traffic.as_deref().unwrap_or_default()
+    }
+
+    /// Whether there is a traffic rule, but none of its versions can run.
+    pub(super) fn has_suspended_rule(&self) -> bool {
+        self.traffic.as_ref().is_some_and(Vec::is_empty)
+    }
+
+    /// The name of the skill's circuits.
+    pub(crate) fn circuit(&self) -> &str {
+        &self.circuit
+    }
+
+    /// Returns the entry of the version that a caller means: this one, or the newest that begins with the same
+    /// components.
+    pub(crate) fn version(self: &Arc<Self>, wanted: &str) -> Option<Arc<Self>> {
+        if self.versions.is_empty() {
+            return matches(wanted, &self.skill.version).then(|| Arc::clone(self));
+        }
+        traffic::find_served(wanted, &self.versions).cloned()
     }
 
     /// Sets the agent's definition. None if the skill is not an agent.

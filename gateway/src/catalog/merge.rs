@@ -1,9 +1,11 @@
 //! Merges the skills of all workers into one catalog.
 
-use std::collections::{BTreeMap, HashMap};
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use openskill_proto::v1::{Approval, ArgumentRules, Skill, SkillStatus};
+use openskill_proto::v1::{Approval, ArgumentRules, Skill, SkillStatus, SkillVersion};
+use openskill_skill::versions::compare;
 use openskill_telemetry::metrics::SkillMetrics;
 
 use super::agents::Agents;
@@ -11,110 +13,230 @@ use super::definition_hash::definition_hash;
 use super::definitions::Definitions;
 use super::entry::Entry;
 use super::snapshot::Snapshot;
+use super::traffic::{RulesById, VersionShare, find_served, resolve};
 use crate::arguments::{Definition, Rules};
 use crate::workers::candidate::Candidate;
 use crate::workers::worker::Worker;
 
-/// Merges the skills of all workers. If definitions differ, as in a rolling update, lists the newest one that can
-/// run. Calls go to every worker that can run the skill.
-pub(super) fn merge(
-    workers: &[Arc<Worker>],
-    definitions: &Definitions,
-    agents: &Agents,
-    series: &SkillMetrics,
-    before: &Snapshot,
-) -> Snapshot {
-    let mut offers: HashMap<String, Vec<(Skill, Arc<Worker>)>> = HashMap::new();
-    for worker in workers {
-        for skill in worker.serving().iter().flat_map(|state| &state.skills) {
-            offers.entry(skill.id.clone()).or_default().push((skill.clone(), Arc::clone(worker)));
-        }
-    }
-    // Sort by id, so that the choice of skills with separate metrics is deterministic.
-    let offers: BTreeMap<_, _> = offers.into_iter().collect();
-    let merged = offers.into_iter().filter_map(|(id, offers)| {
-        let entry = merge_one(offers, definitions, agents, series)?.after(before.get(&id));
-        Some((id, Arc::new(entry)))
-    });
-    merged.collect()
+/// A skill that a worker offers.
+#[derive(Clone)]
+struct Offer {
+    skill: Skill,
+    worker: Arc<Worker>,
 }
 
-fn merge_one(
-    offers: Vec<(Skill, Arc<Worker>)>,
-    definitions: &Definitions,
-    agents: &Agents,
-    series: &SkillMetrics,
-) -> Option<Entry> {
-    let runs = |skill: &Skill| skill.status() == SkillStatus::Available;
-    let best = offers.iter().max_by_key(|(skill, _)| (runs(skill), version_key(&skill.version)))?;
-    let mut skill = best.0.clone();
-    // Hash the best worker's announcement before the merge below changes fields that depend on other workers.
-    skill.definition_hash = definition_hash(&skill);
-    // A call may go to any of these workers, so a promise must hold for all.
-    skill.idempotent = offers.iter().all(|(skill, _)| skill.idempotent);
-    skill.destructive = offers.iter().any(|(skill, _)| skill.destructive);
-    skill.read_only = !skill.destructive && offers.iter().all(|(skill, _)| skill.read_only);
-    skill.repeatable = offers.iter().all(|(skill, _)| skill.repeatable);
-    skill.untrusted = offers.iter().any(|(skill, _)| skill.untrusted);
-    let asks = offers.iter().any(|(skill, _)| skill.needs_approval());
-    skill.set_approval(if asks { Approval::Ask } else { Approval::Never });
-    let careful = ArgumentRules::default();
-    let rules = skill.argument_rules.get_or_insert_default();
-    for other in offers.iter().map(|(skill, _)| skill.argument_rules.as_ref().unwrap_or(&careful)) {
-        rules.policy = rules.policy.max(other.policy);
-        rules.drop_unknown &= other.drop_unknown;
-        rules.fill_defaults &= other.fill_defaults;
+impl Offer {
+    fn can_run(&self) -> bool {
+        self.skill.status() == SkillStatus::Available
     }
-    let able = offers.into_iter().filter(|(skill, _)| runs(skill));
-    let candidate = |(offer, worker): (Skill, Arc<Worker>)| Candidate {
-        latency: worker.latency_of(&offer.id),
-        worker,
-        definition_hash: definition_hash(&offer).into(),
-    };
-    let mut candidates: Vec<_> = able.map(candidate).collect();
-    let definition = match definitions.get(&skill) {
-        Ok(definition) => definition,
-        Err(reason) => {
-            // A skill whose calls can't be validated is unavailable. The reason quotes the schema, so it is listed
-            // with the skill, and logged only at level DEBUG.
-            if openskill_telemetry::log::admits("a schema can't be compiled") {
-                let reason_bytes = reason.len();
-                tracing::error!(skill_id = skill.id, reason_bytes, "skill unavailable: its schema can't be compiled");
-                tracing::debug!(skill_id = skill.id, reason, "the schema could not be compiled");
+
+    /// Orders offers by what callers prefer: one that can run, and a newer version.
+    fn compare(&self, other: &Self) -> Ordering {
+        let runs = self.can_run().cmp(&other.can_run());
+        runs.then_with(|| compare(&self.skill.version, &other.skill.version))
+    }
+}
+
+/// Merges the skills of all workers.
+pub(super) struct Merger<'a> {
+    pub(super) definitions: &'a Definitions,
+    pub(super) agents: &'a Agents,
+    pub(super) series: &'a SkillMetrics,
+}
+
+impl Merger<'_> {
+    /// Merges the skills of all workers. `rules`: how operators divide calls among versions.
+    pub(super) fn merge(&self, workers: &[Arc<Worker>], rules: &RulesById, before: &Snapshot) -> Snapshot {
+        let mut offers: HashMap<String, Vec<Offer>> = HashMap::new();
+        for worker in workers {
+            for skill in worker.serving().iter().flat_map(|state| &state.skills) {
+                let offer = Offer { skill: skill.clone(), worker: Arc::clone(worker) };
+                offers.entry(skill.id.clone()).or_default().push(offer);
             }
+        }
+        // Sort by id, so that the choice of skills with separate metrics is deterministic.
+        let offers: BTreeMap<_, _> = offers.into_iter().collect();
+        let merged = offers.into_iter().filter_map(|(id, offers)| {
+            let (rule, before) = (rules.get(&id).map(Vec::as_slice), before.get(&id));
+            let entry = self.merge_skill(offers, rule, before)?.after(before);
+            if entry.has_suspended_rule() && !before.is_some_and(|it| it.has_suspended_rule()) {
+                tracing::warn!(skill_id = id, "no version of the traffic rule can run: calls go to the newest version");
+            }
+            Some((id, Arc::new(entry)))
+        });
+        merged.collect()
+    }
+
+    /// Merges the offers of one skill, which are grouped by worker.
+    ///
+    /// Without a traffic rule, lists the newest version that can run. Calls go to every worker that can run the skill,
+    /// in its newest version, as in a rolling update. Under a rule, lists the version with the largest share, and calls
+    /// go to the versions by their shares.
+    fn merge_skill(
+        &self,
+        offers: Vec<Offer>,
+        rule: Option<&[VersionShare]>,
+        before: Option<&Arc<Entry>>,
+    ) -> Option<Entry> {
+        let names: BTreeSet<String> = offers.iter().map(|it| it.skill.version.clone()).collect();
+        if names.len() == 1 && rule.is_none() {
+            return self.merge_offers(newest_of_each_worker(offers), "");
+        }
+        let version = |name: &String| {
+            let own = offers.iter().filter(|it| it.skill.version == *name).cloned().collect();
+            let earlier = before.and_then(|it| it.version(name));
+            Some(Arc::new(self.merge_offers(own, name)?.after(earlier.as_ref()).into_version()))
+        };
+        let mut versions: Vec<_> = names.iter().filter_map(version).collect();
+        versions.sort_by(|one, other| compare(&other.skill.version, &one.skill.version));
+        let shares = rule.map(|rule| resolve(rule, &versions));
+        let takes_calls = |version: &str| shares.iter().flatten().any(|it| it.entry.skill.version == version);
+        let largest = shares.iter().flatten().max_by(|one, other| {
+            let (newer, older) = (&one.entry.skill.version, &other.entry.skill.version);
+            one.percent.cmp(&other.percent).then_with(|| compare(newer, older))
+        });
+        let mut listed = match largest {
+            Some(share) => {
+                let taking = offers.iter().filter(|it| takes_calls(&it.skill.version)).cloned().collect();
+                self.merge_offers(taking, &share.entry.skill.version)?
+            }
+            None => self.merge_offers(newest_of_each_worker(offers), "")?,
+        };
+        listed.skill.versions = describe_versions(&versions, rule);
+        Some(listed.with_versions(versions, shares))
+    }
+
+    /// Merges offers, which are grouped by worker, into an entry that lists the best one: of `preferred`, if that
+    /// version is not empty.
+    fn merge_offers(&self, offers: Vec<Offer>, preferred: &str) -> Option<Entry> {
+        let is_preferred = |it: &Offer| it.can_run() && it.skill.version == preferred;
+        let best = offers
+            .iter()
+            .max_by(|one, other| is_preferred(one).cmp(&is_preferred(other)).then_with(|| one.compare(other)))?;
+        let mut skill = best.skill.clone();
+        // Hash the best worker's announcement before the merge below changes fields that depend on other workers.
+        skill.definition_hash = definition_hash(&skill);
+        skill.versions.clear();
+        // A call may go to any of these workers, so a promise must hold for all.
+        let all = || offers.iter().map(|it| &it.skill);
+        skill.idempotent = all().all(|skill| skill.idempotent);
+        skill.destructive = all().any(|skill| skill.destructive);
+        skill.read_only = !skill.destructive && all().all(|skill| skill.read_only);
+        skill.repeatable = all().all(|skill| skill.repeatable);
+        skill.untrusted = all().any(|skill| skill.untrusted);
+        let asks = all().any(Skill::needs_approval);
+        skill.set_approval(if asks { Approval::Ask } else { Approval::Never });
+        let careful = ArgumentRules::default();
+        let rules = skill.argument_rules.get_or_insert_default();
+        for other in all().map(|skill| skill.argument_rules.as_ref().unwrap_or(&careful)) {
+            rules.policy = rules.policy.max(other.policy);
+            rules.drop_unknown &= other.drop_unknown;
+            rules.fill_defaults &= other.fill_defaults;
+        }
+        let able = offers.into_iter().filter(Offer::can_run);
+        let candidate = |Offer { skill, worker }: Offer| Candidate {
+            latency: worker.latency_of(&skill.id),
+            worker,
+            definition_hash: definition_hash(&skill).into(),
+        };
+        let mut candidates: Vec<_> = able.map(candidate).collect();
+        candidates.dedup_by(|one, other| Arc::ptr_eq(&one.worker, &other.worker));
+        let definition = match self.definitions.get(&skill) {
+            Ok(definition) => definition,
+            Err(reason) => {
+                // A skill whose calls can't be validated is unavailable. The reason quotes the schema, so it is listed
+                // with the skill, and logged only at level DEBUG.
+                if openskill_telemetry::log::admits("a schema can't be compiled") {
+                    let reason_bytes = reason.len();
+                    tracing::error!(
+                        skill_id = skill.id,
+                        reason_bytes,
+                        "skill unavailable: its schema can't be compiled"
+                    );
+                    tracing::debug!(skill_id = skill.id, reason, "the schema could not be compiled");
+                }
+                skill.set_status(SkillStatus::Unavailable);
+                skill.status_reason = reason;
+                candidates.clear();
+                Arc::new(Definition::without_schema(Rules::default()))
+            }
+        };
+        let agent = skill.agent.clone().map(Arc::new);
+        if let Some(reason) = self.agents.withhold(&mut skill) {
             skill.set_status(SkillStatus::Unavailable);
             skill.status_reason = reason;
             candidates.clear();
-            Arc::new(Definition::without_schema(Rules::default()))
         }
-    };
-    let agent = skill.agent.clone().map(Arc::new);
-    if let Some(reason) = agents.withhold(&mut skill) {
-        skill.set_status(SkillStatus::Unavailable);
-        skill.status_reason = reason;
-        candidates.clear();
+        skill.workers = candidates.len() as u32;
+        let series = self.series.get(&skill.id, &skill.runner);
+        Some(Entry::new(skill, definition, candidates, series).with_agent(agent))
     }
-    skill.workers = candidates.len() as u32;
-    let series = series.get(&skill.id, &skill.runner);
-    Some(Entry::new(skill, definition, candidates, series).with_agent(agent))
 }
 
-/// Orders versions by their numbers: 0.10.0 is newer than 0.9.0, and a pre-release is older than its release.
-fn version_key(version: &str) -> (Vec<u64>, bool, String) {
-    let released = version.split_once('-').is_none();
-    let numbers = version.split(['.', '-', '+']).map_while(|part| part.parse().ok()).collect();
-    (numbers, released, version.to_owned())
+/// Keeps the newest version of each worker that can run there. Offers are grouped by worker.
+fn newest_of_each_worker(offers: Vec<Offer>) -> Vec<Offer> {
+    let mut newest: Vec<Offer> = Vec::with_capacity(offers.len());
+    for offer in offers {
+        match newest.last_mut().filter(|it| Arc::ptr_eq(&it.worker, &offer.worker)) {
+            Some(last) if last.compare(&offer).is_ge() => {}
+            Some(last) => *last = offer,
+            None => newest.push(offer),
+        }
+    }
+    newest
+}
+
+/// Describes the versions of a skill, newest first, and then those that only its traffic rule names.
+fn describe_versions(versions: &[Arc<Entry>], rule: Option<&[VersionShare]>) -> Vec<SkillVersion> {
+    let meant = |share: &VersionShare| find_served(&share.version, versions);
+    let describe = |entry: &Arc<Entry>| {
+        let is_own = |share: &&VersionShare| meant(share).is_some_and(|it| Arc::ptr_eq(it, entry));
+        let skill = &entry.skill;
+        SkillVersion {
+            version: skill.version.clone(),
+            workers: skill.workers,
+            weight: rule.map(|rule| rule.iter().filter(is_own).map(|it| it.percent).sum()),
+            status: skill.status,
+            status_reason: skill.status_reason.clone(),
+        }
+    };
+    let missing = rule.iter().copied().flatten().filter(|share| meant(share).is_none()).map(|share| SkillVersion {
+        version: share.version.clone(),
+        workers: 0,
+        weight: Some(share.percent),
+        status: SkillStatus::Unavailable.into(),
+        status_reason: "the traffic rule names it, but no worker serves it".to_owned(),
+    });
+    versions.iter().map(describe).chain(missing).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog::traffic::{RuleFault, check, pick, roll_back};
     use crate::workers::source::Endpoint;
 
+    fn worker() -> Arc<Worker> {
+        Arc::new(Worker::new(Endpoint::Tcp("nobody:1".to_owned()), 1, None))
+    }
+
+    fn version(version: &str) -> Skill {
+        Skill { version: version.to_owned(), status: SkillStatus::Available.into(), ..Skill::default() }
+    }
+
+    fn merged(offers: Vec<(Skill, Arc<Worker>)>, rule: Option<&[VersionShare]>) -> Arc<Entry> {
+        let (definitions, agents, series) = (Definitions::default(), Agents::default(), SkillMetrics::new(1));
+        let merger = Merger { definitions: &definitions, agents: &agents, series: &series };
+        let offers = offers.into_iter().map(|(skill, worker)| Offer { skill, worker }).collect();
+        Arc::new(merger.merge_skill(offers, rule, None).unwrap())
+    }
+
+    fn rule(shares: &[(&str, u32)]) -> Vec<VersionShare> {
+        shares.iter().map(|(it, percent)| VersionShare { version: (*it).to_owned(), percent: *percent }).collect()
+    }
+
     fn offered(skills: [Skill; 2]) -> Skill {
-        let worker = Arc::new(Worker::new(Endpoint::Tcp("nobody:1".to_owned()), 1, None));
-        let offers = skills.into_iter().map(|skill| (skill, Arc::clone(&worker))).collect();
-        merge_one(offers, &Definitions::default(), &Agents::default(), &SkillMetrics::new(1)).unwrap().skill.clone()
+        merged(skills.into_iter().map(|skill| (skill, worker())).collect(), None).skill.clone()
     }
 
     #[test]
@@ -136,24 +258,71 @@ mod tests {
 
     #[test]
     fn a_call_that_expects_a_definition_goes_to_no_worker_with_another_one() {
-        let worker = || Arc::new(Worker::new(Endpoint::Tcp("nobody:1".to_owned()), 1, None));
-        let skill = |version: &str| Skill {
-            version: version.to_owned(),
-            status: SkillStatus::Available.into(),
-            ..Skill::default()
-        };
-        let offers = vec![(skill("2.0.0"), worker()), (skill("1.0.0"), worker())];
-        let entry = merge_one(offers, &Definitions::default(), &Agents::default(), &SkillMetrics::new(1)).map(Arc::new);
-        let entry = entry.unwrap();
-        let narrowed = entry.in_definition(&definition_hash(&skill("2.0.0"))).unwrap();
+        let entry = merged(vec![(version("2.0.0"), worker()), (version("1.0.0"), worker())], None);
+        let narrowed = entry.in_definition(&definition_hash(&version("2.0.0"))).unwrap();
         assert_eq!((entry.candidates.len(), narrowed.candidates.len()), (2, 1));
-        assert!(entry.in_definition(&definition_hash(&skill("1.0.0"))).is_none(), "prepared by another definition");
+        assert!(entry.in_definition(&definition_hash(&version("1.0.0"))).is_none(), "prepared by another definition");
     }
 
     #[test]
-    fn versions_are_ordered_by_their_numbers() {
-        assert!(version_key("0.10.0") > version_key("0.9.0"));
-        assert!(version_key("1.0.0") > version_key("0.99"));
-        assert!(version_key("1.0.0") > version_key("1.0.0-rc1"));
+    fn without_a_rule_a_worker_with_two_versions_runs_only_its_newest() {
+        let (both, old) = (worker(), worker());
+        let destructive = Skill { destructive: true, ..version("1.0") };
+        let unusable = Skill { status: SkillStatus::Unavailable.into(), ..version("3.0") };
+        let offers = vec![
+            (destructive, Arc::clone(&both)),
+            (version("2.0"), Arc::clone(&both)),
+            (unusable, both),
+            (version("1.0"), old),
+        ];
+        let entry = merged(offers, None);
+        assert_eq!((entry.skill.version.as_str(), entry.candidates.len(), entry.skill.destructive), ("2.0", 2, false));
+        let versions: Vec<_> = entry.skill.versions.iter().map(|it| (it.version.as_str(), it.workers)).collect();
+        assert_eq!(versions, [("3.0", 0), ("2.0", 1), ("1.0", 2)]);
+        assert_eq!(entry.version("1").unwrap().candidates.len(), 2);
+        assert!(entry.version("1").unwrap().skill.destructive);
+    }
+
+    #[test]
+    fn a_rule_divides_calls_and_its_largest_share_is_listed() {
+        let both = worker();
+        let offers = || {
+            vec![
+                (version("1.2.3"), Arc::clone(&both)),
+                (Skill { untrusted: true, ..version("2.0") }, Arc::clone(&both)),
+            ]
+        };
+        let entry = merged(offers(), Some(&rule(&[("1.2", 75), ("2.0", 25)])));
+        assert_eq!((entry.skill.version.as_str(), entry.skill.workers), ("1.2.3", 1));
+        assert!(entry.skill.untrusted, "a call may go to 2.0");
+        let answers = |point| pick(entry.shares(), point).unwrap().skill.version.clone();
+        let old = (0..1000).filter(|it| answers(f64::from(*it) / 1000.0) == "1.2.3").count();
+        assert_eq!(old, 750);
+        let weights: Vec<_> = entry.skill.versions.iter().map(|it| (it.version.as_str(), it.weight)).collect();
+        assert_eq!(weights, [("2.0", Some(25)), ("1.2.3", Some(75))]);
+        // A version that nobody serves leaves its calls to the others; without any, the newest gets all.
+        let canary = merged(offers(), Some(&rule(&[("1.2", 10), ("3.0", 90)])));
+        assert_eq!(pick(canary.shares(), 0.99).unwrap().skill.version, "1.2.3");
+        let gone = merged(offers(), Some(&rule(&[("3.0", 100)])));
+        assert!(gone.has_suspended_rule() && gone.shares().is_empty());
+        assert_eq!((gone.skill.version.as_str(), gone.skill.versions.len()), ("2.0", 3));
+    }
+
+    #[test]
+    fn a_rollback_sends_all_calls_to_the_version_before_the_newest_that_gets_any() {
+        let offers = || ["1.0", "1.1", "2.0"].map(|it| (version(it), worker())).to_vec();
+        for (now, then) in [
+            (None, Some("1.1")),
+            (Some(rule(&[("1.0", 90), ("2.0", 10)])), Some("1.1")),
+            (Some(rule(&[("1.1", 100)])), Some("1.0")),
+            (Some(rule(&[("1.0", 100)])), None),
+        ] {
+            let rolled = roll_back(&merged(offers(), now.as_deref()));
+            assert_eq!(rolled, then.map(|it| rule(&[(it, 100)])), "{now:?}");
+        }
+        let entry = merged(offers(), None);
+        let fault = |shares: &[(&str, u32)]| check(&rule(shares), entry.versions()).unwrap_err();
+        assert_eq!(fault(&[("1", 50), ("3", 50)]), RuleFault::NotServed("3".to_owned()));
+        assert!(matches!(fault(&[("1", 50), ("2", 40)]), RuleFault::Malformed(_)));
     }
 }

@@ -69,6 +69,7 @@ fn request(context: &CallContext) -> ExecuteRequest {
     let call = &context.call;
     ExecuteRequest {
         skill_id: call.skill_id.clone(),
+        version: context.version.clone(),
         call_id: call.call_id.clone(),
         session_id: call.session_id.clone(),
         input_json: context.arguments.clone(),

@@ -38,6 +38,10 @@ pub(super) fn choose(context: &CallContext, tried: &[Arc<Worker>]) -> Result<Cho
     let (gateway, skill) = (&context.shard.gateway, &context.entry.skill);
     // Workers may have joined since the call began.
     let latest = if tried.is_empty() { None } else { gateway.catalog.get(&skill.id) };
+    let latest = latest.and_then(|entry| match context.version.as_str() {
+        "" => Some(entry),
+        exact => entry.version(exact).filter(|it| it.skill.version == exact),
+    });
     let candidates = latest.as_ref().map_or(&context.entry.candidates, |entry| &entry.candidates);
     let criteria = Criteria { tried, now };
     if skill.session_affinity && (skill.caller_affinity || !context.call.session_id.is_empty()) {

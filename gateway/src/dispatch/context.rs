@@ -9,6 +9,7 @@ use openskill_proto::v1::Blame;
 use crate::call::events::EventRelay;
 use crate::call::request::{Call, granted_time};
 use crate::catalog::entry::Entry;
+use crate::catalog::lookup::Route;
 use crate::gateway::Shard;
 use crate::observe::call_record::CallRecord;
 
@@ -18,6 +19,8 @@ pub(crate) struct CallContext {
     pub(crate) call: Arc<Call>,
     /// The skill as it was in the catalog when the call began.
     pub(crate) entry: Arc<Entry>,
+    /// The version that workers must run. If empty, each runs its newest.
+    pub(crate) version: String,
     /// A JSON object that matches the skill's schema.
     pub(crate) arguments: Bytes,
     /// Relays events to the caller. None if the caller does not stream.
@@ -32,14 +35,14 @@ impl CallContext {
     pub(crate) fn new(
         shard: &Shard,
         call: Arc<Call>,
-        entry: Arc<Entry>,
+        Route { entry, version }: Route,
         arguments: Bytes,
         events: Option<EventRelay>,
         record: Arc<CallRecord>,
     ) -> Self {
         let granted = granted_time(shard.gateway.config.default_timeout, entry.skill.timeout_ms);
         let deadline = call.deadline(granted);
-        Self { shard: shard.clone(), call, entry, arguments, events, granted, deadline, record }
+        Self { shard: shard.clone(), call, entry, version, arguments, events, granted, deadline, record }
     }
 
     /// Returns who is to blame if the call had less time than its skill is granted.

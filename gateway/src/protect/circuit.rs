@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use openskill_proto::limits::MAX_SKILLS;
 use openskill_proto::v1::{Circuit, CircuitState, Skill};
+use openskill_skill::versions::split;
 use tokio::sync::broadcast;
 
 pub(crate) mod breaker;
@@ -62,6 +63,14 @@ pub(crate) struct Session<'a> {
     pub(crate) principal: &'a Principal,
     /// Empty if the call has no session. In that case only the skill's circuit applies.
     pub(crate) id: &'a str,
+}
+
+/// A skill, or one of its versions, for its circuits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CircuitOwner<'a> {
+    /// `id`, or `id@version` if calls choose among several versions.
+    pub(crate) name: &'a str,
+    pub(crate) skill: &'a Skill,
 }
 
 /// A circuit that changed, and its principal.
@@ -119,27 +128,27 @@ impl Circuits {
     /// Admits a call to a skill if neither circuit is open. Notes in the call's record which circuits change.
     pub(crate) fn admit(
         &self,
-        skill: &Skill,
+        owner: CircuitOwner<'_>,
         session: Session<'_>,
         now: Instant,
         record: &CallRecord,
     ) -> Result<Passes, OpenCircuit> {
-        let rules = self.defaults.for_skill(skill);
+        let (rules, circuit) = (self.defaults.for_skill(owner.skill), owner.name);
         let mut passes = Passes { session: None, skill: None, rules };
         if rules.session.threshold > 0 && !session.id.is_empty() {
-            let key = session.key(&skill.id);
+            let key = session.key(circuit);
             let changed = |state| self.change(record, OF_SESSION, &key, state, Duration::ZERO);
             let pass = self.sessions.admit(&key, now, changed);
             let pass = pass.map_err(|retry_after| OpenCircuit { retry_after, of_session: true })?;
             passes.session = Some((key, pass));
         }
         if rules.skill.minimum_calls > 0 {
-            let changed = |state| self.change(record, OF_SKILL, &skill_key(&skill.id), state, Duration::ZERO);
-            match self.skills.admit(&skill.id, now, changed) {
+            let changed = |state| self.change(record, OF_SKILL, &skill_key(circuit), state, Duration::ZERO);
+            match self.skills.admit(circuit, now, changed) {
                 Ok(pass) => passes.skill = Some(pass),
                 Err(retry_after) => {
                     // Release the session's probe, because the call does not run.
-                    self.report(&skill.id, passes, Verdict::Ignored, now, record);
+                    self.report(circuit, passes, Verdict::Ignored, now, record);
                     return Err(OpenCircuit { retry_after, of_session: false });
                 }
             }
@@ -148,28 +157,28 @@ impl Circuits {
     }
 
     /// Reports how an admitted call ended. Notes in its record which circuits change.
-    pub(crate) fn report(&self, skill_id: &str, passes: Passes, verdict: Verdict, now: Instant, record: &CallRecord) {
+    pub(crate) fn report(&self, circuit: &str, passes: Passes, verdict: Verdict, now: Instant, record: &CallRecord) {
         let Passes { session, skill, rules } = passes;
         if let Some((key, pass)) = session {
             let changed = |state| self.change(record, OF_SESSION, &key, state, rules.session.recovery);
             self.sessions.report(&key, pass, verdict, &rules.session, now, changed);
         }
         if let Some(pass) = skill {
-            let changed = |state| self.change(record, OF_SKILL, &skill_key(skill_id), state, rules.skill.recovery);
-            self.skills.report(skill_id, pass, verdict, &rules.skill, now, changed);
+            let changed = |state| self.change(record, OF_SKILL, &skill_key(circuit), state, rules.skill.recovery);
+            self.skills.report(circuit, pass, verdict, &rules.skill, now, changed);
         }
     }
 
     /// Returns the open circuit that would refuse a call. Does not change it.
-    pub(crate) fn peek(&self, skill: &Skill, session: Session<'_>, now: Instant) -> Option<OpenCircuit> {
-        let rules = self.defaults.for_skill(skill);
+    pub(crate) fn peek(&self, owner: CircuitOwner<'_>, session: Session<'_>, now: Instant) -> Option<OpenCircuit> {
+        let (rules, circuit) = (self.defaults.for_skill(owner.skill), owner.name);
         let has_own = rules.session.threshold > 0 && !session.id.is_empty();
-        let own = has_own.then(|| self.sessions.retry_after(&session.key(&skill.id), now)).flatten();
+        let own = has_own.then(|| self.sessions.retry_after(&session.key(circuit), now)).flatten();
         if let Some(retry_after) = own {
             return Some(OpenCircuit { retry_after, of_session: true });
         }
         let has_all = rules.skill.minimum_calls > 0;
-        let of_all = has_all.then(|| self.skills.retry_after(&skill.id, now)).flatten();
+        let of_all = has_all.then(|| self.skills.retry_after(circuit, now)).flatten();
         of_all.map(|retry_after| OpenCircuit { retry_after, of_session: false })
     }
 
@@ -183,7 +192,7 @@ impl Circuits {
             }
         });
         self.skills.for_each(|id, breaker| {
-            if skill_id.is_empty() || id == skill_id {
+            if belongs_to(id, skill_id) {
                 all.push(CircuitChange::from_breaker(&skill_key(id), breaker, now));
             }
         });
@@ -218,7 +227,7 @@ impl Circuits {
         if !session_id.is_empty() {
             return of_sessions;
         }
-        of_sessions + self.skills.reset(|id| skill_id.is_empty() || id == skill_id, |id| closed(&skill_key(id)))
+        of_sessions + self.skills.reset(|id| belongs_to(id, skill_id), |id| closed(&skill_key(id)))
     }
 
     /// Subscribes to changes of all circuits.
@@ -277,10 +286,15 @@ fn skill_key(skill_id: &str) -> String {
     key::join(["", "", skill_id])
 }
 
+/// Whether a circuit belongs to this skill, or to this version of it. An empty name matches all.
+fn belongs_to(circuit: &str, skill_id: &str) -> bool {
+    skill_id.is_empty() || circuit == skill_id || split(circuit).0 == skill_id
+}
+
 /// Whether `key` is the circuit of this skill and session. An empty name matches all.
 fn matches(key: &str, skill_id: &str, session_id: &str) -> bool {
     let [_, its_session, its_skill] = key::split(key);
-    (skill_id.is_empty() || its_skill == skill_id) && (session_id.is_empty() || its_session == session_id)
+    belongs_to(its_skill, skill_id) && (session_id.is_empty() || its_session == session_id)
 }
 
 /// Converts to milliseconds, rounded up, so that a caller that waits this long is not too early.

@@ -153,6 +153,7 @@ pub(crate) static OPERATIONS: &[Row] = &[
     grpc("/openskill.v1.AdminService/ListCircuits").for_administrators(Audit::Insight).limit(SharedLimit::Operations),
     grpc("/openskill.v1.AdminService/ResetCircuits").for_administrators(Audit::Change),
     grpc("/openskill.v1.AdminService/Drain").for_administrators(Audit::Change),
+    grpc("/openskill.v1.AdminService/SetTraffic").for_administrators(Audit::Change),
     // Nonexistent methods.
     grpc("/openskill.v1.AdminService/{*method}").for_administrators(Audit::Insight),
     // Probes need no keys, and reveal only whether the process is ready.

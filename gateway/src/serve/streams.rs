@@ -29,6 +29,7 @@ use crate::call::outcome::Outcome;
 use crate::call::principal::Principal;
 use crate::call::request::Call;
 use crate::call::result::result;
+use crate::catalog::lookup;
 use crate::gateway::Shard;
 use crate::invoke::{invoke, refuse};
 use crate::observe::call_record::CallRecord;
@@ -260,8 +261,7 @@ async fn next<E>(messages: &mut Option<Messages<E>>) -> Option<Result<Message, E
 async fn run(shard: Shard, call: Arc<Call>, permit: Permit, sender: mpsc::Sender<Delivery>) -> Result<(), NotRead> {
     let record = CallRecord::begin(&shard.gateway.observer, &call);
     let relay = EventRelay::new(call.call_id.clone(), sender);
-    let entry = shard.gateway.catalog.get_for(&call.skill_id, &call.principal);
-    let version = entry.map(|entry| entry.skill.version.clone()).unwrap_or_default();
+    let version = lookup::version(&shard.gateway.catalog, &call);
     in_time(relay.send_accepted(&call.trace.id, &version)).await?;
     let invoked = invoke(&shard, Arc::clone(&call), permit, Some(relay.clone()), record);
     // A call that panics also gets a result.

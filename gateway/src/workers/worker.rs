@@ -1,6 +1,6 @@
 //! One worker, whether up or down.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -235,9 +235,10 @@ impl Worker {
     }
 }
 
-/// Counts the skills of a worker that can be called.
+/// Counts the skills of a worker that can be called. Versions of a skill count as one.
 pub(super) fn callable(state: &WorkerState) -> usize {
-    state.skills.iter().filter(|it| it.status() == SkillStatus::Available).count()
+    let available = state.skills.iter().filter(|it| it.status() == SkillStatus::Available);
+    available.map(|it| &it.id).collect::<HashSet<_>>().len()
 }
 
 #[cfg(test)]

@@ -7,22 +7,18 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::json::to_text;
-use crate::v1::{AgentDefinition, Dialect, ExportToolsResponse, Skill, SkillStatus};
+use crate::v1::{AgentDefinition, Dialect, ExportToolsResponse, Skill, SkillStatus, SkillVersion};
 
 /// Renders a skill with its schemas.
 pub fn skill(skill: &Skill) -> Value {
     let schema = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
-    let status = match skill.status() {
-        SkillStatus::Available => "available",
-        SkillStatus::Unavailable | SkillStatus::Unspecified => "unavailable",
-    };
     let mut json = json!({
         "id": skill.id,
         "version": skill.version,
         "description": skill.description,
         "runner": skill.runner,
         "toolset": skill.toolset,
-        "status": status,
+        "status": status(skill.status()),
         "status_reason": skill.status_reason,
         "workers": skill.workers,
         "timeout_ms": (skill.timeout_ms > 0).then_some(skill.timeout_ms),
@@ -44,7 +40,28 @@ pub fn skill(skill: &Skill) -> Value {
     if let Some(it) = &skill.agent {
         json["agent"] = agent(it);
     }
+    if !skill.versions.is_empty() {
+        json["versions"] = skill.versions.iter().map(version).collect();
+    }
     json
+}
+
+/// Renders a version of a skill.
+pub fn version(version: &SkillVersion) -> Value {
+    json!({
+        "version": version.version,
+        "workers": version.workers,
+        "weight": version.weight,
+        "status": status(version.status()),
+        "status_reason": version.status_reason,
+    })
+}
+
+fn status(status: SkillStatus) -> &'static str {
+    match status {
+        SkillStatus::Available => "available",
+        SkillStatus::Unavailable | SkillStatus::Unspecified => "unavailable",
+    }
 }
 
 /// Renders an agent skill without its instructions.

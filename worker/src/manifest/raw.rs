@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use openskill_proto::limits::MAX_TIMEOUT_MS;
 use openskill_sandbox::Limits;
 use openskill_sandbox::jail::Level;
+use openskill_skill::versions::NO_VERSION;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -21,8 +22,6 @@ use super::process::Env;
 use super::python::{Isolation, RawPython};
 use super::rules::{Affinity, Approval, RawArguments, RawCircuit, RawTask};
 use super::schema::Parameters;
-
-pub(super) const DEFAULT_VERSION: &str = "0.0.0";
 
 /// The maximum concurrency limit of a skill.
 const MAX_CONCURRENCY: usize = 10_000;
@@ -174,7 +173,7 @@ impl Toolset {
 }
 
 fn default_version() -> String {
-    DEFAULT_VERSION.to_owned()
+    NO_VERSION.to_owned()
 }
 
 /// Parses YAML, which includes JSON. An error contains the line (from 1) and the reason.

@@ -94,6 +94,12 @@ impl RunnerSpec {
         }
     }
 
+    /// Whether a worker can serve two versions of such a skill. Not if other skills find its state by its id, as the
+    /// tools of a server and the operations on sessions do.
+    pub(super) fn allows_versions(&self) -> bool {
+        !matches!(self, Self::Mcp(_) | Self::McpTool(_) | Self::Session(_))
+    }
+
     /// Returns whether it receives the environment variables that the manifest sets. Skills inside the worker use
     /// the worker's environment.
     fn has_environment(&self) -> bool {

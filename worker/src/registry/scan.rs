@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 
 use openskill_proto::limits::{MAX_SKILLS, MAX_STATE_BYTES};
 use openskill_sandbox::plain_file::NotPlain;
+use openskill_skill::versions::{MAX_VERSIONS, compare};
 use sha2::{Digest as _, Sha256};
 
 use super::functions::{FileFunctions, FunctionManifest, MAX_SCRIPT_BYTES, may_have_functions};
 use super::look::{FileStamps, Folders, is_lock, is_manifest, is_script, is_toolset, matters};
 use super::sources::SkillSources;
-use crate::manifest::{MAX_MANIFEST_BYTES, Manifest, ManifestError, Manifests, Rules, Toolset};
+use crate::manifest::{MAX_MANIFEST_BYTES, Manifest, ManifestError, Rules, Toolset};
 
 /// The maximum wait between retries, in scans.
 const MOST_SCANS: u32 = 64;
@@ -33,8 +34,8 @@ pub(super) struct Memory {
     good: HashMap<PathBuf, Manifest>,
     /// The last valid toolsets, by folder.
     toolsets: HashMap<PathBuf, Toolset>,
-    /// The file that declares each skill, by id. It keeps the id when another file declares the same one.
-    declared: HashMap<String, PathBuf>,
+    /// The files that declare each skill, by id: one for each version. They keep the id when another file declares it.
+    declared: HashMap<String, Vec<PathBuf>>,
     /// The shipped skills that others with the same ids hide.
     hidden: Vec<String>,
     /// Python files that may have functions, so that an unchanged one is not parsed again.
@@ -54,13 +55,14 @@ struct FunctionFile {
     unconfirmed: Option<[u8; 32]>,
 }
 
-/// Reads the scanned files: manifests first, then scripts that no manifest names.
+/// Reads the scanned files: manifests first, then scripts that no manifest names. Returns the manifests by id, the newest
+/// version first.
 pub(super) fn read(
     folders: &Folders,
     seen: &FileStamps,
     sources: &SkillSources,
     memory: &mut Memory,
-) -> (Manifests, Vec<ManifestError>) {
+) -> (Vec<Manifest>, Vec<ManifestError>) {
     let allowed_root = sources.allowed_root.as_path();
     let mut reading = Reading::new(folders, sources.shipped.as_deref());
     let toolsets = reading.toolsets(seen, &memory.toolsets);
@@ -136,15 +138,20 @@ pub(super) fn read(
     let is_held =
         reading.retry || seen.iter().any(|(file, _)| is_lock(file) && folders.read(file, 0) == Err(NotPlain::Held));
     memory.reread.note(is_held);
-    (reading.manifests, reading.errors)
+    let mut manifests = Vec::with_capacity(reading.count);
+    for mut versions in reading.manifests.into_values() {
+        versions.sort_by(|one, other| compare(&other.version, &one.version));
+        manifests.extend(versions);
+    }
+    (manifests, reading.errors)
 }
 
 /// Returns files that manifests name and that are not watched otherwise: programs, and files outside skill folders and
 /// toolsets.
-pub(super) fn named_files(manifests: &Manifests, folders: &[PathBuf], memory: &Memory) -> Vec<PathBuf> {
+pub(super) fn named_files(manifests: &[Manifest], folders: &[PathBuf], memory: &Memory) -> Vec<PathBuf> {
     let is_listed = |folder: &Path| memory.toolsets.contains_key(folder) || folders.iter().any(|it| it == folder);
     let elsewhere = |file: &PathBuf| !matters(file) || !file.parent().is_some_and(is_listed);
-    let files = manifests.values().flat_map(|it| [it.how.files(), it.offerings.files()].concat());
+    let files = manifests.iter().flat_map(|it| [it.how.files(), it.offerings.files()].concat());
     files.filter(elsewhere).collect()
 }
 
@@ -160,9 +167,11 @@ struct Reading<'a> {
     shipped: Option<&'a Path>,
     /// All valid skills in the order of their files, with those of scripts without a manifest.
     found: Vec<DeclaredSkill>,
-    manifests: BTreeMap<String, Manifest>,
+    /// The versions of each skill, by id.
+    manifests: BTreeMap<String, Vec<Manifest>>,
+    count: usize,
     /// The file of each of `manifests`.
-    declared: HashMap<String, PathBuf>,
+    declared: HashMap<String, Vec<PathBuf>>,
     /// The ids of shipped skills that are not served, because others have them.
     hidden: Vec<String>,
     errors: Vec<ManifestError>,
@@ -181,6 +190,7 @@ impl<'a> Reading<'a> {
             shipped,
             found: Vec::new(),
             manifests: BTreeMap::new(),
+            count: 0,
             declared: HashMap::new(),
             hidden: Vec::new(),
             errors: Vec::new(),
@@ -199,10 +209,11 @@ impl<'a> Reading<'a> {
     }
 
     /// Inserts all manifests: first those of skills that are served already, so that no new file takes an id over, except
-    /// that of a shipped skill. `before`: the file of each skill until now.
-    fn insert_all(&mut self, before: &HashMap<String, PathBuf>) {
+    /// that of a shipped skill. `before`: the files of each skill until now.
+    fn insert_all(&mut self, before: &HashMap<String, Vec<PathBuf>>) {
         let mut found = std::mem::take(&mut self.found);
-        found.sort_by_key(|it| self.is_shipped(&it.file) || before.get(&it.manifest.id) != Some(&it.file));
+        let is_new = |it: &DeclaredSkill| !before.get(&it.manifest.id).is_some_and(|files| files.contains(&it.file));
+        found.sort_by_key(|it| self.is_shipped(&it.file) || is_new(it));
         found.into_iter().for_each(|it| self.insert(it));
     }
 
@@ -216,15 +227,21 @@ impl<'a> Reading<'a> {
             return;
         }
         self.size += manifest.description_size();
-        let reason = if self.manifests.len() >= MAX_SKILLS {
+        let versions = self.manifests.entry(manifest.id.clone()).or_default();
+        let files = self.declared.entry(manifest.id.clone()).or_default();
+        let taken = versions.iter().zip(files.iter()).find(|(other, _)| !manifest.stands_beside(other));
+        let reason = if self.count >= MAX_SKILLS {
             format!("a worker has at most {MAX_SKILLS} skills")
         } else if self.size > MAX_STATE_BYTES / 2 {
             format!("the descriptions of a worker's skills are over {} bytes", MAX_STATE_BYTES / 2)
-        } else if let Some(other) = self.declared.get(&manifest.id) {
+        } else if let Some((_, other)) = taken {
             format!("the skill id '{}' is taken by {}; this file is ignored", manifest.id, other.display())
+        } else if versions.len() >= MAX_VERSIONS {
+            format!("a worker serves at most {MAX_VERSIONS} versions of a skill")
         } else {
-            self.declared.insert(manifest.id.clone(), file);
-            self.manifests.insert(manifest.id.clone(), manifest);
+            self.count += 1;
+            files.push(file);
+            versions.push(manifest);
             return;
         };
         self.errors.push(ManifestError::new(&file, line, reason));
@@ -379,6 +396,8 @@ impl RereadBackoff {
 
 #[cfg(test)]
 mod tests {
+    use openskill_skill::versions::NO_VERSION;
+
     use super::*;
     use crate::registry::functions::FunctionReader;
 
@@ -399,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_file_takes_no_id_of_a_skill_that_is_served() {
+    fn versions_stand_side_by_side_and_a_new_file_takes_no_version_that_is_served() {
         let top = std::env::temp_dir().join(format!("openskill-scan-{}", std::process::id()));
         std::fs::create_dir_all(&top).unwrap();
         let write = |name: &str, version: &str| {
@@ -412,7 +431,7 @@ mod tests {
             let folders = Folders::open(std::slice::from_ref(&top));
             let (manifests, errors) = read(&folders, &folders.stamp_files(&[], &Vec::new()), &sources, memory);
             let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
-            (manifests["shout"].version.clone(), errors)
+            (manifests.into_iter().map(|it| it.version).collect::<Vec<_>>().join(" "), errors)
         };
         let taken = |file: &str, by: &str| {
             let [file, by] = [file, by].map(|it| top.join(it).display().to_string());
@@ -421,10 +440,16 @@ mod tests {
         let mut memory = Memory::default();
         write("shout.yaml", "1");
         assert_eq!(scan(&mut memory), ("1".to_owned(), vec![]));
-        write("aaa.yaml", "2");
+        write("aaa.yaml", "1");
         assert_eq!(scan(&mut memory), ("1".to_owned(), vec![taken("aaa.yaml", "shout.yaml")]));
         // A worker that starts now knows of neither.
-        assert_eq!(scan(&mut Memory::default()), ("2".to_owned(), vec![taken("shout.yaml", "aaa.yaml")]));
+        assert_eq!(scan(&mut Memory::default()), ("1".to_owned(), vec![taken("shout.yaml", "aaa.yaml")]));
+        write("aaa.yaml", "2");
+        assert_eq!(scan(&mut memory), ("2 1".to_owned(), vec![]));
+        // A manifest without a version shares its id with no other.
+        write("zzz.yaml", NO_VERSION);
+        assert_eq!(scan(&mut memory).1, [taken("zzz.yaml", "aaa.yaml")]);
+        std::fs::remove_file(top.join("zzz.yaml")).unwrap();
         // A script without a manifest is served under its name, and keeps it too.
         std::fs::remove_file(top.join("shout.yaml")).unwrap();
         assert_eq!(scan(&mut memory), ("2".to_owned(), vec![]));
@@ -448,7 +473,7 @@ mod tests {
             sources.functions.timeout = timeout;
             let folders = Folders::open(std::slice::from_ref(&top));
             let (manifests, _) = read(&folders, &folders.stamp_files(&[], &Vec::new()), &sources, &mut memory);
-            let ids: Vec<_> = manifests.into_keys().collect();
+            let ids: Vec<_> = manifests.into_iter().map(|it| it.id).collect();
             (ids, memory.reread.left.is_some())
         };
         let shout = || vec!["shout".to_owned()];

@@ -91,7 +91,7 @@ impl Mcp {
     /// Returns the reason, for people, if there is no interpreter or not yet.
     fn interpreter(&self, manifest: &Manifest) -> Result<Option<Arc<Interpreter>>, String> {
         match manifest.how.needs() {
-            Some(needs) if !needs.is_nothing() => self.host.services.environments.admit(&manifest.id, needs).map(Some),
+            Some(needs) if !needs.is_nothing() => self.host.services.environments.admit(manifest, needs).map(Some),
             _ => Ok(None),
         }
     }

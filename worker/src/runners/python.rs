@@ -133,7 +133,8 @@ impl Python {
     ) -> Result<Option<Arc<Warm>>, SkillError> {
         let mut all = self.warm.lock();
         let root = self.surroundings.run_root(manifest);
-        if let Some(warm) = all.get(&manifest.id) {
+        let versioned_id = manifest.versioned_id();
+        if let Some(warm) = all.get(&versioned_id) {
             let same = Arc::ptr_eq(&warm.manifest, manifest) || warm.manifest == *manifest;
             let same = same && warm.interpreter == *interpreter;
             if same && !warm.needs_rebuild() && warm.knows(&root).map_err(RootError::into_error)? {
@@ -145,7 +146,7 @@ impl Python {
         let env = self.surroundings.for_skill(manifest);
         let command = self.command(interpreter, script, manifest, env)?;
         if command.jail.as_ref().is_some_and(|jail| !may_warm(script.isolation, jail)) {
-            all.remove(&manifest.id);
+            all.remove(&versioned_id);
             return Ok(None);
         }
         let backend = match script.isolation {
@@ -162,7 +163,7 @@ impl Python {
         };
         let (manifest, interpreter) = (Arc::clone(manifest), Arc::clone(interpreter));
         let warm = Arc::new(Warm { manifest, interpreter, root, backend });
-        all.insert(warm.manifest.id.clone(), Arc::clone(&warm));
+        all.insert(versioned_id, Arc::clone(&warm));
         Ok(Some(warm))
     }
 
@@ -171,7 +172,7 @@ impl Python {
         let not_here = || SkillError::new(ErrorCode::Unavailable, "the skill can't run on this worker");
         let manifest = Arc::clone(&invocation.manifest);
         let RunnerSpec::Python(script) = &manifest.how else { return Err(not_here()) };
-        let interpreter = self.environments.interpreter(&manifest.id, &script.needs).ok_or_else(not_here)?;
+        let interpreter = self.environments.interpreter(&manifest, &script.needs).ok_or_else(not_here)?;
         let ran = match script.isolation {
             Isolation::Process => Err(Cold::Process),
             Isolation::Fork | Isolation::Shared => self.run_warm(&interpreter, script, &invocation).await?,
@@ -226,7 +227,7 @@ impl Runner for Python {
             return Err("its manifest does not name a script".to_owned());
         };
         let script = &settings.script;
-        let interpreter = self.environments.admit(&manifest.id, &settings.needs)?;
+        let interpreter = self.environments.admit(manifest, &settings.needs)?;
         plain_file::check(script).map_err(|reason| match reason {
             it if it.is_missing() => {
                 format!("its script '{}' does not exist", script.file_name().unwrap_or_default().to_string_lossy())
@@ -252,7 +253,7 @@ impl Runner for Python {
     fn warm_up(self: Arc<Self>, manifest: Arc<Manifest>) -> BoxFuture<'static, ()> {
         async move {
             let RunnerSpec::Python(script) = &manifest.how else { return };
-            let Some(interpreter) = self.environments.interpreter(&manifest.id, &script.needs) else { return };
+            let Some(interpreter) = self.environments.interpreter(&manifest, &script.needs) else { return };
             if script.isolation != Isolation::Fork {
                 return;
             }
@@ -267,8 +268,8 @@ impl Runner for Python {
 
     fn not_warm(&self, manifest: &Manifest) -> Vec<String> {
         let RunnerSpec::Python(script) = &manifest.how else { return Vec::new() };
-        let Some(warm) = self.warm.lock().get(&manifest.id).cloned() else {
-            let interpreter = self.environments.interpreter(&manifest.id, &script.needs);
+        let Some(warm) = self.warm.lock().get(&manifest.versioned_id()).cloned() else {
+            let interpreter = self.environments.interpreter(manifest, &script.needs);
             let jail = interpreter.map(|it| self.jail(&it, &script.script, manifest));
             let forks = jail.is_none_or(|jail| jail.is_err() || jail.is_ok_and(|it| may_warm(script.isolation, &it)));
             return if forks { Vec::new() } else { vec![Cold::Jail.explain()] };
@@ -277,9 +278,9 @@ impl Runner for Python {
     }
 
     fn maintain(&self, manifests: &[Arc<Manifest>]) {
-        let known: HashMap<&str, &Arc<Manifest>> = manifests.iter().map(|it| (it.id.as_str(), it)).collect();
+        let known: HashMap<_, _> = manifests.iter().map(|it| (it.versioned_id(), it)).collect();
         self.warm.lock().retain(|id, warm| {
-            let kept = known.get(id.as_str()).is_some_and(|manifest| warm.manifest.how == manifest.how);
+            let kept = known.get(id).is_some_and(|manifest| warm.manifest.how == manifest.how);
             if kept {
                 warm.maintain(&self.settings);
             } else {

@@ -145,7 +145,7 @@ impl Sandbox {
 
     /// Returns a skill's fork servers. Retires those of an older manifest.
     fn servers(&self, manifest: &Arc<Manifest>, session: &Session) -> Result<Arc<Servers>, SkillError> {
-        let interpreter = self.environments.interpreter(&manifest.id, &session.needs);
+        let interpreter = self.environments.interpreter(manifest, &session.needs);
         let interpreter = interpreter.ok_or_else(|| SkillError::unavailable("the skill can't run on this worker"))?;
         let mut all = self.servers.lock();
         if let Some(servers) = all.get(&manifest.id) {
@@ -267,7 +267,7 @@ impl Runner for Sandbox {
             return Err("its manifest does not name an operation on sessions".to_owned());
         };
         // The other operations are useless without sessions, so they have the same requirements.
-        let interpreter = self.environments.admit(&manifest.id, &session.needs)?;
+        let interpreter = self.environments.admit(manifest, &session.needs)?;
         self.jail(&interpreter, manifest)?;
         match session.operation {
             Operation::Install => self.packages.admit()?,

@@ -24,6 +24,12 @@ const ENTRIES: TableDefinition<'_, (&str, u64), &[u8]> = TableDefinition::new("e
 /// Conversation metadata ([`Meta`]) as JSON, by conversation id.
 const CONVERSATIONS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("conversations");
 
+/// Facts about the store itself.
+const ABOUT: TableDefinition<'_, &str, u64> = TableDefinition::new("about");
+
+/// The format of the stored data. Increment it when an older build would misread them.
+const FORMAT: u64 = 1;
+
 /// Index of conversations by principal and last use.
 const BY_USE: TableDefinition<'_, (&str, u64, &str), ()> = TableDefinition::new("by_use");
 
@@ -45,6 +51,10 @@ impl Store {
         // Readers require that all tables exist.
         let transaction = store.begin()?;
         transaction.tables()?;
+        transaction.check_format().map_err(|reason| match location {
+            StoreLocation::File(path) => AgentError::Store(format!("{}: {reason}", path.display())),
+            StoreLocation::Memory => AgentError::Store(reason),
+        })?;
         transaction.commit()?;
         store.measure()?;
         Ok(store)
@@ -167,6 +177,21 @@ impl Transaction {
         self.0.open_table(CONVERSATIONS)?;
         self.0.open_table(BY_USE)?;
         Ok(())
+    }
+
+    /// Checks that this build knows the format of the data, which stores of earlier releases do not name.
+    fn check_format(&self) -> Result<(), String> {
+        let text = |error: redb::Error| error.to_string();
+        let mut about = self.0.open_table(ABOUT).map_err(|error| text(error.into()))?;
+        let found = about.get("format").map_err(|error| text(error.into()))?.map(|it| it.value());
+        match found {
+            Some(FORMAT) => Ok(()),
+            Some(other) => Err(format!(
+                "its format is {other}, and this build knows {FORMAT}: start the build that wrote it, or move it away to begin \
+                 with a new one"
+            )),
+            None => about.insert("format", FORMAT).map(drop).map_err(|error| text(error.into())),
+        }
     }
 
     /// Creates a conversation.

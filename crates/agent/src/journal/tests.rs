@@ -112,6 +112,19 @@ async fn a_file_that_is_no_store_is_refused_and_left_alone() {
 }
 
 #[tokio::test]
+async fn a_store_of_a_later_format_is_refused_with_a_way_out() {
+    let folder = TempFolder::new();
+    drop(Journal::open(&folder.location(), LONG).unwrap());
+    let database = redb::Database::create(folder.0.join("conversations.redb")).unwrap();
+    let transaction = database.begin_write().unwrap();
+    transaction.open_table(redb::TableDefinition::<&str, u64>::new("about")).unwrap().insert("format", 2).unwrap();
+    transaction.commit().unwrap();
+    drop(database);
+    let error = Journal::open(&folder.location(), LONG).unwrap_err().to_string();
+    assert!(error.contains("its format is 2") && error.contains("conversations.redb"), "{error}");
+}
+
+#[tokio::test]
 async fn a_principal_sees_its_own_conversations_the_one_used_last_first() {
     let journal = memory();
     let mut ids = Vec::new();

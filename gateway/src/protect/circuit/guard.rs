@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use openskill_proto::v1::{Blame, ErrorCode, Skill, SkillError};
+use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 
 use super::breaker::Verdict;
-use super::{Circuits, OpenCircuit, Passes, Session};
+use super::{CircuitOwner, Circuits, OpenCircuit, Passes, Session};
 use crate::call::outcome::Outcome;
 use crate::observe::call_event::CallEvent;
 use crate::observe::call_record::CallRecord;
@@ -13,28 +13,28 @@ use crate::observe::call_record::CallRecord;
 /// A call that both circuits admitted. If it is dropped without a report, the circuits ignore the call.
 pub(crate) struct CircuitGuard<'a> {
     circuits: &'a Circuits,
-    skill_id: &'a str,
+    owner: CircuitOwner<'a>,
     record: &'a CallRecord,
     passes: Option<Passes>,
 }
 
 impl<'a> CircuitGuard<'a> {
-    /// Checks the circuits of the skill and of the session.
+    /// Checks the circuits of the skill, or of its version, and of the session.
     ///
     /// # Errors
     /// `CIRCUIT_OPEN`, with the time until the next half-open probe.
     pub(crate) fn admit(
         circuits: &'a Circuits,
-        skill: &'a Skill,
+        owner: CircuitOwner<'a>,
         session: Session<'_>,
         record: &'a CallRecord,
     ) -> Result<Self, SkillError> {
-        let admitted = circuits.admit(skill, session, Instant::now(), record);
+        let admitted = circuits.admit(owner, session, Instant::now(), record);
         let passes = admitted.map_err(|refused| {
             record.note(|| CallEvent::Circuit { scope: refused.owner(), state: "refused" });
-            refusal(&skill.id, refused)
+            refusal(owner.name, refused)
         })?;
-        Ok(Self { circuits, skill_id: &skill.id, record, passes: Some(passes) })
+        Ok(Self { circuits, owner, record, passes: Some(passes) })
     }
 
     /// Reports the outcome to both circuits.
@@ -44,7 +44,7 @@ impl<'a> CircuitGuard<'a> {
 
     fn give_back(&mut self, verdict: Verdict) {
         if let Some(passes) = self.passes.take() {
-            self.circuits.report(self.skill_id, passes, verdict, Instant::now(), self.record);
+            self.circuits.report(self.owner.name, passes, verdict, Instant::now(), self.record);
         }
     }
 }

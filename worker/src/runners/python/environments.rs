@@ -90,9 +90,9 @@ pub(crate) struct Environments {
 struct State {
     /// The state of each environment that this worker builds, by key.
     stages: HashMap<String, Stage>,
-    /// By skill: its interpreter, and the key of its environment if the worker built one.
+    /// By versioned id: the skill's interpreter, and the key of its environment if the worker built one.
     chosen: HashMap<String, (Arc<Interpreter>, Option<String>)>,
-    /// By skill: the key of the environment that it is waiting for.
+    /// By versioned id: the key of the environment that the skill is waiting for.
     waiting: HashMap<String, String>,
     /// Interpreters of other versions that were already found.
     versions: HashMap<(u32, u32), Arc<Interpreter>>,
@@ -127,11 +127,11 @@ impl Environments {
     }
 
     /// Returns the interpreter of a skill's script, if the skill was admitted. Does not read files.
-    pub(crate) fn interpreter(&self, skill: &str, needs: &Needs) -> Option<Arc<Interpreter>> {
+    pub(crate) fn interpreter(&self, skill: &Manifest, needs: &Needs) -> Option<Arc<Interpreter>> {
         if needs.is_nothing() {
             return self.own.clone();
         }
-        self.state.lock().chosen.get(skill).map(|(interpreter, _)| Arc::clone(interpreter))
+        self.state.lock().chosen.get(&skill.versioned_id()).map(|(interpreter, _)| Arc::clone(interpreter))
     }
 
     /// Finds a skill's interpreter. If its environment is missing, starts building it in the background, and
@@ -139,17 +139,17 @@ impl Environments {
     ///
     /// # Errors
     /// Returns the reason, for people, if there is no interpreter or not yet.
-    pub(crate) fn admit(&self, skill: &str, needs: &Needs) -> Result<Arc<Interpreter>, String> {
+    pub(crate) fn admit(&self, skill: &Manifest, needs: &Needs) -> Result<Arc<Interpreter>, String> {
         let found = self.find(skill, needs);
-        let mut state = self.state.lock();
+        let (mut state, skill) = (self.state.lock(), skill.versioned_id());
         match &found {
             Ok((interpreter, key)) => {
-                state.waiting.remove(skill);
+                state.waiting.remove(&skill);
                 if !needs.is_nothing() {
-                    state.chosen.insert(skill.to_owned(), (Arc::clone(interpreter), key.clone()));
+                    state.chosen.insert(skill, (Arc::clone(interpreter), key.clone()));
                 }
             }
-            Err(_) => drop(state.chosen.remove(skill)),
+            Err(_) => drop(state.chosen.remove(&skill)),
         }
         found.map(|(interpreter, _)| interpreter)
     }
@@ -170,7 +170,7 @@ impl Environments {
         Ok(Arc::new(recipe.base.in_environment(&folder)))
     }
 
-    fn find(&self, skill: &str, needs: &Needs) -> Result<(Arc<Interpreter>, Option<String>), String> {
+    fn find(&self, skill: &Manifest, needs: &Needs) -> Result<(Arc<Interpreter>, Option<String>), String> {
         match &needs.packages {
             Packages::None => Ok((self.base(needs.version)?, None)),
             Packages::Venv(folder) => {
@@ -188,9 +188,9 @@ impl Environments {
                 let base = self.base(needs.version)?;
                 let wanted = requirements::read(packages)?;
                 let store = self.builder.settings.store.as_deref().ok_or_else(|| NO_STORE.to_owned())?;
-                let recipe = Recipe::new(skill, base, wanted, needs, &self.builder.settings);
+                let recipe = Recipe::new(&skill.id, base, wanted, needs, &self.builder.settings);
                 let key = recipe.key.clone();
-                self.find_or_build(recipe, store).map(|interpreter| (interpreter, Some(key)))
+                self.find_or_build(skill, recipe, store).map(|interpreter| (interpreter, Some(key)))
             }
         }
     }
@@ -222,10 +222,10 @@ impl Environments {
 
     /// Returns the interpreter in this recipe's environment. Starts building a missing environment in the
     /// background.
-    fn find_or_build(&self, recipe: Recipe, store: &Path) -> Result<Arc<Interpreter>, String> {
+    fn find_or_build(&self, skill: &Manifest, recipe: Recipe, store: &Path) -> Result<Arc<Interpreter>, String> {
         let mut state = self.state.lock();
         let State { stages, waiting, .. } = &mut *state;
-        waiting.insert(recipe.skill.clone(), recipe.key.clone());
+        waiting.insert(skill.versioned_id(), recipe.key.clone());
         let there = Store::find(store, &recipe.key);
         let (before, failures) = match (stages.get(&recipe.key), there) {
             (Some(Stage::Ready(interpreter)), Some(_)) => return Ok(Arc::clone(interpreter)),
@@ -262,11 +262,11 @@ impl Environments {
     /// disk. Must not block.
     pub(crate) fn maintain(&self, manifests: &[Arc<Manifest>]) {
         let needs_one = |it: &Manifest| it.unavailable.is_none() && it.how.needs().is_some_and(|it| !it.is_nothing());
-        let ids: HashSet<&str> = manifests.iter().filter(|it| needs_one(it)).map(|it| it.id.as_str()).collect();
+        let ids: HashSet<_> = manifests.iter().filter(|it| needs_one(it)).map(|it| it.versioned_id()).collect();
         let mut state = self.state.lock();
         let State { stages, chosen, waiting, cleaned, .. } = &mut *state;
-        chosen.retain(|skill, _| ids.contains(skill.as_str()));
-        waiting.retain(|skill, _| ids.contains(skill.as_str()));
+        chosen.retain(|skill, _| ids.contains(skill));
+        waiting.retain(|skill, _| ids.contains(skill));
         let in_use: HashSet<String> =
             chosen.values().filter_map(|(_, key)| key.clone()).chain(waiting.values().cloned()).collect();
         stages.retain(|key, stage| in_use.contains(key) || matches!(stage, Stage::Building { .. }));

@@ -1,14 +1,20 @@
-//! `AdminService`: lists and drains workers, lists and resets circuits, and drains the gateway.
+//! `AdminService`: lists and drains workers, lists and resets circuits, drains the gateway, and divides calls among the
+//! versions of a skill.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use openskill_proto::v1::admin_service_server::AdminService;
 use openskill_proto::v1::{
     CircuitState, DrainRequest, DrainResponse, ListCircuitsRequest, ListCircuitsResponse, ListWorkersRequest,
-    ListWorkersResponse, ResetCircuitsRequest, ResetCircuitsResponse,
+    ListWorkersResponse, ResetCircuitsRequest, ResetCircuitsResponse, SetTrafficRequest, SetTrafficResponse,
+    TrafficShare,
 };
 use tonic::{Request, Response, Status};
 
+use super::status;
+use crate::catalog::entry::Entry;
+use crate::catalog::traffic::{RuleFault, VersionShare, check, roll_back};
 use crate::gateway::Shard;
 
 /// The default number of listed circuits.
@@ -67,4 +73,57 @@ impl AdminService for Admin {
         }
         Ok(Response::new(DrainResponse { in_flight: worker.in_flight() }))
     }
+
+    async fn set_traffic(&self, request: Request<SetTrafficRequest>) -> Result<Response<SetTrafficResponse>, Status> {
+        let SetTrafficRequest { skill_id, shares, rollback } = request.into_inner();
+        let gateway = Arc::clone(&self.shard.gateway);
+        let listed = gateway.catalog.get(&skill_id);
+        let shares = match (&listed, rollback) {
+            // The rule of a skill that is gone can still be removed.
+            (None, false) if shares.is_empty() => Vec::new(),
+            (None, _) => return Err(status::not_found()),
+            (Some(_), true) if !shares.is_empty() => {
+                return Err(Status::invalid_argument("send shares or rollback, not both"));
+            }
+            (Some(listed), true) => roll_back(listed).ok_or_else(|| {
+                let newest = &listed.skill.version;
+                Status::failed_precondition(format!("no worker can run a version that is older than {newest}"))
+            })?,
+            (Some(listed), false) => new_rule(listed, shares)?,
+        };
+        let changed = tokio::task::spawn_blocking(move || {
+            let written = gateway.catalog.traffic.set(&skill_id, shares);
+            written.map(|()| {
+                tracing::warn!(skill_id, "an operator changed the traffic rule of a skill");
+                gateway.catalog.rebuild(&gateway.fleet);
+                let versions = gateway.catalog.get(&skill_id).map(|it| it.skill.versions.clone());
+                SetTrafficResponse {
+                    versions: versions.unwrap_or_default(),
+                    stored: gateway.catalog.traffic.are_stored(),
+                }
+            })
+        });
+        match changed.await {
+            Ok(Ok(response)) => Ok(Response::new(response)),
+            Ok(Err(error)) => Err(Status::internal(format!("the traffic rules could not be stored: {error}"))),
+            Err(error) => Err(Status::internal(error.to_string())),
+        }
+    }
+}
+
+/// Checks the shares of a request. Returns them as a rule.
+fn new_rule(listed: &Arc<Entry>, shares: Vec<TrafficShare>) -> Result<Vec<VersionShare>, Status> {
+    let rule: Vec<_> = shares.into_iter().map(|it| VersionShare { version: it.version, percent: it.percent }).collect();
+    if rule.is_empty() {
+        return Ok(rule);
+    }
+    let only = [Arc::clone(listed)];
+    let versions = if listed.versions().is_empty() { &only[..] } else { listed.versions() };
+    check(&rule, versions).map(|()| rule).map_err(|fault| match fault {
+        RuleFault::Malformed(reason) => Status::invalid_argument(reason),
+        RuleFault::NotServed(version) => {
+            let served: Vec<_> = versions.iter().map(|it| it.skill.version.as_str()).collect();
+            Status::not_found(format!("no worker serves version '{version}': the skill has {}", served.join(", ")))
+        }
+    })
 }

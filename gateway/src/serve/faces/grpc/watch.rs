@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use futures_util::stream::{self, Stream};
 use openskill_proto::v1::{CatalogChange, ChangeKind, CircuitState};
+use openskill_skill::versions::split;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 use tonic::Status;
@@ -75,7 +76,7 @@ impl Watch {
 
     /// Whether a circuit belongs to a skill that the watcher may see, or to one of its sessions.
     fn concerns(&self, change: &CircuitChange) -> bool {
-        if !self.principal.sees_all() && !self.seen.contains_key(&change.circuit.skill_id) {
+        if !self.principal.sees_all() && !self.seen.contains_key(split(&change.circuit.skill_id).0) {
             return false;
         }
         let session = &change.circuit.session_id;

@@ -1,0 +1,221 @@
+//! Traffic rules: how the calls of a skill are divided among its versions, as an operator set it.
+//!
+//! The rules of a gateway are in one small file, which is written when an operator changes a rule and read at the start.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use openskill_skill::versions::{MAX_VERSIONS, compare, find};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use super::entry::Entry;
+
+/// The format of the file. Increment it when older builds would misread the file.
+const FORMAT: u64 = 1;
+
+/// The maximum number of rules, and the maximum size of their file, in bytes.
+const MAX_RULES: usize = 1000;
+const MAX_FILE_BYTES: u64 = 4 << 20;
+
+/// The share of one version in a rule.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct VersionShare {
+    /// The version, or its first components.
+    pub(crate) version: String,
+    pub(crate) percent: u32,
+}
+
+/// The rules of a gateway, by skill id.
+pub(crate) type RulesById = BTreeMap<String, Vec<VersionShare>>;
+
+#[derive(Serialize, Deserialize)]
+struct RulesFile {
+    format: u64,
+    skills: RulesById,
+}
+
+/// The rules of a gateway, and their file.
+#[derive(Debug, Default)]
+pub(crate) struct TrafficRules {
+    /// If None, the rules end with the process.
+    file: Option<PathBuf>,
+    current: ArcSwap<RulesById>,
+    /// Locked during a change.
+    changing: Mutex<()>,
+}
+
+impl TrafficRules {
+    /// Reads the rules.
+    ///
+    /// # Errors
+    /// The file exists but is not readable, or another build wrote it in a format that this one does not know.
+    pub(crate) fn load(file: Option<&Path>) -> io::Result<Self> {
+        let rules = file.map(read).transpose().map_err(|error| {
+            let path = file.unwrap_or(Path::new("")).display();
+            let way_out = "start the build that wrote it, or move the file away and set the traffic rules again";
+            io::Error::new(error.kind(), format!("the traffic rules in {path} can't be used: {error}. {way_out}"))
+        })?;
+        let current = ArcSwap::from_pointee(rules.unwrap_or_default());
+        Ok(Self { file: file.map(Path::to_owned), current, changing: Mutex::default() })
+    }
+
+    pub(crate) fn current(&self) -> Arc<RulesById> {
+        self.current.load_full()
+    }
+
+    /// Whether the rules survive the end of the process.
+    pub(crate) fn are_stored(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Sets the rule of a skill, or removes it if there are no shares. Blocks on the disk.
+    ///
+    /// # Errors
+    /// There are too many rules, or the file can't be written. The rules are then as before.
+    pub(crate) fn set(&self, skill_id: &str, shares: Vec<VersionShare>) -> io::Result<()> {
+        let _guard = self.changing.lock();
+        let mut rules = (*self.current()).clone();
+        if shares.is_empty() {
+            rules.remove(skill_id);
+        } else {
+            rules.insert(skill_id.to_owned(), shares);
+        }
+        if rules.len() > MAX_RULES {
+            return Err(io::Error::other(format!("a gateway has at most {MAX_RULES} traffic rules")));
+        }
+        if let Some(file) = &self.file {
+            write(file, &rules)?;
+        }
+        self.current.store(Arc::new(rules));
+        Ok(())
+    }
+}
+
+fn read(file: &Path) -> io::Result<RulesById> {
+    let mut text = String::new();
+    match fs::File::open(file) {
+        Ok(opened) => opened.take(MAX_FILE_BYTES).read_to_string(&mut text)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(RulesById::new()),
+        Err(error) => return Err(error),
+    };
+    // A later format may have other fields.
+    let format = serde_json::from_str::<serde_json::Value>(&text)?["format"].as_u64();
+    if format != Some(FORMAT) {
+        let found = format.map_or_else(|| "none".to_owned(), |it| it.to_string());
+        return Err(io::Error::other(format!("its format is {found}, and this build knows {FORMAT}")));
+    }
+    Ok(serde_json::from_str::<RulesFile>(&text)?.skills)
+}
+
+/// Replaces the file, so that a crash leaves either the old rules or the new ones.
+fn write(file: &Path, rules: &RulesById) -> io::Result<()> {
+    if let Some(folder) = file.parent().filter(|it| !it.as_os_str().is_empty()) {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    let text = serde_json::to_vec_pretty(&RulesFile { format: FORMAT, skills: rules.clone() })?;
+    let new = file.with_extension("new");
+    let mut written = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    written.write_all(&text)?;
+    written.sync_all()?;
+    fs::rename(&new, file)
+}
+
+/// Checks a new rule against the versions that workers serve.
+///
+/// # Errors
+/// The rule is malformed, or names a version that no worker serves.
+pub(crate) fn check(shares: &[VersionShare], versions: &[Arc<Entry>]) -> Result<(), RuleFault> {
+    let total: u64 = shares.iter().map(|it| u64::from(it.percent)).sum();
+    if shares.len() > MAX_VERSIONS || total != 100 {
+        let count = shares.len();
+        return Err(RuleFault::Malformed(format!(
+            "a rule divides 100 percent among at most {MAX_VERSIONS} versions: this one has {count} that add up to {total}"
+        )));
+    }
+    let unserved = shares.iter().find(|it| it.version.is_empty() || find_served(&it.version, versions).is_none());
+    match unserved {
+        Some(share) => Err(RuleFault::NotServed(share.version.clone())),
+        None => Ok(()),
+    }
+}
+
+/// Why a rule is refused.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum RuleFault {
+    Malformed(String),
+    /// No worker serves this version.
+    NotServed(String),
+}
+
+/// Returns the rule that rolls a skill back: all calls go to the newest version that can run and is older than the
+/// newest one that gets calls now. None if there is no such version.
+pub(crate) fn roll_back(listed: &Entry) -> Option<Vec<VersionShare>> {
+    let calls = listed.shares().iter().map(|it| it.entry.skill.version.as_str());
+    let newest = calls.max_by(|one, other| compare(one, other)).unwrap_or(&listed.skill.version);
+    let is_older = |it: &&Arc<Entry>| !it.candidates.is_empty() && compare(&it.skill.version, newest).is_lt();
+    // They are sorted, the newest first.
+    let older = listed.versions().iter().find(is_older)?;
+    Some(vec![VersionShare { version: older.skill.version.clone(), percent: 100 }])
+}
+
+/// Finds the served version that a rule means.
+pub(super) fn find_served<'a>(wanted: &str, versions: &'a [Arc<Entry>]) -> Option<&'a Arc<Entry>> {
+    find(wanted, versions, |it| (&it.skill.version, !it.candidates.is_empty()))
+}
+
+/// A version that gets calls without a version, and its share.
+#[derive(Debug, Clone)]
+pub(crate) struct Share {
+    pub(crate) entry: Arc<Entry>,
+    pub(crate) percent: u32,
+}
+
+/// Divides a rule among the versions that can run. Empty if none of the rule's can.
+pub(super) fn resolve(rule: &[VersionShare], versions: &[Arc<Entry>]) -> Vec<Share> {
+    let share = |it: &VersionShare| {
+        let entry =
+            find_served(&it.version, versions).filter(|entry| it.percent > 0 && !entry.candidates.is_empty())?;
+        Some(Share { entry: Arc::clone(entry), percent: it.percent })
+    };
+    rule.iter().filter_map(share).collect()
+}
+
+/// Picks the version of a call. `point` is between 0 and 1: calls with the same point get the same version until the
+/// shares change. None if there are no shares.
+pub(super) fn pick(shares: &[Share], point: f64) -> Option<&Arc<Entry>> {
+    let total: u32 = shares.iter().map(|it| it.percent).sum();
+    let mut left = point * f64::from(total);
+    let chosen = shares.iter().find(|it| {
+        left -= f64::from(it.percent);
+        left < 0.0
+    });
+    chosen.or(shares.last()).map(|it| &it.entry)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_survive_a_restart_and_those_of_a_later_format_are_refused_with_a_way_out() {
+        let folder = std::env::temp_dir().join(format!("openskill-traffic-{}", std::process::id()));
+        let file = folder.join("state").join("traffic.json");
+        let rules = TrafficRules::load(Some(&file)).unwrap();
+        let share = |percent| vec![VersionShare { version: "1.2".to_owned(), percent }];
+        rules.set("shout", share(100)).unwrap();
+        rules.set("other", share(50)).unwrap();
+        rules.set("other", Vec::new()).unwrap();
+        let again = TrafficRules::load(Some(&file)).unwrap();
+        assert_eq!(*again.current(), RulesById::from([("shout".to_owned(), share(100))]));
+        fs::write(&file, r#"{"format": 2, "weights": []}"#).unwrap();
+        let refusal = TrafficRules::load(Some(&file)).unwrap_err().to_string();
+        assert!(refusal.contains("its format is 2") && refusal.contains("move the file away"), "{refusal}");
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}
