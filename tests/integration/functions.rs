@@ -133,7 +133,7 @@ async fn an_older_sdk_in_the_folder_of_a_file_hides_no_newer_one() {
     }
     // The manifest puts it first.
     let error = system.invoke(request("more", json!({}))).await.error.unwrap();
-    assert!(error.message.contains("the openskill_sdk in 'old' is too old"), "{error:?}");
+    assert!(error.message.contains("is too old to call functions"), "{error:?}");
 }
 
 #[tokio::test]

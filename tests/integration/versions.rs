@@ -19,7 +19,7 @@ fn two_versions() -> Folder {
     let folder = Folder::new();
     for (version, parameter, answer) in [("1.2.3", "text", "text.upper()"), ("2.0.0", "words", "words.upper() + '!'")] {
         let script = format!(
-            "import json, sys\n{parameter} = json.load(sys.stdin)['{parameter}']\nprint(json.dumps({{'success': True, 'data': {answer}}}))\n"
+            "import json, sys\n{parameter} = json.load(sys.stdin)['input']['{parameter}']\nprint(json.dumps({{'success': True, 'data': {answer}}}))\n"
         );
         folder.write(&format!("shout-{version}.py"), script);
         let manifest = format!(

@@ -4,11 +4,10 @@ use std::sync::{Arc, OnceLock};
 
 use jsonschema::Validator;
 use openskill_proto::v1::{AgentDefinition, Skill};
-use openskill_skill::versions::matches;
+use openskill_skill::versions::{find, matches};
 use openskill_telemetry::metrics::SkillSeries;
 use openskill_text::tools::ToolDocument;
 
-use super::traffic::{self, Share};
 use crate::arguments::{Definition, compile_schema};
 use crate::export::Forms;
 use crate::workers::candidate::Candidate;
@@ -33,6 +32,13 @@ pub(crate) struct Entry {
     /// The name of the skill's circuits: its id, or `id@version` if this is one of several versions.
     circuit: String,
     exports: Arc<Exports>,
+}
+
+/// A version that gets calls without a version, and its share.
+#[derive(Debug, Clone)]
+pub(crate) struct Share {
+    pub(crate) entry: Arc<Entry>,
+    pub(crate) percent: u32,
 }
 
 /// Data for tool exports, computed on first use and kept until the skill changes.
@@ -92,7 +98,7 @@ impl Entry {
         if self.versions.is_empty() {
             return matches(wanted, &self.skill.version).then(|| Arc::clone(self));
         }
-        traffic::find_served(wanted, &self.versions).cloned()
+        find_served(wanted, &self.versions).cloned()
     }
 
     /// Sets the agent's definition. None if the skill is not an agent.
@@ -158,6 +164,11 @@ impl Entry {
         let place = Some(error.instance_path().to_string()).filter(|it| !it.is_empty());
         Some(format!("at {}: {error}", place.as_deref().unwrap_or("its root")))
     }
+}
+
+/// Finds the served version that a caller or a rule means.
+pub(super) fn find_served<'a>(wanted: &str, versions: &'a [Arc<Entry>]) -> Option<&'a Arc<Entry>> {
+    find(wanted, versions, |it| (&it.skill.version, !it.candidates.is_empty()))
 }
 
 #[cfg(test)]

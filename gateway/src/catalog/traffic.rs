@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use openskill_skill::versions::{MAX_VERSIONS, compare, find};
+use openskill_skill::versions::{MAX_VERSIONS, compare};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use super::entry::Entry;
+use super::entry::{Entry, Share, find_served};
 
 /// The format of the file. Increment it when older builds would misread the file.
 const FORMAT: u64 = 1;
@@ -162,18 +162,6 @@ pub(crate) fn roll_back(listed: &Entry) -> Option<Vec<VersionShare>> {
     // They are sorted, the newest first.
     let older = listed.versions().iter().find(is_older)?;
     Some(vec![VersionShare { version: older.skill.version.clone(), percent: 100 }])
-}
-
-/// Finds the served version that a rule means.
-pub(super) fn find_served<'a>(wanted: &str, versions: &'a [Arc<Entry>]) -> Option<&'a Arc<Entry>> {
-    find(wanted, versions, |it| (&it.skill.version, !it.candidates.is_empty()))
-}
-
-/// A version that gets calls without a version, and its share.
-#[derive(Debug, Clone)]
-pub(crate) struct Share {
-    pub(crate) entry: Arc<Entry>,
-    pub(crate) percent: u32,
 }
 
 /// Divides a rule among the versions that can run. Empty if none of the rule's can.

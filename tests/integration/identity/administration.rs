@@ -1,6 +1,8 @@
 //! What only administrators may do.
 
-use openskill_proto::v1::{DrainRequest, ListCircuitsRequest, ListWorkersRequest, ResetCircuitsRequest};
+use openskill_proto::v1::{
+    DrainRequest, ListCircuitsRequest, ListWorkersRequest, ResetCircuitsRequest, SetTrafficRequest,
+};
 use openskill_tests::port::Port;
 use openskill_tests::system::{Setup, System};
 use tonic::Code;
@@ -38,11 +40,12 @@ async fn administration_needs_an_administrator_and_leaves_a_line() {
     let codes = [
         admin.drain(from(&caller, DrainRequest::default())).await.map(drop),
         admin.reset_circuits(from(&caller, ResetCircuitsRequest::default())).await.map(drop),
+        admin.set_traffic(from(&caller, SetTrafficRequest::default())).await.map(drop),
         admin.list_workers(from(&caller, ListWorkersRequest {})).await.map(drop),
         admin.list_circuits(from(&caller, ListCircuitsRequest::default())).await.map(drop),
     ]
     .map(|it| it.unwrap_err().code());
-    assert_eq!(codes, [Code::PermissionDenied; 4]);
+    assert_eq!(codes, [Code::PermissionDenied; 5]);
     let log = &system.process.log;
     log.line(&["openskill::audit", "decision=\"forbidden\"", "principal=\"caller\"", "AdminService/Drain"]).await;
     assert_eq!(admin.list_workers(from(&operator, ListWorkersRequest {})).await.unwrap().into_inner().workers.len(), 2);
