@@ -221,7 +221,9 @@ client: need-python ## Build the Python client openskill_client as a wheel, to d
 	@python3 -m pip --version >/dev/null 2>&1 || { echo "pip is missing: apt-get install python3-pip" >&2; exit 1; }
 	@python3 -m pip wheel --quiet --no-deps --wheel-dir dist ./proto/python
 
-dist: build-dist need-python ## Make all files of a release, to dist/: tarball, wheels, images, symbols, checksums, notes
+dist: need-python ## Make all files of a release, to dist/: tarball, wheels, images, symbols, checksums, notes
+	@$(MAKE) --no-print-directory gateway PROFILE=dist
+	@$(MAKE) --no-print-directory build-dist
 	@deploy/dist.sh $(DIST)
 
 proto: need-rust ## Write the messages of the contract as Rust again, after a .proto file changed

@@ -166,7 +166,7 @@ build() {
         say "building the images from source, which takes minutes"
     fi
     local target
-    # Not by Compose, which compresses what it sends to the engine, and takes a changed build argument for a reason to restart all.
+    # Not by Compose, which compresses what it sends to the engine, and restarts all after a build argument changed.
     for target in gateway "$WORKER_TARGET"; do
         docker build --file "$here/Dockerfile" --target "$target" --tag "openskill-$target:$OPENSKILL_TAG" \
             --build-arg "BUILD_IMAGE=$build_image" --build-arg RUNTIME_IMAGE --build-arg OPENSKILL_COMMIT "$root"

@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
 # Makes the files of a release, for machines that have neither Rust nor this checkout.
 #
-#   deploy/dist.sh [BINARY]      default: target/dist/openskill; openskill-readers lies beside it
+#   deploy/dist.sh [BINARY]      default: target/dist/openskill
 #
-# Writes to dist/: a tarball, a wheel with the program, those of the Python packages, images of gateway and worker, debug symbols,
-# the bill of materials (CycloneDX), RELEASE.md and SHA256SUMS. Without a container engine and Compose, it leaves out the images.
-# The same commit, binary and tools give the same bytes, except for the images.
+# Beside it lie openskill-readers and, for the gateway's image, openskill-gateway, the program without a worker. Without
+# the latter, that image has all of the program.
+#
+# Writes to dist/: a tarball, a wheel with the program, those of the Python packages, images of gateway and worker, debug
+# symbols, the bill of materials (CycloneDX), RELEASE.md and SHA256SUMS. Without a container engine and Compose, it leaves
+# out the images. The same commit, binary and tools give the same bytes, except for the images.
 #
 # Environment:
 #   DIST_DIR       where to write (default dist)
@@ -52,19 +55,30 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 tree=$work/$name
 
+# put FOLDER TO: copies the files that git has, or all where there is no checkout.
+put() {
+    local files
+    files=$(git -C "$root/$1" ls-files 2>/dev/null || true)
+    [ -n "$files" ] || files=$(cd "$root/$1" && find . -type f ! -path '*/__pycache__/*')
+    mkdir -p "$2"
+    tar -C "$root/$1" -c --files-from=- <<<"$files" | tar -C "$2" -x
+}
+
 # --- The binary, and its symbols apart -------------------------------------------------------
 # They find each other by build id and by the checksum in .gnu_debuglink, as gdb and perf expect.
 install -d "$out" "$tree/bin" "$tree/share/openskill" "$tree/wheels"
+# A run that fails leaves nothing that looks like a whole release.
+rm -f "$out/RELEASE.md" "$out/SHA256SUMS" "$out/openskill_cli-$version-"*"_$(uname -m).whl" \
+    "$out/openskill-"{gateway,worker}"-$suffix.tar.gz"
 objcopy --only-keep-debug --compress-debug-sections=zlib "$binary" "$work/$name.debug"
 (cd "$work" && objcopy --strip-all --add-gnu-debuglink="$name.debug" "$binary" "$tree/bin/openskill")
 objcopy --strip-all "$readers" "$tree/bin/openskill-readers"
 chmod 0755 "$tree/bin/"*
 
 # --- What belongs to it ----------------------------------------------------------------------
-cp -r "$root/worker/skills" "$tree/share/openskill/skills"
-rm -rf "$tree/share/openskill/skills/"{tests,pyproject.toml,build,dist,*.egg-info}
-cp -r "$root/data" "$tree/share/openskill/data"
-find "$tree" -name __pycache__ -type d -prune -exec rm -rf {} +
+put worker/skills "$tree/share/openskill/skills"
+rm -rf "$tree/share/openskill/skills/"{.gitignore,tests,pyproject.toml}
+put data "$tree/share/openskill/data"
 cp -r "$root/deploy/systemd" "$tree/systemd"
 install -m 0755 "$root/deploy/install.sh" "$tree/install.sh"
 cp "$root/LICENSE" "$root/CHANGELOG.md" "$tree/"
@@ -81,7 +95,7 @@ offline=()
 [ -z "${OFFLINE:-}" ] || offline=(--no-index --no-build-isolation)
 for package in worker/skills proto/python; do
     # A copy: building leaves folders beside the sources.
-    cp -r "$root/$package" "$work/source"
+    put "$package" "$work/source"
     "$python" -m pip wheel --quiet --disable-pip-version-check --no-deps "${offline[@]}" \
         --wheel-dir "$tree/wheels" "$work/source"
     rm -rf "$work/source"
@@ -99,21 +113,22 @@ cp "$tree/openskill.cdx.json" "$out/$name.cdx.json"
 cp "$tree/wheels/"*.whl "$out/"
 "$root/deploy/wheel.py" "$tree" "$version" "$out" >/dev/null
 
-# The images have the same programs. Exit code 3 of compose.sh: it said what is missing here.
-rm -f "$out/openskill-"{gateway,worker}"-$suffix.tar.gz"
+# Exit code 3 of compose.sh: it said what is missing here.
 if [ "${IMAGES:-1}" != 0 ]; then
+    [ ! -x "$binary-gateway" ] || export OPENSKILL_GATEWAY_BINARY="${OPENSKILL_GATEWAY_BINARY:-$binary-gateway}"
     status=0
     OPENSKILL_BINARY=$binary OPENSKILL_TAG=$tag WORKER_TARGET=worker "$root/deploy/compose.sh" build || status=$?
     case $status in
         0)
             for image in gateway worker; do
-                docker save "openskill-$image:$tag" | gzip -n >"$out/openskill-$image-$suffix.tar.gz"
+                docker save "openskill-$image:$tag" | gzip -n >"$work/$image.tar.gz"
+                mv "$work/$image.tar.gz" "$out/openskill-$image-$suffix.tar.gz"
             done
             ;;
-        3) say "left out the images, for the reason above" ;;
+        3) say "left out the images: see above" ;;
         *) die 1 "the images could not be built." ;;
     esac
 fi
 
 "$root/deploy/release.py" "$version" "$out"
-say "$said: to publish: $out"
+say "wrote the files of $said to $out"

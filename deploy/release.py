@@ -16,10 +16,10 @@ ARCH = r"(?P<arch>\w+)"
 # What the files are for, by their names without `-VERSION`.
 PURPOSES = {
     rf"openskill-linux-{ARCH}\.tar\.gz": "the program, skills, completions and systemd units for {arch}: run its `install.sh`",
-    rf"openskill_cli-py3-none-manylinux_(?P<major>\d+)_(?P<minor>\d+)_{ARCH}\.whl": "the program and the skills for {arch} "
-    "with glibc {major}.{minor} or later: `pip install FILE`",
-    r"openskill_client-py3-none-any\.whl": "a Python client, to call skills: `pip install FILE`",
-    r"openskill_sdk-py3-none-any\.whl": "a library, to write skills in Python: `pip install FILE`",
+    rf"openskill_cli-py3-none-manylinux_(?P<major>\d+)_(?P<minor>\d+)_{ARCH}\.whl": "the program for {arch} with glibc "
+    "{major}.{minor} or later: `uv tool install FILE` or `pipx install FILE`",
+    r"openskill_client-py3-none-any\.whl": "a Python client, to call skills: `pip install FILE` in a virtual environment",
+    r"openskill_sdk-py3-none-any\.whl": "a library, to write skills in Python: `pip install FILE` in a virtual environment",
     rf"openskill-(?P<image>gateway|worker)-linux-{ARCH}\.tar\.gz": "the {image}'s image for {arch}: `docker load --input FILE`",
     rf"openskill-linux-{ARCH}\.debug": "debug symbols of the program for {arch}, for gdb and perf",
     rf"openskill-linux-{ARCH}\.cdx\.json": "the bill of materials (CycloneDX)",
@@ -46,7 +46,7 @@ def changes(version):
         sys.exit(f"release.py: CHANGELOG.md has no section [{version}]: give what is unreleased this heading, and a date")
     summary = found[1].split("\n### ")[0].strip() or found[1].strip()
     # GitHub breaks the lines of notes where the text does.
-    return re.sub(r"\n +", " ", summary)
+    return re.sub(r"(?<!\n)\n *(?!\s|[-*+] |#)", " ", summary)
 
 
 def notes(version, files):
@@ -72,11 +72,13 @@ sha256sum --ignore-missing --check {SUMS}
 
 
 def digest(path):
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def main():
+    if len(sys.argv) != 3:
+        print(__doc__, file=sys.stderr)
+        sys.exit(2)
     version, folder = sys.argv[1], pathlib.Path(sys.argv[2])
     files = sorted(it for it in folder.iterdir() if not it.name.startswith(".") and it.name not in (NOTES, SUMS))
     strange = [str(it) for it in files if not purpose(it.name, version)]

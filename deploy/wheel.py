@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Packs the programs of a release, its skills and their data as a wheel, for pip, pipx and uv.
+"""Packs the programs of a release as a wheel, for pip, pipx and uv.
 
     deploy/wheel.py TREE VERSION OUT      TREE: what dist.sh puts into the tarball
 
-Prints the path of the wheel. The time of its files is SOURCE_DATE_EPOCH: the same tree gives the same bytes. Its platform tag
-has the glibc that the programs need.
+Prints the path of the wheel. The time of its files is SOURCE_DATE_EPOCH: the same tree gives the same bytes. Its platform
+tag has the glibc that the programs need.
 """
 import base64
 import hashlib
@@ -22,22 +22,18 @@ NAME = "openskill-cli"
 PROGRAMS = ("openskill", "openskill-readers")
 # What PEP 600 lets a manylinux wheel take from the system.
 SYSTEM_LIBRARIES = re.compile(r"ld-linux.*|lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+)\.so\.\d+")
-README = f"""\
+README = """\
 # openskill
 
 The program `openskill`, for Linux with glibc: a gateway through which AI agents call tools, and workers that run them. The
 wheel depends on no other package. Skills in Python run with the Python on `PATH`.
 
-    pip install {NAME}
+    pip install ./openskill_cli-VERSION-….whl
     openskill init demo && cd demo
     openskill up
 
-The shipped skills and their data are in `share/openskill` of the environment:
-
-    share=$(dirname "$(realpath "$(command -v openskill)")")/../share/openskill
-    openskill up --skills-dir "$share/skills" --allowed-root "$share/data"
-
-To call skills from Python, install `openskill-client`; to write skills in Python, `openskill_sdk`.
+The shipped skills are part of the program: `openskill add` lists them. The wheels `openskill_client` and `openskill_sdk`
+of the same release are for calling and for writing skills in Python.
 """
 
 
@@ -66,9 +62,6 @@ def contents(tree, version, tag):
     stem = f"{NAME.replace('-', '_')}-{version}"
     for name in PROGRAMS:
         yield f"{stem}.data/scripts/{name}", (tree / "bin" / name).read_bytes(), 0o755
-    for file in sorted(it for it in (tree / "share").rglob("*") if it.is_file()):
-        mode = 0o755 if file.stat().st_mode & 0o100 else 0o644
-        yield f"{stem}.data/data/{file.relative_to(tree)}", file.read_bytes(), mode
     metadata = {
         "Metadata-Version": "2.4",
         "Name": NAME,
@@ -90,6 +83,9 @@ def headers(fields):
 
 
 def main():
+    if len(sys.argv) != 4:
+        print(__doc__, file=sys.stderr)
+        sys.exit(2)
     tree, version, out = pathlib.Path(sys.argv[1]), sys.argv[2], pathlib.Path(sys.argv[3])
     tag = platform_tag([tree / "bin" / it for it in PROGRAMS])
     written = time.gmtime(int(os.environ.get("SOURCE_DATE_EPOCH", time.time())))[:6]

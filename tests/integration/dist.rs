@@ -137,11 +137,15 @@ async fn runs_from_its_wheel(release: &Folder, python: &Path) {
     let version = output(Command::new(&program).arg("--version"));
     assert_eq!(version, output(Command::new(binary()).arg("--version")));
 
-    let share = environment.join("share/openskill");
-    std::fs::write(share.join("data/found.py"), "def found(): pass").unwrap();
-    let setup = Setup::with_skills(&[&share.join("skills")]).binary(&program).data(&share.join("data"));
+    let root = folder.path().join("data");
+    std::fs::create_dir(&root).unwrap();
+    std::fs::copy(repository().join("data/logs/app.log"), root.join("app.log")).unwrap();
+    std::fs::write(root.join("found.py"), "def found(): pass").unwrap();
+    let setup = Setup::command(&["up", "--listen", "127.0.0.1:0", "--with", "core,files"]);
+    // Where the program unpacks its skills.
+    let setup = setup.with("XDG_CACHE_HOME", folder.path().display()).binary(&program).data(&root);
     let system = setup.start().await;
-    let log = system.invoke(request("log_transform", json!({"input_path": "data/logs/app.log", "limit": 1}))).await;
+    let log = system.invoke(request("log_transform", json!({"input_path": "data/app.log", "limit": 1}))).await;
     assert_eq!(data(&log)["records"][0]["line_no"], 1);
     // The second program of the wheel reads it.
     let definitions = system.invoke(request("list_code_definitions", json!({"file_path": "data/found.py"}))).await;
