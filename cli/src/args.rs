@@ -68,7 +68,7 @@ pub(crate) enum Command {
     Drain(DrainArgs),
     /// Divide the calls of a skill among its versions, for example: `openskill traffic echo 1.2=90 2.0=10`
     Traffic(TrafficArgs),
-    /// Send all calls of a skill to the version before the newest one that gets calls
+    /// Send all calls of a skill to the previous version: the one before the newest that gets calls
     Rollback(RollbackArgs),
     /// List the calls that run, the oldest first
     Ps(PsArgs),

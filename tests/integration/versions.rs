@@ -1,4 +1,4 @@
-//! Versions of a skill side by side: a call names one, an operator divides calls among them, and takes that back.
+//! Versions of a skill side by side: a call names one, an operator divides calls among them, and rolls back.
 
 use std::collections::BTreeSet;
 use std::process::Output;
@@ -131,7 +131,8 @@ async fn an_operator_divides_calls_by_sessions_rolls_back_with_one_command_and_t
     })
     .await;
     system.process.log.line(&["no version of the traffic rule can run", "shout"]).await;
-    run(&system, &["traffic", "shout", "--clear"]).await;
+    let cleared = run(&system, &["traffic", "shout", "--clear"]).await;
+    assert!(String::from_utf8_lossy(&cleared.stdout).contains("2.0.0"), "{cleared:?}");
     assert_eq!(system.get("/skills/shout").await.json().get("versions"), None);
 }
 

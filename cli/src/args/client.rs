@@ -107,7 +107,7 @@ pub(crate) struct TrafficArgs {
     /// Id of the skill
     #[arg(value_parser = NonEmptyStringValueParser::new(), add = skill_ids())]
     pub(crate) skill_id: String,
-    /// Shares that add up to 100; 1.2 means the newest of 1.2, 1.2.0 and 1.2.1. Without any, print the versions
+    /// Shares that add up to 100; 1.2 means 1.2, or else the newest 1.2.x. Without any, print the versions
     #[arg(value_name = "VERSION=PERCENT", value_parser = share)]
     pub(crate) shares: Vec<TrafficShare>,
     /// Remove the traffic rule: calls go to the newest version of each worker

@@ -98,16 +98,12 @@ pub(crate) struct NewArgs {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct AddArgs {
-    /// Names of the sets
+    /// Sets to copy to the first of --skills-dir; without any, list the sets
     #[arg(value_name = "SET", add = skill_sets())]
     pub(crate) sets: Vec<String>,
-    /// List the sets
-    #[arg(long, conflicts_with_all = ["sets", "force"])]
-    pub(crate) list: bool,
     /// Replace files that differ from the shipped ones
     #[arg(long)]
     pub(crate) force: bool,
-    // Sets are copied to the first of its directories.
     #[command(flatten)]
     pub(crate) skills: SkillFolders,
 }

@@ -8,7 +8,7 @@ use crate::args::{Format, Output, RollbackArgs, TrafficArgs};
 use crate::exit::Failure;
 use crate::listing::{Column, ListItem, or_dash, print_list};
 use crate::settings::Settings;
-use crate::terminal::print_err;
+use crate::terminal::{print_err, program};
 
 impl ListItem for SkillVersion {
     const KIND: &'static str = "version";
@@ -31,6 +31,12 @@ pub(super) async fn run(args: &TrafficArgs, settings: &Settings) -> Result<(), F
         let request = SetTrafficRequest { skill_id, shares: args.shares.clone(), rollback: false };
         return set(request, &args.output, settings).await;
     }
+    show(versions(skill_id, settings).await?, args.output.format());
+    Ok(())
+}
+
+/// Returns the versions of a skill, or else the only one.
+async fn versions(skill_id: String, settings: &Settings) -> Result<Vec<SkillVersion>, Failure> {
     let mut client = client::skills(settings).await?;
     let skill =
         client.get_skill(GetSkillRequest { skill_id }).await.map_err(client::into_failure(settings))?.into_inner();
@@ -41,8 +47,7 @@ pub(super) async fn run(args: &TrafficArgs, settings: &Settings) -> Result<(), F
         status: skill.status,
         status_reason: skill.status_reason,
     };
-    show(if skill.versions.is_empty() { vec![only] } else { skill.versions }, args.output.format());
-    Ok(())
+    Ok(if skill.versions.is_empty() { vec![only] } else { skill.versions })
 }
 
 pub(super) async fn roll_back(args: &RollbackArgs, settings: &Settings) -> Result<(), Failure> {
@@ -55,11 +60,17 @@ async fn set(request: SetTrafficRequest, output: &Output, settings: &Settings) -
     let skill_id = request.skill_id.clone();
     let changed = client::admin(settings).await?.set_traffic(request).await;
     let changed = changed.map_err(client::into_failure(settings))?.into_inner();
-    show(changed.versions, output.format());
+    let left = match changed.versions {
+        // The rule of a skill that is gone can be removed too: it has no version.
+        none if none.is_empty() => versions(skill_id.clone(), settings).await.unwrap_or_default(),
+        several => several,
+    };
+    show(left, output.format());
     if is_rule {
-        print_err(&format!("`openskill traffic {skill_id} --clear` ends this, also for versions that come later\n"));
+        let program = program();
+        print_err(&format!("the rule holds for later versions too, until `{program} traffic {skill_id} --clear`\n"));
         if !changed.stored {
-            print_err("the gateway forgets this when it ends: OPENSKILL_TRAFFIC_FILE keeps it\n");
+            print_err("the gateway loses this rule when it stops: set OPENSKILL_TRAFFIC_FILE to keep it\n");
         }
     }
     Ok(())

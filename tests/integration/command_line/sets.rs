@@ -28,7 +28,7 @@ async fn a_set_is_copied_checked_and_called_and_what_was_changed_is_kept() {
     assert!(code == 0 && text.starts_with("wrote skills/core: 12 files\n"), "{text}");
     let (code, text) = newcomer.run(&["check"]).await;
     assert!(code == 0 && text.matches("ok    manifest").count() == 6, "{text}");
-    assert!(text.contains("note  example not run, without data/logs/app.log: "), "{text}");
+    assert!(text.contains("note  example not run, because data/logs/app.log is missing: "), "{text}");
     newcomer.write("data/app.log", "2026-01-02T03:04:05Z INFO pricing.feed: started\n");
     let (code, text) = newcomer.run(&["run", "skills/core/log_transform.yaml", "input_path=data/app.log"]).await;
     assert!(code == 0 && text.contains("\"source\": \"pricing.feed\""), "{text}");
@@ -42,6 +42,10 @@ async fn a_set_is_copied_checked_and_called_and_what_was_changed_is_kept() {
     let (code, text) = newcomer.run(&["add", "core", "files"]).await;
     assert!(code == 2 && text.contains("skills/core/echo.py\n") && text.contains("--force"), "{text}");
     assert!(read(&script) == "mine\n" && !missing.exists() && !newcomer.path("skills/files").exists());
+    newcomer.write("skills/browser", "");
+    let (code, text) = newcomer.run(&["add", "browser", "--force"]).await;
+    assert!(code == 2 && text.contains("'skills/browser' is not a directory: move it away"), "{text}");
+    std::fs::remove_file(newcomer.path("skills/browser")).unwrap();
     newcomer.write("skills/core/own.yaml", "id: own\ntype: inproc\nentry: echo\n");
     let (code, text) = newcomer.run(&["add", "core", "--force"]).await;
     assert!(code == 0 && text.starts_with("wrote skills/core: 2 files\n"), "{text}");

@@ -3,8 +3,9 @@
 //! Files that differ from the shipped ones are never overwritten without a flag. Everything is written to a temporary
 //! directory first, so that no part of a set is left if the disk is full.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use openskill_worker::check::invalid_files;
@@ -20,7 +21,7 @@ use crate::settings::{RawSettings, Settings};
 use crate::terminal::{pluralize, print_err, print_out, program};
 
 pub(super) fn run(args: &AddArgs, settings: &Settings, raw: &RawSettings) -> Result<(), Failure> {
-    if args.list || args.sets.is_empty() {
+    if args.sets.is_empty() {
         list();
         return Ok(());
     }
@@ -32,7 +33,7 @@ pub(super) fn run(args: &AddArgs, settings: &Settings, raw: &RawSettings) -> Res
         }
     }
     let folder = skill_folder(&args.skills, settings)?;
-    let copies: Vec<_> = sets.iter().map(|set| SetCopy::compare(set, &folder.join(set.name))).collect();
+    let copies = sets.iter().map(|set| SetCopy::compare(set, &folder.join(set.name))).collect::<Result<Vec<_>, _>>()?;
     let differing: Vec<_> = copies.iter().flat_map(|it| &it.differing).map(|it| it.display().to_string()).collect();
     if !differing.is_empty() && !args.force {
         let files = differing.join("\n  ");
@@ -60,7 +61,8 @@ fn list() {
     }
     let program = program();
     print_out(&format!(
-        "\n`{program} add SET...` copies sets into the project. `{program} up --with SET,...` serves them without.\n"
+        "\n`{program} add SET...` copies sets into the project. `{program} up --with SET,...` serves them without \
+         copying.\n"
     ));
 }
 
@@ -75,7 +77,10 @@ struct SetCopy {
 }
 
 impl SetCopy {
-    fn compare(set: &'static SkillSet, target: &Path) -> Self {
+    fn compare(set: &'static SkillSet, target: &Path) -> Result<Self, Failure> {
+        if target.symlink_metadata().is_ok() && !target.is_dir() {
+            return Err(Failure::Usage(format!("'{}' is not a directory: move it away", target.display())));
+        }
         let mut copy = Self { set, target: target.to_owned(), missing: Vec::new(), differing: Vec::new() };
         for (name, text) in set.files() {
             let path = target.join(name);
@@ -86,7 +91,7 @@ impl SetCopy {
                 _ => copy.differing.push(path),
             }
         }
-        copy
+        Ok(copy)
     }
 
     fn changes(&self) -> usize {
@@ -114,6 +119,8 @@ fn write(folder: &Path, copies: &[SetCopy]) -> io::Result<()> {
     let written = copies.iter().filter(|it| it.changes() > 0).try_for_each(|copy| {
         let whole = temporary.join(copy.set.name);
         fs::create_dir_all(&whole)?;
+        // Skills may run as other users than the worker, whatever the umask is.
+        fs::set_permissions(&whole, Permissions::from_mode(0o755))?;
         copy.set.write(&whole)
     });
     let moved = written.and_then(|()| {
@@ -128,7 +135,7 @@ fn write(folder: &Path, copies: &[SetCopy]) -> io::Result<()> {
 fn show_needs(sets: &[&SkillSet], settings: &Settings, raw: &RawSettings) {
     let config = match serve::worker::config(settings, raw) {
         Ok(config) => config,
-        Err(failure) => return print_err(&format!("{failure}\n")),
+        Err(failure) => return print_err(&format!("cannot say what the sets need: {failure}\n")),
     };
     let is_of_set = |file: &Path| {
         let folder = config.skill_dirs.first().and_then(|it| file.strip_prefix(it).ok());

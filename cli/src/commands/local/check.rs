@@ -56,7 +56,7 @@ fn show(findings: &Findings) -> bool {
         }
     }
     for (name, missing) in &findings.skipped {
-        print_out(&format!("  note  example not run, without {}: {name}\n", missing.display()));
+        print_out(&format!("  note  example not run, because {} is missing: {name}\n", missing.display()));
     }
     if findings.examples.is_empty() {
         print_out("  note  no examples: the skill was not run\n");

@@ -35,8 +35,12 @@ impl WorkerSettings {
     fn real_root(&self) -> Result<PathBuf, String> {
         let shown = self.config.allowed_root.display();
         let root = self.config.allowed_root.canonicalize();
-        let root =
-            root.map_err(|error| format!("'{shown}' cannot be opened: {error}; create it with: mkdir -p {shown}"))?;
+        let root = root.map_err(|error| {
+            format!(
+                "'{shown}' cannot be opened: {error}; create it with: mkdir -p {shown}, or begin a project with \
+                 `openskill init`"
+            )
+        })?;
         match root.parent() {
             Some(_) if root.is_dir() => Ok(root),
             _ => Err(format!("'{shown}' must be a directory other than '/'")),
