@@ -81,9 +81,13 @@ rm -rf "$tree/share/openskill/skills/"{.gitignore,tests,pyproject.toml}
 put data "$tree/share/openskill/data"
 cp -r "$root/deploy/systemd" "$tree/systemd"
 install -m 0755 "$root/deploy/install.sh" "$tree/install.sh"
+# Starts the images of this release, and builds none.
+install -d "$tree/share/openskill/compose"
+sed "s/OPENSKILL_TAG:-dev/OPENSKILL_TAG:-$version/" "$root/deploy/docker-compose.yml" \
+    >"$tree/share/openskill/compose/docker-compose.yml"
+cp "$root/deploy/seccomp.json" "$tree/share/openskill/compose/"
 cp "$root/LICENSE" "$root/CHANGELOG.md" "$tree/"
-# Without the links to other pages, which the tarball does not have.
-sed -zE 's/\[([^]]*)\]\([^):]*\.md[^)]*\)/\1/g' "$root/docs/releases.md" >"$tree/README.md"
+sed "s/VERSION-linux-ARCH/$suffix/" "$root/deploy/release.md" >"$tree/README.md"
 
 install -d "$tree/completions"
 # By its name and not by its path: that is what the scripts will call.

@@ -163,6 +163,8 @@ fn is_whole(one: &Folder, tarball: &Path) {
         "completions/openskill.bash",
         "completions/openskill.fish",
         "completions/openskill.zsh",
+        "share/openskill/compose/docker-compose.yml",
+        "share/openskill/compose/seccomp.json",
         "share/openskill/skills/echo.yaml",
         "share/openskill/data/logs/app.log",
         "systemd/openskill-gateway.service",

@@ -92,7 +92,12 @@ impl FunctionManifest {
 
 /// Returns whether a file may have functions that are skills. Python decides.
 pub(crate) fn may_have_functions(text: &str) -> bool {
-    text.contains("openskill_sdk") && text.lines().any(|line| line.trim_start().starts_with('@'))
+    let is_decorator = |line: &str| {
+        let line = line.trim_start();
+        // Without the import, so that its lack can be reported.
+        line.starts_with("@skill") || line.starts_with('@') && text.contains("openskill_sdk")
+    };
+    text.lines().any(is_decorator)
 }
 
 impl FunctionReader {
@@ -275,9 +280,19 @@ mod tests {
     }
 
     #[test]
+    fn a_decorator_that_is_not_imported_is_a_problem() {
+        let read = FunctionReader::new(None).read(Path::new(FILE), "@skill(timeout=2)\ndef f(): pass\n").unwrap();
+        assert!(read.problems[0].reason.contains("`from openskill_sdk import skill`"), "{read:?}");
+    }
+
+    #[test]
     fn a_file_that_only_looks_alike_is_a_script() {
         let text = "import openskill_sdk\n@print\ndef f(): pass\n";
         assert!(FunctionReader::new(None).read(Path::new(FILE), text).unwrap().is_empty());
+        for binds in ["from other import skill\n", "from other import *\n", "def skill(it): pass\n"] {
+            let text = format!("{binds}@skill\ndef f(): pass\n");
+            assert!(FunctionReader::new(None).read(Path::new(FILE), &text).unwrap().is_empty(), "{text}");
+        }
         assert!(!may_have_functions("from openskill_sdk import run\nrun(print)\n"));
         assert!(may_have_functions("from openskill_sdk import skill\nif True:\n    @skill\n    def f(): pass\n"));
     }

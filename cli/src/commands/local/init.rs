@@ -65,7 +65,7 @@ fn next(folder: &Path, has_skills: bool) -> String {
          \x20 {binary} up                        # serves them, until Ctrl-C\n\n\
          In another terminal:\n{enter}\
          \x20 {binary} skills\n{call}\
-         \x20 {binary} new ID                    # creates a skill\n\
+         \x20 {binary} new ID --type python      # creates a skill: a Python function\n\
          \x20 {binary} add                       # lists skills to add: a browser, a sandbox, research\n"
     )
 }

@@ -544,14 +544,19 @@ class Reader:
         self.file = File(tree)
         self.tree = tree
         self.requirements = requirements
+        self.bound = {name for it in module_statements(tree) for name in bound_names(it)}
 
     def decorator(self, node):
-        """The decorator that makes a function a skill, or None."""
+        """The decorator that makes a function a skill, or would if it were imported, or None."""
         for it in node.decorator_list:
             called = it.func if isinstance(it, ast.Call) else it
-            if self.file.name(called) in (f"{SDK}.skill", f"{SDK}.decorator.skill"):
+            if self.file.name(called) in (f"{SDK}.skill", f"{SDK}.decorator.skill") or self.lacks_import(called):
                 return it
         return None
+
+    def lacks_import(self, called):
+        """Whether this is the name of the decorator, which nothing in the file binds."""
+        return isinstance(called, ast.Name) and called.id == "skill" and not self.bound & {"skill", "*"}
 
     def read(self):
         skills, problems, at_top = [], [], set(map(id, self.tree.body))
@@ -563,6 +568,8 @@ class Reader:
         last_bound = {name: it for it in self.tree.body for name in bound_names(it)}
         for node in decorated[:MOST_FUNCTIONS]:
             try:
+                if self.lacks_import(getattr(self.decorator(node), "func", self.decorator(node))):
+                    raise Problem(node, f"{node.name}: @skill is not imported: add `from {SDK} import skill`")
                 if isinstance(node, ast.ClassDef) or id(node) not in at_top:
                     raise Problem(node, f"{node.name}: only a function at the top level of a file can be a skill")
                 if last_bound[node.name] is not node:
