@@ -115,7 +115,7 @@ impl Catalog {
         }
         let exists = |id: &str| all.get(id).is_some_and(|entry| principal.may_call(&entry.skill));
         let own = all.iter().filter(|(id, _)| exists(id));
-        Arc::new(own.map(|(id, entry)| (id.clone(), entry.with_tools(exists))).collect())
+        Arc::new(own.map(|(id, entry)| (id.clone(), entry.for_reader(principal, exists))).collect())
     }
 
     /// Returns the skill `id`, or the version `id@version`, as this principal sees it, if it may.
@@ -128,7 +128,7 @@ impl Catalog {
         if principal.sees_all() {
             return Some(entry);
         }
-        Some(entry.with_tools(|id| self.get_for(id, principal).is_some()))
+        Some(entry.for_reader(principal, |id| self.get_for(id, principal).is_some()))
     }
 
     /// The prompts and resources for MCP clients.

@@ -67,7 +67,7 @@ async fn run_on_workers(context: &CallContext) -> Outcome {
     while outcome.attempts < MAX_ATTEMPTS {
         let chosen = match choose(context, &tried) {
             Ok(chosen) => chosen,
-            Err(NoWorker::SessionLost(error)) if !outcome.may_have_run => {
+            Err(NoWorker::Session(error)) if !outcome.may_have_run => {
                 return Outcome { attempts: outcome.attempts, ..Outcome::from_error(error) };
             }
             Err(NoWorker::Now(error)) if outcome.attempts == 0 => return Outcome::from_error(error),

@@ -11,15 +11,17 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::arguments::secrets::Secrets;
 use crate::call::blocking_pool::BlockingPool;
 use crate::call::principal::Principal;
 use crate::call::request::Call;
 use crate::catalog::Catalog;
 use crate::catalog::agents::Agents;
+use crate::catalog::lookup::{self, Route};
 use crate::catalog::snapshot::callable;
 use crate::catalog::traffic::TrafficRules;
 use crate::config::{Config, TasksConfig};
-use crate::dispatch::affinity::Affinity;
+use crate::dispatch::affinity::{Affinity, AffinityKey};
 use crate::dispatch::budget::RetryBudget;
 use crate::dispatch::lateness::Lateness;
 use crate::dispatch::questions::Questions;
@@ -225,10 +227,29 @@ impl Gateway {
         }
     }
 
+    /// Returns where a call goes now. None if it would be refused.
+    pub(crate) fn route(&self, call: &Call) -> Option<Route> {
+        lookup::route(&self.catalog, call).map(|it| self.follow_session(it, call))
+    }
+
+    /// Keeps the call of a session with the session's worker under a traffic rule, in a version that this worker runs.
+    /// Calls that name or approved a version are unchanged.
+    pub(crate) fn follow_session(&self, route: Route, call: &Call) -> Route {
+        let is_fixed = route.version.is_empty() || !call.version.is_empty() || !call.definition_hash.is_empty();
+        let key = if is_fixed { None } else { AffinityKey::for_call(call, &route.entry.skill) };
+        match key.and_then(|key| self.affinity.holder(&key)) {
+            Some(instance) => route.follow(&instance, &self.catalog, call),
+            None => route,
+        }
+    }
+
     /// Records the skill of a refused call for log and metrics, if the skill exists.
     pub(crate) fn note_skill(&self, call: &Call, record: &CallRecord) {
-        if let Some(entry) = self.catalog.get_for(&call.skill_id, &call.principal) {
+        if let Some(Route { entry, .. }) = self.route(call) {
             record.set_skill(&entry.series, entry.definition.secrets());
+        } else if let Some(listed) = self.catalog.get_for(&call.skill_id, &call.principal) {
+            // Which parameters of an unknown version are secret is unknown, too.
+            record.set_skill(&listed.series, Some(&Arc::new(Secrets::everything())));
         }
     }
 

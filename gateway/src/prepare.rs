@@ -32,7 +32,7 @@ impl ResolvedCall {
         record: Option<&CallRecord>,
     ) -> Result<Self, SkillError> {
         call.fault.clone().map_or(Ok(()), Err)?;
-        let route = find(&gateway.catalog, call, gateway.has_workers())?;
+        let route = gateway.follow_session(find(&gateway.catalog, call, gateway.has_workers())?, call);
         let entry = &route.entry;
         if let Some(record) = record {
             record.set_skill(&entry.series, entry.definition.secrets());

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::process::Output;
 
 use openskill_proto::v1::worker_service_client::WorkerServiceClient;
-use openskill_proto::v1::{ExecuteRequest, InvokeRequest, PreparedCall, SkillResult};
+use openskill_proto::v1::{ErrorCode, ExecuteRequest, InvokeRequest, PreparedCall, SkillResult};
 use openskill_tests::binary;
 use openskill_tests::folder::Folder;
 use openskill_tests::port::Port;
@@ -13,6 +13,8 @@ use openskill_tests::wait::until;
 use serde_json::json;
 use tokio::process::Command;
 use tonic::transport::Endpoint;
+
+use crate::mcp_face;
 
 /// A folder with two versions of `shout`, which differ in their answer and their schema.
 fn two_versions() -> Folder {
@@ -81,7 +83,12 @@ async fn a_call_names_a_version_and_otherwise_gets_the_newest() {
     let unknown = shout(&system, "shout@1.3", "").await;
     assert_eq!(code(&unknown), "NOT_FOUND");
     assert!(unknown.error.unwrap().message.contains("2.0.0, 1.2.3"));
+    let unclear = shout(&system, "shout@", "").await;
+    assert_eq!(code(&unclear), "INVALID_ARGUMENT", "{unclear:?}");
     // MCP clients and models see one tool.
+    let tool = json!({"name": "shout@1.2", "arguments": {"text": "hey"}});
+    let refused = mcp_face::ask(&system, "tools/call", tool).await.json();
+    assert!(refused["error"]["message"].as_str().unwrap().contains("no tool 'shout@1.2'"), "{refused}");
     let tools = system.get("/tools").await.json();
     assert_eq!(tools["skill_ids"], json!({"shout": "shout"}));
 }
@@ -122,18 +129,59 @@ async fn an_operator_divides_calls_by_sessions_rolls_back_with_one_command_and_t
         assert_eq!(version(&shout(&system, "shout", &session.to_string()).await), "1.2.3");
     }
     assert_eq!(version(&shout(&system, "shout@2", "").await), "2.0.0", "a call may still name it");
-    // Without its version, the rule rests, and calls go to the newest.
+    // Without its version, the rule refuses calls: the version that was rolled back takes none.
     std::fs::remove_file(skills.path().join("shout-1.2.3.yaml")).unwrap();
     std::fs::remove_file(skills.path().join("shout-1.2.3.py")).unwrap();
-    until("2.0.0 answers", PATIENCE, || async {
+    let refused = until("1.2.3 is gone", PATIENCE, || async {
         let result = shout(&system, "shout", "").await;
-        (result.success && version(&result) == "2.0.0").then_some(())
+        assert_ne!(version(&result), "2.0.0");
+        result.error.filter(|it| it.message.contains("`openskill traffic shout --clear`"))
     })
     .await;
+    assert!(refused.code() == ErrorCode::Unavailable && refused.retryable, "{refused:?}");
+    assert_eq!(version(&shout(&system, "shout@2", "").await), "2.0.0");
     system.process.log.line(&["no version of the traffic rule can run", "shout"]).await;
     let cleared = run(&system, &["traffic", "shout", "--clear"]).await;
     assert!(String::from_utf8_lossy(&cleared.stdout).contains("2.0.0"), "{cleared:?}");
+    assert_eq!(version(&shout(&system, "shout", "").await), "2.0.0");
     assert_eq!(system.get("/skills/shout").await.json().get("versions"), None);
+}
+
+#[tokio::test]
+async fn a_session_stays_with_its_worker_which_serves_one_of_the_versions() {
+    let (folder, port) = (Folder::new(), Port::reserve());
+    let workers = ["1.0", "2.0"].map(|version| {
+        let manifest = format!("id: echo\nversion: '{version}'\ntype: inproc\nentry: echo\naffinity: session\n");
+        folder.write(&format!("{version}/echo.yaml"), manifest);
+        let socket = format!("unix:{}", folder.path().join(format!("{version}.sock")).display());
+        let skills = folder.path().join(version);
+        let worker = Setup::command(&["worker", "--listen", &socket]).flag("--skills-dir", skills.display()).spawn();
+        (socket, worker)
+    });
+    let (address, sockets) = (port.address(), workers.each_ref().map(|it| it.0.as_str()).join(","));
+    let process = Setup::command(&["gateway", "--listen", &address.to_string(), "--workers", &sockets]).spawn();
+    process.log.line(&["gateway ready"]).await;
+    let system = System { address, process };
+    until("both versions are served", PATIENCE, || async {
+        let described = system.get("/skills/echo").await.json();
+        (described["versions"].as_array()?.len() == 2).then_some(())
+    })
+    .await;
+    let call = async |skill: &str, session: &str| {
+        let session_id = session.to_owned();
+        system.invoke(InvokeRequest { session_id, ..request(skill, json!({"text": "hey"})) }).await
+    };
+    assert_eq!(version(&call("echo@1.0", "s").await), "1.0");
+    let refused = call("echo@2.0", "s").await;
+    assert_eq!(code(&refused), "INVALID_ARGUMENT", "{refused:?}");
+    assert!(refused.error.unwrap().message.contains("serves 1.0"));
+    assert_eq!(version(&call("echo", "s").await), "1.0", "the session goes on");
+    run(&system, &["traffic", "echo", "1.0=50", "2.0=50"]).await;
+    for session in 0..10 {
+        let session = session.to_string();
+        assert_eq!(version(&call("echo@1.0", &session).await), "1.0");
+        assert_eq!(version(&call("echo", &session).await), "1.0", "a rule moves no session to another worker");
+    }
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use openskill_skill::versions::split;
 use serde_json::value::RawValue;
 
 use super::kind::{Kind, Repair};
@@ -36,7 +37,7 @@ const MAX_NESTING: usize = 6;
 /// The keys under which a call object has its arguments.
 const ARGUMENT_KEYS: [&str; 5] = ["arguments", "input", "parameters", "args", "params"];
 
-/// Reads a raw call. `skill` is the skill that the caller named separately, if any.
+/// Reads a raw call. `skill` is the skill that the caller named separately, if any, without a version.
 ///
 /// ```
 /// use openskill_gateway::arguments::read_tool_call;
@@ -111,7 +112,7 @@ fn from_json(text: &str, skill: Option<&str>, nesting: usize) -> Result<ToolCall
     match (from_object(&fields, nesting, marked), skill) {
         (None, _) => bare_arguments(text, skill),
         (Some(call), None) => call,
-        (Some(Ok(call)), Some(given)) if call.skill.as_deref() == Some(given) => Ok(call),
+        (Some(Ok(call)), Some(given)) if call.skill.as_deref().is_some_and(|it| split(it).0 == given) => Ok(call),
         // A call of another skill. An object without a name wraps a call that has one.
         (Some(Ok(call)), Some(_)) if marked || has_arguments(&fields) || !fields.contains_key("name") => {
             check_name(call, skill)
@@ -223,7 +224,7 @@ fn string(raw: Option<&&RawValue>) -> Option<String> {
 
 fn check_name(call: ToolCall, skill: Option<&str>) -> Result<ToolCall, String> {
     match (&call.skill, skill) {
-        (Some(named), Some(given)) if named != given => {
+        (Some(named), Some(given)) if split(named).0 != given => {
             let named: String = named.chars().take(64).collect();
             Err(format!("the call names the skill '{named}' but the request names '{given}': name only one"))
         }

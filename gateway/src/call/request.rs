@@ -7,7 +7,6 @@ use openskill_proto::limits::{MAX_ID_BYTES, MAX_SKILL_ID_BYTES, MAX_TIMEOUT_MS};
 use openskill_proto::trace::{Trace, hex, random_id};
 use openskill_proto::v1::invoke_request::Arguments;
 use openskill_proto::v1::{Delegation, Envelope, ErrorCode, InvokeRequest, SkillError};
-use openskill_skill::versions::split;
 use tokio::sync::Notify;
 
 use crate::arguments::{self, Policy, Repair};
@@ -79,11 +78,12 @@ pub(crate) struct Call {
 impl Call {
     /// Reads a request.
     pub(crate) fn new(mut request: InvokeRequest, context: RequestContext) -> Self {
-        let version = take_version(&mut request.skill_id);
+        let named = take_version(&mut request.skill_id);
         let raw = read_raw(&mut request);
         // A raw call may name a version, too.
-        let version = Some(take_version(&mut request.skill_id)).filter(|it| !it.is_empty()).unwrap_or(version);
-        let fault = raw.as_ref().err().cloned().or_else(|| find_fault(&request, &version));
+        let in_raw = take_version(&mut request.skill_id);
+        let fault = raw.as_ref().err().cloned().or_else(|| find_fault(&request, [&named, &in_raw]));
+        let version = in_raw.or(named).unwrap_or_default();
         let is_struct = matches!(request.arguments, Some(Arguments::Input(_)) | None);
         let input = Input::read(request.arguments.take());
         let fault = fault.or_else(|| input.as_ref().err().cloned());
@@ -93,7 +93,7 @@ impl Call {
 
     /// Creates the call of a request whose arguments could not be read.
     pub(crate) fn unread(mut request: InvokeRequest, context: RequestContext, fault: SkillError) -> Self {
-        let version = take_version(&mut request.skill_id);
+        let version = take_version(&mut request.skill_id).unwrap_or_default();
         let (raw, input) = (arguments::ToolCall::default(), Input::unreadable(false));
         Self::build(request, version, context, raw, input, Some(fault))
     }
@@ -201,21 +201,31 @@ fn read_raw(request: &mut InvokeRequest) -> Result<arguments::ToolCall, SkillErr
     Ok(read)
 }
 
-/// Takes the version off `id@version`.
-fn take_version(skill_id: &mut String) -> String {
-    let (id, version) = split(skill_id);
+/// Takes the version off `id@version`. None if there is no `@`.
+fn take_version(skill_id: &mut String) -> Option<String> {
+    let (id, version) = skill_id.split_once('@')?;
     let (length, version) = (id.len(), version.to_owned());
     skill_id.truncate(length);
-    version
+    Some(version)
 }
 
-fn find_fault(request: &InvokeRequest, version: &str) -> Option<SkillError> {
+/// Finds what is wrong with a request's ids. `versions`: those that the request and the raw call in it name.
+fn find_fault(request: &InvokeRequest, versions: [&Option<String>; 2]) -> Option<SkillError> {
     let invalid = |message: String| Some(SkillError::new(ErrorCode::InvalidArgument, message));
+    if let [Some(named), Some(in_raw)] = versions
+        && named != in_raw
+    {
+        return invalid("the call names another version of the skill than the request: name only one".to_owned());
+    }
+    let version = versions.into_iter().flatten().next();
+    if version.is_some_and(String::is_empty) {
+        return invalid("skill_id ends with '@': write the version after it, or leave it out".to_owned());
+    }
     let ids = [
         ("call_id", request.call_id.as_str()),
         ("session_id", &request.session_id),
         ("idempotency_key", &request.idempotency_key),
-        ("the version of a skill", version),
+        ("the version of a skill", version.map_or("", String::as_str)),
     ];
     for (name, id) in ids {
         if id.len() > MAX_ID_BYTES || id.chars().any(char::is_control) {
@@ -305,9 +315,17 @@ mod tests {
             )
         };
         let named = |name: &str| format!(r#"{{"name": "{name}", "arguments": {{}}}}"#);
-        for (skill_id, text) in [("echo@1.2", "{}"), ("", &named("echo@1.2")), ("echo@1.2", &named("echo"))] {
+        for (skill_id, text) in [
+            ("echo@1.2", "{}"),
+            ("", &named("echo@1.2")),
+            ("echo@1.2", &named("echo")),
+            ("echo@1.2", &named("echo@1.2")),
+        ] {
             let call = call(skill_id, text, "");
             assert_eq!((call.skill_id.as_str(), call.version.as_str(), call.fault), ("echo", "1.2", None), "{text}");
+        }
+        for (skill_id, text) in [("echo@", "{}"), ("echo@1.2", &named("echo@2")), ("echo@1.2", &named("other@1.2"))] {
+            assert!(call(skill_id, text, "").fault.is_some(), "{skill_id} {text}");
         }
         let point = |session| call("echo", "{}", session).traffic_point();
         assert_eq!(point("a"), point("a"));

@@ -9,6 +9,7 @@ use openskill_telemetry::metrics::SkillSeries;
 use openskill_text::tools::ToolDocument;
 
 use crate::arguments::{Definition, compile_schema};
+use crate::call::principal::Principal;
 use crate::export::Forms;
 use crate::workers::candidate::Candidate;
 
@@ -77,12 +78,12 @@ impl Entry {
         &self.versions
     }
 
-    /// Where calls without a version go. Empty if no traffic rule applies: then each worker runs its newest version.
+    /// Where calls without a version go. Empty if there is no traffic rule: then each worker runs its newest version.
     pub(crate) fn shares(&self) -> &[Share] {
         self.traffic.as_deref().unwrap_or_default()
     }
 
-    /// Whether there is a traffic rule, but none of its versions can run.
+    /// Whether there is a traffic rule, but none of its versions can run. Its calls without a version are refused.
     pub(super) fn has_suspended_rule(&self) -> bool {
         self.traffic.as_ref().is_some_and(Vec::is_empty)
     }
@@ -114,6 +115,28 @@ impl Entry {
         self
     }
 
+    /// Restricts this entry to the version and the definition that a running call was routed to. Each may be empty: any.
+    /// None if no worker has them.
+    pub(crate) fn restrict(self: &Arc<Self>, version: &str, hash: &str) -> Option<Arc<Self>> {
+        let entry = match version {
+            "" => Arc::clone(self),
+            exact => self.version(exact).filter(|it| it.skill.version == exact)?,
+        };
+        if hash.is_empty() { Some(entry) } else { entry.in_definition(hash) }
+    }
+
+    /// Returns the versions that this worker process can run.
+    pub(crate) fn versions_at<'a>(&'a self, instance: &'a str) -> impl Iterator<Item = &'a str> {
+        let own = if self.versions.is_empty() { Some(self) } else { None };
+        let all = own.into_iter().chain(self.versions.iter().map(|it| &**it));
+        all.filter(|it| it.runs_at(instance)).map(|it| it.skill.version.as_str())
+    }
+
+    /// Whether this worker process can run it.
+    pub(crate) fn runs_at(&self, instance: &str) -> bool {
+        self.candidates.iter().any(|it| it.worker.is_instance(instance))
+    }
+
     /// Restricts this entry to the workers that run this definition. None if the skill has a different definition.
     pub(super) fn in_definition(self: &Arc<Self>, hash: &str) -> Option<Arc<Self>> {
         if self.skill.definition_hash != hash {
@@ -127,13 +150,16 @@ impl Entry {
         Some(Arc::new(narrowed))
     }
 
-    /// Restricts this entry to a reader who may see only some skills: an agent's list of tools omits the others.
-    pub(super) fn with_tools(self: &Arc<Self>, exists: impl Fn(&str) -> bool) -> Arc<Self> {
+    /// Restricts this entry to a reader who may see only some skills: an agent's list of tools omits the others, and so
+    /// does the list of versions.
+    pub(super) fn for_reader(self: &Arc<Self>, reader: &Principal, exists: impl Fn(&str) -> bool) -> Arc<Self> {
         let mut tools = self.skill.agent.iter().flat_map(|agent| &agent.tools);
-        if tools.all(|id| exists(id)) {
+        let mut hidden = self.versions.iter().map(|it| &it.skill).filter(|it| !reader.may_call(it)).peekable();
+        if tools.all(|id| exists(id)) && hidden.peek().is_none() {
             return Arc::clone(self);
         }
         let mut shown = Self::clone(self);
+        hidden.for_each(|it| shown.skill.versions.retain(|shown| shown.version != it.version));
         if let Some(agent) = &mut shown.skill.agent {
             agent.tools.retain(|id| exists(id));
         }
@@ -166,7 +192,7 @@ impl Entry {
     }
 }
 
-/// Finds the served version that a caller or a rule means.
+/// Finds the served version that a caller or a traffic rule means.
 pub(super) fn find_served<'a>(wanted: &str, versions: &'a [Arc<Entry>]) -> Option<&'a Arc<Entry>> {
     find(wanted, versions, |it| (&it.skill.version, !it.candidates.is_empty()))
 }

@@ -18,6 +18,9 @@ use crate::arguments::{Definition, Rules};
 use crate::workers::candidate::Candidate;
 use crate::workers::worker::Worker;
 
+/// The maximum number of versions of one skill. Of more, the newest are kept.
+const MAX_MERGED: usize = 64;
+
 /// A skill that a worker offers.
 #[derive(Clone)]
 struct Offer {
@@ -60,7 +63,10 @@ impl Merger<'_> {
             let (rule, before) = (rules.get(&id).map(Vec::as_slice), before.get(&id));
             let entry = self.merge_skill(offers, rule, before)?.after(before);
             if entry.has_suspended_rule() && !before.is_some_and(|it| it.has_suspended_rule()) {
-                tracing::warn!(skill_id = id, "no version of the traffic rule can run: calls go to the newest version");
+                tracing::warn!(
+                    skill_id = id,
+                    "no version of the traffic rule can run: calls without a version are refused"
+                );
             }
             Some((id, Arc::new(entry)))
         });
@@ -71,16 +77,22 @@ impl Merger<'_> {
     ///
     /// Without a traffic rule, lists the newest version that can run. Calls go to every worker that can run the skill,
     /// in its newest version, as in a rolling update. Under a rule, lists the version with the largest share, and calls
-    /// go to the versions by their shares.
+    /// go to the versions by their shares. If none of them can run, the skill is unavailable.
     fn merge_skill(
         &self,
-        offers: Vec<Offer>,
+        mut offers: Vec<Offer>,
         rule: Option<&[VersionShare]>,
         before: Option<&Arc<Entry>>,
     ) -> Option<Entry> {
-        let names: BTreeSet<String> = offers.iter().map(|it| it.skill.version.clone()).collect();
+        let mut names: BTreeSet<String> = offers.iter().map(|it| it.skill.version.clone()).collect();
         if names.len() == 1 && rule.is_none() {
             return self.merge_offers(newest_of_each_worker(offers), "");
+        }
+        if names.len() > MAX_MERGED {
+            let mut newest = Vec::from_iter(names);
+            newest.sort_by(|one, other| compare(other, one));
+            names = newest.into_iter().take(MAX_MERGED).collect();
+            offers.retain(|it| names.contains(&it.skill.version));
         }
         let version = |name: &String| {
             let own = offers.iter().filter(|it| it.skill.version == *name).cloned().collect();
@@ -102,6 +114,9 @@ impl Merger<'_> {
             }
             None => self.merge_offers(newest_of_each_worker(offers), "")?,
         };
+        if let Some(rule) = rule.filter(|_| largest.is_none()) {
+            suspend(&mut listed, rule);
+        }
         listed.skill.versions = describe_versions(&versions, rule);
         Some(listed.with_versions(versions, shares))
     }
@@ -173,6 +188,17 @@ impl Merger<'_> {
     }
 }
 
+/// Makes a skill unavailable, because no version of its traffic rule can run.
+fn suspend(listed: &mut Entry, rule: &[VersionShare]) {
+    listed.candidates.clear();
+    let (skill, versions) = (&mut listed.skill, rule.iter().map(|it| it.version.as_str()));
+    let (id, versions) = (&skill.id, Vec::from_iter(versions).join(", "));
+    skill.status_reason =
+        format!("no version of its traffic rule can run: {versions}; `openskill traffic {id} --clear` ends the rule");
+    skill.set_status(SkillStatus::Unavailable);
+    skill.workers = 0;
+}
+
 /// Keeps the newest version of each worker that can run there. Offers are grouped by worker.
 fn newest_of_each_worker(offers: Vec<Offer>) -> Vec<Offer> {
     let mut newest: Vec<Offer> = Vec::with_capacity(offers.len());
@@ -211,27 +237,27 @@ fn describe_versions(versions: &[Arc<Entry>], rule: Option<&[VersionShare]>) -> 
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::catalog::traffic::{RuleFault, check, pick, roll_back};
     use crate::workers::source::Endpoint;
 
-    fn worker() -> Arc<Worker> {
+    pub(in crate::catalog) fn worker() -> Arc<Worker> {
         Arc::new(Worker::new(Endpoint::Tcp("nobody:1".to_owned()), 1, None))
     }
 
-    fn version(version: &str) -> Skill {
+    pub(in crate::catalog) fn version(version: &str) -> Skill {
         Skill { version: version.to_owned(), status: SkillStatus::Available.into(), ..Skill::default() }
     }
 
-    fn merged(offers: Vec<(Skill, Arc<Worker>)>, rule: Option<&[VersionShare]>) -> Arc<Entry> {
+    pub(in crate::catalog) fn merged(offers: Vec<(Skill, Arc<Worker>)>, rule: Option<&[VersionShare]>) -> Arc<Entry> {
         let (definitions, agents, series) = (Definitions::default(), Agents::default(), SkillMetrics::new(1));
         let merger = Merger { definitions: &definitions, agents: &agents, series: &series };
         let offers = offers.into_iter().map(|(skill, worker)| Offer { skill, worker }).collect();
         Arc::new(merger.merge_skill(offers, rule, None).unwrap())
     }
 
-    fn rule(shares: &[(&str, u32)]) -> Vec<VersionShare> {
+    pub(in crate::catalog) fn rule(shares: &[(&str, u32)]) -> Vec<VersionShare> {
         shares.iter().map(|(it, percent)| VersionShare { version: (*it).to_owned(), percent: *percent }).collect()
     }
 
@@ -300,12 +326,32 @@ mod tests {
         assert_eq!(old, 750);
         let weights: Vec<_> = entry.skill.versions.iter().map(|it| (it.version.as_str(), it.weight)).collect();
         assert_eq!(weights, [("2.0", Some(25)), ("1.2.3", Some(75))]);
-        // A version that nobody serves leaves its calls to the others; without any, the newest gets all.
+        // A version that nobody serves leaves its calls to the others; without any, none gets calls.
         let canary = merged(offers(), Some(&rule(&[("1.2", 10), ("3.0", 90)])));
         assert_eq!(pick(canary.shares(), 0.99).unwrap().skill.version, "1.2.3");
         let gone = merged(offers(), Some(&rule(&[("3.0", 100)])));
         assert!(gone.has_suspended_rule() && gone.shares().is_empty());
-        assert_eq!((gone.skill.version.as_str(), gone.skill.versions.len()), ("2.0", 3));
+        assert_eq!((gone.candidates.len(), gone.skill.versions.len()), (0, 3));
+        assert!(gone.skill.status_reason.contains("can run: 3.0; `openskill traffic"), "{gone:?}");
+        assert!(roll_back(&gone).is_some(), "an operator may choose another version");
+    }
+
+    #[test]
+    fn a_running_call_keeps_to_its_version_and_its_definition() {
+        let untrusted = Skill { untrusted: true, ..version("1.0") };
+        let entry = merged(vec![(version("1.0"), worker()), (untrusted, worker()), (version("2.0"), worker())], None);
+        let count = |version, hash: &str| entry.restrict(version, hash).map(|it| it.candidates.len());
+        assert_eq!((count("", ""), count("1.0", ""), count("1", "")), (Some(3), Some(2), None));
+        let approved = entry.version("1.0").unwrap().skill.definition_hash.clone();
+        assert_eq!((count("1.0", &approved), count("2.0", &approved)), (Some(1), None));
+    }
+
+    #[test]
+    fn of_many_versions_the_newest_are_kept() {
+        let offers = (0..=MAX_MERGED).map(|it| (version(&format!("1.{it}")), worker())).collect();
+        let entry = merged(offers, None);
+        assert_eq!((entry.versions().len(), entry.candidates.len()), (MAX_MERGED, MAX_MERGED));
+        assert_eq!(entry.versions().last().unwrap().skill.version, "1.1");
     }
 
     #[test]

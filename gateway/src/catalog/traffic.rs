@@ -1,6 +1,7 @@
 //! Traffic rules: how the calls of a skill are divided among its versions, as an operator set it.
 //!
-//! The rules of a gateway are in one small file, which is written when an operator changes a rule and read at the start.
+//! The rules of a gateway are in one small file, which is read at the start, and read and written when an operator changes
+//! a rule. Several gateways of one user may share it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -77,20 +78,24 @@ impl TrafficRules {
     /// Sets the rule of a skill, or removes it if there are no shares. Blocks on the disk.
     ///
     /// # Errors
-    /// There are too many rules, or the file can't be written. The rules are then as before.
+    /// There are too many rules ([`io::ErrorKind::QuotaExceeded`]), or the file can't be used. The rules are then as
+    /// before.
     pub(crate) fn set(&self, skill_id: &str, shares: Vec<VersionShare>) -> io::Result<()> {
         let _guard = self.changing.lock();
-        let mut rules = (*self.current()).clone();
+        let folder = self.file.as_deref().map(lock_folder).transpose()?;
+        // Another gateway may have changed the file.
+        let stored = self.file.as_deref().map(read).transpose()?;
+        let mut rules = stored.unwrap_or_else(|| (*self.current()).clone());
         if shares.is_empty() {
             rules.remove(skill_id);
         } else {
             rules.insert(skill_id.to_owned(), shares);
         }
         if rules.len() > MAX_RULES {
-            return Err(io::Error::other(format!("a gateway has at most {MAX_RULES} traffic rules")));
+            return Err(too_large(format!("a gateway has at most {MAX_RULES} traffic rules")));
         }
-        if let Some(file) = &self.file {
-            write(file, &rules)?;
+        if let (Some(file), Some(folder)) = (&self.file, &folder) {
+            write(file, folder, &rules)?;
         }
         self.current.store(Arc::new(rules));
         Ok(())
@@ -100,30 +105,66 @@ impl TrafficRules {
 fn read(file: &Path) -> io::Result<RulesById> {
     let mut text = String::new();
     match fs::File::open(file) {
-        Ok(opened) => opened.take(MAX_FILE_BYTES).read_to_string(&mut text)?,
+        Ok(opened) => opened.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(RulesById::new()),
         Err(error) => return Err(error),
     };
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return Err(too_large(format!("it has more than {MAX_FILE_BYTES} bytes")));
+    }
     // A later format may have other fields.
     let format = serde_json::from_str::<serde_json::Value>(&text)?["format"].as_u64();
     if format != Some(FORMAT) {
         let found = format.map_or_else(|| "none".to_owned(), |it| it.to_string());
         return Err(io::Error::other(format!("its format is {found}, and this build knows {FORMAT}")));
     }
-    Ok(serde_json::from_str::<RulesFile>(&text)?.skills)
+    let rules = serde_json::from_str::<RulesFile>(&text)?.skills;
+    if rules.len() > MAX_RULES {
+        return Err(too_large(format!("it has more than {MAX_RULES} rules")));
+    }
+    for (id, rule) in &rules {
+        check_sum(rule).map_err(|reason| io::Error::other(format!("{id}: {reason}")))?;
+    }
+    Ok(rules)
+}
+
+/// Locks the folder of the file against other gateways of this user, until it is dropped. The file itself can't serve as
+/// the lock, because it is replaced.
+fn lock_folder(file: &Path) -> io::Result<fs::File> {
+    let folder = file.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let folder = fs::File::open(folder)?;
+    folder.lock()?;
+    Ok(folder)
 }
 
 /// Replaces the file, so that a crash leaves either the old rules or the new ones.
-fn write(file: &Path, rules: &RulesById) -> io::Result<()> {
-    if let Some(folder) = file.parent().filter(|it| !it.as_os_str().is_empty()) {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    }
+fn write(file: &Path, folder: &fs::File, rules: &RulesById) -> io::Result<()> {
     let text = serde_json::to_vec_pretty(&RulesFile { format: FORMAT, skills: rules.clone() })?;
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return Err(too_large(format!("the file of the traffic rules would have more than {MAX_FILE_BYTES} bytes")));
+    }
     let new = file.with_extension("new");
     let mut written = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
     written.write_all(&text)?;
     written.sync_all()?;
-    fs::rename(&new, file)
+    fs::rename(&new, file)?;
+    folder.sync_all()
+}
+
+fn too_large(message: String) -> io::Error {
+    io::Error::new(io::ErrorKind::QuotaExceeded, message)
+}
+
+/// Checks that a rule divides all calls.
+fn check_sum(shares: &[VersionShare]) -> Result<(), String> {
+    let (count, total) = (shares.len(), shares.iter().map(|it| u64::from(it.percent)).sum::<u64>());
+    if count > MAX_VERSIONS || total != 100 {
+        return Err(format!(
+            "a rule divides 100 percent among at most {MAX_VERSIONS} versions: this one has {count} that add up to {total}"
+        ));
+    }
+    Ok(())
 }
 
 /// Checks a new rule against the versions that workers serve.
@@ -131,13 +172,7 @@ fn write(file: &Path, rules: &RulesById) -> io::Result<()> {
 /// # Errors
 /// The rule is malformed, or names a version that no worker serves.
 pub(crate) fn check(shares: &[VersionShare], versions: &[Arc<Entry>]) -> Result<(), RuleFault> {
-    let total: u64 = shares.iter().map(|it| u64::from(it.percent)).sum();
-    if shares.len() > MAX_VERSIONS || total != 100 {
-        let count = shares.len();
-        return Err(RuleFault::Malformed(format!(
-            "a rule divides 100 percent among at most {MAX_VERSIONS} versions: this one has {count} that add up to {total}"
-        )));
-    }
+    check_sum(shares).map_err(RuleFault::Malformed)?;
     let unserved = shares.iter().find(|it| it.version.is_empty() || find_served(&it.version, versions).is_none());
     match unserved {
         Some(share) => Err(RuleFault::NotServed(share.version.clone())),
@@ -195,15 +230,37 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("openskill-traffic-{}", std::process::id()));
         let file = folder.join("state").join("traffic.json");
         let rules = TrafficRules::load(Some(&file)).unwrap();
-        let share = |percent| vec![VersionShare { version: "1.2".to_owned(), percent }];
-        rules.set("shout", share(100)).unwrap();
-        rules.set("other", share(50)).unwrap();
+        let share = |version: &str| vec![VersionShare { version: version.to_owned(), percent: 100 }];
+        rules.set("shout", share("1.2")).unwrap();
+        rules.set("other", share("2.0")).unwrap();
         rules.set("other", Vec::new()).unwrap();
         let again = TrafficRules::load(Some(&file)).unwrap();
-        assert_eq!(*again.current(), RulesById::from([("shout".to_owned(), share(100))]));
-        fs::write(&file, r#"{"format": 2, "weights": []}"#).unwrap();
-        let refusal = TrafficRules::load(Some(&file)).unwrap_err().to_string();
-        assert!(refusal.contains("its format is 2") && refusal.contains("move the file away"), "{refusal}");
+        assert_eq!(*again.current(), RulesById::from([("shout".to_owned(), share("1.2"))]));
+        // Two gateways that share the file do not lose each other's rules.
+        again.set("other", share("2.0")).unwrap();
+        rules.set("third", share("3.0")).unwrap();
+        assert_eq!(rules.current().len(), 3);
+        let sum = r#"{"format": 1, "skills": {"shout": [{"version": "1", "percent": 4294967295}]}}"#;
+        let long = " ".repeat(MAX_FILE_BYTES as usize + 1);
+        for (text, reason) in [
+            (r#"{"format": 2, "weights": []}"#, "its format is 2"),
+            (sum, "shout: a rule divides 100 percent"),
+            (&long, "more than 4194304 bytes"),
+        ] {
+            fs::write(&file, text).unwrap();
+            let refusal = TrafficRules::load(Some(&file)).unwrap_err().to_string();
+            assert!(refusal.contains(reason) && refusal.contains("move the file away"), "{refusal}");
+        }
         fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn there_are_at_most_a_thousand_rules() {
+        let share = || vec![VersionShare { version: "1".to_owned(), percent: 100 }];
+        let full: RulesById = (0..MAX_RULES).map(|id| (id.to_string(), share())).collect();
+        let rules = TrafficRules { current: ArcSwap::from_pointee(full), ..TrafficRules::default() };
+        let set = |id: usize| rules.set(&id.to_string(), share());
+        assert_eq!(set(MAX_RULES).unwrap_err().kind(), io::ErrorKind::QuotaExceeded);
+        assert!(set(0).is_ok());
     }
 }

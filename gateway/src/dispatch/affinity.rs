@@ -5,6 +5,7 @@
 //! worker's process ends, the session's state is lost: one call fails with that reason, and the next one starts a
 //! new session elsewhere.
 
+use openskill_proto::v1::Skill;
 use parking_lot::Mutex;
 
 use super::pick::{Criteria, eligible};
@@ -32,11 +33,12 @@ struct Hold {
 pub(crate) struct AffinityKey(String);
 
 impl AffinityKey {
-    /// Builds the key for a call to a skill of this toolset. A skill without a toolset shares its state with no
-    /// other skill.
-    pub(crate) fn for_call(call: &Call, toolset: &str) -> Self {
-        let group = if toolset.is_empty() { &call.skill_id } else { toolset };
-        Self::new(call.principal.name(), &call.session_id, group)
+    /// Builds the key for a call of this skill. A skill without a toolset shares its state with no other skill. None if
+    /// the skill keeps no state for the call.
+    pub(crate) fn for_call(call: &Call, skill: &Skill) -> Option<Self> {
+        let is_kept = skill.session_affinity && (skill.caller_affinity || !call.session_id.is_empty());
+        let group = if skill.toolset.is_empty() { &call.skill_id } else { &skill.toolset };
+        is_kept.then(|| Self::new(call.principal.name(), &call.session_id, group))
     }
 
     fn new(principal: &str, session: &str, group: &str) -> Self {

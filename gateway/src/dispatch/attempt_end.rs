@@ -123,7 +123,7 @@ impl AttemptEnd {
     /// Converts to the result for the caller, if this was the last attempt.
     pub(super) fn into_result(self, context: &CallContext, worker_id: String) -> ExecuteResult {
         let error = match self {
-            Self::Answered(result) => return result,
+            Self::Answered(result) => return warn_of_version(result, &context.version),
             Self::Unanswered(CallError { refusal: Some(refusal), .. }) => match refusal {
                 WorkerRefusal::Full => SkillError::overloaded("all workers are overloaded"),
                 WorkerRefusal::Late { by } => too_many_wait(by),
@@ -146,6 +146,18 @@ impl AttemptEnd {
     }
 }
 
+/// Warns the caller if another version answered than `wanted`, which may be empty.
+fn warn_of_version(mut result: ExecuteResult, wanted: &str) -> ExecuteResult {
+    if !wanted.is_empty() && !result.version.is_empty() && result.version != wanted {
+        let answered = &result.version;
+        let message = format!(
+            "the call went to version {wanted}, but {answered} answered: an older worker runs the only one that it has"
+        );
+        result.warnings.push(message);
+    }
+    result
+}
+
 /// Builds the error for a call that workers refused because of their queues. `late_by` is a worker's estimate of
 /// the delay.
 pub(super) fn too_many_wait(late_by: Duration) -> SkillError {
@@ -153,4 +165,19 @@ pub(super) fn too_many_wait(late_by: Duration) -> SkillError {
         "too many calls wait at the workers, so this one would miss its deadline: retry later, or allow more time";
     let retry_after = late_by.clamp(RETRY_AFTER.0, RETRY_AFTER.1);
     SkillError::overloaded(message).with_retry_after_ms(retry_after.as_millis() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_caller_learns_that_another_version_answered() {
+        let warnings = |wanted, answered: &str| {
+            let result = ExecuteResult { version: answered.to_owned(), ..ExecuteResult::default() };
+            warn_of_version(result, wanted).warnings.len()
+        };
+        let cases = [warnings("1.0", "2.0"), warnings("1.0", "1.0"), warnings("1.0", ""), warnings("", "2.0")];
+        assert_eq!(cases, [1, 0, 0, 0]);
+    }
 }

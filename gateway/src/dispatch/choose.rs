@@ -21,8 +21,8 @@ pub(super) struct Chosen {
 
 /// Why no worker is available for the next attempt.
 pub(super) enum NoWorker {
-    /// The session's state is lost, which the caller must learn.
-    SessionLost(SkillError),
+    /// The session's state is lost, or is at a worker that can't run the call. The caller must learn this.
+    Session(SkillError),
     /// No worker currently accepts the call.
     Now(SkillError),
 }
@@ -38,23 +38,24 @@ pub(super) fn choose(context: &CallContext, tried: &[Arc<Worker>]) -> Result<Cho
     let (gateway, skill) = (&context.shard.gateway, &context.entry.skill);
     // Workers may have joined since the call began.
     let latest = if tried.is_empty() { None } else { gateway.catalog.get(&skill.id) };
-    let latest = latest.and_then(|entry| match context.version.as_str() {
-        "" => Some(entry),
-        exact => entry.version(exact).filter(|it| it.skill.version == exact),
-    });
+    let latest = latest.and_then(|it| it.restrict(&context.version, &context.call.definition_hash));
     let candidates = latest.as_ref().map_or(&context.entry.candidates, |entry| &entry.candidates);
     let criteria = Criteria { tried, now };
-    if skill.session_affinity && (skill.caller_affinity || !context.call.session_id.is_empty()) {
-        return choose_holder(context, candidates, criteria);
+    if let Some(key) = AffinityKey::for_call(&context.call, skill) {
+        return choose_holder(context, key, candidates, criteria);
     }
     let candidate = pick(candidates, criteria).ok_or_else(none_now)?.clone();
     Ok(Chosen { candidate, holds: None })
 }
 
 /// Chooses the worker that the session is assigned to, or assigns a new session.
-fn choose_holder(context: &CallContext, candidates: &[Candidate], criteria: Criteria<'_>) -> Result<Chosen, NoWorker> {
-    let (key, affinity) =
-        (AffinityKey::for_call(&context.call, &context.entry.skill.toolset), &context.shard.gateway.affinity);
+fn choose_holder(
+    context: &CallContext,
+    key: AffinityKey,
+    candidates: &[Candidate],
+    criteria: Criteria<'_>,
+) -> Result<Chosen, NoWorker> {
+    let affinity = &context.shard.gateway.affinity;
     let Some(instance) = affinity.holder(&key) else {
         let candidate = affinity.assign(&key, candidates, criteria).ok_or_else(none_now)?;
         return Ok(Chosen { candidate, holds: Some(key) });
@@ -66,14 +67,28 @@ fn choose_holder(context: &CallContext, candidates: &[Candidate], criteria: Crit
             Ok(Chosen { candidate, holds: Some(key) })
         }
         Presence::Away => Err(holder_away()),
+        Presence::Serving if let Some(error) = other_version(context, &instance) => Err(NoWorker::Session(error)),
         // The worker is gone, or no longer offers the skill.
         Presence::Serving | Presence::Gone => {
             affinity.release(&key);
             let message = "the worker of this session was lost, and the session's state with it: start a new session";
             let error = SkillError { retryable: false, ..SkillError::new(ErrorCode::Unavailable, message) };
-            Err(NoWorker::SessionLost(error))
+            Err(NoWorker::Session(error))
         }
     }
+}
+
+/// Explains that the worker of the session serves the skill, but not as the call needs it: the session continues in
+/// calls that the worker can run. None if it does not serve the skill.
+fn other_version(context: &CallContext, instance: &str) -> Option<SkillError> {
+    let listed = context.shard.gateway.catalog.get(&context.call.skill_id)?;
+    let served = Vec::from_iter(listed.versions_at(instance)).join(", ");
+    let message = format!(
+        "this session is on a worker that serves {served}, and the call goes to {}: call without a version or use \
+         another session",
+        context.entry.skill.version
+    );
+    (!served.is_empty()).then(|| SkillError::new(ErrorCode::InvalidArgument, message))
 }
 
 fn none_now() -> NoWorker {

@@ -1,6 +1,7 @@
 //! Idempotency keys: a second call of a skill with the same key gets the first call's result, or waits for it.
 //!
-//! A key belongs to a principal, a session and a skill, and to the arguments it was first used with, byte for byte.
+//! A key belongs to a principal, a session and a skill, and to what it was first used with: the version that the caller
+//! named, if any, and the arguments, byte for byte.
 //! Only calls that may have run are remembered: a call that was refused before its skill could start leaves its key
 //! unused. Results are kept for a configured time, within a budget that sessions share. When the budget is spent,
 //! results are dropped but their keys stay, so that no call runs twice.
@@ -39,7 +40,7 @@ pub(crate) enum Lookup {
     /// The first call is still running. The channel reports its outcome.
     Running(watch::Receiver<Option<KeyedOutcome>>),
     Over(KeyedOutcome),
-    /// The key was used before with other arguments.
+    /// The key was used before with other arguments, or another version.
     Mismatch,
     /// The gateway, the principal or the session has too many keys.
     Full(Full),
@@ -61,10 +62,10 @@ impl IdempotencyKeys {
         Arc::new(Self { lifetime, table: Mutex::default() })
     }
 
-    /// Looks up the key of `call`. `arguments` are those that its caller sent.
-    pub(crate) fn look_up(self: &Arc<Self>, call: &Call, arguments: Fingerprint, now: Instant) -> Lookup {
+    /// Looks up the key of `call`. `fingerprint` is of what its caller sent.
+    pub(crate) fn look_up(self: &Arc<Self>, call: &Call, fingerprint: Fingerprint, now: Instant) -> Lookup {
         let names = [call.principal.name(), &call.session_id, &call.skill_id, &call.idempotency_key];
-        self.look_up_name(key::join(names).into(), arguments, now)
+        self.look_up_name(key::join(names).into(), fingerprint, now)
     }
 
     fn look_up_name(self: &Arc<Self>, name: Name, fingerprint: Fingerprint, now: Instant) -> Lookup {

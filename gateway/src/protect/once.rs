@@ -19,7 +19,7 @@ use crate::observe::call_event::CallEvent;
 /// Runs `execution` if this is the first call with its key. Otherwise waits for the first call.
 ///
 /// # Errors
-/// The key was used with other arguments, or there are too many keys. This call does not run.
+/// The key was used with other arguments or another version, or there are too many keys. This call does not run.
 pub(crate) async fn once(
     context: Arc<CallContext>,
     permit: Permit,
@@ -43,7 +43,8 @@ pub(crate) async fn once(
                 }
             }
             Lookup::Mismatch => {
-                let message = "this idempotency_key was used with different arguments, compared byte for byte: use a new key for a new call";
+                let message = "this idempotency_key was used with different arguments, compared byte for byte, or \
+                               another version: use a new key for a new call";
                 return Err(SkillError::new(ErrorCode::InvalidArgument, message));
             }
             Lookup::Full(bound) => return Err(bound.into()),
@@ -98,11 +99,11 @@ async fn wait(mut end: watch::Receiver<Option<KeyedOutcome>>, deadline: Instant)
     Some(ended.ok().and_then(|it| it.clone()).unwrap_or(KeyedOutcome::Unknown))
 }
 
-/// Hashes the arguments, to compare calls with the same key. Hashes large arguments in the blocking pool. They are
-/// hashed as they were sent, because repairs and defaults change with the skill.
+/// Hashes the arguments and the named version, to compare calls with the same key. Hashes large arguments in the blocking
+/// pool. They are hashed as they were sent, because repairs and defaults change with the skill.
 async fn fingerprint(context: &CallContext) -> Fingerprint {
     let call = Arc::clone(&context.call);
-    let hash = move || Fingerprint::from_arguments(call.input.text().as_bytes());
+    let hash = move || Fingerprint::new(&call.version, call.input.text().as_bytes());
     if context.call.input.text().len() <= HEAVY_BYTES {
         return hash();
     }

@@ -29,7 +29,6 @@ use crate::call::outcome::Outcome;
 use crate::call::principal::Principal;
 use crate::call::request::Call;
 use crate::call::result::result;
-use crate::catalog::lookup;
 use crate::gateway::Shard;
 use crate::invoke::{invoke, refuse};
 use crate::observe::call_record::CallRecord;
@@ -261,8 +260,10 @@ async fn next<E>(messages: &mut Option<Messages<E>>) -> Option<Result<Message, E
 async fn run(shard: Shard, call: Arc<Call>, permit: Permit, sender: mpsc::Sender<Delivery>) -> Result<(), NotRead> {
     let record = CallRecord::begin(&shard.gateway.observer, &call);
     let relay = EventRelay::new(call.call_id.clone(), sender);
-    let version = lookup::version(&shard.gateway.catalog, &call);
-    in_time(relay.send_accepted(&call.trace.id, &version)).await?;
+    let route = shard.gateway.route(&call);
+    let version = route.as_ref().map_or("", |it| &it.entry.skill.version);
+    in_time(relay.send_accepted(&call.trace.id, version)).await?;
+    drop(route);
     let invoked = invoke(&shard, Arc::clone(&call), permit, Some(relay.clone()), record);
     // A call that panics also gets a result.
     let result = AssertUnwindSafe(invoked).catch_unwind().await.unwrap_or_else(|_| {

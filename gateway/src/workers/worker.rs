@@ -126,7 +126,7 @@ impl Worker {
     }
 
     /// Whether its process has this id.
-    pub(super) fn is_instance(&self, instance: &str) -> bool {
+    pub(crate) fn is_instance(&self, instance: &str) -> bool {
         **self.instance.load() == instance
     }
 

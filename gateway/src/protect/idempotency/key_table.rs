@@ -28,13 +28,16 @@ pub(super) const MAX_BYTES: usize = SharedLimit::KeyResults.bound();
 /// The principal, session, skill and idempotency key of a call, as one string.
 pub(super) type Name = Arc<str>;
 
-/// A hash that tells whether two calls have the same arguments.
+/// A hash that tells whether two calls have the same arguments, and name the same version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fingerprint([u8; 32]);
 
 impl Fingerprint {
-    pub(crate) fn from_arguments(arguments: &[u8]) -> Self {
-        Self(Sha256::digest(arguments).into())
+    /// `version` is what the caller named, which stays the same in a retry after a rollback.
+    pub(crate) fn new(version: &str, arguments: &[u8]) -> Self {
+        // A version contains no control characters.
+        let named = Sha256::new().chain_update(version).chain_update([0]);
+        Self(named.chain_update(arguments).finalize().into())
     }
 }
 

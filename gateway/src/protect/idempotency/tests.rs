@@ -17,11 +17,7 @@ fn keys() -> Arc<IdempotencyKeys> {
 
 /// Looks up a key as this session.
 fn look_up(keys: &Arc<IdempotencyKeys>, session: &str, key: &str, arguments: &str, now: Instant) -> Lookup {
-    keys.look_up_name(
-        key::join(["", session, "skill", key]).into(),
-        Fingerprint::from_arguments(arguments.as_bytes()),
-        now,
-    )
+    keys.look_up_name(key::join(["", session, "skill", key]).into(), Fingerprint::new("", arguments.as_bytes()), now)
 }
 
 fn first(keys: &Arc<IdempotencyKeys>, session: &str, key: &str) -> Lease {
@@ -42,7 +38,9 @@ fn a_key_runs_once_for_its_skill_and_its_arguments() {
     let Lookup::Running(end) = again(&keys, "", "k") else { panic!("it runs") };
     assert!(matches!(look_up(&keys, "", "k", r#"{"n":1}"#, now), Lookup::Mismatch));
     let other = key::join(["", "", "other", "k"]);
-    assert!(matches!(keys.look_up_name(other.into(), Fingerprint::from_arguments(b"{}"), now), Lookup::First(_)));
+    assert!(matches!(keys.look_up_name(other.into(), Fingerprint::new("", b"{}"), now), Lookup::First(_)));
+    let same = key::join(["", "", "skill", "k"]);
+    assert!(matches!(keys.look_up_name(same.into(), Fingerprint::new("2.0", b"{}"), now), Lookup::Mismatch));
     lease.end(&ran(1));
     assert!(matches!(&*end.borrow(), Some(KeyedOutcome::With(_))));
     assert!(matches!(again(&keys, "", "k"), Lookup::Over(KeyedOutcome::With(_))));
@@ -140,7 +138,7 @@ fn too_many_keys_are_refused_and_none_is_forgotten() {
 /// Looks up a key as a session of this principal.
 fn look_up_as(keys: &Arc<IdempotencyKeys>, principal: &str, session: &str, key: &str) -> Lookup {
     let name = key::join([principal, session, "skill", key]).into();
-    keys.look_up_name(name, Fingerprint::from_arguments(b"{}"), Instant::now())
+    keys.look_up_name(name, Fingerprint::new("", b"{}"), Instant::now())
 }
 
 #[test]

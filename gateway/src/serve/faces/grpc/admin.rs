@@ -1,6 +1,7 @@
 //! `AdminService`: lists and drains workers, lists and resets circuits, drains the gateway, and divides calls among the
 //! versions of a skill.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -80,7 +81,9 @@ impl AdminService for Admin {
         let listed = gateway.catalog.get(&skill_id);
         let shares = match (&listed, rollback) {
             // The rule of a skill that is gone can still be removed.
-            (None, false) if shares.is_empty() => Vec::new(),
+            (None, false) if shares.is_empty() && gateway.catalog.traffic.current().contains_key(&skill_id) => {
+                Vec::new()
+            }
             (None, _) => return Err(status::not_found()),
             (Some(_), true) if !shares.is_empty() => {
                 return Err(Status::invalid_argument("send shares or rollback, not both"));
@@ -105,6 +108,9 @@ impl AdminService for Admin {
         });
         match changed.await {
             Ok(Ok(response)) => Ok(Response::new(response)),
+            Ok(Err(error)) if error.kind() == ErrorKind::QuotaExceeded => {
+                Err(Status::resource_exhausted(error.to_string()))
+            }
             Ok(Err(error)) => Err(Status::internal(format!("the traffic rules could not be stored: {error}"))),
             Err(error) => Err(Status::internal(error.to_string())),
         }

@@ -178,7 +178,8 @@ impl ToolCallRequest<'_> {
     /// Returns the skill id of a tool, and the skill if it currently exists. None if the view has no such tool.
     fn skill(&self, view: &View, name: &str, via: CalledVia) -> Option<(String, Option<Arc<Entry>>)> {
         let (catalog, principal) = (&self.shard.gateway.catalog, &self.context.principal);
-        let id = view.id_of(name)?;
+        // A tool is a skill in whichever version its traffic rule chooses: `id@version` is no tool.
+        let id = view.id_of(name).filter(|id| !id.contains('@'))?;
         let entry = catalog.get_for(id, principal);
         let is_here = match &entry {
             Some(entry) => view.has(&entry.skill) && (via != CalledVia::Name || view.lists(id)),
