@@ -4114,7 +4114,7 @@ pub mod admin_service_client {
         }
         /// Divides the calls of a skill among its versions: sets, removes or rolls back its traffic rule. Each gateway has its
         /// own rules. Status NOT_FOUND if no worker serves the skill or a version, FAILED_PRECONDITION if there is no older
-        /// version.
+        /// version, RESOURCE_EXHAUSTED if there are too many rules.
         pub async fn set_traffic(
             &mut self,
             request: impl tonic::IntoRequest<super::SetTrafficRequest>,
@@ -4186,7 +4186,7 @@ pub mod admin_service_server {
         ) -> std::result::Result<tonic::Response<super::DrainResponse>, tonic::Status>;
         /// Divides the calls of a skill among its versions: sets, removes or rolls back its traffic rule. Each gateway has its
         /// own rules. Status NOT_FOUND if no worker serves the skill or a version, FAILED_PRECONDITION if there is no older
-        /// version.
+        /// version, RESOURCE_EXHAUSTED if there are too many rules.
         async fn set_traffic(
             &self,
             request: tonic::Request<super::SetTrafficRequest>,

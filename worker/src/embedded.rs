@@ -1,10 +1,11 @@
 //! Files that are part of the program, and how they get into a folder.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::process::geteuid;
 use sha2::{Digest as _, Sha256};
@@ -20,25 +21,50 @@ pub(crate) fn write(files: &[EmbeddedFile], folder: &Path) -> io::Result<()> {
     for (name, text) in files {
         let path = folder.join(name);
         let parent = path.parent().unwrap_or(folder);
+        let missing: Vec<_> = parent.ancestors().take_while(|it| *it != folder && !it.exists()).collect();
         fs::create_dir_all(parent)?;
         // Skills may run as other users than the worker, whatever its umask is.
-        if parent != folder {
-            fs::set_permissions(parent, Permissions::from_mode(0o755))?;
+        for created in missing {
+            fs::set_permissions(created, Permissions::from_mode(0o755))?;
         }
         // A new file replaces the old one: a running skill may be reading it, and a link would lead elsewhere.
         let mut temporary = OsString::from(&path);
         temporary.push(format!(".{}.new", std::process::id()));
-        let mut file = File::create(&temporary)?;
-        file.write_all(text.as_bytes())?;
-        file.set_permissions(Permissions::from_mode(0o644))?;
-        fs::rename(&temporary, &path)?;
+        // A process with the same id may have been killed here.
+        let _ = fs::remove_file(&temporary);
+        let written = write_new(temporary.as_ref(), text).and_then(|()| fs::rename(&temporary, &path));
+        written.inspect_err(|_| drop(fs::remove_file(&temporary)))?;
     }
     Ok(())
 }
 
-/// Returns whether a folder has exactly these texts. A worker that was killed may have written a part of them.
+/// Writes a file that everybody can read. Follows no link: fails if something has its name.
+fn write_new(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = File::create_new(path)?;
+    file.write_all(text.as_bytes())?;
+    file.set_permissions(Permissions::from_mode(0o644))
+}
+
+/// Returns whether a folder has these texts. A worker that was killed may have written a part of them.
 pub(crate) fn are_in(files: &[EmbeddedFile], folder: &Path) -> bool {
     files.iter().all(|(name, text)| fs::read(folder.join(name)).is_ok_and(|it| it == text.as_bytes()))
+}
+
+/// Returns everything in a folder except folders and these files. Follows no links.
+pub(crate) fn others(folder: &Path, files: &HashSet<PathBuf>) -> io::Result<Vec<PathBuf>> {
+    let (mut others, mut folders) = (Vec::new(), vec![folder.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            let (kind, path) = (entry.file_type()?, entry.path());
+            if kind.is_dir() {
+                folders.push(path);
+            } else if !kind.is_file() || !files.contains(&path) {
+                others.push(path);
+            }
+        }
+    }
+    Ok(others)
 }
 
 /// Returns a name for these texts, so that workers of several versions can share a cache.

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use openskill_proto::limits::MAX_TIMEOUT_MS;
+use openskill_proto::limits::{MAX_STDERR_BYTES, MAX_TIMEOUT_MS};
 use openskill_proto::metadata::{NOT_STARTED, PUSHBACK};
 use openskill_proto::v1::artifact::Content;
 use openskill_proto::v1::execute_event::Event;
@@ -223,12 +223,12 @@ async fn run(
     let raw = run_to_end(worker, runner, invocation).await;
     drop(open);
     let mut shown = String::new();
-    if let RawOutput::Process { stderr, exit, .. } = &raw
+    if let RawOutput::Process { stderr, exit, had_secrets, .. } = &raw
         && !stderr.is_empty()
     {
         let skill_id = &entry.manifest.id;
         tracing::info!(trace_id, skill_id, ?exit, stderr_bytes = stderr.len(), "the skill wrote to stderr");
-        if !has_secrets {
+        if !has_secrets && !had_secrets {
             shown = show_stderr(&worker.config, stderr, &trace_id, &call_id, skill_id);
         }
     }
@@ -299,12 +299,38 @@ fn show_stderr(config: &Config, stderr: &[u8], trace_id: &str, call_id: &str, sk
     }
     // The text format of the log has a line for each line of the text, and redacts only single lines.
     let text = String::from_utf8_lossy(stderr);
-    let text = config.redactor.text(&text);
+    // The runner keeps no more than the end.
+    let text = whole_end(&text, MAX_STDERR_BYTES - 1);
+    let text = config.redactor.text(text);
     let text = text.trim_end();
     tracing::debug!(target: STDERR, trace_id, call_id, skill_id, stderr = text, "stderr of the skill");
     if let Some(show) = config.show_stderr {
         show(text);
     }
-    let end = &text[text.ceil_char_boundary(text.len().saturating_sub(MAX_RECORDED_STDERR_BYTES))..];
-    if is_logged { end.to_owned() } else { String::new() }
+    if is_logged { whole_end(text, MAX_RECORDED_STDERR_BYTES).to_owned() } else { String::new() }
+}
+
+/// Returns the end of a text, from the beginning of a line or else of a word: what begins within a secret can't be
+/// redacted. Nothing if it is a single long word.
+fn whole_end(text: &str, most: usize) -> &str {
+    if text.len() <= most {
+        return text;
+    }
+    let end = text[text.ceil_char_boundary(text.len() - most)..].trim_end();
+    let start = end.find('\n').or_else(|| end.find(char::is_whitespace)).unwrap_or(end.len());
+    end[start..].trim_start()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_text_begins_with_a_whole_line_or_word() {
+        assert_eq!(whole_end("a secret", 8), "a secret");
+        assert_eq!(whole_end("a secret word\nlast line", 16), "last line");
+        assert_eq!(whole_end("a secret word", 9), "word");
+        assert_eq!(whole_end("a secret word\n", 10), "word");
+        assert_eq!(whole_end("éééé", 3), "");
+    }
 }

@@ -43,7 +43,7 @@ pub use runner_spec::RunnerSpec;
 pub struct Manifest {
     /// `^[a-z][a-z0-9_-]{0,63}$`
     pub id: String,
-    /// Free text. The default is `0.0.0`.
+    /// In a file, at most 128 of `0-9 A-Z a-z . + -`; an MCP server reports any text. The default is `0.0.0`.
     pub version: String,
     /// A description that helps a model to choose among tools.
     pub description: String,

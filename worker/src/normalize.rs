@@ -55,7 +55,7 @@ pub(crate) fn normalize(raw: RawOutput, options: NormalizeOptions) -> ExecuteRes
         }
         RawOutput::Failed(error) => failure_result(error),
         RawOutput::NotStarted(error) => ExecuteResult { not_started: true, ..failure_result(error) },
-        RawOutput::Process { stdout, stderr, exit, leftovers } => {
+        RawOutput::Process { stdout, stderr, exit, leftovers, .. } => {
             with_reasons(normalize_process(&stdout, &stderr, exit, leftovers, options), &stderr, options)
         }
     }

@@ -246,10 +246,13 @@ impl Registry {
                 let same = versions.iter().find(|it| it.manifest.version == manifest.version);
                 same.or_else(|| versions.iter().find(|it| !offered.contains(&it.manifest.versioned_id())))
             });
-            let kept = own.filter(|entry| entry.manifest.concurrency == manifest.concurrency);
-            let (skill, limit) = match kept {
-                Some(entry) => (Arc::clone(&entry.skill), entry.limit.clone()),
-                None => (Arc::default(), manifest.concurrency.map(|limit| SkillLimit::new(limit, self.queue))),
+            let has_same_limit = |entry: &&Arc<Entry>| entry.manifest.concurrency == manifest.concurrency;
+            let skill = own.filter(has_same_limit).map(|entry| Arc::clone(&entry.skill)).unwrap_or_default();
+            // Versions with one limit share it.
+            let mut versions = snapshot.get(&id).into_iter().chain(before.get(&id)).flatten();
+            let limit = match versions.find(has_same_limit) {
+                Some(entry) => entry.limit.clone(),
+                None => manifest.concurrency.map(|limit| SkillLimit::new(limit, self.queue)),
             };
             let series = self.series.get(&id, &manifest.runner);
             let entry = Arc::new(Entry { manifest: Arc::new(manifest), runner, skill, limit, series });

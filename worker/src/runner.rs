@@ -160,6 +160,8 @@ pub enum RawOutput {
         exit: Exit,
         /// The number of processes that it left running, which were killed.
         leftovers: u32,
+        /// Whether it serves many calls and one of them had secrets, so that its stderr is not logged.
+        had_secrets: bool,
     },
     /// A value that the skill returned, as JSON text.
     Value(String),

@@ -1,15 +1,20 @@
 //! The shipped skills, which are part of the program: sets that a project adds to its folder, or that a worker unpacks
 //! and serves.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::{fmt, io};
+use std::time::{Duration, Instant};
+use std::{fmt, io, thread};
 
 use crate::embedded::{self, EmbeddedFile};
 
 /// The minimum similarity of a misspelled name.
 const MIN_SIMILARITY: f64 = 0.75;
+
+/// The maximum wait for other processes that unpack sets, which takes them milliseconds.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A set of shipped skills: a toolset with everything that its skills need, as one folder.
 #[derive(Debug)]
@@ -137,41 +142,66 @@ pub struct UnpackedSets {
 }
 
 impl UnpackedSets {
-    /// Unpacks sets below `cache`, in a folder for these texts that other workers may share. Removes the folders that
-    /// no process uses.
+    /// Unpacks sets below `cache`, in a folder for these texts that other workers may share. Repairs the folder, which
+    /// has only their files. Removes the folders that no process uses.
     ///
     /// # Errors
-    /// The cache can't be written, or others can write to it.
+    /// The cache can't be written, others can write to it, or another process holds its lock for too long.
     pub fn unpack(cache: &Path, sets: &[&SkillSet]) -> io::Result<Self> {
         embedded::make_cache(cache)?;
-        // One process after another: none removes what another one is about to use. It takes milliseconds.
-        let turn = File::open(cache)?;
-        turn.lock()?;
+        // One process after another: none removes what another one is about to use.
+        let _turn = lock(&cache.join(".lock"), File::try_lock, PATIENCE)?;
         let folder = cache.join(embedded::version(sets.iter().flat_map(|it| it.files)));
-        if !sets.iter().all(|set| embedded::are_in(set.files, &folder.join(set.name))) {
-            let partial = folder.with_extension("partial");
-            let _ = fs::remove_dir_all(&partial);
-            embedded::make_readable(cache, &partial)?;
-            for set in sets {
-                embedded::make_readable(&partial, &partial.join(set.name))?;
-                set.write(&partial.join(set.name))?;
+        let lock = lock(&lock_file(&folder), File::try_lock_shared, PATIENCE)?;
+        embedded::make_readable(cache, &folder)?;
+        let files = sets.iter().flat_map(|set| set.files().map(|(path, _)| folder.join(set.name).join(path)));
+        for other in embedded::others(&folder, &files.collect())? {
+            match fs::remove_file(other) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
             }
-            let _ = fs::remove_dir_all(&folder);
-            fs::rename(&partial, &folder)?;
         }
-        let lock = File::open(&folder)?;
-        lock.lock_shared()?;
+        for set in sets {
+            let own = folder.join(set.name);
+            if !embedded::are_in(set.files, &own) {
+                embedded::make_readable(&folder, &own)?;
+                set.write(&own)?;
+            }
+        }
         remove_unused(cache, &folder);
         Ok(Self { folder, _lock: Arc::new(lock) })
     }
 }
 
-/// Removes the other folders of a cache that no process has locked.
+/// Returns the file that processes lock while they use a folder. Everybody can read, and so lock, the folder itself.
+fn lock_file(folder: &Path) -> PathBuf {
+    folder.with_extension("lock")
+}
+
+/// Locks a file that only its owner can open.
+fn lock(path: &Path, try_lock: fn(&File) -> Result<(), TryLockError>, patience: Duration) -> io::Result<File> {
+    let file = File::options().create(true).truncate(false).write(true).mode(0o600).open(path)?;
+    let begun = Instant::now();
+    loop {
+        match try_lock(&file) {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::Error(error)) => return Err(error),
+            Err(TryLockError::WouldBlock) if begun.elapsed() < patience => thread::sleep(Duration::from_millis(10)),
+            Err(TryLockError::WouldBlock) => {
+                let reason = format!("another process has held the lock '{}' for too long", path.display());
+                return Err(io::Error::new(io::ErrorKind::TimedOut, reason));
+            }
+        }
+    }
+}
+
+/// Removes the other folders of a cache that no process uses.
 fn remove_unused(cache: &Path, used: &Path) {
     let entries = fs::read_dir(cache).into_iter().flatten().flatten().map(|it| it.path());
-    for folder in entries.filter(|it| it != used) {
-        if File::open(&folder).is_ok_and(|it| it.try_lock().is_ok()) {
+    for folder in entries.filter(|it| it != used && it.is_dir()) {
+        if let Ok(_lock) = lock(&lock_file(&folder), File::try_lock, Duration::ZERO) {
             let _ = fs::remove_dir_all(&folder);
+            let _ = fs::remove_file(lock_file(&folder));
         }
     }
 }
@@ -179,6 +209,7 @@ fn remove_unused(cache: &Path, used: &Path) {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::os::unix::fs::symlink;
 
     use super::*;
 
@@ -223,11 +254,24 @@ mod tests {
         assert!(first.folder.join("core/log_formats/__init__.py").is_file());
         let damaged = first.folder.join("core/echo.py");
         fs::write(&damaged, "").unwrap();
+        let strangers = ["more.yaml", "core/__pycache__/json.pyc"].map(|it| first.folder.join(it));
+        fs::create_dir_all(first.folder.join("core/__pycache__")).unwrap();
+        strangers.iter().for_each(|it| fs::write(it, "").unwrap());
+        let (linked, target) = (first.folder.join("core/calculator.py"), cache.join("calculator.py"));
+        fs::rename(&linked, &target).unwrap();
+        symlink(&target, &linked).unwrap();
+        // Anybody can lock a folder.
+        let locked = [&cache, &first.folder].map(|it| File::open(it).unwrap());
+        locked.iter().for_each(|it| it.lock().unwrap());
         let both = UnpackedSets::unpack(&cache, &[core, files]).unwrap();
         assert!(both.folder != first.folder && damaged.is_file(), "a process still uses it");
         let again = UnpackedSets::unpack(&cache, &[core]).unwrap();
         assert_eq!(again.folder, first.folder);
         assert!(embedded::are_in(core.files, &again.folder.join("core")), "it is repaired");
+        assert!(fs::symlink_metadata(&linked).unwrap().is_file(), "a link is replaced");
+        assert!(strangers.iter().all(|it| !it.exists()), "no other file is served or imported");
+        let held = lock(&lock_file(&first.folder), File::try_lock, Duration::ZERO).unwrap_err();
+        assert!(held.to_string().contains("another process has held the lock"), "{held}");
         drop((first, again));
         let _both = UnpackedSets::unpack(&cache, &[core, files]).unwrap();
         assert!(!damaged.exists());

@@ -78,12 +78,10 @@ async fn set(request: SetTrafficRequest, output: &Output, settings: &Settings) -
 
 fn show(versions: Vec<SkillVersion>, format: Format) {
     print_list(&versions, format);
-    if versions.iter().any(|it| it.weight.is_some())
-        && !versions
-            .iter()
-            .any(|it| it.weight.is_some_and(|weight| weight > 0) && it.status() == SkillStatus::Available)
-    {
-        print_err("no version of the rule can run: calls go to the newest version\n");
+    let has_rule = versions.iter().any(|it| it.weight.is_some());
+    let gets_calls = |it: &SkillVersion| it.weight.is_some_and(|weight| weight > 0);
+    if has_rule && !versions.iter().any(|it| gets_calls(it) && it.status() == SkillStatus::Available) {
+        print_err("no version of the rule can run: calls without a version are refused\n");
     }
 }
 

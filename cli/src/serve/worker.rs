@@ -60,7 +60,7 @@ pub(crate) fn config_with_root(
     let tools = own.tools(&here, &allowed_root, raw)?;
     let absolute = |folder: &PathBuf| here.join(folder).components().collect();
     let mut skill_dirs: Vec<PathBuf> = own.config.skill_dirs.iter().map(absolute).collect();
-    let shipped = own.unpack_sets(raw)?;
+    let shipped = own.unpack_sets(&allowed_root, raw)?;
     skill_dirs.extend(shipped.iter().map(|it| it.folder.clone()));
     // This directory comes last, so that installed tools never replace skills of other directories.
     if !skill_dirs.contains(&tools.folder) {

@@ -76,7 +76,7 @@ pub(super) fn trim_result(result: &ExecuteResult) -> ExecuteResult {
         runner: result.runner.clone(),
         worker_id: result.worker_id.clone(),
         jail: result.jail.clone(),
-        stderr: result.stderr.clone(),
+        stderr: beginning(&result.stderr),
         ..*result
     }
 }
@@ -178,10 +178,10 @@ mod tests {
     #[test]
     fn messages_wait_in_part_and_end_with_a_whole_word() {
         let text = "word ".repeat(100_000);
-        let result =
-            ExecuteResult { text: text.clone(), warnings: vec![text.clone(); 1000], ..ExecuteResult::default() };
-        let kept = trim_result(&result);
+        let (warnings, stderr) = (vec![text.clone(); 1000], text.clone());
+        let kept = trim_result(&ExecuteResult { text, stderr, warnings, ..ExecuteResult::default() });
         assert!(kept.text.len() <= MAX_MESSAGE_BYTES + 3 && kept.text.ends_with("word…"), "{}", kept.text.len());
+        assert_eq!(kept.stderr, kept.text);
         assert!(kept.warnings.len() == MAX_ITEMS && kept.warnings.iter().all(|it| *it == kept.text));
         assert_eq!(beginning("short"), "short");
         assert!(beginning(&"é".repeat(100_000)).ends_with("é…"));

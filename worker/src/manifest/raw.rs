@@ -30,6 +30,9 @@ const MAX_CONCURRENCY: usize = 10_000;
 const MAX_TEXT_BYTES: usize = 16 * 1024;
 const MAX_EXAMPLES_BYTES: usize = 128 * 1024;
 
+/// The maximum size of a version, in bytes.
+const MAX_VERSION_BYTES: usize = 128;
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct RawManifest {
@@ -104,9 +107,12 @@ impl RawManifest {
         if self.concurrency.is_some_and(|limit| limit == 0 || limit > MAX_CONCURRENCY) {
             return refuse("concurrency", format!("must be 1 to {MAX_CONCURRENCY}"));
         }
+        let is_allowed = |it: char| it.is_ascii_alphanumeric() || ".+-".contains(it);
+        if !(1..=MAX_VERSION_BYTES).contains(&self.version.len()) || !self.version.chars().all(is_allowed) {
+            return refuse("version", format!("must be 1 to {MAX_VERSION_BYTES} of 0-9 A-Z a-z . + -"));
+        }
         let texts = [
             ("description", self.description.as_str()),
-            ("version", &self.version),
             ("toolset", &self.toolset),
             ("unavailable", self.unavailable.as_deref().unwrap_or_default()),
         ];

@@ -74,6 +74,9 @@ fn each_mistake_is_reported_with_its_line_and_a_reason() {
         (MINIMAL.replace("id: echo", "id: Echo!"), 1, "skill id"),
         (format!("{MINIMAL}concurrency: 9223372036854775807\n"), 5, "1 to 10000"),
         (format!("{MINIMAL}description: \"{}\"\n", "x".repeat(20_000)), 5, "16384"),
+        (format!("{MINIMAL}version: 1.0@beta\n"), 5, "0-9 A-Z a-z . + -"),
+        (format!("{MINIMAL}version: ''\n"), 5, "1 to 128"),
+        (format!("{MINIMAL}version: {}\n", "1".repeat(129)), 5, "1 to 128"),
         (format!("{MINIMAL}parameters:\n  task: {{type: string}}\n  size: {{type: strng}}\n"), 7, "strng"),
         (format!("{MINIMAL}parameters:\n  task: {{type: string, requird: true}}\n"), 6, "requird"),
         (

@@ -18,7 +18,7 @@ const MAX_SAID_BYTES: usize = 1000;
 
 /// Normalizes a run like [`super::normalize`], but interprets stdout and the exit code as the manifest specifies.
 pub(crate) fn normalize(raw: RawOutput, printed: &Printed, options: NormalizeOptions) -> ExecuteResult {
-    let RawOutput::Process { stdout, stderr, exit, leftovers } = raw else {
+    let RawOutput::Process { stdout, stderr, exit, leftovers, .. } = raw else {
         return super::normalize(raw, options);
     };
     with_reasons(normalize_program(&stdout, &stderr, exit, leftovers, printed, options), &stderr, options)
@@ -121,7 +121,7 @@ mod tests {
     fn judge(stdout: impl AsRef<[u8]>, code: i32, printed: &Printed) -> ExecuteResult {
         let (stdout, stderr) = (stdout.as_ref().to_vec(), b"prog: bad\n\n  line 2\n".to_vec());
         normalize(
-            RawOutput::Process { stdout, stderr, exit: Exit::Code(code), leftovers: 0 },
+            RawOutput::Process { stdout, stderr, exit: Exit::Code(code), leftovers: 0, had_secrets: false },
             printed,
             NormalizeOptions::default(),
         )
@@ -181,7 +181,8 @@ mod tests {
     #[test]
     fn a_signal_and_leftovers_are_failures_whatever_the_manifest_says() {
         for (exit, leftovers, word) in [(Exit::Signal(9), 0, "SIGKILL"), (Exit::Code(0), 2, "left 2 process(es)")] {
-            let raw = RawOutput::Process { stdout: b"a".to_vec(), stderr: Vec::new(), exit, leftovers };
+            let raw =
+                RawOutput::Process { stdout: b"a".to_vec(), stderr: Vec::new(), exit, leftovers, had_secrets: false };
             let result = normalize(raw, &printed(Output::Text), NormalizeOptions::default());
             assert!(error(&result).1.contains(word), "{result:?}");
         }

@@ -229,7 +229,9 @@ impl<'a> Reading<'a> {
         self.size += manifest.description_size();
         let versions = self.manifests.entry(manifest.id.clone()).or_default();
         let files = self.declared.entry(manifest.id.clone()).or_default();
-        let taken = versions.iter().zip(files.iter()).find(|(other, _)| !manifest.stands_beside(other));
+        // A file in another folder, such as another toolset, takes no calls from this one with a newer version.
+        let is_beside = |other: &Manifest, by: &Path| manifest.stands_beside(other) && file.parent() == by.parent();
+        let taken = versions.iter().zip(files.iter()).find(|(other, by)| !is_beside(other, by));
         let reason = if self.count >= MAX_SKILLS {
             format!("a worker has at most {MAX_SKILLS} skills")
         } else if self.size > MAX_STATE_BYTES / 2 {
@@ -420,7 +422,8 @@ mod tests {
     #[test]
     fn versions_stand_side_by_side_and_a_new_file_takes_no_version_that_is_served() {
         let top = std::env::temp_dir().join(format!("openskill-scan-{}", std::process::id()));
-        std::fs::create_dir_all(&top).unwrap();
+        std::fs::create_dir_all(top.join("tools")).unwrap();
+        std::fs::write(top.join("tools/toolset.yaml"), "toolset: tools\n").unwrap();
         let write = |name: &str, version: &str| {
             let text = format!("id: shout\nversion: {version}\ntype: inproc\nentry: echo\n");
             std::fs::write(top.join(name), text).unwrap();
@@ -446,6 +449,10 @@ mod tests {
         assert_eq!(scan(&mut Memory::default()), ("1".to_owned(), vec![taken("shout.yaml", "aaa.yaml")]));
         write("aaa.yaml", "2");
         assert_eq!(scan(&mut memory), ("2 1".to_owned(), vec![]));
+        // Only files of one folder are versions of a skill.
+        write("tools/shout.yaml", "99");
+        assert_eq!(scan(&mut memory), ("2 1".to_owned(), vec![taken("tools/shout.yaml", "aaa.yaml")]));
+        std::fs::remove_file(top.join("tools/shout.yaml")).unwrap();
         // A manifest without a version shares its id with no other.
         write("zzz.yaml", NO_VERSION);
         assert_eq!(scan(&mut memory).1, [taken("zzz.yaml", "aaa.yaml")]);

@@ -47,7 +47,8 @@ pub(crate) fn input_parts(input: &[u8]) -> [&[u8]; 3] {
 
 /// Returns a process's output, not yet normalized.
 pub(crate) fn output(it: Finished) -> RawOutput {
-    RawOutput::Process { stdout: it.stdout, stderr: it.stderr, exit: it.exit, leftovers: it.leftovers }
+    let Finished { stdout, stderr, exit, leftovers, .. } = it;
+    RawOutput::Process { stdout, stderr, exit, leftovers, had_secrets: false }
 }
 
 /// Checks that opening a script or program does not block. `what`: its role in the skill.

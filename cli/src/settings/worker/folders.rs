@@ -47,13 +47,21 @@ impl WorkerSettings {
         }
     }
 
-    /// Unpacks the sets of shipped skills that are served, if there are any.
-    pub(crate) fn unpack_sets(&self, raw: &RawSettings) -> Result<Option<UnpackedSets>, SettingProblems> {
+    /// Unpacks the sets of shipped skills that are served, if there are any. `root` is the allowed root: skills write
+    /// there, and must not change what is served.
+    pub(crate) fn unpack_sets(&self, root: &Path, raw: &RawSettings) -> Result<Option<UnpackedSets>, SettingProblems> {
         if self.sets.is_empty() {
             return Ok(None);
         }
         let cache = packages::shipped().ok_or_else(|| "there is no cache: set XDG_CACHE_HOME or HOME".to_owned());
         let unpacked = cache.and_then(|cache| {
+            if real(&cache).starts_with(root) {
+                let (shown, root) = (cache.display(), root.display());
+                return Err(format!(
+                    "would be unpacked to '{shown}' in the allowed root, where skills may write ('{root}'): set \
+                     XDG_CACHE_HOME to a directory elsewhere, or choose another allowed root"
+                ));
+            }
             UnpackedSets::unpack(&cache, &self.sets)
                 .map_err(|error| format!("cannot be unpacked to '{}': {error}; set XDG_CACHE_HOME", cache.display()))
         });
@@ -146,6 +154,10 @@ mod tests {
         let worker = Settings::resolve(&raw).unwrap().worker;
         let problem = worker.tools(&here, &here, &raw).unwrap_err().to_string();
         assert!(problem.contains("OPENSKILL_TOOLS_DIR") && problem.contains("--allowed-root ./data"), "{problem}");
+        let raw = RawSettings::read(&vec![("OPENSKILL_WITH", "core".to_owned())], |_| None, Path::new("/nonexistent"));
+        let worker = Settings::resolve(&raw).unwrap().worker;
+        let problem = worker.unpack_sets(Path::new("/"), &raw).unwrap_err().to_string();
+        assert!(problem.contains("OPENSKILL_WITH") && problem.contains("where skills may write"), "{problem}");
         std::fs::remove_dir_all(&place).unwrap();
     }
 }

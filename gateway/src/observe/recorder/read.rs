@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use openskill_proto::v1::{FollowTracesResponse, GetTraceResponse, ListTracesRequest, ListTracesResponse, TraceFilter};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
@@ -34,6 +36,15 @@ impl TraceReader {
         match self {
             Self::Operator => true,
             Self::Principal(principal) => principal == owner,
+        }
+    }
+
+    /// Whether it sees what skills wrote to stderr, such as paths and settings of a worker. Without authentication, the
+    /// anonymous principal does: only programs on this machine can read.
+    fn sees_stderr(&self) -> bool {
+        match self {
+            Self::Operator => true,
+            Self::Principal(principal) => principal.sees_all() && principal.name().is_empty(),
         }
     }
 }
@@ -96,6 +107,9 @@ impl Recorder {
             calls += 1;
             events_json.extend(lines(location));
         }
+        if !reader.sees_stderr() {
+            events_json.iter_mut().for_each(remove_stderr);
+        }
         // The file may have been removed since.
         (!events_json.is_empty()).then(|| GetTraceResponse {
             gateway: self.gateway.to_string(),
@@ -129,6 +143,20 @@ fn lines(location: &EventLocation) -> Vec<String> {
         EventLocation::File { segment, start, bytes } => segment.read(*start, *bytes).unwrap_or_default(),
     };
     String::from_utf8_lossy(&text).lines().map(str::to_owned).collect()
+}
+
+/// Removes from a result's line what the skill wrote to stderr.
+fn remove_stderr(line: &mut String) {
+    #[derive(Deserialize)]
+    struct Written<'a> {
+        #[serde(borrow)]
+        stderr: &'a RawValue,
+    }
+    let Ok(Written { stderr }) = serde_json::from_str(line) else { return };
+    let start = stderr.get().as_ptr().addr() - line.as_ptr().addr();
+    let end = start + stderr.get().len();
+    // Its key is never the first one of a line.
+    line.replace_range(start - ",\"stderr\":".len()..end, "");
 }
 
 impl Following {

@@ -86,6 +86,26 @@ fn a_reader_sees_the_calls_of_its_own_principal() {
 }
 
 #[test]
+fn the_stderr_of_a_skill_is_for_operators_and_not_for_a_key_that_is_no_administrator() {
+    let recorder = Recorder::start(&config(None)).unwrap();
+    let mut recording = Recording::sample(r#"{"a":1,"stderr":"x=1"}"#);
+    recording.result.stderr = "x=1".to_owned();
+    recording.result.text = "last".to_owned();
+    let trace = recording.call.trace.id.clone();
+    recorder.offer(recording);
+    recorder.stop();
+    let result = |reader| {
+        let line = recorder.trace(&trace, &reader).unwrap().events_json.pop().unwrap();
+        serde_json::from_str::<Value>(&line).unwrap()
+    };
+    let (whole, seen) = (result(TraceReader::Operator), result(TraceReader::Principal(Principal::nobody(""))));
+    assert_eq!((&whole["stderr"], seen.get("stderr")), (&json!("x=1"), None));
+    let mut expected = whole;
+    expected.as_object_mut().unwrap().shift_remove("stderr");
+    assert_eq!(seen, expected, "all else stays, also in the data");
+}
+
+#[test]
 fn a_cursor_of_another_process_is_refused() {
     let recorder = Recorder::start(&config(None)).unwrap();
     recorder.stop();

@@ -83,7 +83,8 @@ pub(super) async fn run(container: &Container, task: &ContainerCall<'_>) -> Resu
     if exit == Exit::Signal(9) && ran_out_of_memory(container, found).await {
         return Err(CallFailure::Memory { megabytes: task.memory_mb });
     }
-    Ok(RawOutput::Process { stdout: said.stdout, stderr: said.stderr, exit, leftovers: 0 })
+    let had_secrets = false;
+    Ok(RawOutput::Process { stdout: said.stdout, stderr: said.stderr, exit, leftovers: 0, had_secrets })
 }
 
 /// Checks that the right folder is mounted before the container receives its arguments.

@@ -81,8 +81,9 @@ def import_sdk():
     folder = sys.path.pop(0)
     try:
         import openskill_sdk.functions
-    except Exception:  # the call meets it again
-        sys.modules.pop("openskill_sdk", None)
+    except BaseException:  # the call meets it again
+        for name in [name for name in sys.modules if name.split(".")[0] == "openskill_sdk"]:
+            del sys.modules[name]
     finally:
         sys.path.insert(0, folder)
 

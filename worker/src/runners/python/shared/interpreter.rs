@@ -35,7 +35,7 @@ pub(super) struct Connected {
     pub(super) answers: OwnedFd,
     pub(super) launch: Launch,
     pub(super) slots: Slots,
-    /// Tells the task that logs the process's output whether calls had secrets.
+    /// Tells whoever logs the process's output whether calls had secrets.
     pub(super) given_secrets: GivenSecrets,
 }
 

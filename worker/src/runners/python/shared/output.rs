@@ -92,7 +92,9 @@ impl OutputParser {
         self.begin += length;
         self.searched = self.begin;
         let EndLine { call, status, left, last, .. } = ended;
-        let output = RawOutput::Process { stdout, stderr, exit: Exit::Code(status), leftovers: left };
+        // The pool knows whether the interpreter had secrets.
+        let output =
+            RawOutput::Process { stdout, stderr, exit: Exit::Code(status), leftovers: left, had_secrets: false };
         Ok(Some(InterpreterEvent::Ended { call, last, output }))
     }
 

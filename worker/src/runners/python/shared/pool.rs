@@ -131,7 +131,7 @@ impl Pool {
 
     /// Ends a call that its interpreter answered. If this is its `last` call, the interpreter accepts no more.
     /// Returns whether the interpreter continues.
-    pub(super) fn finish_call(self: &Arc<Self>, id: u64, number: u64, last: bool, output: RawOutput) -> bool {
+    pub(super) fn finish_call(self: &Arc<Self>, id: u64, number: u64, last: bool, mut output: RawOutput) -> bool {
         let mut state = self.lock();
         let Some(at) = state.with_id(id) else { return false };
         let interpreter = &mut state.interpreters[at];
@@ -145,6 +145,9 @@ impl Pool {
             // The interpreter ends, and with it the threads and processes that the call left running. Only then is
             // the call's slot free.
             lock(&interpreter.slots).push(call.slot);
+        }
+        if let RawOutput::Process { had_secrets, .. } = &mut output {
+            *had_secrets = interpreter.given_secrets.any();
         }
         let _ = call.ended.send(CallEnd::Ran(output));
         let interpreter = &state.interpreters[at];
