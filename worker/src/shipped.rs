@@ -1,20 +1,16 @@
 //! The shipped skills, which are part of the program: sets that a project adds to its folder, or that a worker unpacks
 //! and serves.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use std::{fmt, io, thread};
+use std::{fmt, io};
 
 use crate::embedded::{self, EmbeddedFile};
 
 /// The minimum similarity of a misspelled name.
 const MIN_SIMILARITY: f64 = 0.75;
-
-/// The maximum wait for other processes that unpack sets, which takes them milliseconds.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A set of shipped skills: a toolset with everything that its skills need, as one folder.
 #[derive(Debug)]
@@ -150,9 +146,11 @@ impl UnpackedSets {
     pub fn unpack(cache: &Path, sets: &[&SkillSet]) -> io::Result<Self> {
         embedded::make_cache(cache)?;
         // One process after another: none removes what another one is about to use.
-        let _turn = lock(&cache.join(".lock"), File::try_lock, PATIENCE)?;
+        let turn = open_lock(&cache.join(".lock"))?;
+        turn.lock()?;
         let folder = cache.join(embedded::version(sets.iter().flat_map(|it| it.files)));
-        let lock = lock(&lock_file(&folder), File::try_lock_shared, PATIENCE)?;
+        let lock = open_lock(&lock_file(&folder))?;
+        lock.lock_shared()?;
         embedded::make_readable(cache, &folder)?;
         let files = sets.iter().flat_map(|set| set.files().map(|(path, _)| folder.join(set.name).join(path)));
         for other in embedded::others(&folder, &files.collect())? {
@@ -178,28 +176,17 @@ fn lock_file(folder: &Path) -> PathBuf {
     folder.with_extension("lock")
 }
 
-/// Locks a file that only its owner can open.
-fn lock(path: &Path, try_lock: fn(&File) -> Result<(), TryLockError>, patience: Duration) -> io::Result<File> {
-    let file = File::options().create(true).truncate(false).write(true).mode(0o600).open(path)?;
-    let begun = Instant::now();
-    loop {
-        match try_lock(&file) {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::Error(error)) => return Err(error),
-            Err(TryLockError::WouldBlock) if begun.elapsed() < patience => thread::sleep(Duration::from_millis(10)),
-            Err(TryLockError::WouldBlock) => {
-                let reason = format!("another process has held the lock '{}' for too long", path.display());
-                return Err(io::Error::new(io::ErrorKind::TimedOut, reason));
-            }
-        }
-    }
+/// Opens a file to lock, which only its owner can open. The owner's processes hold it briefly, or share it.
+fn open_lock(path: &Path) -> io::Result<File> {
+    File::options().create(true).truncate(false).write(true).mode(0o600).open(path)
 }
 
 /// Removes the other folders of a cache that no process uses.
 fn remove_unused(cache: &Path, used: &Path) {
     let entries = fs::read_dir(cache).into_iter().flatten().flatten().map(|it| it.path());
     for folder in entries.filter(|it| it != used && it.is_dir()) {
-        if let Ok(_lock) = lock(&lock_file(&folder), File::try_lock, Duration::ZERO) {
+        let lock = open_lock(&lock_file(&folder));
+        if lock.is_ok_and(|it| it.try_lock().is_ok()) {
             let _ = fs::remove_dir_all(&folder);
             let _ = fs::remove_file(lock_file(&folder));
         }
@@ -270,8 +257,7 @@ mod tests {
         assert!(embedded::are_in(core.files, &again.folder.join("core")), "it is repaired");
         assert!(fs::symlink_metadata(&linked).unwrap().is_file(), "a link is replaced");
         assert!(strangers.iter().all(|it| !it.exists()), "no other file is served or imported");
-        let held = lock(&lock_file(&first.folder), File::try_lock, Duration::ZERO).unwrap_err();
-        assert!(held.to_string().contains("another process has held the lock"), "{held}");
+        assert!(open_lock(&lock_file(&first.folder)).unwrap().try_lock().is_err(), "a folder in use is locked");
         drop((first, again));
         let _both = UnpackedSets::unpack(&cache, &[core, files]).unwrap();
         assert!(!damaged.exists());
