@@ -228,7 +228,7 @@ impl Gateway {
     }
 
     /// Returns where a call goes now. None if it would be refused.
-    pub(crate) fn route(&self, call: &Call) -> Option<Route> {
+    pub(crate) fn find_route(&self, call: &Call) -> Option<Route> {
         lookup::route(&self.catalog, call).map(|it| self.follow_session(it, call))
     }
 
@@ -245,7 +245,7 @@ impl Gateway {
 
     /// Records the skill of a refused call for log and metrics, if the skill exists.
     pub(crate) fn note_skill(&self, call: &Call, record: &CallRecord) {
-        if let Some(Route { entry, .. }) = self.route(call) {
+        if let Some(Route { entry, .. }) = self.find_route(call) {
             record.set_skill(&entry.series, entry.definition.secrets());
         } else if let Some(listed) = self.catalog.get_for(&call.skill_id, &call.principal) {
             // Which parameters of an unknown version are secret is unknown, too.

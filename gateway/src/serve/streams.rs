@@ -260,7 +260,7 @@ async fn next<E>(messages: &mut Option<Messages<E>>) -> Option<Result<Message, E
 async fn run(shard: Shard, call: Arc<Call>, permit: Permit, sender: mpsc::Sender<Delivery>) -> Result<(), NotRead> {
     let record = CallRecord::begin(&shard.gateway.observer, &call);
     let relay = EventRelay::new(call.call_id.clone(), sender);
-    let route = shard.gateway.route(&call);
+    let route = shard.gateway.find_route(&call);
     let version = route.as_ref().map_or("", |it| &it.entry.skill.version);
     in_time(relay.send_accepted(&call.trace.id, version)).await?;
     drop(route);
