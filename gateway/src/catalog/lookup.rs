@@ -39,10 +39,13 @@ impl Route {
         if listed.has_suspended_rule() {
             return Err(SkillError::unavailable(listed.skill.status_reason.clone()));
         }
-        let mut shares = listed.shares().iter().map(|it| &it.entry);
-        let approved = shares.find(|it| it.skill.definition_hash == call.definition_hash);
-        let chosen = approved.or_else(|| pick(listed.shares(), call.traffic_point()));
-        Ok(chosen.map_or_else(|| Self { entry: Arc::clone(listed), version: String::new() }, Self::for_version))
+        let shares = listed.shares();
+        if shares.is_empty() {
+            return Ok(Self { entry: Arc::clone(listed), version: String::new() });
+        }
+        let approved = shares.iter().map(|it| &it.entry).find(|it| it.skill.definition_hash == call.definition_hash);
+        let chosen = approved.or_else(|| pick(shares, call.traffic_point()));
+        Ok(Self::for_version(chosen.unwrap_or(listed)))
     }
 
     /// Moves a call without a version, under a traffic rule, to the version with a share that this worker process can
