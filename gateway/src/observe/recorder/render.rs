@@ -35,6 +35,8 @@ pub(super) struct Renderer {
     pub(super) names: NameInterner,
     /// Caches the redacted versions of skills.
     versions: NameInterner,
+    /// Caches the hashes of session ids.
+    sessions: NameInterner,
 }
 
 /// Writes the lines of one call.
@@ -55,7 +57,13 @@ struct CallLines<'a> {
 
 impl Renderer {
     pub(super) fn new(redactor: Redactor, gateway: Arc<str>) -> Self {
-        Self { redactor, gateway, names: NameInterner::default(), versions: NameInterner::default() }
+        Self {
+            redactor,
+            gateway,
+            names: NameInterner::default(),
+            versions: NameInterner::default(),
+            sessions: NameInterner::default(),
+        }
     }
 
     /// Returns the first line of every file.
@@ -106,12 +114,13 @@ impl Renderer {
     fn summary(&mut self, recording: &Recording) -> Summary {
         let (call, result, redactor) = (&recording.call, &recording.result, &self.redactor);
         let skill_id = if recording.has_skill { call.skill_id.as_str().into() } else { redactor.text(&call.skill_id) };
+        let session_id = self.sessions.get_or_make(&call.session_id, |id| ids::session(redactor, id).into());
         Summary {
             trace_id: ids::trace(redactor, &call.trace.id),
             call_id: ids::call(redactor, &call.call_id),
             skill_id: self.names.get(&skill_id),
             principal: self.names.get(call.principal.name()),
-            session_id: ids::session(redactor, &call.session_id),
+            session_id: (*session_id).into(),
             received_us: Timestamp::from(recording.received).0,
             duration_us: micros(call.received, recording.ended),
             code: result.error.as_ref().map_or("OK", |error| error.code().as_str_name()),
