@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const STEP: Duration = Duration::from_millis(20);
 
 /// The reasons why an operator's settings, or what is installed, switch a skill off.
-pub(crate) const OFF: [&str; 3] = [NONE_ALLOWED, NO_PROVIDER, NO_BROWSER];
+pub(crate) const OFF_REASONS: [&str; 3] = [NONE_ALLOWED, NO_PROVIDER, NO_BROWSER];
 
 /// The results of checking one skill.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ pub struct Findings {
 impl Findings {
     /// Returns why the manifest or the operator switched the skill off, or `None` if it is on.
     pub fn switched_off(&self) -> Option<&str> {
-        let by_operator = self.runner.as_ref().err().map(String::as_str).filter(|it| OFF.contains(it));
+        let by_operator = self.runner.as_ref().err().map(String::as_str).filter(|it| OFF_REASONS.contains(it));
         self.manifest.unavailable.as_deref().or(by_operator)
     }
 }

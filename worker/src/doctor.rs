@@ -348,7 +348,8 @@ fn entries(worker: &Worker) -> Vec<Arc<Entry>> {
     let skills = worker.registry.describe().into_iter();
     let entries = skills.filter_map(|skill| worker.registry.get(&skill.id, &skill.version));
     let is_off = |entry: &Arc<Entry>| {
-        let by_operator = entry.runner.as_ref().err().is_some_and(|reason| check::OFF.contains(&reason.as_str()));
+        let by_operator =
+            entry.runner.as_ref().err().is_some_and(|reason| check::OFF_REASONS.contains(&reason.as_str()));
         entry.manifest.unavailable.is_some() || by_operator
     };
     entries.filter(|entry| !is_off(entry)).collect()

@@ -7,6 +7,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use openskill_proto::trace::hex;
 use rustix::process::geteuid;
 use sha2::{Digest as _, Sha256};
 
@@ -76,7 +77,7 @@ pub(crate) fn version<'a>(files: impl IntoIterator<Item = &'a EmbeddedFile>) -> 
         hash.update(text.as_bytes());
         hash.update([0]);
     }
-    hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    hex(&hash.finalize()[..8])
 }
 
 /// Creates a cache if it does not exist.

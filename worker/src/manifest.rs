@@ -190,7 +190,7 @@ impl Manifest {
 
     /// Whether a worker serves this manifest and another one with the same id side by side, as two versions of a skill.
     /// A manifest that names no version does not share its id.
-    pub(crate) fn stands_beside(&self, other: &Self) -> bool {
+    pub(crate) fn can_coexist_with(&self, other: &Self) -> bool {
         let may = |it: &Self| it.version != NO_VERSION && it.how.allows_versions();
         may(self) && may(other) && self.version != other.version
     }

@@ -229,7 +229,8 @@ impl Registry {
         let mut count = 0;
         for (manifest, runner) in offers {
             let id = manifest.id.clone();
-            let taken = snapshot.get(&id).and_then(|it| it.iter().find(|one| !manifest.stands_beside(&one.manifest)));
+            let taken =
+                snapshot.get(&id).and_then(|it| it.iter().find(|one| !manifest.can_coexist_with(&one.manifest)));
             if taken.is_some() || count >= MAX_SKILLS {
                 let (source, other) = (manifest.source(), taken.map(|it| it.manifest.source()));
                 tracing::error!(

@@ -142,7 +142,7 @@ impl UnpackedSets {
     /// has only their files. Removes the folders that no process uses.
     ///
     /// # Errors
-    /// The cache can't be written, others can write to it, or another process holds its lock for too long.
+    /// The cache can't be written, or others can write to it.
     pub fn unpack(cache: &Path, sets: &[&SkillSet]) -> io::Result<Self> {
         embedded::make_cache(cache)?;
         // One process after another: none removes what another one is about to use.

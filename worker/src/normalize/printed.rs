@@ -120,11 +120,7 @@ mod tests {
 
     fn judge(stdout: impl AsRef<[u8]>, code: i32, printed: &Printed) -> ExecuteResult {
         let (stdout, stderr) = (stdout.as_ref().to_vec(), b"prog: bad\n\n  line 2\n".to_vec());
-        normalize(
-            RawOutput::Process { stdout, stderr, exit: Exit::Code(code), leftovers: 0, had_secrets: false },
-            printed,
-            NormalizeOptions::default(),
-        )
+        normalize(RawOutput::from_process(stdout, stderr, Exit::Code(code), 0), printed, NormalizeOptions::default())
     }
 
     fn data_of(stdout: impl AsRef<[u8]>, output: Output) -> Value {
@@ -181,8 +177,7 @@ mod tests {
     #[test]
     fn a_signal_and_leftovers_are_failures_whatever_the_manifest_says() {
         for (exit, leftovers, word) in [(Exit::Signal(9), 0, "SIGKILL"), (Exit::Code(0), 2, "left 2 process(es)")] {
-            let raw =
-                RawOutput::Process { stdout: b"a".to_vec(), stderr: Vec::new(), exit, leftovers, had_secrets: false };
+            let raw = RawOutput::from_process(b"a".to_vec(), Vec::new(), exit, leftovers);
             let result = normalize(raw, &printed(Output::Text), NormalizeOptions::default());
             assert!(error(&result).1.contains(word), "{result:?}");
         }

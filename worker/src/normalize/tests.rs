@@ -1,13 +1,7 @@
 use super::*;
 
 fn judge(stdout: impl AsRef<[u8]>, exit: i32) -> ExecuteResult {
-    let raw = RawOutput::Process {
-        stdout: stdout.as_ref().to_vec(),
-        stderr: b"secret\n".to_vec(),
-        exit: Exit::Code(exit),
-        leftovers: 0,
-        had_secrets: false,
-    };
+    let raw = RawOutput::from_process(stdout.as_ref().to_vec(), b"secret\n".to_vec(), Exit::Code(exit), 0);
     normalize(raw, NormalizeOptions::default())
 }
 
@@ -133,20 +127,14 @@ fn what_is_printed_beside_the_result_is_shown_with_its_line() {
     }
     let (stdout, stderr) =
         (b"loading\n".to_vec(), b"Traceback (most recent call last):\n  x\nKeyError: 'a'\n".to_vec());
-    let raw = RawOutput::Process { stdout, stderr, exit: Exit::Code(1), leftovers: 0, had_secrets: false };
+    let raw = RawOutput::from_process(stdout, stderr, Exit::Code(1), 0);
     let result = normalize(raw, NormalizeOptions::default());
     assert!(error(&result).1.contains("(exit code 1): KeyError: 'a'; line 1 of stdout is 'loading'"), "{result:?}");
 }
 
 #[test]
 fn what_a_call_with_secrets_prints_is_not_quoted() {
-    let raw = RawOutput::Process {
-        stdout: b"{}\nhunter2\n".to_vec(),
-        stderr: vec![],
-        exit: Exit::Code(0),
-        leftovers: 0,
-        had_secrets: false,
-    };
+    let raw = RawOutput::from_process(b"{}\nhunter2\n".to_vec(), vec![], Exit::Code(0), 0);
     let result = normalize(raw, NormalizeOptions { has_secrets: true, ..NormalizeOptions::default() });
     assert!(error(&result).1.contains("; line 2 of stdout is not part of it; "), "{result:?}");
     assert!(!error(&result).1.contains("hunter2"), "{result:?}");
@@ -161,13 +149,7 @@ fn a_traceback_blames_the_skill_and_stays_in_the_log() {
 
 #[test]
 fn a_leftover_process_makes_a_success_a_failure() {
-    let raw = RawOutput::Process {
-        stdout: b"{}".to_vec(),
-        stderr: vec![],
-        exit: Exit::Code(0),
-        leftovers: 2,
-        had_secrets: false,
-    };
+    let raw = RawOutput::from_process(b"{}".to_vec(), vec![], Exit::Code(0), 2);
     let result = normalize(raw, NormalizeOptions { with_stderr: true, ..NormalizeOptions::default() });
     assert!(error(&result).1.contains("2 process"));
 }
@@ -284,13 +266,7 @@ fn only_a_runner_can_say_that_the_skill_did_not_start() {
 
 /// Returns the error message of a script that exited with 1, printed nothing, and wrote this to stderr.
 fn failed_with(stderr: &str, networkless: bool) -> String {
-    let raw = RawOutput::Process {
-        stdout: Vec::new(),
-        stderr: stderr.as_bytes().to_vec(),
-        exit: Exit::Code(1),
-        leftovers: 0,
-        had_secrets: false,
-    };
+    let raw = RawOutput::from_process(Vec::new(), stderr.as_bytes().to_vec(), Exit::Code(1), 0);
     error(&normalize(raw, NormalizeOptions { networkless, ..NormalizeOptions::default() })).1.to_owned()
 }
 
@@ -311,13 +287,7 @@ fn a_network_that_the_jail_keeps_away_is_named_with_its_key() {
     );
     assert!(!failed_with(stderr, false).contains("manifest"), "it has a network, which failed");
     let reported = r#"{"success": false, "error": {"code": "INTERNAL", "message": "Network is unreachable"}}"#;
-    let raw = RawOutput::Process {
-        stdout: reported.into(),
-        stderr: vec![],
-        exit: Exit::Code(3),
-        leftovers: 0,
-        had_secrets: false,
-    };
+    let raw = RawOutput::from_process(reported.into(), vec![], Exit::Code(3), 0);
     let result = normalize(raw, NormalizeOptions { networkless: true, ..NormalizeOptions::default() });
     assert!(error(&result).1.contains("network: [443]"), "{result:?}");
 }

@@ -230,8 +230,8 @@ impl<'a> Reading<'a> {
         let versions = self.manifests.entry(manifest.id.clone()).or_default();
         let files = self.declared.entry(manifest.id.clone()).or_default();
         // A file in another folder, such as another toolset, takes no calls from this one with a newer version.
-        let is_beside = |other: &Manifest, by: &Path| manifest.stands_beside(other) && file.parent() == by.parent();
-        let taken = versions.iter().zip(files.iter()).find(|(other, by)| !is_beside(other, by));
+        let coexists = |other: &Manifest, by: &Path| manifest.can_coexist_with(other) && file.parent() == by.parent();
+        let taken = versions.iter().zip(files.iter()).find(|(other, by)| !coexists(other, by));
         let reason = if self.count >= MAX_SKILLS {
             format!("a worker has at most {MAX_SKILLS} skills")
         } else if self.size > MAX_STATE_BYTES / 2 {

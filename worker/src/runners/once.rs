@@ -47,8 +47,7 @@ pub(crate) fn input_parts(input: &[u8]) -> [&[u8]; 3] {
 
 /// Returns a process's output, not yet normalized.
 pub(crate) fn output(it: Finished) -> RawOutput {
-    let Finished { stdout, stderr, exit, leftovers, .. } = it;
-    RawOutput::Process { stdout, stderr, exit, leftovers, had_secrets: false }
+    RawOutput::from_process(it.stdout, it.stderr, it.exit, it.leftovers)
 }
 
 /// Checks that opening a script or program does not block. `what`: its role in the skill.

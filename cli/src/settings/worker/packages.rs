@@ -39,12 +39,16 @@ fn store(value: &str, root: bool, variable: impl Fn(&str) -> Option<PathBuf>) ->
 
 /// Returns the directory in which a worker keeps the Python SDK of this program.
 pub(super) fn sdk() -> Option<PathBuf> {
-    Some(cache(geteuid().is_root(), |name| std::env::var_os(name).map(PathBuf::from))?.join("sdk"))
+    below_cache("sdk")
 }
 
 /// Returns the directory in which workers keep the shipped skills that they serve.
 pub(super) fn shipped() -> Option<PathBuf> {
-    Some(cache(geteuid().is_root(), |name| std::env::var_os(name).map(PathBuf::from))?.join("skills"))
+    below_cache("skills")
+}
+
+fn below_cache(name: &str) -> Option<PathBuf> {
+    Some(cache(geteuid().is_root(), |name| std::env::var_os(name).map(PathBuf::from))?.join(name))
 }
 
 /// Returns the directory of files that can be made again. For root it is outside root's home, which the skills' users

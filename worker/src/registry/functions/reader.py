@@ -538,6 +538,11 @@ def docstring(node):
     return shown, {name: note for name, note in joined.items() if note}
 
 
+def decorator_name(decorator):
+    """The expression that names a decorator, without the call."""
+    return decorator.func if isinstance(decorator, ast.Call) else decorator
+
+
 class Reader:
     def __init__(self, name, tree, requirements):
         self.name = name
@@ -549,14 +554,14 @@ class Reader:
     def decorator(self, node):
         """The decorator that makes a function a skill, or would if it were imported, or None."""
         for it in node.decorator_list:
-            called = it.func if isinstance(it, ast.Call) else it
-            if self.file.name(called) in (f"{SDK}.skill", f"{SDK}.decorator.skill") or self.lacks_import(called):
+            if self.file.name(decorator_name(it)) in (f"{SDK}.skill", f"{SDK}.decorator.skill") or self.lacks_import(it):
                 return it
         return None
 
-    def lacks_import(self, called):
-        """Whether this is the name of the decorator, which nothing in the file binds."""
-        return isinstance(called, ast.Name) and called.id == "skill" and not self.bound & {"skill", "*"}
+    def lacks_import(self, decorator):
+        """Whether this has the name of the decorator, which nothing in the file binds."""
+        name = decorator_name(decorator)
+        return isinstance(name, ast.Name) and name.id == "skill" and not self.bound & {"skill", "*"}
 
     def read(self):
         skills, problems, at_top = [], [], set(map(id, self.tree.body))
@@ -568,13 +573,14 @@ class Reader:
         last_bound = {name: it for it in self.tree.body for name in bound_names(it)}
         for node in decorated[:MOST_FUNCTIONS]:
             try:
-                if self.lacks_import(getattr(self.decorator(node), "func", self.decorator(node))):
+                decorator = self.decorator(node)
+                if self.lacks_import(decorator):
                     raise Problem(node, f"{node.name}: @skill is not imported: add `from {SDK} import skill`")
                 if isinstance(node, ast.ClassDef) or id(node) not in at_top:
                     raise Problem(node, f"{node.name}: only a function at the top level of a file can be a skill")
                 if last_bound[node.name] is not node:
                     raise Problem(last_bound[node.name], f"{node.name} is bound again here: give each function a name of its own")
-                skills.append(self.skill(node, self.decorator(node)))
+                skills.append(self.skill(node, decorator))
             except Problem as problem:
                 problems.append({"function": node.name, "line": problem.line, "reason": str(problem)})
         if len(decorated) > MOST_FUNCTIONS:

@@ -83,8 +83,7 @@ pub(super) async fn run(container: &Container, task: &ContainerCall<'_>) -> Resu
     if exit == Exit::Signal(9) && ran_out_of_memory(container, found).await {
         return Err(CallFailure::Memory { megabytes: task.memory_mb });
     }
-    let had_secrets = false;
-    Ok(RawOutput::Process { stdout: said.stdout, stderr: said.stderr, exit, leftovers: 0, had_secrets })
+    Ok(RawOutput::from_process(said.stdout, said.stderr, exit, 0))
 }
 
 /// Checks that the right folder is mounted before the container receives its arguments.

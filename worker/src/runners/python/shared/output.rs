@@ -93,8 +93,7 @@ impl OutputParser {
         self.searched = self.begin;
         let EndLine { call, status, left, last, .. } = ended;
         // The pool knows whether the interpreter had secrets.
-        let output =
-            RawOutput::Process { stdout, stderr, exit: Exit::Code(status), leftovers: left, had_secrets: false };
+        let output = RawOutput::from_process(stdout, stderr, Exit::Code(status), left);
         Ok(Some(InterpreterEvent::Ended { call, last, output }))
     }
 
