@@ -78,6 +78,12 @@ impl Entry {
         &self.versions
     }
 
+    /// Returns the entry of each version, newest first. Without versions, this one.
+    pub(crate) fn each_version(&self) -> impl Iterator<Item = &Self> {
+        let only = self.versions.is_empty().then_some(self);
+        only.into_iter().chain(self.versions.iter().map(|it| &**it))
+    }
+
     /// Where calls without a version go. Empty if there is no traffic rule: then each worker runs its newest version.
     pub(crate) fn shares(&self) -> &[Share] {
         self.traffic.as_deref().unwrap_or_default()
@@ -127,9 +133,7 @@ impl Entry {
 
     /// Returns the versions that this worker process can run.
     pub(crate) fn versions_at<'a>(&'a self, instance: &'a str) -> impl Iterator<Item = &'a str> {
-        let own = if self.versions.is_empty() { Some(self) } else { None };
-        let all = own.into_iter().chain(self.versions.iter().map(|it| &**it));
-        all.filter(|it| it.runs_at(instance)).map(|it| it.skill.version.as_str())
+        self.each_version().filter(|it| it.runs_at(instance)).map(|it| it.skill.version.as_str())
     }
 
     /// Whether this worker process can run it.

@@ -99,11 +99,9 @@ pub(crate) fn route(catalog: &Catalog, call: &Call) -> Option<Route> {
 }
 
 fn unknown_version(listed: &Entry, call: &Call) -> SkillError {
-    let own = [listed.skill.version.as_str()];
-    let seen = listed.versions().iter().filter(|it| call.principal.may_call(&it.skill));
-    let seen = seen.map(|it| it.skill.version.as_str());
-    let served: Vec<_> = if listed.versions().is_empty() { own.to_vec() } else { seen.collect() };
-    let (wanted, served) = (&call.version, served.join(", "));
+    let visible = listed.each_version().filter(|it| call.principal.may_call(&it.skill));
+    let served = visible.map(|it| it.skill.version.as_str()).collect::<Vec<_>>().join(", ");
+    let wanted = &call.version;
     let message = format!("no worker serves version '{wanted}' of this skill: it has {served}");
     SkillError::new(ErrorCode::NotFound, message)
 }

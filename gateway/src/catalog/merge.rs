@@ -18,8 +18,8 @@ use crate::arguments::{Definition, Rules};
 use crate::workers::candidate::Candidate;
 use crate::workers::worker::Worker;
 
-/// The maximum number of versions of one skill. Of more, the newest are kept.
-const MAX_MERGED: usize = 64;
+/// The maximum number of versions of one skill. If workers offer more, the oldest are left out.
+const MAX_SKILL_VERSIONS: usize = 64;
 
 /// A skill that a worker offers.
 #[derive(Clone)]
@@ -88,10 +88,10 @@ impl Merger<'_> {
         if names.len() == 1 && rule.is_none() {
             return self.merge_offers(newest_of_each_worker(offers), "");
         }
-        if names.len() > MAX_MERGED {
+        if names.len() > MAX_SKILL_VERSIONS {
             let mut newest = Vec::from_iter(names);
             newest.sort_by(|one, other| compare(other, one));
-            names = newest.into_iter().take(MAX_MERGED).collect();
+            names = newest.into_iter().take(MAX_SKILL_VERSIONS).collect();
             offers.retain(|it| names.contains(&it.skill.version));
         }
         let version = |name: &String| {
@@ -214,9 +214,9 @@ fn newest_of_each_worker(offers: Vec<Offer>) -> Vec<Offer> {
 
 /// Describes the versions of a skill, newest first, and then those that only its traffic rule names.
 fn describe_versions(versions: &[Arc<Entry>], rule: Option<&[VersionShare]>) -> Vec<SkillVersion> {
-    let meant = |share: &VersionShare| find_served(&share.version, versions);
+    let served = |share: &VersionShare| find_served(&share.version, versions);
     let describe = |entry: &Arc<Entry>| {
-        let is_own = |share: &&VersionShare| meant(share).is_some_and(|it| Arc::ptr_eq(it, entry));
+        let is_own = |share: &&VersionShare| served(share).is_some_and(|it| Arc::ptr_eq(it, entry));
         let skill = &entry.skill;
         SkillVersion {
             version: skill.version.clone(),
@@ -226,7 +226,7 @@ fn describe_versions(versions: &[Arc<Entry>], rule: Option<&[VersionShare]>) -> 
             status_reason: skill.status_reason.clone(),
         }
     };
-    let missing = rule.iter().copied().flatten().filter(|share| meant(share).is_none()).map(|share| SkillVersion {
+    let missing = rule.iter().copied().flatten().filter(|share| served(share).is_none()).map(|share| SkillVersion {
         version: share.version.clone(),
         workers: 0,
         weight: Some(share.percent),
@@ -348,9 +348,9 @@ pub(super) mod tests {
 
     #[test]
     fn of_many_versions_the_newest_are_kept() {
-        let offers = (0..=MAX_MERGED).map(|it| (version(&format!("1.{it}")), worker())).collect();
+        let offers = (0..=MAX_SKILL_VERSIONS).map(|it| (version(&format!("1.{it}")), worker())).collect();
         let entry = merged(offers, None);
-        assert_eq!((entry.versions().len(), entry.candidates.len()), (MAX_MERGED, MAX_MERGED));
+        assert_eq!((entry.versions().len(), entry.candidates.len()), (MAX_SKILL_VERSIONS, MAX_SKILL_VERSIONS));
         assert_eq!(entry.versions().last().unwrap().skill.version, "1.1");
     }
 
@@ -367,7 +367,7 @@ pub(super) mod tests {
             assert_eq!(rolled, then.map(|it| rule(&[(it, 100)])), "{now:?}");
         }
         let entry = merged(offers(), None);
-        let fault = |shares: &[(&str, u32)]| check(&rule(shares), entry.versions()).unwrap_err();
+        let fault = |shares: &[(&str, u32)]| check(&rule(shares), &entry).unwrap_err();
         assert_eq!(fault(&[("1", 50), ("3", 50)]), RuleFault::NotServed("3".to_owned()));
         assert!(matches!(fault(&[("1", 50), ("2", 40)]), RuleFault::Malformed(_)));
     }

@@ -171,9 +171,9 @@ fn check_sum(shares: &[VersionShare]) -> Result<(), String> {
 ///
 /// # Errors
 /// The rule is malformed, or names a version that no worker serves.
-pub(crate) fn check(shares: &[VersionShare], versions: &[Arc<Entry>]) -> Result<(), RuleFault> {
+pub(crate) fn check(shares: &[VersionShare], listed: &Arc<Entry>) -> Result<(), RuleFault> {
     check_sum(shares).map_err(RuleFault::Malformed)?;
-    let unserved = shares.iter().find(|it| it.version.is_empty() || find_served(&it.version, versions).is_none());
+    let unserved = shares.iter().find(|it| it.version.is_empty() || listed.version(&it.version).is_none());
     match unserved {
         Some(share) => Err(RuleFault::NotServed(share.version.clone())),
         None => Ok(()),
@@ -199,7 +199,7 @@ pub(crate) fn roll_back(listed: &Entry) -> Option<Vec<VersionShare>> {
     Some(vec![VersionShare { version: older.skill.version.clone(), percent: 100 }])
 }
 
-/// Divides a rule among the versions that can run. Empty if none of the rule's can.
+/// Returns the shares of a rule whose versions can run.
 pub(super) fn resolve(rule: &[VersionShare], versions: &[Arc<Entry>]) -> Vec<Share> {
     let share = |it: &VersionShare| {
         let entry =

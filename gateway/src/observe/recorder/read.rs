@@ -148,15 +148,16 @@ fn lines(location: &EventLocation) -> Vec<String> {
 /// Removes from a result's line what the skill wrote to stderr.
 fn remove_stderr(line: &mut String) {
     #[derive(Deserialize)]
-    struct Written<'a> {
+    struct ResultLine<'a> {
         #[serde(borrow)]
         stderr: &'a RawValue,
     }
-    let Ok(Written { stderr }) = serde_json::from_str(line) else { return };
-    let start = stderr.get().as_ptr().addr() - line.as_ptr().addr();
-    let end = start + stderr.get().len();
-    // Its key is never the first one of a line.
-    line.replace_range(start - ",\"stderr\":".len()..end, "");
+    let Ok(ResultLine { stderr }) = serde_json::from_str(line) else { return };
+    let member = format!(",\"stderr\":{stderr}");
+    // The data and the details of an error may have the same member. They come first.
+    if let Some(start) = line.rfind(&member) {
+        line.replace_range(start..start + member.len(), "");
+    }
 }
 
 impl Following {

@@ -123,12 +123,10 @@ fn new_rule(listed: &Arc<Entry>, shares: Vec<TrafficShare>) -> Result<Vec<Versio
     if rule.is_empty() {
         return Ok(rule);
     }
-    let only = [Arc::clone(listed)];
-    let versions = if listed.versions().is_empty() { &only[..] } else { listed.versions() };
-    check(&rule, versions).map(|()| rule).map_err(|fault| match fault {
+    check(&rule, listed).map(|()| rule).map_err(|fault| match fault {
         RuleFault::Malformed(reason) => Status::invalid_argument(reason),
         RuleFault::NotServed(version) => {
-            let served: Vec<_> = versions.iter().map(|it| it.skill.version.as_str()).collect();
+            let served: Vec<_> = listed.each_version().map(|it| it.skill.version.as_str()).collect();
             Status::not_found(format!("no worker serves version '{version}': the skill has {}", served.join(", ")))
         }
     })
