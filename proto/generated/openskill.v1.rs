@@ -3875,7 +3875,7 @@ pub struct SetTrafficRequest {
 /// The share of one version.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TrafficShare {
-    /// The version, or its first components: 1.2 means the newest of 1.2, 1.2.0 and 1.2.1.
+    /// The version, or its first components: 1.2 means 1.2, or else the newest 1.2.x.
     #[prost(string, tag = "1")]
     pub version: ::prost::alloc::string::String,
     /// Percent of the calls. All shares of a rule add up to 100.
