@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use super::files::{DOT_ENV, FileContent, read_dot_env, read_toml};
@@ -101,14 +102,31 @@ impl RawSettings {
             }
         };
         let values = ALL.iter().map(|setting| (setting.name, find(setting))).collect();
-        Self {
+        let mut raw = Self {
             values,
             project,
             #[cfg(feature = "worker")]
             variables: dot_env,
             problems,
             warnings,
+        };
+        raw.default_to_own_gateway();
+        raw
+    }
+
+    /// Lets clients call the gateway of the project, unless a setting or a context names another one.
+    fn default_to_own_gateway(&mut self) {
+        let is_of_project = matches!(self.origin("OPENSKILL_LISTEN"), Origin::DotEnv | Origin::File);
+        let listen =
+            self.value("OPENSKILL_LISTEN").parse().ok().filter(|it: &SocketAddr| is_of_project && it.port() != 0);
+        let (Some(mut address), Origin::Default) = (listen, self.origin("OPENSKILL_HTTP_BASE_URL")) else { return };
+        match address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+            IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+            _ => {}
         }
+        let scheme = if self.given("OPENSKILL_TLS_CERT").is_some() { "https" } else { "http" };
+        self.values.insert("OPENSKILL_HTTP_BASE_URL", (format!("{scheme}://{address}"), Origin::Default));
     }
 
     /// Creates settings that all have their defaults.
@@ -246,6 +264,28 @@ mod tests {
         ] {
             assert_eq!((raw.value(name), raw.origin(name)), (value, origin), "{name}");
         }
+    }
+
+    #[test]
+    fn clients_of_a_project_call_the_address_that_its_gateway_listens_on() {
+        for (files, url) in [
+            (vec![("openskill.toml", "listen = '127.0.0.1:9000'")], "http://127.0.0.1:9000"),
+            (
+                vec![("openskill.toml", "listen = '[::]:9000'"), (".env", "OPENSKILL_TLS_CERT=a\n")],
+                "https://[::1]:9000",
+            ),
+            (vec![("openskill.toml", "listen = '0.0.0.0:0'")], "http://127.0.0.1:8000"),
+            (vec![("openskill.toml", "listen = '0.0.0.0:9000'\nhttp_base_url = 'http://a'")], "http://a"),
+        ] {
+            let folder = TempFolder::with("listen", &files);
+            let mut raw = RawSettings::read(&Vec::new(), |_| None, &folder.0);
+            assert_eq!(raw.value("OPENSKILL_HTTP_BASE_URL"), url, "{files:?}");
+            raw.use_context(&[("OPENSKILL_HTTP_BASE_URL", "http://b".to_owned())], &["OPENSKILL_HTTP_BASE_URL"]);
+            assert_eq!(raw.value("OPENSKILL_HTTP_BASE_URL"), "http://b");
+        }
+        let of_command = vec![("OPENSKILL_LISTEN", "127.0.0.1:9000".to_owned())];
+        let raw = RawSettings::read(&of_command, |_| None, Path::new("/nonexistent"));
+        assert_eq!(raw.value("OPENSKILL_HTTP_BASE_URL"), "http://127.0.0.1:8000");
     }
 
     #[test]
