@@ -9,6 +9,7 @@ use openskill_skill::versions::NO_VERSION;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use serde_saphyr::Error;
 
 use super::agent::RawAgent;
 use super::checks::{ManifestError, ManifestFault, refuse};
@@ -29,6 +30,9 @@ const MAX_CONCURRENCY: usize = 10_000;
 /// The maximum size of a free text, and of all examples together, in bytes. YAML aliases can expand a small file.
 const MAX_TEXT_BYTES: usize = 16 * 1024;
 const MAX_EXAMPLES_BYTES: usize = 128 * 1024;
+
+/// The minimum similarity of a key to the one that is suggested instead, from 0 to 1.
+const MIN_SIMILARITY: f64 = 0.8;
 
 /// The maximum size of a version, in bytes.
 const MAX_VERSION_BYTES: usize = 128;
@@ -188,10 +192,36 @@ pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, (usize, String)
     let options = serde_saphyr::options! { strict_booleans: true };
     serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let line = error.location().map_or(1, |location| location.line() as usize);
-        let shown = error.without_snippet().to_string();
+        let plain = error.without_snippet();
+        let shown = plain.to_string();
         let reason = shown.lines().next().unwrap_or_default();
         // The caller reports the line separately.
         let reason = reason.rsplit_once(" at line ").map_or(reason, |(reason, _)| reason);
-        (line.max(1), reason.to_owned())
+        let nearest = match plain {
+            Error::SerdeUnknownField { field, expected, .. } => nearest(field, expected),
+            Error::SerdeUnknownVariant { variant, expected, .. } => nearest(variant, expected),
+            _ => None,
+        };
+        let near = nearest.map_or_else(String::new, |near| format!("did you mean {near}? "));
+        (line.max(1), format!("{near}{reason}"))
     })
+}
+
+/// Returns the name that a misspelled one most resembles.
+fn nearest<'a>(name: &str, expected: &[&'a str]) -> Option<&'a str> {
+    let scored = expected.iter().map(|it| (strsim::jaro_winkler(name, it), *it));
+    scored.filter(|(score, _)| *score >= MIN_SIMILARITY).max_by(|one, other| one.0.total_cmp(&other.0)).map(|it| it.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelled_key_or_value_names_the_one_that_is_meant() {
+        let reason = |text: &str| read::<RawManifest>(text).unwrap_err().1;
+        assert!(reason("id: a\nexmaples: []\n").starts_with("did you mean examples? unknown field `exmaples`"));
+        assert!(reason("approval: nevr\n").starts_with("did you mean never? "), "{}", reason("approval: nevr\n"));
+        assert!(reason("colour: red\n").starts_with("unknown field `colour`"));
+    }
 }
