@@ -117,7 +117,7 @@ pub(super) fn read(
                 continue;
             }
         }
-        if toolset.is_some() {
+        if toolset.is_some() || is_private_module(script) {
             continue;
         }
         match Manifest::for_bare_script(script) {
@@ -153,6 +153,11 @@ pub(super) fn named_files(manifests: &[Manifest], folders: &[PathBuf], memory: &
     let elsewhere = |file: &PathBuf| !matters(file) || !file.parent().is_some_and(is_listed);
     let files = manifests.iter().flat_map(|it| [it.how.files(), it.offerings.files()].concat());
     files.filter(elsewhere).collect()
+}
+
+/// Returns whether a script's name begins with `_`, as those of modules do that only other files import.
+fn is_private_module(script: &Path) -> bool {
+    script.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"_"))
 }
 
 /// A skill that a line of a file declares.
@@ -462,6 +467,7 @@ mod tests {
         assert_eq!(scan(&mut memory), ("2".to_owned(), vec![]));
         std::fs::remove_file(top.join("aaa.yaml")).unwrap();
         std::fs::write(top.join("shout.py"), "").unwrap();
+        std::fs::write(top.join("_texts.py"), "").unwrap();
         assert_eq!(scan(&mut memory), ("0.0.0".to_owned(), vec![]));
         write("aaa.yaml", "3");
         assert_eq!(scan(&mut memory), ("0.0.0".to_owned(), vec![taken("aaa.yaml", "shout.py")]));
