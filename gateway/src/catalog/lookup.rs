@@ -7,6 +7,7 @@ use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 use super::Catalog;
 use super::entry::Entry;
 use super::traffic::pick;
+use crate::call::operation::Protocol;
 use crate::call::request::Call;
 use crate::identity::audit;
 
@@ -128,8 +129,12 @@ fn missing(catalog: &Catalog, call: &Call, has_workers: bool) -> SkillError {
     } else {
         let near = catalog.nearest_for(id, principal);
         let near = near.map_or_else(|| ".".to_owned(), |near| format!("; did you mean '{near}'?"));
-        let list = "To list the skills, run `openskill skills` or call GET /skills or ListSkills";
-        let message = format!("unknown skill{near} {MAY_BE_NEW} {list}");
+        let list = match call.operation.protocol {
+            // A model has the list.
+            Protocol::Mcp => "",
+            _ => " To list the skills, run `openskill skills` or call GET /skills or ListSkills",
+        };
+        let message = format!("unknown skill{near} {MAY_BE_NEW}{list}");
         SkillError::new(ErrorCode::NotFound, message)
     }
 }
