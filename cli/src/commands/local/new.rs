@@ -83,10 +83,9 @@ fn next(kind: SkillType, id: &str, folder: &Path, flag: &str) -> String {
     let shown = folder.display();
     let edit = |what: &str| format!("  edit {shown}/{id}.yaml: {what}\n");
     let (first, call) = match kind {
-        SkillType::Python | SkillType::Function | SkillType::Exec => {
-            (format!("  python3 {shown}/tests/test_{id}.py\n"), "text=hello")
-        }
-        SkillType::Inproc => (String::new(), "text=hello"),
+        SkillType::Python | SkillType::Exec => (format!("  python3 {shown}/tests/test_{id}.py\n"), "text=hello"),
+        // The test of a function needs the SDK; the example is also a test.
+        SkillType::Function | SkillType::Inproc => (String::new(), "text=hello"),
         SkillType::Session => (String::new(), "code='1 + 2'"),
         SkillType::Http => {
             let what = "set the URL and export EXAMPLE_TOKEN; the example is also the test";

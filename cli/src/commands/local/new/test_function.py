@@ -1,4 +1,7 @@
-"""Calls the functions as any others. `python3 tests/test_@ID@.py`"""
+"""Calls the functions as any others. `python3 tests/test_@ID@.py`
+
+Once before: `python3 -m venv .venv && openskill sdk install && . .venv/bin/activate`
+"""
 
 import pathlib
 import sys
