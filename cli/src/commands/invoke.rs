@@ -9,7 +9,8 @@ use openskill_proto::metadata::TRACE_ID;
 use openskill_proto::v1::invoke_request::Arguments;
 use openskill_proto::v1::skill_service_client::SkillServiceClient;
 use openskill_proto::v1::{
-    ArgumentPolicy, GetSkillRequest, InvokeRequest, Repair, SkillResult, invoke_event::Event, skill_error, skill_result,
+    ArgumentPolicy, ErrorCode, GetSkillRequest, InvokeRequest, Repair, SkillResult, invoke_event::Event, skill_error,
+    skill_result,
 };
 use tonic::Request;
 
@@ -65,6 +66,12 @@ pub(super) async fn run(args: &InvokeArgs, settings: &Settings) -> Result<(), Fa
         && !can_repeat(&result.skill_id, &mut client).await
     {
         print_err("the skill may have had an effect: check before you call again\n");
+    }
+    if let Some(error) = &result.error
+        && error.code() == ErrorCode::ExecutionError
+        && std::io::stderr().is_terminal()
+    {
+        print_err(&format!("what it wrote to stderr: openskill logs --tail 1 --skill {}\n", result.skill_id));
     }
     artifacts::list(args.artifacts.as_deref(), &result.artifacts, settings, &mut client).await?;
     outcome

@@ -122,8 +122,9 @@ async fn up_on_a_terminal_shows_what_skills_write_to_stderr_unless_a_log_level_i
             Some(rest.split_once(": ")?.1.split_once(',')?.0.to_owned())
         });
         let mut invoke = Command::new(binary());
-        invoke.args(["invoke", "fails", "--url", &url.await]).stdin(Stdio::null()).stderr(Stdio::null());
+        invoke.args(["invoke", "fails", "--url", &url.await]).stdin(Stdio::null()).stderr(terminal.stdio());
         assert_eq!(invoke.status().await.unwrap().code(), Some(1));
+        assert!(terminal.text().contains("openskill logs --tail 1 --skill fails"), "{}", terminal.text());
         until_true("the log says that it wrote", PATIENCE, || terminal.text().contains("wrote to stderr")).await;
         let shown = || {
             let text = terminal.text();
