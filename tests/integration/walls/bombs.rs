@@ -10,29 +10,37 @@ use openskill_tests::system::{code, request};
 use serde_json::json;
 
 use super::remains::Mark;
-use super::stage::{Kind, Scene, Stage, Worker};
+use super::stage::{Gateway, Kind, Scene, Stage, Worker};
 
 /// What each call may start.
 const LIMIT: u64 = 100;
 
+/// The limits of the skills `bomb_KIND`.
+pub(super) fn limits() -> String {
+    format!("limits: {{processes: {LIMIT}}}")
+}
+
 async fn stage(worker: Worker) -> Option<Stage> {
-    let limits = format!("limits: {{processes: {LIMIT}}}");
-    let scene = Scene::new(worker).await?.skills("bomb", "attacks.py", &limits);
+    let scene = Scene::new(worker).await?.skills("bomb", "attacks.py", &limits());
     scene.skills("neighbour", "attacks.py", "").start().await
 }
 
 async fn every_bomb_is_as_large_as_the_first(worker: Worker) {
     let _alone = alone();
     let Some(stage) = stage(worker).await else { return };
+    are_even(stage.gateway()).await;
+}
+
+pub(super) async fn are_even(gateway: Gateway) {
     let mut counts = Vec::new();
     for kind in Kind::ALL {
         let skill = format!("bomb_{}", kind.word());
         let mut of_kind = Vec::new();
         for _ in 0..count(3, 50) {
             let mark = Mark::new();
-            of_kind.push(stage.value(&skill, json!({"do": "bomb", "mark": mark.name()})).await.as_u64().unwrap());
+            of_kind.push(gateway.value(&skill, json!({"do": "bomb", "mark": mark.name()})).await.as_u64().unwrap());
             // The next one is not to be larger by what this one leaves.
-            stage.call(&skill, json!({"do": "wild_bomb", "mark": mark.name()}), 600).await;
+            gateway.call(&skill, json!({"do": "wild_bomb", "mark": mark.name()}), 600).await;
         }
         counts.push((kind.word(), of_kind));
     }
@@ -44,12 +52,16 @@ async fn every_bomb_is_as_large_as_the_first(worker: Worker) {
 async fn a_bomb_fails_no_neighbour(worker: Worker) {
     let _alone = alone();
     let Some(stage) = stage(worker).await else { return };
+    fail_no_neighbour(stage.gateway()).await;
+}
+
+pub(super) async fn fail_no_neighbour(gateway: Gateway) {
     let stop = Arc::new(AtomicBool::new(false));
-    let bombs: Vec<_> = Kind::ALL.map(|kind| tokio::spawn(keep_bombing(&stage, kind, &stop))).into();
+    let bombs: Vec<_> = Kind::ALL.map(|kind| tokio::spawn(keep_bombing(gateway, kind, &stop))).into();
     let (made, neighbours) = (Arc::new(AtomicUsize::new(0)), count(80, 2000));
     let mut lanes = tokio::task::JoinSet::new();
     for lane in 0..6 {
-        let (mut client, made) = (stage.system.skills().await, Arc::clone(&made));
+        let (mut client, made) = (gateway.skills().await, Arc::clone(&made));
         let skill = format!("neighbour_{}", Kind::ALL[lane % 3].word());
         lanes.spawn(async move {
             let mut failed = Vec::new();
@@ -75,11 +87,10 @@ async fn a_bomb_fails_no_neighbour(worker: Worker) {
 }
 
 /// One bomb after the other, until it is told to stop. How many.
-fn keep_bombing(stage: &Stage, kind: Kind, stop: &Arc<AtomicBool>) -> impl Future<Output = usize> + use<> {
-    let (url, stop) = (stage.system.url(), Arc::clone(stop));
+fn keep_bombing(gateway: Gateway, kind: Kind, stop: &Arc<AtomicBool>) -> impl Future<Output = usize> + use<> {
+    let stop = Arc::clone(stop);
     async move {
-        let channel = tonic::transport::Endpoint::from_shared(url).unwrap().connect().await.unwrap();
-        let mut client = openskill_proto::v1::skill_service_client::SkillServiceClient::new(channel);
+        let mut client = gateway.skills().await;
         let (mark, mut bombs) = (Mark::new(), 0);
         while !stop.load(Ordering::Relaxed) {
             let attack = if bombs % 2 == 0 { "wild_bomb" } else { "bomb" };

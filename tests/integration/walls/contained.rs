@@ -12,7 +12,7 @@ use tokio::process::Command;
 use super::probes::{self, PROBES};
 use super::stage::{Gateway, Kind, Level, copy_programs, write_skill};
 use super::table::Place;
-use super::{attributes, counters, exits, imports, leases, siblings};
+use super::{attributes, bombs, counters, exits, imports, leases, leftovers, memory, siblings};
 
 /// As the table names a worker in a container.
 const WORDS: &[&str] = &["unprivileged", "container"];
@@ -21,9 +21,13 @@ const WORDS: &[&str] = &["unprivileged", "container"];
 pub(crate) fn write_skills(folder: &Folder) {
     copy_programs(&folder.path().join("skills"));
     for kind in Kind::ALL {
-        for (name, script, more) in
-            [("probes", "probes.py", PROBES), ("attack", "attacks.py", ""), ("neighbour", "attacks.py", "")]
-        {
+        for (name, script, more) in [
+            ("probes", "probes.py", PROBES),
+            ("attack", "attacks.py", ""),
+            ("neighbour", "attacks.py", ""),
+            ("bomb", "attacks.py", &bombs::limits()),
+            ("memory", "attacks.py", &memory::limits()),
+        ] {
             write_skill(folder, &format!("{name}_{}", kind.word()), kind, script, more);
         }
     }
@@ -47,6 +51,10 @@ pub(crate) async fn attack(worker: &str, gateway: SocketAddr, pid: i32, skills: 
     imports::write_nothing(gateway, skills).await;
     attributes::closing_temporary_folders_harms_nobody(gateway).await;
     exits::nothing_outlives_a_call(gateway).await;
+    leftovers::are_out_of_sight(gateway).await;
+    bombs::are_even(gateway).await;
+    bombs::fail_no_neighbour(gateway).await;
+    memory::are_bounded(gateway, memory::ATTACKS).await;
     assert!(differences.is_empty(), "{} differences:\n{}", differences.len(), differences.join("\n"));
 }
 

@@ -9,7 +9,7 @@ use openskill_tests::wait::{until_none_is_left, until_true};
 use serde_json::{Value, json};
 
 use super::remains::{GONE, Mark, temporary_files};
-use super::stage::{Kind, Scene, Stage, Worker};
+use super::stage::{Gateway, Kind, Scene, Stage, Worker};
 
 async fn stage(worker: Worker) -> Option<Stage> {
     let scene = Scene::new(worker).await?.skills("attack", "attacks.py", "limits: {file_size_mb: 16}");
@@ -53,13 +53,17 @@ fn nothing() -> Value {
 
 async fn nothing_of_an_earlier_call_is_found(worker: Worker) {
     let Some(stage) = stage(worker).await else { return };
+    are_out_of_sight(stage.gateway()).await;
+}
+
+pub(super) async fn are_out_of_sight(gateway: Gateway) {
     let mut seen = Vec::new();
     for kind in Kind::ALL {
         for attack in ["leave", "leave_files"] {
             let word = word("earlier");
-            stage.value(&skill(kind), json!({"do": attack, "word": word, "files": 20_000})).await;
+            gateway.value(&skill(kind), json!({"do": attack, "word": word, "files": 20_000})).await;
             for _ in 0..3 {
-                let found = stage.value(&skill(kind), json!({"do": "search", "word": word})).await;
+                let found = gateway.value(&skill(kind), json!({"do": "search", "word": word})).await;
                 if found["found"] != json!([]) || found["in_environment"] != json!(false) {
                     let found: String = found.to_string().chars().take(300).collect();
                     seen.push(format!("{attack}, {}: {found}", kind.word()));

@@ -10,7 +10,7 @@ use openskill_tests::wait::until_true;
 use serde_json::json;
 
 use super::remains::Mark;
-use super::stage::{Kind, LEVELS, Scene, Worker};
+use super::stage::{Gateway, Kind, LEVELS, Scene, Worker};
 
 /// `memory_mb` of the skills.
 const LIMIT_MB: u64 = 256;
@@ -63,17 +63,29 @@ impl Watch {
     }
 }
 
-async fn are_bounded(scene: impl Future<Output = Option<Scene>>, attacks: &[&str]) {
+/// The limits of the skills `memory_KIND`.
+pub(super) fn limits() -> String {
+    format!("limits: {{memory_mb: {LIMIT_MB}, file_size_mb: 64}}")
+}
+
+/// Attacks with memory that every jail counts.
+pub(super) const ATTACKS: &[&str] =
+    &["memory_files", "temporary_files", "shared_files", "shared_memory", "private_memory"];
+
+async fn attack(scene: impl Future<Output = Option<Scene>>, attacks: &[&str]) {
     let _alone = alone();
-    let limits = format!("limits: {{memory_mb: {LIMIT_MB}, file_size_mb: 64}}");
     let Some(scene) = scene.await else { return };
-    let Some(stage) = scene.own_temp().skills("attack", "attacks.py", &limits).start().await else { return };
+    let Some(stage) = scene.own_temp().skills("memory", "attacks.py", &limits()).start().await else { return };
+    are_bounded(stage.gateway(), attacks).await;
+}
+
+pub(super) async fn are_bounded(gateway: Gateway, attacks: &[&str]) {
     let mut wrong = Vec::new();
     for (attack, kind) in attacks.iter().flat_map(|attack| Kind::ALL.map(|kind| (*attack, kind.word()))) {
         let mark = Mark::new();
         let watch = Watch::start(&mark);
         let input = json!({"do": attack, "mark": mark.name(), "megabytes": WANTED_MB, "seconds": 0.5});
-        let result = stage.call(&format!("attack_{kind}"), input, 30_000).await;
+        let result = gateway.call(&format!("memory_{kind}"), input, 30_000).await;
         let most_mb = watch.most_mb().await;
         let end = match &result.error {
             Some(error) => format!("{}: {}", code(&result), error.message),
@@ -87,14 +99,13 @@ async fn are_bounded(scene: impl Future<Output = Option<Scene>>, attacks: &[&str
         if !(is_refused || is_clear) || most_mb > LIMIT_MB + MARGIN_MB {
             wrong.push(format!("{attack} of {kind}: {end}; the machine had {most_mb} MB more"));
         }
-        stage.value(&format!("attack_{kind}"), json!({"do": "works"})).await;
+        gateway.value(&format!("memory_{kind}"), json!({"do": "works"})).await;
     }
     assert!(wrong.is_empty(), "{WANTED_MB} MB where {LIMIT_MB} MB are allowed: {wrong:#?}");
 }
 
 async fn memory_of_every_kind_is_bounded(worker: Worker) {
-    let attacks = ["memory_files", "temporary_files", "shared_files", "shared_memory", "private_memory"];
-    are_bounded(Scene::new(worker), &attacks).await;
+    attack(Scene::new(worker), ATTACKS).await;
 }
 
 async fn pages_that_nothing_counts_are_refused(worker: Worker) {
@@ -113,7 +124,7 @@ async fn pages_that_nothing_counts_are_refused(worker: Worker) {
 
 /// Without namespaces, where the device is that of the machine.
 async fn mappings_of_zeros_are_bounded(worker: Worker) {
-    are_bounded(Scene::at(worker, LEVELS[0]), &["zero_mappings"]).await;
+    attack(Scene::at(worker, LEVELS[0]), &["zero_mappings"]).await;
 }
 
 async fn what_imports_have_loaded_counts_once_for_a_call(worker: Worker) {
