@@ -2410,6 +2410,19 @@ pub struct DisabledTool {
     #[prost(uint64, tag = "3")]
     pub retry_after_ms: u64,
 }
+/// A file of skills with a mistake. Skills that it declared before the mistake are still served as they were.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RefusedFile {
+    /// Its path on the worker's machine.
+    #[prost(string, tag = "1")]
+    pub file: ::prost::alloc::string::String,
+    /// The line of the mistake, from 1.
+    #[prost(uint32, tag = "2")]
+    pub line: u32,
+    /// What is wrong, and what is expected.
+    #[prost(string, tag = "3")]
+    pub reason: ::prost::alloc::string::String,
+}
 /// What a question asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -3768,7 +3781,7 @@ pub struct ListWorkersResponse {
     pub workers: ::prost::alloc::vec::Vec<WorkerInfo>,
 }
 /// A worker as the gateway sees it.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct WorkerInfo {
     /// The worker's own id. Empty until the gateway has reached the worker.
     #[prost(string, tag = "1")]
@@ -3797,6 +3810,9 @@ pub struct WorkerInfo {
     /// This gateway's current concurrency limit for the worker, queued calls included.
     #[prost(uint32, tag = "9")]
     pub limit: u32,
+    /// Files of its skill directories that it refuses, wholly or in part. At most 100.
+    #[prost(message, repeated, tag = "10")]
+    pub refused_files: ::prost::alloc::vec::Vec<RefusedFile>,
 }
 /// Which circuit breakers to list.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -5440,6 +5456,9 @@ pub struct WorkerState {
     /// Resources that have changed, as far as that is known.
     #[prost(message, repeated, tag = "9")]
     pub updates: ::prost::alloc::vec::Vec<ResourceUpdate>,
+    /// Files of its skill directories that it refuses, wholly or in part. At most 100.
+    #[prost(message, repeated, tag = "10")]
+    pub refused_files: ::prost::alloc::vec::Vec<RefusedFile>,
 }
 /// Something that a skill or an MCP server offers MCP clients beside tools.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

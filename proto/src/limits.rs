@@ -45,6 +45,12 @@ pub const MAX_SKILL_ID_BYTES: usize = 64;
 /// The maximum number of skills of one worker.
 pub const MAX_SKILLS: usize = 20_000;
 
+/// The maximum number of refused files that a worker reports.
+pub const MAX_REFUSED_FILES: usize = 100;
+
+/// The maximum size of the reason why a file is refused, in bytes.
+pub const MAX_REFUSAL_BYTES: usize = 1024;
+
 /// The maximum size of a `WorkerState` message: all skills of a worker with their schemas.
 pub const MAX_STATE_BYTES: usize = 64 * 1024 * 1024;
 

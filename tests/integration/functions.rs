@@ -175,6 +175,14 @@ async fn a_change_of_a_signature_takes_effect_and_a_mistake_is_reported_with_its
     folder.write("skills/texts.py", &broken);
     let logged = system.process.log.line(&["invalid manifest", "texts.py", "*rest"]).await;
     assert!(logged.contains(&format!("line={line} ")), "{line}: {logged}");
+    let refused = format!("skills/texts.py:{line}: ");
+    until("clients hear of it", PATIENCE, || async {
+        let mut skills = tokio::process::Command::new(binary());
+        let listed = skills.args(["skills", "--url", &system.url()]).output().await.unwrap();
+        let said = String::from_utf8_lossy(&listed.stderr).into_owned();
+        (said.contains("refused: ") && said.contains(&refused)).then_some(())
+    })
+    .await;
     let shouted = system.invoke(request("shout", json!({"text": "a"}))).await;
     assert!(shouted.success, "the other functions are served: {}", code(&shouted));
 

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use openskill_proto::limits::{MAX_OFFERINGS, MAX_SKILLS};
+use openskill_proto::limits::{MAX_OFFERINGS, MAX_REFUSED_FILES, MAX_SKILLS};
 use openskill_proto::v1::{self, ErrorCode, SkillError};
 use openskill_sandbox::untrusted_json::off_shard;
 use openskill_skill::versions::compare;
@@ -68,6 +68,8 @@ pub(crate) struct Registry {
     queue: usize,
     series: Arc<SkillMetrics>,
     current: ArcSwap<Snapshot>,
+    /// The errors of the last scan.
+    refused: ArcSwap<Vec<ManifestError>>,
     /// Manifests, by id, that declare prompts or resources, or whose server may offer some.
     offering_manifests: ArcSwap<HashMap<String, Arc<Manifest>>>,
     memory: Mutex<Memory>,
@@ -94,6 +96,7 @@ impl Registry {
             queue,
             series,
             current: ArcSwap::default(),
+            refused: ArcSwap::default(),
             offering_manifests: ArcSwap::default(),
             memory: Mutex::default(),
             changes: watch::Sender::new(0),
@@ -115,6 +118,11 @@ impl Registry {
         let mut skills: Vec<_> = self.current.load().values().flatten().map(|entry| entry.describe()).collect();
         skills.sort_by(|one, other| one.id.cmp(&other.id));
         skills
+    }
+
+    /// Returns the files that are refused, wholly or in part.
+    pub(crate) fn refused_files(&self) -> Vec<v1::RefusedFile> {
+        self.refused.load().iter().take(MAX_REFUSED_FILES).map(ManifestError::to_refused_file).collect()
     }
 
     /// Returns the prompts and resources for MCP clients, sorted, and the updates of resources.
@@ -201,9 +209,10 @@ impl Registry {
             return None;
         }
         let (manifests, errors) = scan::read(&folders, &now, &self.sources, memory);
-        for error in errors {
+        for error in &errors {
             tracing::error!(file = %error.file.display(), line = error.line, reason = error.reason, "invalid manifest");
         }
+        self.refused.store(Arc::new(errors));
         memory.named = scan::named_files(&manifests, &self.sources.folders, memory);
         memory.seen = folders.stamp_files(&memory.named, &memory.seen);
         let at_top = |it: &&(PathBuf, _)| look::is_read(&it.0, &self.sources.folders);

@@ -122,6 +122,7 @@ impl Worker {
             instance_id: self.instance_id.clone(),
             offerings,
             updates,
+            refused_files: self.registry.refused_files(),
         }
     }
 }

@@ -61,7 +61,11 @@ async fn worker(args: &DescribeWorker, settings: &Settings) -> Result<(), Failur
     for worker in found {
         match args.output.format() {
             format @ (Format::Json | Format::Yaml) => print_one(&worker.value(), format),
-            Format::Table | Format::Wide => print_out(&render_facts(&worker_facts(worker))),
+            Format::Table | Format::Wide => {
+                print_out(&render_facts(&worker_facts(worker)));
+                let refused: Vec<_> = workers::refused_files(worker).collect();
+                print_out(&block("Refused files", &refused.join("\n")));
+            }
         }
     }
     Ok(())

@@ -1,16 +1,21 @@
 //! `openskill skills`: lists or watches skills.
 
+use std::collections::BTreeSet;
+
 use openskill_proto::v1::skill_service_client::SkillServiceClient;
 use openskill_proto::v1::{CatalogChange, ChangeKind, ListSkillsRequest, Skill, SkillStatus, WatchSkillsRequest};
 use serde_json::Value;
 
-use super::client;
+use super::{client, workers};
 use crate::args::SkillsArgs;
 use crate::channel::Channel;
 use crate::exit::Failure;
 use crate::listing::{ADDED, ChangePrinter, Column, ListItem, REMOVED, UPDATED, or_dash, print_list};
 use crate::settings::Settings;
 use crate::terminal::print_err;
+
+/// The maximum number of refused files that are printed.
+const MAX_REFUSED: usize = 5;
 
 impl ListItem for Skill {
     const KIND: &'static str = "skill";
@@ -46,7 +51,22 @@ pub(super) async fn run(args: &SkillsArgs, settings: &Settings) -> Result<(), Fa
         1 => print_err("1 more is unavailable: --all shows it with the reason\n"),
         hidden => print_err(&format!("{hidden} more are unavailable: --all shows them with the reason\n")),
     }
+    print_err(&refused_files(settings).await);
     Ok(())
+}
+
+/// Renders the files that workers refuse, one per line. Empty if the caller may not see them.
+async fn refused_files(settings: &Settings) -> String {
+    let Ok(mut admin) = client::admin(settings).await else { return String::new() };
+    let workers = workers::list_all(&mut admin, settings).await.unwrap_or_default();
+    // Workers usually have the same files.
+    let files: BTreeSet<_> = workers.iter().flat_map(workers::refused_files).collect();
+    let (count, hidden) = (files.len(), files.len().saturating_sub(MAX_REFUSED));
+    let mut lines: String = files.into_iter().take(MAX_REFUSED).map(|it| format!("refused: {it}\n")).collect();
+    if hidden > 0 {
+        lines.push_str(&format!("{hidden} more of {count} are refused: `openskill describe worker ID` lists them\n"));
+    }
+    lines
 }
 
 /// Prints the list of skills, then each change, until the gateway or the user stops it.

@@ -1,7 +1,7 @@
 //! `openskill workers`: lists or watches workers.
 
 use openskill_proto::v1::admin_service_client::AdminServiceClient;
-use openskill_proto::v1::{ListWorkersRequest, WorkerInfo};
+use openskill_proto::v1::{ListWorkersRequest, RefusedFile, WorkerInfo};
 use serde_json::{Value, json};
 
 use super::client;
@@ -37,6 +37,7 @@ impl ListItem for WorkerInfo {
             "limit": self.limit,
             "skills": self.skills,
             "version": self.version,
+            "refused_files": self.refused_files.iter().map(refused_file).collect::<Vec<_>>(),
         })
     }
 }
@@ -67,4 +68,13 @@ pub(super) async fn list_all(
 
 pub(super) fn status(worker: &WorkerInfo) -> String {
     worker.status().as_str_name().trim_start_matches("WORKER_STATUS_").to_ascii_lowercase()
+}
+
+/// Formats the files that a worker refuses, one per line.
+pub(super) fn refused_files(worker: &WorkerInfo) -> impl Iterator<Item = String> {
+    worker.refused_files.iter().map(|it| format!("{}:{}: {}", it.file, it.line, it.reason))
+}
+
+fn refused_file(it: &RefusedFile) -> Value {
+    json!({"file": it.file, "line": it.line, "reason": it.reason})
 }

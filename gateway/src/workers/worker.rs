@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use openskill_net::tls::client::Connector;
+use openskill_proto::limits::MAX_REFUSED_FILES;
 use openskill_proto::v1::{SkillStatus, WorkerInfo, WorkerState, WorkerStatus};
 use parking_lot::Mutex;
 
@@ -231,6 +232,7 @@ impl Worker {
             version: state.version,
             reason,
             limit: if status == WorkerStatus::Down { 0 } else { self.record.limit() },
+            refused_files: state.refused_files.into_iter().take(MAX_REFUSED_FILES).collect(),
         }
     }
 }

@@ -3,6 +3,9 @@
 use std::collections::HashSet;
 use std::path::{Component, Path, PathBuf};
 
+use openskill_proto::limits::MAX_REFUSAL_BYTES;
+use openskill_proto::v1::RefusedFile;
+
 /// Describes valid skill ids, for people.
 pub const ID_RULE: &str = "a lower-case letter, then at most 63 of a-z 0-9 _ -";
 
@@ -28,6 +31,12 @@ pub(super) struct ManifestFault {
 impl ManifestError {
     pub(crate) fn new(file: &Path, line: usize, reason: String) -> Self {
         Self { file: file.to_owned(), line, reason }
+    }
+
+    /// Converts it to what gateways show to operators.
+    pub(crate) fn to_refused_file(&self) -> RefusedFile {
+        let reason = &self.reason[..self.reason.floor_char_boundary(MAX_REFUSAL_BYTES)];
+        RefusedFile { file: self.file.display().to_string(), line: self.line as u32, reason: reason.to_owned() }
     }
 }
 
