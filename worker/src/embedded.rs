@@ -4,11 +4,11 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use openskill_proto::trace::hex;
-use rustix::process::geteuid;
+use openskill_sandbox::trusted_folder;
 use sha2::{Digest as _, Sha256};
 
 /// A file that is part of the program: its path below a folder, and its text.
@@ -80,18 +80,13 @@ pub(crate) fn version<'a>(files: impl IntoIterator<Item = &'a EmbeddedFile>) -> 
     hex(&hash.finalize()[..8])
 }
 
-/// Creates a cache if it does not exist.
+/// Creates a cache if it does not exist. It must not be a link.
 ///
 /// # Errors
 /// The folder can't be written, or others can write to it.
 pub(crate) fn make_cache(cache: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o755).create(cache)?;
-    let found = fs::symlink_metadata(cache)?;
-    let is_own = found.uid() == geteuid().as_raw() || found.uid() == 0;
-    if !found.is_dir() || !is_own || found.mode() & 0o022 != 0 {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "other users can write to it"));
-    }
-    Ok(())
+    trusted_folder::make(cache)?;
+    if fs::symlink_metadata(cache)?.is_dir() { Ok(()) } else { Err(trusted_folder::refusal()) }
 }
 
 /// Creates a folder in a cache. The users of skills can read both, whatever the worker's umask is.

@@ -30,7 +30,7 @@
 //! - [`tree`]: reads process trees; `folder_owner`: which process made a folder
 //! - [`strays`]: orphans whose supervisor or worker was killed
 //! - [`allowed_root`]: the folder that skills work in, as a descriptor; [`plain_file`]: reads files that others may
-//!   replace; `beneath`: opens paths below a folder
+//!   replace; [`trusted_folder`]: folders that others can't write to; `beneath`: opens paths below a folder
 //! - [`sessions`]: which processes are kept between calls, and for whom; [`untrusted_json`]: parses processes'
 //!   output
 //!
@@ -57,6 +57,7 @@ pub mod strays;
 mod streams;
 pub mod supervise;
 pub mod tree;
+pub mod trusted_folder;
 pub mod untrusted_json;
 
 // Unit tests use the same rules for skips as integration tests.

@@ -13,14 +13,12 @@
 //! processes.
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use openskill_sandbox::plain_file;
+use openskill_sandbox::{plain_file, trusted_folder};
 use rustix::fs::{RenameFlags, renameat_with};
-use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -89,13 +87,7 @@ impl ToolsFolder {
     /// # Errors
     /// Fails if it can't be created, or if other users may write to it, because its content is executed.
     pub(crate) fn make(&self) -> io::Result<()> {
-        DirBuilder::new().recursive(true).mode(0o755).create(&self.0)?;
-        let found = fs::metadata(&self.0)?;
-        let is_own = found.uid() == geteuid().as_raw() || found.uid() == 0;
-        if !is_own || found.mode() & 0o022 != 0 {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "other users can write to it"));
-        }
-        Ok(())
+        trusted_folder::make(&self.0)
     }
 
     /// Locks the folder for changes, unless another process has locked it. Removes the remains of killed
@@ -104,12 +96,7 @@ impl ToolsFolder {
     /// # Errors
     /// Fails if the lock file can't be created or the remains can't be removed.
     pub(crate) fn lock(&self) -> io::Result<Option<Lock>> {
-        let file = File::options().create(true).truncate(false).write(true).open(self.0.join(".lock"))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Ok(None),
-            Err(TryLockError::Error(error)) => return Err(error),
-        }
+        let Some(file) = trusted_folder::try_lock(&self.0.join(".lock"))? else { return Ok(None) };
         for entry in fs::read_dir(&self.0)?.flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
             if name.starts_with('.') && (name.ends_with(PARTIAL) || name.ends_with(REMOVED)) {

@@ -10,15 +10,14 @@
 //! | `.use-<key>/` | a private folder of a worker while it lives |
 
 use std::collections::HashSet;
-use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
+use std::fs::{self, File, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use openskill_sandbox::plain_file;
+use openskill_sandbox::{plain_file, trusted_folder};
 use rustix::fs::{Access, access, syncfs};
-use rustix::process::geteuid;
 
 /// The file that marks a folder as a complete entry.
 const RECORD: &str = "openskill.json";
@@ -41,12 +40,7 @@ impl Store {
     /// # Errors
     /// Fails if the folder can't be created, or if other users may write to it and could replace skills' packages.
     pub(crate) fn open(folder: &Path) -> io::Result<Self> {
-        DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
-        let found = fs::metadata(folder)?;
-        if !is_trusted(&found) {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "other users can write to it"));
-        }
-        Ok(Self(folder.to_owned()))
+        trusted_folder::make(folder).map(|()| Self(folder.to_owned()))
     }
 
     /// Checks whether [`open`](Self::open) would succeed, without creating anything.
@@ -62,11 +56,11 @@ impl Store {
     /// Finds the environment with this key, and records that it is used. Returns `None` if it does not exist or
     /// other users may write to the folder.
     pub(crate) fn find(folder: &Path, key: &str) -> Option<PathBuf> {
-        if !is_trusted(&fs::metadata(folder).ok()?) {
+        if !trusted_folder::is_trusted(&fs::metadata(folder).ok()?) {
             return None;
         }
         let environment = folder.join(key);
-        if !is_own(&fs::symlink_metadata(&environment).ok()?) {
+        if !trusted_folder::is_own(&fs::symlink_metadata(&environment).ok()?) {
             return None;
         }
         let record = environment.join(RECORD);
@@ -98,12 +92,7 @@ impl Store {
     pub(crate) fn lock(&self, key: &str) -> io::Result<Option<File>> {
         let path = self.0.join(format!(".lock-{key}"));
         loop {
-            let file = File::options().create(true).truncate(false).write(true).open(&path)?;
-            match file.try_lock() {
-                Ok(()) => {}
-                Err(TryLockError::WouldBlock) => return Ok(None),
-                Err(TryLockError::Error(error)) => return Err(error),
-            }
+            let Some(file) = trusted_folder::try_lock(&path)? else { return Ok(None) };
             // A sweep may have removed the file since it was opened. Locking an unlinked file is useless.
             if fs::metadata(&path).is_ok_and(|it| file.metadata().is_ok_and(|own| own.ino() == it.ino())) {
                 return Ok(Some(file));
@@ -267,15 +256,6 @@ impl Store {
     fn new_folder(&self, key: &str) -> PathBuf {
         self.0.join(format!(".new-{key}"))
     }
-}
-
-/// Returns whether only the worker and root can write to a folder.
-fn is_trusted(folder: &fs::Metadata) -> bool {
-    is_own(folder) && folder.mode() & 0o022 == 0
-}
-
-fn is_own(found: &fs::Metadata) -> bool {
-    found.uid() == geteuid().as_raw() || found.uid() == 0
 }
 
 fn remove(folder: &Path) -> io::Result<()> {
