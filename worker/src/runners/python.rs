@@ -23,13 +23,12 @@ use openskill_telemetry::metrics::{Snapshot, table};
 use parking_lot::Mutex;
 
 use crate::config::Config;
-use crate::environment::{SkillEnvironment, path_text};
+use crate::environment::path_text;
 use crate::manifest::python::{Isolation, Python as Script};
 use crate::manifest::{Manifest, RunnerSpec};
 use crate::runner::{Invocation, RawOutput, Runner};
 use crate::runners::once::{StdinContent, check_start, once, unusable};
 use crate::runners::services::Services;
-use crate::skill_jailer::SkillJailer;
 
 pub(crate) mod environments;
 pub(crate) mod fork;
@@ -41,7 +40,6 @@ mod shared;
 pub(crate) mod variables;
 mod warm;
 
-use environments::Environments;
 use forking::Forking;
 use interpreter::Interpreter;
 use settings::{Cold, FLAGS, FORK, SHARED, WarmCounters, WarmSettings};
@@ -56,9 +54,7 @@ const FUNCTION: &str = concat!(include_str!("python/script.py"), include_str!("p
 const CLOSING: Duration = Duration::from_secs(3);
 
 pub(crate) struct Python {
-    environments: Environments,
-    surroundings: SkillEnvironment,
-    jailer: SkillJailer,
+    services: Services,
     settings: WarmSettings,
     /// The warm pools, by skill.
     warm: Mutex<HashMap<String, Arc<Warm>>>,
@@ -67,18 +63,11 @@ pub(crate) struct Python {
 impl Python {
     /// Must be called within a runtime that lives as long as the worker.
     pub(crate) fn new(config: &Config, services: &Services) -> Self {
-        let Services { launcher, environment, jailer, environments, .. } = services;
         let idle = config.idle;
         let most = std::thread::available_parallelism().map_or(1, usize::from);
         let (counts, runtime) = (Arc::new(WarmCounters::new()), tokio::runtime::Handle::current());
-        let settings = WarmSettings { launcher: launcher.clone(), counts, runtime, idle, most };
-        Self {
-            environments: environments.clone(),
-            surroundings: environment.clone(),
-            jailer: jailer.clone(),
-            settings,
-            warm: Mutex::default(),
-        }
+        let settings = WarmSettings { launcher: services.launcher.clone(), counts, runtime, idle, most };
+        Self { services: services.clone(), settings, warm: Mutex::default() }
     }
 
     /// Plans the jail of a script's process. Returns `None` if it runs without one.
@@ -88,7 +77,7 @@ impl Python {
         // folder.
         readable.extend(script.parent().map(Path::to_owned));
         readable.extend([script.to_owned(), interpreter.path.clone()]);
-        self.jailer.plan(manifest, &readable, &[])
+        self.services.jailer.plan(manifest, &readable, &[])
     }
 
     /// Returns the command that runs the script in a fresh interpreter.
@@ -102,7 +91,7 @@ impl Python {
         check_start("script", &script.script)?;
         variables::complete(&mut env, interpreter.environment.as_deref());
         if interpreter.has_sdk {
-            self.surroundings.prefer_installed_sdk(&mut env);
+            self.services.environment.prefer_installed_sdk(&mut env);
         }
         let jail = self.jail(interpreter, &script.script, manifest);
         let path = path_text(&script.script);
@@ -114,12 +103,12 @@ impl Python {
             program: interpreter.path.clone(),
             args: FLAGS.map(str::to_owned).into_iter().chain(program).collect(),
             env,
-            cwd: self.surroundings.start_folder().to_owned(),
+            cwd: self.services.environment.start_folder().to_owned(),
             limits: ProcessLimits::from_limits(&manifest.limits),
             nice: 0,
             forks: false,
             jail: Some(jail.map_err(|reason| SkillError::new(ErrorCode::Unavailable, reason))?),
-            root: Some(self.surroundings.run_root(manifest)),
+            root: Some(self.services.environment.run_root(manifest)),
         })
     }
 
@@ -132,7 +121,7 @@ impl Python {
         script: &Script,
     ) -> Result<Option<Arc<Warm>>, SkillError> {
         let mut all = self.warm.lock();
-        let root = self.surroundings.run_root(manifest);
+        let root = self.services.environment.run_root(manifest);
         let versioned_id = manifest.versioned_id();
         if let Some(warm) = all.get(&versioned_id) {
             let same = Arc::ptr_eq(&warm.manifest, manifest) || warm.manifest == *manifest;
@@ -143,7 +132,7 @@ impl Python {
             warm.retire();
         }
         let root = Mutex::new(Some(root.open().map_err(RootError::into_error)?));
-        let env = self.surroundings.for_skill(manifest);
+        let env = self.services.environment.for_skill(manifest);
         let command = self.command(interpreter, script, manifest, env)?;
         if command.jail.as_ref().is_some_and(|jail| !may_warm(script.isolation, jail)) {
             all.remove(&versioned_id);
@@ -172,7 +161,7 @@ impl Python {
         let not_here = || SkillError::new(ErrorCode::Unavailable, "the skill can't run on this worker");
         let manifest = Arc::clone(&invocation.manifest);
         let RunnerSpec::Python(script) = &manifest.how else { return Err(not_here()) };
-        let interpreter = self.environments.interpreter(&manifest, &script.needs).ok_or_else(not_here)?;
+        let interpreter = self.services.environments.interpreter(&manifest, &script.needs).ok_or_else(not_here)?;
         let ran = match script.isolation {
             Isolation::Process => Err(Cold::Process),
             Isolation::Fork | Isolation::Shared => self.run_warm(&interpreter, script, &invocation).await?,
@@ -182,7 +171,7 @@ impl Python {
             Err(reason) => self.settings.counts.cold_calls.inc(reason.name()),
         }
         invocation.trace.record_start("cold");
-        let env = self.surroundings.for_call(&invocation);
+        let env = self.services.environment.for_call(&invocation);
         let command = self.command(&interpreter, script, &manifest, env)?;
         Ok(Box::pin(once(&self.settings.launcher, command, invocation, StdinContent::Input)).await)
     }
@@ -199,7 +188,7 @@ impl Python {
         let ran = match &warm.backend {
             WarmBackend::Forking(forking) => {
                 invocation.trace.record_start("fork");
-                let processes = self.jailer.most_processes(manifest);
+                let processes = self.services.jailer.most_processes(manifest);
                 // Boxed, like the fresh interpreter below, because they would otherwise dominate the size of each
                 // call's future.
                 Box::pin(forking.run(&self.settings, invocation, processes)).await
@@ -227,7 +216,7 @@ impl Runner for Python {
             return Err("its manifest does not name a script".to_owned());
         };
         let script = &settings.script;
-        let interpreter = self.environments.admit(manifest, &settings.needs)?;
+        let interpreter = self.services.environments.admit(manifest, &settings.needs)?;
         plain_file::check(script).map_err(|reason| match reason {
             it if it.is_missing() => {
                 format!("its script '{}' does not exist", script.file_name().unwrap_or_default().to_string_lossy())
@@ -235,7 +224,7 @@ impl Runner for Python {
             other => unusable("script", script, other),
         })?;
         let jail = self.jail(&interpreter, script, manifest)?;
-        self.jailer.announce(manifest);
+        self.services.jailer.announce(manifest);
         if !may_warm(settings.isolation, &jail) {
             tracing::warn!(
                 skill_id = manifest.id,
@@ -253,7 +242,7 @@ impl Runner for Python {
     fn warm_up(self: Arc<Self>, manifest: Arc<Manifest>) -> BoxFuture<'static, ()> {
         async move {
             let RunnerSpec::Python(script) = &manifest.how else { return };
-            let Some(interpreter) = self.environments.interpreter(&manifest, &script.needs) else { return };
+            let Some(interpreter) = self.services.environments.interpreter(&manifest, &script.needs) else { return };
             if script.isolation != Isolation::Fork {
                 return;
             }
@@ -269,7 +258,7 @@ impl Runner for Python {
     fn not_warm(&self, manifest: &Manifest) -> Vec<String> {
         let RunnerSpec::Python(script) = &manifest.how else { return Vec::new() };
         let Some(warm) = self.warm.lock().get(&manifest.versioned_id()).cloned() else {
-            let interpreter = self.environments.interpreter(manifest, &script.needs);
+            let interpreter = self.services.environments.interpreter(manifest, &script.needs);
             let jail = interpreter.map(|it| self.jail(&it, &script.script, manifest));
             let forks = jail.is_none_or(|jail| jail.is_err() || jail.is_ok_and(|it| may_warm(script.isolation, &it)));
             return if forks { Vec::new() } else { vec![Cold::Jail.explain()] };

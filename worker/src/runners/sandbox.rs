@@ -24,7 +24,7 @@ use futures_util::future::BoxFuture;
 use openskill_proto::v1::{ErrorCode, SkillError};
 use openskill_sandbox::forkserver::ForkRequest;
 use openskill_sandbox::jail::plan::Plan;
-use openskill_sandbox::launch::{LaunchError, Launcher};
+use openskill_sandbox::launch::LaunchError;
 use openskill_sandbox::protocol::{Command, ProcessLimits};
 use openskill_sandbox::sessions::book::{Lease, SessionBook, Terms};
 use openskill_sandbox::sessions::key::{Key, SessionOwner};
@@ -37,11 +37,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::Config;
-use crate::environment::{SkillEnvironment, path_text};
+use crate::environment::path_text;
 use crate::manifest::session::{Operation, Session};
 use crate::manifest::{Manifest, RunnerSpec};
 use crate::runner::{Invocation, RawOutput, Runner};
-use crate::runners::python::environments::Environments;
 use crate::runners::python::interpreter::Interpreter;
 use crate::runners::python::variables;
 use crate::runners::services::Services;
@@ -49,7 +48,6 @@ use crate::sessions::cell::{Cell, CellDeadlines};
 use crate::sessions::drive::{SessionCall, drive};
 use crate::sessions::process::{NewSessionProcess, SessionProcess, StartError};
 use crate::sessions::tally::SessionTally;
-use crate::skill_jailer::SkillJailer;
 
 mod answer;
 mod install;
@@ -72,10 +70,7 @@ const TRIES: usize = 2;
 const CLOSING: Duration = Duration::from_secs(3);
 
 pub(crate) struct Sandbox {
-    environments: Environments,
-    surroundings: SkillEnvironment,
-    jailer: SkillJailer,
-    launcher: Launcher,
+    services: Services,
     /// A runtime that lives as long as the worker, because sessions outlive the shards that start them.
     runtime: Handle,
     idle: Duration,
@@ -93,14 +88,11 @@ pub(crate) struct Sandbox {
 impl Sandbox {
     /// Must be called within a runtime that lives as long as the worker.
     pub(crate) fn new(config: &Config, services: &Services) -> Self {
-        let Services { launcher, environment, jailer, environments, .. } = services;
+        let Services { launcher, jailer, .. } = services;
         Self {
             packages: Arc::new(Packages::new(config.packages.clone(), jailer.clone(), launcher.clone())),
             hosts: Mutex::default(),
-            environments: environments.clone(),
-            surroundings: environment.clone(),
-            jailer: jailer.clone(),
-            launcher: launcher.clone(),
+            services: services.clone(),
             runtime: Handle::current(),
             idle: config.idle,
             book: SessionBook::new(config.sessions),
@@ -114,7 +106,7 @@ impl Sandbox {
     fn jail(&self, interpreter: &Interpreter, manifest: &Manifest) -> Result<Plan, String> {
         let mut readable = interpreter.prefixes.clone();
         readable.push(interpreter.path.clone());
-        let plan = self.jailer.isolated_plan(manifest, &readable, &[])?;
+        let plan = self.services.jailer.isolated_plan(manifest, &readable, &[])?;
         if !plan.may_fork() {
             let reason = "the user of skills can't read the interpreter, and the process that makes sessions must not bypass file \
                           permissions. `openskill doctor` names a path";
@@ -126,7 +118,7 @@ impl Sandbox {
     /// Returns the command of a session's process. Its fork server adds the arguments.
     fn command(&self, interpreter: &Interpreter, manifest: &Manifest) -> Result<Command, SkillError> {
         let jail = self.jail(interpreter, manifest);
-        let mut env = self.surroundings.for_isolated(manifest);
+        let mut env = self.services.environment.for_isolated(manifest);
         variables::complete(&mut env, interpreter.environment.as_deref());
         // Without a screen, plots are drawn into files.
         env.entry("MPLBACKEND".to_owned()).or_insert_with(|| "Agg".to_owned());
@@ -139,13 +131,13 @@ impl Sandbox {
             nice: 0,
             forks: false,
             jail: Some(jail.map_err(|reason| SkillError::new(ErrorCode::Unavailable, reason))?),
-            root: manifest.allowed_root.is_some().then(|| self.surroundings.run_root(manifest)),
+            root: manifest.allowed_root.is_some().then(|| self.services.environment.run_root(manifest)),
         })
     }
 
     /// Returns a skill's fork servers. Retires those of an older manifest.
     fn servers(&self, manifest: &Arc<Manifest>, session: &Session) -> Result<Arc<Servers>, SkillError> {
-        let interpreter = self.environments.interpreter(manifest, &session.needs);
+        let interpreter = self.services.environments.interpreter(manifest, &session.needs);
         let interpreter = interpreter.ok_or_else(|| SkillError::unavailable("the skill can't run on this worker"))?;
         let mut all = self.servers.lock();
         if let Some(servers) = all.get(&manifest.id) {
@@ -168,13 +160,13 @@ impl Sandbox {
         let mut env = BTreeMap::from([("OPENSKILL_CALL_ID", format!("session-of-{}", manifest.id))]);
         let mut failed = None;
         for _ in 0..TRIES {
-            let reservation = servers.pick(&self.launcher, &owner).map_err(|error| not_started(&error))?;
+            let reservation = servers.pick(&self.services.launcher, &owner).map_err(|error| not_started(&error))?;
             let shelf = reservation.place.as_ref().and_then(|it| it.make_dir().ok());
             env.extend(shelf.as_ref().map(|it| ("OPENSKILL_PACKAGES", path_text(it.path()))));
-            let request = ForkRequest { env: &env, processes: self.jailer.most_processes(manifest), nice };
+            let request = ForkRequest { env: &env, processes: self.services.jailer.most_processes(manifest), nice };
             match SessionProcess::start(&reservation.server, request, shelf).await {
                 Ok(process) => {
-                    if let Err(error) = servers.keep_one_free(&self.launcher) {
+                    if let Err(error) = servers.keep_one_free(&self.services.launcher) {
                         tracing::debug!(%error, "no fork server was started for the next session");
                     }
                     return Ok(process);
@@ -267,7 +259,7 @@ impl Runner for Sandbox {
             return Err("its manifest does not name an operation on sessions".to_owned());
         };
         // The other operations are useless without sessions, so they have the same requirements.
-        let interpreter = self.environments.admit(manifest, &session.needs)?;
+        let interpreter = self.services.environments.admit(manifest, &session.needs)?;
         self.jail(&interpreter, manifest)?;
         match session.operation {
             Operation::Install => self.packages.admit()?,
@@ -277,7 +269,7 @@ impl Runner for Sandbox {
             }
             _ => {}
         }
-        self.jailer.announce(manifest);
+        self.services.jailer.announce(manifest);
         Ok(())
     }
 
@@ -310,7 +302,7 @@ impl Runner for Sandbox {
                 && let Ok(servers) = self.servers(&manifest, session)
             {
                 let _runtime = self.runtime.enter();
-                let _ = servers.keep_one_free(&self.launcher);
+                let _ = servers.keep_one_free(&self.services.launcher);
             }
         }
         .boxed()

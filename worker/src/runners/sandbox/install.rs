@@ -63,8 +63,8 @@ impl Sandbox {
     ) -> Result<Vec<Provided>, SkillError> {
         let of_session = &servers.manifest;
         let RunnerSpec::Session(session) = &of_session.how else { return Err(not_here()) };
-        let of_sessions = self.environments.interpreter(of_session, &session.needs).ok_or_else(not_here)?;
-        let installer = self.environments.base(session.needs.version).map_err(unable)?;
+        let of_sessions = self.services.environments.interpreter(of_session, &session.needs).ok_or_else(not_here)?;
+        let installer = self.services.environments.base(session.needs.version).map_err(unable)?;
         if installer.version != of_sessions.version {
             let reason = "the sessions' virtual environment has a different Python version than the worker, which installs packages";
             return Err(unable(reason));
