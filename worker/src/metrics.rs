@@ -30,19 +30,6 @@ pub(crate) struct Metrics {
     strays: Counter,
 }
 
-/// The worker's state at the time of a scrape.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Gauges {
-    pub(crate) running: usize,
-    pub(crate) queued: usize,
-    pub(crate) slots: usize,
-    pub(crate) reserved: usize,
-    pub(crate) queue: usize,
-    /// The number of skills that can run here, and of skills that can't.
-    pub(crate) available: usize,
-    pub(crate) unavailable: usize,
-}
-
 impl Metrics {
     pub(crate) fn new(skills: Arc<SkillMetrics>) -> Self {
         Self {
@@ -82,23 +69,16 @@ impl Metrics {
         }
     }
 
-    /// Returns the values of all metrics except those of runners.
-    pub(crate) fn snapshot(&self, now: Gauges) -> Snapshot {
+    /// Returns the values of all counters, and of what the whole process measures.
+    pub(crate) fn snapshot(&self) -> Snapshot {
         let mut all = Snapshot::default();
         let codes = std::iter::once("OK").chain(TABLE.iter().map(|row| row.code.as_str_name()));
         codes.zip(&self.calls).for_each(|(code, calls)| all.count(&table::WORKER_CALLS, &[code], calls));
         self.refusals.read(&mut all, &table::WORKER_REFUSALS);
-        all.number(&table::WORKER_RUNNING, &[], now.running as f64);
-        all.number(&table::WORKER_QUEUED, &[], now.queued as f64);
-        all.number(&table::WORKER_SLOTS, &["open"], now.slots as f64);
-        all.number(&table::WORKER_SLOTS, &["reserved"], now.reserved as f64);
-        all.number(&table::WORKER_QUEUE_LIMIT, &[], now.queue as f64);
         all.durations(&table::WORKER_QUEUE, &[], &self.queued);
         let of_skills = [&table::WORKER_SKILL_CALLS, &table::WORKER_SKILL_DURATION, &table::WORKER_SKILL_ERRORS];
         all.skills(&self.skills, of_skills);
         self.jailed.read(&mut all, &table::WORKER_JAILED);
-        all.number(&table::WORKER_SKILLS, &["available"], now.available as f64);
-        all.number(&table::WORKER_SKILLS, &["unavailable"], now.unavailable as f64);
         all.count(&table::STRAYS, &[], &self.strays);
         TELEMETRY.add_export_counters(&mut all);
         process::build(&mut all, env!("CARGO_PKG_VERSION"), "worker");

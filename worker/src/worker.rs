@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::artifacts::Store;
 use crate::config::Config;
-use crate::metrics::{Gauges, Metrics};
+use crate::metrics::Metrics;
 use crate::questions::Questions;
 use crate::registry::Registry;
 use crate::schedule::Scheduler;
@@ -91,11 +91,16 @@ impl Worker {
 
     /// Returns all current metrics. Takes milliseconds if there are many skills.
     pub(crate) fn metrics(&self) -> Snapshot {
+        let mut all = self.metrics.snapshot();
         let (running, queued) = self.scheduler.load();
+        all.number(&table::WORKER_RUNNING, &[], running as f64);
+        all.number(&table::WORKER_QUEUED, &[], queued as f64);
+        all.number(&table::WORKER_SLOTS, &["open"], self.config.concurrency as f64);
+        all.number(&table::WORKER_SLOTS, &["reserved"], self.config.reserve as f64);
+        all.number(&table::WORKER_QUEUE_LIMIT, &[], self.config.queue as f64);
         let [available, unavailable] = self.registry.count();
-        let Config { concurrency: slots, reserve: reserved, queue, .. } = self.config;
-        let now = Gauges { running, queued, slots, reserved, queue, available, unavailable };
-        let mut all = self.metrics.snapshot(now);
+        all.number(&table::WORKER_SKILLS, &["available"], available as f64);
+        all.number(&table::WORKER_SKILLS, &["unavailable"], unavailable as f64);
         self.registry.runners.measure(&mut all);
         if let Some(mesh) = &self.config.mesh {
             if let Some(expiry) = mesh.expiry() {
