@@ -20,6 +20,19 @@ pub(super) const STEP: Duration = Duration::from_millis(2);
 /// in the kernel.
 const GIVE_UP: Duration = Duration::from_secs(5);
 
+/// Reaps a limited number of exited children, because more may exit as fast. Returns whether any child is left.
+pub(super) fn reap_exited(mut record: impl FnMut(Pid, Exit)) -> bool {
+    for _ in 0..1000 {
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some((pid, status))) => record(pid, Exit::from_wait_status(status.as_raw())),
+            Err(rustix::io::Errno::INTR) => {}
+            Ok(None) => return true,
+            Err(_) => return false,
+        }
+    }
+    true
+}
+
 /// Ends a process tree and tracks its progress.
 pub(super) struct TreeEnd {
     pub(super) child: Pid,
@@ -45,20 +58,13 @@ impl TreeEnd {
         true
     }
 
-    /// Reaps a limited number of exited children, because more may exit as fast. Returns whether any child is
-    /// left.
+    /// Reaps exited children. Returns whether any child is left.
     pub(super) fn reap(&mut self) -> bool {
-        for _ in 0..1000 {
-            match wait(WaitOptions::NOHANG) {
-                Ok(Some((pid, status))) if pid == self.child => {
-                    self.exit = Some(Exit::from_wait_status(status.as_raw()));
-                }
-                Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
-                Ok(None) => return true,
-                Err(_) => return false,
+        reap_exited(|pid, exit| {
+            if pid == self.child {
+                self.exit = Some(exit);
             }
-        }
-        true
+        })
     }
 
     pub(super) fn kill(&mut self) {

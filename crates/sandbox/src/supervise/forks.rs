@@ -18,7 +18,6 @@ use std::io::ErrorKind;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
-use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, WaitOptions, pidfd_open, waitpid};
 
 mod finishing;
@@ -32,7 +31,7 @@ use super::super::packet::{self, DESCRIPTORS};
 use super::super::protocol::{Command, Exit, Notice, Order, Phase, RunReport, Status};
 use super::child::start;
 use super::counted::{self, Counting};
-use super::end::{GRACE, STEP, TreeEnd};
+use super::end::{GRACE, STEP, TreeEnd, reap_exited};
 use super::report::{not_started, report, tell};
 use super::weight::weigh_session_of;
 use crate::bounds::{Group, GroupHandle, TreeBounds};
@@ -265,17 +264,9 @@ impl Forks<'_> {
         tell(self.control, &Notice::ServerEnded { running });
     }
 
-    /// Reaps a limited number of children of a fork server that has ended.
+    /// Reaps children of a fork server that has ended.
     fn reap(&mut self) {
-        for _ in 0..1000 {
-            match rustix::process::wait(WaitOptions::NOHANG) {
-                Ok(Some((pid, status))) => {
-                    self.record_exit(pid.as_raw_nonzero().get(), Exit::from_wait_status(status.as_raw()), 0, true);
-                }
-                Err(Errno::INTR) => {}
-                Ok(None) | Err(_) => break,
-            }
-        }
+        reap_exited(|pid, exit| self.record_exit(pid.as_raw_nonzero().get(), exit, 0, true));
         // Children that exited right before their fork server, which could no longer report their exit status.
         let lost: Vec<_> = self.running.values().filter(|it| it.has_exited()).map(|it| it.pid).collect();
         for pid in lost {
