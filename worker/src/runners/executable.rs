@@ -8,7 +8,6 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use openskill_proto::v1::{ErrorCode, SkillError};
 use openskill_sandbox::jail::plan::Plan;
-use openskill_sandbox::plain_file;
 use openskill_sandbox::protocol::{Command, ProcessLimits};
 use rustix::fs::{Access, access};
 use serde_json::value::RawValue;
@@ -17,7 +16,7 @@ use serde_json::{Map, Value};
 use crate::manifest::exec::{Element, Exec, Stdin};
 use crate::manifest::{Manifest, RunnerSpec};
 use crate::runner::{Invocation, RawOutput, Runner};
-use crate::runners::once::{StdinContent, check_start, once, unusable};
+use crate::runners::once::{StdinContent, check_file, check_start, once};
 use crate::runners::services::Services;
 
 /// The maximum length of a command line, in bytes. Messages to the supervisor are limited, and also contain the
@@ -67,7 +66,11 @@ impl Runner for Executable {
         let RunnerSpec::Exec(exec) = &manifest.how else {
             return Err("its manifest does not name a program".to_owned());
         };
-        runnable(&exec.program)?;
+        check_file("program", &exec.program)?;
+        access(&exec.program, Access::EXEC_OK).map_err(|_| {
+            let name = exec.program.file_name().unwrap_or_default().to_string_lossy();
+            format!("its program '{name}' is not executable: run `chmod +x` on it")
+        })?;
         self.jail(&exec.program, manifest).map(|_| self.services.jailer.announce(manifest))
     }
 
@@ -88,16 +91,6 @@ impl Runner for Executable {
         }
         .boxed()
     }
-}
-
-fn runnable(program: &Path) -> Result<(), String> {
-    let name = program.file_name().unwrap_or_default().to_string_lossy();
-    plain_file::check(program).map_err(|reason| match reason {
-        it if it.is_missing() => format!("its program '{name}' does not exist"),
-        other => unusable("program", program, other),
-    })?;
-    access(program, Access::EXEC_OK)
-        .map_err(|_| format!("its program '{name}' is not executable: run `chmod +x` on it"))
 }
 
 /// Fills the elements in the manifest with the call's arguments.

@@ -63,6 +63,19 @@ pub(crate) fn check_start(what: &str, file: &Path) -> Result<(), SkillError> {
     })
 }
 
+/// Checks that a skill's script or program is a plain file. `what`: its role in the skill.
+///
+/// # Errors
+/// Returns the reason, for people, if it is missing or of another kind.
+pub(crate) fn check_file(what: &str, file: &Path) -> Result<(), String> {
+    plain_file::check(file).map_err(|reason| match reason {
+        it if it.is_missing() => {
+            format!("its {what} '{}' does not exist", file.file_name().unwrap_or_default().to_string_lossy())
+        }
+        other => unusable(what, file, other),
+    })
+}
+
 /// Explains why a skill's script or program can't be used, without its path.
 pub(crate) fn unusable(what: &str, file: &Path, reason: NotPlain) -> String {
     let name = file.file_name().unwrap_or_default().to_string_lossy();

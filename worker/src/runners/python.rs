@@ -17,7 +17,6 @@ use openskill_proto::v1::{ErrorCode, SkillError};
 use openskill_sandbox::allowed_root::RootError;
 use openskill_sandbox::jail::Level;
 use openskill_sandbox::jail::plan::Plan;
-use openskill_sandbox::plain_file;
 use openskill_sandbox::protocol::{Command, ProcessLimits};
 use openskill_telemetry::metrics::{Snapshot, table};
 use parking_lot::Mutex;
@@ -27,7 +26,7 @@ use crate::environment::path_text;
 use crate::manifest::python::{Isolation, Python as Script};
 use crate::manifest::{Manifest, RunnerSpec};
 use crate::runner::{Invocation, RawOutput, Runner};
-use crate::runners::once::{StdinContent, check_start, once, unusable};
+use crate::runners::once::{StdinContent, check_file, check_start, once};
 use crate::runners::services::Services;
 
 pub(crate) mod environments;
@@ -217,12 +216,7 @@ impl Runner for Python {
         };
         let script = &settings.script;
         let interpreter = self.services.environments.admit(manifest, &settings.needs)?;
-        plain_file::check(script).map_err(|reason| match reason {
-            it if it.is_missing() => {
-                format!("its script '{}' does not exist", script.file_name().unwrap_or_default().to_string_lossy())
-            }
-            other => unusable("script", script, other),
-        })?;
+        check_file("script", script)?;
         let jail = self.jail(&interpreter, script, manifest)?;
         self.services.jailer.announce(manifest);
         if !may_warm(settings.isolation, &jail) {
