@@ -194,9 +194,7 @@ impl RawOutput {
     pub(crate) fn from_process(stdout: Vec<u8>, stderr: Vec<u8>, exit: Exit, leftovers: u32) -> Self {
         Self::Process { stdout, stderr, exit, leftovers, had_secrets: false }
     }
-}
 
-impl RawOutput {
     /// Returns the total size of its text, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         match self {

@@ -10,7 +10,7 @@ use bollard::models::{
 };
 use openskill_sandbox::Limits;
 
-use super::engine::{EngineInfo, ResolvedImage, UsableImage};
+use super::engine::{ResolvedImage, UsableImage};
 use crate::manifest::Manifest;
 use crate::manifest::docker::{DATA_FOLDER, Docker, MountRoot, Network};
 
@@ -53,12 +53,12 @@ pub(super) fn body(
         network_disabled: Some(docker.network == Network::None),
         // The image's health check would start additional processes next to the skill.
         healthcheck: Some(HealthConfig { test: Some(vec!["NONE".to_owned()]), ..HealthConfig::default() }),
-        host_config: Some(host_config(&manifest.limits, docker, usable.facts, root)),
+        host_config: Some(host_config(&manifest.limits, docker, usable.cpus, root)),
         ..ContainerCreateBody::default()
     }
 }
 
-fn host_config(limits: &Limits, docker: &Docker, facts: EngineInfo, root: Option<&Path>) -> HostConfig {
+fn host_config(limits: &Limits, docker: &Docker, cpus: f64, root: Option<&Path>) -> HostConfig {
     let memory = i64::try_from(limits.memory_mb.saturating_mul(MIB)).unwrap_or(i64::MAX);
     HostConfig {
         network_mode: Some(match docker.network {
@@ -74,7 +74,7 @@ fn host_config(limits: &Limits, docker: &Docker, facts: EngineInfo, root: Option
         // The limit on memory and swap together, so that the container gets no swap.
         memory_swap: Some(memory),
         // An engine rejects more CPUs than it has.
-        nano_cpus: Some((docker.cpus.min(facts.cpus) * 1e9) as i64),
+        nano_cpus: Some((docker.cpus.min(cpus) * 1e9) as i64),
         // Add one for the init process.
         pids_limit: Some(i64::try_from(limits.processes).unwrap_or(i64::MAX).saturating_add(1)),
         ulimits: Some(ulimits(limits)),
@@ -152,7 +152,7 @@ mod tests {
             command: vec!["x".to_owned()],
             has_volumes: false,
         };
-        let usable = UsableImage { image: Arc::new(image), facts: EngineInfo { cpus: 2.0 } };
+        let usable = UsableImage { image: Arc::new(image), cpus: 2.0 };
         let root = (docker.mount_root != MountRoot::None).then_some(Path::new("/srv/data"));
         body(&manifest, docker, &usable, root, Vec::new(), HashMap::new())
     }

@@ -26,13 +26,6 @@ pub(super) struct Engine {
     pub(super) host: String,
 }
 
-/// The properties of the engine that affect containers.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct EngineInfo {
-    /// How many CPUs the engine has.
-    pub(super) cpus: f64,
-}
-
 /// An image that the engine has already pulled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ResolvedImage {
@@ -60,15 +53,15 @@ impl Engine {
         }
     }
 
-    /// Requests the engine's properties. `within`: the timeout.
+    /// Asks how many CPUs the engine has. `within`: the timeout.
     ///
     /// # Errors
     /// Returns the reason, for people, if the engine is unavailable.
-    pub(super) async fn info(&self, within: Duration) -> Result<EngineInfo, String> {
+    pub(super) async fn cpus(&self, within: Duration) -> Result<f64, String> {
         let client = self.client().map_err(|_| ABSENT.to_owned())?;
         let asked = tokio::time::timeout(within, client.info()).await;
         match asked {
-            Ok(Ok(info)) => Ok(EngineInfo { cpus: info.ncpu.unwrap_or(1).max(1) as f64 }),
+            Ok(Ok(info)) => Ok(info.ncpu.unwrap_or(1).max(1) as f64),
             Ok(Err(Error::DockerResponseServerError { status_code, .. })) => {
                 Err(format!("the container engine refused the request (status {status_code})"))
             }
@@ -159,11 +152,11 @@ pub(super) async fn remove(client: &Docker, name: &str) -> bool {
     }
 }
 
-/// An available image, and the engine that has it.
+/// An available image, and the number of CPUs of the engine that has it.
 #[derive(Clone)]
 pub(super) struct UsableImage {
     pub(super) image: Arc<ResolvedImage>,
-    pub(super) facts: EngineInfo,
+    pub(super) cpus: f64,
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::confinement;
-use super::engine::{Engine, EngineInfo, ResolvedImage, UsableImage};
+use super::engine::{Engine, ResolvedImage, UsableImage};
 use crate::manifest::docker::{Docker, Image, Pull};
 
 /// The pauses between two checks: while something is missing, and otherwise.
@@ -54,7 +54,8 @@ struct State {
 /// The result of the last check. Empty before the first one.
 #[derive(Default, Clone, PartialEq)]
 struct EngineSnapshot {
-    engine: Option<Result<EngineInfo, String>>,
+    /// How many CPUs the engine has, or why it is unavailable.
+    engine: Option<Result<f64, String>>,
     images: HashMap<Image, Result<Option<Arc<ResolvedImage>>, String>>,
 }
 
@@ -74,8 +75,8 @@ impl EngineMonitor {
     /// Returns the reason, for people, if the image is unavailable.
     pub(super) fn usable_image(&self, docker: &Docker) -> Result<UsableImage, String> {
         let state = self.state.lock();
-        let facts = state.snapshot.engine.clone();
-        let facts = facts.ok_or_else(|| "the container engine has not been contacted yet".to_owned())??;
+        let cpus = state.snapshot.engine.clone();
+        let cpus = cpus.ok_or_else(|| "the container engine has not been contacted yet".to_owned())??;
         let image = state.snapshot.images.get(&docker.image).cloned();
         let image = image.ok_or_else(|| "its image has not been looked up yet".to_owned())??;
         let image = image.ok_or_else(|| missing(docker, state.pulls.get(&docker.image)))?;
@@ -87,7 +88,7 @@ impl EngineMonitor {
         if confinement::argv(docker, &image).is_empty() {
             return Err("its image has no command: give docker.command".to_owned());
         }
-        Ok(UsableImage { image, facts })
+        Ok(UsableImage { image, cpus })
     }
 
     /// Updates the set of needed images, and checks in the background if a check is due.
@@ -197,9 +198,9 @@ impl EngineMonitor {
 }
 
 async fn inspect(engine: &Engine, within: Duration, wanted: &[Image]) -> EngineSnapshot {
-    let facts = engine.info(within).await;
+    let cpus = engine.cpus(within).await;
     let mut images = HashMap::new();
-    if facts.is_ok() {
+    if cpus.is_ok() {
         let _ = tokio::time::timeout(INSPECT_WITHIN, async {
             for image in wanted {
                 let found = engine.find(image).await.map(|it| it.map(Arc::new));
@@ -212,7 +213,7 @@ async fn inspect(engine: &Engine, within: Duration, wanted: &[Image]) -> EngineS
         })
         .await;
     }
-    EngineSnapshot { engine: Some(facts), images }
+    EngineSnapshot { engine: Some(cpus), images }
 }
 
 fn missing(docker: &Docker, pulling: Option<&Pulling>) -> String {

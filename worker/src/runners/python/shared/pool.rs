@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 use futures_util::future::BoxFuture;
 use openskill_sandbox::launch::LaunchError;
 use openskill_sandbox::run::RunError;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::super::freshness::changed_since;
@@ -79,7 +79,7 @@ impl Pool {
 
     /// Assigns a call to an interpreter. Must be called within a runtime.
     pub(super) fn put(self: &Arc<Self>, mut message: CallMessage, slot: Slot, events: EventSink) -> QueuedCall {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.drop_changed(self);
         state.last += 1;
         let number = state.last;
@@ -91,7 +91,7 @@ impl Pool {
 
     /// Drops a call that is no longer wanted. Ends its interpreter if it has begun the call.
     pub(super) fn drop_call(self: &Arc<Self>, number: u64) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let Some(at) = state.with_call(number) else { return };
         let wire = Arc::clone(&state.interpreters[at].wire);
         state.judge(self, at, number);
@@ -100,7 +100,7 @@ impl Pool {
 
     /// Settles the dropped calls of an interpreter after new output. Returns whether the interpreter continues.
     pub(super) fn judge_dropped(self: &Arc<Self>, id: u64) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let Some(at) = state.with_id(id) else { return false };
         state.interpreters[at].wire.dropped.store(false, Ordering::Release);
         let dropped: Vec<_> = state.interpreters[at].calls.iter().filter(|it| it.dropped).map(|it| it.number).collect();
@@ -114,7 +114,7 @@ impl Pool {
     /// Moves calls behind the first one of their interpreter to idle interpreters. Called for a call that has
     /// waited for a while. Returns whether this call is still behind another.
     pub(super) fn rebalance(self: &Arc<Self>, number: u64) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let Some(at) = state.with_call(number) else { return false };
         if state.interpreters[at].calls.front().is_some_and(|first| first.number == number) {
             return false;
@@ -132,7 +132,7 @@ impl Pool {
     /// Ends a call that its interpreter answered. If this is its `last` call, the interpreter accepts no more.
     /// Returns whether the interpreter continues.
     pub(super) fn finish_call(self: &Arc<Self>, id: u64, number: u64, last: bool, mut output: RawOutput) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let Some(at) = state.with_id(id) else { return false };
         let interpreter = &mut state.interpreters[at];
         let Some(call) = interpreter.calls.pop_front_if(|it| it.number == number) else {
@@ -144,7 +144,7 @@ impl Pool {
         if last {
             // The interpreter ends, and with it the threads and processes that the call left running. Only then is
             // the call's slot free.
-            lock(&interpreter.slots).push(call.slot);
+            interpreter.slots.lock().push(call.slot);
         }
         if let RawOutput::Process { had_secrets, .. } = &mut output {
             *had_secrets = interpreter.given_secrets.any();
@@ -160,7 +160,7 @@ impl Pool {
 
     /// Ends an interpreter that failed. If its first call has begun, this call fails with `error`.
     pub(super) fn fail_interpreter(self: &Arc<Self>, id: u64, error: RunError) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if let Some(at) = state.with_id(id) {
             state.end(self, at, error);
         }
@@ -168,14 +168,14 @@ impl Pool {
 
     /// Returns the sink for an interpreter's events. Returns `None` if its call was dropped or it has no call.
     pub(super) fn events(&self, id: u64) -> Option<EventSink> {
-        let state = self.lock();
+        let state = self.state.lock();
         let first = state.interpreters[state.with_id(id)?].calls.front()?;
         (!first.dropped).then(|| first.events.clone())
     }
 
     /// Ends interpreters that are idle, or whose script changed.
     pub(super) fn maintain(self: &Arc<Self>, idle: Duration) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         for it in &mut state.interpreters {
             it.draining |= it.calls.is_empty() && it.last_used.elapsed() >= idle;
         }
@@ -185,24 +185,20 @@ impl Pool {
 
     /// Returns the number of interpreters.
     pub(super) fn len(&self) -> usize {
-        self.lock().interpreters.len()
+        self.state.lock().interpreters.len()
     }
 
     /// Returns whether the pool still contains this interpreter.
     pub(super) fn has(&self, id: u64) -> bool {
-        self.lock().with_id(id).is_some()
+        self.state.lock().with_id(id).is_some()
     }
 
     /// Ends all interpreters, each after its last call.
     pub(super) fn retire(self: &Arc<Self>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.retired = true;
         state.interpreters.iter_mut().for_each(|it| it.draining = true);
         state.end_drained(self);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
     }
 }
 
@@ -339,7 +335,7 @@ impl State {
         let interpreter = self.interpreters.swap_remove(at);
         let mut error = Some(error);
         for call in interpreter.calls {
-            lock(&interpreter.slots).push(call.slot);
+            interpreter.slots.lock().push(call.slot);
             let error = error.take().unwrap_or(RunError::Launch(LaunchError::Lost));
             let _ = call.ended.send(CallEnd::Failed(error));
         }
@@ -349,8 +345,4 @@ impl State {
             self.place(pool, call);
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }
