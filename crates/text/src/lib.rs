@@ -4,9 +4,10 @@
 //! - [`words`]: splits text into words; [`stem`]: stems words; [`bm25`]: scores texts by shared words
 //! - [`tools`]: ranks tools for a query; [`task`]: the words of a task in English or Chinese, and those that tools use
 //! - [`word_list`]: the format of the lists in `data/`
-//! - [`sse`]: decodes server-sent events
+//! - [`sse`]: decodes server-sent events; [`glob`]: matches patterns with stars
 
 pub mod bm25;
+pub mod glob;
 pub mod pages;
 pub mod sse;
 pub mod stem;

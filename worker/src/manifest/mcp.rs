@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use openskill_net::egress::allow::Allowed;
 use openskill_skill::patterns;
+use openskill_text::glob;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use url::Url;
@@ -186,24 +187,9 @@ impl Mcp {
 impl Filter {
     /// Returns whether a tool with this name becomes a skill.
     pub(crate) fn takes(&self, name: &str) -> bool {
-        let any = |patterns: &[String]| patterns.iter().any(|pattern| fits(pattern, name));
+        let any = |patterns: &[String]| patterns.iter().any(|pattern| glob::matches(pattern, name, true));
         (self.include.is_empty() || any(&self.include)) && !any(&self.exclude)
     }
-}
-
-/// Returns whether a name matches a pattern. Takes time proportional to the product of both lengths.
-fn fits(pattern: &str, name: &str) -> bool {
-    let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
-    let Some(mut name) = name.strip_prefix(start) else { return false };
-    let mut parts: Vec<&str> = rest.split('*').collect();
-    let end = parts.pop().unwrap_or_default();
-    for part in parts {
-        match name.find(part) {
-            Some(at) => name = &name[at + part.len()..],
-            None => return false,
-        }
-    }
-    name.ends_with(end)
 }
 
 /// Checks a server's schema against the rules for manifests. Drops unusable regular expressions, because the
@@ -341,19 +327,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pattern_is_a_name_with_stars() {
-        for (pattern, name, expected) in [
-            ("git_log", "git_log", true),
-            ("git_log", "git_logs", false),
-            ("git_*", "git_log", true),
-            ("*_log", "git_log", true),
-            ("*", "", true),
-            ("a*b*c", "a1b2c", true),
-            ("a*b*c", "acb", false),
-            ("ab*ba", "aba", false),
-        ] {
-            assert_eq!(fits(pattern, name), expected, "{pattern} {name}");
-        }
+    fn excluded_tools_are_not_taken() {
         let filter = Filter { include: vec!["git_*".to_owned()], exclude: vec!["git_push".to_owned()] };
         assert!(filter.takes("git_log") && !filter.takes("git_push") && !filter.takes("rm"));
     }
