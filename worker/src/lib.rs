@@ -197,13 +197,12 @@ fn runners(config: &Config, services: &Services, functions: Functions, installer
     let mcp = || Arc::new(Mcp::new(services, config.redactor.clone()));
     Runners::new(
         services.environments.clone(),
+        [("mcp:stdio", mcp()), ("mcp:http", mcp())],
         [
             ("cli:python", Arc::new(Python::new(config, services)) as Arc<dyn runner::Runner>),
             ("cli:exec", Arc::new(Executable::new(services))),
             ("http", Arc::new(Http::new(config.variables.clone()))),
             ("docker", Arc::new(Docker::new(config, services))),
-            ("mcp:stdio", mcp()),
-            ("mcp:http", mcp()),
             ("inproc", Arc::new(in_process)),
             (
                 "agent",

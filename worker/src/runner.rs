@@ -8,7 +8,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use openskill_proto::v1::{ConsultRequest, Offering, ResourceUpdate, SkillError};
+use openskill_proto::v1::SkillError;
 use openskill_sandbox::protocol::Exit;
 use openskill_telemetry::metrics::Snapshot;
 
@@ -81,30 +81,8 @@ pub trait Runner: Send + Sync {
         std::future::ready(()).boxed()
     }
 
-    /// Returns the runner's servers, if it has any.
-    fn servers(&self) -> Option<&dyn Servers> {
-        None
-    }
-
     /// Runs the skill once, for the call in `invocation`.
     fn run(self: Arc<Self>, invocation: Invocation) -> BoxFuture<'static, RawOutput>;
-}
-
-/// The servers that a runner starts on its own, one per manifest. `id` identifies the manifest.
-pub trait Servers: Send + Sync {
-    /// Returns whether each server's start was attempted at least once, so that [`Runner::offer`] is complete.
-    fn are_settled(&self) -> bool;
-
-    /// Returns the last lines that a server wrote to stderr. They may contain secrets, so only users of `openskill
-    /// check` and `openskill doctor` may see them.
-    fn last_lines(&self, id: &str) -> Vec<String>;
-
-    /// Returns a server's prompts and resources, and which resources have changed.
-    fn offerings(&self, id: &str) -> (Vec<Offering>, Vec<ResourceUpdate>);
-
-    /// Requests the content of a prompt or resource from a server. Returns a JSON object in MCP's format. Dropping
-    /// the future cancels the request.
-    fn consult(&self, request: ConsultRequest) -> BoxFuture<'static, Result<String, SkillError>>;
 }
 
 /// A skill that a manifest declares, and whether it can run here.

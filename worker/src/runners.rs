@@ -6,7 +6,8 @@ use std::sync::Arc;
 use openskill_telemetry::metrics::Snapshot;
 
 use crate::manifest::Manifest;
-use crate::runner::{Runner, Servers};
+use crate::runner::Runner;
+use mcp::Mcp;
 use python::environments::Environments;
 
 pub mod docker;
@@ -27,6 +28,8 @@ pub(crate) type Admitted = Result<Arc<dyn Runner>, String>;
 #[derive(Clone)]
 pub(crate) struct Runners {
     by_key: Arc<HashMap<&'static str, Arc<dyn Runner>>>,
+    /// Those of them that start servers on their own.
+    mcp: [(&'static str, Arc<Mcp>); 2],
     /// The environments that all runners share.
     environments: Environments,
 }
@@ -34,9 +37,11 @@ pub(crate) struct Runners {
 impl Runners {
     pub(crate) fn new(
         environments: Environments,
-        runners: impl IntoIterator<Item = (&'static str, Arc<dyn Runner>)>,
+        mcp: [(&'static str, Arc<Mcp>); 2],
+        others: impl IntoIterator<Item = (&'static str, Arc<dyn Runner>)>,
     ) -> Self {
-        Self { by_key: Arc::new(runners.into_iter().collect()), environments }
+        let servers = mcp.clone().map(|(key, runner)| (key, runner as Arc<dyn Runner>));
+        Self { by_key: Arc::new(others.into_iter().chain(servers).collect()), mcp, environments }
     }
 
     /// Returns a manifest's skills, each with its runner or the reason why it is unavailable.
@@ -65,14 +70,13 @@ impl Runners {
     }
 
     /// Returns the servers of the manifest's runner, if it has servers.
-    pub(crate) fn servers(&self, manifest: &Manifest) -> Option<&dyn Servers> {
-        self.by_key.get(manifest.runner.as_str())?.servers()
+    pub(crate) fn servers(&self, manifest: &Manifest) -> Option<&Mcp> {
+        self.mcp.iter().find(|(key, _)| *key == manifest.runner).map(|(_, servers)| &**servers)
     }
 
     /// Returns whether the runners have attempted everything that they start on their own at least once.
     pub(crate) fn is_settled(&self) -> bool {
-        self.environments.is_settled()
-            && self.by_key.values().filter_map(|runner| runner.servers()).all(|it| it.are_settled())
+        self.environments.is_settled() && self.mcp.iter().all(|(_, servers)| servers.are_settled())
     }
 
     /// Adds the runners' metrics.

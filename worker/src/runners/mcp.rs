@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::manifest::{Manifest, RunnerSpec};
-use crate::runner::{Invocation, Offer, RawOutput, Runner, Servers};
+use crate::runner::{Invocation, Offer, RawOutput, Runner};
 use crate::runners::python::interpreter::Interpreter;
 use crate::runners::services::Services;
 
@@ -145,10 +145,6 @@ impl Runner for Mcp {
         measure(servers, metrics);
     }
 
-    fn servers(&self) -> Option<&dyn Servers> {
-        Some(self)
-    }
-
     fn close(&self) -> BoxFuture<'static, ()> {
         let servers: Vec<_> = self.servers.lock().drain().map(|(_, server)| server).collect();
         self.closing.cancel();
@@ -182,28 +178,32 @@ impl Runner for Mcp {
     }
 }
 
-impl Servers for Mcp {
-    fn are_settled(&self) -> bool {
+/// The servers that the runner starts on its own, one per manifest. `id` identifies the manifest.
+impl Mcp {
+    /// Returns whether each server's start was attempted at least once, so that [`Runner::offer`] is complete.
+    pub(super) fn are_settled(&self) -> bool {
         self.servers.lock().values().all(|server| server.is_settled())
     }
 
-    fn last_lines(&self, id: &str) -> Vec<String> {
+    /// Returns the last lines that a server wrote to stderr. They may contain secrets, so only users of `openskill
+    /// check` and `openskill doctor` may see them.
+    pub(crate) fn last_lines(&self, id: &str) -> Vec<String> {
         self.servers.lock().get(id).map(|server| server.host.last_lines.read()).unwrap_or_default()
     }
 
-    fn offerings(&self, id: &str) -> (Vec<Offering>, Vec<ResourceUpdate>) {
+    /// Returns a server's prompts and resources, and which resources have changed.
+    pub(crate) fn offerings(&self, id: &str) -> (Vec<Offering>, Vec<ResourceUpdate>) {
         self.servers.lock().get(id).map(|server| server.offerings()).unwrap_or_default()
     }
 
-    fn consult(&self, request: ConsultRequest) -> BoxFuture<'static, Result<String, SkillError>> {
+    /// Requests the content of a prompt or resource from a server. Returns a JSON object in MCP's format. Dropping
+    /// the future cancels the request.
+    pub(crate) async fn consult(&self, request: ConsultRequest) -> Result<String, SkillError> {
         let server = self.servers.lock().get(&request.owner).cloned();
-        async move {
-            match server {
-                Some(server) => resources::consult(server, request).await,
-                None => Err(SkillError::new(ErrorCode::NotFound, "this worker has no such server")),
-            }
+        match server {
+            Some(server) => resources::consult(server, request).await,
+            None => Err(SkillError::new(ErrorCode::NotFound, "this worker has no such server")),
         }
-        .boxed()
     }
 }
 
