@@ -46,7 +46,7 @@ pub mod given_secrets;
 pub mod jail;
 pub mod launch;
 mod limits;
-mod packet;
+pub mod packet;
 pub mod plain_file;
 pub mod protocol;
 mod readiness;

@@ -26,11 +26,19 @@ pub(super) const MAX_FURTHER: usize = 8;
 /// than a socket's buffer.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// Creates two connected sockets, both close-on-exec. Ours is non-blocking and refuses descriptors. Theirs blocks
-/// and accepts descriptors.
-pub(super) fn pair() -> Result<(OwnedFd, OwnedFd)> {
+/// Creates two connected sockets, both close-on-exec. Ours is non-blocking, theirs blocks. Both accept descriptors.
+///
+/// # Errors
+/// Fails if the system has no more descriptors.
+pub fn open_pair() -> Result<(OwnedFd, OwnedFd)> {
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
     rustix::io::ioctl_fionbio(&ours, true)?;
+    Ok((ours, theirs))
+}
+
+/// Creates a pair like [`open_pair`], but ours refuses descriptors.
+pub(super) fn pair() -> Result<(OwnedFd, OwnedFd)> {
+    let (ours, theirs) = open_pair()?;
     refuse_descriptors(&ours)?;
     Ok((ours, theirs))
 }
@@ -40,7 +48,7 @@ pub(super) fn pair() -> Result<(OwnedFd, OwnedFd)> {
 /// # Errors
 /// Fails if the message is too long, the other side is gone, or the socket is non-blocking and full.
 pub(super) fn send(socket: impl AsFd, message: &impl Serialize) -> Result<()> {
-    send_bytes(socket, message, &mut SendAncillaryBuffer::default())
+    send_bytes(socket, &serialize(message)?, &[])
 }
 
 /// Sends a message with [`DESCRIPTORS`] descriptors, and at most [`MAX_FURTHER`] more.
@@ -51,23 +59,51 @@ pub(super) fn send_with(socket: impl AsFd, message: &impl Serialize, descriptors
     if !(DESCRIPTORS..=DESCRIPTORS + MAX_FURTHER).contains(&descriptors.len()) {
         return Err(Error::from(ErrorKind::InvalidInput));
     }
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS + MAX_FURTHER))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
-    send_bytes(socket, message, &mut ancillary)
+    send_bytes(socket, &serialize(message)?, descriptors)
 }
 
-fn send_bytes(
-    socket: impl AsFd,
-    message: &impl Serialize,
-    ancillary: &mut SendAncillaryBuffer<'_, '_, '_>,
-) -> Result<()> {
+fn serialize(message: &impl Serialize) -> Result<Vec<u8>> {
     let text = serde_json::to_vec(message)?;
-    if text.len() > MAX_BYTES {
-        return Err(Error::from(ErrorKind::ArgumentListTooLong));
+    if text.len() > MAX_BYTES { Err(Error::from(ErrorKind::ArgumentListTooLong)) } else { Ok(text) }
+}
+
+/// Sends bytes, which must not be empty, with at most 12 descriptors.
+///
+/// # Errors
+/// Fails if the other side is gone, or the socket is non-blocking and full.
+pub fn send_bytes(socket: impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS + MAX_FURTHER))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() {
+        ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
     }
-    retry_on_intr(|| sendmsg(&socket, &[IoSlice::new(&text)], ancillary, SendFlags::NOSIGNAL))?;
+    retry_on_intr(|| sendmsg(&socket, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL))?;
     Ok(())
+}
+
+/// Receives at most `most` bytes, and as many descriptors as `space` holds, which are close-on-exec. Also returns
+/// whether these are all. There are no bytes after the other side has closed its end.
+///
+/// # Errors
+/// Fails if the socket is non-blocking and no packet is available.
+pub fn receive_bytes(
+    socket: impl AsFd,
+    most: usize,
+    space: &mut [MaybeUninit<u8>],
+) -> Result<(Vec<u8>, Vec<OwnedFd>, bool)> {
+    let mut ancillary = RecvAncillaryBuffer::new(space);
+    let mut bytes = vec![0; most];
+    let received = retry_on_intr(|| {
+        recvmsg(&socket, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)
+    })?;
+    let mut descriptors = Vec::new();
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            descriptors.extend(rights);
+        }
+    }
+    bytes.truncate(received.bytes);
+    Ok((bytes, descriptors, !received.flags.contains(ReturnFlags::CTRUNC)))
 }
 
 /// Receives the next message without blocking. Returns `None` after the other side has closed its end.
@@ -90,22 +126,13 @@ pub(super) fn receive_with<M: DeserializeOwned>(
     socket: impl AsFd,
 ) -> Result<(M, [OwnedFd; DESCRIPTORS], Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS + MAX_FURTHER))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let mut text = vec![0; MAX_BYTES];
-    let received =
-        retry_on_intr(|| recvmsg(&socket, &mut [IoSliceMut::new(&mut text)], &mut ancillary, RecvFlags::CMSG_CLOEXEC))?;
-    let mut descriptors = Vec::with_capacity(DESCRIPTORS);
-    for message in ancillary.drain() {
-        if let RecvAncillaryMessage::ScmRights(rights) = message {
-            descriptors.extend(rights);
-        }
-    }
-    if received.flags.contains(ReturnFlags::CTRUNC) || descriptors.len() < DESCRIPTORS {
+    let (text, mut descriptors, are_all) = receive_bytes(socket, MAX_BYTES, &mut space)?;
+    if !are_all || descriptors.len() < DESCRIPTORS {
         return Err(Error::from(ErrorKind::InvalidData));
     }
     let further = descriptors.split_off(DESCRIPTORS);
     let descriptors = descriptors.try_into().map_err(|_| Error::from(ErrorKind::InvalidData))?;
-    Ok((parse(&text[..received.bytes])?, descriptors, further))
+    Ok((parse(&text)?, descriptors, further))
 }
 
 fn parse<M: DeserializeOwned>(text: &[u8]) -> Result<M> {

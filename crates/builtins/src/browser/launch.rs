@@ -14,6 +14,7 @@ use openskill_sandbox::Limits;
 use openskill_sandbox::jail::Level;
 use openskill_sandbox::jail::plan::Plan;
 use openskill_sandbox::launch::LaunchError;
+use openskill_sandbox::packet::open_pair;
 use openskill_sandbox::protocol::{Command, ProcessLimits};
 use openskill_sandbox::sockets::refuse_descriptors;
 use parking_lot::Mutex;
@@ -23,7 +24,7 @@ use tokio::net::{TcpListener, UnixStream};
 use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::descriptors::{pair, receive};
+use super::descriptors::receive;
 use super::documents::Documents;
 use super::flags::{arguments, policies};
 use super::host_process::{ARGUMENT, DOWNLOADS, HOME, LISTENS, RELAY_PORT};
@@ -171,7 +172,7 @@ impl Launch {
 
     async fn try_start(&self, said: Arc<Mutex<Vec<u8>>>) -> Result<Browser, StartError> {
         let command = self.command()?;
-        let (host, host_theirs) = pair()?;
+        let (host, host_theirs) = open_pair()?;
         let (ours, theirs) = StdUnixStream::pair()?;
         ours.set_nonblocking(true)?;
         refuse_descriptors(&ours)?;
