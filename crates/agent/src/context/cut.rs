@@ -1,5 +1,7 @@
 //! Truncates JSON along its structure. The result is still valid JSON, and notes say what is missing.
 
+use std::borrow::Cow;
+
 use super::raw::{RawJson, quote};
 
 /// The maximum depth at which values are shortened. Deeper values are replaced with `null`.
@@ -74,7 +76,7 @@ fn array(elements: &[&str], bytes: usize, pointer: &str, depth: usize, notes: &m
 }
 
 fn object(
-    fields: &[(String, &serde_json::value::RawValue)],
+    fields: &[(Cow<'_, str>, &serde_json::value::RawValue)],
     bytes: usize,
     pointer: &str,
     depth: usize,

@@ -1,9 +1,10 @@
 //! The result of a call as the model sees it.
 
+use openskill_proto::json::select;
 use openskill_proto::v1::ErrorCode;
 
 use super::cut::cut;
-use super::raw::{RawJson, at, quote};
+use super::raw::{RawJson, quote};
 use crate::entry::{Called, Outcome};
 
 /// The maximum size of a result that is passed to the model in full, in bytes.
@@ -114,7 +115,7 @@ pub fn part(called: &Called, pointer: &str, offset: u64, limit: u64) -> Outcome 
             format!("that call failed: {}", shorten(&called.outcome.message)),
         );
     }
-    let Some(value) = at(&called.outcome.data, pointer) else {
+    let Some(value) = select(&called.outcome.data, pointer) else {
         let pointer: String = pointer.chars().take(128).collect();
         let message = format!("the result has no value at {}: use a JSON Pointer such as /items/0", quote(&pointer));
         return Outcome::failure(ErrorCode::NotFound, message);
@@ -174,7 +175,7 @@ fn replace_references<'a>(
                 return Err(format!("the call {} failed: it has no data", quote(&id)));
             }
             let pointer = text("pointer").unwrap_or_default();
-            let part = at(&called.outcome.data, &pointer);
+            let part = select(&called.outcome.data, &pointer);
             part.map(str::to_owned)
                 .ok_or_else(|| format!("the result {} has no value at {}", quote(&id), quote(&pointer)))
         }

@@ -1,36 +1,31 @@
-//! Unparsed JSON: a call's arguments, and the values that JSON pointers select. Numbers keep all their digits, and values
-//! that are only passed on are never parsed.
+//! A call's arguments as unparsed JSON. Numbers keep all their digits, and values that are only passed on are never parsed.
 
-use std::borrow::Cow;
-use std::fmt;
-
+use openskill_proto::json::RawFields;
 use openskill_proto::v1::{ErrorCode, SkillError};
-use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::secrets::Secrets;
 use crate::manifest::http::{Text, TextPart};
 
 /// A call's arguments by name, in their original order.
-pub(super) struct CallArguments<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+pub(super) struct CallArguments<'a>(RawFields<'a>);
 
 impl<'a> CallArguments<'a> {
     /// Splits a call's input into its arguments.
     pub(super) fn read(input: &'a [u8]) -> Result<Self, SkillError> {
-        serde_json::from_slice(input).map_err(|error| {
+        serde_json::from_slice(input).map(Self).map_err(|error| {
             SkillError::new(ErrorCode::InvalidJson, format!("the arguments are not an object: {error}"))
         })
     }
 
     /// Returns an argument, if the call sets it. `null` counts as a value.
     pub(super) fn get(&self, name: &str) -> Option<&'a RawValue> {
-        self.0.iter().rfind(|it| it.0 == name).map(|it| it.1)
+        self.0.0.iter().rfind(|it| it.0 == name).map(|it| it.1)
     }
 
     /// Returns the arguments that no template uses.
     pub(super) fn others(&self, is_placed: impl Fn(&str) -> bool) -> impl Iterator<Item = (&str, &'a RawValue)> {
-        self.0.iter().filter(move |it| !is_placed(&it.0)).map(|it| (it.0.as_ref(), it.1))
+        self.0.0.iter().filter(move |it| !is_placed(&it.0)).map(|it| (it.0.as_ref(), it.1))
     }
 
     /// Expands a template within the budget. Returns no texts if one of its arguments is absent or `null`, and
@@ -118,84 +113,6 @@ pub(super) fn unfit(name: &str, reason: &str) -> SkillError {
     SkillError::new(ErrorCode::InvalidArgument, format!("{name}: {reason}"))
 }
 
-impl<'de> Deserialize<'de> for CallArguments<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Collect;
-
-        impl<'de> Visitor<'de> for Collect {
-            type Value = CallArguments<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<CallArguments<'de>, M::Error> {
-                let mut items = Vec::new();
-                while let Some(Key(key)) = map.next_key()? {
-                    items.push((key, map.next_value()?));
-                }
-                Ok(CallArguments(items))
-            }
-        }
-
-        deserializer.deserialize_map(Collect)
-    }
-}
-
-/// A key, borrowed unless it contains escapes.
-#[derive(Deserialize)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
-
-/// Returns the value that a JSON pointer (RFC 6901) selects. The value keeps its original text.
-pub(super) fn select<'a>(value: &'a RawValue, pointer: &str) -> Option<&'a RawValue> {
-    pointer.split('/').skip(1).try_fold(value, |value, token| {
-        let token = token.replace("~1", "/").replace("~0", "~");
-        PointerToken(&token).deserialize(&mut serde_json::Deserializer::from_str(value.get())).ok()?
-    })
-}
-
-/// Finds the value of a key or an index. Does not store other values, because there may be millions.
-struct PointerToken<'t>(&'t str);
-
-impl<'de> DeserializeSeed<'de> for PointerToken<'_> {
-    type Value = Option<&'de RawValue>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for PointerToken<'_> {
-    type Value = Option<&'de RawValue>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object or an array")
-    }
-
-    fn visit_map<M: MapAccess<'de>>(self, mut fields: M) -> Result<Self::Value, M::Error> {
-        let mut found = None;
-        while let Some((Key(key), value)) = fields.next_entry()? {
-            if key == self.0 {
-                found = Some(value);
-            }
-        }
-        Ok(found)
-    }
-
-    fn visit_seq<S: SeqAccess<'de>>(self, mut items: S) -> Result<Self::Value, S::Error> {
-        let is_index = self.0.bytes().all(|it| it.is_ascii_digit()) && (self.0 == "0" || !self.0.starts_with('0'));
-        let index = self.0.parse::<usize>().ok().filter(|_| is_index);
-        let (mut found, mut at) = (None, 0);
-        while let Some(item) = items.next_element()? {
-            if Some(at) == index {
-                found = Some(item);
-            }
-            at += 1;
-        }
-        Ok(found)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -221,26 +138,5 @@ mod tests {
     fn a_list_that_would_take_gigabytes_is_refused_early() {
         let list = format!(r#"{{"a": [{}"0"]}}"#, r#""0","#.repeat(900_000));
         assert!(expand(&list, 8 * 1024, 16 * 1024).is_err());
-    }
-
-    #[test]
-    fn a_pointer_selects_text_as_it_was_written() {
-        let text = r#"{"a": [{"n": 1.10}, 2], "x/y": {"~": true}, "": "empty", "\u00e9": 5}"#;
-        let json = serde_json::from_str::<&RawValue>(text).unwrap();
-        for (pointer, expected) in [
-            ("", Some(text)),
-            ("/a/0/n", Some("1.10")),
-            ("/a/1", Some("2")),
-            ("/x~1y/~0", Some("true")),
-            ("/", Some("\"empty\"")),
-            ("/é", Some("5")),
-            ("/a/2", None),
-            ("/a/01", None),
-            ("/a/-", None),
-            ("/a/0/n/x", None),
-            ("/b", None),
-        ] {
-            assert_eq!(select(json, pointer).map(RawValue::get), expected, "{pointer}");
-        }
     }
 }

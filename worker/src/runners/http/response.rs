@@ -5,6 +5,7 @@ use std::time::SystemTime;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
+use openskill_proto::json::select;
 use openskill_proto::limits::{MAX_EVENT_BYTES, MAX_OUTPUT_BYTES};
 use openskill_proto::v1::{ErrorCode, SkillError};
 use openskill_sandbox::untrusted_json::without_byte_order_mark;
@@ -15,7 +16,6 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::messages::{Divider, StreamMessage};
-use super::raw_json::select;
 use super::secrets::Secrets;
 use super::status;
 use crate::events::EventSink;
@@ -123,8 +123,8 @@ impl ResponseReader<'_> {
         }
         let value = serde_json::from_str::<&RawValue>(text)
             .map_err(|error| invalid_response(format!("the server's answer is not valid JSON: {error}")))?;
-        match select(value, pointer) {
-            Some(found) => Ok(RawOutput::Value(found.get().to_owned())),
+        match select(value.get(), pointer) {
+            Some(found) => Ok(RawOutput::Value(found.to_owned())),
             None => {
                 Err(invalid_response(format!("the server's answer has no value at '{pointer}' (http.response.data)")))
             }
@@ -183,8 +183,8 @@ impl ResponseReader<'_> {
             return Ok(());
         }
         let value = match value {
-            Ok(value) => match select(value, &self.http.response.data) {
-                Some(found) => found.get().to_owned(),
+            Ok(value) => match select(value.get(), &self.http.response.data) {
+                Some(found) => found.to_owned(),
                 None => return Ok(()),
             },
             Err(_) if event.is_some() && data == END_MARK => return Ok(()),

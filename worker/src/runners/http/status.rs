@@ -5,13 +5,11 @@ use std::time::{Duration, SystemTime};
 use openskill_net::egress::cause::{cause, refusal};
 use openskill_net::egress::reach::EgressRefusal;
 use openskill_net::egress::transport::{LookUpError, SendError};
-use openskill_proto::json::depth;
+use openskill_proto::json::{depth, select};
 use openskill_proto::limits::MAX_JSON_DEPTH;
 use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 use reqwest::StatusCode;
 use serde_json::value::RawValue;
-
-use super::raw_json::select;
 
 /// The maximum delay that a server can request with `Retry-After`.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
@@ -115,7 +113,7 @@ pub(super) fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
 
 fn message(json: &RawValue, pointer: &str) -> Option<String> {
     let places = if pointer.is_empty() { &USUAL_PLACES[..] } else { &[pointer][..] };
-    let text = |place: &&str| serde_json::from_str::<String>(select(json, place)?.get()).ok();
+    let text = |place: &&str| serde_json::from_str::<String>(select(json.get(), place)?).ok();
     let text = places.iter().find_map(text)?;
     Some(excerpt(&text, MAX_MESSAGE_BYTES)).filter(|it| !it.is_empty())
 }
