@@ -13,10 +13,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use openskill_proto::timestamp::Timestamp;
 use openskill_proto::v1;
 use tokio::sync::broadcast;
 
-use crate::clock::now_us;
 use crate::config::StoreLocation;
 use crate::entry::{Entry, Stamped};
 use crate::error::AgentError;
@@ -120,7 +120,7 @@ impl Journal {
 
     /// Sends an ephemeral event to watchers, if there are any. The event is not stored.
     pub fn show(&self, id: &str, what: v1::chat_event::Event) {
-        self.0.watchers.show(id, || ephemeral(id, now_us(), what));
+        self.0.watchers.show(id, || ephemeral(id, Timestamp::now().0, what));
     }
 
     /// Subscribes to a conversation's future events. The stream ends when the conversation is deleted.

@@ -24,7 +24,6 @@
 //! The crate depends only on the contract and other libraries, not on gateways or workers. It never runs skills itself.
 
 pub mod agent;
-mod clock;
 mod concealment;
 pub mod config;
 pub mod context;

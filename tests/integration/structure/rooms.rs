@@ -137,7 +137,7 @@ const AGENT: Rooms = Rooms {
         ("locks", &[]),
         ("secrets", &[]),
     ],
-    open: &["clock", "config", "entry", "error"],
+    open: &["config", "entry", "error"],
     above: &[],
 };
 

@@ -7,6 +7,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use futures_util::future::OptionFuture;
 use futures_util::stream::{self, BoxStream, Stream, StreamExt as _};
+use openskill_proto::timestamp::Timestamp;
 use openskill_proto::v1::chat_event::Event;
 use openskill_proto::v1::{self, ChatEvent, TurnEnd};
 
@@ -139,7 +140,7 @@ impl ExchangeState {
     /// Returns the event that ends the exchange while the turn waits.
     fn done_event(&self, conversation: &str) -> ChatEvent {
         let done = v1::TurnDone { end: TurnEnd::Waiting.into(), usage: self.usage, ..v1::TurnDone::default() };
-        crate::event::ephemeral(conversation, crate::clock::now_us(), Event::Done(done))
+        crate::event::ephemeral(conversation, Timestamp::now().0, Event::Done(done))
     }
 }
 

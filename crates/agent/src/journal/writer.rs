@@ -5,13 +5,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use openskill_proto::timestamp::Timestamp;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::meta::State;
 use super::space::Space;
 use super::store::{Store, Transaction};
 use super::watchers::Watchers;
-use crate::clock::now_us;
 use crate::entry::{Entry, Stamped};
 use crate::error::AgentError;
 use crate::event::event;
@@ -168,7 +168,7 @@ impl Thread {
     /// Deletes conversations that were not used during their lifetime. Skips those with a running turn.
     fn sweep(&mut self) {
         let lifetime = u64::try_from(self.lifetime.as_micros()).unwrap_or(u64::MAX);
-        let since = now_us().saturating_sub(lifetime);
+        let since = Timestamp::now().0.saturating_sub(lifetime);
         let unused = self.store.all(|meta| meta.used_us < since && meta.state != State::Running);
         let ids = unused.map(|all| all.into_iter().map(|(id, _)| id).collect::<Vec<_>>());
         match ids.and_then(|ids| self.delete(&ids)) {
@@ -207,9 +207,9 @@ fn apply(
     match change {
         JournalChange::Create { principal } => {
             space.begin(id, &principal)?;
-            transaction.create(id, principal, now_us()).map(|()| Vec::new())
+            transaction.create(id, principal, Timestamp::now().0).map(|()| Vec::new())
         }
-        JournalChange::Append(entries) => transaction.append(id, entries, now_us(), space),
+        JournalChange::Append(entries) => transaction.append(id, entries, Timestamp::now().0, space),
         JournalChange::Delete => transaction.delete(id).map(|()| Vec::new()),
     }
 }

@@ -1,13 +1,13 @@
 //! Runs calls of built-in tools.
 
 use openskill_model::ModelCall;
+use openskill_proto::timestamp::Timestamp;
 use openskill_proto::v1::ErrorCode;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::Turn;
 use super::settle::call_result;
-use crate::clock::now_us;
 use crate::concealment::conceal_question;
 use crate::context::builtin_tools::{BuiltinTool, questions};
 use crate::context::result::part;
@@ -115,7 +115,7 @@ impl Turn {
                 };
                 self.questions.lock().insert(request_id.clone());
                 self.write(vec![Entry::Asked(asked)]).await?;
-                (request_id, now_us())
+                (request_id, Timestamp::now().0)
             }
         };
         let lifetime = u64::try_from(self.shared.config.question_lifetime.as_micros()).unwrap_or(u64::MAX);
@@ -141,7 +141,7 @@ impl Turn {
         let (asked, asked_us) = found?;
         asked_here.insert(asked.request_id.clone());
         // A question that has been answered can't expire.
-        let since = if state.answer(&asked.request_id).is_some() { now_us() } else { asked_us };
+        let since = if state.answer(&asked.request_id).is_some() { Timestamp::now().0 } else { asked_us };
         Some((asked.request_id.clone(), since))
     }
 

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use openskill_model::ModelCall;
+use openskill_proto::timestamp::Timestamp;
 use openskill_proto::v1::{
     self, ArgumentPolicy, ErrorCode, InputAction, InputRequired, InvokeRequest, chat_event::Event, invoke_event,
     invoke_request::Arguments,
@@ -17,7 +18,6 @@ use super::ready::{ProposedCall, Ready};
 use super::settle::{call_result, forbidden, lost_result, over_limit};
 use super::user::denial_entry;
 use super::{CallStage, LeaveOnDrop, Turn};
-use crate::clock::now_us;
 use crate::context::elicitation::{from_schema, to_content};
 use crate::entry::{ApprovalAsked, Called, Calling, Decided, Entry, Outcome, SkillRevision, TurnUsage, UserQuestion};
 use crate::error::AgentError;
@@ -154,7 +154,7 @@ impl Turn {
             Some(standing) => standing,
             None => {
                 let lifetime = u64::try_from(self.shared.config.question_lifetime.as_micros()).unwrap_or(u64::MAX);
-                let (request_id, expires_us) = (request_id("a"), now_us().saturating_add(lifetime));
+                let (request_id, expires_us) = (request_id("a"), Timestamp::now().0.saturating_add(lifetime));
                 let asked = ApprovalAsked {
                     request_id: request_id.clone(),
                     call_id: call.id.clone(),

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use openskill_model::ModelCall;
+use openskill_proto::timestamp::Timestamp;
 use openskill_proto::v1::{self, ArgumentPolicy, ErrorCode};
 
 use super::{LeaveOnDrop, Next, State, Turn};
-use crate::clock::now_us;
 use crate::context::builtin_tools;
 use crate::entry::{
     Answered, ApprovalDecided, Called, Decided, EndReason, Entry, Outcome, QuestionAnswer, QuestionsAsked, TurnEnded,
@@ -183,7 +183,7 @@ impl Turn {
                 drop(waiting);
                 return Ok(found);
             }
-            let left = Duration::from_micros(expires_us.saturating_sub(now_us()));
+            let left = Duration::from_micros(expires_us.saturating_sub(Timestamp::now().0));
             tokio::select! {
                 _ = changed.changed() => {}
                 () = tokio::time::sleep(left) => {
