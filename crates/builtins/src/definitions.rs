@@ -101,7 +101,7 @@ pub(super) async fn run(host: Host, invocation: Invocation) -> Result<FunctionOu
         let language = Language::from_path(&below).ok_or_else(|| unknown_language(field, written))?;
         return listing.one(SourceFile { path: below, language }).await;
     }
-    let globs = globs(&below, &arguments.globs())?;
+    let globs = globs(&below, &arguments.glob)?;
     let (stop, _stop_on_drop) = StopSignal::at(invocation.deadline);
     let root = Arc::clone(&listing.root);
     let walked = listing.slot.run_blocking(move || Sources::in_folder(root, &below, globs, &stop));

@@ -62,7 +62,7 @@ impl Search {
                 answer
             }
             PathKind::Folder => {
-                let globs = globs(&self.path, &self.arguments.globs())?;
+                let globs = globs(&self.path, &self.arguments.glob)?;
                 let walk = Walk::new(Arc::clone(&self.root), &self.path, globs).map_err(refused)?;
                 self.folder(walk)
             }

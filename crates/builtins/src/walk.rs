@@ -147,24 +147,24 @@ impl Walk {
     }
 }
 
-/// Compiles a caller's globs for paths relative to `folder`, as in `rg --glob`.
+/// Compiles a caller's comma-separated globs for paths relative to `folder`, as in `rg --glob`.
 ///
 /// # Errors
 /// A glob is invalid.
-pub(super) fn globs(folder: &Path, written: &[&str]) -> Result<Override, SkillError> {
+pub(super) fn globs(folder: &Path, written: &str) -> Result<Override, SkillError> {
     let invalid = |error: ignore::Error| {
         let message = format!("glob: {error}. Use '*.py', 'src/**' or '!*.min.js'");
         SkillError::new(ErrorCode::InvalidArgument, message)
     };
     let mut builder = OverrideBuilder::new(folder);
-    for glob in written {
+    for glob in split(written) {
         builder.add(glob).map_err(invalid)?;
     }
     builder.build().map_err(invalid)
 }
 
 /// Splits globs at commas outside braces: `*.{c,h},!vendor/**`.
-pub(super) fn split(text: &str) -> Vec<&str> {
+fn split(text: &str) -> Vec<&str> {
     let (mut depth, mut from, mut parts) = (0_usize, 0, Vec::new());
     for (at, it) in text.char_indices() {
         match it {

@@ -16,7 +16,7 @@ pub(super) struct DefinitionArguments {
     #[serde(default)]
     directory_path: String,
     #[serde(default)]
-    glob: String,
+    pub(super) glob: String,
     #[serde(default = "default_definitions")]
     pub(super) max_definitions: usize,
 }
@@ -47,11 +47,6 @@ impl DefinitionArguments {
             ("", folder) => Ok(("directory_path", folder)),
             _ => Err(invalid_argument("give file_path or directory_path, not both")),
         }
-    }
-
-    /// Splits the comma-separated globs.
-    pub(super) fn globs(&self) -> Vec<&str> {
-        crate::walk::split(&self.glob)
     }
 }
 

@@ -158,7 +158,7 @@ fn list(path: &Path, stop: &StopSignal) -> Result<FileList, ResearchProblem> {
     let failed = |error: &dyn std::fmt::Display| ResearchProblem::Folder(format!("the folder cannot be read: {error}"));
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = Arc::new(rustix::fs::open(path, flags, Mode::empty()).map_err(|it| failed(&it))?);
-    let all = globs(Path::new(""), &[]).map_err(|it| failed(&it.message))?;
+    let all = globs(Path::new(""), "").map_err(|it| failed(&it.message))?;
     let mut walk = Walk::new(Arc::clone(&root), Path::new(""), all).map_err(|it| failed(&it))?;
     let mut files = Vec::new();
     while !stop.is_due() && files.len() < MAX_FILES {

@@ -41,11 +41,6 @@ impl SearchArguments {
         read.context = read.context.min(MOST_CONTEXT);
         Ok(read)
     }
-
-    /// Splits the comma-separated globs.
-    pub(super) fn globs(&self) -> Vec<&str> {
-        crate::walk::split(&self.glob)
-    }
 }
 
 #[cfg(test)]
