@@ -59,18 +59,13 @@ struct RunningTurn {
 pub struct Accepted {
     /// The conversation id.
     pub conversation_id: String,
-    /// The number of the last event before the input.
-    pub after: u64,
-    /// The events after `after`, including ephemeral ones. The stream does not end when the turn ends.
+    /// The events after the last one before the input, including ephemeral ones. The stream does not end when the turn ends.
     pub events: Events,
 }
 
 impl fmt::Debug for Accepted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Accepted")
-            .field("conversation_id", &self.conversation_id)
-            .field("after", &self.after)
-            .finish_non_exhaustive()
+        f.debug_struct("Accepted").field("conversation_id", &self.conversation_id).finish_non_exhaustive()
     }
 }
 
@@ -133,10 +128,9 @@ impl Agent {
                 if !matches!(found.state(), v1::ConversationState::Running | v1::ConversationState::Waiting) {
                     return Err(AgentError::NotWaiting);
                 }
-                let after = found.last_number;
-                let events = self.feed(conversation, after, true);
+                let events = self.feed(conversation, found.last_number, true);
                 self.steer(&caller.owner, conversation, input).await?;
-                Ok(Accepted { conversation_id: conversation.to_owned(), after, events })
+                Ok(Accepted { conversation_id: conversation.to_owned(), events })
             }
         }
     }
@@ -229,8 +223,7 @@ impl Agent {
         if is_new {
             self.journal().create_as(&conversation, principal).await?;
         }
-        let after = state.next_number() - 1;
-        let events = self.feed(&conversation, after, true);
+        let events = self.feed(&conversation, state.next_number() - 1, true);
         let secrets = self.secrets_of(principal, &conversation);
         let entry = Entry::Started(started).without_secrets(&secrets);
         match self.journal().append(&conversation, vec![entry]).await {
@@ -244,7 +237,7 @@ impl Agent {
         }
         let origin = TurnOrigin { principal: principal.to_owned(), parent: caller.parent };
         self.spawn(origin, &conversation, state, reservation, false);
-        Ok(Accepted { conversation_id: conversation, after, events })
+        Ok(Accepted { conversation_id: conversation, events })
     }
 
     /// Returns the size of a conversation in bytes, if no turn is running or waiting.
