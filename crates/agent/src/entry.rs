@@ -107,11 +107,11 @@ pub struct Delegated {
 pub enum Mode {
     /// Calls that need approval request it.
     #[default]
-    Ask,
+    Ask = v1::ApprovalMode::Ask as isize,
     /// Only read-only skills can be called.
-    ReadOnly,
+    ReadOnly = v1::ApprovalMode::ReadOnly as isize,
     /// Calls request approval only if they may write or send and the conversation has read untrusted text.
-    Auto,
+    Auto = v1::ApprovalMode::Auto as isize,
 }
 
 /// The limits of a turn.
@@ -241,14 +241,14 @@ pub struct ApprovalDecided {
 #[serde(rename_all = "snake_case")]
 pub enum Decided {
     /// Run this call once.
-    Allow,
+    Allow = v1::Decision::Allow as isize,
     /// Run this call, and allow this revision of the skill for the rest of the conversation.
-    AllowConversation,
+    AllowConversation = v1::Decision::AllowConversation as isize,
     /// Run this call with other arguments.
-    Edit,
+    Edit = v1::Decision::Edit as isize,
     /// Do not run this call.
     #[default]
-    Deny,
+    Deny = v1::Decision::Deny as isize,
 }
 
 /// The beginning of a call.
@@ -310,13 +310,13 @@ pub struct UserQuestion {
 pub enum QuestionKind {
     /// Any text.
     #[default]
-    Text,
+    Text = v1::QuestionType::Text as isize,
     /// One of the options.
-    Choice,
+    Choice = v1::QuestionType::Choice as isize,
     /// Yes or no.
-    Confirm,
+    Confirm = v1::QuestionType::Confirm as isize,
     /// A secret text, which is only kept in memory.
-    Secret,
+    Secret = v1::QuestionType::Secret as isize,
 }
 
 /// The user's answers, or the closing of a request without answers.
@@ -464,13 +464,13 @@ pub struct TurnEnded {
 pub enum EndReason {
     /// The model gave its final answer.
     #[default]
-    Completed,
+    Completed = v1::TurnEnd::Completed as isize,
     /// The turn reached a limit.
-    Limit,
+    Limit = v1::TurnEnd::Limit as isize,
     /// The user cancelled the turn.
-    Cancelled,
+    Cancelled = v1::TurnEnd::Cancelled as isize,
     /// A model request failed, or the credential that began the turn is no longer valid.
-    Failed,
+    Failed = v1::TurnEnd::Failed as isize,
 }
 
 /// A skill at the time of a decision about one of its calls. The decision applies only to this revision.

@@ -4,8 +4,7 @@ use openskill_proto::v1::{self, chat_event::Event};
 
 use crate::context::result::render;
 use crate::entry::{
-    ApprovalAsked, Called, Calling, Decided, EndReason, Entry, Mode, QuestionAnswer, QuestionKind, Stamped, TurnEnded,
-    TurnUsage, UserQuestion,
+    ApprovalAsked, Called, Calling, Entry, QuestionAnswer, Stamped, TurnEnded, TurnUsage, UserQuestion,
 };
 
 /// Returns the event that clients receive for an entry.
@@ -39,7 +38,7 @@ fn payload(entry: &Entry) -> Event {
         Entry::Started(it) => Event::Started(v1::TurnStarted {
             text: it.text.clone(),
             model: it.model.clone(),
-            mode: v1::ApprovalMode::from(it.mode).into(),
+            mode: it.mode as i32,
             trace_id: it.trace_id.clone(),
         }),
         Entry::Replied(it) => {
@@ -53,7 +52,7 @@ fn payload(entry: &Entry) -> Event {
         Entry::ApprovalAsked(it) => Event::ApprovalRequired(approval_requested(it)),
         Entry::ApprovalDecided(it) => Event::Decided(v1::ApprovalDecided {
             request_id: it.request_id.clone(),
-            decision: v1::Decision::from(it.decision).into(),
+            decision: it.decision as i32,
             reason: it.reason.clone(),
         }),
         Entry::Calling(it) => Event::ToolCall(tool_call(it)),
@@ -72,27 +71,6 @@ fn payload(entry: &Entry) -> Event {
         Entry::Waiting { request_ids } => Event::Waiting(v1::TurnWaiting { request_ids: request_ids.clone() }),
         Entry::Summarized(it) => Event::Summarized(v1::Summarized { until: it.until, text: it.text.clone() }),
         Entry::Ended(it) => Event::Done(turn_done(it)),
-    }
-}
-
-impl From<Mode> for v1::ApprovalMode {
-    fn from(mode: Mode) -> Self {
-        match mode {
-            Mode::Ask => Self::Ask,
-            Mode::ReadOnly => Self::ReadOnly,
-            Mode::Auto => Self::Auto,
-        }
-    }
-}
-
-impl From<Decided> for v1::Decision {
-    fn from(decided: Decided) -> Self {
-        match decided {
-            Decided::Allow => Self::Allow,
-            Decided::AllowConversation => Self::AllowConversation,
-            Decided::Edit => Self::Edit,
-            Decided::Deny => Self::Deny,
-        }
     }
 }
 
@@ -122,16 +100,10 @@ fn tool_call(it: &Calling) -> v1::ToolCall {
 }
 
 fn question(it: &UserQuestion) -> v1::Question {
-    let kind = match it.kind {
-        QuestionKind::Text => v1::QuestionType::Text,
-        QuestionKind::Choice => v1::QuestionType::Choice,
-        QuestionKind::Confirm => v1::QuestionType::Confirm,
-        QuestionKind::Secret => v1::QuestionType::Secret,
-    };
     v1::Question {
         id: it.id.clone(),
         text: it.text.clone(),
-        r#type: kind.into(),
+        r#type: it.kind as i32,
         options: it.options.clone(),
         required: it.required,
     }
@@ -156,14 +128,8 @@ fn tool_result(it: &Called) -> v1::ToolResult {
 }
 
 fn turn_done(it: &TurnEnded) -> v1::TurnDone {
-    let end = match it.end {
-        EndReason::Completed => v1::TurnEnd::Completed,
-        EndReason::Limit => v1::TurnEnd::Limit,
-        EndReason::Cancelled => v1::TurnEnd::Cancelled,
-        EndReason::Failed => v1::TurnEnd::Failed,
-    };
     v1::TurnDone {
-        end: end.into(),
+        end: it.end as i32,
         text: it.text.clone(),
         error: it.error.clone(),
         usage: Some(usage(it.used)),

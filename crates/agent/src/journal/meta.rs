@@ -36,13 +36,13 @@ pub(super) struct Meta {
 pub(super) enum State {
     /// No turn has begun yet.
     #[default]
-    New,
+    New = v1::ConversationState::Unspecified as isize,
     /// The last turn has ended.
-    Idle,
+    Idle = v1::ConversationState::Idle as isize,
     /// A turn is running, or was running when the process ended.
-    Running,
+    Running = v1::ConversationState::Running as isize,
     /// The turn is waiting for its user.
-    Waiting,
+    Waiting = v1::ConversationState::Waiting as isize,
 }
 
 impl Meta {
@@ -96,19 +96,13 @@ impl Meta {
 
     /// Converts the metadata to its form for clients.
     pub(super) fn to_conversation(&self, id: &str) -> v1::Conversation {
-        let state = match self.state {
-            State::New => v1::ConversationState::Unspecified,
-            State::Idle => v1::ConversationState::Idle,
-            State::Running => v1::ConversationState::Running,
-            State::Waiting => v1::ConversationState::Waiting,
-        };
         v1::Conversation {
             id: id.to_owned(),
             title: self.title.clone(),
             created_us: self.created_us,
             used_us: self.used_us,
             last_number: self.last,
-            state: state.into(),
+            state: self.state as i32,
         }
     }
 }

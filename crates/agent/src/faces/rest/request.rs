@@ -46,7 +46,7 @@ struct MessageBody {
 }
 
 fn read_mode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i32, D::Error> {
-    Mode::deserialize(deserializer).map(|it| v1::ApprovalMode::from(it).into())
+    Mode::deserialize(deserializer).map(|it| it as i32)
 }
 
 fn read_limits<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<v1::TurnLimits>, D::Error> {
@@ -141,7 +141,7 @@ fn decision(raw: &RawValue) -> Result<v1::UserDecision, String> {
     let it: DecisionBody<'_> = read(raw.get().as_bytes(), "decision")?;
     Ok(v1::UserDecision {
         request_id: it.request_id,
-        decision: v1::Decision::from(it.decision).into(),
+        decision: it.decision as i32,
         arguments_json: it.arguments.map(|it| it.get().to_owned()).unwrap_or_default(),
         reason: it.reason,
     })
