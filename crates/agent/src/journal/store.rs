@@ -56,31 +56,7 @@ impl Store {
             StoreLocation::Memory => AgentError::Store(reason),
         })?;
         transaction.commit()?;
-        store.measure()?;
         Ok(store)
-    }
-
-    /// Stores the sizes of conversations from earlier releases, which did not record them.
-    fn measure(&self) -> Result<(), AgentError> {
-        let uncounted = self.all(|meta| meta.bytes == 0 && meta.last > 0)?;
-        let transaction = self.begin()?;
-        for (id, meta) in &uncounted {
-            let counted = Meta { bytes: self.bytes(id)?, ..meta.clone() };
-            transaction.put(id, Some(meta), &counted)?;
-        }
-        transaction.commit()
-    }
-
-    /// Returns the size of a conversation's entries, in bytes.
-    fn bytes(&self, id: &str) -> Result<u64, AgentError> {
-        self.with_database(|database| {
-            let table = database.begin_read()?.open_table(ENTRIES)?;
-            let mut bytes = 0;
-            for found in table.range((id, 0)..=(id, u64::MAX))? {
-                bytes += found?.1.value().len() as u64;
-            }
-            Ok(bytes)
-        })
     }
 
     /// Reopens the database after a failure, because redb rejects all operations after a disk error.
@@ -179,7 +155,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Checks that this build knows the format of the data, which stores of earlier releases do not name.
+    /// Checks that this build knows the format of the data, which a new store does not name yet.
     fn check_format(&self) -> Result<(), String> {
         let text = |error: redb::Error| error.to_string();
         let mut about = self.0.open_table(ABOUT).map_err(|error| text(error.into()))?;

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use openskill_model::ModelCall;
 use openskill_proto::v1::{ConversationState, ErrorCode};
-use redb::ReadableTable as _;
 
 use super::space::Space;
 use super::{Journal, WatchEvent};
@@ -266,27 +265,8 @@ async fn what_exceeds_the_room_at_the_start_is_deleted_the_oldest_of_whoever_hol
     }
 }
 
-/// Removes the recorded sizes of conversations, because earlier releases did not record them.
-fn uncount(folder: &TempFolder) {
-    const CONVERSATIONS: redb::TableDefinition<'_, &str, &[u8]> = redb::TableDefinition::new("conversations");
-    let database = redb::Database::open(folder.0.join("conversations.redb")).unwrap();
-    let transaction = database.begin_write().unwrap();
-    let mut table = transaction.open_table(CONVERSATIONS).unwrap();
-    let mut all = Vec::new();
-    for found in table.iter().unwrap() {
-        let (id, meta) = found.unwrap();
-        all.push((id.value().to_owned(), serde_json::from_slice::<serde_json::Value>(meta.value()).unwrap()));
-    }
-    for (id, mut meta) in all {
-        meta["bytes"] = serde_json::json!(0);
-        table.insert(id.as_str(), meta.to_string().as_bytes()).unwrap();
-    }
-    drop(table);
-    transaction.commit().unwrap();
-}
-
 #[tokio::test]
-async fn the_bytes_of_an_earlier_releases_conversations_are_counted_and_no_refusal_gives_them_back() {
+async fn the_bytes_of_a_conversation_outlast_a_restart_and_no_refusal_gives_them_back() {
     let folder = TempFolder::new();
     let open = || Journal::open_within(&folder.location(), LONG, Space::with_limits(60_000, 1000)).unwrap();
     let journal = open();
@@ -294,7 +274,6 @@ async fn the_bytes_of_an_earlier_releases_conversations_are_counted_and_no_refus
     journal.append(&id, vec![started(&"x".repeat(30_000)), ended()]).await.unwrap();
     let bytes = journal.bytes("ada", &id).await.unwrap();
     drop(journal);
-    uncount(&folder);
     let journal = open();
     assert_eq!(journal.bytes("ada", &id).await.unwrap(), bytes);
     let refused = journal.append(&id, vec![replied(&"x".repeat(9 << 20))]).await;
