@@ -8,16 +8,11 @@ const META_BYTES: usize = 4096;
 
 /// Decodes a page. Replaces bytes that are invalid in its charset with U+FFFD.
 pub fn decode(bytes: &[u8], content_type: &str) -> String {
-    if let Some((encoding, length)) = Encoding::for_bom(bytes) {
-        return encoding.decode_without_bom_handling(bytes.get(length..).unwrap_or_default()).0.into_owned();
-    }
     let named = label(content_type).and_then(|it| Encoding::for_label(it.as_bytes())).or_else(|| from_meta(bytes));
-    if let Some(encoding) = named {
-        return encoding.decode_without_bom_handling(bytes).0.into_owned();
-    }
     // Without a declared charset, use UTF-8 if the page is valid UTF-8, and otherwise the default of browsers.
-    let encoding = if std::str::from_utf8(bytes).is_ok() { UTF_8 } else { WINDOWS_1252 };
-    encoding.decode_without_bom_handling(bytes).0.into_owned()
+    let usual = || if std::str::from_utf8(bytes).is_ok() { UTF_8 } else { WINDOWS_1252 };
+    // A byte order mark comes before both.
+    named.unwrap_or_else(usual).decode(bytes).0.into_owned()
 }
 
 /// Returns the value after `charset=`.
