@@ -32,10 +32,6 @@ class Budget {
     return this.note('nodes', `elements nested deeper than ${MOST_DEPTH} are left out`);
   }
 
-  elapsed() {
-    return Math.round((performance.now() - this.started) * 10) / 10;
-  }
-
   // One more node; false when the walk has to end.
   node() {
     if (this.over) return false;

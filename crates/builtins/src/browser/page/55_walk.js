@@ -48,8 +48,6 @@ class Walk {
     this.labels = new Labels();
     this.active = focused();
     this.window = viewportBox();
-    this.hidden = 0;
-    this.covered = 0;
     this.block = 0;
   }
 
@@ -93,10 +91,7 @@ class Walk {
     if (UNREAD.has(tag)) return;
     const style = getComputedStyle(el);
     const display = style.display;
-    if (display === 'none' && drawnElement(el) === el) {
-      this.hidden += 1;
-      return;
-    }
+    if (display === 'none' && drawnElement(el) === el) return;
     const place = this.placeOf(el, tag, style, up);
     if (place.skip) return;
     const inline = display.startsWith('inline') || display === 'contents';
@@ -173,9 +168,7 @@ class Walk {
   shows(el, tag, role, does, place) {
     if (place.seen) return true;
     if (tag === 'line' || tag === 'path' || tag === 'polyline') return place.visible && place.box.width + place.box.height > 0;
-    if (does === 'check' && place.style.visibility === 'visible' && place.box.width > 0 && place.box.height > 0) return true;
-    this.hidden += 1;
-    return false;
+    return does === 'check' && place.style.visibility === 'visible' && place.box.width > 0 && place.box.height > 0;
   }
 
   reaches(el, style, place, entry) {
@@ -189,9 +182,7 @@ class Walk {
     if (!this.hits || style.pointerEvents === 'none' && entry.does !== 'frame') return !this.hits;
     if (entry.does === 'graphic' && empty(place.box)) return true;
     if (reach(el, style, clip) || (entry.does === 'graphic' && drawnPoints(el, clip).length > 0)) return true;
-    if (this.nestsControl(el, entry)) return true;
-    this.covered += 1;
-    return false;
+    return this.nestsControl(el, entry);
   }
 
   // A plain container wholly filled by its own controls still is an element to act on (a row that listens).

@@ -16,16 +16,16 @@ const kindOf = (entry) => {
   return entry.role;
 };
 
-// The line of an element; sets `value` and `state` on the way.
+// The line of an element; sets `state` on the way.
 const finish = (entry, active) => {
   if (entry.t !== undefined) return entry;
   entry.state = stateOf(entry.el, entry.tag, entry.role, active);
-  entry.value = valueOf(entry.el, entry.tag, entry.does);
+  const value = valueOf(entry.el, entry.tag, entry.does);
   const parts = [kindOf(entry)];
   if (entry.role === 'heading') parts.push(headingLevel(entry));
   if (entry.name) parts.push(quoted(entry.name));
   else if (entry.does === 'click' && entry.el instanceof HTMLElement) parts.push(iconName(entry.el));
-  if (entry.value !== null && entry.value !== '') parts.push(`value ${quoted(entry.value)}`);
+  if (value !== null && value !== '') parts.push(`value ${quoted(value)}`);
   if (entry.role === 'slider' || entry.role === 'spinbutton') parts.push(rangeOf(entry.el));
   parts.push(...entry.state);
   if (entry.does === 'graphic' || (entry.does && entry.does !== 'frame' && !entry.name)) parts.push(lookOf(entry));
@@ -45,15 +45,9 @@ const rangeOf = (el) => {
 const MOST_OPTIONS = 20;
 
 const publicOf = (entry) => {
-  const { n, role, name, tag, does, where, state, t, place: { box } } = entry;
-  const out = { n, role, name, tag, does, where, state, box: [box.left, box.top, box.width, box.height].map(round), t };
-  if (entry.value !== null) out.value = entry.value;
-  if (tag === 'input') out.type = inputType(entry.el);
-  if (tag === 'a') {
-    const href = attr(entry.el, 'href');
-    if (href) out.href = oneLine(href, VALUE_CHARS);
-  }
-  if (tag === 'select') {
+  const { n, t } = entry;
+  const out = { n, t };
+  if (entry.tag === 'select') {
     const options = entry.el.options;
     out.options = [...options].slice(0, MOST_OPTIONS).map((one) => oneLine(one.text, 60));
     if (options.length > MOST_OPTIONS) out.more_options = options.length - MOST_OPTIONS;
@@ -105,12 +99,7 @@ const index = (args) => {
   const { walk, elements } = listing({ budget: args.budget, viewport_only: args.viewport_only });
   const frames = elements.filter((entry) => entry.does === 'frame');
   return {
-    info: info(),
-    elements: elements.map(publicOf),
-    frames: frames.map((entry) => ({
-      n: entry.n, box: publicOf(entry).box, src: oneLine(attr(entry.el, 'src') || '', VALUE_CHARS), name: entry.name, where: entry.where,
-    })),
-    hosts: walk.hosts.length, hidden: walk.hidden, covered: walk.covered, cut: walk.budget.cut, nodes: walk.budget.nodes, ms: walk.budget.elapsed(),
+    info: info(), elements: elements.map(publicOf), frames: frames.map(({ n, where }) => ({ n, where })), hosts: walk.hosts.length, cut: walk.budget.cut,
   };
 };
 
@@ -120,11 +109,10 @@ const lines = (args) => {
   for (const entry of walk.entries) {
     const line = entry.kind === 'text' ? textLine(entry) : { n: entry.n || null, d: entry.d, t: finish(entry, walk.active).t };
     if (!line) continue;
-    if (entry.does === 'frame') line.frame = true;
     if (!walk.budget.spend('lines', 1)) break;
     out.push(line);
   }
-  return { lines: out, hosts: walk.hosts.length, cut: walk.budget.cut, nodes: walk.budget.nodes, ms: walk.budget.elapsed() };
+  return { lines: out, hosts: walk.hosts.length, cut: walk.budget.cut };
 };
 
 const textLine = (entry) => {
@@ -138,7 +126,7 @@ const info = () => {
   const dialogs = [...queryAll(DOC, 'dialog[open],[role=dialog],[role=alertdialog]')].slice(0, 8).filter((el) => boxOf(el).width > 0);
   return {
     url: oneLine(VIEW.location.href, 2000), title: oneLine(titleOf(), 300), lang: page ? oneLine(attr(page, 'lang') || '', 20) : '',
-    ready: ofDocument('readyState'), viewport: [VIEW.innerWidth, VIEW.innerHeight], scroll: [round(VIEW.scrollX), round(VIEW.scrollY)],
+    viewport: [VIEW.innerWidth, VIEW.innerHeight], scroll: [round(VIEW.scrollX), round(VIEW.scrollY)],
     size: page ? [scrollWidth(page), scrollHeight(page)] : [0, 0], focus: active ? numbers.get(active) || null : null,
     status: statusOf(), focus_t: active ? describe(active).t : '', dialogs: dialogs.map((el) => describe(el).t),
   };

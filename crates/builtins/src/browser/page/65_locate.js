@@ -90,9 +90,7 @@ const locateElement = (el, { scroll = true, enabled = true, hover = false } = {}
   let { style, box, ok } = shownOf(el);
   if (!ok) refuse('hidden', `The element ${entry.t} is not drawn now.`, more);
   let points = pointsOf(el, style, isHit);
-  let scrolled = false;
   if (scroll && (points.length === 0 || (!inWindow(box) && empty(meet(box, clipOf(el)))))) {
-    scrolled = true;
     for (const block of ['nearest', 'center', 'start', 'end']) {
       scrollTo(el, { block, inline: block === 'nearest' ? 'nearest' : 'center', behavior: 'instant' });
       points = pointsOf(el, style, isHit);
@@ -102,9 +100,7 @@ const locateElement = (el, { scroll = true, enabled = true, hover = false } = {}
   }
   if (points.length === 0 && aimsLate()) refuse('slow', `The page is so large that no free point of ${more.t} was found in ${AIM_MS} ms.`, more);
   if (points.length === 0) explain(el, box, more);
-  return {
-    n: numberOf(el), t: entry.t, points: points.slice(0, 5), box: [box.left, box.top, box.width, box.height].map(hundredth), scrolled, does: entry.does,
-  };
+  return { n: numberOf(el), t: entry.t, points: points.slice(0, 5) };
 };
 
 // Why no point was found.
@@ -211,15 +207,11 @@ const hits = async (args) => {
     if (hit !== null && actsOn(el, hit) && pointerIsAt(args.x, args.y) && hovered > 1) break;
   }
   if (!pointerIsAt(args.x, args.y)) return { hit: false, by: 'something outside the frame', by_n: null };
-  const brief = hit ? briefOf(listedAround(hit)) : { n: null, t: '' };
+  const brief = briefOf(hit && listedAround(hit));
   return { hit: hit !== null && actsOn(el, hit), by: brief.t, by_n: brief.n };
 };
 
 const at = (args) => {
   const hit = hitAt(args.x, args.y);
-  const brief = hit ? briefOf(listedAround(hit)) : { n: null, t: '' };
-  return { ...brief, frame: hit !== null && FRAMES.has(localName(hit)) };
+  return briefOf(hit && listedAround(hit));
 };
-const FRAMES = new Set(['iframe', 'frame']);
-
-const like = (args) => ({ resembles: resembling({ role: String(args.role), name: String(args.name), tag: String(args.tag) }) });

@@ -40,9 +40,7 @@ const enter = (args) => {
   const brief = briefOf(el);
   if (!ok) refuse('hidden', `The frame ${brief.t} is not drawn now.`, { t: brief.t });
   let [x, y] = through(el, args);
-  let scrolled = false;
   if (args.scroll !== false && !hitsFrame(el, x, y)) {
-    scrolled = true;
     scrollTo(el, { block: 'nearest', inline: 'nearest', behavior: 'instant' });
     [x, y] = through(el, args);
     if (!hitsFrame(el, x, y)) {
@@ -50,7 +48,7 @@ const enter = (args) => {
       [x, y] = through(el, args);
     }
   }
-  if (hitsFrame(el, x, y)) return { x: hundredth(x), y: hundredth(y), hit: true, scrolled };
+  if (hitsFrame(el, x, y)) return { x: hundredth(x), y: hundredth(y) };
   const hit = hitAt(x, y);
   if (hit === null) refuse('outside', `The point in the frame ${brief.t} lies outside what can be scrolled into view.`, { t: brief.t });
   const by = briefOf(listedAround(hit));

@@ -16,14 +16,14 @@ const snapshot = (budget) => {
   for (const entry of walk.entries) {
     if (entry.kind === 'element' && !entry.n && entry.name) texts.add(finish(entry, walk.active).t);
   }
-  return { elements, texts, url: VIEW.location.href, title: titleOf(), cut: walk.budget.cut };
+  return { elements, texts, cut: walk.budget.cut };
 };
 
 const mark = (args) => {
-  const { elements, texts, url, title } = snapshot(args.budget);
+  const { elements, texts } = snapshot(args.budget);
   lastMark += 1;
   const listed = new Map(elements.map((entry) => [entry.n, essence(entry.t)]));
-  marks.set(lastMark, { listed, texts, url, title });
+  marks.set(lastMark, { listed, texts });
   if (marks.size > MOST_MARKS) marks.delete(marks.keys().next().value);
   return { mark: lastMark };
 };
@@ -45,7 +45,7 @@ const changed = (args) => {
   const active = focused();
   return {
     new: fresh, gone: now.cut ? [] : gone, altered, text: [...now.texts].filter((text) => text && !before.texts.has(text)).slice(0, MOST_TEXTS),
-    focus: active ? briefOf(active) : null, info: info(), url_changed: now.url !== before.url, title_changed: now.title !== before.title, cut: now.cut,
+    focus: active ? briefOf(active) : null, info: info(),
   };
 };
 
@@ -81,14 +81,14 @@ const settle = (args) => new Promise((resolve) => {
   const quiet = Math.min(Math.max(Number(args.quiet_ms) || 80, 1), 5000);
   const most = Math.min(Math.max(Number(args.most_ms) || 1500, quiet), 10000);
   const started = performance.now();
-  if (args.loaded === true && isStill()) return resolve({ quiet: true, still: true, ms: 0 });
+  if (args.loaded === true && isStill()) return resolve({ quiet: true, still: true });
   const isWatched = args.loaded === true && typeof VIEW.changedAt === 'number';
   const since = isWatched ? Math.min(VIEW.changedAt, started) : started;
   const end = (calm) => {
     observer.disconnect();
     clearTimeout(timer);
     clearTimeout(limit);
-    resolve({ quiet: calm, ms: Math.round(performance.now() - started) });
+    resolve({ quiet: calm });
   };
   let timer = setTimeout(() => end(true), Math.max(since + quiet - started, 0));
   const limit = setTimeout(() => end(false), most);

@@ -36,8 +36,7 @@ const prepareText = (args) => {
   if (focused() !== el && !holds(el, focused() || DOC)) refuse('not_editable', `The field ${entry.t} does not take the focus.`, more);
   selectIn(el, args.clear !== false);
   const kind = el instanceof HTMLTextAreaElement ? 'textarea' : el instanceof HTMLInputElement ? 'input' : 'editable';
-  const max = Number(attr(el, 'maxlength') || NaN);
-  return { do: 'insert', kind, value: rawValue(el), ...(max > 0 ? { max_length: max } : {}) };
+  return { do: 'insert', kind, value: rawValue(el) };
 };
 
 const rawValue = (el) => {

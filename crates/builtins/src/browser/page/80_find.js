@@ -48,19 +48,14 @@ const ownText = (el) => {
 const findText = (args) => {
   const wanted = String(args.text);
   if (fold(wanted) === '') refuse('bad_value', 'The text to look for is empty.');
-  const budget = new Budget(args.budget);
-  const { found, near } = textPlaces(wanted, budget);
-  if (found.length === 0) return { found: false, near, cut: budget.cut };
+  const { found, near } = textPlaces(wanted, new Budget(args.budget));
+  if (found.length === 0) return { found: false, near };
   const nth = Math.min(Math.max(Math.floor(Number(args.nth) || 1), 1), found.length);
   const el = found[nth - 1];
-  const before = boxOf(el).top;
   scrollTo(el, { block: 'center', inline: 'nearest', behavior: 'instant' });
   const box = boxOf(el);
-  const listed = listedAround(el);
-  return {
-    found: true, count: found.length, t: oneLine(plainText(el), LINE_CHARS), n: numbers.get(listed) || null, scrolled: box.top !== before,
-    box: [box.left, box.top, box.width, box.height].map(round), cut: budget.cut,
-  };
+  const n = numbers.get(listedAround(el)) || null;
+  return { found: true, count: found.length, n, box: [box.left, box.top, box.width, box.height].map(round) };
 };
 
 // The scroller an unnamed scroll means: the document, or the largest one that is drawn when the document cannot move.
@@ -97,8 +92,6 @@ const scroll = (args) => {
   scrollBy(el, { left: dx, top: dy, behavior: 'instant' });
   const now = [scrollLeft(el), scrollTop(el)];
   const bottom = scrollHeight(el) - clientHeight(el) - now[1] < 2;
-  return {
-    moved: [round(now[0] - before[0]), round(now[1] - before[1])], scroll: now.map(round), size: [scrollWidth(el), scrollHeight(el)],
-    of: isPage ? 'page' : describe(el).t, end: dy >= 0 ? bottom : now[1] < 1,
-  };
+  const moved = [round(now[0] - before[0]), round(now[1] - before[1])];
+  return { moved, of: isPage ? 'page' : describe(el).t, end: dy >= 0 ? bottom : now[1] < 1 };
 };

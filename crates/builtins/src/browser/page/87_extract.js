@@ -44,7 +44,7 @@ const placeOf = (block) => {
 const content = (args) => {
   const budget = new Budget(args.budget);
   const blocks = markdownOf(contentRoot(args.selector), budget, args.links !== false);
-  return { blocks: blocks.map((block) => ({ place: placeOf(block), text: block.text, ...(block.n ? { n: block.n } : {}) })), cut: budget.cut };
+  return { blocks: blocks.map(({ text, n }) => ({ text, n })), cut: budget.cut };
 };
 
 // Words that say what to do rather than what to find.

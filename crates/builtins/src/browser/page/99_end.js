@@ -1,7 +1,7 @@
 // The table of calls, and the object the worker keeps.
 
 const CALLS = {
-  index, lines, info, locate, locate_selector: locateSelector, hits, at, enter, expect_press: expectPress, pressed, mark, changed, like, options, choose,
+  index, lines, info, locate, locate_selector: locateSelector, hits, at, enter, expect_press: expectPress, pressed, mark, changed, options, choose,
   prepare_text: prepareText, set_value: setField, read_value: readValue, find_text: findText, scroll, content, extract, settle,
 };
 
@@ -26,14 +26,11 @@ const page = {
 
   // Elements, each optionally followed by the types of events it listens to.
   heard(...given) {
-    let count = 0;
     given.forEach((el, i) => {
       if (!(el instanceof Element) || el === rootElement() || el === bodyElement()) return;
       const types = typeof given[i + 1] === 'string' ? given[i + 1] : 'click';
       heard.set(el, heard.has(el) ? `${heard.get(el)},${types}` : types);
-      count += 1;
     });
-    return count;
   },
 
   host(i) {
@@ -46,6 +43,5 @@ const page = {
     for (const root of roots) {
       if (root instanceof ShadowRoot) adopted.set(root.host, root);
     }
-    return roots.length;
   },
 };
