@@ -229,7 +229,7 @@ class DirectBrowser:
 
     def input_text(self, index: int, text: str):
         script, local = self.numbers[index]
-        plan = script.call("prepare_text", number=local, clear=True)
+        plan = script.call("prepare_text", number=local)
         if plan["do"] == "set":
             script.call("set_value", number=local, text=text)
         elif text:

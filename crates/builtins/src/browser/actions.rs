@@ -66,8 +66,7 @@ pub(super) async fn input_text(browser: &mut Browser, view: &View, number: u64, 
     let (at, local) = element(browser, view, number)?;
     let document = &view.nodes[at].document;
     let numbered = |browser: &mut Browser, it| with_numbers(&mut browser.numbers, document.key, it);
-    let arguments = json!({"number": local, "clear": true});
-    let prepared = document.call("prepare_text", arguments).await;
+    let prepared = document.call("prepare_text", json!({"number": local})).await;
     let prepared = prepared.map_err(|it| numbered(browser, it))?;
     if prepared["do"] == "set" {
         let set = json!({"number": local, "text": text});
@@ -228,11 +227,11 @@ async fn under(view: &View, (x, y): (f64, f64)) -> Result<Aim, Problem> {
 pub(super) async fn scroll(view: &View, (is_down, amount): (bool, Option<u64>)) -> Result<String, Problem> {
     let amount = amount.map(|it| it.min(10_000_000) as i64);
     let arguments = match amount {
-        Some(pixels) => json!({"dx": 0, "dy": if is_down { pixels } else { -pixels }, "page": null}),
-        None => json!({"dx": 0, "dy": 0, "page": if is_down { "down" } else { "up" }}),
+        Some(pixels) => json!({"dy": if is_down { pixels } else { -pixels }}),
+        None => json!({"page": if is_down { "down" } else { "up" }}),
     };
     let scrolled = view.main().call("scroll", arguments).await?;
-    let moved = scrolled["moved"][1].as_f64().unwrap_or(0.0).abs().round();
+    let moved = scrolled["moved"].as_f64().unwrap_or(0.0).abs().round();
     let of = scrolled["of"].as_str().unwrap_or("page");
     let end = match (scrolled["end"].as_bool().unwrap_or(false), is_down) {
         (true, true) => "; this is the end",
@@ -249,7 +248,7 @@ pub(super) async fn scroll(view: &View, (is_down, amount): (bool, Option<u64>)) 
 pub(super) async fn scroll_to_text(browser: &mut Browser, view: &View, text: &str) -> Result<String, Problem> {
     let mut near: Vec<String> = Vec::new();
     for node in &view.nodes {
-        let Some(found) = node.call("find_text", json!({"text": text, "nth": 1})).await? else { continue };
+        let Some(found) = node.call("find_text", json!({"text": text})).await? else { continue };
         if found["found"] == true {
             let count = found["count"].as_u64().unwrap_or(1);
             let at = found["n"].as_u64().filter(|it| *it > 0).map(|it| browser.numbers.assign((node.document.key, it)));

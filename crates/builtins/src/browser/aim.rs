@@ -90,7 +90,7 @@ pub(super) async fn at_local(
     purpose: Purpose,
 ) -> Result<Aim, Problem> {
     let is_hover = purpose == Purpose::Hover;
-    let arguments = json!({"number": local, "scroll": true, "enabled": !is_hover, "hover": is_hover});
+    let arguments = json!({"number": local, "enabled": !is_hover, "hover": is_hover});
     locate(browser, view, at, ("locate", arguments)).await
 }
 
@@ -107,7 +107,7 @@ pub(super) async fn at_selector(
 ) -> Result<Aim, Problem> {
     let mut first = None;
     for at in 0..view.nodes.len() {
-        let arguments = json!({"selector": selector, "scroll": true, "hover": purpose == Purpose::Hover});
+        let arguments = json!({"selector": selector, "hover": purpose == Purpose::Hover});
         match locate(browser, view, at, ("locate_selector", arguments)).await {
             Err(problem) if problem.is("no_match") => first = first.or(Some(problem)),
             located => return located,
@@ -161,7 +161,7 @@ async fn through(browser: &mut Browser, view: &View, at: usize, point: (f64, f64
     while let (Some(parent), Some(owner)) = (view.nodes[here].parent, view.nodes[here].owner) {
         let info = view.nodes[here].document.call("info", json!({})).await?;
         let (width, height) = (&info["viewport"][0], &info["viewport"][1]);
-        let arguments = json!({"number": owner, "x": x, "y": y, "width": width, "height": height, "scroll": true});
+        let arguments = json!({"number": owner, "x": x, "y": y, "width": width, "height": height});
         let outer = &view.nodes[parent].document;
         let entered = outer.call("enter", arguments).await;
         let entered = entered.map_err(|it| with_numbers(&mut browser.numbers, outer.key, it))?;

@@ -100,7 +100,7 @@ impl Listing<'_> {
             tell_listeners(browser, document).await;
         }
         let most = self.most.saturating_sub(self.found.lines.len()).max(1);
-        let arguments = json!({"budget": {self.field: most}, "viewport_only": false});
+        let arguments = json!({"budget": {self.field: most}});
         let mut answer = document.call(self.function, arguments.clone()).await?;
         for _ in 0..MOST_ROUNDS {
             let hosts = answer["hosts"].as_u64().unwrap_or(0);

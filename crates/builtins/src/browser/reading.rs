@@ -98,7 +98,7 @@ async fn content_of(
     (text, cut): (&mut String, &mut Option<String>),
 ) -> Result<(), Problem> {
     let left = MOST_CHARACTERS.saturating_sub(text.len());
-    let arguments = json!({"selector": selector, "links": true, "budget": {"chars": left}});
+    let arguments = json!({"selector": selector, "budget": {"chars": left}});
     let answer = view.nodes[at].document.call("content", arguments).await?;
     if let Some(message) = answer.pointer("/cut/message").and_then(Value::as_str) {
         cut.get_or_insert_with(|| message.to_owned());

@@ -23,7 +23,6 @@ const openRoot = (el) => (isForm(el) ? clean(Element, el, 'shadowRoot') : el.sha
 const slotOf = (el) => (isForm(el) ? clean(Element, el, 'assignedSlot') : el.assignedSlot);
 const childElementCount = (el) => (isForm(el) ? clean(Element, el, 'childElementCount') : el.childElementCount);
 const scrollTop = (el) => (isForm(el) ? clean(Element, el, 'scrollTop') : el.scrollTop);
-const scrollLeft = (el) => (isForm(el) ? clean(Element, el, 'scrollLeft') : el.scrollLeft);
 const scrollHeight = (el) => (isForm(el) ? clean(Element, el, 'scrollHeight') : el.scrollHeight);
 const scrollWidth = (el) => (isForm(el) ? clean(Element, el, 'scrollWidth') : el.scrollWidth);
 const clientHeight = (el) => (isForm(el) ? clean(Element, el, 'clientHeight') : el.clientHeight);

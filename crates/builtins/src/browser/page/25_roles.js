@@ -18,7 +18,6 @@ const SET_TYPES = new Set(['date', 'time', 'color', 'range', 'month', 'week', 'd
 const CLICK_TYPES = new Set(['button', 'submit', 'reset', 'image']);
 const CLICK_ROLES = new Set('button checkbox combobox gridcell link listbox menuitem menuitemcheckbox menuitemradio option radio scrollbar searchbox slider spinbutton switch tab textbox treeitem'.split(' '));
 const CHECK_ROLES = new Set(['checkbox', 'radio', 'switch', 'menuitemcheckbox', 'menuitemradio']);
-const TEXT_ROLES = new Set(['textbox', 'searchbox']);
 // Roles that get a line of their own in the tree, and those whose name is their content.
 const SHOWN_ROLES = new Set('article alert alertdialog banner blockquote caption cell columnheader complementary contentinfo definition dialog figure form grid group heading img list listitem log main menu menubar meter navigation progressbar radiogroup region row rowheader search separator status tab tablist tabpanel table term toolbar tooltip tree treegrid'.split(' '));
 const NAMED_ONLY = new Set(['region', 'form', 'group', 'figure', 'article', 'contentinfo', 'banner', 'img', 'status']);

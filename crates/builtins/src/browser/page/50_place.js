@@ -84,11 +84,11 @@ const aimFor = (ms) => {
 };
 
 // The first point at which a pointer reaches `el` inside `clip`, or null.
-const reach = (el, style, clip, most = SPREAD.length) => {
+const reach = (el, style, clip) => {
   for (const box of aimBoxes(el, style)) {
     const seen = meet(box, clip);
     if (empty(seen)) continue;
-    for (const [x, y] of pointsIn(seen).slice(0, most)) {
+    for (const [x, y] of pointsIn(seen)) {
       if (aimsLate()) return null;
       if (hitsAt(el, x, y)) return [x, y];
     }

@@ -37,10 +37,8 @@ class Placement {
 }
 
 class Walk {
-  // `within`: an element to describe alone; `viewport`: leave out what lies outside the viewport.
-  constructor({ budget, viewport = false, texts = true, hits = true, reads = new Budget({ nodes: 1e9, ms: 1e9 }) } = {}) {
+  constructor({ budget, texts = true, hits = true, reads = new Budget({ nodes: 1e9, ms: 1e9 }) } = {}) {
     this.budget = budget || reads;
-    this.viewport = viewport;
     this.texts = texts;
     this.hits = hits;
     this.entries = [];
@@ -174,10 +172,7 @@ class Walk {
   reaches(el, style, place, entry) {
     const clip = meet(place.clip, this.window);
     entry.where = empty(clip) ? whereOf(place.box, this.window) : whereOf(place.box, clip);
-    if (entry.where !== 'in') {
-      if (empty(clip) && entry.where === 'in') entry.where = 'below';
-      return !this.viewport;
-    }
+    if (entry.where !== 'in') return true;
     if (aimsLate()) return this.budget.late();
     if (!this.hits || style.pointerEvents === 'none' && entry.does !== 'frame') return !this.hits;
     if (entry.does === 'graphic' && empty(place.box)) return true;

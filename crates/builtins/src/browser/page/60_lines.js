@@ -58,8 +58,8 @@ const publicOf = (entry) => {
 let offeredHosts = [];
 
 // One walk of the document; entries of elements are finished and remembered.
-const listing = ({ budget, viewport_only = false, texts = false } = {}) => {
-  const walk = new Walk({ budget: budget instanceof Budget ? budget : new Budget(budget), viewport: viewport_only === true, texts });
+const listing = ({ budget, texts = false } = {}) => {
+  const walk = new Walk({ budget: budget instanceof Budget ? budget : new Budget(budget), texts });
   const root = rootElement();
   aimFor(walk.budget.most_ms);
   if (root) walk.start(root);
@@ -96,7 +96,7 @@ const briefOf = (el) => {
 };
 
 const index = (args) => {
-  const { walk, elements } = listing({ budget: args.budget, viewport_only: args.viewport_only });
+  const { walk, elements } = listing({ budget: args.budget });
   const frames = elements.filter((entry) => entry.does === 'frame');
   return {
     info: info(), elements: elements.map(publicOf), frames: frames.map(({ n, where }) => ({ n, where })), hosts: walk.hosts.length, cut: walk.budget.cut,
@@ -104,7 +104,7 @@ const index = (args) => {
 };
 
 const lines = (args) => {
-  const { walk } = listing({ budget: args.budget, viewport_only: args.viewport_only, texts: true });
+  const { walk } = listing({ budget: args.budget, texts: true });
   const out = [];
   for (const entry of walk.entries) {
     const line = entry.kind === 'text' ? textLine(entry) : { n: entry.n || null, d: entry.d, t: finish(entry, walk.active).t };

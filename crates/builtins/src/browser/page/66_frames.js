@@ -40,7 +40,7 @@ const enter = (args) => {
   const brief = briefOf(el);
   if (!ok) refuse('hidden', `The frame ${brief.t} is not drawn now.`, { t: brief.t });
   let [x, y] = through(el, args);
-  if (args.scroll !== false && !hitsFrame(el, x, y)) {
+  if (!hitsFrame(el, x, y)) {
     scrollTo(el, { block: 'nearest', inline: 'nearest', behavior: 'instant' });
     [x, y] = through(el, args);
     if (!hitsFrame(el, x, y)) {

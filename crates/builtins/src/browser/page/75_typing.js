@@ -34,7 +34,7 @@ const prepareText = (args) => {
   scrollTo(el, { block: 'nearest', inline: 'nearest', behavior: 'instant' });
   focus(el, { preventScroll: true });
   if (focused() !== el && !holds(el, focused() || DOC)) refuse('not_editable', `The field ${entry.t} does not take the focus.`, more);
-  selectIn(el, args.clear !== false);
+  selectIn(el);
   const kind = el instanceof HTMLTextAreaElement ? 'textarea' : el instanceof HTMLInputElement ? 'input' : 'editable';
   return { do: 'insert', kind, value: rawValue(el) };
 };
@@ -44,24 +44,15 @@ const rawValue = (el) => {
   return value.length > 4000 ? value.slice(0, 4000) : value;
 };
 
-// Everything in the field, or a caret at its end.
-const selectIn = (el, all) => {
+// Everything in the field.
+const selectIn = (el) => {
   if (el instanceof HTMLInputElement || el instanceof HTMLTextAreaElement) {
-    if (all) {
-      el.select();
-      return;
-    }
-    try {
-      el.setSelectionRange(rawValue(el).length, rawValue(el).length);
-    } catch (error) {
-      // Fields of type number and email have no selection; their caret is at the end after focus.
-    }
+    el.select();
     return;
   }
   const selection = VIEW.getSelection();
   const range = run(Document, DOC, 'createRange');
   range.selectNodeContents(el);
-  if (!all) range.collapse(false);
   selection.removeAllRanges();
   selection.addRange(range);
 };

@@ -50,8 +50,7 @@ const findText = (args) => {
   if (fold(wanted) === '') refuse('bad_value', 'The text to look for is empty.');
   const { found, near } = textPlaces(wanted, new Budget(args.budget));
   if (found.length === 0) return { found: false, near };
-  const nth = Math.min(Math.max(Math.floor(Number(args.nth) || 1), 1), found.length);
-  const el = found[nth - 1];
+  const [el] = found;
   scrollTo(el, { block: 'center', inline: 'nearest', behavior: 'instant' });
   const box = boxOf(el);
   const n = numbers.get(listedAround(el)) || null;
@@ -59,19 +58,18 @@ const findText = (args) => {
 };
 
 // The scroller an unnamed scroll means: the document, or the largest one that is drawn when the document cannot move.
-const mainScroller = (dx, dy) => {
+const mainScroller = () => {
   const page = ofDocument('scrollingElement') || rootElement();
-  const fits = (el) => (dy !== 0 ? scrollHeight(el) > clientHeight(el) + 1 : scrollWidth(el) > clientWidth(el) + 1);
-  if (fits(page) && getComputedStyle(page).overflowY !== 'hidden') return page;
+  if (scrollHeight(page) > clientHeight(page) + 1 && getComputedStyle(page).overflowY !== 'hidden') return page;
   let best = page;
   let area = 0;
   const budget = new Budget({ nodes: 20000, ms: 100 });
   for (const el of queryAll(DOC, '*')) {
     if (!budget.node()) break;
-    if (scrollHeight(el) <= clientHeight(el) + 1 && dx === 0) continue;
+    if (scrollHeight(el) <= clientHeight(el) + 1) continue;
     const box = meet(boxOf(el), viewportBox());
     const covers = empty(box) ? 0 : (box.right - box.left) * (box.bottom - box.top);
-    if (covers > area && (dx !== 0 ? /auto|scroll/.test(getComputedStyle(el).overflowX) : scrollsBy(el))) {
+    if (covers > area && scrollsBy(el)) {
       best = el;
       area = covers;
     }
@@ -83,15 +81,13 @@ const scrollBy = (el, how) => run(Element, el, 'scrollBy', how);
 
 const scroll = (args) => {
   const sign = args.page === 'up' ? -1 : args.page === 'down' ? 1 : 0;
-  const dx = Number(args.dx) || 0;
   const asked = Number(args.dy) || 0;
-  const el = mainScroller(dx, sign || asked);
+  const el = mainScroller();
   const isPage = el === (ofDocument('scrollingElement') || rootElement());
   const dy = sign === 0 ? asked : sign * Math.max(Math.floor((isPage ? VIEW.innerHeight : clientHeight(el)) * 0.9), 40);
-  const before = [scrollLeft(el), scrollTop(el)];
-  scrollBy(el, { left: dx, top: dy, behavior: 'instant' });
-  const now = [scrollLeft(el), scrollTop(el)];
-  const bottom = scrollHeight(el) - clientHeight(el) - now[1] < 2;
-  const moved = [round(now[0] - before[0]), round(now[1] - before[1])];
-  return { moved, of: isPage ? 'page' : describe(el).t, end: dy >= 0 ? bottom : now[1] < 1 };
+  const before = scrollTop(el);
+  scrollBy(el, { top: dy, behavior: 'instant' });
+  const now = scrollTop(el);
+  const bottom = scrollHeight(el) - clientHeight(el) - now < 2;
+  return { moved: round(now - before), of: isPage ? 'page' : describe(el).t, end: dy >= 0 ? bottom : now < 1 };
 };

@@ -43,7 +43,7 @@ const placeOf = (block) => {
 
 const content = (args) => {
   const budget = new Budget(args.budget);
-  const blocks = markdownOf(contentRoot(args.selector), budget, args.links !== false);
+  const blocks = markdownOf(contentRoot(args.selector), budget, true);
   return { blocks: blocks.map(({ text, n }) => ({ text, n })), cut: budget.cut };
 };
 
