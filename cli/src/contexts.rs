@@ -3,9 +3,7 @@
 //! A context is used as a whole: it replaces all settings of the gateway that come from the environment and files, so that
 //! credentials of one gateway are never sent to another. Flags take precedence.
 
-use std::fs::File;
-use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use openskill_identity::file;
@@ -231,18 +229,7 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
-    let new = path.with_extension(format!("toml.{}", std::process::id()));
-    // A killed command may have left this file behind.
-    let _ = std::fs::remove_file(&new);
-    let written = File::options().write(true).create_new(true).mode(0o600).open(&new).and_then(|mut file| {
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        std::fs::rename(&new, path)
-    });
-    if written.is_err() {
-        let _ = std::fs::remove_file(&new);
-    }
-    written
+    file::replace(path, text.as_bytes(), 0o600, |_| Ok(()))
 }
 
 #[cfg(test)]

@@ -2,12 +2,10 @@
 //! reader sees either the old or the new file.
 
 use std::fs::File;
-use std::io::Write as _;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use openskill_proto::timestamp::Timestamp;
-use rustix::fs::FlockOperation;
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, value};
 
 use crate::file::{self, FileError};
@@ -76,7 +74,7 @@ pub fn create(
 ) -> Result<NewKey, EditError> {
     check_name(principal)?;
     let path = &target(path);
-    let lock = lock(path)?;
+    let lock = file::lock_folder(path).map_err(EditError::Unwritable)?;
     let mut document = open(path)?;
     let all = document.entry("principals").or_insert_with(implicit);
     let all = all.as_table_mut().ok_or_else(|| "write principals as [principals.NAME] tables".to_owned())?;
@@ -112,7 +110,7 @@ pub fn create(
 /// The key does not exist, or the file is unusable or cannot be written.
 pub fn revoke(path: &Path, id: KeyId) -> Result<String, EditError> {
     let path = &target(path);
-    let lock = lock(path)?;
+    let lock = file::lock_folder(path).map_err(EditError::Unwritable)?;
     let contents = file::read(path)?;
     let mut owners = contents.principals.iter().filter(|(_, it)| it.keys.iter().any(|key| key.id == id));
     let Some((owner, _)) = owners.next() else {
@@ -204,47 +202,25 @@ fn open(path: &Path) -> Result<DocumentMut, EditError> {
     text.parse().map_err(|error: toml_edit::TomlError| FileError::Invalid(error.message().to_owned()).into())
 }
 
-/// Locks the directory against concurrent edits, which could lose each other's changes. The file itself cannot
-/// serve as the lock, because it is replaced.
-fn lock(path: &Path) -> Result<File, EditError> {
-    let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let lock = File::open(folder).map_err(EditError::Unwritable)?;
-    rustix::fs::flock(&lock, FlockOperation::LockExclusive).map_err(|error| EditError::Unwritable(error.into()))?;
-    Ok(lock)
-}
-
-/// Replaces the file atomically and keeps its mode and owner. `folder` is its directory.
+/// Replaces the file and keeps its mode and owner. `folder` is its directory.
 fn store(path: &Path, document: &DocumentMut, folder: &File) -> Result<(), EditError> {
     let text = document.to_string();
     KeyFile::parse(&text)?;
     if text.len() as u64 > file::MAX_BYTES {
         return Err(format!("the file would have more than {} bytes", file::MAX_BYTES).into());
     }
-    let mut new = path.to_owned().into_os_string();
-    new.push(".new");
-    let new = PathBuf::from(new);
-    replace(path, &new, text.as_bytes()).map_err(|error| {
-        let _ = std::fs::remove_file(&new);
-        EditError::Unwritable(error)
-    })?;
+    let replaced = file::replace(path, text.as_bytes(), 0o600, |new| keep_access(path, new));
     // A revoked key must not reappear after a power loss.
-    folder.sync_all().map_err(EditError::Unwritable)
+    replaced.and_then(|()| folder.sync_all()).map_err(EditError::Unwritable)
 }
 
-fn replace(target: &Path, new: &Path, text: &[u8]) -> std::io::Result<()> {
-    // Remove the file that a killed edit may have left behind.
-    let _ = std::fs::remove_file(new);
-    let mut file = File::options().write(true).create_new(true).mode(0o600).open(new)?;
-    if let Ok(before) = target.metadata() {
-        let owner = (Some(before.uid()), Some(before.gid()));
-        if (file.metadata()?.uid(), file.metadata()?.gid()) != (before.uid(), before.gid()) {
-            std::os::unix::fs::fchown(&file, owner.0, owner.1)?;
-        }
-        file.set_permissions(std::fs::Permissions::from_mode(before.mode() & 0o777))?;
+/// Gives a new file the mode and owner of the one that it replaces, if there is one.
+fn keep_access(path: &Path, new: &File) -> std::io::Result<()> {
+    let (Ok(before), own) = (path.metadata(), new.metadata()?) else { return Ok(()) };
+    if (own.uid(), own.gid()) != (before.uid(), before.gid()) {
+        std::os::unix::fs::fchown(new, Some(before.uid()), Some(before.gid()))?;
     }
-    file.write_all(text)?;
-    file.sync_all()?;
-    std::fs::rename(new, target)
+    new.set_permissions(std::fs::Permissions::from_mode(before.mode() & 0o777))
 }
 
 #[cfg(test)]

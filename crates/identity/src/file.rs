@@ -1,8 +1,8 @@
-//! Reads the files that grant access. Limits their size and rejects files that other users can write.
+//! Reads the files that grant access. Limits their size and rejects files that other users can write. Also replaces files.
 
 use std::fs::File;
-use std::io::Read as _;
-use std::os::unix::fs::MetadataExt as _;
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use crate::key_file::KeyFile;
@@ -85,6 +85,42 @@ fn read_if(path: &Path, forbidden: u32, open: fn(u32) -> FileError) -> Result<St
 /// The same as for [`text`], or the content is invalid.
 pub fn read(path: &Path) -> Result<KeyFile, FileError> {
     KeyFile::parse(&text(path)?).map_err(FileError::Invalid)
+}
+
+/// Replaces a file atomically: a reader, or a crash, finds either the old file or the new one. The new one has `mode`.
+/// `prepare` may change it while it is empty.
+///
+/// # Errors
+/// The new file cannot be written. The old one stays.
+pub fn replace(
+    path: &Path,
+    text: &[u8],
+    mode: u32,
+    prepare: impl FnOnce(&File) -> std::io::Result<()>,
+) -> std::io::Result<()> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(format!(".{}.new", std::process::id()));
+    // A process with the same id may have been killed here.
+    let _ = std::fs::remove_file(&new);
+    let written = File::options().write(true).create_new(true).mode(mode).open(&new).and_then(|mut file| {
+        prepare(&file)?;
+        file.write_all(text)?;
+        file.sync_all()?;
+        std::fs::rename(&new, path)
+    });
+    written.inspect_err(|_| drop(std::fs::remove_file(&new)))
+}
+
+/// Locks the directory of a file until the result is dropped, so that concurrent edits do not lose each other's changes.
+/// The file itself cannot serve as the lock, because it is replaced.
+///
+/// # Errors
+/// There is no such directory, or it cannot be locked.
+pub fn lock_folder(path: &Path) -> std::io::Result<File> {
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = File::open(folder)?;
+    folder.lock()?;
+    Ok(folder)
 }
 
 #[cfg(test)]

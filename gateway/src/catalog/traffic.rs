@@ -5,12 +5,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::io::{self, Read as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use openskill_identity::file::{lock_folder, replace};
 use openskill_skill::versions::{MAX_VERSIONS, compare};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -82,7 +83,7 @@ impl TrafficRules {
     /// before.
     pub(crate) fn set(&self, skill_id: &str, shares: Vec<VersionShare>) -> io::Result<()> {
         let _guard = self.changing.lock();
-        let folder = self.file.as_deref().map(lock_folder).transpose()?;
+        let folder = self.file.as_deref().map(lock).transpose()?;
         // Another gateway may have changed the file.
         let stored = self.file.as_deref().map(read).transpose()?;
         let mut rules = stored.unwrap_or_else(|| (*self.current()).clone());
@@ -128,14 +129,12 @@ fn read(file: &Path) -> io::Result<RulesById> {
     Ok(rules)
 }
 
-/// Locks the folder of the file against other gateways of this user, until it is dropped. The file itself can't serve as
-/// the lock, because it is replaced.
-fn lock_folder(file: &Path) -> io::Result<fs::File> {
-    let folder = file.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    let folder = fs::File::open(folder)?;
-    folder.lock()?;
-    Ok(folder)
+/// Locks the folder of the file, which need not exist, against other gateways of this user.
+fn lock(file: &Path) -> io::Result<fs::File> {
+    if let Some(folder) = file.parent() {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    lock_folder(file)
 }
 
 /// Replaces the file, so that a crash leaves either the old rules or the new ones.
@@ -144,11 +143,7 @@ fn write(file: &Path, folder: &fs::File, rules: &RulesById) -> io::Result<()> {
     if text.len() as u64 > MAX_FILE_BYTES {
         return Err(too_large(format!("the file of the traffic rules would have more than {MAX_FILE_BYTES} bytes")));
     }
-    let new = file.with_extension("new");
-    let mut written = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-    written.write_all(&text)?;
-    written.sync_all()?;
-    fs::rename(&new, file)?;
+    replace(file, &text, 0o600, |_| Ok(()))?;
     folder.sync_all()
 }
 

@@ -1,11 +1,10 @@
 //! `openskill mcp config`: the configuration of MCP clients, with which they start this program. Their files are JSON and
 //! also contain other settings.
 
-use std::fs::OpenOptions;
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use openskill_identity::file::replace;
 use serde_json::{Map, Value, json};
 
 use super::trial;
@@ -205,20 +204,10 @@ fn merge_into_file(
     if let Some(folder) = file.parent().filter(|it| !it.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder).map_err(failed("creating the directory of"))?;
     }
-    // Write a temporary file and rename it, so that a client never reads a half-written file.
-    let mut temporary = file.as_os_str().to_owned();
-    temporary.push(format!(".{}.new", std::process::id()));
-    let temporary = PathBuf::from(temporary);
     // Nobody else reads it until it has the permissions of the old file.
     let mode = if has_secrets || permissions.is_some() { 0o600 } else { 0o666 };
-    let opened = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary);
-    let mut opened = opened.map_err(failed("writing"))?;
-    let written = opened.write_all(text.as_bytes());
-    let written = written.and_then(|()| permissions.map_or(Ok(()), |it| opened.set_permissions(it)));
-    written.and_then(|()| std::fs::rename(&temporary, file)).map_err(|error| {
-        let _ = std::fs::remove_file(&temporary);
-        failed("writing")(error)
-    })
+    let keep = |new: &File| permissions.map_or(Ok(()), |it| new.set_permissions(it));
+    replace(file, text.as_bytes(), mode, keep).map_err(failed("writing"))
 }
 
 /// Adds the server to the text of a file.
