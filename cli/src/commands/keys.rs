@@ -97,9 +97,9 @@ fn create(args: CreateKey, file: &Path) -> Result<(), Failure> {
     let policy = NewPolicy {
         skills: args.skills,
         toolsets: args.toolsets,
-        destructive: args.destructive,
-        not_interactive: args.not_interactive,
-        admin: args.admin,
+        destructive: args.destructive.then_some(true),
+        interactive: args.not_interactive.then_some(false),
+        admin: args.admin.then_some(true),
         rate: args.rate,
         burst: args.burst,
         in_flight: args.in_flight,

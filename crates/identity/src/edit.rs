@@ -6,7 +6,8 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use openskill_proto::timestamp::Timestamp;
-use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, value};
+use serde::Serialize;
+use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, value};
 
 use crate::file::{self, FileError};
 use crate::key::{KeyId, NewKey};
@@ -36,19 +37,21 @@ impl From<String> for EditError {
     }
 }
 
-/// The policy of a new principal. Fields that are `None`, empty or false are omitted from the file.
-#[derive(Debug, Clone, Default, PartialEq)]
+/// The policy of a new principal, with the fields of the file. Fields that are `None` or empty are omitted there.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct NewPolicy {
     /// Skills that it may call. [`crate::policy::Policy`] documents this field and the others.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skills: Vec<String>,
     /// Toolsets whose skills it may call.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub toolsets: Vec<String>,
     /// Whether it may call destructive skills.
-    pub destructive: bool,
-    /// Whether its calls may not ask their user questions.
-    pub not_interactive: bool,
+    pub destructive: Option<bool>,
+    /// Whether its calls may ask their user questions.
+    pub interactive: Option<bool>,
     /// Whether it may administer the gateway.
-    pub admin: bool,
+    pub admin: Option<bool>,
     /// The maximum number of calls per second.
     pub rate: Option<f64>,
     /// The maximum number of calls that may begin at once.
@@ -82,12 +85,13 @@ pub fn create(
     if !is_new && *policy != NewPolicy::default() {
         return Err(format!("the principal '{principal}' already has a policy: change it in the file").into());
     }
-    if is_new && policy.skills.is_empty() && policy.toolsets.is_empty() && !policy.admin {
+    if is_new && policy.skills.is_empty() && policy.toolsets.is_empty() && policy.admin != Some(true) {
         let reason =
             format!("the principal '{principal}' is new: set the skills or toolsets that it may call, or admin");
         return Err(reason.into());
     }
-    let entry = all.entry(principal).or_insert_with(|| Item::Table(policy_table(policy)));
+    let written = toml_edit::ser::to_document(policy).map_err(|error| error.to_string())?;
+    let entry = all.entry(principal).or_insert_with(|| Item::Table(written.into_table()));
     let entry = entry.as_table_mut().ok_or_else(|| format!("write [principals.{principal}] as a table"))?;
     if !path.exists() {
         entry.decor_mut().set_prefix(HEAD);
@@ -137,45 +141,9 @@ fn implicit() -> Item {
     Item::Table(table)
 }
 
-/// Converts a policy to the TOML table of a principal.
-fn policy_table(policy: &NewPolicy) -> Table {
-    let mut table = Table::new();
-    let list = |names: &[String]| value(names.iter().collect::<Array>());
-    if !policy.skills.is_empty() {
-        table.insert("skills", list(&policy.skills));
-    }
-    if !policy.toolsets.is_empty() {
-        table.insert("toolsets", list(&policy.toolsets));
-    }
-    let flags = [
-        ("destructive", policy.destructive, true),
-        ("interactive", policy.not_interactive, false),
-        ("admin", policy.admin, true),
-    ];
-    for (name, _, flag) in flags.into_iter().filter(|(_, is_given, _)| *is_given) {
-        table.insert(name, value(flag));
-    }
-    if let Some(rate) = policy.rate {
-        table.insert("rate", value(rate));
-    }
-    let numbers = [
-        ("burst", policy.burst.map(|it| it as usize)),
-        ("in_flight", policy.in_flight),
-        ("bytes", policy.bytes),
-        ("sessions", policy.sessions),
-    ];
-    for (name, number) in numbers {
-        if let Some(number) = number {
-            table.insert(name, value(i64::try_from(number).unwrap_or(i64::MAX)));
-        }
-    }
-    table
-}
-
 /// Converts a key to a TOML table.
 fn key_table(key: &NewKey, expires: Option<Timestamp>) -> Table {
-    // Drop the microseconds: whole seconds are enough.
-    let shown = |time: Timestamp| value(Timestamp(time.0 / 1_000_000 * 1_000_000).to_string().replace(".000000", ""));
+    let shown = |time: Timestamp| value(time.seconds_text());
     let mut table = Table::new();
     table.insert("id", value(key.id.to_string()));
     table.insert("sha256", value(key.hash.to_string()));
@@ -249,7 +217,7 @@ mod tests {
     }
 
     fn echo() -> NewPolicy {
-        NewPolicy { skills: vec!["echo".to_owned()], rate: Some(2.0), not_interactive: true, ..NewPolicy::default() }
+        NewPolicy { skills: vec!["echo".to_owned()], rate: Some(2.0), interactive: Some(false), ..NewPolicy::default() }
     }
 
     #[test]
