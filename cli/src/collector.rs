@@ -10,6 +10,7 @@ use std::time::Duration;
 use http::uri::PathAndQuery;
 use http::{Request, Response};
 use http_body_util::BodyExt as _;
+use openskill_net::tls::install_provider;
 use opentelemetry_proto::tonic::collector::metrics::v1::{ExportMetricsServiceRequest, ExportMetricsServiceResponse};
 use opentelemetry_proto::tonic::collector::trace::v1::{ExportTraceServiceRequest, ExportTraceServiceResponse};
 use prost::Message;
@@ -170,8 +171,7 @@ impl Collector {
 }
 
 fn client(destination: &Destination) -> reqwest::Result<Client> {
-    // Fails if another thread has already installed a provider.
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    install_provider();
     let mut builder = Client::builder()
         .redirect(Policy::none())
         .user_agent(concat!("openskill/", env!("CARGO_PKG_VERSION")))

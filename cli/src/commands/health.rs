@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use openskill_net::tls::install_provider;
 use reqwest::Client;
 use reqwest::redirect::Policy;
 use tonic_health::pb::HealthCheckRequest;
@@ -33,7 +34,7 @@ pub(super) async fn run(health: &HealthArgs, settings: &Settings) -> Result<(), 
 /// Checks a worker at its metrics address. In a mesh, the worker's call port accepts only gateways.
 async fn check_worker(address: &str) -> Result<(), Failure> {
     let url = format!("http://{address}/healthz");
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    install_provider();
     // Connect without a proxy and in plain text. Certificates are not loaded, since the system may have none.
     let client = Client::builder().no_proxy().redirect(Policy::none()).tls_certs_only([]).timeout(TIMEOUT).build();
     let failed = |reason: String| Failure::NotReady(format!("the worker at {address} {reason}"));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use openskill_net::tls::install_provider;
 use openskill_text::sse::SseDecoder;
 use parking_lot::Mutex;
 use reqwest::{Client, Response};
@@ -64,8 +65,7 @@ impl Gateway {
     /// # Errors
     /// The HTTP client cannot be built.
     pub(super) fn new(url: &str, headers: HeaderMap, tls: Option<ClientConfig>) -> Result<Self, Failure> {
-        // Fails if another thread has already installed a provider.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        install_provider();
         let builder = Client::builder().connect_timeout(CONNECT_TIMEOUT).no_proxy().default_headers(headers);
         let builder = match tls {
             Some(config) => builder.tls_backend_preconfigured(config),

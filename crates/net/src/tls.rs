@@ -61,3 +61,9 @@ pub type MaybeTls<T = TlsStream<TcpStream>> = Either<TcpStream, Box<T>>;
 pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
+
+/// Makes that provider the one of libraries that are given none.
+pub fn install_provider() {
+    // Fails if another thread has already installed one.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}

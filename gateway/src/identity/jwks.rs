@@ -5,12 +5,13 @@
 //! calls. A successful read replaces all keys, even if no new key is usable: missing keys end at once.
 
 use std::path::Path;
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use openskill_identity::jwt::issuers::KeySource;
 use openskill_identity::jwt::jwk::{MAX_BYTES, PublicKey, parse};
 use openskill_net::file_watcher::read_file;
+use openskill_net::tls::install_provider;
 use reqwest::redirect::Policy;
 use reqwest::{Certificate, Client, Url};
 
@@ -121,11 +122,7 @@ async fn fetch(url: &str, authorities: Option<&Path>) -> Result<Vec<u8>, String>
 
 /// Creates a client for one read. Reads the CA file each time, which is rare.
 async fn client(authorities: Option<&Path>) -> Result<Client, String> {
-    static CRYPTOGRAPHY: Once = Once::new();
-    CRYPTOGRAPHY.call_once(|| {
-        // Another thread may have installed a provider.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    });
+    install_provider();
     let mut builder = Client::builder()
         .https_only(true)
         .redirect(Policy::none())

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::net::{SocketAddr, ToSocketAddrs as _};
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -19,6 +19,7 @@ use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore, oneshot};
 use super::reach::Reach;
 pub use super::transport::IDLE;
 use super::transport::{CONNECT_TIMEOUT, IDLE_PER_HOST, MAX_HEADER_LIST_BYTES, MAX_HEADERS, OUR_NAME, Transport};
+use crate::tls::install_provider;
 
 /// The maximum number of clients of a worker. Each one contains the system's certificates. Manifests with an empty
 /// allow list share one client.
@@ -142,7 +143,7 @@ fn reqwest_client<R: Resolve + 'static>(
     resolver: Arc<R>,
     redirects: impl Fn() -> Policy,
 ) -> Result<reqwest::Client, String> {
-    prepare_cryptography();
+    install_provider();
     let builder = || {
         reqwest::Client::builder()
             .dns_resolver(Arc::clone(&resolver))
@@ -164,16 +165,8 @@ fn reqwest_client<R: Resolve + 'static>(
 }
 
 fn build(reach: Reach, look_ups: Arc<Semaphore>) -> Transport {
-    prepare_cryptography();
+    install_provider();
     Transport::new(Arc::new(Guard { reach, look_ups }))
-}
-
-fn prepare_cryptography() {
-    static CRYPTOGRAPHY: Once = Once::new();
-    CRYPTOGRAPHY.call_once(|| {
-        // Another thread may have already installed a provider.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    });
 }
 
 /// Resolves names, and returns all addresses.
