@@ -10,7 +10,7 @@ use openskill_identity::file;
 use toml_edit::{DocumentMut, Item, Table, value};
 
 use crate::exit::Failure;
-use crate::settings::{Origin, RawSettings};
+use crate::settings::{Origin, RawSettings, paths};
 
 /// The keys of a context in the file, each with the name of its setting.
 pub(crate) const KEYS: [(&str, &str); 7] = [
@@ -65,9 +65,7 @@ impl Contexts {
     /// # Errors
     /// There is no home directory, or the file is unreadable, readable by other users, or malformed.
     pub(crate) fn open() -> Result<Self, Failure> {
-        let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|it| it.is_absolute());
-        let config = folder("XDG_CONFIG_HOME").or_else(|| Some(folder("HOME")?.join(".config")));
-        let config = config.ok_or_else(|| {
+        let config = paths::user_folder("XDG_CONFIG_HOME", ".config").ok_or_else(|| {
             Failure::Usage("there is no directory for contexts: set HOME or XDG_CONFIG_HOME".to_owned())
         })?;
         Self::open_at(config.join("openskill/contexts.toml"))

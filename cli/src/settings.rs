@@ -10,7 +10,7 @@ mod files;
 mod mcp;
 pub(crate) mod names;
 pub(crate) mod otlp;
-mod paths;
+pub(crate) mod paths;
 mod problem;
 pub(crate) mod project;
 mod raw;

@@ -25,7 +25,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::args::UpArgs;
 use crate::exit::Failure;
 use crate::settings::names::is_credential;
-use crate::settings::{McpFiles, OWN_BINARY, Origin, RawSettings, Settings, project};
+use crate::settings::{McpFiles, OWN_BINARY, Origin, RawSettings, Settings, paths, project};
 use crate::terminal::{pluralize, print_err, print_out, program};
 
 mod banner;
@@ -170,9 +170,7 @@ fn is_development(raw: &RawSettings) -> bool {
 /// Returns the default directory for recorded calls, conversations and tasks: that of the project. Without a project,
 /// that of the user.
 pub(crate) fn state_folder(raw: &RawSettings) -> Option<PathBuf> {
-    let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|it| it.is_absolute());
-    let state = folder("XDG_STATE_HOME").or_else(|| Some(folder("HOME")?.join(".local/state")));
-    let state = state?.join("openskill");
+    let state = paths::user_folder("XDG_STATE_HOME", ".local/state")?.join("openskill");
     Some(raw.project().map_or_else(|| state.clone(), |project| project.state_folder(&state)))
 }
 

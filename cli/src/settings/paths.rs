@@ -67,6 +67,20 @@ pub(super) fn below(folder: &Path, name: &str, value: &str) -> String {
     }
 }
 
+/// Returns the user's directory that a variable such as `XDG_CONFIG_HOME` sets, or else the one in the home directory.
+pub(crate) fn user_folder(variable: &str, in_home: &str) -> Option<PathBuf> {
+    user_folder_from(variable, in_home, |name| std::env::var_os(name).map(PathBuf::from))
+}
+
+pub(super) fn user_folder_from(
+    variable: &str,
+    in_home: &str,
+    get: impl Fn(&str) -> Option<PathBuf>,
+) -> Option<PathBuf> {
+    let absolute = |name: &str| get(name).filter(|it| it.is_absolute());
+    absolute(variable).or_else(|| Some(absolute("HOME")?.join(in_home)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

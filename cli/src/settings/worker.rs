@@ -65,7 +65,7 @@ pub(super) fn read(reader: &mut Reader<'_>, gateway: &openskill_gateway::Config)
             },
             python: Some(PathBuf::from(raw.value("OPENSKILL_PYTHON"))),
             packages: packages::read(reader),
-            sdk: packages::sdk(),
+            sdk: packages::in_cache("sdk"),
             tools: ToolsConfig {
                 folder: tools_dir(reader),
                 index: raw.path("OPENSKILL_TOOL_INDEX"),

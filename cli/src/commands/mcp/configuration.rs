@@ -14,7 +14,7 @@ use crate::exit::Failure;
 use crate::serve;
 #[cfg(feature = "worker")]
 use crate::settings::McpFiles;
-use crate::settings::{Origin, RawSettings, Settings};
+use crate::settings::{Origin, RawSettings, Settings, paths};
 use crate::terminal::{pluralize, print_err, print_out, print_value};
 
 /// The maximum size of a configuration file, in bytes.
@@ -173,10 +173,8 @@ fn default_file(client: McpClient) -> Result<PathBuf, Failure> {
         McpClient::Cursor => PathBuf::from(".cursor/mcp.json"),
         McpClient::Vscode => PathBuf::from(".vscode/mcp.json"),
         McpClient::ClaudeDesktop => {
-            let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|it| it.is_absolute());
-            let config = folder("XDG_CONFIG_HOME").or_else(|| Some(folder("HOME")?.join(".config")));
-            let config =
-                config.ok_or_else(|| Failure::Usage("HOME is not set: set the file with --file".to_owned()))?;
+            let config = paths::user_folder("XDG_CONFIG_HOME", ".config")
+                .ok_or_else(|| Failure::Usage("HOME is not set: set the file with --file".to_owned()))?;
             config.join("Claude/claude_desktop_config.json")
         }
     })

@@ -53,7 +53,8 @@ impl WorkerSettings {
         if self.sets.is_empty() {
             return Ok(None);
         }
-        let cache = packages::shipped().ok_or_else(|| "there is no cache: set XDG_CACHE_HOME or HOME".to_owned());
+        let cache =
+            packages::in_cache("skills").ok_or_else(|| "there is no cache: set XDG_CACHE_HOME or HOME".to_owned());
         let unpacked = cache.and_then(|cache| {
             if real(&cache).starts_with(root) {
                 let (shown, root) = (cache.display(), root.display());

@@ -6,6 +6,7 @@ use std::time::Duration;
 use openskill_worker::config::{AllowList, Builds, Index, Installer, NoList, PythonPackages, Variables};
 use rustix::process::geteuid;
 
+use crate::settings::paths;
 use crate::settings::problem::mask;
 use crate::settings::reader::Reader;
 
@@ -37,17 +38,8 @@ fn store(value: &str, root: bool, variable: impl Fn(&str) -> Option<PathBuf>) ->
     Some(cache(root, variable)?.join("python"))
 }
 
-/// Returns the directory in which a worker keeps the Python SDK of this program.
-pub(super) fn sdk() -> Option<PathBuf> {
-    below_cache("sdk")
-}
-
-/// Returns the directory in which workers keep the shipped skills that they serve.
-pub(super) fn shipped() -> Option<PathBuf> {
-    below_cache("skills")
-}
-
-fn below_cache(name: &str) -> Option<PathBuf> {
+/// Returns the directory with this name for files that a worker can make again.
+pub(super) fn in_cache(name: &str) -> Option<PathBuf> {
     Some(cache(geteuid().is_root(), |name| std::env::var_os(name).map(PathBuf::from))?.join(name))
 }
 
@@ -57,9 +49,7 @@ fn cache(root: bool, variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathB
     if root {
         return Some(PathBuf::from("/var/cache/openskill"));
     }
-    let absolute = |name: &str| variable(name).filter(|it| it.is_absolute());
-    let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
-    Some(cache?.join("openskill"))
+    Some(paths::user_folder_from("XDG_CACHE_HOME", ".cache", variable)?.join("openskill"))
 }
 
 fn index(reader: &mut Reader<'_>) -> Index {
