@@ -6,7 +6,7 @@ use crate::classes::{ALNUM, DOTTED, at_is, is};
 use crate::judge::secret_part;
 use crate::keys::{NameRules, ValueKind, classify, may_matter, names_secret};
 use crate::placeholder::{is_state, is_tag};
-use crate::value::{Value, after_spaces, begins_quoted, ends_line, is_after_mask, line_end, value};
+use crate::value::{Value, after_lines, after_spaces, begins_quoted, ends_line, is_after_mask, line_end, value};
 
 /// The maximum distance from the start of a name to its separator, in bytes.
 const NAME: usize = 56;
@@ -170,12 +170,6 @@ pub(crate) fn after_type_annotation(text: &[u8], separator: Separator) -> Option
     // A space after the quote means that the quote closes an earlier one.
     let is_string = begins_quoted(text, start) && text.get(start + 1) != Some(&b' ');
     (is_type && is_string).then_some(Separator { value_start, is_colon: false, ..separator })
-}
-
-/// Skips spaces and line breaks. Returns the position after them.
-fn after_lines(text: &[u8], at: usize) -> usize {
-    let rest = text.get(at..).unwrap_or_default();
-    at + rest.iter().take(64).take_while(|byte| byte.is_ascii_whitespace()).count()
 }
 
 /// Functions and constructors that wrap a string in parentheses.

@@ -6,7 +6,7 @@ use crate::judge::secret_part;
 use crate::keys::{NameRules, ValueKind, classify, may_matter};
 use crate::placeholder::is_state;
 use crate::shapes::SHAPES;
-use crate::value::{Value, value};
+use crate::value::{Value, after_lines, value};
 use crate::values::looks;
 
 /// The maximum length of a name with its quotes and the comma after it, in bytes.
@@ -23,7 +23,7 @@ const DECIDES: usize = 96;
 pub(crate) fn argument(text: &[u8], open: usize, names: &NameRules) -> Option<(usize, usize)> {
     // Return early: the first argument of most calls is not a string.
     let mut at = match text.get(open + 1)? {
-        b' ' | b'\t' | b'\r' | b'\n' => after_spaces(text, open + 1),
+        b' ' | b'\t' | b'\r' | b'\n' => after_lines(text, open + 1),
         _ => open + 1,
     };
     if !is_string(text, at) {
@@ -69,15 +69,10 @@ fn string(text: &[u8], at: usize) -> Option<Value> {
     value(text, at, false).filter(|it| is_string(text, at) && it.is_quoted && it.next > it.end)
 }
 
-fn after_spaces(text: &[u8], at: usize) -> usize {
-    let rest = text.get(at..).unwrap_or_default();
-    at + rest.iter().take(NAME).take_while(|byte| byte.is_ascii_whitespace()).count()
-}
-
 /// Where the next argument begins, if a comma follows this one.
 fn after_comma(text: &[u8], argument: Value) -> Option<usize> {
-    let at = after_spaces(text, argument.next);
-    (text.get(at)? == &b',').then(|| after_spaces(text, at + 1))
+    let at = after_lines(text, argument.next);
+    (text.get(at)? == &b',').then(|| after_lines(text, at + 1))
 }
 
 /// Returns the secret part of the value, if the function is a setter or the value looks like a secret.

@@ -83,6 +83,12 @@ pub(crate) fn after_spaces(text: &[u8], at: usize) -> usize {
     at + rest.iter().take(64).take_while(|byte| matches!(byte, b' ' | b'\t')).count()
 }
 
+/// Skips spaces and line breaks. Returns the position after them.
+pub(crate) fn after_lines(text: &[u8], at: usize) -> usize {
+    let rest = text.get(at..).unwrap_or_default();
+    at + rest.iter().take(64).take_while(|byte| byte.is_ascii_whitespace()).count()
+}
+
 /// Returns the value that begins at `at`, after spaces.
 pub(crate) fn value(text: &[u8], at: usize, takes_line: bool) -> Option<Value> {
     let mut start = at;
