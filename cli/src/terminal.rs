@@ -11,6 +11,9 @@ use openskill_telemetry::log::text;
 use rustix::fd::AsFd;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
+/// The maximum length of arguments or a message within a line, in characters.
+const MAX_SHOWN: usize = 100;
+
 /// Writes to stdout, with hidden characters escaped. A closed pipe (`| head`) is not an error.
 pub(crate) fn print_out(text: &str) {
     write_stdout(&text::lines(text));
@@ -103,6 +106,19 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
     format!("{}…", fits.collect::<String>().trim_end())
 }
 
+/// Shortens arguments or a message within a line, by number of characters.
+pub(crate) fn shorten(text: &str) -> String {
+    match text.char_indices().nth(MAX_SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// Quotes a word for a shell.
+pub(crate) fn shell_quote(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
 /// Whether a stream is colored: only on a terminal, and only if `NO_COLOR` is empty or unset
 /// (<https://no-color.org>).
 pub(crate) fn has_colours(stream: &impl IsTerminal) -> bool {
@@ -136,6 +152,12 @@ mod tests {
         {
             assert_eq!(wants_colours(is_terminal, no_color.map(OsStr::new)), expected, "{is_terminal} {no_color:?}");
         }
+    }
+
+    #[test]
+    fn long_arguments_are_shortened() {
+        assert_eq!(shorten("{}"), "{}");
+        assert_eq!(shorten(&"é".repeat(500)).chars().count(), MAX_SHOWN + 1);
     }
 
     #[test]

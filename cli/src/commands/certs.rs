@@ -17,7 +17,7 @@ use crate::exit::Failure;
 use crate::new_files::{NewFile, write_new};
 use crate::settings::names::default_value;
 use crate::settings::{RawSettings, SettingProblems};
-use crate::terminal::{print_err, print_out};
+use crate::terminal::{print_err, print_out, shell_quote};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -114,7 +114,7 @@ fn params(
 /// Formats shell commands that set the variables of the gateway and its clients. Settings that differ between
 /// processes are comments.
 fn exports(dir: &str, url: &str) -> String {
-    let file = |name: &str| format!("'{}'", format!("{dir}/{name}").replace('\'', r"'\''"));
+    let file = |name: &str| shell_quote(&format!("{dir}/{name}"));
     let [ca, cert, key] = ["ca.pem", "gateway.pem", "gateway.key"].map(file);
     let [worker_cert, worker_key] = ["worker.pem", "worker.key"].map(file);
     let [client_cert, client_key] = ["client.pem", "client.key"].map(file);

@@ -48,3 +48,12 @@ pub(super) fn confirm(question: &str) -> Result<Option<bool>, Failure> {
     std::io::stdin().read_line(&mut answer).map_err(Failure::system("reading stdin"))?;
     Ok(Some(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")))
 }
+
+/// Parses `yes`, `no` and their short forms.
+pub(super) fn yes_or_no(text: &str) -> Option<bool> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "y" | "yes" | "true" => Some(true),
+        "n" | "no" | "false" => Some(false),
+        _ => None,
+    }
+}

@@ -7,6 +7,7 @@ use openskill_proto::v1::{
 };
 
 use super::prompt::{Editor, PromptInput, read_secret};
+use crate::commands::input::yes_or_no;
 use crate::exit::Failure;
 use crate::pretty::pretty;
 use crate::terminal::print_err;
@@ -118,11 +119,7 @@ fn parse_answer(question: &Question, text: &str) -> Option<String> {
         return (!question.required).then(String::new);
     }
     match question.r#type() {
-        QuestionType::Confirm => match trimmed.to_lowercase().as_str() {
-            "y" | "yes" | "true" => Some("true".to_owned()),
-            "n" | "no" | "false" => Some("false".to_owned()),
-            _ => None,
-        },
+        QuestionType::Confirm => yes_or_no(trimmed).map(|it| it.to_string()),
         QuestionType::Choice => {
             let by_number = || question.options.get(trimmed.parse::<usize>().ok()?.checked_sub(1)?);
             question.options.iter().find(|it| *it == trimmed).or_else(by_number).cloned()

@@ -11,10 +11,7 @@ use openskill_proto::v1::{ChatEvent, ModelReply, Repair, ToolCall, ToolResult, T
 use openskill_telemetry::log::text::one_line;
 
 use super::markdown::Markdown;
-use crate::terminal::{columns, cut, overwrite, print_err, print_json, print_styled};
-
-/// The maximum length of arguments or an error message within a line, in characters.
-const MAX_SHOWN: usize = 100;
+use crate::terminal::{columns, cut, overwrite, print_err, print_json, print_styled, shorten};
 
 /// The minimum width of the call in a line with its outcome.
 const MIN_SHOWN: usize = 12;
@@ -211,23 +208,9 @@ fn describe_repair(it: &Repair) -> String {
     format!("{place} ({})", it.kind)
 }
 
-fn shorten(text: &str) -> String {
-    let mut short: String = text.chars().take(MAX_SHOWN).collect();
-    if short.len() < text.len() {
-        short.push('…');
-    }
-    short
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn long_arguments_are_shortened() {
-        assert_eq!(shorten("{}"), "{}");
-        assert_eq!(shorten(&"é".repeat(500)).chars().count(), MAX_SHOWN + 1);
-    }
 
     #[test]
     fn the_line_of_a_result_fits_the_terminal() {

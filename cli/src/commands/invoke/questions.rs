@@ -8,6 +8,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tonic::Code;
 
 use crate::channel::Channel;
+use crate::commands::input::yes_or_no;
 use crate::terminal::print_err;
 
 /// The maximum number of questions that wait for the user. If a skill asks more, its call ends at its deadline
@@ -205,15 +206,6 @@ impl Field {
     /// Returns the accepted values. An empty list accepts any value.
     fn choices(&self) -> &[Value] {
         self.property["enum"].as_array().map(Vec::as_slice).unwrap_or_default()
-    }
-}
-
-/// Parses `yes`, `no` and their short forms.
-fn yes_or_no(text: &str) -> Option<bool> {
-    match text.trim().to_ascii_lowercase().as_str() {
-        "y" | "yes" | "true" => Some(true),
-        "n" | "no" | "false" => Some(false),
-        _ => None,
     }
 }
 

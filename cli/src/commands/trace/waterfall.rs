@@ -4,12 +4,10 @@ use openskill_telemetry::log::text::one_line;
 use serde_json::Value;
 
 use super::recorded::{RecordedCall, RecordedEvent, millis};
+use crate::terminal::shorten;
 
 /// The width of the bars, in characters.
 const WIDTH: usize = 32;
-
-/// The maximum length of the details on a line, in characters.
-const DETAIL: usize = 100;
 
 /// Renders the calls of a trace, one line per event.
 pub(super) fn render(gateway: &str, calls: &[RecordedCall]) -> String {
@@ -100,13 +98,13 @@ fn attempt(event: &RecordedEvent) -> Vec<String> {
     let worker = Some(event.text("worker_id")).filter(|it| !it.is_empty()).unwrap_or(event.text("worker"));
     let (took, queued) = (event.number("took_us"), event.number("queued_us"));
     let times = format!("queued {}, ran {}", millis(queued), millis(took.saturating_sub(queued)));
-    vec![format!("{worker} {}", event.text("code")), times, short(event.text("reason"))]
+    vec![format!("{worker} {}", event.text("code")), times, shorten(event.text("reason"))]
 }
 
 fn result(event: &RecordedEvent) -> Vec<String> {
     let error = &event.fields["error"];
     let outcome = match error["message"].as_str() {
-        Some(message) => short(&format!("{}: {message}", event.text("code"))),
+        Some(message) => shorten(&format!("{}: {message}", event.text("code"))),
         None => document(event, "data"),
     };
     let artifacts = event.fields["artifacts"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -124,23 +122,16 @@ fn repairs(event: &RecordedEvent) -> String {
     let repairs = event.fields["repairs"].as_array().map(Vec::as_slice).unwrap_or_default();
     let text = |it: &Value, key: &str| it[key].as_str().unwrap_or_default().to_owned();
     let repairs: Vec<_> = repairs.iter().map(|it| format!("{} {}", text(it, "kind"), text(it, "path"))).collect();
-    short(&repairs.join(", "))
+    shorten(&repairs.join(", "))
 }
 
 /// Returns a list of texts with a label. Empty if there are none.
 fn texts(event: &RecordedEvent, key: &str, label: &str) -> String {
     let texts = event.fields[key].as_array().map(Vec::as_slice).unwrap_or_default();
     let texts: Vec<_> = texts.iter().filter_map(Value::as_str).collect();
-    if texts.is_empty() { String::new() } else { short(&format!("{label}: {}", texts.join("; "))) }
+    if texts.is_empty() { String::new() } else { shorten(&format!("{label}: {}", texts.join("; "))) }
 }
 
 fn document(event: &RecordedEvent, key: &str) -> String {
-    short(&event.document(key).unwrap_or_default())
-}
-
-fn short(text: &str) -> String {
-    match text.char_indices().nth(DETAIL) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
+    shorten(&event.document(key).unwrap_or_default())
 }

@@ -2,6 +2,8 @@
 
 use openskill_gateway::{Ready, Suggestion};
 
+use crate::terminal::shell_quote;
+
 /// The facts that clients need to reach the gateway.
 pub(super) struct ConnectionInfo {
     pub(super) url: String,
@@ -92,11 +94,6 @@ fn missing(ready: &Ready, program: &str, info: &ConnectionInfo, flags: &str) -> 
             format!("{count} more skills are unavailable: `{program} skills --all{flags}`{with} shows the reasons\n")
         }
     }
-}
-
-/// Quotes a word for a shell.
-fn shell_quote(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]
