@@ -88,8 +88,7 @@ impl ExportLoop {
         // The spans in flight and in the queue missed the time limit, so count them as lost.
         self.queue.add_failed(self.exporting);
         self.queue.abandon();
-        self.losses.count(&self.queue);
-        log_lost(self.losses.take_unreported());
+        log_lost(self.losses.take_unreported(self.queue.lost_spans()));
     }
 
     async fn export_all(&mut self) {
@@ -97,8 +96,7 @@ impl ExportLoop {
             if !spans.is_empty() {
                 self.export(spans).await;
             }
-            self.losses.count(&self.queue);
-            log_lost(self.losses.take_due(Instant::now()));
+            log_lost(self.losses.take_due(self.queue.lost_spans(), Instant::now()));
         }
     }
 
@@ -141,41 +139,27 @@ fn log_lost(lost: Option<LostSpans>) {
     }
 }
 
-fn losses_since(before: LostSpans, now: LostSpans) -> LostSpans {
-    LostSpans { dropped: now.dropped - before.dropped, failed: now.failed - before.failed }
-}
-
-/// Counts lost spans, and those already reported in the log.
+/// The lost spans that the log already reported.
 #[derive(Debug, Default)]
 struct LossReporter {
-    counted: LostSpans,
     reported: LostSpans,
     last: Option<Instant>,
 }
 
 impl LossReporter {
-    /// Counts the spans lost since the last call of this function.
-    fn count(&mut self, queue: &Queue) {
-        let now = queue.lost_spans();
-        let more = losses_since(self.counted, now);
-        TELEMETRY.spans_dropped(more.dropped);
-        TELEMETRY.spans_failed(more.failed);
-        self.counted = now;
-    }
-
     /// Returns the spans lost since the last log line, if the next line is due.
-    fn take_due(&mut self, now: Instant) -> Option<LostSpans> {
+    fn take_due(&mut self, lost: LostSpans, now: Instant) -> Option<LostSpans> {
         let is_early = self.last.is_some_and(|last| now < last + REPORT_INTERVAL);
-        let news = if is_early { None } else { self.take_unreported() };
+        let news = if is_early { None } else { self.take_unreported(lost) };
         self.last = if news.is_some() { Some(now) } else { self.last };
         news
     }
 
     /// Returns the spans lost since the last log line.
-    fn take_unreported(&mut self) -> Option<LostSpans> {
-        let more = losses_since(self.reported, self.counted);
-        self.reported = self.counted;
-        (more != LostSpans::default()).then_some(more)
+    fn take_unreported(&mut self, lost: LostSpans) -> Option<LostSpans> {
+        let (dropped, failed) = (lost.dropped - self.reported.dropped, lost.failed - self.reported.failed);
+        self.reported = lost;
+        (dropped + failed > 0).then_some(LostSpans { dropped, failed })
     }
 }
 
@@ -187,8 +171,8 @@ mod tests {
     fn losses_are_told_at_once_then_once_a_minute_and_at_the_end() {
         let (mut losses, begun) = (LossReporter::default(), Instant::now());
         let mut news = |dropped, failed, seconds| {
-            losses.counted = LostSpans { dropped, failed };
-            losses.take_due(begun + Duration::from_secs(seconds)).map(|it| (it.dropped, it.failed))
+            let lost = LostSpans { dropped, failed };
+            losses.take_due(lost, begun + Duration::from_secs(seconds)).map(|it| (it.dropped, it.failed))
         };
         assert_eq!(news(0, 0, 0), None);
         assert_eq!(news(3, 0, 1), Some((3, 0)));
@@ -197,7 +181,8 @@ mod tests {
         assert_eq!(news(6, 7, 200), None, "there is nothing new");
         assert_eq!(news(9, 7, 201), Some((3, 0)));
         assert_eq!(news(9, 8, 202), None);
-        assert_eq!(losses.take_unreported(), Some(LostSpans { dropped: 0, failed: 1 }));
-        assert_eq!(losses.take_unreported(), None);
+        let lost = LostSpans { dropped: 9, failed: 8 };
+        assert_eq!(losses.take_unreported(lost), Some(LostSpans { dropped: 0, failed: 1 }));
+        assert_eq!(losses.take_unreported(lost), None);
     }
 }

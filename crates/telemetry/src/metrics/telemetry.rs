@@ -1,5 +1,5 @@
-//! Counts spans and recordings of this process that were delivered, dropped or failed. The exporters and the
-//! recorder report here. The counters are global because the exporters are.
+//! Counts spans and recordings of this process that were delivered, dropped or failed. The span queue, the
+//! exporters and the recorder report here. The counters are global because the exporters are.
 
 use crate::metrics::instruments::Counter;
 use crate::metrics::snapshot::Snapshot;
@@ -34,12 +34,12 @@ impl Telemetry {
     }
 
     /// Counts spans that were dropped because the queue was full or time ran out.
-    pub fn spans_dropped(&self, count: u64) {
+    pub(crate) fn spans_dropped(&self, count: u64) {
         self.spans[1].add(count);
     }
 
     /// Counts spans that the collector did not accept.
-    pub fn spans_failed(&self, count: u64) {
+    pub(crate) fn spans_failed(&self, count: u64) {
         self.spans[2].add(count);
     }
 

@@ -6,6 +6,8 @@ use opentelemetry_sdk::trace::SpanData;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::metrics::telemetry::TELEMETRY;
+
 /// The number of spans lost since the process started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LostSpans {
@@ -50,18 +52,20 @@ impl Queue {
     /// Counts spans that could not be exported.
     pub fn add_failed(&self, spans: usize) {
         self.waiting.lock().lost.failed += spans as u64;
+        TELEMETRY.spans_failed(spans as u64);
     }
 
     pub(crate) fn add_dropped(&self, spans: usize) {
         self.waiting.lock().lost.dropped += spans as u64;
+        TELEMETRY.spans_dropped(spans as u64);
     }
 
     /// Adds the spans of a call: all of them, or none if they do not fit, because a partial call would mislead.
     pub fn push(&self, spans: Vec<SpanData>) {
         let mut waiting = self.waiting.lock();
         if waiting.has_ended || waiting.spans.len() + spans.len() > self.capacity {
-            waiting.lost.dropped += spans.len() as u64;
-            return;
+            drop(waiting);
+            return self.add_dropped(spans.len());
         }
         let before = waiting.spans.len();
         waiting.spans.extend(spans);
