@@ -12,7 +12,7 @@ mod event;
 mod result;
 mod trace;
 
-pub use catalog::{skill, tools, version};
+pub use catalog::{skill, skill_status, tools, version};
 pub use chat::{chat_event, chat_event_line, conversation, conversations};
 pub use event::{event, event_line};
 pub use result::{call_meta, prepared_call, refusal, result, status_envelope};

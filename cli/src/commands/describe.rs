@@ -1,5 +1,6 @@
 //! `openskill describe`: everything that the gateway knows about one skill or one worker.
 
+use openskill_proto::render::skill_status;
 use openskill_proto::v1::{
     GetSkillRequest, ListCircuitsRequest, ListTracesRequest, Skill, TraceFilter, TraceSummary, WorkerInfo,
 };
@@ -77,7 +78,7 @@ fn skill_facts(skill: &Skill) -> Vec<(&'static str, String)> {
         ("Version", skill.version.clone()),
         ("Versions", super::traffic::format_versions(&skill.versions)),
         ("Description", or_dash(&skill.description)),
-        ("Status", skills::status(skill).to_owned()),
+        ("Status", skill_status(skill.status()).to_owned()),
         ("Reason", skill.status_reason.clone()),
         ("Workers", skill.workers.to_string()),
         ("Runner", or_dash(&skill.runner)),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use openskill_proto::render::skill_status;
 use openskill_proto::v1::skill_service_client::SkillServiceClient;
 use openskill_proto::v1::{CatalogChange, ChangeKind, ListSkillsRequest, Skill, SkillStatus, WatchSkillsRequest};
 use serde_json::Value;
@@ -27,7 +28,7 @@ impl ListItem for Skill {
         Column::wide("TIMEOUT", timeout),
         Column::wide("TRAITS", |it| or_dash(&traits(it).join(","))),
         Column::optional("WORKERS", |it| it.workers.to_string()),
-        Column::new("STATUS", |it| status(it).to_owned()),
+        Column::new("STATUS", |it| skill_status(it.status()).to_owned()),
         Column::text("DESCRIPTION", description_or_reason),
     ];
 
@@ -113,10 +114,6 @@ fn is_available(skill: &Skill) -> bool {
 /// Formats the version, or the versions that are served side by side.
 pub(super) fn versions(skill: &Skill) -> String {
     if skill.versions.is_empty() { skill.version.clone() } else { super::traffic::format_versions(&skill.versions) }
-}
-
-pub(super) fn status(skill: &Skill) -> &'static str {
-    if is_available(skill) { "available" } else { "unavailable" }
 }
 
 /// Returns the description of the skill, or the reason why it is unavailable.

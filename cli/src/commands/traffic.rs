@@ -1,5 +1,6 @@
 //! `openskill traffic` and `openskill rollback`: divide the calls of a skill among its versions.
 
+use openskill_proto::render::skill_status;
 use openskill_proto::v1::{GetSkillRequest, SetTrafficRequest, SkillStatus, SkillVersion};
 use serde_json::Value;
 
@@ -16,7 +17,7 @@ impl ListItem for SkillVersion {
         Column::new("VERSION", |it| it.version.clone()),
         Column::new("CALLS", |it| it.weight.map_or_else(|| "-".to_owned(), |weight| format!("{weight}%"))),
         Column::new("WORKERS", |it| it.workers.to_string()),
-        Column::new("STATUS", |it| status(it).to_owned()),
+        Column::new("STATUS", |it| skill_status(it.status()).to_owned()),
         Column::text("REASON", |it| or_dash(&it.status_reason)),
     ];
 
@@ -83,10 +84,6 @@ fn show(versions: Vec<SkillVersion>, format: Format) {
     if has_rule && !versions.iter().any(|it| gets_calls(it) && it.status() == SkillStatus::Available) {
         print_err("no version of the rule can run: calls without a version are refused\n");
     }
-}
-
-fn status(version: &SkillVersion) -> &'static str {
-    if version.status() == SkillStatus::Available { "available" } else { "unavailable" }
 }
 
 /// Formats the versions of a skill in one line, with the percentage of calls that each one gets.

@@ -18,7 +18,7 @@ pub fn skill(skill: &Skill) -> Value {
         "description": skill.description,
         "runner": skill.runner,
         "toolset": skill.toolset,
-        "status": status(skill.status()),
+        "status": skill_status(skill.status()),
         "status_reason": skill.status_reason,
         "workers": skill.workers,
         "timeout_ms": (skill.timeout_ms > 0).then_some(skill.timeout_ms),
@@ -52,12 +52,13 @@ pub fn version(version: &SkillVersion) -> Value {
         "version": version.version,
         "workers": version.workers,
         "weight": version.weight,
-        "status": status(version.status()),
+        "status": skill_status(version.status()),
         "status_reason": version.status_reason,
     })
 }
 
-fn status(status: SkillStatus) -> &'static str {
+/// Returns the name of a status: `available` or `unavailable`.
+pub fn skill_status(status: SkillStatus) -> &'static str {
     match status {
         SkillStatus::Available => "available",
         SkillStatus::Unavailable | SkillStatus::Unspecified => "unavailable",
