@@ -7,9 +7,7 @@ use openskill_telemetry::trace::sampler::Sampler;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Certificate, Identity};
 use tonic::metadata::AsciiMetadataKey;
-use tonic::transport::Uri;
 
-use super::problem::mask;
 use super::reader::Reader;
 
 /// The settings for exporting spans.
@@ -136,10 +134,7 @@ impl Reader<'_> {
             Protocol::HttpProtobuf => "http://127.0.0.1:4318",
         };
         let value = self.raw.given(setting).unwrap_or(default);
-        let is_url = |it: &Uri| matches!(it.scheme_str(), Some("http" | "https")) && it.host().is_some();
-        if !value.parse().is_ok_and(|it| is_url(&it)) {
-            self.problem(setting, format!("'{}' is not an http:// or https:// URL", mask(value)));
-        }
+        self.check_url(setting, value);
         match protocol {
             // The variable for one signal already contains the whole URL.
             Protocol::HttpProtobuf if setting == "OTEL_EXPORTER_OTLP_ENDPOINT" => {

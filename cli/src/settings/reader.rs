@@ -6,8 +6,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use openskill_net::file_watcher::read_file;
+use tonic::transport::Uri;
 
-use super::problem::SettingProblem;
+use super::problem::{SettingProblem, mask};
 use super::raw::RawSettings;
 
 /// The maximum size of a file that a setting names, in bytes.
@@ -75,6 +76,14 @@ impl<'a> Reader<'a> {
             self.problem(set, format!("{word} {missing}"));
         }
         Some((read(self, certificate)?, read(self, key)?))
+    }
+
+    /// Reports a value that is not the URL of a server.
+    pub(super) fn check_url(&mut self, name: &str, value: &str) {
+        let is_url = |it: &Uri| matches!(it.scheme_str(), Some("http" | "https")) && it.host().is_some();
+        if !value.parse().is_ok_and(|it| is_url(&it)) {
+            self.problem(name, format!("'{}' is not an http:// or https:// URL", mask(value)));
+        }
     }
 
     pub(super) fn parse<T: FromStr>(&mut self, name: &str, wanted: &str) -> Option<T> {

@@ -162,12 +162,7 @@ impl Reader<'_> {
 
     fn url(&mut self, name: &str) -> String {
         let value = self.raw.value(name).trim_end_matches('/').to_owned();
-        let valid = value
-            .parse::<tonic::transport::Uri>()
-            .is_ok_and(|it| matches!(it.scheme_str(), Some("http" | "https")) && it.host().is_some());
-        if !valid {
-            self.problem(name, format!("'{}' is not an http:// or https:// URL", mask(&value)));
-        }
+        self.check_url(name, &value);
         value
     }
 
