@@ -35,13 +35,8 @@ pub struct Exemplar {
     pub unix_nanos: u64,
 }
 
-/// The trace of a recent observation for each bucket: a starting point to investigate the bucket. `None` before a
-/// bucket's first observation.
-#[derive(Debug, Default)]
-struct Exemplars {
-    slots: [Slot; BUCKETS],
-}
-
+/// The trace of a recent observation of a bucket: a starting point to investigate the bucket. `None` before its first
+/// observation.
 #[derive(Debug, Default)]
 struct Slot {
     /// The number of observations of the bucket.
@@ -53,22 +48,17 @@ struct Slot {
 /// not pay for the clock and the lock.
 const EVERY: u64 = 64;
 
-impl Exemplars {
-    fn note(&self, bucket: usize, time: Duration, trace_id: &[u8; 16]) {
-        let slot = &self.slots[bucket];
-        if !slot.since.fetch_add(1, Ordering::Relaxed).is_multiple_of(EVERY) {
+impl Slot {
+    fn note(&self, time: Duration, trace_id: &[u8; 16]) {
+        if !self.since.fetch_add(1, Ordering::Relaxed).is_multiple_of(EVERY) {
             return;
         }
         // Skip this observation if another thread writes an exemplar or reads for a scrape.
-        if let Some(mut kept) = slot.kept.try_lock() {
+        if let Some(mut kept) = self.kept.try_lock() {
             let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             let unix_nanos = u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX);
             *kept = Some(Exemplar { trace_id: *trace_id, value: time.as_secs_f64(), unix_nanos });
         }
-    }
-
-    fn read(&self) -> [Option<Exemplar>; BUCKETS] {
-        std::array::from_fn(|at| *self.slots[at].kept.lock())
     }
 }
 
@@ -107,7 +97,7 @@ pub struct Histogram {
     counts: [AtomicU64; BUCKETS],
     /// Overflows after five hundred years of observed time.
     sum_nanos: AtomicU64,
-    exemplars: Exemplars,
+    exemplars: [Slot; BUCKETS],
 }
 
 /// The state of a histogram at one moment.
@@ -129,8 +119,7 @@ impl Histogram {
 
     /// Records one observation that belongs to this trace.
     pub fn observe_traced(&self, time: Duration, trace_id: &[u8; 16]) {
-        let bucket = self.count(time);
-        self.exemplars.note(bucket, time, trace_id);
+        self.exemplars[self.count(time)].note(time, trace_id);
     }
 
     fn count(&self, time: Duration) -> usize {
@@ -146,7 +135,7 @@ impl Histogram {
     pub fn read(&self) -> Distribution {
         let counts = std::array::from_fn(|at| self.counts[at].load(Ordering::Relaxed));
         let sum = Duration::from_nanos(self.sum_nanos.load(Ordering::Relaxed)).as_secs_f64();
-        Distribution { counts, sum, exemplars: self.exemplars.read() }
+        Distribution { counts, sum, exemplars: std::array::from_fn(|at| *self.exemplars[at].kept.lock()) }
     }
 }
 
@@ -171,16 +160,16 @@ mod tests {
 
     #[test]
     fn each_bucket_keeps_one_observation_and_replaces_it_now_and_then() {
-        let exemplars = Exemplars::default();
-        let trace = |number: u64| exemplars.note(3, Duration::from_millis(number), &[number as u8 + 1; 16]);
-        let kept = || exemplars.read()[3].map(|it| it.trace_id[0]);
+        let histogram = Histogram::default();
+        let trace = |number: u64| histogram.observe_traced(Duration::from_micros(number), &[number as u8 + 1; 16]);
+        let kept = || histogram.read().exemplars[0].map(|it| it.trace_id[0]);
         trace(0);
         assert_eq!(kept(), Some(1));
         (1..EVERY).for_each(trace);
         assert_eq!(kept(), Some(1));
         trace(EVERY);
         assert_eq!(kept(), Some(65));
-        assert_eq!(exemplars.read().iter().flatten().count(), 1);
+        assert_eq!(histogram.read().exemplars.iter().flatten().count(), 1);
     }
 
     #[test]
