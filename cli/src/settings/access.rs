@@ -163,14 +163,11 @@ fn is_origin(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
     use crate::settings::Settings;
 
     fn resolved(values: &[(&'static str, &str)]) -> (Result<Settings, SettingProblems>, RawSettings) {
-        let flags = values.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-        let raw = RawSettings::read(&flags, |_| None, Path::new("/nonexistent"));
+        let raw = RawSettings::of(values);
         (Settings::resolve(&raw), raw)
     }
 

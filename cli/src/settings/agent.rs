@@ -185,14 +185,11 @@ fn micros(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
     use crate::settings::Settings;
 
     fn resolve(values: &[(&'static str, &str)]) -> Result<(AgentSettings, RawSettings), SettingProblems> {
-        let flags = values.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-        let raw = RawSettings::read(&flags, |_| None, Path::new("/nonexistent"));
+        let raw = RawSettings::of(values);
         Settings::resolve(&raw).map(|it| (it.agent, raw))
     }
 

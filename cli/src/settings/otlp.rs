@@ -200,14 +200,11 @@ fn percent_decode(value: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::super::raw::RawSettings;
     use super::*;
 
     fn read<T>(values: &[(&'static str, &str)], read: impl Fn(&mut Reader<'_>) -> T) -> Result<T, String> {
-        let flags = values.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-        let raw = RawSettings::read(&flags, |_| None, Path::new("/nonexistent"));
+        let raw = RawSettings::of(values);
         let mut reader = Reader::new(&raw);
         let value = read(&mut reader);
         if reader.problems.is_empty() { Ok(value) } else { Err(format!("{:?}", reader.problems)) }

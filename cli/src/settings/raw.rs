@@ -129,6 +129,13 @@ impl RawSettings {
         self.values.insert("OPENSKILL_HTTP_BASE_URL", (format!("{scheme}://{address}"), Origin::Default));
     }
 
+    /// Creates settings with these values as flags, and without an environment and files.
+    #[cfg(test)]
+    pub(crate) fn of(values: &[(&'static str, &str)]) -> Self {
+        let flags = values.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        Self::read(&flags, |_| None, Path::new("/nonexistent"))
+    }
+
     /// Creates settings that all have their defaults.
     pub(crate) fn defaults() -> Self {
         let values = ALL.iter().map(|it| (it.name, (it.default.to_owned(), Origin::Default)));
@@ -283,8 +290,7 @@ mod tests {
             raw.use_context(&[("OPENSKILL_HTTP_BASE_URL", "http://b".to_owned())], &["OPENSKILL_HTTP_BASE_URL"]);
             assert_eq!(raw.value("OPENSKILL_HTTP_BASE_URL"), "http://b");
         }
-        let of_command = vec![("OPENSKILL_LISTEN", "127.0.0.1:9000".to_owned())];
-        let raw = RawSettings::read(&of_command, |_| None, Path::new("/nonexistent"));
+        let raw = RawSettings::of(&[("OPENSKILL_LISTEN", "127.0.0.1:9000")]);
         assert_eq!(raw.value("OPENSKILL_HTTP_BASE_URL"), "http://127.0.0.1:8000");
     }
 

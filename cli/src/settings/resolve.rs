@@ -184,13 +184,10 @@ impl Reader<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     fn resolve(values: &[(&'static str, &str)]) -> Result<Settings, SettingProblems> {
-        let flags = values.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-        Settings::resolve(&RawSettings::read(&flags, |_| None, Path::new("/nonexistent")))
+        Settings::resolve(&RawSettings::of(values))
     }
 
     #[test]

@@ -180,8 +180,7 @@ mod tests {
     use crate::settings::Settings;
 
     fn resolved(values: &[(&'static str, &str)]) -> Result<Settings, String> {
-        let flags = values.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-        Settings::resolve(&RawSettings::read(&flags, |_| None, Path::new("/nonexistent"))).map_err(|it| it.to_string())
+        Settings::resolve(&RawSettings::of(values)).map_err(|it| it.to_string())
     }
 
     #[test]

@@ -257,8 +257,8 @@ mod tests {
             shipped: Default::default(),
             skills: Default::default(),
         };
-        let flags = vec![("OPENSKILL_CLI_DIR", "skills:/opt/skills".to_owned())];
-        let (none, flag) = (RawSettings::defaults(), RawSettings::read(&flags, |_| None, Path::new("/nonexistent")));
+        let flag = RawSettings::of(&[("OPENSKILL_CLI_DIR", "skills:/opt/skills")]);
+        let none = RawSettings::defaults();
         let arguments = |served: &McpTargetArgs, raw| super::arguments(served, raw, Path::new("/home/me"));
         let at_gateway = arguments(&served(Some("https://a:1")), &none).join(" ");
         assert_eq!(at_gateway, "mcp --gateway https://a:1 --token-file /home/me/key --ca /home/me/ca.pem");

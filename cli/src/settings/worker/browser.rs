@@ -35,14 +35,11 @@ fn search(reader: &mut Reader<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
     use crate::settings::raw::RawSettings;
 
     fn problems(values: &[(&'static str, &str)]) -> String {
-        let flags = values.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-        let raw = RawSettings::read(&flags, |_| None, Path::new("/nonexistent"));
+        let raw = RawSettings::of(values);
         let mut reader = Reader::new(&raw);
         read(&mut reader);
         reader.problems.iter().map(|it| format!("{}: {}\n", it.name, it.reason)).collect()
@@ -51,7 +48,7 @@ mod tests {
     #[test]
     fn the_defaults_are_valid_and_those_of_the_worker() {
         assert_eq!(problems(&[]), "");
-        let raw = RawSettings::read(&Default::default(), |_| None, Path::new("/nonexistent"));
+        let raw = RawSettings::of(&[]);
         let read = read(&mut Reader::new(&raw));
         assert_eq!(format!("{read:?}"), format!("{:?}", Browser::default()));
     }

@@ -133,8 +133,7 @@ mod tests {
         symlink(place.join("data"), place.join("link")).unwrap();
         let (here, root) = (place.canonicalize().unwrap(), place.join("data").canonicalize().unwrap());
         let tools = |values: &[(&'static str, &str)]| {
-            let flags = values.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-            let raw = RawSettings::read(&flags, |_| None, Path::new("/nonexistent"));
+            let raw = RawSettings::of(values);
             Settings::resolve(&raw).unwrap().worker.tools(&here, &root, &raw)
         };
         let found = tools(&[]).unwrap();
@@ -151,11 +150,11 @@ mod tests {
             assert!(problems.contains(name) && problems.contains("where skills may write"), "{value}: {problems}");
         }
         // A root that contains everything, such as `--allowed-root .`.
-        let raw = RawSettings::read(&Vec::new(), |_| None, Path::new("/nonexistent"));
+        let raw = RawSettings::of(&[]);
         let worker = Settings::resolve(&raw).unwrap().worker;
         let problem = worker.tools(&here, &here, &raw).unwrap_err().to_string();
         assert!(problem.contains("OPENSKILL_TOOLS_DIR") && problem.contains("--allowed-root ./data"), "{problem}");
-        let raw = RawSettings::read(&vec![("OPENSKILL_WITH", "core".to_owned())], |_| None, Path::new("/nonexistent"));
+        let raw = RawSettings::of(&[("OPENSKILL_WITH", "core")]);
         let worker = Settings::resolve(&raw).unwrap().worker;
         let problem = worker.unpack_sets(Path::new("/"), &raw).unwrap_err().to_string();
         assert!(problem.contains("OPENSKILL_WITH") && problem.contains("where skills may write"), "{problem}");

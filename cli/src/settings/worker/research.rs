@@ -146,14 +146,11 @@ pub(super) fn model(reader: &mut Reader<'_>, name: &str) -> Option<ProviderConfi
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
     use crate::settings::raw::RawSettings;
 
     fn of(values: &[(&'static str, &str)]) -> (Option<Provider>, String) {
-        let flags = values.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-        let raw = RawSettings::read(&flags, |_| None, Path::new("/nonexistent"));
+        let raw = RawSettings::of(values);
         let mut reader = Reader::new(&raw);
         let read = read(&mut reader);
         (read.provider, reader.problems.iter().map(|it| format!("{}: {}\n", it.name, it.reason)).collect())
@@ -184,9 +181,7 @@ mod tests {
             ("https://a.example", "https://a.example/chat/completions"),
             ("https://a.example/b?api-version=1#c", "https://a.example/b/chat/completions?api-version=1"),
         ] {
-            let values = [("OPENSKILL_RESEARCH_MODEL_URL", url), ("OPENSKILL_RESEARCH_MODEL", "m")];
-            let flags = values.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-            let raw = RawSettings::read(&flags, |_| None, Path::new("/nonexistent"));
+            let raw = RawSettings::of(&[("OPENSKILL_RESEARCH_MODEL_URL", url), ("OPENSKILL_RESEARCH_MODEL", "m")]);
             let model = model(&mut Reader::new(&raw), "OPENSKILL_RESEARCH_MODEL").unwrap();
             assert_eq!((model.base.as_str(), model.model.as_str(), model.key), (base, "m", None), "{url}");
         }
