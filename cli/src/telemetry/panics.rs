@@ -32,26 +32,10 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use parking_lot::Mutex;
-    use std::io::Write;
-    use std::sync::Arc;
-
     use tracing_subscriber::layer::SubscriberExt as _;
 
     use super::*;
-
-    #[derive(Debug, Clone, Default)]
-    struct Log(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Log {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().write(bytes)
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
+    use crate::telemetry::tests::Log;
 
     #[test]
     fn a_panic_is_two_log_lines_and_its_message_is_in_the_second() {
@@ -65,7 +49,7 @@ mod tests {
             std::panic::catch_unwind(|| panic!("{said}")).unwrap_err();
         });
         std::panic::set_hook(before);
-        let text = String::from_utf8(log.0.lock().clone()).unwrap();
+        let text = log.text();
         let lines: Vec<_> = text.lines().filter(|line| line.contains(TARGET)).collect();
         let [first, second] = &lines[..] else { panic!("{text}") };
         assert!(

@@ -170,34 +170,10 @@ where
 
 #[cfg(test)]
 mod tests {
-    use parking_lot::Mutex;
-    use std::sync::Arc;
-
-    use tracing_subscriber::fmt::MakeWriter;
     use tracing_subscriber::layer::SubscriberExt as _;
 
     use super::*;
-
-    #[derive(Debug, Clone, Default)]
-    struct Log(Arc<Mutex<Vec<u8>>>);
-
-    impl std::io::Write for Log {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().write(bytes)
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-
-    impl MakeWriter<'_> for Log {
-        type Writer = Self;
-
-        fn make_writer(&self) -> Self {
-            self.clone()
-        }
-    }
+    use crate::telemetry::tests::Log;
 
     /// Returns the line that `log` writes, without its time.
     fn written(colours: bool, tell: impl FnOnce()) -> String {
@@ -210,10 +186,11 @@ mod tests {
     /// Returns all that `log` writes.
     fn raw(colours: bool, tell: impl FnOnce()) -> String {
         let log = Log::default();
+        let writer = log.clone();
         let layer = tracing_subscriber::fmt::layer().with_ansi(false).event_format(Plain { colours });
-        let layer = layer.with_writer(log.clone());
+        let layer = layer.with_writer(move || writer.clone());
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), tell);
-        String::from_utf8(log.0.lock().clone()).unwrap()
+        log.text()
     }
 
     #[test]

@@ -9,8 +9,15 @@ use serde_json::Value;
 
 use super::*;
 
+/// What was logged.
 #[derive(Debug, Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
+pub(super) struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    pub(super) fn text(&self) -> String {
+        String::from_utf8(self.0.lock().clone()).unwrap()
+    }
+}
 
 impl Write for Log {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -28,7 +35,7 @@ fn written(format: LogFormat, tell: impl FnOnce()) -> String {
     let writer = log.clone();
     let subscriber = tracing_subscriber::registry().with(logs(format, move || writer.clone()));
     tracing::subscriber::with_default(subscriber, tell);
-    String::from_utf8(log.0.lock().clone()).unwrap()
+    log.text()
 }
 
 /// Returns every escaped character, each between two unescaped ones.
