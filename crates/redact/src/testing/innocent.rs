@@ -149,10 +149,6 @@ fn code(random: &mut Random) -> String {
     (*random.pick(&CODE)).to_owned()
 }
 
-fn uuid(random: &mut Random) -> String {
-    format!("{}-{}-4{}-a{}-{}", random.hex(8), random.hex(4), random.hex(3), random.hex(3), random.hex(12))
-}
-
 /// Returns a number with the look of a card number and a wrong checksum.
 fn no_card(random: &mut Random) -> String {
     loop {
@@ -175,7 +171,7 @@ fn number(random: &mut Random) -> String {
         0 => format!("md5 {}", random.hex(32)),
         1 => format!("commit {}", random.hex(40)),
         2 => format!("sha256:{}", random.hex(64)),
-        3 => uuid(random),
+        3 => random.uuid(),
         4 => format!("Order number {}", no_card(random)),
         5 => format!("at 17{}", random.digits(11)),
         6 => format!(
@@ -226,7 +222,7 @@ fn record(random: &mut Random) -> String {
         0 => format!(r#"{{"token_count": {}, "max_tokens": {}, "tokens": ["the", "cat"], "tokenizer": "bpe"}}"#, random.below(9_999), random.below(9_999)),
         1 => format!(r#"{{"author": "A. Writer", "keyboard": "qwerty", "primary_key": {}, "public_key": "none"}}"#, random.below(99)),
         2 => format!(r#"{{"password_policy": "at least {} characters", "has_password": true}}"#, random.below(30)),
-        3 => format!(r#"{{"id": "{}", "etag": "{}", "next_page_token": null}}"#, uuid(random), random.hex(32)),
+        3 => format!(r#"{{"id": "{}", "etag": "{}", "next_page_token": null}}"#, random.uuid(), random.hex(32)),
         4 => r#"{"type": "object", "properties": {"password": {"type": "string", "description": "Of the user"}}, "required": ["password"]}"#.to_owned(),
         5 => format!(r#"{{"usage": {{"prompt_tokens": {}, "completion_tokens": {}, "total_tokens": {}}}}}"#, random.below(999), random.below(999), random.below(999)),
         6 => format!(r#"{{"key": "theme", "value": "dark", "order": "{}"}}"#, no_card(random)),
@@ -242,13 +238,13 @@ fn line(random: &mut Random) -> String {
             random.below(60),
             random.digits(6)
         ),
-        1 => format!("GET /api/v1/items/{}?page={}&sort=name HTTP/1.1", uuid(random), random.below(99)),
+        1 => format!("GET /api/v1/items/{}?page={}&sort=name HTTP/1.1", random.uuid(), random.below(99)),
         2 => format!("  File \"/srv/app/main.py\", line {}, in <module>", random.below(999)),
         3 => format!("drwxr-xr-x 2 root root 4096 Jan {} 12:30 secrets", 1 + random.below(28)),
         4 => format!(
             "Content-Type: application/json\r\nContent-Length: {}\r\nX-Request-Id: {}",
             random.below(9_999),
-            uuid(random)
+            random.uuid()
         ),
         5 => format!("npm warn deprecated token-types@{}.0.1: use lexer-types instead", random.below(9)),
         _ => format!("[{}] worker {} ready in {} ms", random.digits(10), random.below(99), random.below(999)),

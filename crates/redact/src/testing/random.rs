@@ -51,6 +51,11 @@ impl Random {
         self.text("0123456789abcdef", length)
     }
 
+    /// Returns a UUID of version 4.
+    pub fn uuid(&mut self) -> String {
+        format!("{}-{}-4{}-a{}-{}", self.hex(8), self.hex(4), self.hex(3), self.hex(3), self.hex(12))
+    }
+
     /// Returns decimal digits.
     pub fn digits(&mut self, length: usize) -> String {
         self.text("0123456789", length)

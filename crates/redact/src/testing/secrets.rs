@@ -20,10 +20,6 @@ const TOKEN: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456
 const UPPER: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 const BASE64: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-fn uuid(random: &mut Random) -> String {
-    format!("{}-{}-4{}-a{}-{}", random.hex(8), random.hex(4), random.hex(3), random.hex(3), random.hex(12))
-}
-
 fn jwt(random: &mut Random) -> String {
     let header = random.pick(&[
         "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9",
@@ -155,7 +151,7 @@ pub const SHAPES: [Shape; 97] = [
     ("Datadog key", |r| r.hex(32), false),
     ("Cloudflare key", |r| r.hex(37), false),
     ("Cloudflare token", |r| r.text(TOKEN, 40), false),
-    ("Heroku UUID", uuid, false),
+    ("Heroku UUID", Random::uuid, false),
     ("PayPal secret", |r| format!("E{}", r.text(TOKEN, 79)), false),
     ("Vercel token", |r| r.token(24), false),
     ("Twilio auth token", |r| r.hex(32), false),
