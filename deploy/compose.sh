@@ -71,6 +71,9 @@ require_docker() {
             *) die 3 "the Docker engine does not answer. Start it (Linux: systemctl start docker)." "docker says: $answer" ;;
         esac
     }
+}
+
+require_compose() {
     if docker compose version >/dev/null 2>&1; then
         compose_command=(docker compose)
     elif command -v docker-compose >/dev/null; then
@@ -258,18 +261,26 @@ scale() {
 }
 
 case ${1:-} in
-    up | build | secure)
+    build | secure)
         [ $# -eq 1 ] || usage
         require_docker
         "$1"
         ;;
+    up)
+        [ $# -eq 1 ] || usage
+        require_docker
+        require_compose
+        up
+        ;;
     scale)
         [ $# -eq 2 ] || usage
         require_docker
+        require_compose
         scale "$2"
         ;;
     down)
         require_docker
+        require_compose
         # Of all profiles, whichever there are now.
         COMPOSE_PROFILES=replicas,observe compose down "${@:2}"
         ;;

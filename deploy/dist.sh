@@ -7,7 +7,7 @@
 # the latter, that image has all of the program.
 #
 # Writes to dist/: a tarball, a wheel with the program, those of the Python packages, images of gateway and worker, debug
-# symbols, the bill of materials (CycloneDX), RELEASE.md and SHA256SUMS. Without a container engine and Compose, it leaves
+# symbols, the bill of materials (CycloneDX), RELEASE.md and SHA256SUMS. Without a container engine, it leaves
 # out the images. The same commit, binary and tools give the same bytes, except for the images.
 #
 # Environment:
