@@ -47,6 +47,9 @@ pub(crate) struct FunctionReader {
 pub(crate) struct FileFunctions {
     skills: Vec<SkillFunction>,
     problems: Vec<FunctionProblem>,
+    /// The modules that the file imports, by their first name.
+    #[serde(default)]
+    modules: Vec<String>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -177,12 +180,17 @@ impl FileFunctions {
     /// Returns what is known of a file that can't be read.
     fn unreadable(reason: String) -> Self {
         let problem = FunctionProblem { function: String::new(), line: 1, reason };
-        Self { skills: Vec::new(), problems: vec![problem] }
+        Self { problems: vec![problem], ..Self::default() }
     }
 
     /// Returns whether no function of the file is a skill, so that it is a plain script.
     pub(crate) fn is_empty(&self) -> bool {
         self.skills.is_empty() && self.problems.is_empty()
+    }
+
+    /// Returns the modules that the file imports, by their first name.
+    pub(crate) fn modules(&self) -> impl Iterator<Item = &str> {
+        self.modules.iter().map(String::as_str)
     }
 
     /// Parses the manifests of the functions. The toolset of those that name none is that of `rules`, or else the file.
@@ -283,6 +291,15 @@ mod tests {
     fn a_decorator_that_is_not_imported_is_a_problem() {
         let read = FunctionReader::new(None).read(Path::new(FILE), "@skill(timeout=2)\ndef f(): pass\n").unwrap();
         assert!(read.problems[0].reason.contains("`from openskill_sdk import skill`"), "{read:?}");
+    }
+
+    #[test]
+    fn a_misspelled_decorator_is_a_problem_and_imports_are_told() {
+        let (reader, file) = (FunctionReader::new(None), Path::new(FILE));
+        let read = reader.read(file, &format!("{HEAD}@skil\ndef f(): pass\n")).unwrap();
+        assert!(read.problems[0].reason.contains("decorates no function"), "{read:?}");
+        let read = reader.read(file, &format!("import a.b, os\nfrom . import c\n{HEAD}@skill\ndef f(): pass\n"));
+        assert_eq!(read.unwrap().modules, ["a", "c", "openskill_sdk", "os"]);
     }
 
     #[test]

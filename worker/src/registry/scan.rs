@@ -93,11 +93,10 @@ pub(super) fn read(
             }
         }
     }
-    let mut functions = HashMap::new();
+    let (mut functions, mut bare) = (HashMap::new(), Vec::new());
     for (script, stamp) in seen.iter().filter(|(file, _)| is_script(file)) {
         let folder = script.parent().unwrap_or(Path::new("."));
-        let is_claimed = reading.claimed.contains(script) || reading.claimed.contains(folder);
-        if is_claimed || unread(folder) || memory.named.contains(script) {
+        if reading.claimed.contains(script) || unread(folder) || memory.named.contains(script) {
             continue;
         }
         let toolset = toolsets.get(folder);
@@ -112,12 +111,20 @@ pub(super) fn read(
         {
             let is_script = file.functions.is_empty() && file.manifests.is_empty() && file.digest != [0; 32];
             file.manifests.iter().for_each(|it| reading.claim(script, it.line, it.manifest.clone()));
+            reading.claimed.extend(file.functions.modules().map(|it| folder.join(it).with_extension("py")));
             functions.insert(script.clone(), file);
             if !is_script {
                 continue;
             }
         }
-        if toolset.is_some() || is_private_module(script) {
+        if toolset.is_none() && !is_private_module(script) {
+            bare.push(script);
+        }
+    }
+    // Last, when the modules that other files import are known. An invalid manifest may have settings for any script beside it.
+    for script in bare {
+        let folder = script.parent().unwrap_or(Path::new("."));
+        if reading.claimed.contains(script) || reading.claimed.contains(folder) {
             continue;
         }
         match Manifest::for_bare_script(script) {
@@ -359,8 +366,8 @@ impl<'a> Reading<'a> {
             Some(line.strip_prefix("entry")?.trim_start_matches('"').trim_start().strip_prefix(':')?.trim())
         });
         match entry.map(|entry| entry.trim_matches(|it| matches!(it, '"' | '\'' | ','))) {
-            Some(entry) if entry.ends_with(".py") => self.claimed.insert(folder.join(entry)),
-            _ => self.claimed.insert(folder.to_owned()),
+            Some(entry) => self.claimed.insert(folder.join(entry)),
+            None => self.claimed.insert(folder.to_owned()),
         };
     }
 
@@ -471,6 +478,16 @@ mod tests {
         assert_eq!(scan(&mut memory), ("0.0.0".to_owned(), vec![]));
         write("aaa.yaml", "3");
         assert_eq!(scan(&mut memory), ("0.0.0".to_owned(), vec![taken("aaa.yaml", "shout.py")]));
+        // An invalid manifest leaves files with functions alone, which then serve neither the modules that they import.
+        write("bad.yaml", "1");
+        let text = std::fs::read_to_string(top.join("bad.yaml")).unwrap().replace("entry", "enrty");
+        std::fs::write(top.join("bad.yaml"), text).unwrap();
+        let text = "import helper\nfrom openskill_sdk import skill\n@skill(version='9')\ndef whisper(): pass\n";
+        std::fs::write(top.join("texts.py"), text).unwrap();
+        std::fs::write(top.join("helper.py"), "").unwrap();
+        assert_eq!(scan(&mut Memory::default()).0, "3 9");
+        std::fs::remove_file(top.join("bad.yaml")).unwrap();
+        assert_eq!(scan(&mut Memory::default()).0, "3 9");
         std::fs::remove_dir_all(&top).unwrap();
     }
 
@@ -495,7 +512,7 @@ mod tests {
         assert_eq!(scan(Duration::ZERO), (vec![], true));
         let mut scan = || scan(Duration::from_secs(60));
         assert_eq!(scan(), (shout(), false));
-        for begun in [String::new(), format!("{head}@print\nclass A: pass\n")] {
+        for begun in ["", "import openskill_sdk\n@print\nclass A: pass\n"] {
             std::fs::write(&file, begun).unwrap();
             assert_eq!(scan(), (shout(), true));
         }

@@ -17,6 +17,7 @@ SDK = "openskill_sdk"
 # Bounds of this process, and of what it reads.
 CPU_SECONDS = 4
 MEMORY_BYTES = 1 << 30
+MOST_MODULES = 500
 MOST_FUNCTIONS = 256
 # Types and literals that are read, of which aliases can mean very many.
 MOST_STEPS = 200_000
@@ -104,6 +105,17 @@ def bound_names(node):
     targets = [*getattr(node, "targets", ()), getattr(node, "target", None), *(it.optional_vars for it in getattr(node, "items", ()))]
     names = [it for target in targets if target for it in ast.walk(target) if isinstance(it, ast.Name)]
     return [it.id for it in names if not isinstance(it.ctx, ast.Load)]
+
+
+def imported_modules(tree):
+    """The first names of the modules that a file imports, wherever it does."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names.update(it.name for it in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            names.update([node.module] if node.module else [it.name for it in node.names])
+    return sorted({it.split(".")[0] for it in names})[:MOST_MODULES]
 
 
 class File:
@@ -567,6 +579,9 @@ class Reader:
         skills, problems, at_top = [], [], set(map(id, self.tree.body))
         functions = [it for it in ast.walk(self.tree) if isinstance(it, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))]
         decorated = sorted((it for it in functions if self.decorator(it)), key=lambda it: it.lineno)
+        unused = next((it for it in self.tree.body if self.imports_decorator(it)), None)
+        if unused and not decorated:
+            raise Problem(unused, "`skill` is imported, but decorates no function: write @skill above each function that is a skill")
         stem = os.path.splitext(self.name)[0]
         if decorated and (stem == SDK or stem in getattr(sys, "stdlib_module_names", ())):
             raise Problem(decorated[0], f"a file with functions can't have the name of the module '{stem}', which it would hide: rename it")
@@ -586,7 +601,10 @@ class Reader:
         if len(decorated) > MOST_FUNCTIONS:
             reason = f"a file has at most {MOST_FUNCTIONS} skills"
             problems.append({"function": "", "line": decorated[MOST_FUNCTIONS].lineno, "reason": reason})
-        return {"skills": skills, "problems": problems}
+        return {"skills": skills, "problems": problems, "modules": imported_modules(self.tree)}
+
+    def imports_decorator(self, node):
+        return isinstance(node, ast.ImportFrom) and node.module == SDK and any(it.name == "skill" for it in node.names)
 
     def skill(self, node, decorator):
         """The keys of its manifest, in order, each with its line."""
