@@ -136,6 +136,12 @@ impl ErrorCode {
         let reserved = [&refusals[..], &of_callers, &[Self::Unspecified, Self::Cancelled]].concat();
         Self::from_str_name(name).filter(|code| !reserved.contains(code))
     }
+
+    /// Returns the names of the codes that a skill may report.
+    pub fn names_for_skills() -> impl Iterator<Item = &'static str> {
+        let codes = (1..=TABLE.len()).filter_map(|number| Self::try_from(number as i32).ok());
+        codes.map(|code| code.as_str_name()).filter(|name| Self::from_skill(name).is_some())
+    }
 }
 
 impl Grade {

@@ -238,7 +238,8 @@ fn normalize_reported_error(reported: &ReportedError<'_>) -> ExecuteResult {
     }
     let mut warnings = Vec::new();
     if let Some(name) = unknown {
-        warnings.push(format!("the skill returned the unknown error code '{}'", cut(&name)));
+        let known = ErrorCode::names_for_skills().collect::<Vec<_>>().join(", ");
+        warnings.push(format!("the skill returned the unknown error code '{}': use one of {known}", cut(&name)));
     }
     match reported.details {
         Some(details) if details.get().len() > MAX_DETAILS_BYTES => {
