@@ -37,7 +37,7 @@ pub(super) fn placeholder(client: McpClient, name: &str) -> Option<String> {
 /// Returns the number of tools that the client sees.
 ///
 /// # Errors
-/// The command does not start, or does not answer as a server. Prints why.
+/// The command does not start, does not answer as a server, or has no tools. Prints why.
 pub(super) fn count_tools(server: &Value, client: McpClient) -> Result<usize, Failure> {
     single_threaded()?.block_on(async {
         let mut child = command(server, client).spawn().map_err(Failure::system("starting the command"))?;
@@ -58,6 +58,10 @@ pub(super) fn count_tools(server: &Value, client: McpClient) -> Result<usize, Fa
             counted.unwrap_or_else(|_| Err(format!("it did not list its tools within {} s", TIMEOUT.as_secs())));
         drop(client);
         end(child).await;
+        let counted = counted.and_then(|count| match count {
+            0 => Err("it has no tools: `openskill check` says why".to_owned()),
+            _ => Ok(count),
+        });
         match counted {
             Ok(count) => Ok(count),
             Err(reason) => {
